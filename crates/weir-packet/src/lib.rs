@@ -1,1 +1,26 @@
-//! weir-packet
+//! Frames, the memory they live in, and the narrow trait that every port implements.
+//!
+//! Room: the vocabulary between ports (`weir-io`) and the data plane (`weir-dataplane`). Knows
+//! nothing of protocols, sockets or clocks. Depends on nothing of ours.
+//!
+//! - [`Pool`] owns one [`region`](crate::region) of equal chunks; a [`Frame`] is the only handle to
+//!   a chunk. Layout of a chunk: `frame.rs`.
+//! - [`Burst`] is up to [`BURST`] frames in order.
+//! - [`Device`] is what a port must do; [`DropReason`] is every way in which a frame may end.
+#![deny(unsafe_code)]
+
+mod burst;
+mod device;
+mod drop_reason;
+mod frame;
+mod region;
+mod time;
+
+pub use burst::{BURST, Burst};
+pub use device::{
+    Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId, Rejected,
+};
+pub use drop_reason::{DropCounts, DropReason};
+pub use frame::{Frame, NoRoom};
+pub use region::{Lent, Pool, PoolError};
+pub use time::Nanos;

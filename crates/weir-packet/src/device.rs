@@ -1,0 +1,174 @@
+//! What a port must do. `weir-io` implements it, the worker loop of `weir-dataplane` calls it.
+//!
+//! Every frame that passes here is somebody's: [`Device::rx`] makes frames out of a pool's chunks,
+//! [`Device::tx`] takes them. A device that keeps chunks (fill rings, frames on their way out)
+//! says how many by [`Device::held`], so that conservation can be checked at any moment.
+
+use crate::{Burst, DropReason, Frame, Pool};
+use core::fmt;
+use thiserror::Error;
+
+/// A port of a data plane: a small dense number, 1 and up. OpenFlow's port numbers are per VDP and
+/// are mapped to these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a device can be used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Frames flow.
+    Up,
+    /// The device is there, its link is not.
+    Down,
+    /// The device has disappeared; it may come back.
+    Gone,
+}
+
+/// What happens to frames that a device's source has ready while nobody takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// They wait: a memory ring or a capture file. Not polling such a port loses nothing.
+    Waits,
+    /// They are lost once the device's own ring is full: a network.
+    Overflows,
+}
+
+/// What a device can do; fixed while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The longest frame it sends or receives, in bytes, Ethernet header included, FCS not.
+    pub max_frame_bytes: usize,
+    /// What happens to frames that nobody takes.
+    pub feed: Feed,
+}
+
+/// What a device counted by itself, outside what it handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Frames lost before they could be received (ring overflow), as far as the device can know.
+    pub rx_missed: u64,
+    /// Frames received that could not be handed over (too long, no free chunk, broken descriptor).
+    pub rx_errors: u64,
+    /// Frames that were taken for sending and then failed.
+    pub tx_errors: u64,
+    /// Partial checksums completed on reception.
+    pub csum_completed: u64,
+    /// Super-frames (GSO/GRO) cut into frames on reception.
+    pub segmented: u64,
+    /// VLAN tags put back that the kernel had stripped.
+    pub vlan_restored: u64,
+}
+
+/// Why a device can't be opened or used. Says what, where and how to mend it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// No interface of that name.
+    #[error("interface '{0}' does not exist: see 'ip link' for those that do")]
+    NoInterface(String),
+    /// The interface is there but not up.
+    #[error("interface '{0}' is down: 'ip link set {0} up' raises it")]
+    InterfaceDown(String),
+    /// Missing privilege.
+    #[error("{what} on '{name}' needs {need}: run as root or grant it with setcap")]
+    NoRights {
+        /// What was tried.
+        what: &'static str,
+        /// On which device.
+        name: String,
+        /// Which capability.
+        need: &'static str,
+    },
+    /// The system refused.
+    #[error("{what} on '{name}': {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// On which device.
+        name: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A file that is not what it should be.
+    #[error("{path}: {problem}")]
+    File {
+        /// Which file.
+        path: String,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
+    /// A setting that can't be.
+    #[error("port '{name}': {problem}")]
+    Setting {
+        /// Which port.
+        name: String,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
+}
+
+/// The pool ran out of free frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no free frame in the pool")]
+pub struct NoFrames;
+
+/// A frame that a device will not send, with the reason.
+#[derive(Debug)]
+pub struct Rejected {
+    /// The frame, handed back.
+    pub frame: Frame,
+    /// Why.
+    pub why: DropReason,
+}
+
+/// A port's device. One worker owns it and calls it; no method blocks.
+pub trait Device: Send {
+    /// The name shown to people: an interface's, a file's.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn caps(&self) -> Caps;
+
+    /// Whether it can be used now. Called a few times a second: a device that was gone may use the
+    /// call to come back.
+    fn link(&mut self, pool: &mut Pool) -> LinkState;
+
+    /// Appends received frames to `burst` until it is full or nothing is there; says how many.
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize;
+
+    /// Takes frames from the front of `burst` for sending, in order; says how many. What it does
+    /// not take stays. A frame that was taken counts as forwarded.
+    ///
+    /// The caller gives no frame longer than [`Caps::max_frame_bytes`].
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize;
+
+    /// Ends a round: wakes the kernel if it must be woken and takes back what was sent.
+    fn flush(&mut self, pool: &mut Pool);
+
+    /// Chunks of the pool that the device keeps and that hold no frame of the data plane: fill
+    /// rings, and frames that were taken for sending and not yet released by the kernel.
+    fn held(&self) -> usize;
+
+    /// Frames that are inside the device on their way to the data plane or out of it, so that they
+    /// are counted as received or not yet as forwarded: a delaying wrapper's queue.
+    fn in_transit(&self) -> usize {
+        0
+    }
+
+    /// Whether nothing more will ever come (the end of a capture file).
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// Its own counters.
+    fn counters(&self) -> DeviceCounters;
+
+    /// Gives every chunk back to the pool and lets go of the device. Afterwards it is only dropped.
+    fn close(&mut self, pool: &mut Pool);
+}
