@@ -1,1 +1,23 @@
-//! weir-classify
+//! Ternary classification: which rule wins for a frame.
+//!
+//! Room: data-path core. Knows keys, masks, rules and slices; never packets, sockets, clocks or
+//! logs. Depends on nothing of ours. Called by the mapping and matching stages of
+//! `weir-dataplane`.
+//!
+//! - `key`, `field`: the flow key and where each field lies in it;
+//! - `rule`: rules and the [`Classifier`] contract;
+//! - `linear`: the oracle.
+#![deny(unsafe_code)]
+
+mod field;
+mod key;
+mod linear;
+mod rule;
+
+pub use field::{
+    FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
+    check_prereqs,
+};
+pub use key::{FlowKey, FlowMask, WORDS, ones};
+pub use linear::Linear;
+pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};
