@@ -1,0 +1,199 @@
+//! What a slow-path program is: one trait that an outsider can implement in one file.
+//!
+//! Room: between the software stage (which owns the channels and calls programs) and `programs/`.
+//! A program sees frames of one VDP, in that VDP's port numbers, in batches, on the channel's
+//! thread. It must not block. Whatever it does with a frame, it says so through [`ProgramCx`], so
+//! that every frame stays accounted for.
+
+use crate::action::{PortNo, Vid};
+use std::collections::VecDeque;
+use weir_packet::{DropReason, Frame, Nanos};
+
+/// Why a frame came to the slow path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Punt {
+    /// The VDP's default rule sends there (miss, or the VDP lives on the slow path).
+    Default,
+    /// A rule's action sends there.
+    Action,
+    /// NORMAL: forward as a switch without OpenFlow would.
+    Normal,
+}
+
+/// A frame handed to a program.
+#[derive(Debug)]
+pub struct SlowFrame {
+    /// The frame. Pass it on through [`ProgramCx`].
+    pub frame: Frame,
+    /// The port it came in by.
+    pub in_port: PortNo,
+    /// Why it is here.
+    pub why: Punt,
+}
+
+/// Where a frame that leaves the slow path comes from; conservation counts by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The very frame that came in.
+    Received,
+    /// A copy of one that came in.
+    Cloned,
+    /// Made by the program.
+    Generated,
+}
+
+/// How a frame's stay on the slow path ended. The worker counts it.
+#[derive(Debug)]
+pub enum End {
+    /// Send by this port.
+    Output(PortNo),
+    /// Drop for this reason.
+    Drop(DropReason),
+    /// The program was its destination.
+    Consume,
+    /// A spare frame, unused.
+    Spare,
+}
+
+/// One frame on its way back to the worker.
+#[derive(Debug)]
+pub struct Done {
+    /// The frame.
+    pub frame: Frame,
+    /// Its VDP.
+    pub vid: Vid,
+    /// What to do with it.
+    pub end: End,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A port as a program sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramPort {
+    /// Its number in the VDP.
+    pub no: PortNo,
+    /// Whether frames can leave by it.
+    pub up: bool,
+    /// Longest frame it takes, in bytes with the Ethernet header.
+    pub max_frame_bytes: usize,
+}
+
+/// What a program may do: end frames, make frames, look at its ports and the time.
+#[derive(Debug)]
+pub struct ProgramCx<'a> {
+    vid: Vid,
+    now: Nanos,
+    ports: &'a [ProgramPort],
+    done: &'a mut VecDeque<Done>,
+    spare: &'a mut Vec<Frame>,
+    refused: &'a mut u64,
+}
+
+impl<'a> ProgramCx<'a> {
+    /// For the software stage, and for tests of programs.
+    pub fn new(
+        vid: Vid,
+        now: Nanos,
+        ports: &'a [ProgramPort],
+        done: &'a mut VecDeque<Done>,
+        spare: &'a mut Vec<Frame>,
+        refused: &'a mut u64,
+    ) -> Self {
+        Self { vid, now, ports, done, spare, refused }
+    }
+    /// The VDP.
+    pub fn vid(&self) -> Vid {
+        self.vid
+    }
+    /// The worker's monotonic time.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+    /// The VDP's ports.
+    pub fn ports(&self) -> &'a [ProgramPort] {
+        self.ports
+    }
+    /// Sends a frame that came in.
+    pub fn output(&mut self, frame: Frame, port: PortNo) {
+        self.end(frame, End::Output(port), Origin::Received);
+    }
+    /// Drops a frame that came in.
+    pub fn drop(&mut self, frame: Frame, why: DropReason) {
+        self.end(frame, End::Drop(why), Origin::Received);
+    }
+    /// Says that the program was the destination of a frame that came in.
+    pub fn consume(&mut self, frame: Frame) {
+        self.end(frame, End::Consume, Origin::Received);
+    }
+    /// An empty frame to fill and [`ProgramCx::emit`], or `None` when there is none: frames made
+    /// by programs are bounded, so that one program can't take the worker's memory.
+    pub fn alloc(&mut self) -> Option<Frame> {
+        let f = self.spare.pop();
+        *self.refused += u64::from(f.is_none());
+        f
+    }
+    /// Gives back an allocated frame that is not needed after all.
+    pub fn unused(&mut self, frame: Frame) {
+        self.spare.push(frame);
+    }
+    /// Sends a frame that the program made.
+    pub fn emit(&mut self, frame: Frame, port: PortNo) {
+        self.end(frame, End::Output(port), Origin::Generated);
+    }
+    /// Sends a copy of a frame that the program still has. `false` when there was no free frame
+    /// or it did not fit.
+    pub fn send_copy(&mut self, of: &Frame, port: PortNo) -> bool {
+        let Some(mut f) = self.alloc() else { return false };
+        if f.clone_from_frame(of).is_err() {
+            self.spare.push(f);
+            return false;
+        }
+        self.end(f, End::Output(port), Origin::Cloned);
+        true
+    }
+    /// Sends a frame that came in by all ports that are up but `except`; drops it when there is
+    /// none.
+    pub fn flood(&mut self, frame: Frame, except: PortNo) {
+        let mut last = None;
+        for p in self.ports.iter().filter(|p| p.up && p.no != except) {
+            if let Some(no) = last.replace(p.no) {
+                self.send_copy(&frame, no);
+            }
+        }
+        match last {
+            Some(no) => self.output(frame, no),
+            None => self.drop(frame, DropReason::NoSuchPort),
+        }
+    }
+    /// Ends a frame as said; what the other calls come down to.
+    pub fn end(&mut self, frame: Frame, end: End, origin: Origin) {
+        self.done.push_back(Done { frame, vid: self.vid, end, origin });
+    }
+}
+
+/// A slow-path program: a VDP's behaviour where the fast path has no rule.
+pub trait Program: Send {
+    /// Its name in configuration and tables.
+    fn name(&self) -> &'static str;
+
+    /// Takes one frame and ends it through `cx`, or keeps it (then counts it in
+    /// [`Program::held`]).
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>);
+
+    /// Called about every millisecond: ageing, retries.
+    fn tick(&mut self, _cx: &mut ProgramCx<'_>) {}
+
+    /// Frames that it keeps (a router waiting for a neighbour).
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Ends every frame that it keeps: it will be removed.
+    fn release(&mut self, _cx: &mut ProgramCx<'_>) {}
+
+    /// Its state in words, for `weir show`: name and value.
+    fn status(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
