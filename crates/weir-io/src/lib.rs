@@ -1,1 +1,22 @@
-//! weir-io
+//! Ports: everything that a frame can come from or go to.
+//!
+//! Room: between the system and the data plane. Every port implements [`weir_packet::Device`]: it
+//! makes frames out of a pool's chunks and takes them back, never blocks, works in batches. Nothing
+//! here knows rules, VDPs or OpenFlow.
+//!
+//! - [`memory`]: rings between two ports, or between a port and a program.
+//! - [`replay`]: a source that plays frames from memory, and the sinks [`replay::Null`] and
+//!   [`replay::Collect`].
+//! - [`capture_file`]: pcap and pcapng, read and written.
+#![deny(unsafe_code)]
+
+pub mod capture_file;
+mod clock;
+pub mod memory;
+pub mod replay;
+mod sys;
+
+/// CPU time that the calling thread has used: what rates per CPU-second are measured by.
+pub fn thread_cpu_time() -> std::time::Duration {
+    sys::thread_cpu_time()
+}

@@ -166,6 +166,12 @@ pub trait Device: Send {
         false
     }
 
+    /// What has gone wrong since it was opened and is still so, in one line for people: a capture
+    /// that was cut short, a file that can't be written, an interface that has gone.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// Its own counters.
     fn counters(&self) -> DeviceCounters;
 
