@@ -6,14 +6,22 @@
 //!
 //! - `key`, `field`: the flow key and where each field lies in it;
 //! - `rule`: rules and the [`Classifier`] contract;
-//! - `linear`: the oracle.
+//! - `linear`: the oracle;
+//! - `fast`: the classifier of the data path, made of `scan` and `tuple`, shaped by `shape`;
+//! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]
 
+mod fast;
 mod field;
 mod key;
 mod linear;
 mod rule;
+mod scan;
+mod shape;
+pub mod simd;
+mod tuple;
 
+pub use fast::{FastTable, Probe};
 pub use field::{
     FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
     check_prereqs,

@@ -1,0 +1,350 @@
+//! The fast classifier: its shape follows the rules, one change at a time.
+//!
+//! Room: data-path core. Touches keys, masks, rules. Never frames, sockets, clocks or logs. One per
+//! VDP and table: changed by whoever owns it, looked up by one worker without a lock. Judge:
+//! `linear.rs`.
+//!
+//! **The problem.** A VDP with one rule should cost a few nanoseconds and a few hundred bytes, one
+//! with a million MAC addresses one cache line a lookup, and one whose rules all have masks of
+//! their own must not cost thousands of probes.
+//!
+//! **The parts.** *The rest* is a [`Scan`]: columns of values and masks, only of the words that a
+//! rule looks at, compared four rules at a time, best first. A *tuple* ([`Tuple`]) is a hash table
+//! over the bits of one mask; every rule whose mask covers those bits may live in it, rules with
+//! exactly its mask in place, others in small buckets (scans again) of at most [`COMPANY`] rules.
+//! A table starts as a rest alone. Tuples are sorted by the largest priority in them, and a lookup
+//! stops at the first whose priority is under what it has found.
+//!
+//! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
+//! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
+//! a step, [`choose`] looks for a mask that many of its rules cover and that tells them apart, and
+//! those rules move to a new tuple. A new tuple must take more rules the more tuples there are
+//! ([`worthwhile`]), so that `n` rules make at most about `√n` tuples however their masks are
+//! chosen: tuple explosion ends in merged tuples and a vectorised rest.
+//!
+//! **What it costs.** Lookup: one hash and one probe a tuple, plus the rest's scan; for a table
+//! with one mask, one hash, one probe, one comparison. Insert: a probe of each tuple whose mask the
+//! rule covers (to find a duplicate or room), and sometimes a reorganisation of the rest, which
+//! costs at most the square of its length. Growth and shrinking of tuples are incremental. Rules
+//! which differ in priority alone share a bucket without limit; a lookup meets only the best.
+//!
+//! **Equal priorities.** Each rule has a rank: its priority above the complement of its insertion
+//! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
+//! 2³² − 1 insertions the numbers are given out anew, in one pass.
+
+use crate::key::{FlowKey, FlowMask};
+use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
+use crate::scan::{Scan, words_of};
+use crate::shape::choose;
+use crate::simd::{Vectors, prefetch_slice};
+use crate::tuple::Tuple;
+use std::hash::{BuildHasher, RandomState};
+
+/// Rules that may share a slot of a tuple.
+const COMPANY: usize = 16;
+/// The rest is looked at for a new tuple each time it has grown by this much.
+const STEP: usize = 8;
+
+/// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Probe(u64);
+
+/// A ternary classifier for rule sets of any size and shape; see the head of this file.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct FastTable {
+    /// Sorted by their largest priority, larger first.
+    tuples: Vec<Tuple>,
+    rest: Scan,
+    vectors: Vectors,
+    /// Words that any rule looks at.
+    words: u32,
+    /// Insertions so far, since the numbers were last given out.
+    inserted: u32,
+    /// Length of the rest at which a new tuple is looked for.
+    trigger: u32,
+    len: usize,
+    union: Option<Box<FlowMask>>,
+}
+
+impl Default for FastTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FastTable {
+    /// An empty table, which needs no memory beyond its own few words.
+    pub fn new() -> Self {
+        Self::with_vectors(Vectors::best())
+    }
+    /// An empty table that uses the vector instructions given, for tests and comparisons.
+    pub fn with_vectors(vectors: Vectors) -> Self {
+        Self {
+            tuples: Vec::new(),
+            rest: Scan::default(),
+            vectors,
+            words: 0,
+            inserted: 0,
+            trigger: STEP as u32,
+            len: 0,
+            union: None,
+        }
+    }
+
+    /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
+    /// (they go with their tuple).
+    pub fn mask_union(&self) -> FlowMask {
+        self.union.as_deref().copied().unwrap_or_default()
+    }
+    /// Bit `i` set where [`FastTable::mask_union`] has bits in word `i` of the key.
+    #[inline]
+    pub fn words_union(&self) -> u32 {
+        self.words
+    }
+    /// Bytes of memory held, the table itself included.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.rest.heap_bytes()
+            + self.union.as_ref().map_or(0, |u| size_of_val(&**u))
+            + self.tuples.capacity() * size_of::<Tuple>()
+            + self.tuples.iter().map(Tuple::heap_bytes).sum::<usize>()
+    }
+    /// Number of hash tables that a lookup may probe: the shape, for reports.
+    pub fn tuples(&self) -> usize {
+        self.tuples.len()
+    }
+    /// Number of rules that are scanned: the shape, for reports.
+    pub fn scanned(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,
+    /// calling it for all of them before the first probe hides one more cache miss.
+    #[inline]
+    pub fn warm(&self) {
+        prefetch_slice(&self.tuples, 256);
+        self.rest.prefetch();
+    }
+    /// First half of a lookup: hashes what must be hashed and asks for its cache line.
+    #[inline]
+    pub fn probe(&self, key: &FlowKey) -> Probe {
+        match self.tuples.first() {
+            Some(t) => Probe(t.probe(key)),
+            None => Probe(0),
+        }
+    }
+    /// Second half of a lookup: the winner for `key`, whose [`FastTable::probe`] here was `p`. The
+    /// table must not have changed in between, or a winner may be missed.
+    #[inline]
+    pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        match self.tuples.as_slice() {
+            [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
+            [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.0),
+            [first, others @ ..] => self.resolve_many(key, p, first, others),
+        }
+    }
+
+    fn resolve_many(
+        &self,
+        key: &FlowKey,
+        p: Probe,
+        first: &Tuple,
+        others: &[Tuple],
+    ) -> Option<RuleId> {
+        let v = self.vectors;
+        let mut best = first.lookup(v, key, p.0, 0);
+        let floor = |best: &Option<(u64, RuleId)>| best.map_or(0, |b| b.0);
+        for t in others {
+            if t.top() < (floor(&best) >> 32) as u32 {
+                break;
+            }
+            let hash = t.probe(key);
+            best = t.lookup(v, key, hash, floor(&best)).or(best);
+        }
+        self.rest.lookup(v, key, floor(&best)).or(best).map(|b| b.1)
+    }
+
+    fn next_rank(&mut self, priority: u32) -> u64 {
+        if self.inserted == u32::MAX {
+            self.renumber();
+        }
+        self.inserted += 1;
+        u64::from(priority) << 32 | u64::from(u32::MAX - self.inserted + 1)
+    }
+
+    /// Gives out insertion numbers anew, from 1.
+    fn renumber(&mut self) {
+        let mut ranks = Vec::with_capacity(self.len);
+        self.each_ranked(&mut |rank, _| ranks.push(rank));
+        ranks.sort_unstable_by(|a, b| b.cmp(a));
+        let anew = |rank: u64| {
+            let n = ranks.partition_point(|&r| r > rank) as u64;
+            (rank >> 32 << 32) | (u64::from(u32::MAX) - n)
+        };
+        self.tuples.iter_mut().for_each(|t| t.rerank(&anew));
+        self.rest.rerank(anew);
+        self.inserted = ranks.len() as u32;
+    }
+
+    fn each_ranked(&self, f: &mut dyn FnMut(u64, &Rule)) {
+        for (rank, id, value, mask) in self.rest.iter() {
+            let matcher = Match::new(value, mask);
+            f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
+        }
+        self.tuples.iter().for_each(|t| t.for_each(f));
+    }
+
+    /// The tuple that should take a rule with this match.
+    fn home(&self, m: &Match) -> Option<usize> {
+        let covered = || self.tuples.iter().enumerate().filter(|(_, t)| m.mask().covers(t.mask()));
+        if let Some((i, _)) = covered().find(|(_, t)| t.mask() == m.mask()) {
+            return Some(i);
+        }
+        covered()
+            .filter(|(_, t)| t.company(m) < COMPANY)
+            .max_by_key(|(_, t)| t.mask().0.iter().map(|w| w.count_ones()).sum::<u32>())
+            .map(|(i, _)| i)
+    }
+
+    /// Restores the order of the tuples after tuple `i` changed.
+    fn resort(&mut self, i: usize) {
+        let Some(top) = self.tuples.get(i).map(Tuple::top) else { return };
+        let before = self.tuples.get(..i).unwrap_or_default();
+        let to = before.partition_point(|t| t.top() >= top);
+        if to < i {
+            if let Some(part) = self.tuples.get_mut(to..=i) {
+                part.rotate_right(1);
+            }
+            return;
+        }
+        let after = self.tuples.get(i + 1..).unwrap_or_default();
+        let to = i + after.partition_point(|t| t.top() > top);
+        if let Some(part) = self.tuples.get_mut(i..=to) {
+            part.rotate_left(1);
+        }
+    }
+
+    /// Makes a tuple out of rules of the rest, where one is worthwhile.
+    fn reshape(&mut self) {
+        let rules: Vec<_> = self.rest.iter().collect();
+        let masks: Vec<FlowMask> = rules.iter().map(|r| r.3).collect();
+        let values: Vec<FlowKey> = rules.iter().map(|r| r.2).collect();
+        let Some(mask) = choose(&masks, &values, worthwhile(self.tuples.len())) else {
+            self.trigger = (self.rest.len() + STEP.max(self.rest.len() / 4)) as u32;
+            return;
+        };
+        let mut tuple = Tuple::new(&mask, RandomState::new().hash_one(self.inserted));
+        let mut moved = Vec::new();
+        for (rank, id, value, own) in &rules {
+            let m = Match::new(*value, *own);
+            if own.covers(&mask) && (*own == mask || tuple.company(&m) < COMPANY) {
+                tuple.insert(&m, *rank, *id);
+                moved.push(*rank);
+            }
+        }
+        // Both are sorted, larger first.
+        self.rest.retain(|rank| moved.binary_search_by(|m| rank.cmp(m)).is_err());
+        self.tuples.push(tuple);
+        self.resort(self.tuples.len() - 1);
+        self.trigger = (self.rest.len() + STEP) as u32;
+    }
+
+    fn widen(&mut self, mask: &FlowMask) {
+        let union = self.union.get_or_insert_default();
+        **union = union.union(mask);
+        self.words |= words_of(mask);
+    }
+
+    /// Computes the union anew from the parts.
+    fn narrow(&mut self) {
+        let union = self.tuples.iter().fold(self.rest.union(), |u, t| u.union(t.union()));
+        self.words = words_of(&union);
+        self.union = (self.len > 0).then(|| Box::new(union));
+    }
+}
+
+/// Rules that a new tuple must take from the rest when there are `tuples`: what a probe more costs
+/// every lookup, against the scan that it saves.
+fn worthwhile(tuples: usize) -> usize {
+    STEP + 2 * tuples
+}
+
+impl Classifier for FastTable {
+    fn insert(&mut self, rule: Rule) -> Result<(), Duplicate> {
+        let m = &rule.matcher;
+        if let Some(id) = self.find(m, rule.priority) {
+            return Err(Duplicate(id));
+        }
+        let rank = self.next_rank(rule.priority);
+        if !self.union.as_ref().is_some_and(|u| u.covers(m.mask())) {
+            self.widen(m.mask());
+        }
+        self.len += 1;
+        if let Some(i) = self.home(m)
+            && let Some(t) = self.tuples.get_mut(i)
+        {
+            let top = t.top();
+            t.insert(m, rank, rule.id);
+            if t.top() != top {
+                self.resort(i);
+            }
+            return Ok(());
+        }
+        self.rest.insert(rank, rule.id, m.value(), m.mask());
+        if self.rest.len() >= self.trigger as usize {
+            self.reshape();
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
+        if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
+            let id = self.rest.remove(i)?;
+            self.len -= 1;
+            self.narrow();
+            return Some(id);
+        }
+        let covers = |t: &Tuple| m.mask().covers(t.mask());
+        let (i, id, top) = self.tuples.iter_mut().enumerate().find_map(|(i, t)| {
+            let top = t.top();
+            let id = covers(t).then(|| t.remove(m, priority))??;
+            Some((i, id, top))
+        })?;
+        self.len -= 1;
+        let t = self.tuples.get(i)?;
+        if t.len() <= STEP / 4 {
+            let t = self.tuples.remove(i);
+            t.for_each(&mut |rank, r| {
+                self.rest.insert(rank, r.id, r.matcher.value(), r.matcher.mask());
+            });
+            if self.tuples.is_empty() {
+                self.tuples = Vec::new();
+            }
+            self.narrow();
+        } else if t.top() != top {
+            self.resort(i);
+        }
+        Some(id)
+    }
+
+    fn find(&self, m: &Match, priority: u32) -> Option<RuleId> {
+        if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
+            return self.rest.get(i).map(|r| r.1);
+        }
+        self.tuples.iter().filter(|t| m.mask().covers(t.mask())).find_map(|t| t.id_of(m, priority))
+    }
+
+    #[inline]
+    fn lookup(&self, key: &FlowKey) -> Option<RuleId> {
+        self.resolve(key, self.probe(key))
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
+        self.each_ranked(&mut |_, r| f(r));
+    }
+}

@@ -1,0 +1,230 @@
+//! A compact ternary scan: a few rules, best first, in columns of the words that any of them looks
+//! at.
+//!
+//! Room: data-path core. Called by `fast` (the rules that no tuple holds) and by `tuple` (the
+//! rules that share a slot). Cost: a lookup compares four rules a step; a change moves the columns.
+//! Memory: 16 bytes a rule and 16 for each used word.
+
+use crate::key::{FlowKey, FlowMask, WORDS};
+use crate::rule::RuleId;
+use crate::simd::{Columns, Vectors, first_match, prefetch_slice};
+
+/// Rules sorted by rank, larger first. Ranks are unique (see `fast`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scan {
+    /// Laid out as [`Columns`] says.
+    data: Box<[u64]>,
+    words: u32,
+    cap: u32,
+    len: u32,
+}
+
+/// Bit `i` set where `mask` looks at word `i`.
+pub(crate) fn words_of(mask: &FlowMask) -> u32 {
+    mask.0.iter().enumerate().fold(0, |bits, (i, &m)| bits | u32::from(m != 0) << i)
+}
+
+/// The places of the bits of `words`, rising.
+pub(crate) fn each_word(mut words: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (words != 0).then(|| {
+            let word = words.trailing_zeros() as usize;
+            words &= words - 1;
+            word
+        })
+    })
+}
+
+impl Scan {
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.data)
+    }
+    fn cap(&self) -> usize {
+        self.cap as usize
+    }
+    fn ranks(&self) -> &[u64] {
+        self.data.get(..self.len()).unwrap_or_default()
+    }
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_slice(&self.data, 256);
+    }
+
+    /// The best rule that fits `key` and is above `floor`, with its rank.
+    #[inline]
+    pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        let c = Columns { data: &self.data, words: self.words, cap: self.cap(), len: self.len() };
+        let i = first_match(v, &key.0, c, floor)?;
+        Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32)))
+    }
+
+    /// Rule `i`: its rank, id, and what it demands.
+    pub(crate) fn get(&self, i: usize) -> Option<(u64, RuleId, FlowKey, FlowMask)> {
+        if i >= self.len() {
+            return None;
+        }
+        let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
+        for (n, word) in each_word(self.words).enumerate() {
+            let at = (2 + 2 * n) * self.cap() + i;
+            *mask.0.get_mut(word)? = *self.data.get(at)?;
+            *value.0.get_mut(word)? = *self.data.get(at + self.cap())?;
+        }
+        Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32), value, mask))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, RuleId, FlowKey, FlowMask)> + '_ {
+        (0..self.len()).filter_map(|i| self.get(i))
+    }
+
+    /// Where the rule with exactly this match and priority is.
+    pub(crate) fn position(
+        &self,
+        value: &FlowKey,
+        mask: &FlowMask,
+        priority: u32,
+    ) -> Option<usize> {
+        if words_of(mask) & !self.words != 0 {
+            return None;
+        }
+        let ranks = self.ranks();
+        let from = ranks.partition_point(|&r| (r >> 32) as u32 > priority);
+        (from..ranks.len())
+            .take_while(|&i| ranks.get(i).is_some_and(|&r| (r >> 32) as u32 == priority))
+            .find(|&i| {
+                each_word(self.words).enumerate().all(|(n, word)| {
+                    let at = (2 + 2 * n) * self.cap() + i;
+                    self.data.get(at) == mask.0.get(word)
+                        && self.data.get(at + self.cap()) == value.0.get(word)
+                })
+            })
+    }
+
+    /// Adds a rule; bits of `value` outside `mask` are zero.
+    pub(crate) fn insert(&mut self, rank: u64, id: RuleId, value: &FlowKey, mask: &FlowMask) {
+        let words = self.words | words_of(mask);
+        if self.len == self.cap || words != self.words {
+            let cap = if self.len < self.cap { self.cap } else { grown(self.len) };
+            self.relay(words, cap);
+        }
+        let (len, cap) = (self.len(), self.cap());
+        let at = self.ranks().partition_point(|&r| r > rank);
+        let mut put = |column: usize, x: u64| {
+            if let Some(c) = self.data.get_mut(column * cap..column * cap + len + 1) {
+                c.copy_within(at..len, at + 1);
+                c[at] = x;
+            }
+        };
+        put(0, rank);
+        put(1, u64::from(id.0));
+        for (n, word) in each_word(words).enumerate() {
+            put(2 + 2 * n, mask.0.get(word).copied().unwrap_or(0));
+            put(3 + 2 * n, value.0.get(word).copied().unwrap_or(0));
+        }
+        self.len += 1;
+    }
+
+    /// Takes out rule `i`.
+    pub(crate) fn remove(&mut self, i: usize) -> Option<RuleId> {
+        let (len, cap) = (self.len(), self.cap());
+        let id = self.get(i)?.1;
+        for column in self.data.chunks_exact_mut(cap) {
+            column.copy_within(i + 1..len, i);
+        }
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::default();
+        } else if self.len <= self.cap / 2 {
+            self.relay(self.used_words(), self.len);
+        }
+        Some(id)
+    }
+
+    /// Keeps the rules for whose rank `keep` says so.
+    pub(crate) fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        let stay: Vec<usize> =
+            (0..self.len()).filter(|&i| self.data.get(i).is_some_and(|&r| keep(r))).collect();
+        let cap = self.cap();
+        if stay.is_empty() {
+            *self = Self::default();
+            return;
+        }
+        for column in self.data.chunks_exact_mut(cap) {
+            for (to, &from) in stay.iter().enumerate() {
+                // `to <= from`: what is read has not been written yet.
+                column.copy_within(from..=from, to);
+            }
+        }
+        self.len = stay.len() as u32;
+        self.relay(self.used_words(), self.len);
+    }
+
+    /// Gives every rule the rank that `f` says; the order must stay.
+    pub(crate) fn rerank(&mut self, f: impl Fn(u64) -> u64) {
+        let len = self.len();
+        if let Some(ranks) = self.data.get_mut(..len) {
+            ranks.iter_mut().for_each(|r| *r = f(*r));
+        }
+    }
+
+    /// Bits that any rule looks at.
+    pub(crate) fn union(&self) -> FlowMask {
+        let mut out = FlowMask::default();
+        for (n, word) in each_word(self.words).enumerate() {
+            let start = (2 + 2 * n) * self.cap();
+            if let (Some(column), Some(o)) =
+                (self.data.get(start..start + self.len()), out.0.get_mut(word))
+            {
+                *o = column.iter().fold(0, |a, m| a | m);
+            }
+        }
+        out
+    }
+
+    fn used_words(&self) -> u32 {
+        words_of(&self.union())
+    }
+
+    /// Lays the rules out anew with columns of `cap` for `words`, which covers those in use.
+    fn relay(&mut self, words: u32, cap: u32) {
+        let mut next = Scan {
+            data: vec![0; (2 + 2 * words.count_ones() as usize) * cap as usize].into(),
+            words,
+            cap,
+            len: self.len,
+        };
+        let (len, old_cap, new_cap) = (self.len(), self.cap(), cap as usize);
+        let mut copy = |from: usize, to: usize| {
+            if let (Some(a), Some(b)) = (
+                self.data.get(from * old_cap..from * old_cap + len),
+                next.data.get_mut(to * new_cap..to * new_cap + len),
+            ) {
+                b.copy_from_slice(a);
+            }
+        };
+        copy(0, 0);
+        copy(1, 1);
+        let mut from = 2;
+        for word in each_word(self.words) {
+            if words >> word & 1 == 1 {
+                let to = 2 + 2 * (words & ((1u32 << word) - 1)).count_ones() as usize;
+                copy(from, to);
+                copy(from + 1, to + 1);
+            }
+            from += 2;
+        }
+        *self = next;
+    }
+}
+
+/// Room for one more: exact while tiny, then by a quarter.
+fn grown(len: u32) -> u32 {
+    if len < 4 { len + 1 } else { (len + len / 4 + 4) & !3 }
+}
+
+const _: () = assert!(WORDS < 32);

@@ -1,0 +1,246 @@
+//! Vector code and prefetches: the ternary scan over columns, and cache-line hints.
+//!
+//! Room: the only module of this crate with `unsafe`, all of it behind safe functions. Called by
+//! `scan`, `tuple` and `fast`, and (the prefetches) by the data plane. What the processor can do
+//! is found out at run time; the portable path is the judge of the vector path.
+#![allow(unsafe_code)]
+
+use crate::key::WORDS;
+
+/// Which vector instructions a table uses. A value exists only where the processor has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vectors(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Vectors {
+    /// The best that this processor has.
+    pub fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            return Self(Kind::Avx2);
+        }
+        Self::portable()
+    }
+    /// None: plain Rust.
+    pub const fn portable() -> Self {
+        Self(Kind::Portable)
+    }
+    /// Every kind that this processor has, the portable one first.
+    pub fn available() -> Vec<Self> {
+        let mut all = vec![Self::portable()];
+        if Self::best() != Self::portable() {
+            all.push(Self::best());
+        }
+        all
+    }
+    /// Its name, for reports.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2",
+        }
+    }
+}
+
+/// Asks for the cache line at the start of `target`. A hint: it never fails and changes nothing.
+#[inline(always)]
+pub fn prefetch_read<T: ?Sized>(target: &T) {
+    prefetch(std::ptr::from_ref(target).cast());
+}
+
+/// Asks for the cache lines of the first `bytes` of `slice` (less, where it is shorter).
+#[inline(always)]
+pub fn prefetch_slice<T>(slice: &[T], bytes: usize) {
+    let start: *const u8 = slice.as_ptr().cast();
+    let mut at = 0;
+    while at < bytes.min(size_of_val(slice)) {
+        prefetch(start.wrapping_add(at));
+        at += 64;
+    }
+}
+
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing the program can see and faults on no address; SSE is
+        // part of x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // SAFETY: `prfm` is a hint that faults on no address and writes neither memory nor flags.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
+/// Columns of ternary rules, best first. `data` holds `2 + 2 × used words` columns of `cap`
+/// elements: ranks (falling), ids, then a mask and a value column for each used word. `words` has
+/// bit `i` set where the key's word `i` is used. The first `len` elements of a column count.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    pub(crate) data: &'a [u64],
+    pub(crate) words: u32,
+    pub(crate) cap: usize,
+    pub(crate) len: usize,
+}
+
+impl Columns<'_> {
+    #[inline]
+    fn is_sound(&self) -> bool {
+        self.words >> WORDS == 0
+            && self.len <= self.cap
+            && self.data.len() == (2 + 2 * self.words.count_ones() as usize) * self.cap
+    }
+}
+
+/// The first rule that fits `key`, of those whose rank is above `floor`.
+#[inline]
+pub(crate) fn first_match(
+    v: Vectors,
+    key: &[u64; WORDS],
+    c: Columns<'_>,
+    floor: u64,
+) -> Option<usize> {
+    match v.0 {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 if c.len > 2 => {
+            assert!(c.is_sound());
+            // SAFETY: `Vectors` is made with this kind only where AVX2 was detected, and the
+            // columns' shape was just checked.
+            unsafe { first_match_avx2(key, c, floor) }
+        }
+        _ => first_match_portable(key, c, floor),
+    }
+}
+
+#[inline]
+fn first_match_portable(key: &[u64; WORDS], c: Columns<'_>, floor: u64) -> Option<usize> {
+    debug_assert!(c.is_sound());
+    let (ranks, rest) = c.data.split_at_checked(c.cap)?;
+    let columns = rest.get(c.cap..)?;
+    (0..c.len).take_while(|&i| ranks.get(i).is_some_and(|&r| r > floor)).find(|&i| {
+        let mut words = c.words;
+        let mut at = i;
+        while words != 0 {
+            let word = words.trailing_zeros() as usize;
+            words &= words - 1;
+            let (Some(k), Some(m), Some(v)) =
+                (key.get(word), columns.get(at), columns.get(at + c.cap))
+            else {
+                return false;
+            };
+            if k & m != *v {
+                return false;
+            }
+            at += 2 * c.cap;
+        }
+        true
+    })
+}
+
+/// # Safety
+/// AVX2 is there, and `c.is_sound()`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn first_match_avx2(key: &[u64; WORDS], c: Columns<'_>, floor: u64) -> Option<usize> {
+    use std::arch::x86_64::*;
+    let columns = c.data.as_ptr();
+    let mut block = 0;
+    while block < c.len {
+        // SAFETY: `block < len <= cap`, and the first column has `cap` elements.
+        if unsafe { *columns.add(block) } <= floor {
+            return None;
+        }
+        let lanes = (c.len - block).min(4);
+        let full = lanes == 4;
+        let lane_mask =
+            _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), _mm256_set_epi64x(3, 2, 1, 0));
+        let mut live = (1u32 << lanes) - 1;
+        let mut words = c.words;
+        let mut column = 2 * c.cap + block;
+        while words != 0 {
+            let word = words.trailing_zeros() as usize;
+            words &= words - 1;
+            // SAFETY: `word < WORDS` as `words` has no bit from WORDS up.
+            let k = _mm256_set1_epi64x(unsafe { *key.get_unchecked(word) } as i64);
+            // SAFETY: the mask column of this word starts at `column - block` and the value
+            // column `cap` later, both within `data`; of each, elements from `block` up to
+            // `block + lanes <= len <= cap` are read, the masked loads touching no other.
+            let (m, v) = unsafe {
+                let m = columns.add(column).cast::<i64>();
+                let v = columns.add(column + c.cap).cast::<i64>();
+                if full {
+                    (_mm256_loadu_si256(m.cast()), _mm256_loadu_si256(v.cast()))
+                } else {
+                    (_mm256_maskload_epi64(m, lane_mask), _mm256_maskload_epi64(v, lane_mask))
+                }
+            };
+            let same = _mm256_cmpeq_epi64(_mm256_and_si256(k, m), v);
+            live &= _mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32;
+            if live == 0 {
+                break;
+            }
+            column += 2 * c.cap;
+        }
+        if live != 0 {
+            let i = block + live.trailing_zeros() as usize;
+            // SAFETY: `i < len`, as above.
+            return (unsafe { *columns.add(i) } > floor).then_some(i);
+        }
+        block += 4;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Any columns, any key, any floor: each vector path answers as the portable one.
+        #[test]
+        fn vectors_agree(
+            words in 0u32..1 << WORDS,
+            len in 0usize..40,
+            spare in 0usize..5,
+            floor in 0u64..45,
+            seed in prop::collection::vec(0u64..4, 32),
+            key in prop::array::uniform19(0u64..4),
+        ) {
+            let cap = len + spare;
+            let n = 2 + 2 * words.count_ones() as usize;
+            let mut data = vec![0; n * cap];
+            for column in 0..n {
+                for i in 0..len {
+                    let s = seed[(column * 7 + i * 3) % seed.len()];
+                    data[column * cap + i] = match column {
+                        0 => (len - i) as u64,
+                        1 => i as u64,
+                        // Sparse masks, so that several words in a row can fit.
+                        c if c % 2 == 0 => s & seed[(i + c) % seed.len()],
+                        _ => s & data[(column - 1) * cap + i],
+                    };
+                }
+            }
+            let c = Columns { data: &data, words, cap, len };
+            let want = first_match(Vectors::portable(), &key, c, floor);
+            for v in Vectors::available() {
+                prop_assert_eq!(first_match(v, &key, c, floor), want, "{}", v.name());
+            }
+        }
+    }
+}

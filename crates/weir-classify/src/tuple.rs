@@ -1,0 +1,667 @@
+//! One tuple: an open-addressing hash table over the bits of one mask.
+//!
+//! Room: data-path core. Called by `fast`. A rule belongs here when its mask covers the tuple's;
+//! a slot holds either one rule with exactly the tuple's mask (in place: masked words, tag, id) or
+//! a bucket, a [`Scan`] of the rules that agree on the tuple's bits and ask for more.
+//! Cost: a lookup is one hash, a probe of a line or two, one comparison, and a scan if the slot is
+//! a bucket. The hash is keyed by a random seed, so that no one outside can build collisions.
+//! Growth and shrinking are incremental: every change moves [`STEP`] slots of the old array, and
+//! lookups ask both while that lasts. Source: Srinivasan et al., SIGCOMM '99; Daly et al.,
+//! TupleMerge, ToN 2019.
+
+use crate::key::{FlowKey, FlowMask, WORDS};
+use crate::rule::{Match, Rule, RuleId};
+use crate::scan::{Scan, each_word, words_of};
+use crate::simd::{Vectors, prefetch_slice};
+use std::collections::BTreeMap;
+
+/// Slots of the smallest array.
+const SMALLEST: usize = 16;
+/// Slots moved to the new array by each change.
+const STEP: usize = 16;
+/// Masks kept in the tuple itself, without a further cache line.
+const INLINE: usize = 4;
+
+/// Flags of a slot's head, in its low bits: the head is `payload << 32 | tag | flags`, where the
+/// payload is a rule id or a bucket's number; 0 is an empty slot.
+const USED: u64 = 1;
+const BUCKET: u64 = 2;
+/// A slot of the old array whose rule is gone: matches nothing, ends no search.
+const GONE: u64 = BUCKET;
+const TAG: u64 = 0xffff_fffc;
+
+/// Multipliers that turn the seed into one secret per word: odd, from the digits of the
+/// golden ratio's multiples.
+const fn secret_factor(i: usize) -> u64 {
+    0x9e37_79b9_7f4a_7c15u64.wrapping_mul(2 * i as u64 + 1) ^ (i as u64) << 57
+}
+
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let p = u128::from(a) * u128::from(b);
+    p as u64 ^ (p >> 64) as u64
+}
+
+/// Hash of `words`, two to a multiplication.
+#[inline(always)]
+fn hash(seed: u64, words: &[u64]) -> u64 {
+    let mut h = 0;
+    for (i, pair) in words.chunks(2).enumerate() {
+        let a = seed.wrapping_mul(secret_factor(2 * i));
+        let b = seed.wrapping_mul(secret_factor(2 * i + 1));
+        h ^= match *pair {
+            [x, y] => fold(x ^ a, y ^ b),
+            [x] => fold(x ^ a, b),
+            _ => 0,
+        };
+    }
+    h
+}
+
+/// Slots, `stride` words each (head, then masked words), and the rank of each one's rule.
+#[derive(Clone, Debug, Default)]
+struct Slots {
+    words: Box<[u64]>,
+    ranks: Box<[u64]>,
+    /// 64 less the logarithm of the number of slots.
+    shift: u32,
+}
+
+impl Slots {
+    fn new(capacity: usize, stride: usize) -> Self {
+        Self {
+            words: vec![0; capacity * stride].into(),
+            ranks: vec![0; capacity].into(),
+            shift: 64 - capacity.trailing_zeros(),
+        }
+    }
+    fn capacity(&self) -> usize {
+        self.ranks.len()
+    }
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+    #[inline(always)]
+    fn next(&self, at: usize) -> usize {
+        (at + 1) & self.ranks.len().wrapping_sub(1)
+    }
+    /// The slot whose masked words are `want[1..]`, with its head; `want[0]` is the hash.
+    #[inline(always)]
+    fn find<const S: usize>(&self, want: &[u64; S]) -> Option<(usize, u64)> {
+        let (slots, _) = self.words.as_chunks::<S>();
+        let mut at = self.home(want[0]);
+        loop {
+            let slot = slots.get(at)?;
+            if (slot[0] ^ want[0]) & TAG == 0 && slot[0] & USED != 0 && slot[1..] == want[1..] {
+                return Some((at, slot[0]));
+            }
+            if slot[0] == 0 {
+                return None;
+            }
+            at = self.next(at);
+        }
+    }
+    /// As `find`, for any number of words.
+    fn find_slow(&self, hash: u64, want: &[u64]) -> Option<(usize, u64)> {
+        let stride = want.len() + 1;
+        let mut at = self.home(hash);
+        loop {
+            let (&head, words) = self.words.get(at * stride..(at + 1) * stride)?.split_first()?;
+            if (head ^ hash) & TAG == 0 && head & USED != 0 && words == want {
+                return Some((at, head));
+            }
+            if head == 0 {
+                return None;
+            }
+            at = self.next(at);
+        }
+    }
+    fn head_mut(&mut self, at: usize, stride: usize) -> Option<&mut u64> {
+        self.words.get_mut(at * stride)
+    }
+    /// Writes a slot that is not there yet into the first empty place.
+    fn place(&mut self, hash: u64, head: u64, words: &[u64], rank: u64) {
+        let stride = words.len() + 1;
+        let mut at = self.home(hash);
+        while self.words.get(at * stride).is_some_and(|&h| h != 0) {
+            at = self.next(at);
+        }
+        if let Some((h, w)) =
+            self.words.get_mut(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first_mut)
+        {
+            *h = head;
+            w.copy_from_slice(words);
+        }
+        if let Some(r) = self.ranks.get_mut(at) {
+            *r = rank;
+        }
+    }
+    /// Empties a slot and closes the gap, so that no search ends early.
+    fn erase(&mut self, mut hole: usize, stride: usize, seed: u64) {
+        let mut at = hole;
+        loop {
+            at = self.next(at);
+            let Some((&head, words)) =
+                self.words.get(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first)
+            else {
+                return;
+            };
+            if head == 0 {
+                break;
+            }
+            let home = self.home(hash(seed, words));
+            let mask = self.ranks.len().wrapping_sub(1);
+            // It may move into the hole if its home is not between the hole and itself.
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.words.copy_within(at * stride..(at + 1) * stride, hole * stride);
+                self.ranks.copy_within(at..=at, hole);
+                hole = at;
+            }
+        }
+        if let Some(h) = self.head_mut(hole, stride) {
+            *h = 0;
+        }
+    }
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.words) + size_of_val(&*self.ranks)
+    }
+}
+
+/// What a resize has not moved yet. Slots below `moved` are stale copies.
+#[derive(Clone, Debug)]
+struct Old {
+    slots: Slots,
+    moved: usize,
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy)]
+enum Place {
+    New(usize),
+    Old(usize),
+}
+
+/// A hash table over the bits of one mask.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuple {
+    slots: Slots,
+    seed: u64,
+    masks: [u64; INLINE],
+    index: [u8; WORDS],
+    /// Number of words of the mask in use.
+    n: u8,
+    /// Largest priority of any rule here.
+    top: u32,
+    old: Option<Box<Old>>,
+    buckets: Vec<Scan>,
+    cold: Box<Cold>,
+}
+
+/// What lookups do not touch.
+#[derive(Clone, Debug)]
+struct Cold {
+    mask: FlowMask,
+    /// Bits that any rule has looked at.
+    union: FlowMask,
+    /// Rules of each priority.
+    priorities: BTreeMap<u32, u32>,
+    free_buckets: Vec<u32>,
+    /// Slots in use, in both arrays.
+    used: usize,
+    rules: usize,
+}
+
+impl Tuple {
+    /// An empty tuple over `mask`, which is not empty.
+    pub(crate) fn new(mask: &FlowMask, seed: u64) -> Self {
+        let (mut masks, mut index, mut n) = ([0; INLINE], [0; WORDS], 0);
+        for word in each_word(words_of(mask)) {
+            if let (Some(slot), Some(m)) = (masks.get_mut(n), mask.0.get(word)) {
+                *slot = *m;
+            }
+            if let Some(slot) = index.get_mut(n) {
+                *slot = word as u8;
+            }
+            n += 1;
+        }
+        Self {
+            slots: Slots::new(SMALLEST, n + 1),
+            seed: seed | 1,
+            masks,
+            index,
+            n: n as u8,
+            top: 0,
+            old: None,
+            buckets: Vec::new(),
+            cold: Box::new(Cold {
+                mask: *mask,
+                union: *mask,
+                priorities: BTreeMap::new(),
+                free_buckets: Vec::new(),
+                used: 0,
+                rules: 0,
+            }),
+        }
+    }
+
+    pub(crate) fn mask(&self) -> &FlowMask {
+        &self.cold.mask
+    }
+    pub(crate) fn union(&self) -> &FlowMask {
+        &self.cold.union
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.cold.rules
+    }
+    /// Largest priority of any rule here.
+    #[inline]
+    pub(crate) fn top(&self) -> u32 {
+        self.top
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let buckets: usize = self.buckets.iter().map(Scan::heap_bytes).sum();
+        self.slots.bytes()
+            + self.old.as_ref().map_or(0, |o| size_of::<Old>() + o.slots.bytes())
+            + self.buckets.capacity() * size_of::<Scan>()
+            + buckets
+            + size_of::<Cold>()
+            + self.cold.free_buckets.capacity() * size_of::<u32>()
+            // A B-tree's nodes are at least half full: about twice its elements.
+            + self.cold.priorities.len() * 2 * size_of::<(u32, u32)>()
+    }
+    fn stride(&self) -> usize {
+        usize::from(self.n) + 1
+    }
+
+    /// Masked words of `key` behind a place for the hash, which is put there.
+    #[inline(always)]
+    fn gather<const S: usize>(&self, key: &FlowKey) -> [u64; S] {
+        let mut want = [0; S];
+        for j in 1..S {
+            let word = self.index.get(j - 1).map_or(0, |&i| usize::from(i));
+            let mask = match self.masks.get(j - 1) {
+                Some(&m) => m,
+                None => self.cold.mask.0.get(word).copied().unwrap_or(0),
+            };
+            want[j] = key.0.get(word).copied().unwrap_or(0) & mask;
+        }
+        want[0] = hash(self.seed, &want[1..]);
+        want
+    }
+    fn gather_slow(&self, key: &FlowKey) -> ([u64; WORDS], u64) {
+        let mut want = [0; WORDS];
+        let n = usize::from(self.n);
+        for (w, &i) in want.iter_mut().zip(self.index.iter().take(n)) {
+            let i = usize::from(i);
+            *w = key.0.get(i).copied().unwrap_or(0) & self.cold.mask.0.get(i).copied().unwrap_or(0);
+        }
+        let h = hash(self.seed, want.get(..n).unwrap_or_default());
+        (want, h)
+    }
+
+    /// The hash of `key` here; asks for its cache line.
+    #[inline]
+    pub(crate) fn probe(&self, key: &FlowKey) -> u64 {
+        let hash = match self.n {
+            1 => self.gather::<2>(key)[0],
+            2 => self.gather::<3>(key)[0],
+            3 => self.gather::<4>(key)[0],
+            4 => self.gather::<5>(key)[0],
+            5 => self.gather::<6>(key)[0],
+            _ => self.gather_slow(key).1,
+        };
+        if let Some(slot) = self.slots.words.get(self.slots.home(hash) * self.stride()..) {
+            prefetch_slice(slot, 8);
+        }
+        hash
+    }
+
+    /// The winner among the rules here that are above `floor`, with its rank. `hash` is what
+    /// `probe` said of the same key.
+    #[inline]
+    pub(crate) fn lookup(
+        &self,
+        v: Vectors,
+        key: &FlowKey,
+        hash: u64,
+        floor: u64,
+    ) -> Option<(u64, RuleId)> {
+        let found = match self.n {
+            1 => self.find_fixed::<2>(key, hash),
+            2 => self.find_fixed::<3>(key, hash),
+            3 => self.find_fixed::<4>(key, hash),
+            4 => self.find_fixed::<5>(key, hash),
+            5 => self.find_fixed::<6>(key, hash),
+            _ => {
+                let want = self.gather_slow(key).0;
+                self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default())
+            }
+        };
+        let (place, head) = found?;
+        let payload = (head >> 32) as u32;
+        if head & BUCKET != 0 {
+            return self.buckets.get(payload as usize)?.lookup(v, key, floor);
+        }
+        let rank = self.rank(place)?;
+        (rank > floor).then_some((rank, RuleId(payload)))
+    }
+
+    /// As `lookup` without a floor and without the rank, which costs a cache line.
+    #[inline]
+    pub(crate) fn lookup_id(&self, v: Vectors, key: &FlowKey, hash: u64) -> Option<RuleId> {
+        let (_, head) = match self.n {
+            1 => self.find_fixed::<2>(key, hash),
+            2 => self.find_fixed::<3>(key, hash),
+            3 => self.find_fixed::<4>(key, hash),
+            4 => self.find_fixed::<5>(key, hash),
+            5 => self.find_fixed::<6>(key, hash),
+            _ => {
+                let want = self.gather_slow(key).0;
+                self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default())
+            }
+        }?;
+        let payload = (head >> 32) as u32;
+        if head & BUCKET != 0 {
+            return self.buckets.get(payload as usize)?.lookup(v, key, 0).map(|(_, id)| id);
+        }
+        Some(RuleId(payload))
+    }
+
+    #[inline(always)]
+    fn find_fixed<const S: usize>(&self, key: &FlowKey, hash: u64) -> Option<(Place, u64)> {
+        let mut want = self.gather::<S>(key);
+        want[0] = hash;
+        if let Some((at, head)) = self.slots.find(&want) {
+            return Some((Place::New(at), head));
+        }
+        let old = self.old.as_deref()?;
+        old.slots.find(&want).filter(|&(at, _)| at >= old.moved).map(|(at, h)| (Place::Old(at), h))
+    }
+
+    fn find(&self, hash: u64, want: &[u64]) -> Option<(Place, u64)> {
+        if let Some((at, head)) = self.slots.find_slow(hash, want) {
+            return Some((Place::New(at), head));
+        }
+        let old = self.old.as_deref()?;
+        old.slots
+            .find_slow(hash, want)
+            .filter(|&(at, _)| at >= old.moved)
+            .map(|(at, h)| (Place::Old(at), h))
+    }
+
+    /// The slot for what `m` demands of this tuple's bits, if there is one.
+    fn slot_of(&self, m: &Match) -> ([u64; WORDS], u64, Option<(Place, u64)>) {
+        let (want, hash) = self.gather_slow(m.value());
+        let found = self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default());
+        (want, hash, found)
+    }
+
+    fn rank(&self, place: Place) -> Option<u64> {
+        match place {
+            Place::New(at) => self.slots.ranks.get(at).copied(),
+            Place::Old(at) => self.old.as_ref()?.slots.ranks.get(at).copied(),
+        }
+    }
+
+    fn set(&mut self, place: Place, head: u64, rank: u64) {
+        let stride = self.stride();
+        let (slots, at) = match (place, self.old.as_mut()) {
+            (Place::New(at), _) => (&mut self.slots, at),
+            (Place::Old(at), Some(old)) => (&mut old.slots, at),
+            (Place::Old(_), None) => return,
+        };
+        if let Some(h) = slots.head_mut(at, stride) {
+            *h = head;
+        }
+        if let Some(r) = slots.ranks.get_mut(at) {
+            *r = rank;
+        }
+    }
+
+    /// The rule with exactly this match and priority.
+    pub(crate) fn id_of(&self, m: &Match, priority: u32) -> Option<RuleId> {
+        let (place, head) = self.slot_of(m).2?;
+        let payload = (head >> 32) as u32;
+        if head & BUCKET == 0 {
+            let same = m.mask() == self.mask() && (self.rank(place)? >> 32) as u32 == priority;
+            return same.then_some(RuleId(payload));
+        }
+        let (value, mask) = self.beyond(m);
+        let bucket = self.buckets.get(payload as usize)?;
+        bucket.get(bucket.position(&value, &mask, priority)?).map(|r| r.1)
+    }
+
+    /// How many rules share the slot that `m` would go to.
+    pub(crate) fn company(&self, m: &Match) -> usize {
+        match self.slot_of(m).2 {
+            None => 0,
+            Some((_, head)) if head & BUCKET == 0 => 1,
+            Some((_, head)) => self.buckets.get((head >> 32) as usize).map_or(0, Scan::len),
+        }
+    }
+
+    /// What `m` demands outside this tuple's bits.
+    fn beyond(&self, m: &Match) -> (FlowKey, FlowMask) {
+        let mut mask = *m.mask();
+        for (b, t) in mask.0.iter_mut().zip(self.cold.mask.0) {
+            *b &= !t;
+        }
+        (m.value().masked(&mask), mask)
+    }
+
+    /// Adds a rule, whose mask covers the tuple's and which is not here yet.
+    pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
+        self.move_some();
+        let (want, hash, found) = self.slot_of(m);
+        let (value, mask) = self.beyond(m);
+        let tag = hash & TAG | USED;
+        match found {
+            Some((_, head)) if head & BUCKET != 0 => {
+                if let Some(b) = self.buckets.get_mut((head >> 32) as usize) {
+                    b.insert(rank, id, &value, &mask);
+                }
+            }
+            Some((place, head)) => {
+                let mut bucket = Scan::default();
+                if let Some(r) = self.rank(place) {
+                    let own = RuleId((head >> 32) as u32);
+                    bucket.insert(r, own, &FlowKey::default(), &FlowMask::default());
+                }
+                bucket.insert(rank, id, &value, &mask);
+                let payload = self.keep_bucket(bucket);
+                self.set(place, payload << 32 | tag | BUCKET, 0);
+            }
+            None => {
+                let (head, rank) = if mask.is_empty() {
+                    (u64::from(id.0) << 32 | tag, rank)
+                } else {
+                    let mut bucket = Scan::default();
+                    bucket.insert(rank, id, &value, &mask);
+                    (self.keep_bucket(bucket) << 32 | tag | BUCKET, 0)
+                };
+                self.make_room();
+                let words = want.get(..usize::from(self.n)).unwrap_or_default();
+                self.slots.place(hash, head, words, rank);
+                self.cold.used += 1;
+            }
+        }
+        self.cold.rules += 1;
+        self.cold.union = self.cold.union.union(m.mask());
+        let priority = (rank >> 32) as u32;
+        *self.cold.priorities.entry(priority).or_insert(0) += 1;
+        self.top = self.top.max(priority);
+    }
+
+    fn keep_bucket(&mut self, bucket: Scan) -> u64 {
+        if let Some(n) = self.cold.free_buckets.pop()
+            && let Some(b) = self.buckets.get_mut(n as usize)
+        {
+            *b = bucket;
+            return u64::from(n);
+        }
+        self.buckets.push(bucket);
+        self.buckets.len() as u64 - 1
+    }
+
+    fn drop_bucket(&mut self, n: u32) {
+        if n as usize + 1 == self.buckets.len() {
+            self.buckets.pop();
+        } else {
+            if let Some(b) = self.buckets.get_mut(n as usize) {
+                *b = Scan::default();
+            }
+            self.cold.free_buckets.push(n);
+        }
+        if self.cold.free_buckets.len() == self.buckets.len() {
+            self.buckets = Vec::new();
+            self.cold.free_buckets = Vec::new();
+        }
+    }
+
+    /// Removes the rule with exactly this match and priority.
+    pub(crate) fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
+        let (_, _, found) = self.slot_of(m);
+        let (place, head) = found?;
+        let payload = (head >> 32) as u32;
+        let id = if head & BUCKET == 0 {
+            if m.mask() != self.mask() || (self.rank(place)? >> 32) as u32 != priority {
+                return None;
+            }
+            self.erase(place);
+            RuleId(payload)
+        } else {
+            let (value, mask) = self.beyond(m);
+            let bucket = self.buckets.get_mut(payload as usize)?;
+            let id = bucket.remove(bucket.position(&value, &mask, priority)?)?;
+            match (bucket.len(), bucket.get(0)) {
+                (1, Some((rank, id, _, mask))) if mask.is_empty() => {
+                    self.drop_bucket(payload);
+                    self.set(place, u64::from(id.0) << 32 | head & TAG | USED, rank);
+                }
+                (0, _) => {
+                    self.drop_bucket(payload);
+                    self.erase(place);
+                }
+                _ => {}
+            }
+            id
+        };
+        self.cold.rules -= 1;
+        if let Some(n) = self.cold.priorities.get_mut(&priority) {
+            *n -= 1;
+            if *n == 0 {
+                self.cold.priorities.remove(&priority);
+                self.top = self.cold.priorities.last_key_value().map_or(0, |(&p, _)| p);
+            }
+        }
+        self.move_some();
+        Some(id)
+    }
+
+    fn erase(&mut self, place: Place) {
+        let (stride, seed) = (self.stride(), self.seed);
+        match place {
+            Place::New(at) => self.slots.erase(at, stride, seed),
+            Place::Old(_) => self.set(place, GONE, 0),
+        }
+        self.cold.used -= 1;
+        let capacity = self.slots.capacity();
+        if self.old.is_none() && capacity > SMALLEST && self.cold.used < capacity / 8 {
+            self.resize(capacity / 2);
+        }
+    }
+
+    /// Starts to grow where one more slot would fill the array past five eighths.
+    fn make_room(&mut self) {
+        let capacity = self.slots.capacity();
+        if (self.cold.used + 1) * 8 > capacity * 5 {
+            self.move_all();
+            self.resize(capacity * 2);
+        }
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        let new = Slots::new(capacity, self.stride());
+        let slots = std::mem::replace(&mut self.slots, new);
+        self.old = Some(Box::new(Old { slots, moved: 0 }));
+        if capacity <= 64 {
+            self.move_all();
+        }
+    }
+
+    fn move_all(&mut self) {
+        while self.old.is_some() {
+            self.move_some();
+        }
+    }
+
+    /// Moves the next slots of the old array, and frees it after the last.
+    fn move_some(&mut self) {
+        let Some(old) = self.old.as_mut() else { return };
+        let stride = usize::from(self.n) + 1;
+        let until = (old.moved + STEP).min(old.slots.capacity());
+        for at in old.moved..until {
+            if let Some((&head, words)) =
+                old.slots.words.get(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first)
+                && head & USED != 0
+            {
+                let rank = old.slots.ranks.get(at).copied().unwrap_or(0);
+                self.slots.place(hash(self.seed, words), head, words, rank);
+            }
+        }
+        old.moved = until;
+        if until == old.slots.capacity() {
+            self.old = None;
+        }
+    }
+
+    /// Calls `f` for every rule, with its rank.
+    pub(crate) fn for_each(&self, f: &mut dyn FnMut(u64, &Rule)) {
+        let old = self.old.as_deref();
+        let halves = [(Some(&self.slots), 0), (old.map(|o| &o.slots), old.map_or(0, |o| o.moved))];
+        for (slots, from) in halves {
+            let Some(slots) = slots else { continue };
+            let both = slots.words.chunks_exact(self.stride()).zip(&slots.ranks);
+            for (slot, &rank) in both.skip(from) {
+                let Some((&head, words)) = slot.split_first() else { continue };
+                if head & USED == 0 {
+                    continue;
+                }
+                let mut value = FlowKey::default();
+                for (w, &i) in words.iter().zip(&self.index) {
+                    if let Some(v) = value.0.get_mut(usize::from(i)) {
+                        *v = *w;
+                    }
+                }
+                let payload = (head >> 32) as u32;
+                if head & BUCKET == 0 {
+                    let matcher = Match::new(value, self.cold.mask);
+                    f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id: RuleId(payload) });
+                    continue;
+                }
+                let bucket = self.buckets.get(payload as usize);
+                for (rank, id, more, mask) in bucket.into_iter().flat_map(Scan::iter) {
+                    let mut value = value;
+                    for (v, m) in value.0.iter_mut().zip(more.0) {
+                        *v |= m;
+                    }
+                    let matcher = Match::new(value, mask.union(&self.cold.mask));
+                    f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
+                }
+            }
+        }
+    }
+
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.move_all();
+        let stride = self.stride();
+        for (slot, rank) in self.slots.words.chunks_exact(stride).zip(&mut self.slots.ranks) {
+            if slot.first().is_some_and(|h| h & (USED | BUCKET) == USED) {
+                *rank = f(*rank);
+            }
+        }
+        self.buckets.iter_mut().for_each(|b| b.rerank(f));
+    }
+}
