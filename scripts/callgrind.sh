@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Compares the instructions that each case of `weir bench callgrind` takes per frame with docs/callgrind-baseline.txt.
+# More than 3 % above the baseline fails; a baseline is changed only with a reason, which stands beside it.
+#
+# usage: scripts/callgrind.sh                   compare
+#        scripts/callgrind.sh write "REASON"    make today's numbers the baseline for this compiler
+#
+# A case runs with two counts of frames under callgrind; the difference leaves start and end out. Instruction counts
+# depend on the compiler, so the baseline has a section for each rustc that was measured; with another one there is
+# nothing to compare with: exit status 77, and the last line says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+baseline=docs/callgrind-baseline.txt
+few=2000
+many=6000
+weir=${CARGO_TARGET_DIR:-target}/release/weir
+
+cannot() {
+	echo "$*"
+	exit 77
+}
+command -v valgrind >/dev/null || cannot "valgrind is not installed"
+cargo build --quiet --locked --release -p weir
+"$weir" bench --help 2>&1 | grep -qw callgrind || cannot "this weir has no 'bench callgrind' yet"
+
+compiler=$(rustc --version | sed -n 's/^rustc \([0-9]*\.[0-9]*\).*/rustc \1/p')
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+instructions() { # instructions CASE FRAMES
+	valgrind --tool=callgrind --callgrind-out-file="$work/out" "$weir" bench callgrind --case "$1" --frames "$2" \
+		>"$work/log" 2>&1 || {
+		tail -n 10 "$work/log" >&2
+		return 1
+	}
+	sed -n 's/^summary: \([0-9]*\).*/\1/p' "$work/out"
+}
+
+names=$("$weir" bench callgrind --frames 1 | awk '{ print $1 }')
+[ -n "$names" ] || { echo "'weir bench callgrind --frames 1' names no case"; exit 1; }
+for name in $names; do
+	low=$(instructions "$name" $few)
+	high=$(instructions "$name" $many)
+	awk -v name="$name" -v low="$low" -v high="$high" -v frames=$((many - few)) \
+		'BEGIN { printf "%s %.1f\n", name, (high - low) / frames }'
+done >"$work/now"
+
+# The lines of this compiler's section: name, instructions per frame, reason.
+section() {
+	[ -e $baseline ] || return 0
+	awk -v wanted="[$compiler]" '/^\[/ { inside = $0 == wanted; next } inside && NF && !/^#/' $baseline
+}
+
+if [ "${1:-}" = write ]; then
+	reason=${2:-}
+	[ -n "$reason" ] || { echo "callgrind.sh: a baseline changes only with a reason: write \"REASON\"" >&2; exit 2; }
+	mkdir -p docs
+	section >"$work/old"
+	{
+		if [ -e $baseline ]; then
+			# Everything but this compiler's section.
+			awk -v wanted="[$compiler]" '/^\[/ { inside = $0 == wanted } !inside' $baseline
+		else
+			echo "# Instructions per frame under callgrind: name, instructions, reason. Compared by scripts/callgrind.sh."
+			echo "# One section for each compiler; more than 3 % above a line fails."
+		fi
+		echo "[$compiler]"
+		# A line that did not move keeps its reason.
+		awk -v reason="$reason" '
+			FILENAME == ARGV[1] { was[$1] = $2; line[$1] = $0; next }
+			($1 in was) && $2 <= was[$1] * 1.005 && $2 >= was[$1] * 0.995 { print line[$1]; next }
+			{ print $1, $2, reason }
+		' "$work/old" "$work/now"
+	} >"$work/new"
+	cat "$work/new" >$baseline
+	cat $baseline
+	exit
+fi
+
+section >"$work/old"
+if [ ! -s "$work/old" ]; then
+	cat "$work/now"
+	cannot "$baseline has no numbers for $compiler to compare with"
+fi
+awk '
+	FILENAME == ARGV[1] { was[$1] = $2; next }
+	!($1 in was) { printf "%s: %.1f instructions per frame, and no line in the baseline\n", $1, $2; bad = 1; next }
+	{
+		growth = 100 * ($2 / was[$1] - 1)
+		printf "%s: %.1f instructions per frame, baseline %.1f, %+.1f %%%s\n", $1, $2, was[$1], growth, (growth > 3 ? ": TOO MUCH" : "")
+		if (growth > 3) bad = 1
+		seen[$1] = 1
+	}
+	END {
+		for (name in was) if (!(name in seen)) { printf "%s: in the baseline, and no longer a case\n", name; bad = 1 }
+		exit bad
+	}
+' "$work/old" "$work/now"

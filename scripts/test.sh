@@ -1,0 +1,142 @@
+#!/bin/sh
+# Every check of the project, in one pass; called by ./run, which has installed what can be installed.
+# `quick` leaves out what takes long: all tests but the crate boundaries, the fuzzers, callgrind.
+# What cannot be done here is skipped, listed and counted. Last line: "N passed, N failed, N skipped".
+set -u
+. scripts/setup.sh
+
+mode=${1:-full}
+logs=${CARGO_TARGET_DIR:-target}/checks
+mkdir -p "$logs"
+rm -f "$logs"/*.log
+passed=0 failed=0 skipped=0
+: >"$logs/skipped" >"$logs/failed"
+started=$(date +%s)
+
+export CARGO_TERM_COLOR=never
+export CARGO_INCREMENTAL=0
+
+pass() { passed=$((passed + 1)); }
+fail() {
+	failed=$((failed + 1))
+	echo "$1" >>"$logs/failed"
+}
+skip() { # skip WHAT REASON
+	skipped=$((skipped + 1))
+	echo "$1: $2" >>"$logs/skipped"
+	echo "skipped  $1: $2"
+}
+
+# step NAME COMMAND...: exit status 77 of the command means that it cannot be done here; its last line says why.
+step() {
+	name=$1
+	shift
+	log=$logs/$(echo "$name" | tr -c 'a-z0-9\n' '_').log
+	from=$(date +%s)
+	"$@" >"$log" 2>&1
+	status=$?
+	took="$(($(date +%s) - from)) s"
+	case $status in
+	0)
+		pass
+		echo "ok       $name ($took)"
+		;;
+	77) skip "$name" "$(tail -n 1 "$log")" ;;
+	*)
+		fail "$name: see $log"
+		echo "FAILED   $name ($took); the end of $log:"
+		tail -n 40 "$log" | sed 's/^/         /'
+		;;
+	esac
+}
+
+documentation() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
+
+formatted() { cargo fmt --all --check && cargo fmt --manifest-path fuzz/Cargo.toml --check; }
+
+# Licences, bans and sources need no network beyond what the build took. Advisories need a database that is fetched.
+dependencies() {
+	cargo deny --locked check licenses bans sources
+}
+
+captures() { testdata/check.sh testdata/real.pcap testdata/synthetic.pcap; }
+
+# The tests of the whole workspace, with one line for each program of tests as it ends.
+cargo_tests() {
+	log=$logs/tests.log
+	echo "         building and running the tests of every crate"
+	{
+		cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1
+		echo "cargo's exit status: $?"
+	} | tee "$log" | awk '
+		/^ *(Running|Doc-tests) / { program = $0; sub(/^ *Running (unittests )?/, "", program); sub(/^ */, "", program); sub(/ \(.*/, "", program) }
+		/^ *Running / { crate = $0; sub(/.*\/deps\//, "", crate); sub(/-[0-9a-f]*\)$/, "", crate); program = crate " " program }
+		/^test result: / && $4 + $6 + $8 > 0 { printf "%s %s: %s passed, %s failed, %s ignored\n", $3 == "ok." ? "ok      " : "FAILED  ", program, $4, $6, $8; fflush() }
+		/^error(\[|:)/ { print "         " $0; fflush() }
+	'
+	# A test that lacks something passes and says "SKIPPED: why": it counts as skipped, once.
+	awk '
+		/^---- .* stdout ----$/ { test = $2; said = 0 }
+		/^test result: / { test = "" }
+		/SKIPPED: / && test != "" && !said { said = 1; why = $0; sub(/.*SKIPPED: /, "", why); print test ": " why }
+		/^test .* \.\.\. ignored/ { why = $0; sub(/.*ignored,? ?/, "", why); print $2 ": ignored" (why == "" ? "" : ", " why) }
+	' "$log" >"$logs/tests.skipped"
+	awk '/^test .* \.\.\. FAILED$/ { print $2 ": see '"$log"'" }' "$log" >>"$logs/failed"
+	cat "$logs/tests.skipped" >>"$logs/skipped"
+	said=$(grep -c -v ': ignored' "$logs/tests.skipped")
+	counts=$(awk '/^test result: / { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")
+	passed=$((passed + ${counts%% *} - said))
+	test_failures=$(echo "$counts" | cut -d' ' -f2)
+	failed=$((failed + test_failures))
+	skipped=$((skipped + said + ${counts##* }))
+	if ! grep -q "^cargo's exit status: 0$" "$log" && [ "$test_failures" = 0 ]; then
+		fail "cargo test: a program of tests did not build, or did not end by itself; see $log"
+		echo "FAILED   cargo test; the end of $log:"
+		tail -n 40 "$log" | sed 's/^/         /'
+	elif [ "$test_failures" != 0 ]; then
+		awk '/^failures:$/ { show = 1 } show { print "         " $0 } /^test result: / { show = 0 }' "$log" | head -n 200
+	fi
+}
+
+if cargo fmt --version >/dev/null 2>&1; then step "format" formatted; else skip "format" "rustfmt is not installed"; fi
+if cargo clippy --version >/dev/null 2>&1; then
+	step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+else
+	skip "lints" "clippy is not installed"
+fi
+step "documentation" documentation
+
+if cargo deny --version >/dev/null 2>&1; then
+	step "dependencies: licences, bans, sources" dependencies
+	echo "         (advisories are not checked: their database is not fetched here)"
+else
+	skip "dependencies: licences, bans, sources" "cargo-deny is not installed (cargo install cargo-deny --locked)"
+fi
+if has tshark && has capinfos; then step "captures" captures; else skip "captures" "tshark is not installed"; fi
+
+if [ "$mode" = quick ]; then
+	step "crate boundaries" cargo test --locked -p weir-testkit --test layering
+else
+	cargo_tests
+	step "examples" cargo build --locked --workspace --examples
+	if has c++ || has g++; then
+		step "fuzz targets build" sh scripts/fuzz.sh build
+		for target in $(sh scripts/fuzz.sh list); do step "fuzz $target" sh scripts/fuzz.sh 5 "$target"; done
+	else
+		skip "fuzz targets" "a C++ compiler is not installed"
+	fi
+	step "instructions per frame" bash scripts/callgrind.sh
+fi
+
+echo
+if [ -s "$logs/skipped" ]; then
+	echo "skipped:"
+	sed 's/^/  /' "$logs/skipped"
+fi
+if [ -s "$logs/failed" ]; then
+	echo "failed:"
+	sed 's/^/  /' "$logs/failed"
+fi
+echo "took $(($(date +%s) - started)) s; logs in $logs"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
