@@ -278,13 +278,13 @@ impl Tuple {
     #[inline(always)]
     fn gather<const S: usize>(&self, key: &FlowKey) -> [u64; S] {
         let mut want = [0; S];
-        for j in 1..S {
-            let word = self.index.get(j - 1).map_or(0, |&i| usize::from(i));
-            let mask = match self.masks.get(j - 1) {
+        for (j, w) in want.iter_mut().skip(1).enumerate() {
+            let word = self.index.get(j).map_or(0, |&i| usize::from(i));
+            let mask = match self.masks.get(j) {
                 Some(&m) => m,
                 None => self.cold.mask.0.get(word).copied().unwrap_or(0),
             };
-            want[j] = key.0.get(word).copied().unwrap_or(0) & mask;
+            *w = key.0.get(word).copied().unwrap_or(0) & mask;
         }
         want[0] = hash(self.seed, &want[1..]);
         want

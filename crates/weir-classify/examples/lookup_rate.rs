@@ -1,0 +1,256 @@
+//! How fast is a table? Lookups and updates per second of CPU time, for a rule set with its trace,
+//! or for tables of exact rules made up on the spot.
+//!
+//! `lookup_rate RULES TRACE` · `lookup_rate exact N [ACTIVE]` · `lookup_rate vdps N RULES_EACH`
+//!
+//! Lookups are measured in bursts of 32 (probe all, then resolve all) and one by one. Files may be
+//! zstd-compressed. Every answer of a trace is checked. Rates are per CPU-second of this thread.
+
+#[path = "../tests/rulesets/mod.rs"]
+mod rulesets;
+
+use rulesets::{Lookup, Tables};
+use std::time::Instant;
+use weir_classify::{Classifier, FastTable, Field, FlowKey, Match, Probe, Rule, RuleId};
+
+const BURST: usize = 32;
+
+/// CPU time of this thread in seconds, where the system tells it; else the wall clock.
+struct Clock(Instant);
+
+impl Clock {
+    fn now(&self) -> f64 {
+        let cpu = std::fs::read_to_string("/proc/thread-self/schedstat")
+            .ok()
+            .and_then(|s| s.split_whitespace().next()?.parse::<f64>().ok());
+        cpu.map_or_else(|| self.0.elapsed().as_secs_f64(), |ns| ns * 1e-9)
+    }
+}
+
+fn main() -> Result<(), String> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |i: usize| args.get(i).and_then(|s| s.parse::<usize>().ok());
+    match args.first().map(String::as_str) {
+        Some("exact") => {
+            let n = number(1).ok_or("exact N [ACTIVE]")?;
+            exact(n, number(2).unwrap_or(n).clamp(1, n.max(1)));
+        }
+        Some("vdps") => {
+            vdps(number(1).ok_or("vdps N RULES_EACH")?, number(2).ok_or("vdps N RULES_EACH")?)
+        }
+        Some(rules) if args.len() == 2 => file(rules, &args[1])?,
+        _ => return Err("usage: lookup_rate RULES TRACE | exact N [ACTIVE] | vdps N EACH".into()),
+    }
+    Ok(())
+}
+
+fn file(rules: &str, trace: &str) -> Result<(), String> {
+    let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
+    let lookups = rulesets::trace(&rulesets::text(trace.as_ref())?)?;
+    let clock = Clock(Instant::now());
+    let start = clock.now();
+    let mut tables: Tables<FastTable> = Tables::new();
+    let mut kept = Vec::with_capacity(set.rules.len());
+    for (vid, rule) in &set.rules {
+        // Lines that repeat another are no rules of their own.
+        if tables.entry(*vid).or_default().insert(*rule).is_ok() {
+            kept.push((*vid, *rule));
+        }
+    }
+    let built = clock.now() - start;
+    let wrong = lookups
+        .iter()
+        .filter(|l| tables.get(&l.vid).and_then(|t| t.lookup(&l.key)) != l.expected)
+        .count();
+    if wrong > 0 {
+        return Err(format!("{wrong} of {} answers differ from the trace's", lookups.len()));
+    }
+    report(&tables, &lookups, &clock);
+    let updates = update(&mut tables, &kept, &clock);
+    let memory: usize = tables.values().map(FastTable::memory_bytes).sum();
+    println!(
+        "{} lines, {} rules; build {:.3} s, {:.2} M updates/s, {} bytes a line, {} tuples, {} scanned",
+        set.lines,
+        kept.len(),
+        built,
+        updates * 1e-6,
+        memory / set.lines.max(1),
+        tables.values().map(FastTable::tuples).sum::<usize>(),
+        tables.values().map(FastTable::scanned).sum::<usize>(),
+    );
+    Ok(())
+}
+
+/// Takes rules out and puts them back, in a scattered order; updates per second.
+fn update(tables: &mut Tables<FastTable>, rules: &[(u64, Rule)], clock: &Clock) -> f64 {
+    let n = rules.len().min(20_000);
+    let start = clock.now();
+    for i in 0..n {
+        let (vid, r) = &rules[i.wrapping_mul(7919) % rules.len()];
+        if let Some(t) = tables.get_mut(vid) {
+            t.remove(&r.matcher, r.priority);
+            let _ = t.insert(*r);
+        }
+    }
+    2.0 * n as f64 / (clock.now() - start)
+}
+
+/// A number that looks random and is the same each time.
+fn scatter(i: usize) -> u64 {
+    let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16
+}
+
+fn mac_rule(i: usize) -> Rule {
+    let matcher = Match::any().with(Field::EthDst, scatter(i).into());
+    Rule { matcher, priority: 100, id: RuleId(i as u32) }
+}
+
+fn exact(n: usize, active: usize) {
+    let clock = Clock(Instant::now());
+    let mut table = FastTable::new();
+    let start = clock.now();
+    let mut longest = 0.0f64;
+    for i in 0..n {
+        let t = (n <= 100_000).then(Instant::now);
+        let _ = table.insert(mac_rule(i));
+        longest = t.map_or(longest, |t| longest.max(t.elapsed().as_secs_f64()));
+    }
+    let seconds = clock.now() - start;
+    println!(
+        "{n} exact rules: {:.2} M inserts/s, {} bytes",
+        n as f64 / seconds * 1e-6,
+        table.memory_bytes()
+    );
+    if longest > 0.0 {
+        println!("longest insert: {:.1} us", longest * 1e6);
+    }
+    let lookups: Vec<Lookup> = (0..active.max(100_000))
+        .map(|i| Lookup {
+            vid: 0,
+            key: *mac_rule((scatter(i) % active as u64) as usize).matcher.value(),
+            expected: None,
+        })
+        .collect();
+    report(&Tables::from([(0, table)]), &lookups, &clock);
+}
+
+fn vdps(n: usize, each: usize) {
+    let mut tables = Tables::new();
+    let clock = Clock(Instant::now());
+    let start = clock.now();
+    for vid in 0..n as u64 {
+        let mut table = FastTable::new();
+        for i in 0..each {
+            let _ = table.insert(mac_rule(i));
+        }
+        tables.insert(vid, table);
+    }
+    println!(
+        "{n} tables of {each}: {:.3} s, {} bytes each",
+        clock.now() - start,
+        tables.values().map(FastTable::memory_bytes).sum::<usize>() / n.max(1)
+    );
+    let lookups: Vec<Lookup> = (0..100_000)
+        .map(|i| Lookup {
+            vid: scatter(i) % n as u64,
+            key: *mac_rule((scatter(i + 7) % each as u64) as usize).matcher.value(),
+            expected: None,
+        })
+        .collect();
+    report(&tables, &lookups, &clock);
+}
+
+/// Lookups as a data plane meets them: a compact stream of the words that any table looks at,
+/// from which each key is made just before it is looked up.
+struct Work<'a> {
+    tables: Vec<&'a FastTable>,
+    words: Vec<usize>,
+    values: Vec<u64>,
+}
+
+impl<'a> Work<'a> {
+    fn new(tables: &'a Tables<FastTable>, none: &'a FastTable, lookups: &[Lookup]) -> Self {
+        let used = tables.values().fold(0, |w, t| w | t.words_union());
+        let words: Vec<usize> = (0..32).filter(|i| used >> i & 1 == 1).collect();
+        Self {
+            tables: lookups.iter().map(|l| tables.get(&l.vid).unwrap_or(none)).collect(),
+            values: lookups.iter().flat_map(|l| words.iter().map(|&w| l.key.0[w])).collect(),
+            words,
+        }
+    }
+    #[inline]
+    fn make(&self, key: &mut FlowKey, i: usize) {
+        let n = self.words.len();
+        for (&w, &v) in self.words.iter().zip(&self.values[i * n..]) {
+            key.0[w] = v;
+        }
+    }
+}
+
+type Pass = fn(&Work) -> u64;
+
+/// Looks everything up again and again; prints the median of five rates for each way.
+fn report(tables: &Tables<FastTable>, lookups: &[Lookup], clock: &Clock) {
+    let none = FastTable::new();
+    let work = Work::new(tables, &none, lookups);
+    let ways: [(&str, Pass); 3] =
+        [("keys alone", keys_alone), ("bursts of 32", bursts), ("one by one", singly)];
+    for (name, pass) in ways {
+        let mut rates = Vec::new();
+        let mut sum = 0;
+        for _ in 0..5 {
+            let (start, mut passes) = (clock.now(), 0);
+            while clock.now() - start < 0.2 {
+                sum ^= pass(&work);
+                passes += 1;
+            }
+            rates.push((passes * lookups.len()) as f64 / (clock.now() - start));
+        }
+        rates.sort_by(f64::total_cmp);
+        std::hint::black_box(sum);
+        println!("{name}: {:.1} M/CPU-s, {:.1} ns each", rates[2] * 1e-6, 1e9 / rates[2]);
+    }
+}
+
+/// What the measurement itself costs.
+fn keys_alone(work: &Work) -> u64 {
+    let mut keys = [FlowKey::default(); BURST];
+    for first in (0..work.tables.len()).step_by(BURST) {
+        for (i, k) in (first..work.tables.len()).zip(&mut keys) {
+            work.make(k, i);
+        }
+        std::hint::black_box(&keys);
+    }
+    0
+}
+
+fn bursts(work: &Work) -> u64 {
+    let mut sum = 0;
+    let mut keys = [FlowKey::default(); BURST];
+    let mut probes = [Probe::default(); BURST];
+    for (n, burst) in work.tables.chunks(BURST).enumerate() {
+        for (i, k) in (n * BURST..).zip(&mut keys).take(burst.len()) {
+            work.make(k, i);
+        }
+        for t in burst {
+            t.warm();
+        }
+        for ((p, t), k) in probes.iter_mut().zip(burst).zip(&keys) {
+            *p = t.probe(k);
+        }
+        for ((p, t), k) in probes.iter().zip(burst).zip(&keys) {
+            sum += t.resolve(k, *p).map_or(1, |id| u64::from(id.0));
+        }
+    }
+    sum
+}
+
+fn singly(work: &Work) -> u64 {
+    let mut key = FlowKey::default();
+    let one = |(i, t): (usize, &&FastTable)| {
+        work.make(&mut key, i);
+        t.lookup(&key).map_or(1, |id| u64::from(id.0))
+    };
+    work.tables.iter().enumerate().map(one).sum()
+}
