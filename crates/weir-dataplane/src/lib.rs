@@ -7,6 +7,7 @@
 mod action;
 mod packet;
 mod program;
+pub mod programs;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use packet::{Layers, Net, Packet, Stale, extract};
