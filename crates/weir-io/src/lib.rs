@@ -8,11 +8,15 @@
 //! - [`replay`]: a source that plays frames from memory, and the sinks [`replay::Null`] and
 //!   [`replay::Collect`].
 //! - [`capture_file`]: pcap and pcapng, read and written.
+//! - [`af_packet`]: an interface by AF_PACKET.
 #![deny(unsafe_code)]
 
+pub mod af_packet;
 pub mod capture_file;
 mod clock;
+mod interface;
 pub mod memory;
+pub mod offload;
 pub mod replay;
 mod sys;
 

@@ -1,0 +1,78 @@
+//! An interface that a port stands on: opening it with clear errors, noticing that it disappears,
+//! noticing that it is back.
+//!
+//! Room: ports. Called by `af_packet`, `af_xdp` and `tap` when they open and a few times a second
+//! by their `link`. Everything happens in the network namespace of the calling thread.
+
+use crate::sys::netdev::{Control, Interface};
+use std::io;
+use weir_packet::{DeviceError, LinkState};
+
+/// What a look at the interface found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The interface that was opened, as it is.
+    Same(LinkState),
+    /// One of the same name that is not the one opened: open it again.
+    Another,
+    /// None.
+    None,
+}
+
+/// The name of an interface, and the socket to ask about it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    name: String,
+    pub(crate) control: Control,
+}
+
+/// The error for a system call that failed on an interface.
+pub(crate) fn error(
+    what: &'static str,
+    name: &str,
+    need: &'static str,
+    source: io::Error,
+) -> DeviceError {
+    let name = name.to_owned();
+    match source.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => DeviceError::NoInterface(name),
+        Some(libc::ENETDOWN) => DeviceError::InterfaceDown(name),
+        Some(libc::EPERM | libc::EACCES) => DeviceError::NoRights { what, name, need },
+        _ => DeviceError::System { what, name, source },
+    }
+}
+
+impl Watch {
+    /// # Errors
+    /// The interface is missing or down.
+    pub(crate) fn new(name: &str) -> Result<(Self, Interface), DeviceError> {
+        let control =
+            Control::new().map_err(|e| error("a control socket", name, "CAP_NET_ADMIN", e))?;
+        let watch = Self { name: name.to_owned(), control };
+        let interface = watch.usable()?;
+        Ok((watch, interface))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The interface, if it is there and up.
+    pub(crate) fn usable(&self) -> Result<Interface, DeviceError> {
+        let i = self
+            .control
+            .interface(&self.name)
+            .map_err(|e| error("reading its state", &self.name, "CAP_NET_ADMIN", e))?;
+        if i.up { Ok(i) } else { Err(DeviceError::InterfaceDown(self.name.clone())) }
+    }
+
+    /// What is there now, where interface number `opened` was opened.
+    pub(crate) fn look(&self, opened: Option<u32>) -> Seen {
+        match self.control.interface(&self.name) {
+            Ok(i) if Some(i.index) != opened => Seen::Another,
+            Ok(i) if i.up && i.running => Seen::Same(LinkState::Up),
+            Ok(_) => Seen::Same(LinkState::Down),
+            Err(_) => Seen::None,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Real TCP through real ports: a download of several megabytes from host to host, byte for byte,
+//! over IPv4, IPv6 and in a VLAN, through each kind of port, with the hosts' offloads as their
+//! kernels set them. Needs root, python3 and curl; skipped, visibly, without.
+
+mod common;
+
+use common::{Forwarder, Lab, Seen};
+use weir_io::af_packet::AfPacket;
+use weir_packet::{Device, Pool};
+
+const BYTES: usize = 4 << 20;
+const VID: u16 = 7;
+
+type Ports = [Box<dyn Device>; 2];
+
+fn ready(test: &str) -> bool {
+    common::have(test, &["python3", "curl", "tc"]) && common::can_have_namespaces(test)
+}
+
+/// Downloads over both families, untagged or inside a VLAN; what the forwarder saw.
+fn downloads(tagged: bool, open: fn(&mut Pool) -> Ports) -> Seen {
+    let mut lab = Lab::two_hosts();
+    for n in [1, 2] {
+        if tagged {
+            lab.tag(n, VID);
+        }
+        lab.address(n, "eth0", 9);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let content = common::content(BYTES);
+    std::fs::write(dir.path().join("file"), &content).unwrap();
+    lab.serve(dir.path());
+    let forwarder = Forwarder::start(&lab, 4096, open);
+    for host in ["10.9.0.2", "[fd00:9::2]"] {
+        lab.download(&format!("http://{host}:8000/file"), &content, dir.path());
+    }
+    forwarder.stop()
+}
+
+fn af_packet(pool: &mut Pool) -> Ports {
+    ["p1", "p2"].map(|p| Box::new(AfPacket::open(p, pool).unwrap()) as Box<dyn Device>)
+}
+
+#[test]
+fn tcp_through_af_packet() {
+    if !ready("tcp_through_af_packet") {
+        return;
+    }
+    let seen = downloads(false, af_packet);
+    assert!(seen.longest <= 1514, "{seen:?}");
+    assert!(seen.counters[1].segmented > 0, "the kernel was expected to send super-frames");
+    assert!(seen.counters[0].csum_completed > 0);
+    assert!(seen.frames as usize > 2 * BYTES / 1448);
+    assert_eq!(seen.counters[1].rx_errors + seen.counters[0].rx_errors, 0);
+}
+
+#[test]
+fn tcp_in_a_vlan_through_af_packet() {
+    if !ready("tcp_in_a_vlan_through_af_packet") {
+        return;
+    }
+    let seen = downloads(true, af_packet);
+    assert!(seen.longest <= 1518, "{seen:?}");
+    assert!(seen.tagged as usize > 2 * BYTES / 1448, "{seen:?}");
+    assert!(seen.counters[1].vlan_restored > 0 && seen.counters[1].segmented > 0, "{seen:?}");
+}
