@@ -180,6 +180,9 @@ fields! {
     ArpOp "arp_op" [] 15 0 16 Arp Number;
     /// PBB service id.
     PbbIsid "pbb_isid" [] 16 40 24 Pbb Number;
+    /// Which of the VDP's own fields the frame has, bit 0 for the first: a rule that looks at such
+    /// a field demands its bit too, so that a frame without the field can't match by its zeros.
+    UserPresent "user_present" [] 16 32 4 None Number;
     /// Physical port under a logical one.
     InPhyPort "in_phy_port" [] 16 0 32 None Number;
     /// A field of the VDP's own, first of four.

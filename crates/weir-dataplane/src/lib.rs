@@ -5,10 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod flowtext;
 mod packet;
 mod program;
 pub mod programs;
+mod userfield;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
+pub use userfield::{Layer, USER_FIELDS, UserField, UserFieldError, UserFields};
