@@ -153,14 +153,13 @@ impl FastTable {
         others: &[Tuple],
     ) -> Option<RuleId> {
         let v = self.vectors;
-        let mut best = first.lookup(v, key, p.0, 0);
+        let mut best = first.lookup(v, key, Some(p.0), 0);
         let floor = |best: &Option<(u64, RuleId)>| best.map_or(0, |b| b.0);
         for t in others {
             if t.top() < (floor(&best) >> 32) as u32 {
                 break;
             }
-            let hash = t.probe(key);
-            best = t.lookup(v, key, hash, floor(&best)).or(best);
+            best = t.lookup(v, key, None, floor(&best)).or(best);
         }
         self.rest.lookup(v, key, floor(&best)).or(best).map(|b| b.1)
     }

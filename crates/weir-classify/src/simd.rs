@@ -86,6 +86,37 @@ fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// Tags compared at a time.
+pub(crate) const TAGS: usize = 16;
+
+/// Which of `tags` equal `tag`, of those before the first 0 (bit `i` for tag `i`), and whether
+/// there is no 0.
+#[inline(always)]
+pub(crate) fn match_tags(tags: &[u8; TAGS], tag: u8) -> (u32, bool) {
+    #[cfg(target_arch = "x86_64")]
+    let (equal, empty) = {
+        use std::arch::x86_64::*;
+        // SAFETY: 16 bytes are read, which is what the array has; SSE2 is part of x86-64.
+        unsafe {
+            let t = _mm_loadu_si128(tags.as_ptr().cast());
+            (
+                _mm_movemask_epi8(_mm_cmpeq_epi8(t, _mm_set1_epi8(tag as i8))) as u32,
+                _mm_movemask_epi8(_mm_cmpeq_epi8(t, _mm_setzero_si128())) as u32,
+            )
+        }
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let (equal, empty) = match_tags_portable(tags, tag);
+    // Below the lowest bit of `empty`; all, where it has none.
+    (equal & empty.wrapping_sub(1) & !empty, empty == 0)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn match_tags_portable(tags: &[u8; TAGS], tag: u8) -> (u32, u32) {
+    let bits = |x: u8| tags.iter().enumerate().fold(0, |b, (i, &t)| b | u32::from(t == x) << i);
+    (bits(tag), bits(0))
+}
+
 /// Columns of ternary rules, best first. `data` holds `2 + 2 × used words` columns of `cap`
 /// elements: ranks (falling), ids, then a mask and a value column for each used word. `words` has
 /// bit `i` set where the key's word `i` is used. The first `len` elements of a column count.
@@ -211,6 +242,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn tags_agree(tags in prop::array::uniform16(0u8..4), tag in 1u8..4) {
+            let (equal, empty) = match_tags_portable(&tags, tag);
+            let before = tags.iter().position(|&t| t == 0).unwrap_or(TAGS);
+            prop_assert_eq!(match_tags(&tags, tag), (equal & ((1 << before) - 1), empty == 0));
+        }
+
         /// Any columns, any key, any floor: each vector path answers as the portable one.
         #[test]
         fn vectors_agree(

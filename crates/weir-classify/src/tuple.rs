@@ -12,23 +12,22 @@
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::{Scan, each_word, words_of};
-use crate::simd::{Vectors, prefetch_slice};
+use crate::simd::{TAGS, Vectors, match_tags, prefetch_read};
 use std::collections::BTreeMap;
 
 /// Slots of the smallest array.
 const SMALLEST: usize = 16;
 /// Slots moved to the new array by each change.
 const STEP: usize = 16;
-/// Masks kept in the tuple itself, without a further cache line.
-const INLINE: usize = 4;
+/// Words of a mask up to which the code is unrolled and the masks are kept in the tuple itself;
+/// a mask with more takes a slower way.
+const INLINE: usize = 5;
 
-/// Flags of a slot's head, in its low bits: the head is `payload << 32 | tag | flags`, where the
-/// payload is a rule id or a bucket's number; 0 is an empty slot.
-const USED: u64 = 1;
-const BUCKET: u64 = 2;
-/// A slot of the old array whose rule is gone: matches nothing, ends no search.
-const GONE: u64 = BUCKET;
-const TAG: u64 = 0xffff_fffc;
+/// A slot's head is `payload << 32 | kind`: the id of its only rule, the number of its bucket, or,
+/// in an array that a resize is leaving, nothing: its rule is gone, but searches must go on.
+const RULE: u64 = 0;
+const BUCKET: u64 = 1;
+const GONE: u64 = 2;
 
 /// Multipliers that turn the seed into one secret per word: odd, from the digits of the
 /// golden ratio's multiples.
@@ -58,10 +57,22 @@ fn hash(seed: u64, words: &[u64]) -> u64 {
     h
 }
 
-/// Slots, `stride` words each (head, then masked words), and the rank of each one's rule.
+/// The tag of a hash: never 0, which marks an empty slot.
+#[inline(always)]
+fn tag_of(hash: u64) -> u8 {
+    let tag = hash as u8;
+    tag + u8::from(tag == 0)
+}
+
+/// Slots, `stride` words each (head, then masked words), probed linearly through their tags: one
+/// comparison of [`TAGS`] of them says which slots are worth reading, so that a miss rarely reads
+/// any and its cost hardly varies.
 #[derive(Clone, Debug, Default)]
 struct Slots {
+    /// One byte a slot, 0 where it is empty; the first [`TAGS`] again at the end.
+    tags: Box<[u8]>,
     words: Box<[u64]>,
+    /// The rank of each slot's rule.
     ranks: Box<[u64]>,
     /// 64 less the logarithm of the number of slots.
     shift: u32,
@@ -70,6 +81,7 @@ struct Slots {
 impl Slots {
     fn new(capacity: usize, stride: usize) -> Self {
         Self {
+            tags: vec![0; capacity + TAGS].into(),
             words: vec![0; capacity * stride].into(),
             ranks: vec![0; capacity].into(),
             shift: 64 - capacity.trailing_zeros(),
@@ -83,38 +95,61 @@ impl Slots {
         (hash >> self.shift) as usize
     }
     #[inline(always)]
-    fn next(&self, at: usize) -> usize {
-        (at + 1) & self.ranks.len().wrapping_sub(1)
+    fn wrap(&self, at: usize) -> usize {
+        at & (self.tags.len() - 1 - TAGS)
     }
-    /// The slot whose masked words are `want[1..]`, with its head; `want[0]` is the hash.
     #[inline(always)]
-    fn find<const S: usize>(&self, want: &[u64; S]) -> Option<(usize, u64)> {
-        let (slots, _) = self.words.as_chunks::<S>();
-        let mut at = self.home(want[0]);
-        loop {
-            let slot = slots.get(at)?;
-            if (slot[0] ^ want[0]) & TAG == 0 && slot[0] & USED != 0 && slot[1..] == want[1..] {
-                return Some((at, slot[0]));
-            }
-            if slot[0] == 0 {
-                return None;
-            }
-            at = self.next(at);
+    fn prefetch(&self, hash: u64, stride: usize) {
+        let home = self.home(hash);
+        if let (Some(tag), Some(slot)) = (self.tags.get(home), self.words.get(home * stride)) {
+            prefetch_read(tag);
+            prefetch_read(slot);
         }
     }
-    /// As `find`, for any number of words.
-    fn find_slow(&self, hash: u64, want: &[u64]) -> Option<(usize, u64)> {
-        let stride = want.len() + 1;
-        let mut at = self.home(hash);
+    /// The slot of this hash for which `is` holds, and its head.
+    #[inline(always)]
+    fn find(&self, hash: u64, is: impl Fn(usize) -> Option<u64>) -> Option<(usize, u64)> {
+        let mut from = self.home(hash);
         loop {
-            let (&head, words) = self.words.get(at * stride..(at + 1) * stride)?.split_first()?;
-            if (head ^ hash) & TAG == 0 && head & USED != 0 && words == want {
-                return Some((at, head));
+            let (mut hits, full) = match_tags(self.tags.get(from..)?.first_chunk()?, tag_of(hash));
+            while hits != 0 {
+                let at = self.wrap(from + hits.trailing_zeros() as usize);
+                if let Some(head) = is(at) {
+                    return Some((at, head));
+                }
+                hits &= hits - 1;
             }
-            if head == 0 {
+            if !full {
                 return None;
             }
-            at = self.next(at);
+            from = self.wrap(from + TAGS);
+        }
+    }
+    #[inline(always)]
+    fn find_fixed<const S: usize>(&self, hash: u64, want: &[u64; S]) -> Option<(usize, u64)> {
+        let (slots, _) = self.words.as_chunks::<S>();
+        self.find(hash, |at| {
+            let slot = slots.get(at)?;
+            (slot[1..] == want[1..] && slot[0] != GONE).then_some(slot[0])
+        })
+    }
+    /// As `find_fixed`, for any number of words.
+    fn find_slow(&self, hash: u64, want: &[u64]) -> Option<(usize, u64)> {
+        let stride = want.len() + 1;
+        self.find(hash, |at| {
+            let (&head, words) = self.words.get(at * stride..(at + 1) * stride)?.split_first()?;
+            (words == want && head != GONE).then_some(head)
+        })
+    }
+    fn set_tag(&mut self, at: usize, tag: u8) {
+        let capacity = self.capacity();
+        if let Some(t) = self.tags.get_mut(at) {
+            *t = tag;
+        }
+        if at < TAGS
+            && let Some(t) = self.tags.get_mut(capacity + at)
+        {
+            *t = tag;
         }
     }
     fn head_mut(&mut self, at: usize, stride: usize) -> Option<&mut u64> {
@@ -124,9 +159,10 @@ impl Slots {
     fn place(&mut self, hash: u64, head: u64, words: &[u64], rank: u64) {
         let stride = words.len() + 1;
         let mut at = self.home(hash);
-        while self.words.get(at * stride).is_some_and(|&h| h != 0) {
-            at = self.next(at);
+        while self.tags.get(at).is_some_and(|&t| t != 0) {
+            at = self.wrap(at + 1);
         }
+        self.set_tag(at, tag_of(hash));
         if let Some((h, w)) =
             self.words.get_mut(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first_mut)
         {
@@ -141,30 +177,23 @@ impl Slots {
     fn erase(&mut self, mut hole: usize, stride: usize, seed: u64) {
         let mut at = hole;
         loop {
-            at = self.next(at);
-            let Some((&head, words)) =
-                self.words.get(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first)
-            else {
-                return;
-            };
-            if head == 0 {
-                break;
-            }
+            at = self.wrap(at + 1);
+            let tag = self.tags.get(at).copied().unwrap_or(0);
+            let slot = self.words.get(at * stride + 1..(at + 1) * stride);
+            let (1.., Some(words)) = (tag, slot) else { break };
             let home = self.home(hash(seed, words));
-            let mask = self.ranks.len().wrapping_sub(1);
             // It may move into the hole if its home is not between the hole and itself.
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+            if self.wrap(at.wrapping_sub(home)) >= self.wrap(at.wrapping_sub(hole)) {
                 self.words.copy_within(at * stride..(at + 1) * stride, hole * stride);
                 self.ranks.copy_within(at..=at, hole);
+                self.set_tag(hole, tag);
                 hole = at;
             }
         }
-        if let Some(h) = self.head_mut(hole, stride) {
-            *h = 0;
-        }
+        self.set_tag(hole, 0);
     }
     fn bytes(&self) -> usize {
-        size_of_val(&*self.words) + size_of_val(&*self.ranks)
+        size_of_val(&*self.tags) + size_of_val(&*self.words) + size_of_val(&*self.ranks)
     }
 }
 
@@ -274,20 +303,18 @@ impl Tuple {
         usize::from(self.n) + 1
     }
 
-    /// Masked words of `key` behind a place for the hash, which is put there.
+    /// Masked words of `key` behind a place for the hash.
     #[inline(always)]
     fn gather<const S: usize>(&self, key: &FlowKey) -> [u64; S] {
         let mut want = [0; S];
-        for (j, w) in want.iter_mut().skip(1).enumerate() {
-            let word = self.index.get(j).map_or(0, |&i| usize::from(i));
-            let mask = match self.masks.get(j) {
-                Some(&m) => m,
-                None => self.cold.mask.0.get(word).copied().unwrap_or(0),
-            };
-            *w = key.0.get(word).copied().unwrap_or(0) & mask;
+        for ((w, &i), &mask) in want.iter_mut().skip(1).zip(&self.index).zip(&self.masks) {
+            *w = key.0.get(usize::from(i)).copied().unwrap_or(0) & mask;
         }
-        want[0] = hash(self.seed, &want[1..]);
         want
+    }
+    #[inline(always)]
+    fn hash_fixed<const S: usize>(&self, key: &FlowKey) -> u64 {
+        hash(self.seed, &self.gather::<S>(key)[1..])
     }
     fn gather_slow(&self, key: &FlowKey) -> ([u64; WORDS], u64) {
         let mut want = [0; WORDS];
@@ -304,41 +331,44 @@ impl Tuple {
     #[inline]
     pub(crate) fn probe(&self, key: &FlowKey) -> u64 {
         let hash = match self.n {
-            1 => self.gather::<2>(key)[0],
-            2 => self.gather::<3>(key)[0],
-            3 => self.gather::<4>(key)[0],
-            4 => self.gather::<5>(key)[0],
-            5 => self.gather::<6>(key)[0],
+            1 => self.hash_fixed::<2>(key),
+            2 => self.hash_fixed::<3>(key),
+            3 => self.hash_fixed::<4>(key),
+            4 => self.hash_fixed::<5>(key),
+            5 => self.hash_fixed::<6>(key),
             _ => self.gather_slow(key).1,
         };
-        if let Some(slot) = self.slots.words.get(self.slots.home(hash) * self.stride()..) {
-            prefetch_slice(slot, 8);
-        }
+        self.slots.prefetch(hash, self.stride());
         hash
     }
 
-    /// The winner among the rules here that are above `floor`, with its rank. `hash` is what
-    /// `probe` said of the same key.
-    #[inline]
-    pub(crate) fn lookup(
-        &self,
-        v: Vectors,
-        key: &FlowKey,
-        hash: u64,
-        floor: u64,
-    ) -> Option<(u64, RuleId)> {
-        let found = match self.n {
+    /// The slot that `key` falls into. `hash` is what `probe` said of the same key, if it was
+    /// asked.
+    #[inline(always)]
+    fn slot(&self, key: &FlowKey, hash: Option<u64>) -> Option<(Place, u64)> {
+        match self.n {
             1 => self.find_fixed::<2>(key, hash),
             2 => self.find_fixed::<3>(key, hash),
             3 => self.find_fixed::<4>(key, hash),
             4 => self.find_fixed::<5>(key, hash),
             5 => self.find_fixed::<6>(key, hash),
             _ => {
-                let want = self.gather_slow(key).0;
+                let (want, hash) = self.gather_slow(key);
                 self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default())
             }
-        };
-        let (place, head) = found?;
+        }
+    }
+
+    /// The winner among the rules here that are above `floor`, with its rank.
+    #[inline]
+    pub(crate) fn lookup(
+        &self,
+        v: Vectors,
+        key: &FlowKey,
+        hash: Option<u64>,
+        floor: u64,
+    ) -> Option<(u64, RuleId)> {
+        let (place, head) = self.slot(key, hash)?;
         let payload = (head >> 32) as u32;
         if head & BUCKET != 0 {
             return self.buckets.get(payload as usize)?.lookup(v, key, floor);
@@ -350,17 +380,7 @@ impl Tuple {
     /// As `lookup` without a floor and without the rank, which costs a cache line.
     #[inline]
     pub(crate) fn lookup_id(&self, v: Vectors, key: &FlowKey, hash: u64) -> Option<RuleId> {
-        let (_, head) = match self.n {
-            1 => self.find_fixed::<2>(key, hash),
-            2 => self.find_fixed::<3>(key, hash),
-            3 => self.find_fixed::<4>(key, hash),
-            4 => self.find_fixed::<5>(key, hash),
-            5 => self.find_fixed::<6>(key, hash),
-            _ => {
-                let want = self.gather_slow(key).0;
-                self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default())
-            }
-        }?;
+        let (_, head) = self.slot(key, Some(hash))?;
         let payload = (head >> 32) as u32;
         if head & BUCKET != 0 {
             return self.buckets.get(payload as usize)?.lookup(v, key, 0).map(|(_, id)| id);
@@ -369,14 +389,21 @@ impl Tuple {
     }
 
     #[inline(always)]
-    fn find_fixed<const S: usize>(&self, key: &FlowKey, hash: u64) -> Option<(Place, u64)> {
-        let mut want = self.gather::<S>(key);
-        want[0] = hash;
-        if let Some((at, head)) = self.slots.find(&want) {
+    fn find_fixed<const S: usize>(
+        &self,
+        key: &FlowKey,
+        known: Option<u64>,
+    ) -> Option<(Place, u64)> {
+        let want = self.gather::<S>(key);
+        let hash = known.unwrap_or_else(|| hash(self.seed, &want[1..]));
+        if let Some((at, head)) = self.slots.find_fixed(hash, &want) {
             return Some((Place::New(at), head));
         }
         let old = self.old.as_deref()?;
-        old.slots.find(&want).filter(|&(at, _)| at >= old.moved).map(|(at, h)| (Place::Old(at), h))
+        old.slots
+            .find_fixed(hash, &want)
+            .filter(|&(at, _)| at >= old.moved)
+            .map(|(at, h)| (Place::Old(at), h))
     }
 
     fn find(&self, hash: u64, want: &[u64]) -> Option<(Place, u64)> {
@@ -455,7 +482,6 @@ impl Tuple {
         self.move_some();
         let (want, hash, found) = self.slot_of(m);
         let (value, mask) = self.beyond(m);
-        let tag = hash & TAG | USED;
         match found {
             Some((_, head)) if head & BUCKET != 0 => {
                 if let Some(b) = self.buckets.get_mut((head >> 32) as usize) {
@@ -470,15 +496,15 @@ impl Tuple {
                 }
                 bucket.insert(rank, id, &value, &mask);
                 let payload = self.keep_bucket(bucket);
-                self.set(place, payload << 32 | tag | BUCKET, 0);
+                self.set(place, payload << 32 | BUCKET, 0);
             }
             None => {
                 let (head, rank) = if mask.is_empty() {
-                    (u64::from(id.0) << 32 | tag, rank)
+                    (u64::from(id.0) << 32 | RULE, rank)
                 } else {
                     let mut bucket = Scan::default();
                     bucket.insert(rank, id, &value, &mask);
-                    (self.keep_bucket(bucket) << 32 | tag | BUCKET, 0)
+                    (self.keep_bucket(bucket) << 32 | BUCKET, 0)
                 };
                 self.make_room();
                 let words = want.get(..usize::from(self.n)).unwrap_or_default();
@@ -537,7 +563,7 @@ impl Tuple {
             match (bucket.len(), bucket.get(0)) {
                 (1, Some((rank, id, _, mask))) if mask.is_empty() => {
                     self.drop_bucket(payload);
-                    self.set(place, u64::from(id.0) << 32 | head & TAG | USED, rank);
+                    self.set(place, u64::from(id.0) << 32 | RULE, rank);
                 }
                 (0, _) => {
                     self.drop_bucket(payload);
@@ -602,9 +628,11 @@ impl Tuple {
         let stride = usize::from(self.n) + 1;
         let until = (old.moved + STEP).min(old.slots.capacity());
         for at in old.moved..until {
+            let used = old.slots.tags.get(at).is_some_and(|&t| t != 0);
             if let Some((&head, words)) =
                 old.slots.words.get(at * stride..(at + 1) * stride).and_then(<[u64]>::split_first)
-                && head & USED != 0
+                && used
+                && head != GONE
             {
                 let rank = old.slots.ranks.get(at).copied().unwrap_or(0);
                 self.slots.place(hash(self.seed, words), head, words, rank);
@@ -622,10 +650,10 @@ impl Tuple {
         let halves = [(Some(&self.slots), 0), (old.map(|o| &o.slots), old.map_or(0, |o| o.moved))];
         for (slots, from) in halves {
             let Some(slots) = slots else { continue };
-            let both = slots.words.chunks_exact(self.stride()).zip(&slots.ranks);
-            for (slot, &rank) in both.skip(from) {
+            let all = slots.words.chunks_exact(self.stride()).zip(&slots.ranks).zip(&slots.tags);
+            for ((slot, &rank), &tag) in all.skip(from) {
                 let Some((&head, words)) = slot.split_first() else { continue };
-                if head & USED == 0 {
+                if tag == 0 || head == GONE {
                     continue;
                 }
                 let mut value = FlowKey::default();
@@ -657,8 +685,9 @@ impl Tuple {
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
         self.move_all();
         let stride = self.stride();
-        for (slot, rank) in self.slots.words.chunks_exact(stride).zip(&mut self.slots.ranks) {
-            if slot.first().is_some_and(|h| h & (USED | BUCKET) == USED) {
+        let Slots { tags, words, ranks, .. } = &mut self.slots;
+        for ((slot, rank), &tag) in words.chunks_exact(stride).zip(ranks).zip(&*tags) {
+            if tag != 0 && slot.first().is_some_and(|h| h & BUCKET == 0) {
                 *rank = f(*rank);
             }
         }
