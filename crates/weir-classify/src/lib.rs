@@ -19,6 +19,7 @@ mod rule;
 mod scan;
 mod shape;
 pub mod simd;
+mod tcam;
 mod tuple;
 
 pub use fast::{FastTable, Probe};
@@ -28,4 +29,5 @@ pub use field::{
 };
 pub use key::{FlowKey, FlowMask, WORDS, ones};
 pub use linear::Linear;
+pub use tcam::{Part, Tcam, TcamConfig, TcamError};
 pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};

@@ -1,17 +1,51 @@
 //! The five stages of paper 004 on general-purpose cores: one shared data plane that carries
 //! thousands of virtual data planes (VDPs).
 //!
-//! Room: the core. Frames, rules and time are arguments; no sockets, no files, no clocks, no logs.
+//! Room: the core. Frames, rules and time are arguments; no sockets, no files, no logs. The way of
+//! a frame, a file each: `mapping`, `matching`, `execute` with `processing/`, `software`,
+//! `forwarding`; `plane` is the loop, `control` what can be asked of it, `runner` its thread.
 #![forbid(unsafe_code)]
 
 mod action;
+mod compile;
+mod control;
+mod counters;
+mod cpu_share;
+mod execute;
 pub mod flowtext;
+mod forwarding;
+mod group;
+mod mapping;
+mod matching;
+mod meter;
 mod packet;
+mod plane;
+pub mod processing;
 mod program;
 pub mod programs;
+mod runner;
+mod software;
+mod tap;
+mod timing;
 mod userfield;
+mod vdp;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
+pub use compile::{ActionResult, CompileError, MAX_ACTIONS, Op, ResolvePort, bits, compile};
+pub use control::{
+    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, RuleView, Snapshot,
+    VdpSpec, VdpView,
+};
+pub use counters::{PortCounters, Tally, VdpCounters};
+pub use forwarding::PortShare;
+pub use mapping::{MappingError, MappingRule};
+pub use matching::RuleSpec;
 pub use packet::{Layers, Net, Packet, Stale, extract};
+pub use plane::DataPlane;
 pub use program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
-pub use userfield::{Layer, USER_FIELDS, UserField, UserFieldError, UserFields};
+pub use runner::{Handle, Runner, Serving, WhenIdle, WorkerGone};
+pub use software::{Dedicated, Server};
+pub use tap::{Captured, TapId, TapPoint};
+pub use timing::{NoTimer, Stage, StageTimer};
+pub use userfield::*;
+pub use vdp::{MigrationReport, Path, Phase};

@@ -7,7 +7,7 @@
 
 use crate::action::{PortNo, Vid};
 use std::collections::VecDeque;
-use weir_packet::{DropReason, Frame, Nanos};
+use weir_packet::{DropReason, Frame, Nanos, PortId};
 
 /// Why a frame came to the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,10 @@ pub enum Origin {
 /// How a frame's stay on the slow path ended. The worker counts it.
 #[derive(Debug)]
 pub enum End {
-    /// Send by this port.
+    /// Send by this port of the VDP.
     Output(PortNo),
+    /// Send by this port of the data plane: what a rule on the slow path says.
+    Forward(PortId),
     /// Drop for this reason.
     Drop(DropReason),
     /// The program was its destination.

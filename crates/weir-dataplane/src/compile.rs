@@ -1,0 +1,244 @@
+//! From what a rule asks for to what the processing stage runs: done once, when a rule is
+//! installed, never per frame.
+//!
+//! The common shapes become 004's action result (a bitmap and a few values); everything else gets a
+//! program of operations beside it.
+
+use crate::action::{Action, Out, PortNo};
+use crate::processing::{ActionError, Change, compile as compile_change};
+use thiserror::Error;
+use weir_classify::Field;
+use weir_packet::PortId;
+
+/// 004 §4.2's bitmap.
+pub mod bits {
+    /// The port field is valid.
+    pub const PORT_VALID: u8 = 1;
+    /// Replace both MAC addresses.
+    pub const CHANGE_MAC: u8 = 2;
+    /// Decrement the TTL.
+    pub const TTL: u8 = 4;
+    /// Forward directly; otherwise the frame goes to the software stage.
+    pub const FORWARD: u8 = 8;
+    /// Drop.
+    pub const DROP: u8 = 16;
+    /// Beyond the paper: run the program.
+    pub const PROGRAM: u8 = 32;
+    /// Change the source MAC only (with [`CHANGE_MAC`]: both).
+    pub const SRC_ONLY: u8 = 64;
+    /// Change the destination MAC only.
+    pub const DST_ONLY: u8 = 128;
+}
+
+/// What a rule's match gives: how the frame will be processed (004 §4.2).
+#[derive(Clone, Debug)]
+pub struct ActionResult {
+    /// [`bits`].
+    pub bits: u8,
+    /// Relative cost of processing one frame; a plain forward is 1.
+    pub cost: u8,
+    /// Output port.
+    pub port: PortId,
+    /// New destination and source MAC, in wire order.
+    pub macs: [u8; 12],
+    /// Operations for what the bitmap can't say.
+    pub program: Option<Box<[Op]>>,
+}
+
+/// One operation of a program.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Change the frame.
+    Change(Change),
+    /// Output; the frame itself leaves with the last operation that takes it, copies before.
+    Output(Target),
+    /// Queue for the outputs that follow.
+    SetQueue(u32),
+    /// To the software stage.
+    Channel(ChannelWhy),
+    /// Meter.
+    Meter(u32),
+    /// Group.
+    Group(u32),
+    /// Copy to a port.
+    Mirror(PortId),
+    /// Metadata for the next table.
+    Metadata(u64, u64),
+    /// Next table.
+    Goto(u8),
+}
+
+/// Why an action sends to the software stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelWhy {
+    /// An explicit action.
+    Action,
+    /// NORMAL.
+    Normal,
+    /// The VDP's controllers or own stack.
+    Consume,
+}
+
+/// A resolved output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A port.
+    Port(PortId),
+    /// The ingress port.
+    InPort,
+    /// All or flood, but the ingress port.
+    All,
+}
+
+/// A list of actions that can't be installed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The VDP has no such port.
+    #[error("VDP has no port {0}: add it to the VDP's ports first")]
+    NoSuchPort(PortNo),
+    /// A change that can't be.
+    #[error(transparent)]
+    Change(#[from] ActionError),
+    /// `goto` to the same or an earlier table, or past the last.
+    #[error("goto table {to} from table {from}: only a later table, up to 253")]
+    Goto {
+        /// From.
+        from: u8,
+        /// To.
+        to: u8,
+    },
+    /// Actions after a goto would never run.
+    #[error("goto must be the last action")]
+    AfterGoto,
+    /// Too many.
+    #[error("{0} actions: at most {max} are allowed", max = MAX_ACTIONS)]
+    TooMany(usize),
+    /// A group or meter that is not there.
+    #[error("VDP has no {what} {id}: create it before the rule that uses it")]
+    Missing {
+        /// "group" or "meter".
+        what: &'static str,
+        /// Its number.
+        id: u32,
+    },
+}
+
+/// The longest list of actions that is accepted.
+pub const MAX_ACTIONS: usize = 256;
+
+/// Finds the data plane's port behind a VDP's port number.
+pub trait ResolvePort {
+    /// `None` when the VDP has no such port.
+    fn port(&self, no: PortNo) -> Option<PortId>;
+}
+
+impl ActionResult {
+    /// Drops.
+    pub fn drop() -> Self {
+        Self { bits: bits::DROP, cost: 1, port: PortId(0), macs: [0; 12], program: None }
+    }
+    /// 004's host forwarding: forward bit clear, by the VDP's channel.
+    pub fn to_channel() -> Self {
+        Self { bits: 0, cost: 2, port: PortId(0), macs: [0; 12], program: None }
+    }
+}
+
+fn mac(value: u128) -> [u8; 6] {
+    let b = value.to_be_bytes();
+    [b[10], b[11], b[12], b[13], b[14], b[15]]
+}
+
+/// 004's bitmap, where it can say the whole list: MAC changes and TTL in any order, then one
+/// output.
+fn paper_shape(actions: &[Action], table: &dyn ResolvePort) -> Option<ActionResult> {
+    let mut r = ActionResult { bits: 0, cost: 1, port: PortId(0), macs: [0; 12], program: None };
+    let (last, changes) = actions.split_last()?;
+    let Action::Output(Out::Port(no)) = last else { return None };
+    r.port = table.port(*no)?;
+    let full = Field::EthDst.full();
+    let (mut dst, mut src) = (false, false);
+    for a in changes {
+        match a {
+            Action::SetField { field: Field::EthDst, value, mask } if *mask == full => {
+                r.macs[..6].copy_from_slice(&mac(*value));
+                dst = true;
+            }
+            Action::SetField { field: Field::EthSrc, value, mask } if *mask == full => {
+                r.macs[6..].copy_from_slice(&mac(*value));
+                src = true;
+            }
+            Action::DecTtl if r.bits & bits::TTL == 0 => r.bits |= bits::TTL,
+            _ => return None,
+        }
+    }
+    r.bits |= bits::PORT_VALID | bits::FORWARD;
+    r.bits |= match (dst, src) {
+        (true, true) => bits::CHANGE_MAC,
+        (true, false) => bits::DST_ONLY,
+        (false, true) => bits::SRC_ONLY,
+        (false, false) => 0,
+    };
+    Some(r)
+}
+
+/// Compiles the actions of a rule in table `table`.
+///
+/// # Errors
+/// [`CompileError`]; nothing has happened then.
+pub fn compile(
+    actions: &[Action],
+    table: u8,
+    ports: &dyn ResolvePort,
+) -> Result<ActionResult, CompileError> {
+    if actions.len() > MAX_ACTIONS {
+        return Err(CompileError::TooMany(actions.len()));
+    }
+    if actions.is_empty() || actions.contains(&Action::Drop) {
+        return Ok(ActionResult::drop());
+    }
+    if actions == [Action::ToChannel] {
+        return Ok(ActionResult::to_channel());
+    }
+    if let Some(r) = paper_shape(actions, ports) {
+        return Ok(r);
+    }
+    let resolve = |no: PortNo| ports.port(no).ok_or(CompileError::NoSuchPort(no));
+    let mut ops = Vec::with_capacity(actions.len());
+    for (i, a) in actions.iter().enumerate() {
+        ops.push(match a {
+            Action::Output(Out::Port(no)) => Op::Output(Target::Port(resolve(*no)?)),
+            Action::Output(Out::InPort) => Op::Output(Target::InPort),
+            Action::Output(Out::All | Out::Flood) => Op::Output(Target::All),
+            Action::Output(Out::Normal) => Op::Channel(ChannelWhy::Normal),
+            Action::Output(Out::Controller(_) | Out::Local) => Op::Channel(ChannelWhy::Consume),
+            Action::SetQueue(q) => Op::SetQueue(*q),
+            Action::ToChannel => Op::Channel(ChannelWhy::Action),
+            Action::Group(g) => Op::Group(*g),
+            Action::Meter(m) => Op::Meter(*m),
+            Action::Mirror(no) => Op::Mirror(resolve(*no)?),
+            Action::WriteMetadata { value, mask } => Op::Metadata(*value, *mask),
+            Action::Goto(t) => {
+                if *t <= table || *t > 253 {
+                    return Err(CompileError::Goto { from: table, to: *t });
+                }
+                if i + 1 != actions.len() {
+                    return Err(CompileError::AfterGoto);
+                }
+                Op::Goto(*t)
+            }
+            other => match compile_change(other)? {
+                Some(c) => Op::Change(c),
+                None => continue,
+            },
+        });
+    }
+    let cost = (1 + ops.len() / 2).min(255) as u8;
+    Ok(ActionResult {
+        bits: bits::PROGRAM,
+        cost,
+        port: PortId(0),
+        macs: [0; 12],
+        program: Some(ops.into()),
+    })
+}

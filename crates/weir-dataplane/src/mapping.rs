@@ -1,0 +1,204 @@
+//! Stage 1, VDP mapping: frame → flow key, once → VID.
+//!
+//! Mapping rules are ternary over any field of the key, with priorities, several per VDP (004
+//! §4.2). A rule may also look at fields of its VDP's own (003 §3.2), cut out of the frame at an
+//! offset; such rules are few and are tried in order of priority, everything else goes through one
+//! classifier. What no rule takes belongs to the default VDP.
+//!
+//! Room: called by the worker for each frame of a burst, before anything else is known of it.
+
+use crate::action::Vid;
+use crate::packet::Layers;
+use crate::userfield::UserFields;
+use thiserror::Error;
+use weir_classify::{
+    Classifier, FastTable, Field, FlowKey, FlowMask, Match, MissingPrereq, Probe, Rule, RuleId,
+};
+
+/// Whether a rule with this mask looks at fields of its VDP's own.
+fn looks_at_own(mask: &FlowMask) -> bool {
+    [Field::User0, Field::User1, Field::User2, Field::User3, Field::UserPresent]
+        .into_iter()
+        .any(|f| mask.looks_at(f))
+}
+
+/// Which frames a VDP owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingRule {
+    /// Which frames, in the data plane's port numbers.
+    pub matcher: Match,
+    /// Larger wins; among equals the one inserted first.
+    pub priority: u32,
+}
+
+/// A mapping rule that can't be installed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MappingError {
+    /// A field without what it needs.
+    #[error(transparent)]
+    Prereq(#[from] MissingPrereq),
+    /// Another VDP has it.
+    #[error("VDP {0} has a mapping rule with the same match and priority: change either")]
+    Taken(Vid),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    vid: Vid,
+    priority: u32,
+    /// Order of insertion, which decides between equal priorities.
+    seq: u64,
+}
+
+#[derive(Debug)]
+struct OwnFieldRule {
+    rule: MappingRule,
+    vid: Vid,
+    seq: u64,
+    fields: UserFields,
+}
+
+/// The mapping rules of all VDPs.
+#[derive(Debug, Default)]
+pub struct Mapping {
+    classifier: FastTable,
+    mapped: Vec<Mapped>,
+    free: Vec<u32>,
+    own_fields: Vec<OwnFieldRule>,
+    seq: u64,
+}
+
+impl Mapping {
+    /// Adds a rule of `vid`, whose own fields are `fields`. Adding it twice changes nothing.
+    ///
+    /// # Errors
+    /// [`MappingError`]; nothing changes then.
+    pub fn add(
+        &mut self,
+        vid: Vid,
+        rule: &MappingRule,
+        fields: &UserFields,
+    ) -> Result<(), MappingError> {
+        rule.matcher.check_prereqs()?;
+        self.seq += 1;
+        let seq = self.seq;
+        if looks_at_own(rule.matcher.mask()) {
+            let same = |o: &&OwnFieldRule| o.rule == *rule && o.fields == *fields;
+            if let Some(o) = self.own_fields.iter().find(same) {
+                return if o.vid == vid { Ok(()) } else { Err(MappingError::Taken(o.vid)) };
+            }
+            let at = self.own_fields.partition_point(|o| o.rule.priority >= rule.priority);
+            let own = OwnFieldRule { rule: rule.clone(), vid, seq, fields: fields.clone() };
+            self.own_fields.insert(at, own);
+            return Ok(());
+        }
+        if let Some(RuleId(i)) = self.classifier.find(&rule.matcher, rule.priority) {
+            let owner = self.mapped.get(i as usize).map_or(vid, |m| m.vid);
+            return if owner == vid { Ok(()) } else { Err(MappingError::Taken(owner)) };
+        }
+        let entry = Mapped { vid, priority: rule.priority, seq };
+        let slot = match self.free.pop() {
+            Some(i) => {
+                if let Some(m) = self.mapped.get_mut(i as usize) {
+                    *m = entry;
+                }
+                i
+            }
+            None => {
+                self.mapped.push(entry);
+                self.mapped.len() as u32 - 1
+            }
+        };
+        let r = Rule { matcher: rule.matcher, priority: rule.priority, id: RuleId(slot) };
+        match self.classifier.insert(r) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.free.push(slot);
+                Err(MappingError::Taken(vid))
+            }
+        }
+    }
+    /// Removes a rule of `vid`; says whether it was there.
+    pub fn remove(&mut self, vid: Vid, rule: &MappingRule) -> bool {
+        if let Some(i) = self.own_fields.iter().position(|o| o.vid == vid && o.rule == *rule) {
+            self.own_fields.remove(i);
+            return true;
+        }
+        let of_vid = self
+            .classifier
+            .find(&rule.matcher, rule.priority)
+            .filter(|r| self.mapped.get(r.0 as usize).is_some_and(|m| m.vid == vid));
+        let Some(RuleId(slot)) = of_vid else { return false };
+        self.classifier.remove(&rule.matcher, rule.priority);
+        self.free.push(slot);
+        true
+    }
+    /// Removes all rules of `vid`; says how many there were.
+    pub fn remove_all(&mut self, vid: Vid) -> usize {
+        let rules = self.rules_of(vid);
+        for r in &rules {
+            self.remove(vid, r);
+        }
+        rules.len()
+    }
+    /// The rules of `vid`.
+    pub fn rules_of(&self, vid: Vid) -> Vec<MappingRule> {
+        let mut out: Vec<MappingRule> =
+            self.own_fields.iter().filter(|o| o.vid == vid).map(|o| o.rule.clone()).collect();
+        self.classifier.for_each(&mut |r| {
+            if self.mapped.get(r.id.0 as usize).is_some_and(|m| m.vid == vid) {
+                out.push(MappingRule { matcher: r.matcher, priority: r.priority });
+            }
+        });
+        out.sort_by(|a, b| b.priority.cmp(&a.priority));
+        out
+    }
+    /// Rules in all.
+    pub fn len(&self) -> usize {
+        self.classifier.len() + self.own_fields.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// First half of a lookup: asks for the memory that the second half needs.
+    #[inline(always)]
+    pub fn probe(&self, key: &FlowKey) -> Probe {
+        self.classifier.probe(key)
+    }
+    /// Second half: the VID, 0 when no rule takes the frame.
+    #[inline(always)]
+    pub fn resolve(&self, key: &FlowKey, probe: Probe, frame: &[u8], layers: &Layers) -> Vid {
+        let hit = self
+            .classifier
+            .resolve(key, probe)
+            .and_then(|RuleId(i)| self.mapped.get(i as usize).copied());
+        if self.own_fields.is_empty() {
+            return hit.map_or(Vid(0), |m| m.vid);
+        }
+        self.with_own_fields(key, hit, frame, layers)
+    }
+    fn with_own_fields(
+        &self,
+        key: &FlowKey,
+        hit: Option<Mapped>,
+        frame: &[u8],
+        layers: &Layers,
+    ) -> Vid {
+        let (best, seq) = hit.map_or((None, u64::MAX), |m| (Some(m.priority), m.seq));
+        for o in &self.own_fields {
+            let later = (o.rule.priority, std::cmp::Reverse(o.seq))
+                < (best.unwrap_or(0), std::cmp::Reverse(seq));
+            if best.is_some() && later {
+                break;
+            }
+            let mut k = *key;
+            o.fields.extract(frame, layers, &mut k);
+            if o.rule.matcher.matches(&k) {
+                return o.vid;
+            }
+        }
+        hit.map_or(Vid(0), |m| m.vid)
+    }
+}

@@ -1,0 +1,349 @@
+//! The neighbours of the router's links: address to MAC, for IPv4 and IPv6 alike, with the frames
+//! that wait for an answer. Pure: time comes in, what is to be sent goes out. Called by `mod.rs`.
+//!
+//! The states are those of RFC 4861 §7.3.2, for ARP too. A router hears nothing from the layers
+//! above that would confirm a neighbour, so there is no DELAY: an entry that is no longer known to
+//! be reachable is asked by unicast when it is next used, and goes on being used meanwhile.
+//!
+//! Bounds: entries, frames per neighbour, frames in all. At most half of the entries may be
+//! unresolved, so that a scan of an empty network can't push out the neighbours that are there
+//! (RFC 6583).
+
+use super::IfaceId;
+use super::config::NeighbourConfig;
+use crate::program::Origin;
+use crate::programs::hash::Fold;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use weir_packet::{Frame, Nanos};
+use weir_wire::MacAddr;
+
+/// Time between two looks at what is due, at least.
+const GRAIN: Nanos = Nanos::from_millis(10);
+/// Time between two looks at who is idle.
+const SWEEP: Nanos = Nanos::from_secs(5);
+
+/// A neighbour: the link and the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub iface: IfaceId,
+    pub addr: IpAddr,
+}
+
+/// A frame that waits: complete but for its Ethernet header.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub frame: Frame,
+    pub origin: Origin,
+}
+
+/// A request to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// To everybody who might have the address.
+    Everybody,
+    /// To who had it last.
+    Station(MacAddr),
+}
+
+/// What using a neighbour gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Send there; and ask again, perhaps.
+    Send(MacAddr, Option<Ask>),
+    /// Hold the frame; and ask, if nobody has yet.
+    Hold(Option<Ask>),
+    /// Too many neighbours are unresolved.
+    Full,
+}
+
+/// What a message says of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It answered a request of ours.
+    Answer,
+    /// It said so by itself.
+    Unasked,
+}
+
+/// Whether a neighbour that was not there is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It is: it is about to talk to us.
+    Add,
+    /// It is not.
+    Ignore,
+}
+
+/// How a neighbour stands, as shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeighbourState {
+    /// Asked for, no answer yet.
+    Incomplete,
+    /// Confirmed not long ago.
+    Reachable,
+    /// Known, to be confirmed when next used.
+    Stale,
+    /// Known, being confirmed.
+    Probe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Incomplete { tries: u8, next: Nanos },
+    Reachable { mac: MacAddr, until: Nanos },
+    Stale { mac: MacAddr },
+    Probe { mac: MacAddr, tries: u8, next: Nanos },
+}
+
+impl State {
+    fn mac(&self) -> Option<MacAddr> {
+        match *self {
+            State::Incomplete { .. } => None,
+            State::Reachable { mac, .. } | State::Stale { mac } | State::Probe { mac, .. } => {
+                Some(mac)
+            }
+        }
+    }
+    fn next(&self) -> Option<Nanos> {
+        match *self {
+            State::Incomplete { next, .. } | State::Probe { next, .. } => Some(next),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    used: Nanos,
+    waiting: VecDeque<Held>,
+}
+
+/// Something that has become due.
+#[derive(Debug)]
+pub(super) enum Due {
+    /// Ask again.
+    Ask(Key, Ask),
+    /// It never answered: these frames can't be delivered.
+    Failed(Key, VecDeque<Held>),
+}
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    config: NeighbourConfig,
+    entries: HashMap<Key, Entry, Fold>,
+    incomplete: usize,
+    held: usize,
+    next_due: Nanos,
+}
+
+impl Cache {
+    pub fn new(config: NeighbourConfig) -> Self {
+        Self {
+            config,
+            entries: HashMap::default(),
+            incomplete: 0,
+            held: 0,
+            next_due: Nanos(u64::MAX),
+        }
+    }
+    /// Frames that wait.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn due_at(&mut self, t: Nanos) {
+        self.next_due = self.next_due.min(t);
+    }
+
+    /// A frame is to go to a neighbour.
+    #[inline]
+    pub fn resolve(&mut self, key: Key, now: Nanos) -> Use {
+        let next = now + self.config.retry;
+        if let Some(e) = self.entries.get_mut(&key) {
+            e.used = now;
+            return match e.state {
+                State::Reachable { mac, until } if now < until => Use::Send(mac, None),
+                State::Reachable { mac, .. } | State::Stale { mac } => {
+                    e.state = State::Probe { mac, tries: 1, next };
+                    self.due_at(next);
+                    Use::Send(mac, Some(Ask::Station(mac)))
+                }
+                State::Probe { mac, .. } => Use::Send(mac, None),
+                State::Incomplete { .. } => Use::Hold(None),
+            };
+        }
+        if self.incomplete >= self.config.entries / 2 {
+            return Use::Full;
+        }
+        self.make_room();
+        let state = State::Incomplete { tries: 1, next };
+        self.entries.insert(key, Entry { state, used: now, waiting: VecDeque::new() });
+        self.incomplete += 1;
+        self.due_at(next);
+        Use::Hold(Some(Ask::Everybody))
+    }
+
+    /// Keeps a frame for a neighbour that [`Use::Hold`] was said of. Gives back what can't be
+    /// kept: the oldest when the neighbour's queue is full, this one when there is no room at all.
+    pub fn hold(&mut self, key: Key, frame: Held) -> Option<Held> {
+        let Some(e) = self.entries.get_mut(&key) else { return Some(frame) };
+        let oldest = match e.waiting.len() >= self.config.queue {
+            true => e.waiting.pop_front(),
+            false => None,
+        };
+        self.held -= usize::from(oldest.is_some());
+        if self.held >= self.config.held {
+            return Some(frame);
+        }
+        e.waiting.push_back(frame);
+        self.held += 1;
+        oldest
+    }
+
+    /// When the table is full, the eighth that was used least recently makes room; all at once, so
+    /// that the cost of finding them is shared by as many insertions.
+    fn make_room(&mut self) {
+        if self.entries.len() < self.config.entries {
+            return;
+        }
+        let known = |e: &Entry| e.state.mac().is_some();
+        let mut used: Vec<Nanos> =
+            self.entries.values().filter(|e| known(e)).map(|e| e.used).collect();
+        let n = (used.len() / 8).min(used.len().saturating_sub(1));
+        if used.is_empty() {
+            return;
+        }
+        let limit = *used.select_nth_unstable(n).1;
+        let mut gone = 0;
+        self.entries.retain(|_, e| {
+            let drop = known(e) && e.used <= limit && gone <= n;
+            gone += usize::from(drop);
+            !drop
+        });
+    }
+
+    /// Something was heard from a neighbour: it has this MAC. Gives back the frames that waited
+    /// for it.
+    pub fn heard(
+        &mut self,
+        key: Key,
+        mac: MacAddr,
+        what: Heard,
+        unknown: Unknown,
+        now: Nanos,
+    ) -> VecDeque<Held> {
+        let until = now + self.config.reachable;
+        if !self.entries.contains_key(&key) {
+            if unknown == Unknown::Add {
+                self.make_room();
+                let (state, waiting) = (State::Stale { mac }, VecDeque::new());
+                self.entries.insert(key, Entry { state, used: now, waiting });
+            }
+            return VecDeque::new();
+        }
+        let Some(e) = self.entries.get_mut(&key) else { return VecDeque::new() };
+        self.incomplete -= usize::from(e.state.mac().is_none());
+        e.state = match what {
+            Heard::Answer => State::Reachable { mac, until },
+            Heard::Unasked if e.state.mac() == Some(mac) => e.state,
+            Heard::Unasked => State::Stale { mac },
+        };
+        let waiting = std::mem::take(&mut e.waiting);
+        self.held -= waiting.len();
+        waiting
+    }
+
+    /// The MAC that a neighbour has, as far as it is known.
+    pub fn mac(&self, key: Key) -> Option<MacAddr> {
+        self.entries.get(&key)?.state.mac()
+    }
+    /// Whether a neighbour has been asked for or is known.
+    pub fn knows(&self, key: Key) -> bool {
+        self.entries.contains_key(&key)
+    }
+    /// Another MAC than the known one was heard of, which may not replace it (RFC 4861 §7.2.5):
+    /// the known one is to be confirmed.
+    pub fn doubt(&mut self, key: Key) {
+        if let Some(e) = self.entries.get_mut(&key)
+            && let State::Reachable { mac, .. } = e.state
+        {
+            e.state = State::Stale { mac };
+        }
+    }
+
+    /// What has become due, in the order of the addresses.
+    pub fn due(&mut self, now: Nanos) -> Vec<Due> {
+        if now < self.next_due {
+            return Vec::new();
+        }
+        let idle = self.config.idle;
+        self.entries
+            .retain(|_, e| !(matches!(e.state, State::Reachable { .. } | State::Stale { .. })
+                && now.since(e.used) >= idle));
+        let is_due = |e: &Entry| e.state.next().is_some_and(|t| t <= now);
+        let mut keys: Vec<Key> =
+            self.entries.iter().filter(|(_, e)| is_due(e)).map(|(k, _)| *k).collect();
+        keys.sort_unstable();
+        let due = keys.into_iter().filter_map(|k| self.retry(k, now)).collect();
+        let next = self.entries.values().filter_map(|e| e.state.next()).min();
+        self.next_due = next.unwrap_or(now + SWEEP).min(now + SWEEP).max(now + GRAIN);
+        if self.entries.is_empty() {
+            self.next_due = Nanos(u64::MAX);
+        }
+        due
+    }
+
+    fn retry(&mut self, key: Key, now: Nanos) -> Option<Due> {
+        let (most, later) = (self.config.tries, now + self.config.retry);
+        let e = self.entries.get_mut(&key)?;
+        match &mut e.state {
+            State::Incomplete { tries, next } if *tries < most => {
+                *tries += 1;
+                *next = later;
+                Some(Due::Ask(key, Ask::Everybody))
+            }
+            State::Probe { mac, tries, next } if *tries < most => {
+                *tries += 1;
+                *next = later;
+                Some(Due::Ask(key, Ask::Station(*mac)))
+            }
+            State::Incomplete { .. } | State::Probe { .. } => {
+                let e = self.entries.remove(&key)?;
+                self.incomplete -= usize::from(e.state.mac().is_none());
+                self.held -= e.waiting.len();
+                Some(Due::Failed(key, e.waiting))
+            }
+            State::Reachable { .. } | State::Stale { .. } => None,
+        }
+    }
+
+    /// Gives up every frame that waits, and forgets whom they waited for.
+    pub fn release(&mut self) -> Vec<Held> {
+        let mut all = Vec::with_capacity(self.held);
+        for e in self.entries.values_mut() {
+            all.extend(e.waiting.drain(..));
+        }
+        self.entries.retain(|_, e| e.state.mac().is_some());
+        (self.held, self.incomplete) = (0, 0);
+        all
+    }
+
+    /// Everybody, by link and address.
+    pub fn rows(&self, now: Nanos) -> Vec<(Key, Option<MacAddr>, NeighbourState)> {
+        let shown = |e: &Entry| match e.state {
+            State::Incomplete { .. } => NeighbourState::Incomplete,
+            State::Reachable { until, .. } if now < until => NeighbourState::Reachable,
+            State::Reachable { .. } | State::Stale { .. } => NeighbourState::Stale,
+            State::Probe { .. } => NeighbourState::Probe,
+        };
+        let mut all: Vec<_> =
+            self.entries.iter().map(|(k, e)| (*k, e.state.mac(), shown(e))).collect();
+        all.sort_unstable_by_key(|r| r.0);
+        all
+    }
+}

@@ -1,0 +1,152 @@
+//! A virtual data plane instance: its ports, tables, limits and counters.
+//!
+//! Room: owned by one worker. Everything here belongs to one VDP and nothing of it is ever reached
+//! with another VDP's VID.
+
+use crate::action::{PortNo, Vid};
+use crate::compile::{ActionResult, ResolvePort};
+use crate::counters::VdpCounters;
+use crate::matching::Tables;
+use crate::userfield::UserFields;
+use std::collections::VecDeque;
+use weir_packet::{Frame, Nanos, PortId};
+
+/// Where a VDP's frames are processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// By its rules in the matching stage; misses by its default rule.
+    Fast,
+    /// All by its channel: the default rule stands in the place of the first rule (004 §4.2).
+    Slow,
+}
+
+/// What a VDP is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// On one path.
+    On(Path),
+    /// On its way from slow to fast: new frames are held until the channel has given back all of
+    /// the VDP's, for at most until this time.
+    Draining {
+        /// When the attempt is given up.
+        deadline: Nanos,
+        /// When it began.
+        since: Nanos,
+    },
+    /// The way to fast was given up: what is held goes to the channel first, then the VDP is on
+    /// the slow path as before.
+    Returning,
+    /// Deleted: waiting for the last of its frames.
+    Deleting,
+}
+
+/// A held frame.
+#[derive(Debug)]
+pub struct Held {
+    /// The frame.
+    pub frame: Frame,
+    /// Where it came in.
+    pub in_port: PortId,
+}
+
+/// What the software stage knows of a VDP.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelUse {
+    /// Which channel.
+    pub channel: u8,
+    /// Frames in the server's hands.
+    pub in_flight: usize,
+}
+
+/// How the last migration went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MigrationReport {
+    /// Migrations that were completed.
+    pub completed: u64,
+    /// Migrations to the fast path that were given up.
+    pub given_up: u64,
+    /// Frames that were held during the last one.
+    pub held: u64,
+    /// Time from its beginning to the fast path taking over.
+    pub drain_ns: u64,
+}
+
+/// One VDP.
+#[derive(Debug)]
+pub struct Vdp {
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Tables, groups and meters of the fast path.
+    pub fast: Tables,
+    /// What a frame without a rule gets.
+    pub default: ActionResult,
+    /// Its ports: number, port of the data plane.
+    pub ports: Vec<(PortNo, PortId)>,
+    /// Its ports without their numbers.
+    pub port_ids: Vec<PortId>,
+    /// Its number for each port of the data plane, 0 where it has none.
+    pub local: Vec<u32>,
+    /// Whether its numbers are the data plane's own, so that keys need no change.
+    pub renumbered: Renumbered,
+    /// Its channel.
+    pub channel: ChannelUse,
+    /// Frames held for a migration, oldest first.
+    pub hold: VecDeque<Held>,
+    /// Counters.
+    pub counters: VdpCounters,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// Rules that are on the slow path only.
+    pub slow_only: usize,
+    /// Highest priority among those.
+    pub slow_top: Option<u32>,
+    /// What it did.
+    pub migration: MigrationReport,
+    /// Its part of the worker's cycles.
+    pub cpu: crate::cpu_share::Usage,
+}
+
+/// Whether a VDP's port numbers differ from the data plane's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renumbered {
+    /// They do.
+    Yes,
+    /// They are the same.
+    No,
+}
+
+impl Vdp {
+    /// The VDP's number for a port of the data plane.
+    #[inline]
+    pub fn local_no(&self, id: PortId) -> u32 {
+        self.local.get(usize::from(id.0)).copied().unwrap_or(0)
+    }
+    /// Tells it its ports.
+    pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {
+        let top = ports.iter().map(|(_, id)| usize::from(id.0) + 1).max().unwrap_or(0);
+        self.local = vec![0; top];
+        for (no, id) in &ports {
+            if let Some(l) = self.local.get_mut(usize::from(id.0)) {
+                *l = no.0;
+            }
+        }
+        let same = ports.iter().all(|(no, id)| no.0 == u32::from(id.0));
+        self.renumbered = if same { Renumbered::No } else { Renumbered::Yes };
+        self.port_ids = ports.iter().map(|(_, id)| *id).collect();
+        self.ports = ports;
+    }
+    /// Frames that it has inside the data plane, queues at ports not counted.
+    pub fn held(&self) -> usize {
+        self.hold.len() + self.channel.in_flight
+    }
+}
+
+impl ResolvePort for Vdp {
+    fn port(&self, no: PortNo) -> Option<PortId> {
+        self.ports.iter().find(|(n, _)| *n == no).map(|(_, id)| *id)
+    }
+}
