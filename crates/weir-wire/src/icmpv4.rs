@@ -138,7 +138,7 @@ pub enum Repr<'a> {
     },
     /// A packet could not be delivered.
     DestinationUnreachable {
-        /// Why; see [`unreachable`].
+        /// Why; see [`mod@unreachable`].
         code: u8,
         /// MTU of the next hop with [`unreachable::FRAGMENTATION_NEEDED`], else 0.
         next_hop_mtu: u16,

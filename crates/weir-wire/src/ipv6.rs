@@ -109,7 +109,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
         part(bytes, HEADER_LEN..self.total_len().min(bytes.len()))
     }
 
-    /// The addresses, for the checksum of a payload without routing header.
+    /// The addresses, for the checksum of the payload; with segments left in a routing header the
+    /// final destination stands for the second ([`crate::ipv6_ext::Walk::final_destination`]).
     #[inline]
     pub fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V6(self.src(), self.dst())
@@ -222,7 +223,8 @@ impl Repr {
         Ok(())
     }
 
-    /// The addresses, for the checksum of a payload without routing header.
+    /// The addresses, for the checksum of the payload; with segments left in a routing header the
+    /// final destination stands for the second ([`crate::ipv6_ext::Walk::final_destination`]).
     pub const fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V6(self.src, self.dst)
     }

@@ -3,6 +3,7 @@
 //!
 //! Source: RFC 8200 §4, RFC 4302 §2.2 (the length of AH), OpenFlow 1.3.5 §7.2.3.8 (the bits).
 
+use core::net::Ipv6Addr;
 use core::ops::BitOr;
 
 use crate::error::{Error, Kind, Result, at_most, holds, room};
@@ -117,6 +118,21 @@ impl Header<'_> {
     pub fn segments_left(&self) -> Option<u8> {
         (self.kind == Protocol::Routing).then(|| get(self.bytes, 3..4))
     }
+
+    /// The final destination, while segments are left, of the routing types that are known: the
+    /// old source route (0, RFC 2460), mobile IPv6 (2, RFC 6275) and segment routing (4, RFC 8754,
+    /// whose list is backwards).
+    pub fn final_destination(&self) -> Option<Ipv6Addr> {
+        if self.segments_left()? == 0 {
+            return None;
+        }
+        let at = match get::<u8>(self.bytes, 2..3) {
+            0 => self.bytes.len().checked_sub(16)?,
+            2 | 4 => 8,
+            _ => return None,
+        };
+        (at >= 8 && self.bytes.len() >= at + 16).then(|| get(self.bytes, at..at + 16))
+    }
 }
 
 /// Iterator over the extension headers that can be read: it stops before ESP, before the upper
@@ -191,6 +207,11 @@ pub struct Walk {
     pub flags: Flags,
     /// The fragment header, the last if there were several.
     pub fragment: Option<FragmentRepr>,
+    /// Of the routing header, or zero. While there are some, the upper layer's checksum covers the
+    /// final destination and not the one in the fixed header.
+    pub segments_left: u8,
+    /// See [`Header::final_destination`].
+    pub final_destination: Option<Ipv6Addr>,
 }
 
 impl Walk {
@@ -209,13 +230,26 @@ pub fn walk(first: Protocol, payload: &[u8]) -> Result<Walk> {
     let mut order = Order::default();
     let mut headers = Headers::new(first, payload);
     let mut count = 0;
+    let mut segments_left = 0;
+    let mut final_destination = None;
     for header in headers.by_ref() {
         count += 1;
         at_most(LAYER, "header count", MAX_HEADERS, count)?;
-        order.meet(header?.kind);
+        let header = header?;
+        order.meet(header.kind);
+        if let Some(left) = header.segments_left() {
+            segments_left = left;
+            final_destination = header.final_destination();
+        }
     }
-    let walk =
-        |flags| Walk { protocol: headers.next, at: headers.at, flags, fragment: headers.fragment };
+    let walk = |flags| Walk {
+        protocol: headers.next,
+        at: headers.at,
+        flags,
+        fragment: headers.fragment,
+        segments_left,
+        final_destination,
+    };
     match headers.next {
         // Named by a later fragment, but somewhere in the first.
         _ if walk(order.flags).is_later_fragment() => {}

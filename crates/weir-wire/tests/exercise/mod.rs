@@ -144,7 +144,7 @@ pub fn ipv6(bytes: &[u8]) {
         let headers: Vec<_> = Headers::new(first, payload).collect();
         assert!(headers.len() <= payload.len() / 8 + 1);
         for header in headers.iter().flatten() {
-            black_box(header.segments_left());
+            black_box((header.segments_left(), header.final_destination()));
         }
         if let Ok(walk) = ipv6_ext::walk(first, payload) {
             assert!(walk.at <= payload.len() && headers.len() <= MAX_HEADERS);

@@ -198,6 +198,9 @@ impl Dissection {
             let text = format!("{}/{}/{}", fragment.offset, fragment.more, fragment.ident);
             self.note(&layer, "fragment", text);
         }
+        if let Some(destination) = walk.final_destination {
+            self.note(&layer, "final_destination", destination);
+        }
         repr.emit(&mut Ipv6Packet::new_unchecked(&mut *out))?;
         let mut at = repr.buffer_len();
         for header in ipv6_ext::Headers::new(repr.next_header, packet.payload()) {
@@ -223,7 +226,11 @@ impl Dissection {
                 out.copy_from_slice(bytes);
                 Ok(())
             }
-            _ => self.upper(walk.protocol, &repr.pseudo_header(), bytes, out),
+            _ => {
+                let destination = walk.final_destination.unwrap_or(repr.dst);
+                let pseudo = PseudoHeader::V6(repr.src, destination);
+                self.upper(walk.protocol, &pseudo, bytes, out)
+            }
         }
     }
 

@@ -18,7 +18,7 @@ from scapy.layers.inet6 import (
     ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6ND_Redirect, ICMPv6ND_RS, ICMPv6NDOptDstLLAddr,
     ICMPv6NDOptMTU, ICMPv6NDOptPrefixInfo, ICMPv6NDOptRedirectedHdr, ICMPv6NDOptSrcLLAddr,
     ICMPv6PacketTooBig, ICMPv6ParamProblem, ICMPv6TimeExceeded, IPv6, IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, PadN, RouterAlert,
+    IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, IPv6ExtHdrSegmentRouting, PadN, RouterAlert,
 )
 from scapy.layers.ipsec import AH, ESP
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
@@ -174,6 +174,14 @@ vector("ipv6_out_of_order",
        ipv6__flags="0x130", ipv6__fragment="0/true/1", fragment="first")
 vector("ipv6_later_fragment", v6() / IPv6ExtHdrFragment(nh=6, offset=185, m=1, id=9) / Raw(b"12345678"),
        ipv6__flags="0x010", ipv6__upper="Tcp", ipv6__fragment="185/true/9", fragment="later")
+vector("ipv6_source_route",
+       v6() / IPv6ExtHdrRouting(type=0, segleft=2, addresses=["2001:db8::3", "2001:db8::4"])
+       / UDP(sport=1, dport=2) / b"to 4",
+       ipv6__flags="0x020", ipv6__final_destination="2001:db8::4", udp__checksum="Good")
+vector("ipv6_segment_routing",
+       v6() / IPv6ExtHdrSegmentRouting(segleft=1, lastentry=1, addresses=["2001:db8::9", "2001:db8::2"])
+       / UDP(sport=1, dport=2) / b"to 9",
+       ipv6__flags="0x020", ipv6__final_destination="2001:db8::9", udp__checksum="Good")
 vector("ipv6_ah", v6() / AH(nh=17, payloadlen=4, spi=5, seq=6, icv=b"\1" * 12) / UDP(sport=1, dport=2) / b"signed",
        ipv6__next_header="Ah", ipv6__flags="0x004", ipv6__upper="Udp")
 vector("ipv6_esp", v6() / ESP(spi=5, seq=6, data=b"\xee" * 24),
