@@ -8,6 +8,7 @@
 //! - `rule`: rules and the [`Classifier`] contract;
 //! - `linear`: the oracle;
 //! - `fast`: the classifier of the data path, made of `scan` and `tuple`, shaped by `shape`;
+//! - `tcam`: entries as a budget, in slices and blocks;
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]
 
@@ -29,5 +30,5 @@ pub use field::{
 };
 pub use key::{FlowKey, FlowMask, WORDS, ones};
 pub use linear::Linear;
-pub use tcam::{Part, Tcam, TcamConfig, TcamError};
 pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};
+pub use tcam::{Activation, Geometry, Owner, Part, Tcam, TcamError, Usage};

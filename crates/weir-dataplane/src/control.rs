@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use thiserror::Error;
-use weir_classify::{Match, MissingPrereq, Part, Tcam, TcamConfig, TcamError};
+use weir_classify::{Geometry, Match, MissingPrereq, Owner, Part, Tcam, TcamError};
 use weir_packet::{
     Device, DeviceCounters, DropReason, Frame, LinkState, Nanos, Pool, PoolError, PortId,
 };
@@ -41,7 +41,7 @@ pub struct Config {
     /// Frames that may wait at one port, all VDPs together.
     pub queue_frames: usize,
     /// The TCAM.
-    pub tcam: TcamConfig,
+    pub tcam: Geometry,
     /// How long a migration to the fast path may take.
     pub drain_limit: Nanos,
 }
@@ -54,7 +54,12 @@ impl Default for Config {
             channels: 4,
             channel_frames: 1024,
             queue_frames: 4096,
-            tcam: TcamConfig::default(),
+            tcam: Geometry {
+                mapping_entries: 65536,
+                action_entries: 262_144,
+                slice_entries: 16,
+                block_slices: 64,
+            },
             drain_limit: Nanos::from_millis(10),
         }
     }
@@ -207,6 +212,8 @@ pub struct VdpSpec {
     /// TCAM entries for its action rules, reserved now; more are taken as rules come while the
     /// budget lasts.
     pub action_entries: usize,
+    /// TCAM entries that it may not exceed with action rules, rounded up to slices.
+    pub action_limit: Option<u32>,
     /// Its part of the worker's cycles, in thousandths; 0: no guarantee.
     pub cpu_permille: u16,
 }
@@ -225,6 +232,7 @@ impl VdpSpec {
             path: Path::Fast,
             fields: UserFields::default(),
             action_entries: 0,
+            action_limit: None,
             cpu_permille: 0,
         }
     }
@@ -394,7 +402,7 @@ impl DataPlane {
                 WorkerChannel { ring, inline: Some(server), owner: None, dedicated }
             })
             .collect();
-        let tcam = Tcam::new(config.tcam.clone())?;
+        let tcam = Tcam::new(config.tcam)?;
         let mut plane = Self::assemble(pool, channels, tcam, config);
         let mut spec = VdpSpec::new(Vid(0), "default");
         spec.path = Path::Slow;
@@ -538,21 +546,21 @@ impl DataPlane {
         self.check_ports(&spec.ports)?;
         self.check_channel(vid, spec.channel)?;
         self.check_cpu(vid, spec.cpu_permille)?;
-        self.tcam.reserve(Part::Mapping, vid.0, spec.mapping.len())?;
+        self.tcam.reserve(Part::Mapping, owner(vid), entries(spec.mapping.len()))?;
         let done = self
             .tcam
-            .reserve(Part::Action, vid.0, spec.action_entries)
+            .reserve(Part::Action, owner(vid), entries(spec.action_entries))
             .map_err(ControlError::from)
-            .and_then(|()| {
+            .and_then(|_| {
                 for r in &spec.mapping {
                     self.mapping.add(vid, r, &spec.fields)?;
-                    self.tcam.charge(Part::Mapping, vid.0, 1)?;
+                    self.charge(Part::Mapping, vid)?;
                 }
                 self.insert_vdp(spec)
             });
         if done.is_err() {
             self.mapping.remove_all(vid);
-            self.tcam.release(vid.0);
+            self.tcam.release(owner(vid));
         }
         done
     }
@@ -613,6 +621,7 @@ impl DataPlane {
             slow_only: 0,
             slow_top: None,
             migration: MigrationReport::default(),
+            action_limit: spec.action_limit,
             cpu: crate::cpu_share::Usage::default(),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
@@ -758,6 +767,30 @@ impl DataPlane {
         Ok(())
     }
 
+    // ---- the TCAM's budget
+
+    /// Takes an entry for a rule, and one more slice where the VDP's are full.
+    fn charge(&mut self, part: Part, vid: Vid) -> Result<(), TcamError> {
+        let limit = self.vdps.get(usize::from(vid.0)).and_then(Option::as_ref);
+        let limit = limit.and_then(|v| v.action_limit).filter(|_| part == Part::Action);
+        let who = owner(vid);
+        match self.tcam.add(part, who, 1) {
+            Err(spent @ TcamError::Spent { allowed, .. }) => {
+                if limit.is_some_and(|l| allowed >= l) {
+                    return Err(spent);
+                }
+                self.tcam.grow(part, who, 1)?;
+                self.tcam.add(part, who, 1)
+            }
+            other => other,
+        }
+    }
+    /// Gives entries back; the slices stay the VDP's until it shrinks or goes.
+    fn uncharge(&mut self, part: Part, vid: Vid, n: usize) {
+        // It was charged before, so there is something to give back.
+        let _ = self.tcam.remove(part, owner(vid), entries(n));
+    }
+
     // ---- mapping
 
     /// Adds a mapping rule.
@@ -767,10 +800,10 @@ impl DataPlane {
     pub fn add_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
         let fields = self.vdp(vid)?.fields.clone();
         let before = self.mapping.len();
-        self.tcam.charge(Part::Mapping, vid.0, 1)?;
+        self.charge(Part::Mapping, vid)?;
         let done = self.mapping.add(vid, rule, &fields);
         if done.is_err() || self.mapping.len() == before {
-            self.tcam.uncharge(Part::Mapping, vid.0, 1);
+            self.uncharge(Part::Mapping, vid, 1);
         }
         Ok(done?)
     }
@@ -783,7 +816,7 @@ impl DataPlane {
         if !self.mapping.remove(vid, rule) {
             return Err(ControlError::NoRule(vid));
         }
-        self.tcam.uncharge(Part::Mapping, vid.0, 1);
+        self.uncharge(Part::Mapping, vid, 1);
         Ok(())
     }
     /// A VDP's mapping rules.
@@ -819,19 +852,19 @@ impl DataPlane {
         // A rule below one that lives on the slow path must not be found first where they overlap.
         let shadowed =
             placement != Placement::Fast && v.slow_top.is_some_and(|top| spec.priority <= top);
-        let room = known || self.tcam.charge(Part::Action, vid.0, 1).is_ok();
+        let room = known || self.charge(Part::Action, vid).is_ok();
         let fast = match placement {
             Placement::Slow => false,
             Placement::Spill => room && !shadowed,
             Placement::Fast if room => true,
             Placement::Fast => {
                 // Ask again for the error that says what is missing.
-                self.tcam.charge(Part::Action, vid.0, 1)?;
+                self.charge(Part::Action, vid)?;
                 true
             }
         };
         if !fast && room && !known {
-            self.tcam.uncharge(Part::Action, vid.0, 1);
+            self.uncharge(Part::Action, vid, 1);
         }
         if fast {
             let v = self.vdp_mut(vid)?;
@@ -891,7 +924,7 @@ impl DataPlane {
                 moved.push((RuleSpec { matcher: m, priority: p, cookie, actions }, e.result));
             }
         }
-        self.tcam.uncharge(Part::Action, vid.0, moved.len());
+        self.uncharge(Part::Action, vid, moved.len());
         let v = self.vdp_mut(vid)?;
         v.slow_only += moved.len();
         for (s, _) in &moved {
@@ -923,7 +956,7 @@ impl DataPlane {
             .and_then(|t| t.take(matcher, priority))
             .is_some();
         if gone {
-            self.tcam.uncharge(Part::Action, vid.0, 1);
+            self.uncharge(Part::Action, vid, 1);
         } else if v.slow_only == 0 {
             return Err(ControlError::NoRule(vid));
         } else {
@@ -1261,6 +1294,14 @@ impl DataPlane {
     pub fn rule_counts(&self) -> (usize, usize) {
         (self.mapping.len(), self.vdps.iter().flatten().map(|v| v.fast.len()).sum())
     }
+}
+
+fn owner(vid: Vid) -> Owner {
+    Owner(vid.0.into())
+}
+
+fn entries(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// Lets a closure stand where the output side reports.

@@ -119,7 +119,7 @@ const fn is_vlan(ethertype: u64) -> bool {
 /// [`DropReason::Runt`] when there is no whole Ethernet header.
 #[inline]
 pub fn extract(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, DropReason> {
-    let Some(mac) = b.first_chunk::<16>().or_else(|| None) else {
+    let Some(mac) = b.first_chunk::<16>() else {
         return extract_short(b, in_port, key);
     };
     *key = FlowKey::default();

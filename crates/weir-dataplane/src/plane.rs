@@ -921,7 +921,7 @@ impl DataPlane {
             p.tx.remove_share(vid, &mut a);
         }
         self.bury();
-        self.tcam.release(vid.0);
+        self.tcam.release(weir_classify::Owner(vid.0.into()));
         self.deleting -= 1;
     }
 

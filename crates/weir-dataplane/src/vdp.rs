@@ -106,6 +106,8 @@ pub struct Vdp {
     pub slow_top: Option<u32>,
     /// What it did.
     pub migration: MigrationReport,
+    /// TCAM entries that it may not exceed with action rules.
+    pub action_limit: Option<u32>,
     /// Its part of the worker's cycles.
     pub cpu: crate::cpu_share::Usage,
 }

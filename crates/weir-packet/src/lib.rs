@@ -3,7 +3,7 @@
 //! Room: the vocabulary between ports (`weir-io`) and the data plane (`weir-dataplane`). Knows
 //! nothing of protocols, sockets or clocks. Depends on nothing of ours.
 //!
-//! - [`Pool`] owns one [`region`](crate::region) of equal chunks; a [`Frame`] is the only handle to
+//! - [`Pool`] owns one region (`region.rs`) of equal chunks; a [`Frame`] is the only handle to
 //!   a chunk. Layout of a chunk: `frame.rs`.
 //! - [`Burst`] is up to [`BURST`] frames in order.
 //! - [`Device`] is what a port must do; [`DropReason`] is every way in which a frame may end.

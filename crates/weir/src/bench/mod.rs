@@ -1,0 +1,24 @@
+//! `weir bench`: the program's own speed.
+
+mod callgrind;
+mod dataplane;
+mod rig;
+
+use clap::Subcommand;
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// The five stages from memory: a capture through rules, one core
+    Dataplane(dataplane::Args),
+    /// Fixed work, to be run under callgrind: prints each case with its frames
+    Callgrind(callgrind::Args),
+}
+
+/// Runs a benchmark.
+pub fn run(b: Bench) -> anyhow::Result<()> {
+    match b {
+        Bench::Dataplane(a) => dataplane::run(&a),
+        Bench::Callgrind(a) => callgrind::run(&a),
+    }
+}

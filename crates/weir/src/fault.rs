@@ -1,0 +1,27 @@
+//! Which exit status an error deserves: 2 when the input was bad, 1 when the work failed.
+
+use anyhow::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+/// An error in a file, an argument or a setting of the user's.
+#[derive(Debug)]
+struct Marked(String);
+
+impl fmt::Display for Marked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Marked {}
+
+/// An error in what the user gave: exit status 2.
+pub fn bad_input(text: impl fmt::Display) -> Error {
+    Error::new(Marked(text.to_string()))
+}
+
+/// The exit status for `e`.
+pub fn exit_code(e: &Error) -> ExitCode {
+    if e.chain().any(|c| c.is::<Marked>()) { ExitCode::from(2) } else { ExitCode::from(1) }
+}

@@ -1,0 +1,41 @@
+//! `weir`: the one binary, and the only room that knows all the others.
+//!
+//! Room: arguments, files, signals, wiring, reports. Exit status: 0 done, 1 the work failed, 2 bad
+//! usage or bad input; one line on stderr says what, where and how to mend it.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod environment;
+mod fault;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Many isolated virtual networks on one shared data plane.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version = environment::VERSION, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure the program's own speed, from memory
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Bench(b) => bench::run(b),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("weir: {e:#}");
+            fault::exit_code(&e)
+        }
+    }
+}
