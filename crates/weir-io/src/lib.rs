@@ -8,10 +8,11 @@
 //! - [`replay`]: a source that plays frames from memory, and the sinks [`replay::Null`] and
 //!   [`replay::Collect`].
 //! - [`capture_file`]: pcap and pcapng, read and written.
-//! - [`af_packet`]: an interface by AF_PACKET.
+//! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
 #![deny(unsafe_code)]
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod capture_file;
 mod clock;
 mod interface;

@@ -6,6 +6,7 @@ mod common;
 
 use common::{Forwarder, Lab, Seen};
 use weir_io::af_packet::AfPacket;
+use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
 use weir_packet::{Device, Pool};
 
 const BYTES: usize = 4 << 20;
@@ -63,4 +64,49 @@ fn tcp_in_a_vlan_through_af_packet() {
     assert!(seen.longest <= 1518, "{seen:?}");
     assert!(seen.tagged as usize > 2 * BYTES / 1448, "{seen:?}");
     assert!(seen.counters[1].vlan_restored > 0 && seen.counters[1].segmented > 0, "{seen:?}");
+}
+
+fn af_xdp(mode: Mode, pool: &mut Pool) -> Ports {
+    let umem = Umem::new();
+    let ports = ["p1", "p2"].map(|p| {
+        let port = AfXdp::open(p, Options { mode, ..Options::default() }, &umem, pool).unwrap();
+        eprintln!("{:?}", port.notes());
+        assert_eq!(port.is_generic(), mode == Mode::Generic);
+        Box::new(port) as Box<dyn Device>
+    });
+    assert_eq!(umem.ports(), 2);
+    ports
+}
+
+fn check_xdp(test: &str, tagged: bool, open: fn(&mut Pool) -> Ports) {
+    if !ready(test) {
+        return;
+    }
+    let seen = downloads(tagged, open);
+    eprintln!("{test}: {seen:?}");
+    assert!(seen.longest <= 1518, "{seen:?}");
+    assert!(seen.frames as usize > 2 * BYTES / 1448);
+    assert!(seen.counters[1].csum_completed > 0);
+    assert_eq!(seen.counters[0].rx_errors + seen.counters[1].rx_errors, 0, "{seen:?}");
+    assert_eq!(seen.tagged > 0, tagged);
+}
+
+#[test]
+fn tcp_through_native_xdp() {
+    check_xdp("tcp_through_native_xdp", false, |pool| af_xdp(Mode::Native, pool));
+}
+
+#[test]
+fn tcp_in_a_vlan_through_native_xdp() {
+    check_xdp("tcp_in_a_vlan_through_native_xdp", true, |pool| af_xdp(Mode::Native, pool));
+}
+
+#[test]
+fn tcp_through_generic_xdp() {
+    check_xdp("tcp_through_generic_xdp", false, |pool| af_xdp(Mode::Generic, pool));
+}
+
+#[test]
+fn tcp_in_a_vlan_through_generic_xdp() {
+    check_xdp("tcp_in_a_vlan_through_generic_xdp", true, |pool| af_xdp(Mode::Generic, pool));
 }

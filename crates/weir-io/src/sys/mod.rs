@@ -2,8 +2,11 @@
 //! give out is safe to use.
 #![allow(unsafe_code)]
 
+pub(crate) mod bpf;
+pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;
+pub(crate) mod xdp;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -8,6 +8,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETH_SS_FEATURES: u32 = 4;
+/// Words of one name.
+const STRING_WORDS: usize = 8;
+/// More features than any kernel has.
+const MAX_FEATURES: u32 = 1024;
 
 /// A socket to ask by.
 #[derive(Debug)]
@@ -22,55 +32,6 @@ pub(crate) struct Interface {
     pub up: bool,
     /// Has a link.
     pub running: bool,
-}
-
-/// A switch that an interface has, by the command that reads it and the one that sets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offload {
-    /// tcp-segmentation-offload.
-    Tso,
-    /// generic-segmentation-offload.
-    Gso,
-    /// generic-receive-offload.
-    Gro,
-    /// tx-vlan-offload.
-    TxVlan,
-    /// rx-vlan-offload.
-    RxVlan,
-    /// large-receive-offload.
-    Lro,
-}
-
-impl Offload {
-    /// Command to read, command to set, and the bit where several share a command.
-    fn commands(self) -> (u32, u32, u32) {
-        match self {
-            Self::Tso => (0x1e, 0x1f, 0),
-            Self::Gso => (0x23, 0x24, 0),
-            Self::Gro => (0x2b, 0x2c, 0),
-            Self::TxVlan => (0x25, 0x26, 1 << 7),
-            Self::RxVlan => (0x25, 0x26, 1 << 8),
-            Self::Lro => (0x25, 0x26, 1 << 15),
-        }
-    }
-    /// The name that `ethtool -K` takes.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Tso => "tso",
-            Self::Gso => "gso",
-            Self::Gro => "gro",
-            Self::TxVlan => "tx-vlan-offload",
-            Self::RxVlan => "rx-vlan-offload",
-            Self::Lro => "lro",
-        }
-    }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct EthtoolValue {
-    cmd: u32,
-    data: u32,
 }
 
 #[repr(C)]
@@ -150,41 +111,113 @@ impl Control {
         Ok(String::from_utf8_lossy(&info.driver[..len]).into_owned())
     }
 
-    fn ethtool(&self, name: &str, cmd: u32, data: u32) -> io::Result<u32> {
-        let mut value = EthtoolValue { cmd, data };
+    /// An ethtool command whose structure is made of words; the first is the command.
+    fn ethtool(&self, name: &str, words: &mut [u32]) -> io::Result<()> {
         let mut r = request(name)?;
-        r.ifr_ifru.ifru_data = (&raw mut value).cast();
-        self.ioctl(SIOCETHTOOL, &mut r)?;
-        Ok(value.data)
+        r.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // The kernel reads and writes as much as the words themselves say: every caller below
+        // makes them as long as it says.
+        self.ioctl(SIOCETHTOOL, &mut r)
     }
 
-    /// Whether an offload is on.
-    pub(crate) fn offload(&self, name: &str, which: Offload) -> io::Result<bool> {
-        let (get, _, bit) = which.commands();
-        let v = self.ethtool(name, get, 0)?;
-        Ok(if bit == 0 { v != 0 } else { v & bit != 0 })
+    /// The names of the features that this kernel knows, in the order of their bits.
+    fn feature_names(&self, name: &str) -> io::Result<Vec<String>> {
+        // Command, reserved, a mask of 64 bits with one set, its length.
+        let mut info = [ETHTOOL_GSSET_INFO, 0, 0, 0, 0];
+        write_u64(&mut info, 2, 1 << ETH_SS_FEATURES);
+        self.ethtool(name, &mut info)?;
+        let n = info[4].min(MAX_FEATURES);
+        let mut strings = vec![0; 3 + n as usize * STRING_WORDS];
+        (strings[0], strings[1], strings[2]) = (ETHTOOL_GSTRINGS, ETH_SS_FEATURES, n);
+        self.ethtool(name, &mut strings)?;
+        let names = strings.split_off(3);
+        Ok(names
+            .chunks_exact(STRING_WORDS)
+            .map(|words| {
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+                String::from_utf8_lossy(&bytes[..len]).into_owned()
+            })
+            .collect())
     }
 
-    /// Switches an offload off; says whether it was on (and is off now).
-    pub(crate) fn switch_off(&self, name: &str, which: Offload) -> io::Result<bool> {
-        if !self.offload(name, which)? {
-            return Ok(false);
+    /// The features that are on, as a bit each.
+    fn active_features(&self, name: &str, count: usize) -> io::Result<Vec<u32>> {
+        let blocks = count.div_ceil(32);
+        // Per block: available, requested, active, never changed.
+        let mut words = vec![0; 2 + 4 * blocks];
+        (words[0], words[1]) = (ETHTOOL_GFEATURES, blocks as u32);
+        self.ethtool(name, &mut words)?;
+        Ok(words[2..].chunks_exact(4).map(|b| b[2]).collect())
+    }
+
+    /// Switches features on or off, by their kernel names; unknown ones are left out. The answer
+    /// names those that have changed.
+    pub(crate) fn set_features(
+        &self,
+        name: &str,
+        features: &[impl AsRef<str>],
+        to: Switch,
+    ) -> io::Result<Vec<String>> {
+        let names = self.feature_names(name)?;
+        let before = self.active_features(name, names.len())?;
+        // Per block: which bits are meant, and what they shall be.
+        let mut words = vec![0; 2 + 2 * before.len()];
+        (words[0], words[1]) = (ETHTOOL_SFEATURES, before.len() as u32);
+        for feature in features {
+            let Some(bit) = names.iter().position(|n| n == feature.as_ref()) else { continue };
+            let on = before[bit / 32] & 1 << (bit % 32) != 0;
+            if on != (to == Switch::On) {
+                words[2 + bit / 32 * 2] |= 1 << (bit % 32);
+                if to == Switch::On {
+                    words[3 + bit / 32 * 2] |= 1 << (bit % 32);
+                }
+            }
         }
-        self.set(name, which, |v, bit| v & !bit)?;
-        if self.offload(name, which)? {
-            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        if words[2..].iter().all(|&w| w == 0) {
+            return Ok(Vec::new());
         }
-        Ok(true)
+        self.ethtool(name, &mut words)?;
+        let after = self.active_features(name, names.len())?;
+        Ok(names
+            .into_iter()
+            .enumerate()
+            .filter(|(bit, _)| (before[bit / 32] ^ after[bit / 32]) & 1 << (bit % 32) != 0)
+            .map(|(_, n)| n)
+            .collect())
     }
 
-    /// Switches an offload on.
-    pub(crate) fn switch_on(&self, name: &str, which: Offload) -> io::Result<()> {
-        self.set(name, which, |v, bit| v | bit)
+    /// Receive queues that are in use, where the driver says.
+    pub(crate) fn rx_queues(&self, name: &str) -> io::Result<u32> {
+        // Command, four maxima, then rx, tx, other, combined.
+        let mut words = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
+        self.ethtool(name, &mut words)?;
+        Ok(words[5].saturating_add(words[8]))
     }
+}
 
-    fn set(&self, name: &str, which: Offload, to: impl Fn(u32, u32) -> u32) -> io::Result<()> {
-        let (get, set, bit) = which.commands();
-        let data = if bit == 0 { to(0, 1) } else { to(self.ethtool(name, get, 0)?, bit) };
-        self.ethtool(name, set, data).map(|_| ())
+/// Which way a feature is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+/// Two words, in the order in which the machine keeps a 64-bit integer.
+fn write_u64(words: &mut [u32], at: usize, v: u64) {
+    let [a, b, c, d, e, f, g, h] = v.to_ne_bytes();
+    words[at] = u32::from_ne_bytes([a, b, c, d]);
+    words[at + 1] = u32::from_ne_bytes([e, f, g, h]);
+}
+
+/// The name of interface `index` in the namespace of the calling thread.
+pub(crate) fn name_of(index: u32) -> Option<String> {
+    let mut name = [0u8; libc::IFNAMSIZ];
+    // SAFETY: the buffer has the length that the function asks for.
+    let r = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    if r.is_null() {
+        return None;
     }
+    let len = name.iter().position(|&b| b == 0)?;
+    Some(String::from_utf8_lossy(&name[..len]).into_owned())
 }

@@ -1,0 +1,210 @@
+//! A socket bound to a queue, with the program that feeds it: what a port has while its interface
+//! is there.
+//!
+//! Room: `af_xdp`. Everything that opens or lets go of kernel objects.
+
+use super::settings::Settings;
+use super::{Options, settings};
+use crate::interface::{self, Watch};
+use crate::sys::bpf::{Attach, Redirect};
+use crate::sys::{packet, xdp};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use weir_packet::{DeviceError, Pool};
+
+const NEED: &str = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
+/// A queue that was in use is given back late: half a second, in pieces.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+const BUSY_ATTEMPTS: u32 = 50;
+/// Wake-ups that one flush may take; each sends up to 256 frames.
+const WAKES: u32 = 8;
+/// What closing waits for frames on their way out, in pieces.
+const DRAIN_PAUSE: Duration = Duration::from_millis(1);
+const DRAIN_ATTEMPTS: u32 = 20;
+
+/// Where the XDP program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, or behind it where that fails; the reason is noted.
+    NativeElseGeneric,
+    /// In the driver.
+    Native,
+    /// Behind the driver. On veth it costs the same.
+    Generic,
+}
+
+/// The umem that the AF_XDP ports of one worker share: the region of its pool. The first port
+/// registers it, the others bind to it (`XDP_SHARED_UMEM`); ports may come and go in any order.
+#[derive(Clone, Debug, Default)]
+pub struct Umem {
+    sockets: Arc<Mutex<Vec<Weak<OwnedFd>>>>,
+}
+
+impl Umem {
+    /// No port yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Ports that have it registered.
+    pub fn ports(&self) -> usize {
+        self.live().len()
+    }
+    fn live(&self) -> Vec<Arc<OwnedFd>> {
+        let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|s| s.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+    fn joined(&self, socket: &Arc<OwnedFd>) {
+        let mut all = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::downgrade(socket));
+    }
+    /// Binds to the umem of any port that has it, else registers it.
+    fn bind(&self, index: u32, o: Options, region: xdp::Region) -> io::Result<xdp::Socket> {
+        let bind =
+            |other: Option<&OwnedFd>| xdp::Socket::bind(index, o.queue, o.ring, region, other);
+        for other in self.live() {
+            match bind(Some(&other)) {
+                // The other one's interface has gone, and its binding with it.
+                Err(e) if e.raw_os_error() == Some(libc::EBADF) => {}
+                result => return result,
+            }
+        }
+        bind(None)
+    }
+}
+
+/// Fields are dropped in this order: no frame comes any more before the socket goes.
+#[derive(Debug)]
+pub(super) struct Bound {
+    _redirect: Redirect,
+    pub(super) socket: xdp::Socket,
+    _promiscuous: packet::Socket,
+    _settings: Settings,
+    pub(super) index: u32,
+    pub(super) generic: bool,
+    /// The other end of the interface is this kernel: checksums may be partial.
+    pub(super) is_virtual: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Bound {
+    /// Opens it once.
+    pub(super) fn open(
+        watch: &Watch,
+        options: Options,
+        umem: &Umem,
+        pool: &Pool,
+    ) -> Result<Self, DeviceError> {
+        let name = watch.name();
+        let fail = |what| move |e| interface::error(what, name, NEED, e);
+        let i = watch.usable()?;
+        let promiscuous = packet::Socket::promiscuous(i.index).map_err(fail("listening"))?;
+        let (base, len) = pool.region();
+        let region = xdp::Region { base, len, chunk_bytes: pool.chunk_bytes() };
+        let socket =
+            umem.bind(i.index, options, region).map_err(fail("binding an AF_XDP socket"))?;
+        let mut notes = Vec::new();
+        let attach = |how| Redirect::attach(i.index, how);
+        let native = match options.mode {
+            Mode::Generic => None,
+            Mode::Native => Some(attach(Attach::Native).map_err(fail("attaching XDP natively"))?),
+            Mode::NativeElseGeneric => match attach(Attach::Native) {
+                Ok(r) => Some(r),
+                Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
+                    return Err(fail("attaching XDP")(e));
+                }
+                Err(e) => {
+                    notes.push(format!("{name}: generic XDP, because native XDP failed: {e}"));
+                    None
+                }
+            },
+        };
+        let generic = native.is_none();
+        let redirect = match native {
+            Some(r) => r,
+            None => attach(Attach::Generic).map_err(fail("attaching XDP behind the driver"))?,
+        };
+        let driver = watch.control.driver(name).unwrap_or_default();
+        let how = if generic { Attach::Generic } else { Attach::Native };
+        let settings = Settings::make(watch, i.index, &driver, how, options.other_end, &mut notes);
+        // Last, so that no frame comes in before the offloads are off.
+        redirect.serve(options.queue, &socket.fd).map_err(fail("serving the queue"))?;
+        umem.joined(&socket.fd);
+        if let Ok(n @ 2..) = watch.control.rx_queues(name) {
+            notes.push(format!(
+                "{name}: only queue {} of {n} is served: 'ethtool -L {name} combined 1' makes it one",
+                options.queue
+            ));
+        }
+        Ok(Self {
+            _redirect: redirect,
+            socket,
+            _promiscuous: promiscuous,
+            _settings: settings,
+            index: i.index,
+            generic,
+            is_virtual: settings::is_virtual(&driver),
+            notes,
+        })
+    }
+
+    /// Opens it, waiting up to half a second for a queue that is just being given back.
+    pub(super) fn open_patiently(
+        watch: &Watch,
+        options: Options,
+        umem: &Umem,
+        pool: &Pool,
+    ) -> Result<Self, DeviceError> {
+        let mut attempts = 0;
+        loop {
+            match Self::open(watch, options, umem, pool) {
+                Err(DeviceError::System { source, .. })
+                    if source.raw_os_error() == Some(libc::EBUSY) && attempts < BUSY_ATTEMPTS =>
+                {
+                    attempts += 1;
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Has the kernel send what waits in the tx ring.
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        let mut left = self.socket.tx.pending();
+        for _ in 0..WAKES {
+            if left == 0 || !self.socket.tx.needs_wakeup() {
+                break;
+            }
+            // An error is the budget (go on), a full buffer or a state of the interface (later).
+            let sent = self.socket.wake_tx();
+            let now = self.socket.tx.pending();
+            if now == left && sent.is_err() {
+                break;
+            }
+            left = now;
+        }
+        if self.socket.fill.needs_wakeup() {
+            self.socket.wake_rx();
+        }
+    }
+
+    /// Waits a little for what is on its way out.
+    pub(super) fn drain(&mut self) {
+        for _ in 0..DRAIN_ATTEMPTS {
+            self.wake();
+            if self.socket.tx.pending() == 0 {
+                break;
+            }
+            std::thread::sleep(DRAIN_PAUSE);
+        }
+    }
+
+    /// Frames missed on reception, and frames that the kernel would not send.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        self.socket.statistics().map_or((0, 0), |s| (s.rx_dropped + s.rx_ring_full, s.tx_invalid))
+    }
+}

@@ -1,0 +1,364 @@
+//! A port on an interface by AF_XDP in copy mode: the fast way in and out, for CAP_NET_RAW,
+//! CAP_NET_ADMIN and CAP_BPF.
+//!
+//! Room: ports. The pool's region is the umem, so a frame that one port received leaves by another
+//! port of the same worker without being copied by us. Per frame nothing is asked of the kernel:
+//! [`Device::flush`] wakes it once a round.
+//!
+//! What kernels leave undone on virtual interfaces (veth, tap) is made good, since XDP carries no
+//! word about it: partial checksums are found by their value
+//! ([`complete_if_partial`](crate::offload::checksum::complete_if_partial)), super-frames arrive in
+//! several buffers and are cut to the MTU. What can't be made good here is switched off at the
+//! other end ([`settings`]) or reported ([`AfXdp::notes`]).
+
+mod bound;
+mod loans;
+mod settings;
+
+pub use bound::{Mode, Umem};
+pub use settings::OtherEnd;
+
+use crate::interface::{Seen, Watch};
+use crate::offload::checksum::complete_if_partial;
+use crate::offload::segment::{Cut, MAX_SUPER};
+use crate::sys::xdp::Descriptor;
+use bound::Bound;
+use loans::Loans;
+use std::cell::Cell;
+use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool};
+
+/// An Ethernet header and two tags, on top of the MTU.
+const LINK_BYTES: usize = 14 + 8;
+/// The shortest frame that is given to the kernel: a header.
+const MIN_FRAME: usize = 14;
+/// Chunks are given to the fill ring when so many are missing: one write for all of them.
+const REFILL: usize = 32;
+
+/// How to open the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the program is attached.
+    pub mode: Mode,
+    /// Which queue of the interface is served. A veth has one.
+    pub queue: u32,
+    /// Entries of each ring: a power of two.
+    pub ring: u32,
+    /// What may be done to the other end of a veth pair.
+    pub other_end: OtherEnd,
+}
+
+impl Default for Options {
+    /// Native, else generic; queue 0; rings of 2048; the other end is set.
+    fn default() -> Self {
+        Self { mode: Mode::NativeElseGeneric, queue: 0, ring: 2048, other_end: OtherEnd::Set }
+    }
+}
+
+/// A frame of several buffers on its way together, and then apart.
+#[derive(Debug)]
+struct Super {
+    bytes: Vec<u8>,
+    /// Its last buffer has not come yet.
+    open: bool,
+    cut: Option<Cut>,
+}
+
+/// A port by AF_XDP.
+#[derive(Debug)]
+pub struct AfXdp {
+    watch: Watch,
+    umem: Umem,
+    options: Options,
+    bound: Option<Bound>,
+    loans: Loans,
+    caps: Caps,
+    mtu: usize,
+    /// Chunks that the kernel may have for reception, and those it has.
+    fill: usize,
+    filled: usize,
+    big: Super,
+    fault: Option<DeviceError>,
+    counters: DeviceCounters,
+    /// What sockets that are closed by now counted.
+    before: Cell<(u64, u64)>,
+}
+
+impl AfXdp {
+    /// Opens the interface. `pool` is the pool of the worker that will call it, `umem` the handle
+    /// that all AF_XDP ports of this worker share.
+    ///
+    /// A quarter of the pool's chunks, at most a ring full, is lent to the kernel for reception.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: no such interface, down, missing capability, chunk size not 2048 or 4096,
+    /// another XDP program attached.
+    pub fn open(
+        name: &str,
+        options: Options,
+        umem: &Umem,
+        pool: &mut Pool,
+    ) -> Result<Self, DeviceError> {
+        let setting = |problem: String| DeviceError::Setting { name: name.to_owned(), problem };
+        if !matches!(pool.chunk_bytes(), 2048 | 4096) {
+            return Err(setting(format!(
+                "AF_XDP needs chunks of 2048 or 4096 bytes, the pool's have {}",
+                pool.chunk_bytes()
+            )));
+        }
+        if !options.ring.is_power_of_two() || !(64..=32_768).contains(&options.ring) {
+            return Err(setting(format!(
+                "a ring of {} entries: it must be a power of two from 64 to 32768",
+                options.ring
+            )));
+        }
+        let (watch, interface) = Watch::new(name)?;
+        let bound = Bound::open_patiently(&watch, options, umem, pool)?;
+        let mut this = Self {
+            watch,
+            umem: umem.clone(),
+            options,
+            bound: Some(bound),
+            loans: Loans::new(pool),
+            caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
+            mtu: 0,
+            fill: (pool.count() / 4).clamp(1, options.ring as usize),
+            filled: 0,
+            big: Super { bytes: Vec::with_capacity(MAX_SUPER), open: false, cut: None },
+            fault: None,
+            counters: DeviceCounters::default(),
+            before: Cell::new((0, 0)),
+        };
+        this.measure(interface.mtu, pool);
+        this.refill(pool);
+        Ok(this)
+    }
+
+    /// What a person should know about how the port was opened: a fallback, a setting that was
+    /// changed elsewhere, a setting that should be changed and could not.
+    pub fn notes(&self) -> &[String] {
+        self.bound.as_ref().map_or(&[], |b| b.notes.as_slice())
+    }
+
+    /// Whether the program is attached behind the driver, not in it.
+    pub fn is_generic(&self) -> bool {
+        self.bound.as_ref().is_some_and(|b| b.generic)
+    }
+
+    fn measure(&mut self, mtu: usize, pool: &Pool) {
+        self.mtu = mtu;
+        self.caps.max_frame_bytes = pool.max_frame_bytes().min(mtu + LINK_BYTES);
+    }
+
+    /// Lends chunks for reception until the kernel has as many as it may.
+    #[inline]
+    fn refill(&mut self, pool: &mut Pool) {
+        let missing = self.fill - self.filled.min(self.fill);
+        if missing < REFILL.min(self.fill) {
+            return;
+        }
+        let Some(b) = &mut self.bound else { return };
+        let n = missing.min(b.socket.fill.room(missing)).min(pool.available());
+        for _ in 0..n {
+            let Some(frame) = pool.alloc() else { break };
+            match self.loans.lend(pool, frame) {
+                Ok(lent) => {
+                    b.socket.fill.push(lent.offset);
+                    self.filled += 1;
+                }
+                Err(frame) => pool.free(frame),
+            }
+        }
+        b.socket.fill.publish_pushed();
+    }
+
+    /// Takes back what was sent.
+    #[inline]
+    fn reap(&mut self, pool: &mut Pool) {
+        let Some(b) = &mut self.bound else { return };
+        while let Some(offset) = b.socket.completion.pop() {
+            if let Some(frame) = self.loans.take_back(pool, offset, 0) {
+                pool.free(frame);
+            }
+        }
+        b.socket.completion.publish_popped();
+    }
+
+    /// A buffer of a frame that has several.
+    fn gather(&mut self, frame: Frame, more: bool, pool: &mut Pool) {
+        if !self.big.open {
+            self.big.bytes.clear();
+        }
+        let part = frame.bytes();
+        // Beyond the limit bytes are left out, and the headers then say more than there is.
+        let room = MAX_SUPER - self.big.bytes.len().min(MAX_SUPER);
+        self.big.bytes.extend_from_slice(part.get(..room).unwrap_or(part));
+        self.big.open = more;
+        pool.free(frame);
+        if more {
+            return;
+        }
+        // Whoever made the super-frame did not say of what size its pieces were.
+        let mtu = self.mtu.min(pool.max_frame_bytes().saturating_sub(LINK_BYTES));
+        self.big.cut = Cut::to_mtu(&self.big.bytes, mtu);
+        match self.big.cut {
+            Some(_) => self.counters.segmented += 1,
+            None => self.counters.rx_errors += 1,
+        }
+    }
+
+    /// Hands over pieces of the super-frame; `false` when some are left.
+    fn hand_over_pieces(&mut self, pool: &mut Pool, burst: &mut Burst) -> bool {
+        while let Some(mut cut) = self.big.cut.filter(|c| !c.is_done()) {
+            if burst.room() == 0 {
+                return false;
+            }
+            let Some(mut frame) = pool.alloc() else { return false };
+            let whole = cut.next_frame(&self.big.bytes, &mut frame);
+            self.big.cut = whole.then_some(cut);
+            let frame = if whole { burst.push(frame).err() } else { Some(frame) };
+            if let Some(frame) = frame {
+                pool.free(frame);
+            }
+        }
+        self.big.cut = None;
+        true
+    }
+
+    /// Lets go of the interface and takes every chunk back.
+    fn unbind(&mut self, pool: &mut Pool) {
+        if let Some(b) = self.bound.take() {
+            let (missed, errors) = b.counted();
+            let (m, e) = self.before.get();
+            self.before.set((m + missed, e + errors));
+        }
+        // The socket is gone: the kernel has no way to a chunk any more.
+        self.loans.recover(pool);
+        self.filled = 0;
+        self.big.open = false;
+        self.big.cut = None;
+    }
+}
+
+impl Device for AfXdp {
+    fn name(&self) -> &str {
+        self.watch.name()
+    }
+    fn caps(&self) -> Caps {
+        self.caps
+    }
+    fn link(&mut self, pool: &mut Pool) -> LinkState {
+        match self.watch.look(self.bound.as_ref().map(|b| b.index)) {
+            Seen::Same(state) => state,
+            Seen::None => {
+                self.unbind(pool);
+                self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));
+                LinkState::Gone
+            }
+            Seen::Another => {
+                self.unbind(pool);
+                let opened = self.watch.usable().and_then(|i| {
+                    Ok((i, Bound::open(&self.watch, self.options, &self.umem, pool)?))
+                });
+                match opened {
+                    Ok((interface, bound)) => {
+                        self.bound = Some(bound);
+                        self.fault = None;
+                        self.measure(interface.mtu, pool);
+                        self.refill(pool);
+                        LinkState::Up
+                    }
+                    Err(e) => {
+                        let down = matches!(e, DeviceError::InterfaceDown(_));
+                        self.fault = Some(e);
+                        if down { LinkState::Down } else { LinkState::Gone }
+                    }
+                }
+            }
+        }
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let before = burst.len();
+        if !self.hand_over_pieces(pool, burst) {
+            return burst.len() - before;
+        }
+        while burst.room() > 0 {
+            let Some(b) = &mut self.bound else { break };
+            let Some(d) = b.socket.rx.pop() else { break };
+            self.filled = self.filled.saturating_sub(1);
+            let Some(mut frame) = self.loans.take_back(pool, d.offset, d.len) else {
+                self.counters.rx_errors += 1;
+                continue;
+            };
+            if d.is_continued() || self.big.open {
+                self.gather(frame, d.is_continued(), pool);
+                if !self.hand_over_pieces(pool, burst) {
+                    break;
+                }
+                continue;
+            }
+            if b.is_virtual && complete_if_partial(frame.bytes_mut()) {
+                self.counters.csum_completed += 1;
+            }
+            if let Err(frame) = burst.push(frame) {
+                pool.free(frame);
+            }
+        }
+        if let Some(b) = &mut self.bound {
+            b.socket.rx.publish_popped();
+        }
+        self.refill(pool);
+        burst.len() - before
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        if burst.is_empty() {
+            return 0;
+        }
+        let Some(b) = &mut self.bound else { return 0 };
+        let n = burst.len().min(b.socket.tx.room(burst.len()));
+        for frame in burst.drain_front(n) {
+            let ours = if frame.len() < MIN_FRAME {
+                Err(frame)
+            } else {
+                // Of another pool: not this umem's memory.
+                self.loans.lend(pool, frame)
+            };
+            match ours {
+                Ok(lent) => b.socket.tx.push(Descriptor::new(lent.offset, lent.len)),
+                Err(frame) => {
+                    self.counters.tx_errors += 1;
+                    pool.free(frame);
+                }
+            }
+        }
+        b.socket.tx.publish_pushed();
+        n
+    }
+    fn flush(&mut self, pool: &mut Pool) {
+        if let Some(b) = &mut self.bound {
+            b.wake();
+        }
+        self.reap(pool);
+    }
+    fn held(&self) -> usize {
+        self.loans.count()
+    }
+    fn fault(&self) -> Option<String> {
+        self.fault.as_ref().map(ToString::to_string)
+    }
+    fn counters(&self) -> DeviceCounters {
+        let (missed, errors) = self.before.get();
+        let (m, e) = self.bound.as_ref().map_or((0, 0), Bound::counted);
+        DeviceCounters {
+            rx_missed: missed + m,
+            tx_errors: self.counters.tx_errors + errors + e,
+            ..self.counters
+        }
+    }
+    fn close(&mut self, pool: &mut Pool) {
+        if let Some(b) = &mut self.bound {
+            b.drain();
+        }
+        self.reap(pool);
+        self.unbind(pool);
+    }
+}
