@@ -5,12 +5,14 @@
 //! from action to action.
 
 use super::error::{At, Fault, FlowErrorKind, Parse, nearest};
-use super::matches::{Reserved, Term, port, reserved, term};
+use super::matches::{LATER, Reserved, Term, needs_transport, port, reserved, term};
 use super::token::Pairs;
 use super::value::{ipv4, mac, masked, number};
 use super::{Names, tunnel};
 use crate::action::{Action, Out, TunnelAddrs};
-use weir_classify::{Field, FlowKey, FlowMask, Form, Match, Prereq, VLAN_PRESENT, ones};
+use weir_classify::{
+    FRAG_LATER, Field, FlowKey, FlowMask, Form, Match, Prereq, VLAN_PRESENT, ones,
+};
 
 /// Names that are read, for suggestions.
 const NAMES: &[&str] = &[
@@ -84,6 +86,10 @@ impl Shape {
         needs.holds(&self.value, &self.mask)
     }
     fn need(&self, needs: Prereq) -> Read<()> {
+        let later = self.value.get(Field::IpFrag) & u128::from(FRAG_LATER) != 0;
+        if needs_transport(needs) && later {
+            return Err(FlowErrorKind::Impossible { why: LATER });
+        }
         if self.has(needs) { Ok(()) } else { Err(FlowErrorKind::ActionPrereq { needs }) }
     }
     fn learn(&mut self, f: Field, v: u128, mask: u128) {
@@ -98,6 +104,7 @@ impl Shape {
         self.learn(Field::EthType, ethertype.into(), Field::EthType.full());
         self.forget(Field::IpProto);
         self.forget(Field::IcmpType);
+        self.forget(Field::IpFrag);
     }
     fn push_vlan(&mut self) {
         let p = u128::from(VLAN_PRESENT);
@@ -501,8 +508,7 @@ fn target(name: &str, names: &dyn Names, shape: &Shape) -> Read<Target> {
             l.copy_from_slice(rest.as_bytes());
             l.make_ascii_lowercase();
             match std::str::from_utf8(l).map_err(|_| NOT_A_FIELD)? {
-                "ip_src" => "nw_src",
-                "ip_dst" => "nw_dst",
+                "ip_ttl" => "nw_ttl",
                 other => other,
             }
         }

@@ -8,7 +8,7 @@ use super::token::Pairs;
 use super::value::{fragment, masked, number, tcp_flags};
 use super::{FlowFlags, FlowSpec, LOCAL_PORT, Names};
 use crate::action::PortNo;
-use weir_classify::{Field, FlowKey, FlowMask, Form, Match, Prereq, VLAN_PRESENT};
+use weir_classify::{FRAG_LATER, Field, FlowKey, FlowMask, Form, Match, Prereq, VLAN_PRESENT};
 
 /// What a word in front of `actions=` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -422,7 +422,14 @@ fn check<'a>(b: &Building, text: &'a str, names: &dyn Names) -> Parse<'a, ()> {
         named &= named - 1;
         let Some(&f) = Field::ALL.get(i) else { continue };
         let needs = f.info().prereq;
-        if needs == Prereq::None || !b.mask.looks_at(f) || needs.holds(&b.value, &b.mask) {
+        if needs == Prereq::None || !b.mask.looks_at(f) {
+            continue;
+        }
+        if needs_transport(needs) && b.value.get(Field::IpFrag) & u128::from(FRAG_LATER) != 0 {
+            let at = find(text, |t| is_field(t, f), names);
+            return Err(Fault::new(at, FlowErrorKind::Impossible { why: LATER }));
+        }
+        if needs.holds(&b.value, &b.mask) {
             continue;
         }
         // The names of OpenFlow 1.0 mean ARP's and ICMP's fields too.
@@ -456,6 +463,17 @@ fn check<'a>(b: &Building, text: &'a str, names: &dyn Names) -> Parse<'a, ()> {
         }
     }
     Ok(())
+}
+
+/// Why a later fragment has no port.
+pub(super) const LATER: &str = "a later fragment has no transport header; leave out nw_frag=later";
+
+/// Whether what presupposes this lies behind the IP header.
+pub(super) const fn needs_transport(p: Prereq) -> bool {
+    matches!(
+        p,
+        Prereq::L4 | Prereq::Tcp | Prereq::Icmp | Prereq::Nd | Prereq::NdSolicit | Prereq::NdAdvert
+    )
 }
 
 fn is_field(t: Term, f: Field) -> bool {

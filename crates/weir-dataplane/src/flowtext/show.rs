@@ -385,6 +385,13 @@ fn action(a: &Action, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
             let name = if let Action::SetField { field, .. } = a { field.name() } else { "" };
             write!(f, "set_field:{value:#x}->{name}")
         }
+        // Open vSwitch takes set_field's tp_src for TCP's alone; this means every protocol's.
+        Action::SetField { field: Field::TpSrc, value, mask: 0xffff } => {
+            write!(f, "mod_tp_src:{value}")
+        }
+        Action::SetField { field: Field::TpDst, value, mask: 0xffff } => {
+            write!(f, "mod_tp_dst:{value}")
+        }
         Action::SetField { field, value, mask } => {
             let own = names.user_fields().get(*field);
             let name = match field {
