@@ -545,6 +545,10 @@ fn target(name: &str, names: &dyn Names, shape: &Shape) -> Read<Target> {
             | Field::Ipv6Exthdr
             | Field::InPhyPort
             | Field::UserPresent
+            | Field::User0
+            | Field::User1
+            | Field::User2
+            | Field::User3
     );
     if read_only {
         return Err(NOT_A_FIELD);

@@ -440,3 +440,33 @@ pub fn random(r: &mut Rng) -> String {
     }
     format!("{},actions={}", f.join(","), a.join(",")).trim_start_matches(',').to_owned()
 }
+
+/// Valid for weir alone: masks on every field, and weir's own fields and actions.
+pub const WEIR: &[&str] = &[
+    "mpls,mpls_label=0x5/0xf,actions=2",
+    "in_port=0x4/0x6,actions=2",
+    "vlan_tci=0x5000/0x5000,actions=2",
+    "inner_vlan_tci=0x1005/0x1fff,dl_vlan=7,actions=pop_vlan,pop_vlan,channel",
+    "inner_vlan_tci=0,actions=2",
+    "ip,nw_proto=0x10/0xf0,actions=2",
+    "ip,ip_dscp=0x8/0x38,nw_ecn=0x1/0x1,actions=2",
+    "ip,nw_frag=0x2/0x2,actions=2",
+    "dl_type=0x800/0xff00,actions=2",
+    "dl_type=0x88e7,pbb_isid=0x5/0xff,actions=pop_pbb,2",
+    "ipv6,ipv6_exthdr=0x1/0x1ff,actions=2",
+    "in_phy_port=5,user0=1,user1=0x2/0x3,user3=*,actions=2",
+    "user_present=0x0/0x4,actions=2",
+    "user_present=0x1/0x5,user0=1,actions=2",
+    "icmp,icmp_type=0x8/0xf8,actions=2",
+    "tcp,actions=set_field:0x50/0xff->tp_src",
+    "actions=channel",
+    "actions=mirror:5,mirror:6,2",
+    "ip,actions=copy_ttl_out,push_mpls:0x8847,copy_ttl_in,2",
+    "actions=push_pbb:0x88e7,set_field:5->pbb_isid,2",
+    "actions=encap_vxlan(vni=5000,src=10.0.0.1,dst=10.0.0.2,eth_src=02:00:00:00:00:01,eth_dst=02:00:00:00:00:02),2",
+    "ipv6,actions=encap_vxlan(vni=0xffffff,src=::1,dst=::2,eth_src=2:0:0:0:0:1,eth_dst=2:0:0:0:0:2,ttl=1,tos=4,port=8472),dec_ttl,mod_vlan_vid:5,2",
+    "actions=encap_gre(src=10.0.0.1,dst=10.0.0.2,eth_src=02:00:00:00:00:01,eth_dst=02:00:00:00:00:02),2",
+    "actions=encap_gre(key=5,seq=0,csum=yes,src=10.0.0.1,dst=10.0.0.2,eth_src=02:00:00:00:00:01,eth_dst=02:00:00:00:00:02,ttl=9,tos=8),mod_nw_ttl:3,2",
+    "udp,tp_dst=4789,actions=decap_vxlan,goto_table:1",
+    "ip,nw_proto=47,actions=decap_gre,goto_table:1",
+];
