@@ -21,6 +21,7 @@ mod scan;
 mod shape;
 pub mod simd;
 mod tcam;
+mod tcam_error;
 mod tuple;
 
 pub use fast::{FastTable, Probe};
@@ -31,4 +32,5 @@ pub use field::{
 pub use key::{FlowKey, FlowMask, WORDS, ones};
 pub use linear::Linear;
 pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};
-pub use tcam::{Activation, Geometry, Owner, Part, Tcam, TcamError, Usage};
+pub use tcam::{Activation, Geometry, Owner, Part, Tcam, Usage};
+pub use tcam_error::TcamError;

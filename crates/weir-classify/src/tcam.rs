@@ -13,9 +13,11 @@
 //! the blocks it has already, then in the fullest block that takes all the rest, or, if none does,
 //! in the emptiest ones.
 
+use crate::tcam_error::TcamError;
+use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use thiserror::Error;
 
 /// The two parts of the TCAM (004 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,126 +65,6 @@ pub struct Geometry {
     pub block_slices: u32,
 }
 
-/// Why a call was refused. Whoever asked is at fault, or the budget is spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TcamError {
-    /// A part is not a whole number of slices, or a slice or block is empty.
-    #[error(
-        "a TCAM part of {entries} entries is not made of slices of {slice_entries} in blocks of {block_slices}: use multiples, and at least 1"
-    )]
-    Geometry {
-        /// Entries of the part.
-        entries: u32,
-        /// Entries of a slice.
-        slice_entries: u32,
-        /// Slices of a block.
-        block_slices: u32,
-    },
-    /// The part has not enough free slices.
-    #[error(
-        "the {part} part of the TCAM has {free} entries free and {asked} were asked for (in whole slices): shrink or release another VDP, or enlarge the part"
-    )]
-    Full {
-        /// Which part.
-        part: Part,
-        /// Entries asked for, rounded up to slices.
-        asked: u64,
-        /// Entries in free slices.
-        free: u32,
-    },
-    /// More rules than the VDP may hold.
-    #[error(
-        "{owner} may hold {allowed} {part} entries, uses {used}, and asked for {asked} more: remove rules, or grow its share"
-    )]
-    Spent {
-        /// Which part.
-        part: Part,
-        /// Whose.
-        owner: Owner,
-        /// Entries asked for.
-        asked: u32,
-        /// Entries in use.
-        used: u32,
-        /// Entries in its slices.
-        allowed: u32,
-    },
-    /// Fewer entries would be left than are in use.
-    #[error(
-        "{owner} uses {used} {part} entries and would keep {left}: remove {} rules first", .used - .left
-    )]
-    InUse {
-        /// Which part.
-        part: Part,
-        /// Whose.
-        owner: Owner,
-        /// Entries in use.
-        used: u32,
-        /// Entries that would be left.
-        left: u32,
-    },
-    /// The VDP has no share in the part.
-    #[error("{owner} has no share of the TCAM's {part} part: reserve one first")]
-    NoShare {
-        /// Which part.
-        part: Part,
-        /// Whose.
-        owner: Owner,
-    },
-    /// The VDP has a share already.
-    #[error("{owner} has {allowed} entries of the TCAM's {part} part already: grow or shrink them")]
-    HasShare {
-        /// Which part.
-        part: Part,
-        /// Whose.
-        owner: Owner,
-        /// Entries in its slices.
-        allowed: u32,
-    },
-    /// More rules taken out than are in.
-    #[error("{owner} uses {used} {part} entries; {asked} cannot be removed")]
-    NotThere {
-        /// Which part.
-        part: Part,
-        /// Whose.
-        owner: Owner,
-        /// Entries to be removed.
-        asked: u32,
-        /// Entries in use.
-        used: u32,
-    },
-    /// No slice has this number.
-    #[error(
-        "the {part} part of the TCAM has {slices} slices, numbered from 0; there is no {slice}"
-    )]
-    NoSlice {
-        /// Which part.
-        part: Part,
-        /// The number.
-        slice: u32,
-        /// How many there are.
-        slices: u32,
-    },
-    /// The slice is someone's.
-    #[error("slice {slice} of the TCAM's {part} part belongs to {owner}: free it first")]
-    Taken {
-        /// Which part.
-        part: Part,
-        /// The slice.
-        slice: u32,
-        /// Whose it is.
-        owner: Owner,
-    },
-    /// The slice is nobody's.
-    #[error("slice {slice} of the TCAM's {part} part is free already")]
-    Free {
-        /// Which part.
-        part: Part,
-        /// The slice.
-        slice: u32,
-    },
-}
-
 /// What a VDP has of a part, in entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -217,9 +99,14 @@ impl Activation {
     }
 }
 
+/// Entries that a part may have, so that the map of its slices stays small.
+const MOST_ENTRIES: u32 = 1 << 26;
+
 #[derive(Clone, Debug, Default)]
 struct Share {
     slices: BTreeSet<u32>,
+    /// How many of them each block has.
+    blocks: BTreeMap<u32, u32>,
     used: u32,
 }
 
@@ -229,6 +116,8 @@ struct Area {
     owners: Vec<Option<Owner>>,
     /// Free slices of each block.
     free: Vec<u32>,
+    /// And of all.
+    free_slices: u32,
     shares: BTreeMap<Owner, Share>,
 }
 
@@ -245,10 +134,13 @@ impl Area {
     fn new(part: Part, slices: u32, block_slices: u32) -> Self {
         let blocks = slices.div_ceil(block_slices);
         let free = (0..blocks).map(|b| (slices - b * block_slices).min(block_slices)).collect();
-        Self { part, owners: vec![None; slices as usize], free, shares: BTreeMap::new() }
-    }
-    fn free_slices(&self) -> u32 {
-        self.free.iter().sum()
+        Self {
+            part,
+            owners: vec![None; slices as usize],
+            free,
+            free_slices: slices,
+            shares: BTreeMap::new(),
+        }
     }
     fn share(&self, owner: Owner) -> Result<&Share, TcamError> {
         self.shares.get(&owner).ok_or(TcamError::NoShare { part: self.part, owner })
@@ -261,34 +153,49 @@ impl Area {
         let none = TcamError::NoSlice { part: self.part, slice, slices };
         self.owners.get(slice as usize).copied().ok_or(none)
     }
+    /// Changes the owner of a slice that is free before or after.
     fn set(&mut self, slice: u32, owner: Option<Owner>, block_slices: u32) {
         let Some(place) = self.owners.get_mut(slice as usize) else { return };
         let before = std::mem::replace(place, owner);
-        if let Some(free) = self.free.get_mut((slice / block_slices) as usize) {
-            *free = *free + u32::from(owner.is_none()) - u32::from(before.is_none());
+        let block = slice / block_slices;
+        let (freed, taken) = (u32::from(owner.is_none()), u32::from(before.is_none()));
+        if let Some(free) = self.free.get_mut(block as usize) {
+            *free = *free + freed - taken;
         }
+        self.free_slices = self.free_slices + freed - taken;
         if let Some(share) = before.and_then(|o| self.shares.get_mut(&o)) {
             share.slices.remove(&slice);
+            if let Entry::Occupied(mut e) = share.blocks.entry(block) {
+                *e.get_mut() -= 1;
+                if *e.get() == 0 {
+                    e.remove();
+                }
+            }
         }
         if let Some(share) = owner.and_then(|o| self.shares.get_mut(&o)) {
             share.slices.insert(slice);
+            *share.blocks.entry(block).or_default() += 1;
         }
     }
     /// The block to take slices from when `owner` still needs `count`.
-    fn best_block(&self, owner: Owner, count: u32, block_slices: u32) -> Option<u32> {
-        let mine: BTreeSet<u32> =
-            self.shares.get(&owner)?.slices.iter().map(|s| s / block_slices).collect();
+    fn best_block(&self, owner: Owner, count: u32) -> Option<u32> {
+        let free = |b: &u32| self.free.get(*b as usize).copied().unwrap_or(0);
+        // From the last: a share that grows has room there, if anywhere.
+        let mut mine = self.shares.get(&owner)?.blocks.keys().rev().copied();
+        if let Some(block) = mine.find(|b| free(b) > 0) {
+            return Some(block);
+        }
         let blocks = || (0u32..).zip(&self.free).filter(|&(_, &free)| free > 0);
         blocks()
-            .find(|(b, _)| mine.contains(b))
-            .or_else(|| blocks().filter(|&(_, &free)| free >= count).min_by_key(|&(_, &free)| free))
-            .or_else(|| blocks().max_by_key(|&(b, &free)| (free, std::cmp::Reverse(b))))
+            .filter(|&(_, &free)| free >= count)
+            .min_by_key(|&(_, &free)| free)
+            .or_else(|| blocks().max_by_key(|&(b, &free)| (free, Reverse(b))))
             .map(|(b, _)| b)
     }
     /// Gives `count` slices to `owner`, who has a share; there are enough.
     fn take(&mut self, owner: Owner, mut count: u32, block_slices: u32) {
         while count > 0 {
-            let Some(block) = self.best_block(owner, count, block_slices) else { return };
+            let Some(block) = self.best_block(owner, count) else { return };
             let first = block * block_slices;
             let free: Vec<u32> = (first..first.saturating_add(block_slices))
                 .filter(|&s| matches!(self.slice(s), Ok(None)))
@@ -301,13 +208,14 @@ impl Area {
     /// Takes `count` slices from `owner`, those first whose block it leaves soonest.
     fn give_back(&mut self, owner: Owner, count: u32, block_slices: u32) {
         let Some(share) = self.shares.get(&owner) else { return };
-        let mut in_block: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for &s in &share.slices {
-            in_block.entry(s / block_slices).or_default().push(s);
-        }
-        let mut blocks: Vec<Vec<u32>> = in_block.into_values().collect();
-        blocks.sort_by_key(Vec::len);
-        let gone: Vec<u32> = blocks.into_iter().flatten().take(count as usize).collect();
+        let mut blocks: Vec<(u32, u32)> = share.blocks.iter().map(|(&b, &n)| (n, b)).collect();
+        blocks.sort_unstable();
+        let of = |b: u32| {
+            let first = b * block_slices;
+            share.slices.range(first..=first.saturating_add(block_slices - 1))
+        };
+        let gone: Vec<u32> =
+            blocks.iter().flat_map(|&(_, b)| of(b)).copied().take(count as usize).collect();
         gone.iter().for_each(|&s| self.set(s, None, block_slices));
     }
 }
@@ -322,6 +230,7 @@ impl Tcam {
             if g.slice_entries == 0
                 || g.block_slices == 0
                 || !entries.is_multiple_of(g.slice_entries)
+                || entries > MOST_ENTRIES
             {
                 let Geometry { slice_entries, block_slices, .. } = g;
                 return Err(TcamError::Geometry { entries, slice_entries, block_slices });
@@ -354,7 +263,7 @@ impl Tcam {
     /// The slices that `entries` take, if so many are free.
     fn fitting(&self, part: Part, entries: u32) -> Result<u32, TcamError> {
         let slices = entries.div_ceil(self.slice_entries);
-        if slices > self.area(part).free_slices() {
+        if slices > self.area(part).free_slices {
             let asked = u64::from(slices) * u64::from(self.slice_entries);
             return Err(TcamError::Full { part, asked, free: self.free_entries(part) });
         }
@@ -481,7 +390,7 @@ impl Tcam {
     }
     /// Entries of a part in free slices.
     pub fn free_entries(&self, part: Part) -> u32 {
-        self.area(part).free_slices() * self.slice_entries
+        self.area(part).free_slices * self.slice_entries
     }
     /// Every slice of a part and whose it is.
     pub fn slices(&self, part: Part) -> &[Option<Owner>] {
@@ -535,9 +444,7 @@ impl Tcam {
     }
     /// Blocks of a part that hold `owner`'s slices.
     pub fn blocks_woken(&self, part: Part, owner: Owner) -> u32 {
-        let Ok(share) = self.area(part).share(owner) else { return 0 };
-        let blocks: BTreeSet<u32> = share.slices.iter().map(|s| s / self.block_slices).collect();
-        blocks.len() as u32
+        self.area(part).share(owner).map_or(0, |share| share.blocks.len() as u32)
     }
     /// What one frame of `owner`'s wakes, mapping and matching together, beside the whole TCAM
     /// (004's power argument).
