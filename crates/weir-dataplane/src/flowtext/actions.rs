@@ -5,14 +5,14 @@
 //! from action to action.
 
 use super::error::{At, Fault, FlowErrorKind, Parse, nearest};
-use super::matches::{LATER, Reserved, Term, needs_transport, port, reserved, term};
+use super::setfield::{dscp, load, set_field};
+use super::shape::Shape;
 use super::token::Pairs;
 use super::value::{ipv4, mac, masked, number};
+use super::words::{Reserved, port, reserved};
 use super::{Names, tunnel};
-use crate::action::{Action, Out, TunnelAddrs};
-use weir_classify::{
-    FRAG_LATER, Field, FlowKey, FlowMask, Form, Match, Prereq, VLAN_PRESENT, ones,
-};
+use crate::action::{Action, Out};
+use weir_classify::{Field, Form, Match, Prereq, VLAN_PRESENT};
 
 /// Names that are read, for suggestions.
 const NAMES: &[&str] = &[
@@ -72,63 +72,6 @@ const NAMES: &[&str] = &[
 
 type Read<T> = Result<T, FlowErrorKind>;
 
-/// What is known of a frame at some point of the action list, as a match that it would fit.
-struct Shape {
-    value: FlowKey,
-    mask: FlowMask,
-}
-
-impl Shape {
-    fn known(&self, f: Field) -> Option<u128> {
-        (self.mask.get(f) == f.full()).then(|| self.value.get(f))
-    }
-    fn has(&self, needs: Prereq) -> bool {
-        needs.holds(&self.value, &self.mask)
-    }
-    fn need(&self, needs: Prereq) -> Read<()> {
-        let later = self.value.get(Field::IpFrag) & u128::from(FRAG_LATER) != 0;
-        if needs_transport(needs) && later {
-            return Err(FlowErrorKind::Impossible { why: LATER });
-        }
-        if self.has(needs) { Ok(()) } else { Err(FlowErrorKind::ActionPrereq { needs }) }
-    }
-    fn learn(&mut self, f: Field, v: u128, mask: u128) {
-        self.value.set(f, v & mask);
-        self.mask.set(f, mask);
-    }
-    fn forget(&mut self, f: Field) {
-        self.learn(f, 0, 0);
-    }
-    /// The frame now carries `ethertype`, and what follows it is not known.
-    fn becomes(&mut self, ethertype: u16) {
-        self.learn(Field::EthType, ethertype.into(), Field::EthType.full());
-        self.forget(Field::IpProto);
-        self.forget(Field::IcmpType);
-        self.forget(Field::IpFrag);
-    }
-    fn push_vlan(&mut self) {
-        let p = u128::from(VLAN_PRESENT);
-        let tagged = self.has(Prereq::Vlan);
-        self.learn(Field::InnerTci, p, if tagged { p } else { 0 });
-        self.learn(Field::VlanTci, p, p);
-    }
-    fn pop_vlan(&mut self) {
-        let (v, m) = (self.value.get(Field::InnerTci), self.mask.get(Field::InnerTci));
-        self.learn(Field::VlanTci, v, m);
-        self.forget(Field::InnerTci);
-    }
-    /// The frame is now inside another, over IP and `proto`.
-    fn wrapped(&mut self, ip: TunnelAddrs, proto: u8) {
-        *self = Shape { value: FlowKey::default(), mask: FlowMask::default() };
-        self.becomes(match ip {
-            TunnelAddrs::V4(..) => 0x0800,
-            TunnelAddrs::V6(..) => 0x86dd,
-        });
-        self.learn(Field::IpProto, proto.into(), Field::IpProto.full());
-        self.learn(Field::VlanTci, 0, Field::VlanTci.full());
-    }
-}
-
 /// The order of OpenFlow's instructions: meter, actions, metadata, next table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
@@ -148,7 +91,7 @@ pub(super) fn parse<'a>(
 ) -> Parse<'a, ()> {
     const ALONE: FlowErrorKind =
         FlowErrorKind::Order { rule: "drop stands alone; leave out either it or the rest" };
-    let mut shape = Shape { value: *matcher.value(), mask: *matcher.mask() };
+    let mut shape = Shape::of(matcher);
     let mut phase = None;
     let first = out.len();
     let mut dropped = false;
@@ -357,7 +300,7 @@ fn one(
         }
         "decap_vxlan" | "decap_gre" => {
             none(value)?;
-            *shape = Shape { value: FlowKey::default(), mask: FlowMask::default() };
+            *shape = Shape::any();
             if name == "decap_vxlan" { Action::DecapVxlan } else { Action::DecapGre }
         }
         "push_pbb" => {
@@ -368,7 +311,7 @@ fn one(
         "pop_pbb" => {
             none(value)?;
             shape.need(Prereq::Pbb)?;
-            *shape = Shape { value: FlowKey::default(), mask: FlowMask::default() };
+            *shape = Shape::any();
             Action::PopPbb
         }
         "copy_ttl_in" => none(value).map(|()| Action::CopyTtlIn)?,
@@ -479,149 +422,4 @@ fn push_if_untagged(shape: &mut Shape, out: &mut Vec<Action>) {
 fn mpls(shape: &Shape, f: Field, v: u64) -> Read<Action> {
     shape.need(Prereq::Mpls)?;
     Ok(set(f, v.into()))
-}
-
-fn dscp(tos: u128) -> Read<u128> {
-    if tos & 3 != 0 {
-        let expected = "a ToS without ECN bits (a multiple of 4); set those with mod_nw_ecn";
-        return Err(FlowErrorKind::BadValue { expected });
-    }
-    Ok(tos >> 2)
-}
-
-/// Where `set_field` and `load` write.
-struct Target {
-    field: Field,
-    /// Distance of the written value from the field's: 2 for a ToS written into the DSCP.
-    tos: bool,
-}
-
-const NOT_A_FIELD: FlowErrorKind =
-    FlowErrorKind::BadValue { expected: "a field that can be written; see ovs-fields(7)" };
-
-/// The field called `name`, by weir's, Open vSwitch's or OXM's name, if frames have it.
-fn target(name: &str, names: &dyn Names, shape: &Shape) -> Read<Target> {
-    let mut lower = [0u8; 24];
-    let name = match name.get(..7).map(|p| (p, name.get(7..).unwrap_or_default())) {
-        Some(("OXM_OF_" | "NXM_OF_" | "NXM_NX_", rest)) => {
-            let l = lower.get_mut(..rest.len()).ok_or(NOT_A_FIELD)?;
-            l.copy_from_slice(rest.as_bytes());
-            l.make_ascii_lowercase();
-            match std::str::from_utf8(l).map_err(|_| NOT_A_FIELD)? {
-                "ip_ttl" => "nw_ttl",
-                other => other,
-            }
-        }
-        _ => name,
-    };
-    let (field, needs, tos) = match term(name, names).ok_or(NOT_A_FIELD)? {
-        Term::Plain(f) => (f, f.info().prereq, false),
-        Term::Of(f, proto) => {
-            if shape.known(Field::IpProto) != Some(proto.into()) {
-                return Err(FlowErrorKind::ActionPrereq { needs: f.info().prereq });
-            }
-            (f, f.info().prereq, false)
-        }
-        Term::VlanPcp => (Field::VlanPcp, Prereq::Vlan, false),
-        Term::NwTos => (Field::IpDscp, Prereq::Ip, true),
-        Term::DlVlan => {
-            let (what, instead) = ("dl_vlan is not written by set_field", VLAN_HINT);
-            return Err(FlowErrorKind::Refused { what, instead });
-        }
-        Term::InPort => {
-            let (what, instead) = ("in_port is not written", "send back with the action in_port");
-            return Err(FlowErrorKind::Refused { what, instead });
-        }
-        _ => return Err(NOT_A_FIELD),
-    };
-    let read_only = matches!(
-        field,
-        Field::EthType
-            | Field::IpProto
-            | Field::IpFrag
-            | Field::TcpFlags
-            | Field::MplsBos
-            | Field::InnerTci
-            | Field::Ipv6Exthdr
-            | Field::InPhyPort
-            | Field::UserPresent
-            | Field::User0
-            | Field::User1
-            | Field::User2
-            | Field::User3
-    );
-    if read_only {
-        return Err(NOT_A_FIELD);
-    }
-    let needs = if matches!(field, Field::VlanTci | Field::VlanVid) { Prereq::Vlan } else { needs };
-    shape.need(needs)?;
-    Ok(Target { field, tos })
-}
-
-const VLAN_HINT: &str = "write mod_vlan_vid:5 or set_field:4101->vlan_vid (4096 + 5)";
-
-/// A tag that is written must stay a tag.
-fn keeps_tag(field: Field, value: u128, mask: u128) -> Read<()> {
-    let p = u128::from(VLAN_PRESENT);
-    let tag = matches!(field, Field::VlanTci | Field::VlanVid);
-    if tag && mask & p != 0 && value & p == 0 {
-        let what = "the value lacks the bit 0x1000 that says that there is a tag";
-        return Err(FlowErrorKind::Refused { what, instead: VLAN_HINT });
-    }
-    Ok(())
-}
-
-/// `VALUE[/MASK]->FIELD`.
-fn set_field(text: &str, names: &dyn Names, shape: &Shape) -> Read<Action> {
-    let bad = FlowErrorKind::BadValue { expected: "VALUE->FIELD or VALUE/MASK->FIELD" };
-    let (v, name) = text.split_once("->").ok_or(bad)?;
-    let Target { field, tos } = target(name, names, shape)?;
-    if v == "*" {
-        return Err(NOT_A_FIELD);
-    }
-    let i = field.info();
-    let width = match field {
-        Field::IcmpType | Field::IcmpCode => 8,
-        _ if tos => 8,
-        _ => i.width,
-    };
-    let (mut value, mask) = masked(v, i.form, width)?;
-    if tos {
-        if mask.is_some() {
-            return Err(FlowErrorKind::BadMask { why: "write set_field:VALUE/MASK->ip_dscp" });
-        }
-        value = dscp(value)?;
-    }
-    let mask = mask.unwrap_or(field.full());
-    keeps_tag(field, value, mask)?;
-    Ok(Action::SetField { field, value, mask })
-}
-
-/// `VALUE->FIELD[first..last]`, `VALUE->FIELD[bit]`, `VALUE->FIELD[]`.
-fn load(text: &str, names: &dyn Names, shape: &Shape) -> Read<Action> {
-    let bad = FlowErrorKind::BadValue { expected: "VALUE->FIELD[] or VALUE->FIELD[FIRST..LAST]" };
-    let (v, to) = text.split_once("->").ok_or(bad.clone())?;
-    let (name, bits) = match to.split_once('[') {
-        Some((name, b)) => (name, b.strip_suffix(']').ok_or(bad.clone())?),
-        None => (to, ""),
-    };
-    let Target { field, tos } = target(name, names, shape)?;
-    if tos {
-        let (what, instead) = ("load can't write the ToS", "write set_field:VALUE->ip_dscp");
-        return Err(FlowErrorKind::Refused { what, instead });
-    }
-    let width = field.info().width;
-    let (first, last) = match bits.split_once("..") {
-        None if bits.is_empty() => (0, width - 1),
-        None => number(bits, 127).map(|b| (b as u32, b as u32))?,
-        Some((a, b)) => (number(a, 127)? as u32, number(b, 127)? as u32),
-    };
-    if first > last || last >= width {
-        return Err(FlowErrorKind::BadMask { why: "the field has no such bits" });
-    }
-    let n = last - first + 1;
-    let value = u128::from(number(v, ones(n.min(64)) as u64)?) << first;
-    let mask = ones(n) << first;
-    keeps_tag(field, value, mask)?;
-    Ok(Action::SetField { field, value, mask })
 }

@@ -26,16 +26,20 @@
 //! ```
 //!
 //! - `token`: cuts a line into keys and values; `value`: numbers and addresses;
-//! - `matches`: the match and the flow's attributes; `actions`, `tunnel`: the actions;
+//! - `words`: names of fields and ports; `matches`: the match and the flow's attributes;
+//! - `actions`, `setfield`, `tunnel`: the actions; `shape`: what they may presuppose;
 //! - `show`: back to text; `error`: what can be wrong and where.
 
 mod actions;
 mod error;
 mod matches;
+mod setfield;
+mod shape;
 mod show;
 mod token;
 mod tunnel;
 mod value;
+mod words;
 
 pub use error::{FlowError, FlowErrorKind};
 pub use show::{ActionsText, FlowText, KeyText, MatchText};
@@ -227,11 +231,12 @@ fn parse_line<'a>(
     scratch.clear();
     actions::parse(rest, names, spec.table, &spec.matcher, scratch)?;
     // One allocation of the right size, however the list grew.
-    spec.actions = scratch.drain(..).collect();
+    spec.actions.reserve_exact(scratch.len());
+    spec.actions.append(scratch);
     Ok(spec)
 }
 
 /// Whether the flow syntax has this word already: a field, a keyword, an attribute.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    matches::term(name, &NoNames).is_some()
+    words::term(name, &NoNames).is_some()
 }

@@ -395,7 +395,6 @@ fn action(a: &Action, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         Action::SetField { field, value, mask } => {
             let own = names.user_fields().get(*field);
             let name = match field {
-                // The ToS as a whole has no name that writes all eight bits.
                 Field::VlanPcp => "vlan_pcp",
                 _ => own.map_or(field.name(), |u| u.name()),
             };
