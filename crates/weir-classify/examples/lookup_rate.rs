@@ -67,14 +67,14 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
     }
     report(&tables, &lookups, &clock);
     let updates = update(&mut tables, &kept, &clock);
+    let lines = set.rules.iter().map(|(_, r)| r.id.0 as usize + 1).max().unwrap_or(0);
     let memory: usize = tables.values().map(FastTable::memory_bytes).sum();
     println!(
-        "{} lines, {} rules; build {:.3} s, {:.2} M updates/s, {} bytes a line, {} tuples, {} scanned",
-        set.lines,
+        "{lines} lines, {} rules; build {:.3} s, {:.2} M updates/s, {} bytes a line, {} tuples, {} scanned",
         kept.len(),
         built,
         updates * 1e-6,
-        memory / set.lines.max(1),
+        memory / lines.max(1),
         tables.values().map(FastTable::tuples).sum::<usize>(),
         tables.values().map(FastTable::scanned).sum::<usize>(),
     );

@@ -10,13 +10,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use weir_classify::{Field, FlowKey, Match, Rule, RuleId};
 
-/// Rules and lookups of one set.
+/// The rules of one set.
 pub struct RuleSet {
     /// The VDP of each rule, and the rule; its id is its line. A line with port ranges is several
     /// rules with one id.
     pub rules: Vec<(u64, Rule)>,
-    /// Lines read.
-    pub lines: usize,
 }
 
 /// One lookup and its answer.
@@ -64,7 +62,7 @@ pub fn text(path: &Path) -> Read<String> {
 /// The rules of a set, by its form: five-tuple lines begin with `@`.
 pub fn rules(text: &str) -> Read<RuleSet> {
     let lines = text.lines().filter(|l| !l.trim().is_empty()).count();
-    let mut out = RuleSet { rules: Vec::new(), lines };
+    let mut out = RuleSet { rules: Vec::new() };
     for (i, line) in text.lines().filter(|l| !l.trim().is_empty()).enumerate() {
         let id = RuleId(i as u32);
         if let Some(five) = line.strip_prefix('@') {

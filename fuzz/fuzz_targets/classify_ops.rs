@@ -1,0 +1,61 @@
+//! Any sequence of calls: the fast classifier answers as the linear oracle does.
+#![no_main]
+
+use weir_classify::simd::Vectors;
+use weir_classify::{Classifier, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId};
+
+const FIELDS: [Field; 6] =
+    [Field::InPort, Field::EthDst, Field::Ipv4Src, Field::Ipv4Dst, Field::TpDst, Field::Ipv6Dst];
+
+/// A key whose fields all come from two bytes, so that rules and lookups meet.
+fn key(a: u8, b: u8) -> FlowKey {
+    let mut k = FlowKey::default();
+    for (i, f) in FIELDS.into_iter().enumerate() {
+        let v = if i % 2 == 0 { a } else { b };
+        k.set(f, u128::from(v >> (i / 2)));
+    }
+    k
+}
+
+/// Each bit of `which` lets a field in, whole or without its low bits.
+fn matcher(which: u8, a: u8, b: u8) -> Match {
+    let cut = u32::from(which >> 6);
+    FIELDS
+        .into_iter()
+        .enumerate()
+        .filter(|(i, _)| which >> i & 1 == 1)
+        .fold(Match::any(), |m, (_, f)| {
+            m.with_masked(f, key(a, b).get(f), f.full() << (3 * cut) & f.full())
+        })
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let vectors = Vectors::available();
+    let Some((&first, ops)) = data.split_first() else { return };
+    let mut fast = FastTable::with_vectors(vectors[usize::from(first) % vectors.len()]);
+    let mut judge = Linear::default();
+    let mut next = 0;
+    for op in ops.chunks_exact(4).take(256) {
+        let [kind, which, a, b] = [op[0], op[1], op[2], op[3]];
+        let priority = u32::from(kind >> 6);
+        // Up to sixteen neighbours at a time, so that few bytes make large tables.
+        for n in 0..=(kind >> 2 & 15) {
+            let (a, b) = (a.wrapping_add(n), b.wrapping_add(n / 4));
+            let m = matcher(which, a, b);
+            match kind & 3 {
+                0 | 1 => {
+                    let rule = Rule { matcher: m, priority, id: RuleId(next) };
+                    next += 1;
+                    assert_eq!(fast.insert(rule), judge.insert(rule));
+                }
+                2 => assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority)),
+                _ => {}
+            }
+            assert_eq!(fast.find(&m, priority), judge.find(&m, priority));
+            assert_eq!(fast.lookup(&key(a, b)), judge.lookup(&key(a, b)));
+        }
+        assert_eq!(fast.len(), judge.len());
+    }
+    let union = fast.mask_union();
+    judge.for_each(&mut |r| assert!(union.covers(r.matcher.mask())));
+});
