@@ -59,6 +59,29 @@ impl Scan {
     /// The best rule that fits `key` and is above `floor`, with its rank.
     #[inline]
     pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        // A few rules over one word are compared faster than vector code is called.
+        if self.len <= 4 && self.words.is_power_of_two() {
+            return self.lookup_word(key, floor);
+        }
+        self.lookup_vector(v, key, floor)
+    }
+
+    /// [`Scan::lookup`] where the rules look at one word only.
+    #[inline]
+    fn lookup_word(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        let word = *key.0.get(self.words.trailing_zeros() as usize)?;
+        let (n, cap) = (self.len(), self.cap());
+        let column = |i: usize| self.data.get(i * cap..i * cap + n);
+        let rows = column(0)?.iter().zip(column(1)?).zip(column(2)?.iter().zip(column(3)?));
+        for ((&rank, &id), (&mask, &value)) in rows {
+            if word & mask == value {
+                return (rank > floor).then_some((rank, RuleId(id as u32)));
+            }
+        }
+        None
+    }
+
+    fn lookup_vector(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
         let c = Columns { data: &self.data, words: self.words, cap: self.cap(), len: self.len() };
         let i = first_match(v, &key.0, c, floor)?;
         Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32)))

@@ -33,58 +33,49 @@ pub struct NoRoom {
 #[derive(Debug)]
 pub struct Frame {
     chunk: Chunk,
-    off: u16,
-    len: u16,
-    stamped: bool,
 }
 
 impl Frame {
     pub(crate) fn new(chunk: Chunk, off: u16) -> Self {
-        Self { chunk, off: off.max(RESERVED).min(chunk.cap()), len: 0, stamped: false }
+        let off = off.max(RESERVED).min(chunk.cap());
+        Self { chunk: chunk.with_data(off, 0) }
     }
     pub(crate) fn placed(chunk: Chunk, off: u16, len: u16) -> Option<Self> {
         let end = u32::from(off) + u32::from(len);
-        (off >= RESERVED && end <= u32::from(chunk.cap())).then_some(Self {
-            chunk,
-            off,
-            len,
-            stamped: false,
-        })
+        (off >= RESERVED && end <= u32::from(chunk.cap()))
+            .then_some(Self { chunk: chunk.with_data(off, len) })
     }
-    pub(crate) fn into_chunk(self) -> (Chunk, u16, u16) {
-        (self.chunk, self.off, self.len)
+    pub(crate) fn into_chunk(self) -> Chunk {
+        self.chunk
     }
     pub(crate) fn chunk(&self) -> Chunk {
         self.chunk
-    }
-    pub(crate) fn off(&self) -> u16 {
-        self.off
     }
 
     /// Length of the data in bytes, without FCS.
     #[inline]
     pub fn len(&self) -> usize {
-        usize::from(self.len)
+        usize::from(self.chunk.len)
     }
     /// The data: destination MAC first.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        self.chunk.slice(self.off, self.len)
+        self.chunk.slice(self.chunk.off, self.chunk.len)
     }
     /// The data, to be changed in place.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.chunk.slice_mut(self.off, self.len)
+        self.chunk.slice_mut(self.chunk.off, self.chunk.len)
     }
     /// Free bytes in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {
-        usize::from(self.off - RESERVED)
+        usize::from(self.chunk.off - RESERVED)
     }
     /// Free bytes behind the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        usize::from(self.chunk.cap() - self.off - self.len)
+        usize::from(self.chunk.cap() - self.chunk.off - self.chunk.len)
     }
     /// Replaces the data by a copy of `data`, where the data begins now.
     ///
@@ -92,12 +83,12 @@ impl Frame {
     /// [`NoRoom`] when the chunk is too small; the frame is unchanged.
     #[inline]
     pub fn copy_from(&mut self, data: &[u8]) -> Result<(), NoRoom> {
-        let room = usize::from(self.chunk.cap() - self.off);
+        let room = usize::from(self.chunk.cap() - self.chunk.off);
         if data.len() > room {
             return Err(NoRoom { need: data.len(), have: room });
         }
         // `room` is at most 65,535, so the length fits.
-        self.len = data.len() as u16;
+        self.chunk.len = data.len() as u16;
         self.bytes_mut().copy_from_slice(data);
         Ok(())
     }
@@ -111,8 +102,8 @@ impl Frame {
         if n > have {
             return Err(NoRoom { need: n, have });
         }
-        self.off -= n as u16;
-        self.len += n as u16;
+        self.chunk.off -= n as u16;
+        self.chunk.len += n as u16;
         Ok(())
     }
     /// Takes `n` bytes off the front of the data.
@@ -125,8 +116,8 @@ impl Frame {
         if n > have {
             return Err(NoRoom { need: n, have });
         }
-        self.off += n as u16;
-        self.len -= n as u16;
+        self.chunk.off += n as u16;
+        self.chunk.len -= n as u16;
         Ok(())
     }
     /// Makes the data `len` bytes long; bytes added at the end are whatever was there.
@@ -135,11 +126,11 @@ impl Frame {
     /// [`NoRoom`] when the chunk is too small; the frame is unchanged.
     #[inline]
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
-        let room = usize::from(self.chunk.cap() - self.off);
+        let room = usize::from(self.chunk.cap() - self.chunk.off);
         if len > room {
             return Err(NoRoom { need: len, have: room });
         }
-        self.len = len as u16;
+        self.chunk.len = len as u16;
         Ok(())
     }
     /// Makes this frame a copy of `other`: data, headroom where it fits, and time stamp.
@@ -150,17 +141,17 @@ impl Frame {
         if other.len() + usize::from(RESERVED) > usize::from(self.chunk.cap()) {
             return Err(NoRoom { need: other.len(), have: usize::from(self.chunk.cap()) });
         }
-        self.off = other.off.min(self.chunk.cap() - other.len);
+        self.chunk.off = other.chunk.off.min(self.chunk.cap() - other.chunk.len);
         self.copy_from(other.bytes())?;
         match other.stamp() {
             Some(t) => self.set_stamp(t),
-            None => self.stamped = false,
+            None => self.chunk.stamped = false,
         }
         Ok(())
     }
     /// When the frame was received, if its port took a stamp.
     pub fn stamp(&self) -> Option<Nanos> {
-        if !self.stamped {
+        if !self.chunk.stamped {
             return None;
         }
         let b = self.chunk.slice(0, RESERVED);
@@ -169,6 +160,6 @@ impl Frame {
     /// Notes when the frame was received.
     pub fn set_stamp(&mut self, t: Nanos) {
         self.chunk.slice_mut(0, RESERVED).copy_from_slice(&t.0.to_ne_bytes());
-        self.stamped = true;
+        self.chunk.stamped = true;
     }
 }

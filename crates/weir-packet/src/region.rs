@@ -18,11 +18,18 @@ use thiserror::Error;
 /// the kernel back the region with huge pages where that is on.
 const ALIGN: usize = 2 << 20;
 
-/// One chunk: its first byte and its size. Copied only inside this crate.
+/// One chunk: its first byte, its size, and where a frame's data lies in it (kept here so that a
+/// handle is 16 bytes). Copied only inside this crate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
     base: NonNull<u8>,
     cap: u16,
+    /// First byte of the data.
+    pub(crate) off: u16,
+    /// Bytes of data.
+    pub(crate) len: u16,
+    /// Whether the reserved bytes hold a time stamp.
+    pub(crate) stamped: bool,
 }
 
 // SAFETY: a chunk is plain memory that one handle owns (see the module's text).
@@ -31,6 +38,11 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
+    /// The same chunk with its data at `off`, `len` bytes long, without a stamp.
+    #[inline]
+    pub(crate) fn with_data(self, off: u16, len: u16) -> Self {
+        Self { off, len, stamped: false, ..self }
+    }
     #[inline]
     pub(crate) fn cap(self) -> u16 {
         self.cap
@@ -121,7 +133,7 @@ impl Pool {
         for i in (0..count).rev() {
             // SAFETY: i * chunk < bytes, inside the allocation.
             let at = unsafe { base.add(i * chunk) };
-            free.push(Chunk { base: at, cap: chunk as u16 });
+            free.push(Chunk { base: at, cap: chunk as u16, off: 0, len: 0, stamped: false });
         }
         Ok(Self {
             base,
@@ -147,7 +159,7 @@ impl Pool {
     /// pool hand out memory that it does not own.
     #[inline]
     pub fn free(&mut self, frame: Frame) {
-        let (c, _, _) = frame.into_chunk();
+        let c = frame.into_chunk();
         if self.index_of(c).is_some() {
             self.free.push(c);
         } else {
@@ -173,7 +185,7 @@ impl Pool {
     #[inline]
     pub fn lend(&mut self, frame: Frame) -> Result<Lent, Frame> {
         let Some(i) = self.index_of(frame.chunk()) else { return Err(frame) };
-        let (_, off, len) = frame.into_chunk();
+        let Chunk { off, len, .. } = frame.into_chunk();
         self.lent[i] = true;
         self.lent_count += 1;
         Ok(Lent { offset: (i * self.chunk) as u64 + u64::from(off), len: len.into() })
@@ -190,7 +202,7 @@ impl Pool {
         }
         // SAFETY: i < count, so the address is inside the allocation.
         let base = unsafe { self.base.add(i * self.chunk) };
-        let c = Chunk { base, cap: self.chunk as u16 };
+        let c = Chunk { base, cap: self.chunk as u16, off: 0, len: 0, stamped: false };
         let f = Frame::placed(c, (at % self.chunk) as u16, u16::try_from(lent.len).ok()?)?;
         self.lent[i] = false;
         self.lent_count -= 1;
@@ -238,7 +250,7 @@ impl Pool {
     /// Where `frame`'s data lies in the region, if it is of this pool.
     pub fn offset_of(&self, frame: &Frame) -> Option<u64> {
         let i = self.index_of(frame.chunk())?;
-        Some((i * self.chunk) as u64 + u64::from(frame.off()))
+        Some((i * self.chunk) as u64 + u64::from(frame.chunk().off))
     }
 }
 
