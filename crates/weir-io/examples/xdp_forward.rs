@@ -126,17 +126,21 @@ fn forward(kind: &str, seconds: &str) -> Result<(), Failure> {
     while round() == 0 {}
     let (start, cpu) = (Instant::now(), weir_io::thread_cpu_time());
     let seconds: u64 = seconds.parse()?;
-    let mut frames = 0;
+    let (mut frames, mut rounds) = (0, 0);
     while start.elapsed() < Duration::from_secs(seconds) {
         for _ in 0..64 {
-            frames += round();
+            let n = round();
+            frames += n;
+            rounds += u64::from(n > 0);
         }
     }
     let (wall, cpu) = (start.elapsed(), weir_io::thread_cpu_time() - cpu);
     println!(
-        "{kind}: {frames} frames, {:.3} million per CPU-second, {:.3} million per second; {:?}",
+        "{kind}: {frames} frames, {:.3} million per CPU-second, {:.3} million per second, {:.1} per \
+         busy round; {:?}",
         frames as f64 / cpu.as_secs_f64() / 1e6,
         frames as f64 / wall.as_secs_f64() / 1e6,
+        frames as f64 / rounds.max(1) as f64,
         ports[0].counters(),
     );
     for p in &mut ports {

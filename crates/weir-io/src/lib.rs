@@ -9,6 +9,9 @@
 //!   [`replay::Collect`].
 //! - [`capture_file`]: pcap and pcapng, read and written.
 //! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
+//! - [`tap`]: a TAP device.
+//! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
+//! - [`open()`]: any of them by a name such as `xdp:veth0`.
 #![deny(unsafe_code)]
 
 pub mod af_packet;
@@ -18,8 +21,13 @@ mod clock;
 mod interface;
 pub mod memory;
 pub mod offload;
+pub mod open;
 pub mod replay;
 mod sys;
+pub mod tap;
+pub mod wrapper;
+
+pub use open::{Kind, Opened, PortSpec, SpecError, open};
 
 /// CPU time that the calling thread has used: what rates per CPU-second are measured by.
 pub fn thread_cpu_time() -> std::time::Duration {

@@ -7,6 +7,7 @@ mod common;
 use common::{Forwarder, Lab, Seen};
 use weir_io::af_packet::AfPacket;
 use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
+use weir_io::tap::{Lifetime, Tap};
 use weir_packet::{Device, Pool};
 
 const BYTES: usize = 4 << 20;
@@ -109,4 +110,37 @@ fn tcp_through_generic_xdp() {
 #[test]
 fn tcp_in_a_vlan_through_generic_xdp() {
     check_xdp("tcp_in_a_vlan_through_generic_xdp", true, |pool| af_xdp(Mode::Generic, pool));
+}
+
+/// Host 2 is the forwarding namespace's own stack, behind a TAP device; the other port is on veth.
+#[test]
+fn tcp_through_tap() {
+    if !ready("tcp_through_tap") {
+        return;
+    }
+    let mut lab = Lab::new(&["h1", "h2", "w"]);
+    lab.quiet("w");
+    lab.veth(1);
+    let dir = tempfile::tempdir().unwrap();
+    let content = common::content(BYTES);
+    std::fs::write(dir.path().join("file"), &content).unwrap();
+    let forwarder = Forwarder::start(&lab, 4096, |pool| {
+        let tap = Tap::open("weir0", Lifetime::Port, pool).unwrap();
+        assert_eq!(tap.name(), "weir0");
+        [Box::new(AfPacket::open("p1", pool).unwrap()), Box::new(tap)]
+    });
+    // The host takes the interface; the port stays with the descriptor.
+    common::run(&format!("ip -n {} link set weir0 netns {}", lab.full("w"), lab.full("h2")));
+    lab.run("h2", "ip link set weir0 name eth0");
+    lab.run("h2", "ip link set eth0 up");
+    for n in [1, 2] {
+        lab.address(n, "eth0", 9);
+    }
+    lab.serve(dir.path());
+    for host in ["10.9.0.2", "[fd00:9::2]"] {
+        lab.download(&format!("http://{host}:8000/file"), &content, dir.path());
+    }
+    let seen = forwarder.stop();
+    assert!(seen.longest <= 1514, "{seen:?}");
+    assert_eq!(seen.counters[1].rx_errors, 0);
 }

@@ -153,6 +153,14 @@ impl<W: Write> Writer<W> {
     }
 
     /// The destination.
+    pub fn get_ref(&self) -> &W {
+        &self.to
+    }
+    /// The destination; what is changed there is missing in the file.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.to
+    }
+    /// The destination.
     pub fn into_inner(self) -> W {
         self.to
     }

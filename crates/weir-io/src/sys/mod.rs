@@ -6,6 +6,7 @@ pub(crate) mod bpf;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;
+pub(crate) mod tun;
 pub(crate) mod xdp;
 
 use std::io;

@@ -201,9 +201,6 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
-    pub(crate) fn size(&self) -> usize {
-        self.size as usize
-    }
 
     /// As producer: entries that can be pushed; asks the kernel only when fewer than `want` are
     /// known of.

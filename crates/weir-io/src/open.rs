@@ -1,0 +1,286 @@
+//! Ports by name: `veth0`, `xdp:veth0`, `pcap:in.pcap`…
+//!
+//! Room: ports. Called by whoever reads a configuration or a command line.
+
+use crate::af_packet::AfPacket;
+use crate::af_xdp::{AfXdp, Mode, Options, Umem};
+use crate::capture_file::{PcapIn, PcapOut};
+use crate::memory::{Memory, MemoryPeer, WireSize};
+use crate::replay::{Arena, Null, Passes, Replay};
+use crate::tap::{Lifetime, Tap};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+use weir_packet::{Device, DeviceError, Pool};
+
+/// What a port is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// An interface: AF_XDP, else AF_PACKET.
+    Interface,
+    /// `af_packet:IF`
+    AfPacket,
+    /// `xdp:IF`: native, else generic.
+    Xdp,
+    /// `xdp-native:IF`
+    XdpNative,
+    /// `xdp-generic:IF`
+    XdpGeneric,
+    /// `tap:NAME`
+    Tap,
+    /// `pcap:FILE`: received once.
+    Pcap,
+    /// `replay:FILE`: received from memory, again and again.
+    Replay,
+    /// `pcap-out:FILE`
+    PcapOut,
+    /// `memory` or `memory:NAME`
+    Memory,
+    /// `null`
+    Null,
+}
+
+/// Name, kind, and whether something must follow the colon.
+const KINDS: [(&str, Kind, Target); 10] = [
+    ("af_packet", Kind::AfPacket, Target::Interface),
+    ("xdp", Kind::Xdp, Target::Interface),
+    ("xdp-native", Kind::XdpNative, Target::Interface),
+    ("xdp-generic", Kind::XdpGeneric, Target::Interface),
+    ("tap", Kind::Tap, Target::Interface),
+    ("pcap", Kind::Pcap, Target::File),
+    ("replay", Kind::Replay, Target::File),
+    ("pcap-out", Kind::PcapOut, Target::File),
+    ("memory", Kind::Memory, Target::Optional),
+    ("null", Kind::Null, Target::Optional),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Interface,
+    File,
+    Optional,
+}
+
+/// A port specification that can't be understood.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// Nothing was given.
+    #[error("an empty port: give an interface, or KIND:NAME such as 'pcap:in.pcap'")]
+    Empty,
+    /// The word before the colon is no kind.
+    #[error("port '{spec}': '{kind}' is no kind of port; did you mean '{nearest}'?")]
+    UnknownKind {
+        /// What was given.
+        spec: String,
+        /// The word before the colon.
+        kind: String,
+        /// The known kind that is most like it.
+        nearest: &'static str,
+    },
+    /// Nothing follows the kind.
+    #[error("port '{spec}': {what} must follow, as in '{kind}:{example}'")]
+    NoTarget {
+        /// What was given.
+        spec: String,
+        /// Its kind.
+        kind: &'static str,
+        /// What is missing.
+        what: &'static str,
+        /// What it might be.
+        example: &'static str,
+    },
+}
+
+/// Which port to open. Made from text by [`str::parse`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// What it is made of.
+    pub kind: Kind,
+    /// The interface or the file; may be empty for `memory` and `null`.
+    pub target: String,
+}
+
+impl FromStr for PortSpec {
+    type Err = SpecError;
+    fn from_str(spec: &str) -> Result<Self, SpecError> {
+        let (word, target) = match spec.split_once(':') {
+            Some((word, target)) => (word, target),
+            None => (spec, ""),
+        };
+        let known = KINDS.iter().find(|(name, ..)| *name == word);
+        match known {
+            Some((name, kind, needs)) if target.is_empty() && *needs != Target::Optional => {
+                let (what, example) = match (needs, kind) {
+                    (Target::File, _) => ("a file", "in.pcap"),
+                    (_, Kind::Tap) => ("a name", "weir0"),
+                    _ => ("an interface", "veth0"),
+                };
+                let spec = spec.to_owned();
+                // An interface may be called like a kind: say which of both with 'xdp:tap'.
+                Err(SpecError::NoTarget { spec, kind: name, what, example })
+            }
+            Some((_, kind, _)) => Ok(Self { kind: *kind, target: target.to_owned() }),
+            None if spec.is_empty() => Err(SpecError::Empty),
+            None if spec.contains(':') => Err(SpecError::UnknownKind {
+                spec: spec.to_owned(),
+                kind: word.to_owned(),
+                nearest: nearest(word),
+            }),
+            None => Ok(Self { kind: Kind::Interface, target: spec.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match KINDS.iter().find(|(_, kind, _)| *kind == self.kind) {
+            Some((name, ..)) if self.target.is_empty() => f.write_str(name),
+            Some((name, ..)) => write!(f, "{name}:{}", self.target),
+            None => f.write_str(&self.target),
+        }
+    }
+}
+
+fn nearest(word: &str) -> &'static str {
+    KINDS.iter().map(|(name, ..)| *name).min_by_key(|name| distance(word, name)).unwrap_or("null")
+}
+
+/// Edits that make one word of the other (Levenshtein). Only the beginning of a long word counts.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(32).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(32).enumerate() {
+        let mut above_left = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let swap = above_left + usize::from(ca != *cb);
+            above_left = row[j + 1];
+            row[j + 1] = swap.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// An open port, and what there is to say about it.
+pub struct Opened {
+    /// The port.
+    pub device: Box<dyn Device>,
+    /// Fallbacks and settings that a person should know of, one line each.
+    pub notes: Vec<String>,
+    /// The program's end of a memory port.
+    pub peer: Option<MemoryPeer>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("device", &self.device.name())
+            .field("notes", &self.notes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    fn plain(device: impl Device + 'static) -> Self {
+        Self { device: Box::new(device), notes: Vec::new(), peer: None }
+    }
+}
+
+/// Opens a port for the worker that owns `pool`; `umem` is the handle that its AF_XDP ports share.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, DeviceError> {
+    let target = spec.target.as_str();
+    let path = Path::new(target);
+    let mut xdp = |mode| {
+        let port = AfXdp::open(target, Options { mode, ..Options::default() }, umem, pool)?;
+        let notes = port.notes().to_vec();
+        Ok(Opened { notes, ..Opened::plain(port) })
+    };
+    match spec.kind {
+        Kind::Interface => match xdp(Mode::NativeElseGeneric) {
+            Ok(opened) => Ok(opened),
+            Err(e @ (DeviceError::NoInterface(_) | DeviceError::InterfaceDown(_))) => Err(e),
+            Err(reason) => {
+                let port = AfPacket::open(target, pool)?;
+                let note = format!("{target}: AF_PACKET, because AF_XDP failed: {reason}");
+                Ok(Opened { notes: vec![note], ..Opened::plain(port) })
+            }
+        },
+        Kind::AfPacket => AfPacket::open(target, pool).map(Opened::plain),
+        Kind::Xdp => xdp(Mode::NativeElseGeneric),
+        Kind::XdpNative => xdp(Mode::Native),
+        Kind::XdpGeneric => xdp(Mode::Generic),
+        Kind::Tap => Tap::open(target, Lifetime::Port, pool).map(Opened::plain),
+        Kind::Pcap => PcapIn::open(path).map(Opened::plain),
+        Kind::Replay => {
+            let arena = Arc::new(Arena::load(path)?);
+            Ok(Opened::plain(Replay::new(target, arena, Passes::Forever)))
+        }
+        Kind::PcapOut => PcapOut::create(path).map(Opened::plain),
+        Kind::Memory => {
+            let name = if target.is_empty() { "memory" } else { target };
+            let (port, peer) = Memory::with_peer(name, WireSize::default());
+            Ok(Opened { peer: Some(peer), ..Opened::plain(port) })
+        }
+        Kind::Null => Ok(Opened::plain(Null::new(if target.is_empty() { "null" } else { target }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_are_read_and_shown() {
+        for (text, kind, target) in [
+            ("veth0", Kind::Interface, "veth0"),
+            ("af_packet:veth0", Kind::AfPacket, "veth0"),
+            ("xdp:veth0", Kind::Xdp, "veth0"),
+            ("xdp-generic:veth0", Kind::XdpGeneric, "veth0"),
+            ("tap:weir0", Kind::Tap, "weir0"),
+            ("pcap:/tmp/a:b.pcap", Kind::Pcap, "/tmp/a:b.pcap"),
+            ("pcap-out:out.pcapng", Kind::PcapOut, "out.pcapng"),
+            ("memory", Kind::Memory, ""),
+            ("null", Kind::Null, ""),
+        ] {
+            let spec: PortSpec = text.parse().unwrap();
+            assert_eq!((spec.kind, spec.target.as_str()), (kind, target));
+            assert_eq!(spec.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_typo_is_answered_with_the_nearest_kind() {
+        for (text, nearest) in [
+            ("afpacket:x", "af_packet"),
+            ("xpd:x", "xdp"),
+            ("pcapout:x", "pcap-out"),
+            (":x", "xdp"),
+        ] {
+            let e = text.parse::<PortSpec>().unwrap_err();
+            assert!(e.to_string().contains(&format!("did you mean '{nearest}'")), "{e}");
+        }
+        let e = "pcap:".parse::<PortSpec>().unwrap_err();
+        assert!(e.to_string().contains("as in 'pcap:in.pcap'"), "{e}");
+        assert_eq!("".parse::<PortSpec>(), Err(SpecError::Empty));
+    }
+
+    #[test]
+    fn what_needs_no_privilege_opens() {
+        let (mut pool, umem) = (Pool::new(4, 2048).unwrap(), Umem::new());
+        let mut open = |s: &str| open(&s.parse().unwrap(), &mut pool, &umem);
+        assert!(open("memory").unwrap().peer.is_some());
+        assert_eq!(open("null").unwrap().device.name(), "null");
+        assert!(matches!(open("pcap:/nonexistent"), Err(DeviceError::File { .. })));
+        for s in ["nosuchif0", "af_packet:nosuchif0", "xdp:nosuchif0", "a-name-that-is-too-long"] {
+            let e = open(s).unwrap_err();
+            assert!(matches!(e, DeviceError::NoInterface(_)), "{e}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A TAP device as a port: what the port sends, the kernel's interface of that name receives.
+//!
+//! Room: ports. No offloads are agreed on, so the kernel completes checksums, cuts super-frames and
+//! writes VLAN tags into frames before they come here. One system call a frame: for virtual
+//! machines and for a host's own stack, not for rate. Addresses are the user's affair.
+
+use crate::interface::{self, Seen, Watch};
+use crate::sys::netdev::Control;
+use crate::sys::tun;
+use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Pool};
+
+const NEED: &str = "CAP_NET_ADMIN";
+/// An Ethernet header and two tags, on top of the MTU.
+const LINK_BYTES: usize = 14 + 8;
+
+/// What becomes of the device when the port is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// It goes with the port (unless it was persistent before).
+    Port,
+    /// It stays.
+    Persistent,
+}
+
+/// A port by TAP.
+#[derive(Debug)]
+pub struct Tap {
+    watch: Watch,
+    device: Option<(tun::Tap, u32)>,
+    caps: Caps,
+    fault: Option<DeviceError>,
+    counters: DeviceCounters,
+}
+
+impl Tap {
+    /// Attaches to the TAP device of that name, or makes it (an empty name: the kernel chooses, see
+    /// [`Device::name`]); sets it up.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: no CAP_NET_ADMIN, an interface of that name that is no TAP, in use.
+    pub fn open(name: &str, lifetime: Lifetime, pool: &Pool) -> Result<Self, DeviceError> {
+        let (device, name) = attach(name)?;
+        if lifetime == Lifetime::Persistent {
+            device.persist().map_err(|e| interface::error("making it stay", &name, NEED, e))?;
+        }
+        let (watch, i) = Watch::new(&name)?;
+        let max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
+        Ok(Self {
+            watch,
+            device: Some((device, i.index)),
+            caps: Caps { max_frame_bytes, feed: Feed::Overflows },
+            fault: None,
+            counters: DeviceCounters::default(),
+        })
+    }
+}
+
+/// Attaches and sets up.
+fn attach(name: &str) -> Result<(tun::Tap, String), DeviceError> {
+    let setting =
+        |problem: &str| DeviceError::Setting { name: name.to_owned(), problem: problem.to_owned() };
+    let (device, given) = tun::Tap::attach(name).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENODEV) => setting("a name has at most 15 bytes"),
+        Some(libc::EINVAL) => setting("an interface of that name is there and is no TAP device"),
+        Some(libc::EBUSY) => setting("the TAP device is in use by another program"),
+        Some(libc::ENOENT) => setting("there is no /dev/net/tun: 'modprobe tun' may help"),
+        _ => interface::error("making a TAP device", name, NEED, e),
+    })?;
+    Control::new()
+        .and_then(|c| c.set_up(&given))
+        .map_err(|e| interface::error("setting it up", &given, NEED, e))?;
+    Ok((device, given))
+}
+
+impl Device for Tap {
+    fn name(&self) -> &str {
+        self.watch.name()
+    }
+    fn caps(&self) -> Caps {
+        self.caps
+    }
+    /// A device that was deleted is attached to again when someone makes it; it is not made anew,
+    /// since whoever deleted it meant that.
+    fn link(&mut self, pool: &mut Pool) -> LinkState {
+        match self.watch.look(self.device.as_ref().map(|(_, index)| *index)) {
+            Seen::Same(state) => state,
+            Seen::None => {
+                self.device = None;
+                self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));
+                LinkState::Gone
+            }
+            Seen::Another => {
+                self.device = None;
+                let opened = attach(self.watch.name())
+                    .and_then(|(device, _)| Ok((device, self.watch.usable()?)));
+                match opened {
+                    Ok((device, i)) => {
+                        self.device = Some((device, i.index));
+                        self.caps.max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
+                        self.fault = None;
+                        LinkState::Up
+                    }
+                    Err(e) => {
+                        self.fault = Some(e);
+                        LinkState::Gone
+                    }
+                }
+            }
+        }
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let before = burst.len();
+        let Some((device, _)) = &self.device else { return 0 };
+        for _ in 0..burst.room() {
+            let Some(mut frame) = pool.alloc() else { break };
+            let room = frame.tailroom();
+            let read = match frame.set_len(room) {
+                Ok(()) => device.read(frame.bytes_mut()),
+                Err(_) => Ok(room),
+            };
+            match read {
+                // A frame that fills the chunk may have been longer.
+                Ok(n) if n < room && frame.set_len(n).is_ok() => {
+                    if let Err(frame) = burst.push(frame) {
+                        pool.free(frame);
+                    }
+                }
+                Ok(_) => {
+                    self.counters.rx_errors += 1;
+                    pool.free(frame);
+                }
+                Err(_) => {
+                    pool.free(frame);
+                    break;
+                }
+            }
+        }
+        burst.len() - before
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let Some((device, _)) = &self.device else { return 0 };
+        let mut taken = 0;
+        for frame in burst.as_slice() {
+            match device.write(frame.bytes()) {
+                Ok(_) => {}
+                // Full, or down.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EIO)) => break,
+                Err(_) => self.counters.tx_errors += 1,
+            }
+            taken += 1;
+        }
+        for frame in burst.drain_front(taken) {
+            pool.free(frame);
+        }
+        taken
+    }
+    fn flush(&mut self, _pool: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn fault(&self) -> Option<String> {
+        self.fault.as_ref().map(ToString::to_string)
+    }
+    fn counters(&self) -> DeviceCounters {
+        self.counters
+    }
+    fn close(&mut self, _pool: &mut Pool) {
+        self.device = None;
+    }
+}

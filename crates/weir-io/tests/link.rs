@@ -1,0 +1,295 @@
+//! Interfaces that are missing, down, deleted, and back; ports that share a umem; errors that say
+//! what to do. Needs root; skipped, visibly, without.
+
+mod common;
+
+use common::Lab;
+use weir_io::af_packet::AfPacket;
+use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
+use weir_io::tap::{Lifetime, Tap};
+use weir_io::{Opened, open};
+use weir_packet::{Burst, Device, DeviceError, LinkState, Pool};
+
+type Open = fn(&mut Pool) -> Box<dyn Device>;
+
+fn xdp(name: &str, mode: Mode, umem: &Umem, pool: &mut Pool) -> Box<dyn Device> {
+    Box::new(AfXdp::open(name, Options { mode, ..Options::default() }, umem, pool).unwrap())
+}
+
+fn frame(n: u8) -> Vec<u8> {
+    let mut f = vec![0; 60];
+    f[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, n, 0x88, 0xb5]);
+    f
+}
+
+fn send(port: &mut dyn Device, pool: &mut Pool, n: u8) {
+    let mut burst = Burst::new();
+    let mut f = pool.alloc().unwrap();
+    f.copy_from(&frame(n)).unwrap();
+    burst.push(f).unwrap();
+    assert_eq!(port.tx(pool, &mut burst), 1, "{}", port.name());
+    port.flush(pool);
+}
+
+/// Waits until the port has received the frame of number `n`; others may come too.
+fn expect(port: &mut dyn Device, pool: &mut Pool, n: u8) {
+    let mut burst = Burst::new();
+    for _ in 0..2000 {
+        port.rx(pool, &mut burst);
+        port.flush(pool);
+        let mut found = false;
+        for f in burst.drain() {
+            found |= f.bytes() == frame(n);
+            pool.free(f);
+        }
+        if found {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("frame {n} did not come through {}", port.name());
+}
+
+/// Asks for the link until it is what is wanted.
+fn wait_for(port: &mut dyn Device, pool: &mut Pool, wanted: LinkState) {
+    for _ in 0..1000 {
+        if port.link(pool) == wanted {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    panic!("{} did not become {wanted:?}: {:?}", port.name(), port.fault());
+}
+
+fn ip(command: &str) {
+    common::run(&format!("ip {command}"));
+}
+
+/// A port on `p1`, and a second one that sends into its other end, `far`, in the same namespace.
+fn survives(test: &'static str, open: Open) {
+    if !common::can_have_namespaces(test) {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    lab.quiet("w");
+    let body = move || {
+        let make = || {
+            ip("link add p1 type veth peer name far");
+            ip("link set far up");
+            ip("link set p1 up");
+        };
+        make();
+        let mut pool = Pool::new(2048, 2048).unwrap();
+        let mut port = open(&mut pool);
+        for round in 1..4u8 {
+            let mut far = AfPacket::open("far", &pool).unwrap();
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            assert_eq!(port.fault(), None);
+            send(&mut far, &mut pool, round);
+            expect(&mut *port, &mut pool, round);
+            send(&mut *port, &mut pool, round + 100);
+            expect(&mut far, &mut pool, round + 100);
+
+            ip("link set far down");
+            wait_for(&mut *port, &mut pool, LinkState::Down);
+            ip("link set far up");
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            send(&mut far, &mut pool, round + 50);
+            expect(&mut *port, &mut pool, round + 50);
+
+            ip("link del p1");
+            wait_for(&mut *port, &mut pool, LinkState::Gone);
+            assert!(port.fault().unwrap().contains("'p1' does not exist"));
+            let mut burst = Burst::new();
+            assert_eq!(port.rx(&mut pool, &mut burst), 0);
+            port.flush(&mut pool);
+            far.close(&mut pool);
+            assert_eq!(pool.available() + port.held(), pool.count());
+            make();
+        }
+        wait_for(&mut *port, &mut pool, LinkState::Up);
+        port.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+    };
+    lab.within("w", body).join().unwrap();
+}
+
+#[test]
+fn af_packet_survives_its_interface() {
+    survives("af_packet_survives_its_interface", |pool| {
+        Box::new(AfPacket::open("p1", pool).unwrap())
+    });
+}
+
+#[test]
+fn native_xdp_survives_its_interface() {
+    survives("native_xdp_survives_its_interface", |pool| {
+        xdp("p1", Mode::Native, &Umem::new(), pool)
+    });
+}
+
+#[test]
+fn generic_xdp_survives_its_interface() {
+    survives("generic_xdp_survives_its_interface", |pool| {
+        xdp("p1", Mode::Generic, &Umem::new(), pool)
+    });
+}
+
+#[test]
+fn tap_survives_its_deletion() {
+    if !common::can_have_namespaces("tap_survives_its_deletion") {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    lab.quiet("w");
+    let body = || {
+        let mut pool = Pool::new(512, 2048).unwrap();
+        let mut port = Tap::open("weir0", Lifetime::Port, &pool).unwrap();
+        for round in 1..3u8 {
+            wait_for(&mut port, &mut pool, LinkState::Up);
+            let mut stack = AfPacket::open("weir0", &pool).unwrap();
+            send(&mut stack, &mut pool, round);
+            expect(&mut port, &mut pool, round);
+            send(&mut port, &mut pool, round + 100);
+            expect(&mut stack, &mut pool, round + 100);
+            stack.close(&mut pool);
+            ip("link del weir0");
+            wait_for(&mut port, &mut pool, LinkState::Gone);
+            ip("tuntap add weir0 mode tap");
+        }
+        wait_for(&mut port, &mut pool, LinkState::Up);
+        port.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+        drop(port);
+        // Made by someone else, it stays.
+        ip("link show weir0");
+        let mut kept = Tap::open("", Lifetime::Persistent, &pool).unwrap();
+        let name = kept.name().to_owned();
+        assert!(name.starts_with("tap"), "{name}");
+        kept.close(&mut pool);
+        ip(&format!("link show {name}"));
+    };
+    lab.within("w", body).join().unwrap();
+}
+
+#[test]
+fn ports_share_a_umem_and_leave_it_in_any_order() {
+    if !common::can_have_namespaces("ports_share_a_umem_and_leave_it_in_any_order") {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    lab.quiet("w");
+    let body = || {
+        for n in 1..=3 {
+            ip(&format!("link add p{n} type veth peer name far{n}"));
+            ip(&format!("link set far{n} up"));
+            ip(&format!("link set p{n} up"));
+        }
+        let (mut pool, umem) = (Pool::new(4096, 2048).unwrap(), Umem::new());
+        let mut a = xdp("p1", Mode::Native, &umem, &mut pool);
+        let mut b = xdp("p2", Mode::Generic, &umem, &mut pool);
+        assert_eq!(umem.ports(), 2);
+        let mut far1 = AfPacket::open("far1", &pool).unwrap();
+        let mut far2 = AfPacket::open("far2", &pool).unwrap();
+        for n in 0..100 {
+            send(&mut far1, &mut pool, n);
+            let mut burst = Burst::new();
+            while b.tx(&mut pool, &mut burst) == 0 {
+                a.rx(&mut pool, &mut burst);
+            }
+            b.flush(&mut pool);
+            expect(&mut far2, &mut pool, n);
+        }
+        // The first one registered the umem; it goes, the other goes on, a third one comes.
+        a.close(&mut pool);
+        drop(a);
+        assert_eq!(umem.ports(), 1);
+        let mut c = xdp("p3", Mode::Native, &umem, &mut pool);
+        assert_eq!(umem.ports(), 2);
+        send(&mut far2, &mut pool, 7);
+        expect(&mut *b, &mut pool, 7);
+        send(&mut *b, &mut pool, 8);
+        expect(&mut far2, &mut pool, 8);
+        // And the first one again, at once: its queue may not be free yet.
+        let mut a = xdp("p1", Mode::Native, &umem, &mut pool);
+        send(&mut far1, &mut pool, 9);
+        expect(&mut *a, &mut pool, 9);
+        let held = a.held() + b.held() + c.held() + far1.held() + far2.held();
+        assert_eq!(pool.available() + held, pool.count());
+        for p in [&mut a, &mut b, &mut c] {
+            p.close(&mut pool);
+        }
+        far1.close(&mut pool);
+        far2.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+    };
+    lab.within("w", body).join().unwrap();
+}
+
+#[test]
+fn what_is_switched_off_is_switched_on_again() {
+    let test = "what_is_switched_off_is_switched_on_again";
+    if !common::have(test, &["ethtool"]) || !common::can_have_namespaces(test) {
+        return;
+    }
+    let lab = Lab::two_hosts();
+    let before = lab.run("h1", "ethtool -k eth0");
+    assert!(before.contains("tx-vlan-offload: on"));
+    let body = || {
+        let mut pool = Pool::new(1024, 2048).unwrap();
+        let options = Options { mode: Mode::Generic, ..Options::default() };
+        let port = AfXdp::open("p1", options, &Umem::new(), &mut pool).unwrap();
+        assert!(port.notes().iter().any(|n| n.contains("tx-vlan-hw-insert")), "{:?}", port.notes());
+        (pool, port)
+    };
+    let (mut pool, mut port) = lab.within("w", body).join().unwrap();
+    let during = lab.run("h1", "ethtool -k eth0");
+    assert!(during.contains("tx-vlan-offload: off"), "{during}");
+    assert!(during.contains("tcp-segmentation-offload: off"), "{during}");
+    port.close(&mut pool);
+    assert_eq!(lab.run("h1", "ethtool -k eth0"), before);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    if !common::can_have_namespaces("errors_say_what_to_do") {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    let body = || {
+        ip("link add p1 type veth peer name far");
+        let (mut pool, umem) = (Pool::new(64, 2048).unwrap(), Umem::new());
+        let mut fails = |spec: &str| open(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
+        for spec in ["p1", "xdp:p1", "af_packet:p1"] {
+            let e = fails(spec);
+            assert!(matches!(e, DeviceError::InterfaceDown(_)), "{e}");
+            assert!(e.to_string().contains("ip link set p1 up"), "{e}");
+        }
+        let e = fails("tap:p1");
+        assert!(e.to_string().contains("is no TAP device"), "{e}");
+        ip("link set p1 up");
+        ip("link set far up");
+        // Chunks that AF_XDP can't use: the fallback is taken, and the reason given.
+        let mut wide = Pool::new(256, 8192).unwrap();
+        let Opened { mut device, notes, .. } =
+            open(&"p1".parse().unwrap(), &mut wide, &umem).unwrap();
+        assert!(notes[0].contains("AF_PACKET, because AF_XDP failed"), "{notes:?}");
+        device.close(&mut wide);
+        let Opened { mut device, .. } = open(&"p1".parse().unwrap(), &mut pool, &umem).unwrap();
+        let second = open(&"xdp-native:p1".parse().unwrap(), &mut pool, &Umem::new()).unwrap_err();
+        assert!(matches!(second, DeviceError::System { .. }), "{second}");
+        device.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+        // This thread gives its rights away, for good.
+        // SAFETY: no memory is involved; it is this thread's identity alone that changes.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
+        let mut fails = |spec: &str| open(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
+        for (spec, need) in
+            [("af_packet:p1", "CAP_NET_RAW"), ("xdp:p1", "CAP_BPF"), ("tap:weir1", "CAP_NET_ADMIN")]
+        {
+            let e = fails(spec).to_string();
+            assert!(e.contains(need), "{e}");
+        }
+    };
+    lab.within("w", body).join().unwrap();
+}
