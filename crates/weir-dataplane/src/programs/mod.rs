@@ -8,11 +8,13 @@
 //! - [`reflector`]: each frame back to where it came from.
 //! - [`sink`]: the end of every frame.
 //! - [`forward`]: a fixed map from port to port.
+//! - [`router`]: an IPv4 and IPv6 router; it needs a configuration.
 
 pub mod forward;
 pub(crate) mod hash;
 pub mod learning;
 pub mod reflector;
+pub mod router;
 pub mod sink;
 
 use crate::program::Program;

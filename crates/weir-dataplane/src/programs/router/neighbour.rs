@@ -243,6 +243,7 @@ impl Cache {
                 self.make_room();
                 let (state, waiting) = (State::Stale { mac }, VecDeque::new());
                 self.entries.insert(key, Entry { state, used: now, waiting });
+                self.due_at(now + SWEEP);
             }
             return VecDeque::new();
         }
@@ -282,9 +283,10 @@ impl Cache {
             return Vec::new();
         }
         let idle = self.config.idle;
-        self.entries
-            .retain(|_, e| !(matches!(e.state, State::Reachable { .. } | State::Stale { .. })
-                && now.since(e.used) >= idle));
+        self.entries.retain(|_, e| {
+            !(matches!(e.state, State::Reachable { .. } | State::Stale { .. })
+                && now.since(e.used) >= idle)
+        });
         let is_due = |e: &Entry| e.state.next().is_some_and(|t| t <= now);
         let mut keys: Vec<Key> =
             self.entries.iter().filter(|(_, e)| is_due(e)).map(|(k, _)| *k).collect();

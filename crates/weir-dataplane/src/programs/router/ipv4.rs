@@ -1,0 +1,157 @@
+//! The router's way of an IPv4 packet (RFC 1812 §5.2): check, look up, then deliver here or pass
+//! on. Touches the packet's TTL and checksum.
+
+use super::config::not_a_host;
+use super::icmp::Error4;
+use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
+use crate::program::{End, Origin, ProgramCx};
+use std::net::{IpAddr, Ipv4Addr};
+use weir_packet::{DropReason, Frame};
+use weir_wire::checksum::Delta;
+use weir_wire::icmpv4::unreachable;
+use weir_wire::{Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
+
+impl Router {
+    #[inline]
+    pub(super) fn ipv4(&mut self, mut frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
+        let good = Ipv4Packet::new_checked(packet(&frame)).ok().filter(|p| p.has_good_checksum());
+        let Some(p) = good else {
+            self.counters.malformed += 1;
+            return cx.drop(frame, DropReason::Malformed);
+        };
+        let (src, dst, len) = (p.src(), p.dst(), usize::from(p.total_len()));
+        // Ethernet's padding ends here. Shorter always fits.
+        let _ = frame.set_len(ETH + len);
+        if self.iface(from.iface).is_none_or(|i| i.v4.is_empty()) {
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        if dst == Ipv4Addr::BROADCAST {
+            self.counters.local += 1;
+            return cx.consume(frame);
+        }
+        if dst.is_multicast() {
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        // Its own address as source: a packet that came back, or a lie (RFC 1812 §5.3.7).
+        let own = self.routes.is_own(src.into());
+        if own || not_a_host(src.into()).is_some() || not_a_host(dst.into()).is_some() {
+            self.counters.martian += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        let target = self.routes.lookup(dst.into());
+        match target {
+            Some(Target::Local) => return self.local_v4(frame, from, cx),
+            Some(Target::Broadcast(link)) if link == from.iface => {
+                self.counters.local += 1;
+                return cx.consume(frame);
+            }
+            _ => {}
+        }
+        // A packet for one host that came to all stations of a link (RFC 1812 §5.3.4), and
+        // directed broadcasts, are not passed on.
+        let hop = match target {
+            _ if from.link == LinkDst::Group => None,
+            Some(Target::Connected(iface)) => Some(Hop { iface, next: IpAddr::V4(dst) }),
+            Some(Target::Gateway(hop)) => Some(hop),
+            Some(Target::Local | Target::Broadcast(_) | Target::Discard) => None,
+            None => {
+                self.counters.no_route += 1;
+                let what = Error4::Unreachable(unreachable::NETWORK);
+                self.error_v4(packet(&frame), what, from.link, cx);
+                return cx.drop(frame, DropReason::Unreachable);
+            }
+        };
+        match hop {
+            Some(hop) => self.forward_v4(frame, hop, cx),
+            None => cx.drop(frame, DropReason::Program),
+        }
+    }
+
+    #[inline]
+    fn forward_v4(&mut self, mut frame: Frame, hop: Hop, cx: &mut ProgramCx<'_>) {
+        let Some(mtu) = self.mtu(hop.iface, cx) else {
+            return cx.drop(frame, DropReason::NoSuchPort);
+        };
+        let p = Ipv4Packet::new_unchecked(packet(&frame));
+        if p.ttl() <= 1 {
+            self.counters.ttl_expired += 1;
+            self.error_v4(packet(&frame), Error4::TimeExceeded, LinkDst::Us, cx);
+            return cx.drop(frame, DropReason::TtlExpired);
+        }
+        if usize::from(p.total_len()) > mtu && p.dont_fragment() {
+            self.counters.too_long += 1;
+            let what = Error4::FragmentationNeeded(mtu);
+            self.error_v4(packet(&frame), what, LinkDst::Us, cx);
+            return cx.drop(frame, DropReason::FrameTooLong);
+        }
+        let mut p = Ipv4Packet::new_unchecked(packet_mut(&mut frame));
+        let (ttl, protocol) = (p.ttl(), u8::from(p.protocol()));
+        let word = |ttl| u16::from_be_bytes([ttl, protocol]);
+        let mended = Delta::new().u16(word(ttl), word(ttl - 1)).apply(p.checksum());
+        p.set_ttl(ttl - 1);
+        p.set_checksum(mended);
+        self.egress_v4(frame, Origin::Received, hop, cx);
+    }
+
+    /// Sends a packet, in pieces if it is too long for the link.
+    #[inline]
+    pub(super) fn egress_v4(
+        &mut self,
+        frame: Frame,
+        origin: Origin,
+        hop: Hop,
+        cx: &mut ProgramCx<'_>,
+    ) {
+        let Some(mtu) = self.mtu(hop.iface, cx) else {
+            return cx.end(frame, End::Drop(DropReason::NoSuchPort), origin);
+        };
+        match frame.len() > ETH + mtu {
+            true => self.fragment(frame, origin, hop, mtu, cx),
+            false => self.transmit(frame, origin, hop, cx),
+        }
+    }
+
+    /// A packet for the router itself.
+    fn local_v4(&mut self, frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
+        self.counters.local += 1;
+        let p = Ipv4Packet::new_unchecked(packet(&frame));
+        if p.is_fragment() {
+            return cx.drop(frame, DropReason::Fragment);
+        }
+        match p.protocol() {
+            IpProtocol::Icmp => {
+                let icmp = Icmpv4Packet::new_checked(p.payload());
+                let Ok(icmp) =
+                    icmp.map_err(drop).and_then(|m| m.has_good_checksum().then_some(m).ok_or(()))
+                else {
+                    self.counters.malformed += 1;
+                    return cx.drop(frame, DropReason::Malformed);
+                };
+                if let (Ok(Icmpv4Repr::EchoRequest { ident, seq, data }), LinkDst::Us) =
+                    (Icmpv4Repr::parse(&icmp), from.link)
+                {
+                    let reply = Icmpv4Repr::EchoReply { ident, seq, data };
+                    let ip = Ipv4Repr {
+                        dscp: p.dscp(),
+                        ..Ipv4Repr::new(p.dst(), p.src(), IpProtocol::Icmp, reply.buffer_len())
+                    };
+                    if let Some(hop) = self.routes.hop(IpAddr::V4(ip.dst))
+                        && self.send_icmp_v4(ip, reply, hop, cx)
+                    {
+                        self.counters.echo_replies += 1;
+                    }
+                }
+            }
+            other => {
+                let code = match other {
+                    IpProtocol::Udp => unreachable::PORT,
+                    _ => unreachable::PROTOCOL,
+                };
+                self.error_v4(packet(&frame), Error4::Unreachable(code), from.link, cx);
+            }
+        }
+        cx.consume(frame);
+    }
+}

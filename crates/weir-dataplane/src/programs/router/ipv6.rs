@@ -1,0 +1,216 @@
+//! The router's way of an IPv6 packet (RFC 8200): check, look up, then deliver here or pass on.
+//! Touches the packet's hop limit.
+
+use super::config::{is_link_local, not_a_host};
+use super::icmp::{Error6, unreachable6};
+use super::ndisc::{ALL_NODES, ALL_ROUTERS, solicited_node};
+use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
+use crate::program::{Origin, ProgramCx};
+use std::net::{IpAddr, Ipv6Addr};
+use weir_packet::{DropReason, Frame};
+use weir_wire::ipv6::HEADER_LEN as IP6;
+use weir_wire::ipv6_ext::{Headers, MAX_HEADERS};
+use weir_wire::{Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr};
+
+/// Where the fixed header says what follows it.
+const NEXT_HEADER_AT: usize = 6;
+
+/// What a packet for the router carries.
+struct Upper {
+    protocol: IpProtocol,
+    /// Where it begins, in the packet.
+    at: usize,
+    /// Where the field lies that names it.
+    named_at: usize,
+}
+
+/// Why a packet for the router goes no further.
+enum Stop {
+    Drop(DropReason),
+    Error(Error6),
+}
+
+/// Walks over the extension headers of a packet for the router.
+fn upper(p: &Ipv6Packet<&[u8]>) -> Result<Upper, Stop> {
+    let mut u = Upper { protocol: p.next_header(), at: IP6, named_at: NEXT_HEADER_AT };
+    for (n, header) in Headers::new(u.protocol, p.payload()).enumerate() {
+        let Ok(h) = header else { return Err(Stop::Drop(DropReason::Malformed)) };
+        if n >= MAX_HEADERS {
+            return Err(Stop::Drop(DropReason::Malformed));
+        }
+        match h.kind {
+            IpProtocol::Fragment => return Err(Stop::Drop(DropReason::Fragment)),
+            // No type of routing header is known here; RFC 8200 §4.4 says which byte to name.
+            IpProtocol::Routing if h.segments_left() != Some(0) => {
+                return Err(Stop::Error(Error6::Parameter(0, u.at + 2)));
+            }
+            _ => {}
+        }
+        u = Upper { protocol: h.next, at: u.at + h.bytes.len(), named_at: u.at };
+    }
+    Ok(u)
+}
+
+impl Router {
+    #[inline]
+    pub(super) fn ipv6(&mut self, mut frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
+        let Ok(p) = Ipv6Packet::new_checked(packet(&frame)) else {
+            self.counters.malformed += 1;
+            return cx.drop(frame, DropReason::Malformed);
+        };
+        let (src, dst, len) = (p.src(), p.dst(), p.total_len());
+        // Ethernet's padding ends here. Shorter always fits.
+        let _ = frame.set_len(ETH + len);
+        let Some(link_local) = self.iface(from.iface).and_then(|i| i.link_local) else {
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        };
+        let unspecified = src.is_unspecified();
+        let bad = |a: Ipv6Addr| not_a_host(a.into()).is_some();
+        // Its own address as source: a packet that came back, or a lie.
+        let own = src == link_local || self.routes.is_own(src.into());
+        if own || !unspecified && bad(src) || !dst.is_multicast() && bad(dst) {
+            self.counters.martian += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        if dst.is_multicast() {
+            if self.listens(from, dst) {
+                return self.local_v6(frame, from, cx);
+            }
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        if dst == link_local {
+            return self.local_v6(frame, from, cx);
+        }
+        let target = self.routes.lookup(dst.into());
+        if target == Some(Target::Local) {
+            return self.local_v6(frame, from, cx);
+        }
+        if unspecified {
+            self.counters.martian += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        // Link-local destinations are not for routers to pass on, nor is what came to a group.
+        if is_link_local(dst) || from.link == LinkDst::Group {
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        }
+        if is_link_local(src) {
+            let what = Error6::Unreachable(unreachable6::BEYOND_SCOPE);
+            self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+            return cx.drop(frame, DropReason::Unreachable);
+        }
+        let hop = match target {
+            Some(Target::Connected(iface)) => Hop { iface, next: IpAddr::V6(dst) },
+            Some(Target::Gateway(hop)) => hop,
+            Some(Target::Local | Target::Broadcast(_) | Target::Discard) => {
+                return cx.drop(frame, DropReason::Program);
+            }
+            None => {
+                self.counters.no_route += 1;
+                let what = Error6::Unreachable(unreachable6::NO_ROUTE);
+                self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+                return cx.drop(frame, DropReason::Unreachable);
+            }
+        };
+        self.forward_v6(frame, hop, from, cx);
+    }
+
+    /// Whether a group is one of those that the router is in on a link.
+    fn listens(&self, from: Arrival, group: Ipv6Addr) -> bool {
+        let Some(i) = self.iface(from.iface) else { return false };
+        let own = i.v6.iter().map(|a| a.0).chain(i.link_local);
+        group == ALL_NODES
+            || group == ALL_ROUTERS
+            || own.into_iter().any(|a| solicited_node(a) == group)
+    }
+
+    #[inline]
+    fn forward_v6(&mut self, mut frame: Frame, hop: Hop, from: Arrival, cx: &mut ProgramCx<'_>) {
+        let Some(mtu) = self.mtu(hop.iface, cx) else {
+            return cx.drop(frame, DropReason::NoSuchPort);
+        };
+        let limit = Ipv6Packet::new_unchecked(packet(&frame)).hop_limit();
+        if limit <= 1 {
+            self.counters.ttl_expired += 1;
+            let what = Error6::TimeExceeded;
+            self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+            return cx.drop(frame, DropReason::TtlExpired);
+        }
+        if frame.len() > ETH + mtu {
+            self.counters.too_long += 1;
+            let what = Error6::TooBig(mtu);
+            self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+            return cx.drop(frame, DropReason::FrameTooLong);
+        }
+        Ipv6Packet::new_unchecked(packet_mut(&mut frame)).set_hop_limit(limit - 1);
+        self.transmit(frame, Origin::Received, hop, cx);
+    }
+
+    /// A packet for the router itself.
+    fn local_v6(&mut self, frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
+        self.counters.local += 1;
+        let p = Ipv6Packet::new_unchecked(packet(&frame));
+        let u = match upper(&p) {
+            Ok(u) => u,
+            Err(Stop::Error(what)) => {
+                self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+                return cx.consume(frame);
+            }
+            Err(Stop::Drop(why)) => {
+                self.counters.malformed += u64::from(why == DropReason::Malformed);
+                return cx.drop(frame, why);
+            }
+        };
+        match u.protocol {
+            IpProtocol::Icmpv6 => {
+                let bytes = packet(&frame).get(u.at..).unwrap_or(&[]);
+                let good = Icmpv6Packet::new_checked(bytes)
+                    .ok()
+                    .filter(|m| m.has_good_checksum(&p.pseudo_header()))
+                    .and_then(|m| Some((Icmpv6Repr::parse(&m).ok()?, Ipv6Repr::parse(&p).ok()?)));
+                let Some((message, ip)) = good else {
+                    self.counters.malformed += 1;
+                    return cx.drop(frame, DropReason::Malformed);
+                };
+                self.icmpv6(message, ip, from, cx);
+            }
+            IpProtocol::NoNext => {}
+            IpProtocol::Udp => {
+                let what = Error6::Unreachable(unreachable6::PORT);
+                self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+            }
+            _ => {
+                // Code 1: unrecognised next header.
+                let what = Error6::Parameter(1, u.named_at);
+                self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);
+            }
+        }
+        cx.consume(frame);
+    }
+
+    fn icmpv6(&mut self, m: Icmpv6Repr<'_>, ip: Ipv6Repr, from: Arrival, cx: &mut ProgramCx<'_>) {
+        match m {
+            Icmpv6Repr::Ndisc(m) => self.ndisc(m, ip, from, cx),
+            Icmpv6Repr::EchoRequest { ident, seq, data } if !ip.src.is_unspecified() => {
+                let reply = Icmpv6Repr::EchoReply { ident, seq, data };
+                let Some(hop) = self.hop_v6(ip.src, Some(from.iface)) else { return };
+                // A ping to a group is answered too (RFC 4443 §4.2).
+                let own = match ip.dst.is_multicast() {
+                    true => self.source_v6(ip.src, hop),
+                    false => Some(ip.dst),
+                };
+                let Some(own) = own else { return };
+                let answer = Ipv6Repr {
+                    traffic_class: ip.traffic_class & 0xfc,
+                    ..Ipv6Repr::new(own, ip.src, IpProtocol::Icmpv6, reply.buffer_len())
+                };
+                if self.send_icmp_v6(answer, reply, hop, cx) {
+                    self.counters.echo_replies += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+}

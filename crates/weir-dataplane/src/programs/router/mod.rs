@@ -1,0 +1,370 @@
+//! `router`: an IPv4 and IPv6 router (RFC 1812, RFC 8200) with ARP, neighbour discovery and ICMP.
+//! Knows its ports, the time and the frames that the software stage hands it.
+//!
+//! What it does:
+//! - forwards by longest prefix; decrements TTL and hop limit; trims Ethernet's padding;
+//! - finds neighbours by ARP (RFC 826) and neighbour discovery (RFC 4861), keeps frames for them
+//!   while it asks, asks again, gives up, forgets (`neighbour.rs`);
+//! - answers pings to its own addresses, and says by ICMP what it could not do (`icmp.rs`);
+//! - cuts IPv4 packets that are too long for the next link and may be cut (`fragment.rs`).
+//!
+//! What it does not do, so that nobody looks for it:
+//! - Tagged frames: an interface is a port. Frames with a VLAN tag are dropped.
+//! - Redirects, in either direction. A packet that leaves by the link it came from is forwarded.
+//! - Router advertisements, router solicitations: neither sent nor answered nor heeded. Duplicate
+//!   address detection: its addresses are configured and taken as its own.
+//! - Multicast routing, IGMP, MLD: packets to groups other than neighbour discovery's end here.
+//! - Reassembly: fragments to its own addresses are dropped.
+//! - IPv4 options and IPv6 hop-by-hop options are passed on as they are; source routes are not
+//!   followed. Directed broadcasts are not forwarded (RFC 2644).
+//! - Own services: UDP to its addresses gets "port unreachable", other protocols "protocol
+//!   unreachable" or, in IPv6, "unrecognised next header".
+//!
+//! A frame ends as forwarded; or consumed, when it was for the router; or dropped with its reason.
+//! ARP, neighbour discovery, echo replies and errors are frames of the router's own, for which it
+//! takes spare frames; without one, it stays silent.
+
+mod arp;
+mod build;
+mod config;
+mod fragment;
+mod icmp;
+mod ipv4;
+mod ipv6;
+mod limit;
+mod lpm;
+mod ndisc;
+mod neighbour;
+mod status;
+
+pub use config::{
+    IcmpLimit, Interface, MIN_MTU_V4, MIN_MTU_V6, NeighbourConfig, NextHop, ParsePrefixError,
+    Prefix, Route, RouterConfig, RouterError,
+};
+pub use neighbour::NeighbourState;
+pub use status::{Neighbour, RouterCounters};
+
+use crate::action::PortNo;
+use crate::program::{End, Origin, Program, ProgramCx, SlowFrame};
+use config::bits;
+use limit::TokenBucket;
+use lpm::Lpm;
+use neighbour::{Ask, Cache, Due, Held, Key, Use};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_packet::{DropReason, Frame};
+use weir_wire::ethernet::HEADER_LEN as ETH;
+use weir_wire::{EtherType, EthernetFrame, EthernetRepr, MacAddr};
+
+/// An interface's place among the router's.
+type IfaceId = u16;
+
+/// One link, ready for use.
+#[derive(Debug)]
+struct Iface {
+    port: PortNo,
+    mac: MacAddr,
+    mtu: Option<u16>,
+    v4: Vec<(Ipv4Addr, Prefix)>,
+    /// Global ones.
+    v6: Vec<(Ipv6Addr, Prefix)>,
+    /// There when it speaks IPv6.
+    link_local: Option<Ipv6Addr>,
+}
+
+impl Iface {
+    /// Whether it has an address of `addr`'s family.
+    fn speaks(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(_) => !self.v4.is_empty(),
+            IpAddr::V6(_) => self.link_local.is_some(),
+        }
+    }
+}
+
+/// The next node on a packet's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hop {
+    iface: IfaceId,
+    next: IpAddr,
+}
+
+/// What an address leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// The router itself.
+    Local,
+    /// Everybody on a link.
+    Broadcast(IfaceId),
+    /// The destination, on this link.
+    Connected(IfaceId),
+    /// Another router.
+    Gateway(Hop),
+    /// Nothing, silently.
+    Discard,
+}
+
+#[derive(Debug)]
+struct Routes {
+    v4: Lpm<Target>,
+    v6: Lpm<Target>,
+}
+
+impl Routes {
+    fn table(&mut self, like: IpAddr) -> &mut Lpm<Target> {
+        match like {
+            IpAddr::V4(_) => &mut self.v4,
+            IpAddr::V6(_) => &mut self.v6,
+        }
+    }
+    #[inline]
+    fn lookup(&self, addr: IpAddr) -> Option<Target> {
+        let table = match addr {
+            IpAddr::V4(_) => &self.v4,
+            IpAddr::V6(_) => &self.v6,
+        };
+        table.lookup(bits(addr)).copied()
+    }
+    /// Whether an address is the router's own, link-local ones aside.
+    #[inline]
+    fn is_own(&self, addr: IpAddr) -> bool {
+        let (table, len) = match addr {
+            IpAddr::V4(_) => (&self.v4, 32),
+            IpAddr::V6(_) => (&self.v6, 128),
+        };
+        table.get(bits(addr), len) == Some(&Target::Local)
+    }
+    /// The next hop of a packet that the router itself sends to `addr`.
+    fn hop(&self, addr: IpAddr) -> Option<Hop> {
+        match self.lookup(addr)? {
+            Target::Connected(iface) => Some(Hop { iface, next: addr }),
+            Target::Gateway(hop) => Some(hop),
+            Target::Local | Target::Broadcast(_) | Target::Discard => None,
+        }
+    }
+}
+
+/// Whom a frame was addressed to on its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkDst {
+    /// The router alone.
+    Us,
+    /// A group, or everybody.
+    Group,
+}
+
+/// How a frame came in.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    iface: IfaceId,
+    link: LinkDst,
+}
+
+/// The router.
+#[derive(Debug)]
+pub struct Router {
+    /// By port.
+    ifaces: Vec<Iface>,
+    routes: Routes,
+    neighbours: Cache,
+    errors: TokenBucket,
+    /// IPv4 identification of the next packet of its own.
+    ident: u16,
+    /// Fragments being made; empty between frames.
+    pieces: Vec<Frame>,
+    counters: RouterCounters,
+}
+
+impl Router {
+    /// A router with these interfaces, routes and limits.
+    ///
+    /// # Errors
+    /// [`RouterError`] when the configuration contradicts itself or can't work.
+    pub fn new(config: &RouterConfig) -> Result<Self, RouterError> {
+        let (ifaces, routes) = build::build(config)?;
+        Ok(Self {
+            ifaces,
+            routes,
+            neighbours: Cache::new(config.neighbours),
+            errors: TokenBucket::new(config.icmp),
+            ident: 0,
+            pieces: Vec::new(),
+            counters: RouterCounters::default(),
+        })
+    }
+
+    #[inline]
+    fn iface_of(&self, port: PortNo) -> Option<IfaceId> {
+        self.ifaces.binary_search_by_key(&port, |i| i.port).ok().map(|i| i as IfaceId)
+    }
+    #[inline]
+    fn iface(&self, id: IfaceId) -> Option<&Iface> {
+        self.ifaces.get(usize::from(id))
+    }
+
+    /// The longest packet that leaves by a link, in bytes; `None` when the VDP has lost the port.
+    #[inline]
+    fn mtu(&self, id: IfaceId, cx: &ProgramCx<'_>) -> Option<usize> {
+        let iface = self.iface(id)?;
+        let port = cx.ports().iter().find(|p| p.no == iface.port)?;
+        let takes = port.max_frame_bytes.saturating_sub(ETH);
+        Some(iface.mtu.map_or(takes, |m| takes.min(m.into())))
+    }
+
+    /// Sends a packet that is ready but for its Ethernet addresses, at once or when the neighbour
+    /// has answered.
+    #[inline]
+    fn transmit(&mut self, frame: Frame, origin: Origin, hop: Hop, cx: &mut ProgramCx<'_>) {
+        let key = Key { iface: hop.iface, addr: hop.next };
+        match self.neighbours.resolve(key, cx.now()) {
+            Use::Send(mac, ask) => {
+                self.send(frame, origin, hop.iface, mac, cx);
+                if let Some(ask) = ask {
+                    self.ask(key, ask, cx);
+                }
+            }
+            Use::Hold(ask) => {
+                if let Some(h) = self.neighbours.hold(key, Held { frame, origin }) {
+                    self.counters.queue_overflows += 1;
+                    cx.end(h.frame, End::Drop(DropReason::Unreachable), h.origin);
+                }
+                if let Some(ask) = ask {
+                    self.ask(key, ask, cx);
+                }
+            }
+            Use::Full => {
+                self.counters.queue_overflows += 1;
+                cx.end(frame, End::Drop(DropReason::Unreachable), origin);
+            }
+        }
+    }
+
+    /// Writes a packet's Ethernet addresses and lets it go.
+    #[inline]
+    fn send(
+        &mut self,
+        mut frame: Frame,
+        origin: Origin,
+        iface: IfaceId,
+        dst: MacAddr,
+        cx: &mut ProgramCx<'_>,
+    ) {
+        let Some(i) = self.iface(iface) else {
+            return cx.end(frame, End::Drop(DropReason::NoSuchPort), origin);
+        };
+        let port = i.port;
+        let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
+        eth.set_dst(dst);
+        eth.set_src(i.mac);
+        self.counters.forwarded += u64::from(origin == Origin::Received);
+        cx.end(frame, End::Output(port), origin);
+    }
+
+    /// Asks for a neighbour.
+    fn ask(&mut self, key: Key, ask: Ask, cx: &mut ProgramCx<'_>) {
+        match key.addr {
+            IpAddr::V4(a) => self.ask_v4(key.iface, a, ask, cx),
+            IpAddr::V6(a) => self.ask_v6(key.iface, a, ask, cx),
+        }
+    }
+
+    /// Sends what waited for a neighbour.
+    fn flush(
+        &mut self,
+        iface: IfaceId,
+        mac: MacAddr,
+        waiting: impl IntoIterator<Item = Held>,
+        cx: &mut ProgramCx<'_>,
+    ) {
+        for h in waiting {
+            self.send(h.frame, h.origin, iface, mac, cx);
+        }
+    }
+
+    /// A frame of its own with an Ethernet header and `len` bytes behind it, addresses to follow.
+    fn fresh(&mut self, kind: EtherType, len: usize, cx: &mut ProgramCx<'_>) -> Option<Frame> {
+        let mut frame = cx.alloc()?;
+        if frame.set_len(ETH + len).is_err() {
+            cx.unused(frame);
+            return None;
+        }
+        let header = EthernetRepr { src: MacAddr::ZERO, dst: MacAddr::ZERO, ether_type: kind };
+        let written = header.emit(&mut EthernetFrame::new_unchecked(frame.bytes_mut()));
+        debug_assert!(written.is_ok(), "{written:?}");
+        Some(frame)
+    }
+}
+
+/// A frame's bytes behind the Ethernet header.
+#[inline]
+fn packet(frame: &Frame) -> &[u8] {
+    frame.bytes().get(ETH..).unwrap_or(&[])
+}
+
+/// The same, to be changed.
+#[inline]
+fn packet_mut(frame: &mut Frame) -> &mut [u8] {
+    frame.bytes_mut().get_mut(ETH..).unwrap_or(&mut [])
+}
+
+impl Program for Router {
+    fn name(&self) -> &'static str {
+        "router"
+    }
+
+    #[inline]
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let SlowFrame { frame, in_port, .. } = rx;
+        let Ok(eth) = EthernetFrame::new_checked(frame.bytes()) else {
+            return cx.drop(frame, DropReason::Runt);
+        };
+        let (dst, kind) = (eth.dst(), eth.ether_type());
+        let link = if dst.is_multicast() { LinkDst::Group } else { LinkDst::Us };
+        let ours = |i: &Iface| link == LinkDst::Group || i.mac == dst;
+        let iface = self.iface_of(in_port).filter(|i| self.iface(*i).is_some_and(ours));
+        let Some(iface) = iface else {
+            self.counters.not_ours += 1;
+            return cx.drop(frame, DropReason::Program);
+        };
+        let from = Arrival { iface, link };
+        match kind {
+            EtherType::Ipv4 => self.ipv4(frame, from, cx),
+            EtherType::Ipv6 => self.ipv6(frame, from, cx),
+            EtherType::Arp => self.arp(frame, from, cx),
+            _ => {
+                self.counters.not_ours += 1;
+                cx.drop(frame, DropReason::Program);
+            }
+        }
+    }
+
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        for due in self.neighbours.due(cx.now()) {
+            match due {
+                Due::Ask(key, ask) => self.ask(key, ask, cx),
+                Due::Failed(key, waiting) => {
+                    self.counters.neighbours_failed += 1;
+                    for h in waiting {
+                        if h.origin != Origin::Generated {
+                            self.unreachable_host(packet(&h.frame), key.addr, cx);
+                        }
+                        cx.end(h.frame, End::Drop(DropReason::Unreachable), h.origin);
+                    }
+                }
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.neighbours.held()
+    }
+
+    fn release(&mut self, cx: &mut ProgramCx<'_>) {
+        for h in self.neighbours.release() {
+            cx.end(h.frame, End::Drop(DropReason::VdpGone), h.origin);
+        }
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        self.describe()
+    }
+}

@@ -1,0 +1,13 @@
+//! The router program, in virtual time: each frame that goes in is checked for what comes out,
+//! byte by byte where it matters, and every frame is accounted for after every step (`Rig`).
+
+#[path = "../programs_rig/mod.rs"]
+mod programs_rig;
+
+mod any_bytes;
+mod config;
+mod judged;
+mod lab;
+mod neighbours;
+mod v4;
+mod v6;

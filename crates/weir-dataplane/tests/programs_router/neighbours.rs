@@ -1,0 +1,355 @@
+//! ARP and neighbour discovery: asking, answering, waiting, giving up, forgetting; and what is not
+//! believed.
+
+use crate::lab::*;
+use crate::programs_rig::Rig;
+use std::net::Ipv6Addr;
+use weir_dataplane::Origin;
+use weir_dataplane::programs::router::NeighbourConfig;
+use weir_packet::{DropReason, Nanos};
+use weir_wire::arp::Operation;
+use weir_wire::icmpv4::unreachable;
+use weir_wire::ndisc::NeighborFlags;
+use weir_wire::ndisc_option::NdiscOption;
+use weir_wire::{ArpRepr, EtherType, EthernetFrame, Icmpv4Repr, Icmpv6Repr, MacAddr, NdiscRepr};
+
+fn to_2(n: u8, payload: &[u8]) -> Vec<u8> {
+    from_host(1, 10, udp4(ip4(1, 10), ip4(2, n), payload))
+}
+
+fn is_arp(bytes: &[u8]) -> bool {
+    EthernetFrame::new_checked(bytes).unwrap().ether_type() == EtherType::Arp
+}
+
+#[test]
+fn asks_then_sends_in_order() {
+    let mut r = router(&config());
+    let s = r.rx(1, &to_2(10, b"one")).one();
+    assert_eq!((s.port, s.origin), (2, Origin::Generated));
+    assert_eq!(&s.bytes[..6], &[0xff; 6]);
+    assert_eq!(arp_of(&s), ArpRepr::request(ours(2), ip4(2, 1), ip4(2, 10)));
+    // Nobody is asked twice at once.
+    assert!(silent(&r.rx(1, &to_2(10, b"two"))));
+    assert_eq!(r.program.held(), 2);
+    let o = r.rx(2, &is_at(2, 10));
+    assert_eq!((o.consumed, r.program.held()), (1, 0));
+    let sent: Vec<&[u8]> = o.sent.iter().map(|s| &s.bytes[42..]).collect();
+    assert_eq!(sent, [b"one", b"two"]);
+    assert!(o.sent.iter().all(|s| open4(s).0 == mac(2, 10) && s.origin == Origin::Received));
+    // From now on at once, and without asking.
+    let s = r.rx(1, &to_2(10, b"three")).one();
+    assert_eq!(open4(&s).0, mac(2, 10));
+}
+
+#[test]
+fn gives_up_and_says_so() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    let f = to_2(77, b"is anybody there?");
+    assert_eq!(r.rx(1, &f).sent.len(), 1);
+    // Twice more, a second apart.
+    let o = r.pass_ms(2900);
+    assert_eq!(o.sent.len(), 2);
+    assert!(o.sent.iter().all(|s| s.port == 2 && is_arp(&s.bytes)));
+    let o = r.pass_ms(200);
+    assert_eq!(o.dropped, [(DropReason::Unreachable, Origin::Received)]);
+    let s = o.one();
+    let Icmpv4Repr::DestinationUnreachable { code, quoted, .. } = message4(&s) else { panic!() };
+    assert_eq!((s.port, code), (1, unreachable::HOST));
+    assert_eq!(quoted.len(), f.len() - 14);
+    assert_eq!(r.program.held(), 0);
+    // Then it starts anew.
+    assert!(is_arp(&r.rx(1, &f).one().bytes));
+    assert_eq!(status(&r, "neighbours unreachable"), "1");
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let mut c = config();
+    c.neighbours = NeighbourConfig { entries: 16, queue: 2, held: 5, ..c.neighbours };
+    let mut r = router(&c);
+    for (n, payload) in [b"a", b"b", b"c"].iter().enumerate() {
+        let o = r.rx(1, &to_2(10, *payload));
+        assert_eq!(o.dropped.len(), usize::from(n == 2), "the oldest makes room");
+    }
+    let o = r.rx(2, &is_at(2, 10));
+    assert_eq!(o.sent.iter().map(|s| s.bytes[42]).collect::<Vec<_>>(), b"bc");
+    // In all.
+    for n in 20..25 {
+        assert!(r.rx(1, &to_2(n, b"")).dropped.is_empty());
+    }
+    assert_eq!(r.rx(1, &to_2(25, b"")).dropped.len(), 1);
+    assert_eq!(r.program.held(), 5);
+    // And the neighbours that are asked for: half of the table.
+    for n in 26..100 {
+        r.rx(1, &to_2(n, b""));
+    }
+    assert_eq!(status(&r, "neighbours"), "9");
+    assert!(r.rx(1, &to_2(10, b"")).dropped.is_empty(), "who was there, is");
+    let o = r.release();
+    assert_eq!(o.dropped.len(), 5);
+    assert!(o.dropped.iter().all(|d| d.0 == DropReason::VdpGone));
+}
+
+#[test]
+fn the_least_recently_used_makes_room() {
+    let mut c = config();
+    c.neighbours = NeighbourConfig { entries: 16, ..c.neighbours };
+    let mut r = router(&c);
+    for n in 10..100 {
+        r.now = r.now + Nanos::from_millis(1);
+        r.rx(2, &who_has(2, n));
+    }
+    let count: usize = status(&r, "neighbours").parse().unwrap();
+    assert!((8..=16).contains(&count), "{count}");
+    // The last one is known: nothing waits.
+    assert_eq!(r.rx(1, &to_2(99, b"")).sent.iter().filter(|s| !is_arp(&s.bytes)).count(), 1);
+}
+
+#[test]
+fn answers_for_its_own_addresses_only() {
+    let mut r = router(&config());
+    let s = r.rx(1, &who_has(1, 10)).one();
+    assert_eq!((s.port, s.origin, &s.bytes[..6]), (1, Origin::Generated, &mac(1, 10).octets()[..]));
+    let reply = ArpRepr {
+        operation: Operation::Reply,
+        sender_mac: ours(1),
+        sender_ip: ip4(1, 1),
+        target_mac: mac(1, 10),
+        target_ip: ip4(1, 10),
+    };
+    assert_eq!(arp_of(&s), reply);
+    let ask =
+        |ip, target| arp(MacAddr::BROADCAST, mac(1, 10), ArpRepr::request(mac(1, 10), ip, target));
+    // A probe (RFC 5227) has no sender yet.
+    assert_eq!(r.rx(1, &ask([0, 0, 0, 0].into(), ip4(1, 1))).sent.len(), 1);
+    // Another host's address, another link's, a sender from elsewhere.
+    for (ip, target) in [
+        (ip4(1, 10), ip4(1, 77)),
+        (ip4(1, 10), ip4(2, 1)),
+        (ip4(2, 10), ip4(1, 1)),
+        ([203, 0, 113, 1].into(), ip4(1, 1)),
+        (ip4(1, 1), ip4(1, 1)),
+    ] {
+        let o = r.rx(1, &ask(ip, target));
+        assert_eq!((o.sent.len(), o.consumed), (0, 1), "{ip} asks for {target}");
+    }
+    assert_eq!(status(&r, "address conflicts"), "1");
+    // What is no ARP for IPv4 over Ethernet.
+    let mut f = who_has(1, 10);
+    f[18] = 8;
+    assert_eq!(r.rx(1, &f).only_drop(), DropReason::Malformed);
+    assert_eq!(r.rx(1, &who_has(1, 10)[..41]).only_drop(), DropReason::Malformed);
+}
+
+#[test]
+fn nobody_is_learned_by_talking() {
+    let mut r = router(&config());
+    let gratuitous = ArpRepr::request(mac(2, 10), ip4(2, 10), ip4(2, 10));
+    r.rx(2, &arp(MacAddr::BROADCAST, mac(2, 10), gratuitous));
+    r.rx(2, &is_at(2, 10));
+    assert_eq!(status(&r, "neighbours"), "0");
+    // Once known, a change is heard.
+    r.rx(2, &who_has(2, 10));
+    r.rx(2, &is_at(2, 10));
+    assert_eq!(open4(&r.rx(1, &to_2(10, b"")).one()).0, mac(2, 10));
+    let moved = ArpRepr::request(mac(2, 66), ip4(2, 10), ip4(2, 10));
+    r.rx(2, &arp(MacAddr::BROADCAST, mac(2, 66), moved));
+    let o = r.rx(1, &to_2(10, b""));
+    let to: Vec<_> = o.sent.iter().map(|s| s.bytes[..6].to_vec()).collect();
+    // Used, and asked whether it is true.
+    assert_eq!(to, [mac(2, 66).octets(), mac(2, 66).octets()]);
+    assert!(is_arp(&o.sent[1].bytes));
+    // A group is nobody's MAC.
+    let group = ArpRepr::request(MacAddr([1, 0, 0, 0, 0, 1]), ip4(2, 10), ip4(2, 1));
+    assert!(silent(&r.rx(2, &arp(MacAddr::BROADCAST, mac(2, 10), group))));
+    assert_eq!(open4(&r.rx(1, &to_2(10, b"")).one()).0, mac(2, 66));
+}
+
+/// How often host 2.10 is asked for while it is sent something every second.
+fn asked_while_used(r: &mut Rig, seconds: u32, answering: bool) -> (usize, usize) {
+    let (mut asked, mut sent) = (0, 0);
+    for _ in 0..seconds {
+        let mut o = r.rx(1, &to_2(10, b""));
+        o.sent.extend(r.pass_ms(1000).sent);
+        for s in o.sent.iter().filter(|s| s.port == 2) {
+            match is_arp(&s.bytes) {
+                true => asked += 1,
+                false => sent += 1,
+            }
+        }
+        if answering && o.sent.iter().any(|s| is_arp(&s.bytes)) {
+            r.rx(2, &is_at(2, 10));
+        }
+    }
+    (asked, sent)
+}
+
+#[test]
+fn known_neighbours_are_confirmed_now_and_then() {
+    let mut r = router(&config());
+    r.rx(2, &who_has(2, 10));
+    r.rx(2, &is_at(2, 10));
+    let (asked, sent) = asked_while_used(&mut r, 100, true);
+    assert_eq!(sent, 100, "none waited");
+    assert!((3..=7).contains(&asked), "asked {asked} times in 100 s");
+    // Gone: after the last confirmation it is asked, then all are, then it is unreachable.
+    let (_, sent) = asked_while_used(&mut r, 100, false);
+    assert!((1..=35).contains(&sent), "{sent} sent into the void");
+    assert!(status(&r, "neighbours unreachable").parse::<u32>().unwrap() > 1);
+}
+
+#[test]
+fn who_is_idle_is_forgotten() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    assert_eq!(status(&r, "neighbours"), "11");
+    r.pass(Nanos::from_secs(500), Nanos::from_millis(500));
+    assert_eq!(status(&r, "neighbours"), "11");
+    r.pass(Nanos::from_secs(110), Nanos::from_millis(500));
+    assert_eq!(status(&r, "neighbours"), "0");
+}
+
+fn solicited(a: Ipv6Addr) -> Ipv6Addr {
+    let o = a.octets();
+    Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, o[13], o[14], o[15]])
+}
+
+fn advert(flags: NeighborFlags, mac_: Option<MacAddr>) -> Vec<u8> {
+    nd(
+        (mac(2, 10), ours(2)),
+        (ip6(2, 10), ours_ll(2)),
+        |options| NdiscRepr::NeighborAdvert { flags, target: ip6(2, 10), options },
+        mac_.map(NdiscOption::TargetLinkAddr),
+    )
+}
+
+#[test]
+fn asks_in_ipv6() {
+    let mut r = router(&config());
+    let f = from_host(1, 10, udp6(ip6(1, 10), ip6(2, 10), b"one"));
+    let s = r.rx(1, &f).one();
+    let (to, from, p) = open6(&s);
+    assert_eq!((s.port, to, from), (2, MacAddr([0x33, 0x33, 0xff, 0, 0, 10]), ours(2)));
+    assert_eq!((p.src(), p.dst(), p.hop_limit()), (ours_ll(2), solicited(ip6(2, 10)), 255));
+    let Icmpv6Repr::Ndisc(m) = message6(&s) else { panic!() };
+    let options: Vec<_> = m.options().map(Result::unwrap).collect();
+    assert_eq!(options, [NdiscOption::SourceLinkAddr(ours(2))]);
+    let NdiscRepr::NeighborSolicit { target, .. } = m else { panic!() };
+    assert_eq!(target, ip6(2, 10));
+    // An answer without the address answers nothing; one with it does.
+    assert!(silent(&r.rx(2, &advert(NeighborFlags::SOLICITED, None))));
+    let s = r.rx(2, &advert(NeighborFlags::SOLICITED, Some(mac(2, 10)))).one();
+    assert_eq!((open6(&s).0, s.origin), (mac(2, 10), Origin::Received));
+    // Another MAC does not replace it unless it says so (RFC 4861 §7.2.5) …
+    r.rx(2, &advert(NeighborFlags::default(), Some(mac(2, 66))));
+    let o = r.rx(1, &f);
+    assert!(o.sent.iter().all(|s| open6(s).0 == mac(2, 10)) && o.sent.len() == 2, "{o:?}");
+    r.rx(2, &advert(NeighborFlags::OVERRIDE, Some(mac(2, 66))));
+    let o = r.rx(1, &f);
+    assert!(o.sent.iter().all(|s| open6(s).0 == mac(2, 66)) && o.sent.len() == 2, "{o:?}");
+}
+
+#[test]
+fn gives_up_in_ipv6() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    let f = from_host(1, 10, udp6(ip6(1, 10), ip6(2, 77), b"one"));
+    r.rx(1, &f);
+    let o = r.pass_ms(3100);
+    assert_eq!(o.dropped, [(DropReason::Unreachable, Origin::Received)]);
+    let last = o.sent.last().unwrap();
+    let Icmpv6Repr::DestinationUnreachable { code: 3, .. } = message6(last) else { panic!() };
+    assert_eq!((o.sent.len(), last.port), (3, 1));
+}
+
+#[test]
+fn answers_in_ipv6() {
+    let mut r = router(&config());
+    for target in [ip6(1, 1), ours_ll(1)] {
+        let ask = nd(
+            (
+                mac(1, 10),
+                MacAddr([
+                    0x33,
+                    0x33,
+                    0xff,
+                    target.octets()[13],
+                    target.octets()[14],
+                    target.octets()[15],
+                ]),
+            ),
+            (ip6(1, 10), solicited(target)),
+            |options| NdiscRepr::NeighborSolicit { target, options },
+            Some(NdiscOption::SourceLinkAddr(mac(1, 10))),
+        );
+        let s = r.rx(1, &ask).one();
+        let (to, _, p) = open6(&s);
+        assert_eq!((to, p.src(), p.dst(), p.hop_limit()), (mac(1, 10), target, ip6(1, 10), 255));
+        let Icmpv6Repr::Ndisc(m) = message6(&s) else { panic!() };
+        let options: Vec<_> = m.options().map(Result::unwrap).collect();
+        assert_eq!(options, [NdiscOption::TargetLinkAddr(ours(1))]);
+        let NdiscRepr::NeighborAdvert { flags, target: t, .. } = m else { panic!() };
+        let all = NeighborFlags::ROUTER | NeighborFlags::SOLICITED | NeighborFlags::OVERRIDE;
+        assert_eq!((flags, t), (all, target));
+    }
+}
+
+#[test]
+fn defends_its_addresses_from_newcomers() {
+    let mut r = router(&config());
+    let target = ip6(1, 1);
+    let detect = |dst, option| {
+        let ips = (Ipv6Addr::UNSPECIFIED, dst);
+        let macs = (mac(1, 10), MacAddr([0x33, 0x33, 0xff, 0, 0, 1]));
+        nd(macs, ips, |options| NdiscRepr::NeighborSolicit { target, options }, option)
+    };
+    let s = r.rx(1, &detect(solicited(target), None)).one();
+    let (to, _, p) = open6(&s);
+    assert_eq!((to, p.dst()), (MacAddr([0x33, 0x33, 0, 0, 0, 1]), "ff02::1".parse().unwrap()));
+    let Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { flags, .. }) = message6(&s) else { panic!() };
+    assert_eq!(flags, NeighborFlags::ROUTER | NeighborFlags::OVERRIDE);
+    // Not valid (RFC 4861 §7.1.1): with a source address option, or to another group.
+    let with = Some(NdiscOption::SourceLinkAddr(mac(1, 10)));
+    assert!(silent(&r.rx(1, &detect(solicited(target), with))));
+    assert!(silent(&r.rx(1, &detect("ff02::1".parse().unwrap(), None))));
+    assert_eq!(status(&r, "neighbours"), "0");
+}
+
+#[test]
+fn discovery_from_afar_is_ignored() {
+    let mut r = router(&config());
+    let target = ours_ll(1);
+    let ask = |options| {
+        nd(
+            (mac(1, 10), ours(1)),
+            (ip6(1, 10), target),
+            |o| NdiscRepr::NeighborSolicit { target, options: o },
+            options,
+        )
+    };
+    let good = ask(Some(NdiscOption::SourceLinkAddr(mac(1, 10))));
+    // Passed on by a router: the hop limit is not 255. It is not in the checksum.
+    let mut far = good.clone();
+    far[21] = 254;
+    assert!(silent(&r.rx(1, &far)));
+    // An option of length zero (RFC 4861 §4.6).
+    let mut bad = ask(Some(NdiscOption::Unknown(200, &[0; 6])));
+    let at = bad.len() - 7;
+    bad[at] = 0;
+    // Mended by hand: the length goes from 1 to 0 in the low byte of a word.
+    let check = u16::from_be_bytes([bad[56], bad[57]]);
+    bad[56..58].copy_from_slice(&(check + 1).to_be_bytes());
+    let o = r.rx(1, &bad);
+    assert_eq!((o.sent.len(), o.consumed), (0, 1), "{o:?}");
+    assert_eq!(r.rx(1, &good).sent.len(), 1);
+    // Router solicitations end here, unanswered.
+    let rs = nd(
+        (mac(1, 10), MacAddr([0x33, 0x33, 0, 0, 0, 2])),
+        (ip6(1, 10), "ff02::2".parse().unwrap()),
+        |options| NdiscRepr::RouterSolicit { options },
+        None,
+    );
+    let o = r.rx(1, &rs);
+    assert_eq!((o.sent.len(), o.consumed), (0, 1));
+}
