@@ -26,7 +26,7 @@ pub enum Lifetime {
 #[derive(Debug)]
 pub struct Tap {
     watch: Watch,
-    device: Option<(tun::Tap, u32)>,
+    device: Option<tun::Tap>,
     caps: Caps,
     fault: Option<DeviceError>,
     counters: DeviceCounters,
@@ -47,7 +47,7 @@ impl Tap {
         let max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
         Ok(Self {
             watch,
-            device: Some((device, i.index)),
+            device: Some(device),
             caps: Caps { max_frame_bytes, feed: Feed::Overflows },
             fault: None,
             counters: DeviceCounters::default(),
@@ -79,38 +79,37 @@ impl Device for Tap {
     fn caps(&self) -> Caps {
         self.caps
     }
-    /// A device that was deleted is attached to again when someone makes it; it is not made anew,
-    /// since whoever deleted it meant that.
+    /// The device may be moved to another namespace: the port stays with it. One that was deleted
+    /// is attached to again when someone makes it; it is not made anew, since whoever deleted it
+    /// meant that.
     fn link(&mut self, pool: &mut Pool) -> LinkState {
-        match self.watch.look(self.device.as_ref().map(|(_, index)| *index)) {
-            Seen::Same(state) => state,
-            Seen::None => {
-                self.device = None;
-                self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));
-                LinkState::Gone
+        match self.device.as_ref().map(tun::Tap::state) {
+            Some(tun::State::Up) => return LinkState::Up,
+            Some(tun::State::Down) => return LinkState::Down,
+            Some(tun::State::Gone) | None => self.device = None,
+        }
+        if self.watch.look(None) == Seen::None {
+            self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));
+            return LinkState::Gone;
+        }
+        let opened =
+            attach(self.watch.name()).and_then(|(device, _)| Ok((device, self.watch.usable()?)));
+        match opened {
+            Ok((device, i)) => {
+                self.device = Some(device);
+                self.caps.max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
+                self.fault = None;
+                LinkState::Up
             }
-            Seen::Another => {
-                self.device = None;
-                let opened = attach(self.watch.name())
-                    .and_then(|(device, _)| Ok((device, self.watch.usable()?)));
-                match opened {
-                    Ok((device, i)) => {
-                        self.device = Some((device, i.index));
-                        self.caps.max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
-                        self.fault = None;
-                        LinkState::Up
-                    }
-                    Err(e) => {
-                        self.fault = Some(e);
-                        LinkState::Gone
-                    }
-                }
+            Err(e) => {
+                self.fault = Some(e);
+                LinkState::Gone
             }
         }
     }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         let before = burst.len();
-        let Some((device, _)) = &self.device else { return 0 };
+        let Some(device) = &self.device else { return 0 };
         for _ in 0..burst.room() {
             let Some(mut frame) = pool.alloc() else { break };
             let room = frame.tailroom();
@@ -138,7 +137,7 @@ impl Device for Tap {
         burst.len() - before
     }
     fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
-        let Some((device, _)) = &self.device else { return 0 };
+        let Some(device) = &self.device else { return 0 };
         let mut taken = 0;
         for frame in burst.as_slice() {
             match device.write(frame.bytes()) {

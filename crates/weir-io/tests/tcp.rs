@@ -112,12 +112,16 @@ fn tcp_in_a_vlan_through_generic_xdp() {
     check_xdp("tcp_in_a_vlan_through_generic_xdp", true, |pool| af_xdp(Mode::Generic, pool));
 }
 
-/// Host 2 is the forwarding namespace's own stack, behind a TAP device; the other port is on veth.
 #[test]
 fn tcp_through_tap() {
     if !ready("tcp_through_tap") {
         return;
     }
+    through_tap(false);
+}
+
+/// Host 2 is behind a TAP device that was moved to its namespace; the other port is on veth.
+fn through_tap(tagged: bool) {
     let mut lab = Lab::new(&["h1", "h2", "w"]);
     lab.quiet("w");
     lab.veth(1);
@@ -134,6 +138,9 @@ fn tcp_through_tap() {
     lab.run("h2", "ip link set weir0 name eth0");
     lab.run("h2", "ip link set eth0 up");
     for n in [1, 2] {
+        if tagged {
+            lab.tag(n, VID);
+        }
         lab.address(n, "eth0", 9);
     }
     lab.serve(dir.path());
@@ -141,6 +148,16 @@ fn tcp_through_tap() {
         lab.download(&format!("http://{host}:8000/file"), &content, dir.path());
     }
     let seen = forwarder.stop();
-    assert!(seen.longest <= 1514, "{seen:?}");
+    assert!(seen.longest <= 1518, "{seen:?}");
+    assert_eq!(seen.tagged > 0, tagged);
+    assert!(seen.frames as usize > 2 * BYTES / 1448);
     assert_eq!(seen.counters[1].rx_errors, 0);
+}
+
+#[test]
+fn tcp_in_a_vlan_through_tap() {
+    if !ready("tcp_in_a_vlan_through_tap") {
+        return;
+    }
+    through_tap(true);
 }

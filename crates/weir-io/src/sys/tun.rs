@@ -14,6 +14,14 @@ const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const IFF_TAP: libc::c_short = 0x0002;
 const IFF_NO_PI: libc::c_short = 0x1000;
 
+/// What the descriptor says about the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Up,
+    Down,
+    Gone,
+}
+
 /// A TAP device that this process is attached to.
 #[derive(Debug)]
 pub(crate) struct Tap {
@@ -53,6 +61,19 @@ impl Tap {
         // SAFETY: the argument is a number.
         checked(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST as _, 1) })?;
         Ok(())
+    }
+
+    /// Whether the device is there and up, in whatever namespace it is by now.
+    pub(crate) fn state(&self) -> State {
+        let events = libc::POLLOUT;
+        let mut p = libc::pollfd { fd: self.file.as_raw_fd(), events, revents: 0 };
+        // SAFETY: one structure, as the kernel is told; a timeout of zero does not wait.
+        let r = unsafe { libc::poll(&raw mut p, 1, 0) };
+        match p.revents {
+            e if r < 0 || e & (libc::POLLERR | libc::POLLNVAL) != 0 => State::Gone,
+            e if e & libc::POLLOUT != 0 => State::Up,
+            _ => State::Down,
+        }
     }
 
     /// Reads one frame; `WouldBlock` when there is none.
