@@ -1,1 +1,24 @@
-//! weir-measure
+//! Measurement: load that carries proof, what came of it, and figures with their origin.
+//!
+//! Room: above the ports, below the binary. Touches frames, devices, clocks and `/proc`; never
+//! rules, VDPs or formats that leave the process (the binary converts [`results`] to JSON).
+//!
+//! - [`probe`]: frames with stream, number and time stamp, and the [`probe::Checker`] that says what
+//!   was lost, duplicated, reordered or damaged.
+//! - [`pace`], [`generator`], [`receiver`]: load at a stated rate, and its counterpart; each runs on
+//!   the thread that calls it and reports that thread's CPU time.
+//! - [`trial`]: both together on ports, as a [`rfc2544::Trial`].
+//! - [`rfc2544`]: throughput, latency, frame loss rate, back-to-back. Pure: time and ports are the
+//!   trial's.
+//! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
+//! - [`environment`], [`results`]: where a figure comes from, and the shape it is kept in.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod latency;
+pub mod pace;
+pub mod probe;
+mod rate;
+pub mod stats;
+
+pub use rate::{BadRate, Rate};

@@ -1,0 +1,146 @@
+//! Summaries of few numbers: median, percentiles, fairness. Pure arithmetic over slices.
+//!
+//! For distributions of millions see [`crate::latency`]. Values that are not finite are left out
+//! everywhere: a summary speaks of what could be measured, and says of how many.
+
+/// The finite values, smallest first.
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    v.sort_unstable_by(f64::total_cmp);
+    v
+}
+
+/// The `q`-quantile, `q` from 0 to 1, by linear interpolation between the closest ranks (type 7 of
+/// Hyndman and Fan 1996; what NumPy and R do by default). `None` of nothing,
+/// or for a `q` that is no number.
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    quantile_of_sorted(&sorted(values), q)
+}
+
+fn quantile_of_sorted(v: &[f64], q: f64) -> Option<f64> {
+    let last = v.len().checked_sub(1)?;
+    if q.is_nan() {
+        return None;
+    }
+    // Between 0 and `last`.
+    let at = q.clamp(0.0, 1.0) * last as f64;
+    let low = *v.get(at.floor() as usize)?;
+    let high = *v.get(at.ceil() as usize)?;
+    let part = at - at.floor();
+    // Weighted rather than `low + part × (high − low)`, which overflows for far ends.
+    Some(low * (1.0 - part) + high * part)
+}
+
+/// The middle value, or the mean of the two middle ones. `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has all (Jain, Chiu, Hawe,
+/// DEC-TR-301, 1984). `None` of nothing, or when every share is zero.
+pub fn jain_index(shares: &[f64]) -> Option<f64> {
+    let v = sorted(shares);
+    // Scaled, so that squares neither overflow nor vanish; the index does not change by it.
+    let top = v.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+    if top == 0.0 {
+        return None;
+    }
+    let (sum, squares) = v.iter().fold((0.0, 0.0), |(s, q), x| {
+        let x = x / top;
+        (s + x, q + x * x)
+    });
+    Some(sum * sum / (v.len() as f64 * squares))
+}
+
+/// Several runs of one measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many values.
+    pub count: usize,
+    /// The smallest.
+    pub min: f64,
+    /// The lower quartile.
+    pub lower_quartile: f64,
+    /// The median of the runs: what is reported as the result.
+    pub median: f64,
+    /// The upper quartile.
+    pub upper_quartile: f64,
+    /// The largest.
+    pub max: f64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The sample's standard deviation (over n − 1); 0 of one value.
+    pub standard_deviation: f64,
+}
+
+impl Summary {
+    /// Of these values; `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let v = sorted(values);
+        let at = |q| quantile_of_sorted(&v, q);
+        let n = v.len() as f64;
+        let mean = v.iter().map(|x| x / n).sum::<f64>();
+        let spread = v.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        let standard_deviation = if v.len() > 1 { (spread / (n - 1.0)).sqrt() } else { 0.0 };
+        Some(Self {
+            count: v.len(),
+            min: at(0.0)?,
+            lower_quartile: at(0.25)?,
+            median: at(0.5)?,
+            upper_quartile: at(0.75)?,
+            max: at(1.0)?,
+            mean,
+            standard_deviation,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_values() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[f64::NAN, 3.0]), Some(3.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        // numpy.percentile([15, 20, 35, 40, 50], 40) is 29.
+        let q = quantile(&[15.0, 20.0, 35.0, 40.0, 50.0], 0.4).unwrap();
+        assert!((q - 29.0).abs() < 1e-9);
+        assert_eq!(quantile(&[1.0, 2.0], f64::NAN), None);
+        let s = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((s.count, s.min, s.median, s.max, s.mean), (8, 2.0, 4.5, 9.0, 5.0));
+        assert!((s.standard_deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!(Summary::of(&[5.0]).unwrap().standard_deviation, 0.0);
+    }
+
+    #[test]
+    fn fairness() {
+        assert_eq!(jain_index(&[]), None);
+        assert_eq!(jain_index(&[0.0, 0.0]), None);
+        assert_eq!(jain_index(&[7.0, 7.0, 7.0]), Some(1.0));
+        assert_eq!(jain_index(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain_index(&[f64::MAX, f64::MAX]), Some(1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn median_has_half_on_each_side(v in prop::collection::vec(-1e6..1e6f64, 1..60)) {
+            let m = median(&v).unwrap();
+            let below = v.iter().filter(|x| **x < m).count();
+            let above = v.iter().filter(|x| **x > m).count();
+            prop_assert!(below <= v.len() / 2 && above <= v.len() / 2);
+        }
+
+        #[test]
+        fn any_numbers_are_survived(v in prop::collection::vec(any::<f64>(), 0..20), q in any::<f64>()) {
+            let _ = (quantile(&v, q), Summary::of(&v));
+            let shares: Vec<f64> = v.iter().map(|x| x.abs()).collect();
+            if let Some(j) = jain_index(&shares) {
+                prop_assert!((0.0..=1.0 + 1e-9).contains(&j), "{j}");
+            }
+        }
+    }
+}
