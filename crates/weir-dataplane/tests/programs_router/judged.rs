@@ -45,7 +45,6 @@ fn everything() -> Vec<(Sent, &'static str)> {
             "Neighbor Solicitation for 2001:db8:1::a from 02:00:00:00:0a:01",
         ],
     );
-    drop(note);
     introduce(&mut r);
     let mut one = |port, f: &[u8], word| {
         let o = r.rx(port, f);
