@@ -21,12 +21,6 @@ impl Tally {
         self.frames += 1;
         self.bytes += bytes as u64;
     }
-    /// Takes one frame back that was counted too early.
-    #[inline]
-    pub(crate) fn sub(&mut self, bytes: usize) {
-        self.frames -= 1;
-        self.bytes -= bytes as u64;
-    }
     /// Adds another tally.
     pub fn merge(&mut self, o: Tally) {
         self.frames += o.frames;

@@ -12,6 +12,7 @@ use crate::meter::{Meter, Verdict};
 use crate::packet::{Layers, Packet, Stale};
 use crate::processing;
 use crate::program::{Origin, Punt};
+use crate::userfield::UserFields;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_classify::{Field, FlowKey};
@@ -74,6 +75,8 @@ pub struct Subject<'a> {
     pub key: &'a mut FlowKey,
     /// Its headers.
     pub layers: Layers,
+    /// The VDP's own fields, to be cut out again before a later table.
+    pub fields: &'a UserFields,
 }
 
 /// Which action result to carry out.
@@ -142,6 +145,7 @@ pub fn run<E: Egress>(
                     return e.drop(f, why, cx.origin);
                 }
                 (s.layers, cx.stale) = (p.layers, p.stale);
+                s.fields.extract(f.bytes(), &s.layers, s.key);
                 let table = tables.get_mut(usize::from(n));
                 let slot = table.as_ref().and_then(|t| t.lookup(s.key));
                 e.note(Note::Table(n, slot));
@@ -408,7 +412,13 @@ fn bucket<E: Egress>(
     e: &mut E,
 ) {
     let mut key = *s.key;
-    let mut own = Subject { vid: s.vid, in_port: s.in_port, key: &mut key, layers: s.layers };
+    let mut own = Subject {
+        vid: s.vid,
+        in_port: s.in_port,
+        key: &mut key,
+        layers: s.layers,
+        fields: s.fields,
+    };
     let mut cx = Cx { queue: cx.queue, depth: cx.depth + 1, origin, stale: cx.stale };
     match carry_out(r, frame, &mut own, t, &mut cx, e) {
         Next::Done => {}

@@ -38,8 +38,10 @@ pub use control::{
 };
 pub use counters::{PortCounters, Tally, VdpCounters};
 pub use forwarding::PortShare;
+pub use group::{Bucket, Chosen, Group, GroupError, GroupKind, MAX_BUCKETS};
 pub use mapping::{MappingError, MappingRule};
 pub use matching::RuleSpec;
+pub use meter::{Band, BandKind, MAX_BANDS, Meter, MeterError, Unit, Verdict};
 pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use plane::DataPlane;
 pub use program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};

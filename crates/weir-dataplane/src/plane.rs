@@ -536,7 +536,13 @@ impl DataPlane {
                 soft: &mut w.soft,
                 grave: &mut w.grave,
             };
-            let mut s = Subject { vid, in_port, key: &mut w.keys[i], layers: w.layers[i] };
+            let mut s = Subject {
+                vid,
+                in_port,
+                key: &mut w.keys[i],
+                layers: w.layers[i],
+                fields: &v.fields,
+            };
             execute::run(source, frame, &mut s, &mut v.fast, &v.default, &mut e);
         }
     }

@@ -395,8 +395,13 @@ impl Server {
                         Some(s)
                     });
                     if let Some(s) = hit {
-                        let mut subject =
-                            Subject { vid: f.vid, in_port: f.in_port, key: &mut self.key, layers };
+                        let mut subject = Subject {
+                            vid: f.vid,
+                            in_port: f.in_port,
+                            key: &mut self.key,
+                            layers,
+                            fields: &slot.fields,
+                        };
                         let src = Source::Entry { table: 0, slot: s };
                         let (t, d) = (&mut slot.tables, &slot.default);
                         execute::run(src, f.frame, &mut subject, t, d, &mut e);

@@ -33,10 +33,8 @@ impl Router {
         if from_us && arp.sender_mac != our_mac {
             self.counters.conflicts += 1;
         }
-        let believed = on_link
-            && !from_us
-            && arp.sender_mac.is_unicast()
-            && arp.sender_mac != our_mac;
+        let believed =
+            on_link && !from_us && arp.sender_mac.is_unicast() && arp.sender_mac != our_mac;
         if believed {
             let key = Key { iface: from.iface, addr: arp.sender_ip.into() };
             let request = for_us && arp.operation == Operation::Request;
