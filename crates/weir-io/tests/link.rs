@@ -277,7 +277,7 @@ fn errors_say_what_to_do() {
         device.close(&mut wide);
         let Opened { mut device, .. } = open(&"p1".parse().unwrap(), &mut pool, &umem).unwrap();
         let second = open(&"xdp-native:p1".parse().unwrap(), &mut pool, &Umem::new()).unwrap_err();
-        assert!(matches!(second, DeviceError::System { .. }), "{second}");
+        assert!(second.to_string().contains("in use by another program"), "{second}");
         device.close(&mut pool);
         assert_eq!(pool.available(), pool.count());
         // This thread gives its rights away, for good.

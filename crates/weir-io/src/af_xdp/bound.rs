@@ -103,8 +103,17 @@ impl Bound {
         let promiscuous = packet::Socket::promiscuous(i.index).map_err(fail("listening"))?;
         let (base, len) = pool.region();
         let region = xdp::Region { base, len, chunk_bytes: pool.chunk_bytes() };
-        let socket =
-            umem.bind(i.index, options, region).map_err(fail("binding an AF_XDP socket"))?;
+        let socket = umem.bind(i.index, options, region).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOBUFS) => DeviceError::Setting {
+                name: name.to_owned(),
+                problem: format!(
+                    "{} KiB of frames are more than may be locked in memory: raise 'ulimit -l' or \
+                     grant CAP_IPC_LOCK",
+                    len >> 10
+                ),
+            },
+            _ => fail("binding an AF_XDP socket")(e),
+        })?;
         let mut notes = Vec::new();
         let attach = |how| Redirect::attach(i.index, how);
         let native = match options.mode {
@@ -112,7 +121,8 @@ impl Bound {
             Mode::Native => Some(attach(Attach::Native).map_err(fail("attaching XDP natively"))?),
             Mode::NativeElseGeneric => match attach(Attach::Native) {
                 Ok(r) => Some(r),
-                Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
+                // Neither is a want of native XDP: missing rights, or a hook that is in use.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EBUSY)) => {
                     return Err(fail("attaching XDP")(e));
                 }
                 Err(e) => {
@@ -161,8 +171,19 @@ impl Bound {
         loop {
             match Self::open(watch, options, umem, pool) {
                 Err(DeviceError::System { source, .. })
-                    if source.raw_os_error() == Some(libc::EBUSY) && attempts < BUSY_ATTEMPTS =>
+                    if source.raw_os_error() == Some(libc::EBUSY) =>
                 {
+                    if attempts == BUSY_ATTEMPTS {
+                        let name = watch.name();
+                        return Err(DeviceError::Setting {
+                            name: name.to_owned(),
+                            problem: format!(
+                                "its queue {} or its XDP hook is in use by another program: see \
+                                 'ip link show {name}'",
+                                options.queue
+                            ),
+                        });
+                    }
                     attempts += 1;
                     std::thread::sleep(BUSY_PAUSE);
                 }
