@@ -295,6 +295,10 @@ pub struct PortView {
     pub device_counters: DeviceCounters,
     /// Frames waiting in its queues.
     pub backlog: usize,
+    /// What is wrong with its device, in one line.
+    pub fault: Option<String>,
+    /// Whether nothing more will ever come from its device.
+    pub exhausted: bool,
 }
 
 /// Everything at one moment between two bursts.
@@ -508,6 +512,11 @@ impl DataPlane {
         changed
     }
 
+    /// The worker's frames, for opening devices that are then added as ports.
+    pub fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
     /// The port called `name`.
     pub fn port_named(&self, name: &str) -> Option<PortId> {
         self.ports.iter().flatten().find(|p| p.name == name).map(|p| p.id)
@@ -665,6 +674,8 @@ impl DataPlane {
         let (hold, channel, was) = {
             let v = self.vdp_mut(vid)?;
             let was = std::mem::replace(&mut v.phase, Phase::Deleting);
+            // What it was promised can be promised to others at once.
+            v.cpu.guarantee_permille = 0;
             v.fast = Tables::default();
             v.counters.dropped.add_n(DropReason::VdpGone, v.hold.len() as u64);
             (std::mem::take(&mut v.hold), v.channel.channel, was)
@@ -682,6 +693,15 @@ impl DataPlane {
                 s.take_slot(vid);
             }));
         }
+        Ok(())
+    }
+
+    /// Gives a VDP another name.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_name(&mut self, vid: Vid, name: &str) -> Result<(), ControlError> {
+        name.clone_into(&mut self.vdp_mut(vid)?.name);
         Ok(())
     }
 
@@ -1088,6 +1108,14 @@ impl DataPlane {
         self.vdp_mut(vid)?.cpu.guarantee_permille = permille;
         Ok(())
     }
+    /// Sets how many TCAM entries a VDP's action rules may not exceed. Rules that are there stay.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_action_limit(&mut self, vid: Vid, limit: Option<u32>) -> Result<(), ControlError> {
+        self.vdp_mut(vid)?.action_limit = limit;
+        Ok(())
+    }
     /// The TCAM: who has which slice (004 §4.4's lower API).
     pub fn tcam(&self) -> &Tcam {
         &self.tcam
@@ -1255,6 +1283,8 @@ impl DataPlane {
                 counters: p.counters.clone(),
                 device_counters: p.tx.device.counters(),
                 backlog: p.tx.backlog(),
+                fault: p.tx.device.fault(),
+                exhausted: p.tx.device.exhausted(),
             })
             .collect();
         if let Some(c) = &self.removed_ports {
@@ -1266,6 +1296,8 @@ impl DataPlane {
                 counters: c.clone(),
                 device_counters: DeviceCounters::default(),
                 backlog: 0,
+                fault: None,
+                exhausted: true,
             });
         }
         let in_devices: usize = self

@@ -30,8 +30,11 @@ pub struct TapPoint {
 pub struct Captured {
     /// Its bytes.
     pub bytes: Box<[u8]>,
-    /// When: the port's stamp where it took one, else the round's time.
+    /// The round's time, on the worker's clock.
     pub at: Nanos,
+    /// When the port received it, on the port's clock (Unix for capture files), where it took a
+    /// stamp.
+    pub stamp: Option<Nanos>,
     /// The port it came by or leaves by.
     pub port: PortId,
     /// Its VDP, if it has one yet.
@@ -115,7 +118,8 @@ impl Taps {
             }
             let c = Captured {
                 bytes: frame.bytes().into(),
-                at: frame.stamp().unwrap_or(now),
+                at: now,
+                stamp: frame.stamp(),
                 port: s.port,
                 vid: (s.vid != NO_VDP).then_some(s.vid),
                 stage: s.stage,
