@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod commands;
 mod environment;
 mod fault;
 
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The tour: no root, no configuration; ends with a report
+    Demo(commands::demo::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
+        Command::Demo(a) => commands::demo::run(&a),
         Command::Bench(b) => bench::run(b),
     };
     match done {

@@ -1,0 +1,135 @@
+//! `weir demo`: the tour. No root, no configuration, real traffic; ends with a report.
+//!
+//! - `tenants`: the capture's hosts, and the four VDPs that carry them;
+//! - `forward`: the capture through the fast and the slow path, compared frame by frame;
+//! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
+//! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
+//! - `report`: what was found, as JSON; `show`, `style`: the same for people.
+//!
+//! Every number is measured in this run. A frame lost, doubled, out of order or unaccounted for,
+//! or a difference between the paths, is a failure: exit status 1.
+
+mod forward;
+mod growth;
+mod load;
+mod moving;
+mod report;
+mod show;
+mod style;
+mod tcam;
+mod tenants;
+
+use crate::environment::Envelope;
+use crate::fault::bad_input;
+use anyhow::{Result, bail};
+use report::Report;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use style::{Progress, Style};
+
+/// Arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Write demo.json and the forwarded frames (pcapng) into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Fewer moves and shorter runs; the counts used are printed
+    #[arg(long)]
+    quick: bool,
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug)]
+struct Amounts {
+    /// Round trips of a VDP between the paths.
+    moves: u32,
+    /// Numbers of VDPs.
+    vdps: &'static [usize],
+    /// Measurements of each rate.
+    runs: usize,
+    /// Length of each.
+    run: Duration,
+}
+
+const FULL: Amounts = Amounts {
+    moves: 1000,
+    vdps: &[4, 16, 64, 256, 1024],
+    runs: 5,
+    run: Duration::from_millis(200),
+};
+const QUICK: Amounts =
+    Amounts { moves: 50, vdps: &[4, 64], runs: 3, run: Duration::from_millis(20) };
+
+/// Runs it.
+pub fn run(a: &Args) -> Result<()> {
+    if let Some(dir) = &a.out {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+    }
+    let begin = Instant::now();
+    let amounts = if a.quick { QUICK } else { FULL };
+    let style = Style::of_stdout();
+    let mut progress = Progress::on_stderr();
+    let tell = |text: String| {
+        if !a.json {
+            print!("{text}");
+        }
+    };
+
+    let capture = tenants::Capture::load()?;
+    tell(show::opening(&style, &capture.facts()));
+
+    progress.say("forwarding the capture by both paths");
+    let (forwarding, played) = forward::run(&capture)?;
+    progress.clear();
+    tell(show::forwarding(&style, &forwarding));
+
+    let moving = moving::run(amounts.moves, &mut progress)?;
+    progress.clear();
+    tell(show::moving(&style, &moving));
+
+    let growth = growth::run(&amounts, &mut progress)?;
+    progress.clear();
+    tell(show::growth(&style, &growth));
+
+    let mut report = Report {
+        capture: capture.facts(),
+        forwarding,
+        moving,
+        growth,
+        seconds: begin.elapsed().as_secs_f64(),
+        failures: Vec::new(),
+    };
+    report.judge();
+    tell(show::summary(&style, &report));
+    if let Some(dir) = &a.out {
+        write_out(dir, &report, &capture, &played)?;
+        tell(show::written(&style, dir));
+    }
+    if a.json {
+        println!("{}", serde_json::to_string(&Envelope::new("demo", &report))?);
+    }
+    if !report.failures.is_empty() {
+        bail!("the demo found what must not be: {}", report.failures.join("; "));
+    }
+    Ok(())
+}
+
+fn write_out(
+    dir: &Path,
+    report: &Report,
+    capture: &tenants::Capture,
+    played: &forward::Both,
+) -> Result<()> {
+    let named =
+        |name: &str, e: std::io::Error| bad_input(format!("{}: {e}", dir.join(name).display()));
+    for (name, path) in [("fast.pcapng", &played.fast), ("slow.pcapng", &played.slow)] {
+        forward::write(&dir.join(name), capture, path).map_err(|e| named(name, e))?;
+    }
+    let mut json = serde_json::to_string_pretty(&Envelope::new("demo", report))?;
+    json.push('\n');
+    std::fs::write(dir.join("demo.json"), json).map_err(|e| named("demo.json", e))
+}

@@ -1,0 +1,233 @@
+//! What the demo found: the JSON's shape, and the judgement.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The input.
+    pub capture: CaptureFacts,
+    /// The capture through both paths.
+    pub forwarding: Forwarding,
+    /// VDPs that moved under load.
+    pub moving: Moving,
+    /// More and more VDPs.
+    pub growth: Growth,
+    /// How long it all took.
+    pub seconds: f64,
+    /// What must not be. Empty when all is well.
+    pub failures: Vec<String>,
+}
+
+/// The capture.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaptureFacts {
+    /// Frames.
+    pub frames: usize,
+    /// Bytes, without FCS.
+    pub bytes: usize,
+    /// Hosts, each with a port.
+    pub ports: usize,
+    /// From the first frame to the last, when it was recorded.
+    pub seconds: f64,
+}
+
+/// The capture through both paths.
+#[derive(Debug, Serialize)]
+pub struct Forwarding {
+    /// The VDPs; the default one last.
+    pub vdps: Vec<VdpReport>,
+    /// What does not add up, path by path. Empty: conservation holds.
+    pub imbalances: Vec<String>,
+    /// Frames put in one by one, on each path.
+    pub compared: usize,
+    /// Numbers (from 1) of the frames that the paths treated differently; at most 10 are listed.
+    pub different: Vec<usize>,
+    /// Frames that the routing VDP forwarded.
+    pub routed: usize,
+    /// How many of them equal, byte for byte, one that the kernel's router sent.
+    pub routed_as_kernel: usize,
+}
+
+/// One VDP.
+#[derive(Debug, Serialize)]
+pub struct VdpReport {
+    /// Its id.
+    pub vid: u16,
+    /// Its name.
+    pub name: String,
+    /// How frames are told to be its own.
+    pub mapped_by: &'static str,
+    /// Its mapping rules.
+    pub mapping: Vec<String>,
+    /// Its action rules.
+    pub rules: Vec<String>,
+    /// Its slow-path program.
+    pub program: Option<&'static str>,
+    /// What became of its frames on the fast path.
+    pub fast: Fate,
+    /// What became of its frames on the slow path.
+    pub slow: Fate,
+}
+
+/// What became of frames.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Fate {
+    /// Mapped to the VDP.
+    pub received: u64,
+    /// Of these through the software stage.
+    pub through_software: u64,
+    /// Copies made.
+    pub cloned: u64,
+    /// Made by its program.
+    pub generated: u64,
+    /// Sent.
+    pub forwarded: u64,
+    /// Ended at its program.
+    pub consumed: u64,
+    /// Dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Still inside.
+    pub held: u64,
+}
+
+/// VDPs that moved under load.
+#[derive(Debug, Default, Serialize)]
+pub struct Moving {
+    /// VDPs with traffic, which took turns.
+    pub vdps: usize,
+    /// Flows.
+    pub flows: usize,
+    /// Moves to the slow path and back again.
+    pub round_trips: u64,
+    /// Attempts to come back that took too long and were made again.
+    pub given_up: u64,
+    /// Frames sent into the data plane.
+    pub sent: u64,
+    /// Frames that came out.
+    pub arrived: u64,
+    /// Of them through the software stage.
+    pub through_software: u64,
+    /// Never came out.
+    pub lost: u64,
+    /// Came out more than once.
+    pub duplicated: u64,
+    /// Came out behind a later one of their flow.
+    pub reordered: u64,
+    /// Came out as something else.
+    pub damaged: u64,
+    /// Frames held during a move: the most.
+    pub most_held: u64,
+    /// Frames held, all moves together.
+    pub held: u64,
+    /// Draining a channel: half of the times took at most this, in microseconds.
+    pub drain_median_us: f64,
+    /// The longest, in microseconds.
+    pub drain_longest_us: f64,
+    /// Frames per second while VDPs moved, in millions.
+    pub mpps: f64,
+    /// How long it took.
+    pub seconds: f64,
+    /// What does not add up.
+    pub imbalance: Option<String>,
+}
+
+/// From few VDPs to many.
+#[derive(Debug, Serialize)]
+pub struct Growth {
+    /// Rules of each VDP.
+    pub rules_per_vdp: usize,
+    /// Bytes of a frame, with FCS.
+    pub frame_bytes: usize,
+    /// Measurements of each rate; the median counts.
+    pub runs: usize,
+    /// Length of one.
+    pub run_seconds: f64,
+    /// A step for each number of VDPs.
+    pub steps: Vec<Step>,
+}
+
+/// One number of VDPs.
+#[derive(Debug, Serialize)]
+pub struct Step {
+    /// VDPs.
+    pub vdps: usize,
+    /// Action rules in all.
+    pub rules: usize,
+    /// Making them all, rules included.
+    pub created_ms: f64,
+    /// Memory of their tables, in MiB.
+    pub tables_mib: f64,
+    /// Memory of the whole process then, in MiB.
+    pub resident_mib: Option<f64>,
+    /// Million frames per CPU-second of the worker: the median of the runs.
+    pub mpps_per_cpu_s: f64,
+    /// Its reverse.
+    pub ns_per_frame: f64,
+    /// Every run, in order.
+    pub runs_mpps_per_cpu_s: Vec<f64>,
+    /// Frames received in all runs.
+    pub received: u64,
+    /// Frames forwarded in all runs.
+    pub forwarded: u64,
+    /// What does not add up.
+    pub imbalance: Option<String>,
+    /// The TCAM then.
+    pub tcam: TcamUse,
+}
+
+/// What the VDPs have of the TCAM, and what a lookup wakes.
+#[derive(Clone, Debug, Serialize)]
+pub struct TcamUse {
+    /// Entries of the mapping part, used and in all.
+    pub mapping_entries: [u32; 2],
+    /// Entries of the action part, used and in all.
+    pub action_entries: [u32; 2],
+    /// Entries of a slice.
+    pub slice_entries: u32,
+    /// Blocks that hold slices.
+    pub blocks_in_use: u32,
+    /// Blocks that a lookup wakes: the mean over the VDPs.
+    pub woken_mean: f64,
+    /// And the most.
+    pub woken_most: u32,
+    /// All blocks.
+    pub blocks: u32,
+}
+
+impl Report {
+    /// Writes down what must not be.
+    pub fn judge(&mut self) {
+        let mut f = Vec::new();
+        let w = &self.forwarding;
+        f.extend(w.imbalances.iter().cloned());
+        if !w.different.is_empty() {
+            f.push(format!("the paths differ on frame {}", w.different[0]));
+        }
+        if w.routed_as_kernel != w.routed {
+            let n = w.routed - w.routed_as_kernel;
+            f.push(format!("{n} routed frames differ from the kernel's"));
+        }
+        let m = &self.moving;
+        for (n, what) in [
+            (m.lost, "lost"),
+            (m.duplicated, "duplicated"),
+            (m.reordered, "reordered"),
+            (m.damaged, "damaged"),
+        ] {
+            if n > 0 {
+                f.push(format!("{n} frames {what} while VDPs moved"));
+            }
+        }
+        f.extend(m.imbalance.iter().cloned());
+        for s in &self.growth.steps {
+            f.extend(s.imbalance.iter().map(|i| format!("with {} VDPs: {i}", s.vdps)));
+            if s.forwarded != s.received {
+                let n = s.received.abs_diff(s.forwarded);
+                f.push(format!("with {} VDPs: {n} frames not forwarded", s.vdps));
+            }
+        }
+        self.failures = f;
+    }
+}

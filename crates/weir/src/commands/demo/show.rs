@@ -1,0 +1,313 @@
+//! The demo's tables, for people.
+
+use super::report::{CaptureFacts, Fate, Forwarding, Growth, Moving, Report, Step, VdpReport};
+use super::style::{Style, Verdict};
+use crate::environment::VERSION;
+use std::path::Path;
+
+/// The beginning.
+pub fn opening(s: &Style, c: &CaptureFacts) -> String {
+    format!(
+        "\n{} {}\n{} frames of real traffic ({:.0} kB, HTTP to VXLAN) between {} hosts, each on a \
+         port of its own.\n",
+        s.strong("weir"),
+        s.faint(VERSION),
+        c.frames,
+        c.bytes as f64 / 1e3,
+        c.ports,
+    )
+}
+
+fn heading(s: &Style, n: u32, text: &str) -> String {
+    format!("\n{}\n", s.head(format_args!("{n}  {text}")))
+}
+
+/// A table: first line is the head; columns whose head begins with '<' are left-aligned.
+fn table(s: &Style, rows: &[Vec<String>]) -> String {
+    let Some(head) = rows.first() else { return String::new() };
+    let left: Vec<bool> = head.iter().map(|h| h.starts_with('<')).collect();
+    let text = |c: &str, row: usize| if row == 0 { c.replace('<', "") } else { c.to_owned() };
+    let width = |i: usize| {
+        let cells = rows.iter().enumerate().filter_map(|(n, r)| Some(text(r.get(i)?, n)));
+        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let (cell, w) = (text(cell, n), widths.get(i).copied().unwrap_or(0));
+            line += "  ";
+            line += &if left.get(i) == Some(&true) {
+                format!("{cell:<w$}")
+            } else {
+                format!("{cell:>w$}")
+            };
+        }
+        let line = line.trim_end();
+        out += " ";
+        out += &if n == 0 { s.faint(line) } else { line.to_owned() };
+        out += "\n";
+    }
+    out
+}
+
+fn cells(of: &[&str]) -> Vec<String> {
+    of.iter().map(|c| (*c).to_owned()).collect()
+}
+
+/// The capture through both paths.
+pub fn forwarding(s: &Style, f: &Forwarding) -> String {
+    let mut out =
+        heading(s, 1, "Four virtual data planes share one data plane; the capture by both paths");
+    let mut rows = vec![cells(&[
+        "<VDP",
+        "<mapped by",
+        "rules",
+        "frames in",
+        "by software",
+        "copies",
+        "out",
+        "<  dropped",
+    ])];
+    rows.extend(f.vdps.iter().map(vdp));
+    out += &table(s, &rows);
+    out += &s.faint("   by software: frames through the software stage, on the fast / slow path\n");
+    out
+}
+
+fn vdp(v: &VdpReport) -> Vec<String> {
+    let program = v.program.map_or_else(String::new, |p| format!(" + {p}"));
+    vec![
+        format!("{} {}", v.vid, v.name),
+        v.mapped_by.to_owned(),
+        format!("{}{program}", v.rules.len()),
+        v.fast.received.to_string(),
+        format!("{} / {}", v.fast.through_software, v.slow.through_software),
+        v.fast.cloned.to_string(),
+        v.fast.forwarded.to_string(),
+        format!("  {}", dropped(&v.fast)),
+    ]
+}
+
+fn dropped(f: &Fate) -> String {
+    if f.dropped.is_empty() {
+        return "none".to_owned();
+    }
+    let reasons: Vec<_> = f.dropped.iter().map(|(why, n)| format!("{n} {why}")).collect();
+    reasons.join(", ")
+}
+
+/// VDPs that moved.
+pub fn moving(s: &Style, m: &Moving) -> String {
+    let mut out = heading(s, 2, "A VDP moves between the paths while it carries traffic");
+    out += &format!(
+        "   {} round trips in {:.1} s, four VDPs in turn, {} flows at full rate ({:.1} million \
+         frames/s)\n   {} frames sent, {} of them by software\n",
+        s.strong(m.round_trips),
+        m.seconds,
+        m.flows,
+        m.mpps,
+        s.strong(grouped(m.sent)),
+        grouped(m.through_software),
+    );
+    out += &format!(
+        "   lost {}, duplicated {}, out of order {}\n",
+        s.strong(m.lost),
+        s.strong(m.duplicated),
+        s.strong(m.reordered),
+    );
+    out += &format!(
+        "   channel drained in {} (median), {} at the longest; at most {} frames held meanwhile\n",
+        micros(m.drain_median_us),
+        micros(m.drain_longest_us),
+        m.most_held,
+    );
+    out
+}
+
+/// From few VDPs to many.
+pub fn growth(s: &Style, g: &Growth) -> String {
+    let title = format!(
+        "From {} to {} VDPs with {} rules each, the load in all unchanged",
+        g.steps.first().map_or(0, |x| x.vdps),
+        g.steps.last().map_or(0, |x| x.vdps),
+        g.rules_per_vdp
+    );
+    let mut out = heading(s, 3, &title);
+    let top = g.steps.iter().map(|x| x.mpps_per_cpu_s).fold(0.0, f64::max);
+    let mut rows = vec![cells(&[
+        "VDPs",
+        "rules",
+        "created in",
+        "tables",
+        "process",
+        "Mframes/CPU-s",
+        "<",
+        "ns/frame",
+    ])];
+    rows.extend(g.steps.iter().map(|x| {
+        vec![
+            x.vdps.to_string(),
+            x.rules.to_string(),
+            micros(x.created_ms * 1e3),
+            format!("{:.1} MiB", x.tables_mib),
+            x.resident_mib.map_or_else(|| "?".to_owned(), |m| format!("{m:.0} MiB")),
+            format!("{:.1}", x.mpps_per_cpu_s),
+            bar(x.mpps_per_cpu_s / top),
+            format!("{:.1}", x.ns_per_frame),
+        ]
+    }));
+    out += &table(s, &rows);
+    out += &s.faint(format_args!(
+        "   {}-byte frames from memory, one worker, its source included; median of {} runs of {:.0} \
+         ms\n",
+        g.frame_bytes,
+        g.runs,
+        g.run_seconds * 1e3
+    ));
+    out += &tcam(s, g);
+    out
+}
+
+fn tcam(s: &Style, g: &Growth) -> String {
+    let mut out = heading(s, 4, "The TCAM as a budget: what a lookup wakes of it");
+    let mut rows = vec![cells(&[
+        "VDPs",
+        "mapping entries",
+        "action entries",
+        "blocks in use",
+        "a lookup wakes",
+        "<",
+        "of all",
+    ])];
+    rows.extend(g.steps.iter().map(|x: &Step| {
+        let t = &x.tcam;
+        let share = t.woken_mean / f64::from(t.blocks.max(1));
+        vec![
+            x.vdps.to_string(),
+            format!("{} of {}", t.mapping_entries[0], t.mapping_entries[1]),
+            format!("{} of {}", t.action_entries[0], t.action_entries[1]),
+            format!("{} of {}", t.blocks_in_use, t.blocks),
+            format!("{:.1} blocks", t.woken_mean),
+            bar(share),
+            format!("{:.1} %", 100.0 * share),
+        ]
+    }));
+    out += &table(s, &rows);
+    out += &s.faint("   a TCAM without slices wakes every block for every frame\n");
+    out
+}
+
+/// The end: what was to be shown, what was measured, whether it holds.
+pub fn summary(s: &Style, r: &Report) -> String {
+    let (f, m) = (&r.forwarding, &r.moving);
+    let balanced = f.imbalances.is_empty()
+        && m.imbalance.is_none()
+        && r.growth.steps.iter().all(|x| x.imbalance.is_none());
+    let clean = m.lost + m.duplicated + m.reordered + m.damaged == 0;
+    let played: u64 = r.growth.steps.iter().map(|x| x.received).sum();
+    let seen = 2 * f.compared as u64 + m.sent + played;
+    let same = f.different.is_empty();
+    let routed = f.routed == f.routed_as_kernel;
+    let delivered = r.growth.steps.iter().all(|x| x.received == x.forwarded);
+    let lines = [
+        (balanced, "conservation", format!("each of {} frames accounted for once", grouped(seen))),
+        (
+            same,
+            "fast = slow path",
+            if same {
+                format!("{0} of {0} frames: same output, byte for byte", f.compared)
+            } else {
+                format!("frames {:?} differ", f.different)
+            },
+        ),
+        (
+            routed,
+            "routing",
+            format!(
+                "{} of {} routed frames as the Linux kernel's router sent them",
+                f.routed_as_kernel, f.routed
+            ),
+        ),
+        (
+            clean,
+            "moving under load",
+            format!(
+                "{} moves and back: {} lost, {} duplicated, {} out of order",
+                m.round_trips, m.lost, m.duplicated, m.reordered
+            ),
+        ),
+        (
+            delivered,
+            "many VDPs",
+            match (r.growth.steps.first(), r.growth.steps.last()) {
+                (Some(a), Some(b)) => format!(
+                    "{} VDPs cost {:+.1} ns a frame beside {}; made in {}",
+                    b.vdps,
+                    b.ns_per_frame - a.ns_per_frame,
+                    a.vdps,
+                    micros(b.created_ms * 1e3)
+                ),
+                _ => String::new(),
+            },
+        ),
+    ];
+    let mut out = format!("\n{}\n", s.head("Report"));
+    for (holds, what, found) in lines {
+        let what = s.verdict(Verdict::of(holds), format_args!("{what:<18}"));
+        out += &format!("   {what} {found}\n");
+    }
+    let well = if r.failures.is_empty() { "All of it holds" } else { "Not all of it holds" };
+    out + &format!("\n   {} ({:.1} s).\n", s.strong(well), r.seconds)
+}
+
+/// Where the files are.
+pub fn written(s: &Style, dir: &Path) -> String {
+    let files = "demo.json, fast.pcapng, slow.pcapng";
+    format!("   {}\n", s.faint(format_args!("written to {}: {files}", dir.display())))
+}
+
+fn bar(share: f64) -> String {
+    const WIDTH: f64 = 20.0;
+    let eighths = (share.clamp(0.0, 1.0) * WIDTH * 8.0).round() as usize;
+    let part = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let mut out = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        out.push(part[eighths % 8]);
+    }
+    out
+}
+
+fn micros(us: f64) -> String {
+    match us {
+        x if x < 1e3 => format!("{x:.0} µs"),
+        x if x < 1e6 => format!("{:.1} ms", x / 1e3),
+        x => format!("{:.2} s", x / 1e6),
+    }
+}
+
+/// Digits in groups of three, a thin space between.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(d);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!([grouped(7), grouped(1234), grouped(1_000_000)], ["7", "1 234", "1 000 000"]);
+        assert_eq!([micros(12.4), micros(1500.0), micros(2.5e6)], ["12 µs", "1.5 ms", "2.50 s"]);
+        assert_eq!([bar(0.0), bar(0.5), bar(1.0 / 160.0)], ["", &"█".repeat(10), "▏"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! `weir demo`, run as a newcomer runs it, with reduced counts.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn demo(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .arg("demo")
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+fn number(v: &Value, at: &str) -> u64 {
+    v.pointer(at).and_then(Value::as_u64).unwrap_or_else(|| panic!("no number at {at}: {v}"))
+}
+
+#[test]
+fn the_json_says_what_was_found() {
+    let done = demo(&["--quick", "--json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stderr), "", "quiet in a pipe");
+    let json: Value = serde_json::from_slice(&done.stdout).expect("one JSON document");
+    assert_eq!(json["kind"], "demo");
+    let r = &json["result"];
+    assert_eq!(r["failures"], serde_json::json!([]));
+
+    // Counts from testdata/README.md: every frame goes through, and to the tenant that it says.
+    assert_eq!(number(r, "/capture/frames"), 1036);
+    assert_eq!(number(r, "/forwarding/compared"), 1036);
+    let vdps = r["forwarding"]["vdps"].as_array().expect("a list");
+    let received: Vec<u64> = vdps.iter().map(|v| number(v, "/fast/received")).collect();
+    assert_eq!(received, [172, 206, 338, 287, 33]);
+    for v in vdps {
+        for path in ["fast", "slow"] {
+            let f = &v[path];
+            let n = |name: &str| number(f, &format!("/{name}"));
+            let dropped = f["dropped"].as_object().expect("reasons");
+            let dropped: u64 = dropped.values().map(|n| n.as_u64().expect("a count")).sum();
+            let came = n("received") + n("cloned") + n("generated");
+            assert_eq!(came, n("forwarded") + n("consumed") + dropped + n("held"), "{v}");
+        }
+        let slow = &v["slow"];
+        assert_eq!(number(slow, "/received"), number(slow, "/through_software"), "{v}");
+    }
+    assert!(number(r, "/forwarding/routed") > 100);
+    assert_eq!(r["forwarding"]["routed"], r["forwarding"]["routed_as_kernel"]);
+
+    let m = &r["moving"];
+    assert_eq!(number(m, "/round_trips"), 50);
+    assert_eq!(number(m, "/sent"), number(m, "/arrived"));
+    for bad in ["lost", "duplicated", "reordered", "damaged"] {
+        assert_eq!(m[bad], 0, "{bad}");
+    }
+    assert!(number(m, "/through_software") >= 50 * 256);
+
+    let steps = r["growth"]["steps"].as_array().expect("a list");
+    let sizes: Vec<u64> = steps.iter().map(|s| number(s, "/vdps")).collect();
+    assert_eq!(sizes, [4, 64]);
+    for s in steps {
+        assert_eq!(number(s, "/rules"), 16 * number(s, "/vdps"));
+        assert_eq!(number(s, "/received"), number(s, "/forwarded"));
+        assert_eq!(number(s, "/tcam/action_entries/0"), number(s, "/rules"));
+        assert!(number(s, "/tcam/woken_most") < number(s, "/tcam/blocks"));
+    }
+}
+
+#[test]
+fn the_table_is_plain_in_a_pipe_and_the_files_are_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = dir.path().join("new/out");
+    let done = demo(&["--quick", "--out", out.to_str().expect("UTF-8")]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let shown = text(&done.stdout);
+    assert!(!shown.contains('\x1b'), "no colour in a pipe");
+    for part in ["branches", "50 round trips", "0 lost", "Report", "All of it holds"] {
+        assert!(shown.contains(part), "{part:?} is missing:\n{shown}");
+    }
+    assert!(!shown.contains('✗'), "{shown}");
+
+    let json = std::fs::read(out.join("demo.json")).expect("demo.json");
+    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    let [fast, slow] = ["fast", "slow"].map(|path| {
+        let name = out.join(format!("{path}.pcapng"));
+        let frames = weir_io::replay::Arena::load(&name).expect("a capture");
+        let of = |v: &Value| number(v, &format!("/{path}/forwarded"));
+        let vdps = json["result"]["forwarding"]["vdps"].as_array().expect("a list");
+        assert_eq!(frames.len() as u64, vdps.iter().map(of).sum::<u64>());
+        frames.iter().map(|f| (f.port, f.bytes.to_vec())).collect::<Vec<_>>()
+    });
+    assert!(fast == slow, "the two captures differ");
+}
+
+#[test]
+fn a_directory_that_can_not_be_is_the_users_affair() {
+    let done = demo(&["--quick", "--out", "/dev/null/out"]);
+    assert_eq!(done.status.code(), Some(2));
+    let error = text(&done.stderr);
+    assert!(error.starts_with("weir: --out /dev/null/out: "), "{error}");
+    assert_eq!(error.lines().count(), 1);
+}
