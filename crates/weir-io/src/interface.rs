@@ -44,7 +44,7 @@ pub(crate) fn error(
 
 impl Watch {
     /// # Errors
-    /// The interface is missing or down.
+    /// The interface is missing, no Ethernet, or down.
     pub(crate) fn new(name: &str) -> Result<(Self, Interface), DeviceError> {
         let control =
             Control::new().map_err(|e| error("a control socket", name, "CAP_NET_ADMIN", e))?;
@@ -57,12 +57,19 @@ impl Watch {
         &self.name
     }
 
-    /// The interface, if it is there and up.
+    /// The interface, if it is there, an Ethernet, and up.
     pub(crate) fn usable(&self) -> Result<Interface, DeviceError> {
         let i = self
             .control
             .interface(&self.name)
             .map_err(|e| error("reading its state", &self.name, "CAP_NET_ADMIN", e))?;
+        if !i.ethernet {
+            let problem = "its frames have no Ethernet header: only Ethernet can be a port";
+            return Err(DeviceError::Setting {
+                name: self.name.clone(),
+                problem: problem.to_owned(),
+            });
+        }
         if i.up { Ok(i) } else { Err(DeviceError::InterfaceDown(self.name.clone())) }
     }
 

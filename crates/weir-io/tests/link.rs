@@ -267,6 +267,11 @@ fn errors_say_what_to_do() {
         }
         let e = fails("tap:p1");
         assert!(e.to_string().contains("is no TAP device"), "{e}");
+        ip("tuntap add t0 mode tun");
+        for spec in ["t0", "xdp:t0", "af_packet:t0"] {
+            let e = fails(spec);
+            assert!(e.to_string().contains("no Ethernet header"), "{e}");
+        }
         ip("link set p1 up");
         ip("link set far up");
         // Chunks that AF_XDP can't use: the fallback is taken, and the reason given.

@@ -192,7 +192,7 @@ impl Bound {
         }
     }
 
-    /// Has the kernel send what waits in the tx ring.
+    /// Has the kernel send what waits in the tx ring. Reception needs no waking in copy mode.
     #[inline]
     pub(super) fn wake(&mut self) {
         let mut left = self.socket.tx.pending();
@@ -207,9 +207,6 @@ impl Bound {
                 break;
             }
             left = now;
-        }
-        if self.socket.fill.needs_wakeup() {
-            self.socket.wake_rx();
         }
     }
 

@@ -7,9 +7,9 @@
 //!
 //! What kernels leave undone on virtual interfaces (veth, tap) is made good, since XDP carries no
 //! word about it: partial checksums are found by their value
-//! ([`complete_if_partial`](crate::offload::checksum::complete_if_partial)), super-frames arrive in
+//! ([`complete_if_partial`]), super-frames arrive in
 //! several buffers and are cut to the MTU. What can't be made good here is switched off at the
-//! other end ([`settings`]) or reported ([`AfXdp::notes`]).
+//! other end ([`OtherEnd`]) or reported ([`AfXdp::notes`]).
 
 mod bound;
 mod loans;
@@ -76,6 +76,8 @@ pub struct AfXdp {
     /// Chunks that the kernel may have for reception, and those it has.
     fill: usize,
     filled: usize,
+    /// Chunks that the kernel has for sending.
+    sending: usize,
     big: Super,
     fault: Option<DeviceError>,
     counters: DeviceCounters,
@@ -87,7 +89,8 @@ impl AfXdp {
     /// Opens the interface. `pool` is the pool of the worker that will call it, `umem` the handle
     /// that all AF_XDP ports of this worker share.
     ///
-    /// A quarter of the pool's chunks, at most a ring full, is lent to the kernel for reception.
+    /// A quarter of the pool's chunks is lent to the kernel for reception; at most a ring full, and
+    /// at most half of those that are free.
     ///
     /// # Errors
     /// [`DeviceError`]: no such interface, down, missing capability, chunk size not 2048 or 4096,
@@ -121,8 +124,9 @@ impl AfXdp {
             loans: Loans::new(pool),
             caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
             mtu: 0,
-            fill: (pool.count() / 4).clamp(1, options.ring as usize),
+            fill: (pool.count() / 4).min(pool.available() / 2).clamp(1, options.ring as usize),
             filled: 0,
+            sending: 0,
             big: Super { bytes: Vec::with_capacity(MAX_SUPER), open: false, cut: None },
             fault: None,
             counters: DeviceCounters::default(),
@@ -174,8 +178,12 @@ impl AfXdp {
     /// Takes back what was sent.
     #[inline]
     fn reap(&mut self, pool: &mut Pool) {
+        if self.sending == 0 {
+            return;
+        }
         let Some(b) = &mut self.bound else { return };
         while let Some(offset) = b.socket.completion.pop() {
+            self.sending = self.sending.saturating_sub(1);
             if let Some(frame) = self.loans.take_back(pool, offset, 0) {
                 pool.free(frame);
             }
@@ -233,7 +241,7 @@ impl AfXdp {
         }
         // The socket is gone: the kernel has no way to a chunk any more.
         self.loans.recover(pool);
-        self.filled = 0;
+        (self.filled, self.sending) = (0, 0);
         self.big.open = false;
         self.big.cut = None;
     }
@@ -278,12 +286,14 @@ impl Device for AfXdp {
     }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         let before = burst.len();
-        if !self.hand_over_pieces(pool, burst) {
+        if self.big.cut.is_some() && !self.hand_over_pieces(pool, burst) {
             return burst.len() - before;
         }
+        let mut popped = false;
         while burst.room() > 0 {
             let Some(b) = &mut self.bound else { break };
             let Some(d) = b.socket.rx.pop() else { break };
+            popped = true;
             self.filled = self.filled.saturating_sub(1);
             let Some(mut frame) = self.loans.take_back(pool, d.offset, d.len) else {
                 self.counters.rx_errors += 1;
@@ -303,7 +313,7 @@ impl Device for AfXdp {
                 pool.free(frame);
             }
         }
-        if let Some(b) = &mut self.bound {
+        if popped && let Some(b) = &mut self.bound {
             b.socket.rx.publish_popped();
         }
         self.refill(pool);
@@ -323,7 +333,10 @@ impl Device for AfXdp {
                 self.loans.lend(pool, frame)
             };
             match ours {
-                Ok(lent) => b.socket.tx.push(Descriptor::new(lent.offset, lent.len)),
+                Ok(lent) => {
+                    b.socket.tx.push(Descriptor::new(lent.offset, lent.len));
+                    self.sending += 1;
+                }
                 Err(frame) => {
                     self.counters.tx_errors += 1;
                     pool.free(frame);

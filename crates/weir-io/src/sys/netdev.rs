@@ -32,6 +32,8 @@ pub(crate) struct Interface {
     pub up: bool,
     /// Has a link.
     pub running: bool,
+    /// Its frames begin with an Ethernet header.
+    pub ethernet: bool,
 }
 
 #[repr(C)]
@@ -83,7 +85,11 @@ impl Control {
         self.ioctl(libc::SIOCGIFMTU as _, &mut r)?;
         // SAFETY: the command has set this member.
         let mtu = unsafe { r.ifr_ifru.ifru_mtu };
+        self.ioctl(libc::SIOCGIFHWADDR as _, &mut r)?;
+        // SAFETY: the command has set this member.
+        let kind = unsafe { r.ifr_ifru.ifru_hwaddr.sa_family };
         Ok(Interface {
+            ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
             index,
             mtu: usize::try_from(mtu).unwrap_or(0),
             up: flags & libc::IFF_UP != 0,

@@ -225,10 +225,14 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn publish_pushed(&mut self) {
         self.word(self.producer).store(self.own, Ordering::Release);
     }
-    /// As producer: entries that the kernel has not taken yet.
+    /// As producer: entries that the kernel has not taken yet. Once there is none, the kernel's
+    /// index is not looked at until something is pushed.
     #[inline]
-    pub(crate) fn pending(&self) -> u32 {
-        self.own.wrapping_sub(self.word(self.consumer).load(Ordering::Acquire))
+    pub(crate) fn pending(&mut self) -> u32 {
+        if self.own != self.other {
+            self.other = self.word(self.consumer).load(Ordering::Acquire);
+        }
+        self.own.wrapping_sub(self.other)
     }
 
     /// As consumer: the next entry.
@@ -339,21 +343,6 @@ impl Socket {
             libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0)
         };
         if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    /// Makes the kernel look at the fill ring.
-    pub(crate) fn wake_rx(&self) {
-        // SAFETY: no data and no address. Errors are the interface's state, which `link` reports.
-        unsafe {
-            libc::recvfrom(
-                self.fd.as_raw_fd(),
-                ptr::null_mut(),
-                0,
-                libc::MSG_DONTWAIT,
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
-        };
     }
 
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
