@@ -19,7 +19,7 @@
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
 //! a step, [`choose`] looks for a mask that many of its rules cover and that tells them apart, and
 //! those rules move to a new tuple. A new tuple must take more rules the more tuples there are
-//! ([`worthwhile`]), so that `n` rules make at most about `√n` tuples however their masks are
+//! ([`worthwhile`]), so that inserting `n` rules makes at most `√n` tuples however their masks are
 //! chosen: tuple explosion ends in merged tuples and a vectorised rest.
 //!
 //! **What it costs.** Lookup: one hash and one probe a tuple, plus the rest's scan; for a table
@@ -41,7 +41,7 @@ use crate::tuple::Tuple;
 use std::hash::{BuildHasher, RandomState};
 
 /// Rules that may share a slot of a tuple.
-const COMPANY: usize = 16;
+const COMPANY: usize = 64;
 /// The rest is looked at for a new tuple each time it has grown by this much.
 const STEP: usize = 8;
 
@@ -345,5 +345,91 @@ impl Classifier for FastTable {
 
     fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
         self.each_ranked(&mut |_, r| f(r));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::linear::Linear;
+
+    fn rule(m: Match, priority: u32, id: u32) -> Rule {
+        Rule { matcher: m, priority, id: RuleId(id) }
+    }
+
+    fn mac(n: u32) -> Match {
+        Match::any().with(Field::EthDst, n.into())
+    }
+
+    /// When the insertion numbers are used up, they are given out anew and no order changes.
+    #[test]
+    fn insertion_numbers_run_out() {
+        let (mut fast, mut judge) = (FastTable::new(), Linear::default());
+        fast.inserted = u32::MAX - 60;
+        for i in 0..200 {
+            // Prefixes of one address and full addresses: overlapping, of equal priorities.
+            let m = match i % 4 {
+                0 => Match::any().with_masked(Field::EthDst, 0, Field::EthDst.full() << (i / 4)),
+                _ => mac(i),
+            };
+            let r = rule(m, i % 3, i);
+            assert_eq!(fast.insert(r), judge.insert(r));
+            for n in 0..=i {
+                assert_eq!(fast.lookup(mac(n).value()), judge.lookup(mac(n).value()), "{i} {n}");
+            }
+        }
+        assert!(fast.inserted < 400);
+    }
+
+    #[test]
+    fn small_tables_are_small() {
+        assert!(size_of::<FastTable>() <= 128);
+        let mut same = FastTable::new();
+        (0..16).for_each(|i| assert!(same.insert(rule(mac(i), 1, i)).is_ok()));
+        assert!(same.memory_bytes() <= 2304, "{}", same.memory_bytes());
+        // Five-tuples, every one with other prefixes.
+        let mut mixed = FastTable::new();
+        for i in 0..16u32 {
+            let m = Match::any()
+                .with(Field::EthType, 0x800)
+                .with_masked(Field::Ipv4Src, i.into(), u128::from(u32::MAX << i))
+                .with_masked(Field::Ipv4Dst, i.into(), u128::from(u32::MAX << (16 - i)))
+                .with(Field::IpProto, 6)
+                .with(Field::TpDst, i.into());
+            assert!(mixed.insert(rule(m, i, i)).is_ok());
+        }
+        assert!(mixed.memory_bytes() <= 4096, "{}", mixed.memory_bytes());
+    }
+
+    /// However the masks are chosen, `n` rules make at most `√n` tuples.
+    #[test]
+    fn tuple_explosion_is_bounded() {
+        let mut t = FastTable::new();
+        let mut x = 1u64;
+        for i in 0..4096u32 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let m = Match::any()
+                .with_masked(Field::EthDst, u128::from(x >> 9), u128::from(x >> 16))
+                .with_masked(Field::Ipv4Src, u128::from(x >> 3), u128::from(x.rotate_left(17)));
+            let _ = t.insert(rule(m, i % 50, i));
+            assert!(t.tuples() * t.tuples() <= t.len(), "{} of {}", t.tuples(), t.len());
+        }
+        assert!(t.len() > 4000);
+    }
+
+    /// A table that was large and is small again has given its memory back.
+    #[test]
+    fn memory_is_given_back() {
+        let mut t = FastTable::new();
+        for i in 0..20_000 {
+            assert!(t.insert(rule(mac(i), 1, i)).is_ok());
+        }
+        let large = t.memory_bytes();
+        for i in 16..20_000 {
+            assert_eq!(t.remove(&mac(i), 1), Some(RuleId(i)));
+        }
+        assert!(t.memory_bytes() < large / 100, "{} of {large}", t.memory_bytes());
+        (0..16).for_each(|i| assert_eq!(t.lookup(mac(i).value()), Some(RuleId(i))));
     }
 }

@@ -7,7 +7,7 @@ use crate::key::{FlowKey, FlowMask};
 use std::collections::HashMap;
 
 /// Rules of one slot that count for a mask: more would make its buckets long.
-const COUNTED: u32 = 4;
+const COUNTED: u32 = 16;
 /// Starting masks tried.
 const STARTS: usize = 8;
 /// Masks tried from each start.

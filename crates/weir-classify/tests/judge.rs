@@ -132,7 +132,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Any calls: the same answers, with every kind of vector instructions.
     #[test]
