@@ -648,6 +648,7 @@ impl DataPlane {
             }
         }
         self.vdps[i] = Some(Box::new(v));
+        self.make_room_for_vdps();
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
             if c.dedicated == Dedicated::Yes {
                 c.owner = Some(vid);

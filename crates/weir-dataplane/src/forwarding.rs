@@ -36,6 +36,8 @@ impl Default for PortShare {
 const FCS: usize = 4;
 /// Bytes that weight 1 earns a round: one full frame.
 const QUANTUM: i64 = 1518;
+/// Frames that one port sends out of its queues in a round, so that ports share the worker.
+const ROUND_FRAMES: usize = 256;
 /// A bucket holds what its rate earns in this time, or two full frames if that is more.
 const BURST_TIME: Nanos = Nanos(10_000_000);
 const NANO: u128 = 1_000_000_000;
@@ -155,11 +157,16 @@ pub struct TxPort {
     /// Frames that go out with the next flush, and whose they are.
     stage: Burst,
     stage_vids: [u16; BURST],
+    /// By which pass the stage was filled, for frames that come back from it.
+    stage_pass: Pass,
     queues: Vec<Option<Box<Queue>>>,
     waiting: Waiting,
     active: VecDeque<u16>,
     backlog: usize,
-    blocked: bool,
+    /// The device refused a frame and has not caught up since.
+    contended: bool,
+    /// Whose turn was cut short by that, so that its turn goes on without a new quantum.
+    resume: Option<u16>,
     shaped: usize,
 }
 
@@ -191,11 +198,13 @@ impl TxPort {
             up: true,
             stage: Burst::new(),
             stage_vids: [0; BURST],
+            stage_pass: Pass::Rest,
             queues: Vec::new(),
             waiting: Waiting::with_capacity(waiting),
             active: VecDeque::new(),
             backlog: 0,
-            blocked: false,
+            contended: false,
+            resume: None,
             shaped: 0,
         }
     }
@@ -237,10 +246,6 @@ impl TxPort {
         }
         self.shaped += usize::from(share.ceiling_bps.is_some());
     }
-    /// A VDP's share, if it has one here.
-    pub fn share(&self, vid: Vid) -> Option<PortShare> {
-        self.queues.get(usize::from(vid.0)).and_then(Option::as_ref).map(|q| q.share)
-    }
     /// Takes a VDP's queue away; its frames are dropped.
     pub fn remove_share<A: TxAccount>(&mut self, vid: Vid, a: &mut A) {
         self.drop_queue(vid.0, DropReason::VdpGone, a);
@@ -266,7 +271,7 @@ impl TxPort {
         if frame.len() > self.max_frame_bytes {
             return a.dropped(vid, frame, DropReason::FrameTooLong);
         }
-        if self.backlog == 0 && self.shaped == 0 && !self.blocked {
+        if self.backlog == 0 && self.shaped == 0 && !self.contended {
             return self.stage(vid, frame, pool, a);
         }
         self.submit_queued(vid, frame, now, pool, a);
@@ -303,8 +308,8 @@ impl TxPort {
         let Some(q) = self.queues.get_mut(usize::from(vid.0)).and_then(Option::as_mut) else {
             return a.dropped(vid, frame, DropReason::NoSuchPort);
         };
-        // With nothing waiting of its own and room on the wire, it need not wait for others.
-        if q.len == 0 && !self.blocked && self.stage.room() > 0 {
+        // With nothing waiting of its own and nobody waiting for the wire, it goes at once.
+        if q.len == 0 && !self.contended && self.stage.room() > 0 {
             let bits = 8 * (frame.len() + FCS) as i64;
             let free = match &mut q.ceiling {
                 None => true,
@@ -361,7 +366,10 @@ impl TxPort {
                 }
                 q.head = i;
                 q.len += 1;
-                q.guarantee.bits += bits;
+                match self.stage_pass {
+                    Pass::Guaranteed => q.guarantee.bits += bits,
+                    Pass::Rest => q.deficit += bits / 8,
+                }
                 if let Some(c) = &mut q.ceiling {
                     c.bits += bits;
                 }
@@ -387,7 +395,7 @@ impl TxPort {
             a.sent(Vid(vid), len.into());
         }
         if taken < n {
-            self.blocked = true;
+            self.contended = true;
             self.requeue(taken, a);
         }
     }
@@ -416,88 +424,105 @@ impl TxPort {
         if self.backlog > 0 {
             self.serve(now, pool, a);
         }
-        self.blocked = false;
         self.device.flush(pool);
     }
 
+    /// Serves the queues: guarantees first, then the rest, until the device is full, nothing that
+    /// waits may be sent, or this port has had its part of the worker's round.
     #[cold]
     fn serve<A: TxAccount>(&mut self, now: Nanos, pool: &mut Pool, a: &mut A) {
-        // Bounded: a round sends at most this many bursts, so that ports share the worker.
-        self.blocked = false;
-        for _ in 0..4 {
-            self.pick(now, Pass::Guaranteed);
-            self.pick(now, Pass::Rest);
-            if self.stage.is_empty() {
-                return;
-            }
-            self.send_stage(pool, a);
-            if self.blocked {
-                return;
-            }
-        }
-    }
-
-    /// Moves frames from the queues to the stage, a deficit round over the active queues.
-    fn pick(&mut self, now: Nanos, pass: Pass) {
-        // Each queue is visited at most as often as its frames allow; a round that moves nothing
-        // ends the pass.
-        loop {
-            let mut moved = false;
-            for _ in 0..self.active.len() {
-                if self.stage.room() == 0 {
+        self.contended = false;
+        let mut budget = ROUND_FRAMES;
+        for pass in [Pass::Guaranteed, Pass::Rest] {
+            // A pass is over when a whole turn through the list has moved nothing.
+            let mut still = 0;
+            while still < self.active.len() && budget > 0 {
+                let Some(vid) = self.active.pop_front() else { return };
+                let n = self.visit(vid, now, pass);
+                if n == 0 {
+                    still += 1;
+                } else {
+                    still = 0;
+                    budget = budget.saturating_sub(n);
+                    self.send_stage(pool, a);
+                }
+                let cut_short = self.contended;
+                if let Some(q) = self.queues.get_mut(usize::from(vid)).and_then(Option::as_mut) {
+                    match (q.head, cut_short) {
+                        (NONE, _) => (q.active, q.deficit) = (false, 0),
+                        // `put_back` has listed it when its queue had become empty meanwhile.
+                        (_, true) => {
+                            self.active.retain(|&v| v != vid);
+                            self.active.push_front(vid);
+                        }
+                        (_, false) => self.active.push_back(vid),
+                    }
+                }
+                if cut_short {
+                    self.resume = (pass == Pass::Rest).then_some(vid);
                     return;
                 }
-                let Some(vid) = self.active.pop_front() else { return };
-                let Some(q) = self.queues.get_mut(usize::from(vid)).and_then(Option::as_mut) else {
-                    continue;
-                };
-                q.guarantee.refill(now);
-                if let Some(c) = &mut q.ceiling {
-                    c.refill(now);
-                }
-                q.deficit += QUANTUM * i64::from(q.share.weight.max(1));
-                while q.head != NONE && self.stage.room() > 0 {
-                    let bytes = self.waiting.bytes(q.head) + FCS;
-                    let bits = 8 * bytes as i64;
-                    let capped = q.ceiling.as_ref().is_some_and(|c| !c.has(bits));
-                    let due = match pass {
-                        Pass::Guaranteed => q.share.guarantee_bps > 0 && q.guarantee.has(bits),
-                        Pass::Rest => true,
-                    };
-                    if capped || !due || q.deficit < bytes as i64 {
-                        break;
-                    }
-                    let Some((f, next)) = self.waiting.take(q.head) else { break };
-                    q.head = next;
-                    if next == NONE {
-                        q.tail = NONE;
-                    }
-                    q.len -= 1;
-                    self.backlog -= 1;
-                    q.deficit -= bytes as i64;
-                    q.guarantee.bits = q.guarantee.bits.saturating_sub(bits).max(-bits);
-                    if let Some(c) = &mut q.ceiling {
-                        c.bits -= bits;
-                    }
-                    self.stage_vids[self.stage.len()] = vid;
-                    if self.stage.push(f).is_err() {
-                        break;
-                    }
-                    moved = true;
-                }
-                if q.head == NONE {
-                    (q.active, q.deficit) = (false, 0);
-                } else {
-                    // A queue held back by its rate must not save up rounds.
-                    let head = (self.waiting.bytes(q.head) + FCS) as i64;
-                    q.deficit = q.deficit.min(head.max(QUANTUM * i64::from(q.share.weight.max(1))));
-                    self.active.push_back(vid);
-                }
-            }
-            if !moved {
-                return;
             }
         }
+        // Whatever still waits is held back by its own ceiling, or by this round's budget.
+        self.contended = budget == 0;
+    }
+
+    /// One queue's turn: moves what it may send now to the stage; says how many frames.
+    fn visit(&mut self, vid: u16, now: Nanos, pass: Pass) -> usize {
+        let resumed = pass == Pass::Rest && self.resume.take() == Some(vid);
+        let Some(q) = self.queues.get_mut(usize::from(vid)).and_then(Option::as_mut) else {
+            return 0;
+        };
+        q.guarantee.refill(now);
+        if let Some(c) = &mut q.ceiling {
+            c.refill(now);
+        }
+        let quantum = QUANTUM * i64::from(q.share.weight.max(1));
+        if pass == Pass::Rest && !resumed {
+            // A queue held back by its ceiling must not save up turns, beyond one frame's need.
+            let head = (self.waiting.bytes(q.head) + FCS) as i64;
+            q.deficit = (q.deficit + quantum).min(quantum.max(head));
+        }
+        let mut moved = 0;
+        let mut turn = QUANTUM;
+        while q.head != NONE && self.stage.room() > 0 {
+            let bytes = (self.waiting.bytes(q.head) + FCS) as i64;
+            let bits = 8 * bytes;
+            let due = match pass {
+                Pass::Guaranteed => {
+                    q.share.guarantee_bps > 0 && q.guarantee.has(bits) && (turn > 0)
+                }
+                Pass::Rest => q.deficit >= bytes,
+            };
+            if !due || q.ceiling.as_ref().is_some_and(|c| !c.has(bits)) {
+                break;
+            }
+            let Some((f, next)) = self.waiting.take(q.head) else { break };
+            q.head = next;
+            if next == NONE {
+                q.tail = NONE;
+            }
+            q.len -= 1;
+            self.backlog -= 1;
+            match pass {
+                Pass::Guaranteed => {
+                    q.guarantee.bits -= bits;
+                    turn -= bytes;
+                }
+                Pass::Rest => q.deficit -= bytes,
+            }
+            if let Some(c) = &mut q.ceiling {
+                c.bits -= bits;
+            }
+            self.stage_vids[self.stage.len()] = vid;
+            self.stage_pass = pass;
+            if self.stage.push(f).is_err() {
+                break;
+            }
+            moved += 1;
+        }
+        moved
     }
 
     fn drop_queue<A: TxAccount>(&mut self, vid: u16, why: DropReason, a: &mut A) {
@@ -524,6 +549,7 @@ impl TxPort {
     }
 }
 
+/// Which promise is being kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Guaranteed,

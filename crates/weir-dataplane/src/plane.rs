@@ -113,6 +113,8 @@ pub struct DataPlane {
     pub(crate) deleting: usize,
     /// VDPs that were seen in this interval.
     seen: Vec<Vid>,
+    /// What was dealt out for this interval.
+    dealt: Vec<(Vid, cpu_share::Usage)>,
     interval: Nanos,
     interval_units: u64,
     idle_rounds: u32,
@@ -247,7 +249,8 @@ impl DataPlane {
             unmapped: VdpCounters::default(),
             migrating: 0,
             deleting: 0,
-            seen: Vec::with_capacity(1024),
+            seen: Vec::new(),
+            dealt: Vec::new(),
             interval: Nanos(0),
             interval_units: 0,
             idle_rounds: 0,
@@ -763,23 +766,35 @@ impl DataPlane {
         self.bury();
     }
 
+    /// Lists with a place for each VDP never grow while frames pass.
+    pub(crate) fn make_room_for_vdps(&mut self) {
+        let n = self.vdps.len();
+        self.seen.reserve(n);
+        self.dealt.reserve(n);
+    }
+
     /// Ends an interval of CPU shares.
     fn end_interval(&mut self) {
         let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
         let capacity = self.interval_units;
         (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
-        // Without contention nobody has a limit, and an interval costs next to nothing.
-        let mut of: Vec<&mut cpu_share::Usage> = Vec::new();
-        let seen = std::mem::take(&mut self.seen);
-        for v in self.vdps.iter_mut().flatten() {
-            if v.cpu.asked > 0 || v.cpu.limit.is_some() {
-                of.push(&mut v.cpu);
+        // Those who had a limit and sent nothing since lose it: they are not dealt to again.
+        for (vid, _) in self.dealt.drain(..) {
+            if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+                v.cpu.limit = None;
             }
         }
-        cpu_share::deal(capacity, load, &mut of);
-        drop(of);
-        self.seen = seen;
-        self.seen.clear();
+        for vid in self.seen.drain(..) {
+            if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+                self.dealt.push((vid, v.cpu));
+            }
+        }
+        cpu_share::deal(capacity, load, &mut self.dealt);
+        for (vid, usage) in &self.dealt {
+            if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
+                v.cpu = *usage;
+            }
+        }
         if !self.merges.is_empty() {
             self.merge_hits();
         }

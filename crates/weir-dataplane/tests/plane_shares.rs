@@ -1,0 +1,193 @@
+//! What each VDP was promised: shares of a port, shares of the worker, slices of the TCAM. In
+//! virtual time, so that the figures are exact.
+
+mod plane_common;
+
+use plane_common::*;
+use weir_classify::{Geometry, Match};
+use weir_dataplane::*;
+use weir_packet::{DropReason, Nanos};
+
+/// Two VDPs flood a wire that takes `wire` frames a millisecond; what each got in two seconds.
+fn flood(wire: usize, shares: [PortShare; 2]) -> [f64; 2] {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, u64::MAX).overflowing(64))).unwrap();
+    let b = p.add_port("b", Box::new(Sequencer::new(2, 1, u64::MAX).overflowing(64))).unwrap();
+    let (sink, taken) = SlowWire::new(wire);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    for (vid, input, share) in [(1, a, shares[0]), (2, b, shares[1])] {
+        p.create_vdp(vlan_vdp(vid, vid, input, o)).unwrap();
+        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+        p.set_share(Vid(vid), o, share).unwrap();
+    }
+    let mut clock = 0;
+    for _ in 0..2000 {
+        clock += 1_000_000;
+        p.poll(Nanos(clock));
+    }
+    p.snapshot().check().unwrap();
+    let taken = taken.lock().unwrap();
+    let of = |vlan: u8| taken.iter().filter(|f| f[15] == vlan).count() as f64 / 2.0;
+    [of(1), of(2)]
+}
+
+#[test]
+fn without_shares_a_wire_is_split_evenly() {
+    let [a, b] = flood(20, [PortShare::default(); 2]);
+    assert!((a / b - 1.0).abs() < 0.05, "{a} and {b} frames a second");
+    assert_eq!(a + b, 20_000.0, "the wire is never idle");
+}
+
+#[test]
+fn weights_split_what_is_left() {
+    let three = PortShare { weight: 3, ..PortShare::default() };
+    let [a, b] = flood(20, [three, PortShare::default()]);
+    assert!((a / b - 3.0).abs() < 0.2, "{a} and {b} frames a second");
+}
+
+#[test]
+fn a_guarantee_holds_against_any_weight() {
+    // 64 bytes with FCS are 512 bits: 15,000 frames a second are 7.68 Mbit/s.
+    let sure = PortShare { guarantee_bps: 7_680_000, ..PortShare::default() };
+    let heavy = PortShare { weight: 100, ..PortShare::default() };
+    let [a, b] = flood(20, [sure, heavy]);
+    assert!((14_900.0..=15_300.0).contains(&a), "{a} of 15,000 promised; the other had {b}");
+    assert_eq!(a + b, 20_000.0);
+}
+
+#[test]
+fn a_ceiling_holds_on_an_idle_wire() {
+    let low = PortShare { ceiling_bps: Some(2_560_000), ..PortShare::default() };
+    let [a, b] = flood(200, [low, PortShare::default()]);
+    assert!((4_950.0..=5_100.0).contains(&a), "{a} of 5,000 allowed");
+    assert!(b > 60_000.0, "the other is not held back: {b}");
+}
+
+#[test]
+fn impossible_shares_are_refused() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let i = p.add_port("in", Box::new(Sequencer::new(1, 1, 1))).unwrap();
+    let (sink, _) = SlowWire::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    p.create_vdp(vlan_vdp(1, 1, i, o)).unwrap();
+    let bad = PortShare { guarantee_bps: 2, ceiling_bps: Some(1), ..PortShare::default() };
+    let e = p.set_share(Vid(1), o, bad).unwrap_err().to_string();
+    assert!(e.contains("ceiling lies below the guarantee"), "{e}");
+    assert!(p.set_share(Vid(1), weir_packet::PortId(99), PortShare::default()).is_err());
+    assert!(p.set_cpu(Vid(1), 1001).unwrap_err().to_string().contains("at most 1000"));
+}
+
+#[test]
+fn a_flood_does_not_take_another_vdps_cycles() {
+    // The flood sends 64 frames a round, the victim 8; the worker is busy in every round. With 25 %
+    // promised, the victim asks for 11 % and must lose nothing.
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, u64::MAX).overflowing(64))).unwrap();
+    let b = p.add_port("b", Box::new(Sequencer::new(2, 1, u64::MAX).overflowing(8))).unwrap();
+    let (sink, _) = Checker::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    for (vid, input, cpu) in [(1, a, 0), (2, b, 250)] {
+        let mut s = vlan_vdp(vid, vid, input, o);
+        s.cpu_permille = cpu;
+        p.create_vdp(s).unwrap();
+        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    }
+    let mut clock = 0;
+    for _ in 0..20_000 {
+        clock += 10_000;
+        p.poll(Nanos(clock));
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    let lost = |i: usize| s.vdps[i].counters.dropped.get(DropReason::CpuShare);
+    assert_eq!(lost(2), 0);
+}
+
+fn small_tcam(action_entries: u32) -> DataPlane {
+    let tcam = Geometry { mapping_entries: 64, action_entries, slice_entries: 16, block_slices: 2 };
+    DataPlane::new(Config { tcam, ..Config::default() }).unwrap()
+}
+
+fn exact(d: u32) -> RuleSpec {
+    let mac = u128::from(0x0200_0000_0000u64 | u64::from(d));
+    rule(Match::any().with(weir_classify::Field::EthDst, mac), 1, &[out(2)])
+}
+
+#[test]
+fn a_spent_budget_is_refused_and_leaves_the_others() {
+    let mut p = small_tcam(64);
+    let i = p.add_port("in", Box::new(Sequencer::new(1, 1, 1))).unwrap();
+    let (sink, _) = SlowWire::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    for vid in 1..=2 {
+        p.create_vdp(vlan_vdp(vid, vid, i, o)).unwrap();
+    }
+    for d in 0..16 {
+        p.add_rule(Vid(1), 0, &exact(d), Placement::Fast).unwrap();
+    }
+    for d in 0..48 {
+        p.add_rule(Vid(2), 0, &exact(d), Placement::Fast).unwrap();
+    }
+    let e = p.add_rule(Vid(2), 0, &exact(99), Placement::Fast).unwrap_err();
+    assert!(matches!(e, ControlError::Tcam(_)), "{e}");
+    assert!(e.to_string().contains("0 entries free"), "{e}");
+    assert_eq!(p.snapshot().vdps[1].rules, 16);
+    assert_eq!(p.snapshot().vdps[2].rules, 48);
+    // Replacing costs nothing, and what does not fit may spill where that is allowed.
+    p.add_rule(Vid(2), 0, &exact(3), Placement::Fast).unwrap();
+    let placed = p.add_rule(Vid(2), 0, &exact(99), Placement::Spill).unwrap();
+    assert_eq!(placed, Placed::Slow);
+    // A VDP that goes gives its slices back.
+    p.delete_vdp(Vid(1)).unwrap();
+    settle(&mut p, &mut 0);
+    p.add_rule(Vid(2), 0, &exact(100), Placement::Fast).unwrap();
+}
+
+#[test]
+fn a_vdps_own_limit_holds() {
+    let mut p = small_tcam(64);
+    let i = p.add_port("in", Box::new(Sequencer::new(1, 1, 1))).unwrap();
+    let (sink, _) = SlowWire::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    let mut s = vlan_vdp(1, 1, i, o);
+    s.action_limit = Some(16);
+    p.create_vdp(s).unwrap();
+    for d in 0..16 {
+        p.add_rule(Vid(1), 0, &exact(d), Placement::Fast).unwrap();
+    }
+    let e = p.add_rule(Vid(1), 0, &exact(16), Placement::Fast).unwrap_err().to_string();
+    assert!(e.contains("may hold 16"), "{e}");
+}
+
+#[test]
+fn a_refused_vdp_leaves_nothing() {
+    let mut p = small_tcam(64);
+    let i = p.add_port("in", Box::new(Sequencer::new(1, 1, 1))).unwrap();
+    let (sink, _) = SlowWire::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    p.create_vdp(vlan_vdp(1, 1, i, o)).unwrap();
+    let refuse = |p: &mut DataPlane, change: &dyn Fn(&mut VdpSpec)| {
+        let before = (p.rule_counts(), p.tcam().free_entries(weir_classify::Part::Action));
+        let mut s = vlan_vdp(2, 2, i, o);
+        change(&mut s);
+        let e = p.create_vdp(s).unwrap_err().to_string();
+        let after = (p.rule_counts(), p.tcam().free_entries(weir_classify::Part::Action));
+        assert_eq!(before, after, "after: {e}");
+        e
+    };
+    let e = refuse(&mut p, &|s| s.mapping = vec![by_vlan(2), by_vlan(1)]);
+    assert!(e.contains("VDP 1 has a mapping rule with the same match"), "{e}");
+    let e = refuse(&mut p, &|s| s.action_entries = 1000);
+    assert!(e.contains("action part of the TCAM"), "{e}");
+    let e = refuse(&mut p, &|s| s.ports.push((PortNo(7), weir_packet::PortId(77))));
+    assert!(e.contains("no port 77"), "{e}");
+    let e = refuse(&mut p, &|s| s.ports.push((PortNo(1), o)));
+    assert!(e.contains("stands twice"), "{e}");
+    let e = refuse(&mut p, &|s| s.channel = Some(3));
+    assert!(e.contains("shared"), "{e}");
+    let e = refuse(&mut p, &|s| s.default = vec![out(9)]);
+    assert!(e.contains("no port 9"), "{e}");
+    let e = refuse(&mut p, &|s| s.vid = Vid(1));
+    assert!(e.contains("exists already"), "{e}");
+    p.create_vdp(vlan_vdp(2, 2, i, o)).unwrap();
+}
