@@ -1,18 +1,22 @@
-//! Groups: all, select, indirect, fast failover (OpenFlow 1.3, §5.6).
+//! Groups (OpenFlow 1.3, §5.6): several ways out behind one number. Pure data and choice, generic
+//! over what a bucket does. Called by the executor; checked by the control side.
 //!
-//! Room: pure choice of buckets; what a bucket does is its payload's affair. `select` uses weighted
-//! rendezvous hashing: a flow's bucket changes only when that bucket goes, dies or gets lighter, or
-//! another gets heavier.
+//! Select groups choose by weighted rendezvous: each live bucket draws a number from the flow's hash
+//! and its own id, scaled by its weight, and the best draw wins (score w / -ln u; the chance of a
+//! bucket is its share of the weights). What a flow's bucket is depends on no other bucket being
+//! there: removing, adding or losing one moves only the flows that it has or gets.
 
-use crate::counters::Tally;
+use crate::meter::Count;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// How a group uses its buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How a group uses its buckets (§5.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
     /// Every bucket gets a copy.
     All,
-    /// One bucket, by the flow's hash and the weights.
+    /// One live bucket, by the flow's hash and the weights.
     Select,
     /// The only bucket.
     Indirect,
@@ -20,45 +24,49 @@ pub enum GroupKind {
     FastFailover,
 }
 
-/// One bucket.
+/// What a bucket's liveness hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// A port: live while it can send.
+    Port(u32),
+    /// Another group: live while one of its buckets is.
+    Group(u32),
+}
+
+/// One way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket<T> {
-    /// For `select`: its part relative to the others; 0 gets nothing.
+    /// Unlike that of the group's other buckets. A flow of a select group follows the id, not the
+    /// place, so keep it when the group is replaced.
+    pub id: u32,
+    /// Share of a select group's flows; zero: none.
     pub weight: u16,
-    /// For liveness: the port that must be up, as the data plane numbers it.
+    /// Not live while this port can't send.
     pub watch_port: Option<u32>,
+    /// Not live while this group has no live bucket. A bucket that watches nothing is live.
+    pub watch_group: Option<u32>,
     /// What it does.
     pub payload: T,
-    counted: Tally,
 }
 
 impl<T> Bucket<T> {
-    /// A bucket with weight 1 that is always live.
-    pub fn new(payload: T) -> Self {
-        Self { weight: 1, watch_port: None, payload, counted: Tally::default() }
+    fn watches(&self) -> impl Iterator<Item = Watch> {
+        let port = self.watch_port.map(Watch::Port);
+        port.into_iter().chain(self.watch_group.map(Watch::Group))
     }
-    /// What it got.
-    pub fn counted(&self) -> Tally {
-        self.counted
+    fn is_live(&self, live: &dyn Fn(Watch) -> bool) -> bool {
+        self.watches().all(live)
     }
 }
 
-/// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group<T> {
-    kind: GroupKind,
-    buckets: Vec<Bucket<T>>,
-    counted: Tally,
-}
-
-/// Which buckets a frame gets.
+/// Which buckets a frame goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// None: the frame is dropped.
+    /// None: there is none, or none is live.
     None,
-    /// This one.
+    /// The bucket at this place.
     One(usize),
-    /// All of them.
+    /// Each.
     All,
 }
 
@@ -66,19 +74,31 @@ pub enum Chosen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GroupError {
+    /// An indirect group without exactly one bucket.
+    #[error("an indirect group has one bucket, this has {0}: use type 'all' or 'select'")]
+    Indirect(usize),
     /// Too many buckets.
     #[error("{0} buckets: at most {max} are allowed", max = MAX_BUCKETS)]
     TooMany(usize),
-    /// An indirect group has exactly one bucket.
-    #[error("an indirect group has one bucket, not {0}")]
-    Indirect(usize),
+    /// Two buckets with one id.
+    #[error("bucket id {0} is there twice: give each bucket an id of its own")]
+    SameId(u32),
 }
 
-/// Buckets that a group may have.
+/// Buckets of a group at most: a choice looks at each.
 pub const MAX_BUCKETS: usize = 256;
 
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group<T> {
+    kind: GroupKind,
+    buckets: Vec<Bucket<T>>,
+    seen: Count,
+    taken: Vec<Count>,
+}
+
 impl<T> Group<T> {
-    /// A group.
+    /// A group with these buckets.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -89,13 +109,60 @@ impl<T> Group<T> {
         if kind == GroupKind::Indirect && buckets.len() != 1 {
             return Err(GroupError::Indirect(buckets.len()));
         }
-        Ok(Self { kind, buckets, counted: Tally::default() })
+        let mut ids = BTreeSet::new();
+        if let Some(b) = buckets.iter().find(|b| !ids.insert(b.id)) {
+            return Err(GroupError::SameId(b.id));
+        }
+        let taken = vec![Count::default(); buckets.len()];
+        Ok(Self { kind, buckets, seen: Count::default(), taken })
     }
-    /// Its kind.
+
+    /// Where a frame of a flow with this hash goes. `live` answers for what buckets watch.
+    pub fn pick(&self, hash: u32, live: &dyn Fn(Watch) -> bool) -> Chosen {
+        let mut alive = self.buckets.iter().enumerate().filter(|(_, b)| b.is_live(live));
+        match self.kind {
+            GroupKind::All if self.buckets.is_empty() => Chosen::None,
+            GroupKind::All => Chosen::All,
+            GroupKind::Indirect => Chosen::One(0),
+            GroupKind::FastFailover => alive.next().map_or(Chosen::None, |(i, _)| Chosen::One(i)),
+            GroupKind::Select => alive
+                .filter(|(_, b)| b.weight > 0)
+                .map(|(i, b)| (score(hash, b.id, b.weight), i))
+                // Equal scores go to the earlier bucket.
+                .max_by(|(a, i), (b, j)| a.total_cmp(b).then(j.cmp(i)))
+                .map_or(Chosen::None, |(_, i)| Chosen::One(i)),
+        }
+    }
+
+    /// Counts a frame of `len` bytes that went where [`Group::pick`] said.
+    pub fn count(&mut self, chosen: Chosen, len: usize) {
+        self.seen.add(len);
+        let taken = match chosen {
+            Chosen::None => None,
+            Chosen::One(i) => self.taken.get_mut(i..=i),
+            Chosen::All => Some(self.taken.as_mut_slice()),
+        };
+        for c in taken.into_iter().flatten() {
+            c.add(len);
+        }
+    }
+
+    /// [`Group::pick`] and [`Group::count`] where only ports are watched; a watched group passes
+    /// for live. [`choose`] looks at groups, too.
+    pub fn choose(&mut self, hash: u32, len: usize, live: &dyn Fn(u32) -> bool) -> Chosen {
+        let chosen = self.pick(hash, &|w| match w {
+            Watch::Port(p) => live(p),
+            Watch::Group(_) => true,
+        });
+        self.count(chosen, len);
+        chosen
+    }
+
+    /// How it uses its buckets.
     pub fn kind(&self) -> GroupKind {
         self.kind
     }
-    /// Its buckets.
+    /// Its buckets, in order.
     pub fn buckets(&self) -> &[Bucket<T>] {
         &self.buckets
     }
@@ -103,126 +170,150 @@ impl<T> Group<T> {
     pub fn len(&self) -> usize {
         self.buckets.len()
     }
-    /// The payload of bucket `i`.
+    /// What the bucket at a place does.
     pub fn payload(&self, i: usize) -> Option<&T> {
         self.buckets.get(i).map(|b| &b.payload)
     }
-    /// Frames that met it.
-    pub fn counted(&self) -> Tally {
-        self.counted
+    /// Frames that came to it.
+    pub fn seen(&self) -> Count {
+        self.seen
     }
-    /// The same group with other payloads; counters kept.
+    /// Frames that each bucket got, in order.
+    pub fn taken(&self) -> &[Count] {
+        &self.taken
+    }
+    /// The same group with each payload replaced; counters go along.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Group<U> {
-        let change = |b: Bucket<T>| Bucket {
+        let buckets = self.buckets.into_iter().map(|b| Bucket {
+            id: b.id,
             weight: b.weight,
             watch_port: b.watch_port,
+            watch_group: b.watch_group,
             payload: f(b.payload),
-            counted: b.counted,
-        };
-        Group {
-            kind: self.kind,
-            buckets: self.buckets.into_iter().map(change).collect(),
-            counted: self.counted,
-        }
-    }
-    /// Chooses for a frame of `bytes` of the flow with `hash`, and counts it. `live` says whether
-    /// a watched port is up.
-    pub fn choose(&mut self, hash: u32, bytes: usize, live: &dyn Fn(u32) -> bool) -> Chosen {
-        self.counted.add(bytes);
-        let alive = |b: &Bucket<T>| b.watch_port.is_none_or(live);
-        let one = match self.kind {
-            GroupKind::All => {
-                self.buckets.iter_mut().for_each(|b| b.counted.add(bytes));
-                return if self.buckets.is_empty() { Chosen::None } else { Chosen::All };
-            }
-            GroupKind::Indirect => (!self.buckets.is_empty()).then_some(0),
-            GroupKind::FastFailover => self.buckets.iter().position(alive),
-            GroupKind::Select => {
-                let score = |(i, b): (usize, &Bucket<T>)| (score(hash, i, b.weight), i);
-                self.buckets
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, b)| b.weight > 0 && alive(b))
-                    .map(score)
-                    .max_by(|a, b| a.0.total_cmp(&b.0))
-                    .map(|(_, i)| i)
-            }
-        };
-        match one.and_then(|i| Some((i, self.buckets.get_mut(i)?))) {
-            Some((i, b)) => {
-                b.counted.add(bytes);
-                Chosen::One(i)
-            }
-            None => Chosen::None,
-        }
+        });
+        Group { kind: self.kind, buckets: buckets.collect(), seen: self.seen, taken: self.taken }
     }
 }
 
-/// Weighted rendezvous: −weight / ln(u) with u uniform in (0, 1) by flow and bucket.
-fn score(hash: u32, bucket: usize, weight: u16) -> f64 {
-    let mut x = u64::from(hash) << 32 | bucket as u64;
-    // A finaliser with full avalanche, so that buckets see independent numbers.
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^= x >> 31;
-    let u = ((x >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-    -f64::from(weight) / u.ln()
+/// A bucket's draw for a flow: higher wins.
+fn score(hash: u32, id: u32, weight: u16) -> f64 {
+    // SplitMix64's finish: every bit of flow and bucket reaches every bit.
+    let mut z = (u64::from(hash) << 32 | u64::from(id)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    // Between 0 and 1, neither of them: 52 bits and a half.
+    let u = ((z >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
+    f64::from(weight) / -u.ln()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Chooses and counts in the group `id` of a set. `None`: there is no such group.
+pub fn choose<T>(
+    groups: &mut BTreeMap<u32, Group<T>>,
+    id: u32,
+    hash: u32,
+    len: usize,
+    live_port: &dyn Fn(u32) -> bool,
+) -> Option<Chosen> {
+    let steps = Cell::new(LIVENESS_STEPS);
+    let chosen = groups.get(&id)?.pick(hash, &|w| is_live(groups, w, live_port, &steps));
+    groups.get_mut(&id)?.count(chosen, len);
+    Some(chosen)
+}
 
-    fn group(kind: GroupKind, weights: &[u16]) -> Group<usize> {
-        let bucket = |(i, w): (usize, &u16)| Bucket { weight: *w, ..Bucket::new(i) };
-        Group::new(kind, weights.iter().enumerate().map(bucket).collect()).unwrap()
-    }
+/// Watched groups that one choice looks into at most; further ones pass for dead. Bounds the time
+/// of a frame when many groups watch one another, and ends loops that nobody checked.
+pub const LIVENESS_STEPS: u32 = 64;
 
-    #[test]
-    fn select_follows_the_weights() {
-        let mut g = group(GroupKind::Select, &[1, 2, 0, 5]);
-        let mut got = [0u32; 4];
-        for h in 0..80_000u32 {
-            if let Chosen::One(i) = g.choose(h.wrapping_mul(2_654_435_761), 60, &|_| true) {
-                got[i] += 1;
+/// Whether what is watched is live.
+fn is_live<T>(
+    groups: &BTreeMap<u32, Group<T>>,
+    watch: Watch,
+    live_port: &dyn Fn(u32) -> bool,
+    steps: &Cell<u32>,
+) -> bool {
+    let id = match watch {
+        Watch::Port(p) => return live_port(p),
+        Watch::Group(id) => id,
+    };
+    let (Some(g), Some(left)) = (groups.get(&id), steps.get().checked_sub(1)) else {
+        return false;
+    };
+    steps.set(left);
+    g.buckets.iter().any(|b| b.is_live(&|w| is_live(groups, w, live_port, steps)))
+}
+
+/// The longest chain of groups that is accepted.
+pub const MAX_CHAIN: usize = 16;
+
+/// Groups that can't be used together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ChainError {
+    /// A group leads back to itself.
+    #[error("group {0} leads back to itself: break the loop in one of its buckets")]
+    Loop(u32),
+    /// Groups behind groups behind groups.
+    #[error("from group {0} more than {max} groups follow one another: make the chain shorter", max = MAX_CHAIN)]
+    TooDeep(u32),
+    /// A bucket names a group that is not there.
+    #[error("group {from} names group {to}, which is not there: add {to} first")]
+    Missing {
+        /// The group with the bucket.
+        from: u32,
+        /// The group it names.
+        to: u32,
+    },
+}
+
+/// Checks that groups, following `names` (the groups a bucket's payload goes on with) and watched
+/// groups, neither loop nor make long chains. Takes time in proportion to the number of names.
+///
+/// # Errors
+/// The first fault found.
+pub fn check_chains<T>(
+    groups: &BTreeMap<u32, Group<T>>,
+    names: impl Fn(&T) -> Vec<u32>,
+) -> Result<(), ChainError> {
+    // How many groups follow one another from here; `None` while it is being found out.
+    let mut depths: BTreeMap<u32, Option<usize>> = BTreeMap::new();
+    for &start in groups.keys() {
+        // A stack of our own: what is left to look at of each group on the way.
+        let mut way: Vec<(u32, usize, Vec<u32>)> = Vec::new();
+        let mut next = Some(start);
+        loop {
+            if let Some(id) = next.take()
+                && !depths.contains_key(&id)
+            {
+                let follow = groups.get(&id).map(|g| follows(g, &names)).unwrap_or_default();
+                depths.insert(id, None);
+                way.push((id, 1, follow));
+            }
+            let Some((id, depth, left)) = way.last_mut() else { break };
+            let Some(&to) = left.last() else {
+                if *depth > MAX_CHAIN {
+                    return Err(ChainError::TooDeep(*id));
+                }
+                depths.insert(*id, Some(*depth));
+                way.pop();
+                continue;
+            };
+            match depths.get(&to) {
+                _ if !groups.contains_key(&to) => {
+                    return Err(ChainError::Missing { from: *id, to });
+                }
+                Some(None) => return Err(ChainError::Loop(to)),
+                Some(Some(d)) => {
+                    *depth = (*depth).max(d + 1);
+                    left.pop();
+                }
+                None => next = Some(to),
             }
         }
-        assert_eq!(got[2], 0);
-        for (n, w) in [(got[0], 1.0), (got[1], 2.0), (got[3], 5.0)] {
-            assert!((f64::from(n) / 10_000.0 / w - 1.0).abs() < 0.05, "{got:?}");
-        }
-        assert_eq!(g.counted().frames, 80_000);
-        assert_eq!(g.buckets()[3].counted().frames, u64::from(got[3]));
     }
+    Ok(())
+}
 
-    #[test]
-    fn only_flows_of_a_dead_bucket_move() {
-        let mut g = group(GroupKind::Select, &[1, 1, 1]);
-        g.buckets[1].watch_port = Some(7);
-        for h in 0..1000u32 {
-            let before = g.choose(h, 60, &|_| true);
-            let after = g.choose(h, 60, &|_| false);
-            assert_eq!(before != after, before == Chosen::One(1));
-        }
-    }
-
-    #[test]
-    fn failover_takes_the_first_live() {
-        let mut g = group(GroupKind::FastFailover, &[1, 1, 1]);
-        g.buckets[0].watch_port = Some(1);
-        g.buckets[1].watch_port = Some(2);
-        assert_eq!(g.choose(0, 60, &|_| true), Chosen::One(0));
-        assert_eq!(g.choose(0, 60, &|p| p != 1), Chosen::One(1));
-        assert_eq!(g.choose(0, 60, &|_| false), Chosen::One(2));
-        g.buckets[2].watch_port = Some(3);
-        assert_eq!(g.choose(0, 60, &|_| false), Chosen::None);
-    }
-
-    #[test]
-    fn impossible_groups_are_refused() {
-        let two = vec![Bucket::new(0), Bucket::new(1)];
-        assert_eq!(Group::new(GroupKind::Indirect, two), Err(GroupError::Indirect(2)));
-        let many: Vec<_> = (0..257).map(Bucket::new).collect();
-        assert_eq!(Group::new(GroupKind::All, many), Err(GroupError::TooMany(257)));
-    }
+fn follows<T>(g: &Group<T>, names: &impl Fn(&T) -> Vec<u32>) -> Vec<u32> {
+    g.buckets.iter().flat_map(|b| names(&b.payload).into_iter().chain(b.watch_group)).collect()
 }

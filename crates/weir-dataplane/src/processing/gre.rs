@@ -1,144 +1,120 @@
-//! Wraps frames in GRE and unwraps them (RFC 2784; key and sequence number: RFC 2890), as
-//! transparent Ethernet bridging (protocol 0x6558).
+//! GRE (RFC 2784) with key and sequence number (RFC 2890): encapsulation as transparent Ethernet
+//! bridging, decapsulation of that and of anything with an EtherType. Touches everything in front
+//! of the payload, and cuts padding behind it.
 
-use super::edit;
+use super::bytes::get_mut;
+use super::outer;
 use crate::action::{GreChecksum, Outer};
-use crate::packet::{Net, Packet};
+use crate::packet::Packet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_classify::Field;
 use weir_packet::DropReason;
-use weir_wire::checksum::internet;
+use weir_wire::checksum::{Verdict, internet};
+use weir_wire::{EtherType, GrePacket};
 
+const GRE: u8 = 47;
+/// A whole Ethernet frame follows.
 const BRIDGED: u16 = 0x6558;
 const CHECKSUM: u16 = 0x8000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
 
-/// What to write in front of a frame. Copies share one sequence.
+/// What an encapsulation writes.
 #[derive(Clone, Debug)]
 pub struct Encap {
-    outer: Outer,
-    key: Option<u32>,
-    sequence: Option<Arc<AtomicU32>>,
-    checksum: GreChecksum,
+    /// Outer headers.
+    pub outer: Outer,
+    /// Key.
+    pub key: Option<u32>,
+    /// The next sequence number. Clones count on together: a tunnel has one sequence, however many
+    /// workers send by it.
+    pub sequence: Option<Arc<AtomicU32>>,
+    /// Whether a checksum is written.
+    pub checksum: GreChecksum,
 }
-
-impl PartialEq for Encap {
-    fn eq(&self, o: &Self) -> bool {
-        (self.outer, self.key, self.sequence.is_some(), self.checksum)
-            == (o.outer, o.key, o.sequence.is_some(), o.checksum)
-    }
-}
-impl Eq for Encap {}
 
 impl Encap {
-    pub(super) fn new(
-        outer: Outer,
-        key: Option<u32>,
-        sequence: Option<u32>,
-        checksum: GreChecksum,
-    ) -> Self {
-        let sequence = sequence.map(|s| Arc::new(AtomicU32::new(s)));
-        Self { outer, key, sequence, checksum }
-    }
-    fn header_len(&self) -> usize {
-        let word = |there: bool| 4 * usize::from(there);
-        4 + word(self.checksum == GreChecksum::Present)
-            + word(self.key.is_some())
-            + word(self.sequence.is_some())
-    }
-}
-
-/// Wraps.
-///
-/// # Errors
-/// [`DropReason::NoRoom`] without headroom, or when the result would exceed 64 KiB.
-pub fn encap(p: &mut Packet<'_>, e: &Encap) -> Result<(), DropReason> {
-    let front = e.outer.len() + e.header_len();
-    if p.frame.len() + front > usize::from(u16::MAX) {
-        return Err(DropReason::NoRoom);
-    }
-    p.frame.push_front(front).map_err(|_| DropReason::NoRoom)?;
-    let b = p.frame.bytes_mut();
-    let gre = e.outer.len();
-    let mut flags = 0;
-    let mut at = gre + 4;
-    if e.checksum == GreChecksum::Present {
-        flags |= CHECKSUM;
-        edit::put(b, at, [0; 4]);
-        at += 4;
-    }
-    if let Some(key) = e.key {
-        flags |= KEY;
-        edit::put(b, at, key.to_be_bytes());
-        at += 4;
-    }
-    if let Some(s) = &e.sequence {
-        flags |= SEQUENCE;
-        edit::put(b, at, s.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    }
-    edit::put(b, gre, flags.to_be_bytes());
-    edit::put(b, gre + 2, BRIDGED.to_be_bytes());
-    e.outer.emit(b, 47);
-    if e.checksum == GreChecksum::Present {
-        let sum = b.get(gre..).map_or(0, internet);
-        edit::put(b, gre + 4, sum.to_be_bytes());
-    }
-    p.relayout()
-}
-
-/// Unwraps bridged frames. The key becomes the frame's tunnel id, zero without one. What is not
-/// GRE, or carries something else than Ethernet, passes unchanged.
-///
-/// # Errors
-/// [`DropReason::Malformed`]: cut short, a version or flag that RFC 2784 says to discard (§2.3), or
-/// a wrong checksum.
-pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
-    if p.layers.proto != 47 || edit::is_fragment(p) {
-        return Ok(());
-    }
-    let (b, l3) = (p.frame.bytes(), usize::from(p.layers.l3));
-    let gre = match p.layers.net {
-        Net::Ipv4 => l3 + usize::from(b.get(l3).copied().unwrap_or(0) & 15) * 4,
-        Net::Ipv6 => {
-            let (Some(&next), Some(rest)) = (b.get(l3 + 6), b.get(l3 + 40..)) else {
-                return Err(DropReason::Malformed);
+    /// Wraps the frame.
+    ///
+    /// # Errors
+    /// [`DropReason::NoRoom`]; the frame is as it was, and no sequence number is used up.
+    pub fn apply(&self, p: &mut Packet<'_>) -> Result<(), DropReason> {
+        let words = [
+            (self.checksum == GreChecksum::Present).then_some((CHECKSUM, 0)),
+            self.key.map(|k| (KEY, k)),
+            self.sequence.as_ref().map(|_| (SEQUENCE, 0)),
+        ];
+        let inside = 4 + 4 * words.iter().flatten().count();
+        outer::push(&self.outer, GRE, inside, p)?;
+        let at = outer::len(&self.outer);
+        let gre = p.frame.bytes_mut().get_mut(at..).unwrap_or_default();
+        let (mut flags, mut next) = (0, 4);
+        for (flag, word) in words.into_iter().flatten() {
+            flags |= flag;
+            let word = match &self.sequence {
+                Some(n) if flag == SEQUENCE => n.fetch_add(1, Ordering::Relaxed),
+                _ => word,
             };
-            let walk = weir_wire::ipv6_ext::walk(next.into(), rest);
-            l3 + 40 + walk.map_err(|_| DropReason::Malformed)?.at
+            if let Some(field) = get_mut(gre, next) {
+                *field = word.to_be_bytes();
+            }
+            next += 4;
         }
-        Net::Other | Net::Arp | Net::Mpls => return Ok(()),
-    };
-    let end = super::set_l4::ip_end(p).ok_or(DropReason::Malformed)?;
-    let body = b.get(gre..end).ok_or(DropReason::Malformed)?;
-    let flags = edit::get16(body, 0).ok_or(DropReason::Malformed)?;
-    if edit::get16(body, 2) != Some(BRIDGED) {
-        return Ok(());
+        if let Some(first) = get_mut(gre, 0) {
+            *first = (u32::from(flags) << 16 | u32::from(BRIDGED)).to_be_bytes();
+        }
+        if flags & CHECKSUM != 0 {
+            let check = internet(gre);
+            if let Some(field) = get_mut(gre, 4) {
+                *field = check.to_be_bytes();
+            }
+        }
+        p.relayout()
     }
-    // Version 0; routing (bit 1) and the bits that must be zero are refused.
-    if flags & !(CHECKSUM | KEY | SEQUENCE) != 0 {
+}
+
+/// Unwraps a frame; the key becomes its tunnel id, zero without one. A bridged frame takes the
+/// place of the whole; another payload keeps the Ethernet header and VLAN tags in front of it, with
+/// GRE's protocol type as their EtherType.
+///
+/// # Errors
+/// [`DropReason::NoSuchHeader`] when it is not GRE over IP, [`DropReason::Fragment`] when it is a
+/// fragment, [`DropReason::Malformed`] when it is cut short, of another version, has a wrong
+/// checksum, or carries no frame and no EtherType. The frame is as it was.
+pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
+    let malformed = |_| DropReason::Malformed;
+    let ip = outer::payload(p, GRE)?;
+    let bytes = p.frame.bytes().get(ip.at..ip.end).ok_or(DropReason::Malformed)?;
+    let gre = GrePacket::new_checked(bytes).map_err(malformed)?;
+    if gre.verify_checksum() == Verdict::Bad {
         return Err(DropReason::Malformed);
     }
-    let mut at = 4;
-    if flags & CHECKSUM != 0 {
-        if internet(body) != 0 {
+    let (key, header) = (gre.key().unwrap_or(0), gre.header_len());
+    let protocol = u16::from(gre.protocol());
+    let payload = ip.at + header;
+    let len = bytes.len().checked_sub(header).ok_or(DropReason::Malformed)?;
+    if gre.protocol() == EtherType::TransparentEthernet {
+        if len < 14 {
             return Err(DropReason::Malformed);
         }
-        at += 4;
+        p.frame.pull_front(payload).map_err(|_| DropReason::Malformed)?;
+        p.frame.set_len(len).map_err(|_| DropReason::Malformed)?;
+    } else {
+        let head = usize::from(p.layers.l3);
+        // Of an 802.3 frame the length would have to change, too.
+        let has_type = head == 14 + usize::from(p.layers.vlans) * 4;
+        if protocol < 0x600 || !has_type || payload < head {
+            return Err(DropReason::Malformed);
+        }
+        let b = p.frame.bytes_mut();
+        if let Some(field) = get_mut(b, head - 2) {
+            *field = protocol.to_be_bytes();
+        }
+        b.copy_within(..head, payload - head);
+        p.frame.pull_front(payload - head).map_err(|_| DropReason::Malformed)?;
+        p.frame.set_len(head + len).map_err(|_| DropReason::Malformed)?;
     }
-    let mut key = 0;
-    if flags & KEY != 0 {
-        key = edit::get32(body, at).ok_or(DropReason::Malformed)?;
-        at += 4;
-    }
-    at += 4 * usize::from(flags & SEQUENCE != 0);
-    if body.len() < at + 14 {
-        return Err(DropReason::Malformed);
-    }
-    p.frame.set_len(end).map_err(|_| DropReason::Malformed)?;
-    p.frame.pull_front(gre + at).map_err(|_| DropReason::Malformed)?;
-    p.relayout()?;
     p.key.set(Field::TunnelId, key.into());
-    Ok(())
+    p.relayout()
 }

@@ -1,82 +1,121 @@
-//! Pushes, pops and rewrites MPLS labels (RFC 3032, RFC 5462; OpenFlow 1.3 §5.12).
+//! MPLS labels: push, pop, set fields of the top entry, decrement its TTL (RFC 3032, RFC 5462).
+//! Touches label stack entries and the EtherType in front of them.
+//!
+//! Labels stand behind VLAN tags, as in Open vSwitch's data path. A pushed entry copies label,
+//! traffic class and TTL of the entry that was on top; on the bottom of the stack, label and class
+//! are zero and the TTL is the IP header's, zero without one (OpenFlow 1.3 §5.12).
 
-use super::edit;
-use crate::packet::{Net, Packet};
+use super::bytes::{be16, be32, get, get_mut};
+use crate::packet::{Layers, Net, Packet, Stale};
 use weir_packet::DropReason;
 
-/// Bits of the top label stack entry: label 20, TC 3, bottom of stack 1, TTL 8.
-#[inline]
-pub fn set(p: &mut Packet<'_>, value: u32, mask: u32) {
-    if p.layers.net == Net::Mpls {
-        let at = usize::from(p.layers.l3);
-        edit::masked32(p, at, value, mask);
+/// Bytes of a label stack entry.
+const ENTRY: usize = 4;
+/// The bottom-of-stack bit.
+const BOTTOM: u32 = 1 << 8;
+
+/// Pushes an entry; the EtherType becomes `ethertype`.
+///
+/// # Errors
+/// [`DropReason::NoRoom`]. [`DropReason::NoSuchHeader`] for 802.3 frames, which have a length
+/// where the EtherType should go. The frame is as it was.
+pub fn push(ethertype: u16, p: &mut Packet<'_>) -> Result<(), DropReason> {
+    let l3 = usize::from(p.layers.l3);
+    let b = p.frame.bytes();
+    let entry = match p.layers.net {
+        Net::Mpls => be32(b, l3).unwrap_or(0) & !BOTTOM,
+        Net::Ipv4 => BOTTOM | u32::from(b.get(l3 + 8).copied().unwrap_or(0)),
+        Net::Ipv6 => BOTTOM | u32::from(b.get(l3 + 7).copied().unwrap_or(0)),
+        _ => BOTTOM,
+    };
+    // Addresses, tags and the EtherType in front of the labels.
+    let head = head_len(b, p.layers).ok_or(DropReason::NoSuchHeader)?;
+    p.frame.push_front(ENTRY).map_err(|_| DropReason::NoRoom)?;
+    let b = p.frame.bytes_mut();
+    b.copy_within(ENTRY..ENTRY + head, 0);
+    write16(b, head - 2, ethertype);
+    if let Some(e) = get_mut(b, head) {
+        *e = entry.to_be_bytes();
+    }
+    p.layers = Layers { l4: 0, proto: 0, net: Net::Mpls, ..p.layers };
+    p.stale = Stale::Yes;
+    Ok(())
+}
+
+/// Pops the top entry; the EtherType becomes `ethertype`. A frame without labels is not changed.
+///
+/// # Errors
+/// [`DropReason::Runt`].
+pub fn pop(ethertype: u16, p: &mut Packet<'_>) -> Result<(), DropReason> {
+    if p.layers.net != Net::Mpls {
+        return Ok(());
+    }
+    let Some(head) = head_len(p.frame.bytes(), p.layers) else { return Ok(()) };
+    let b = p.frame.bytes_mut();
+    if head + ENTRY > b.len() {
+        return Ok(());
+    }
+    b.copy_within(..head, ENTRY);
+    p.frame.pull_front(ENTRY).map_err(|_| DropReason::Runt)?;
+    write16(p.frame.bytes_mut(), head - 2, ethertype);
+    p.relayout()
+}
+
+/// Where `l3` begins, if what stands in front of it is an EtherType: of a frame with a length there
+/// it would have to be another one.
+fn head_len(b: &[u8], l: Layers) -> Option<usize> {
+    let head = 14 + usize::from(l.vlans) * 4;
+    let ethertype = be16(b, head - 2)?;
+    (usize::from(l.l3) == head && ethertype >= 0x600).then_some(head)
+}
+
+fn write16(b: &mut [u8], at: usize, value: u16) {
+    if let Some(field) = get_mut(b, at) {
+        *field = value.to_be_bytes();
     }
 }
 
-/// Decrements the top label's TTL; frames without a label pass.
+/// Decrements the top entry's TTL; a frame without labels is not changed.
 ///
 /// # Errors
-/// [`DropReason::TtlExpired`] when it would reach zero (RFC 3443).
+/// [`DropReason::TtlExpired`] at one or zero; the frame is as it was.
 #[inline]
 pub fn decrement(p: &mut Packet<'_>) -> Result<(), DropReason> {
     if p.layers.net != Net::Mpls {
         return Ok(());
     }
-    let at = usize::from(p.layers.l3);
-    let ttl = p.frame.bytes().get(at + 3).copied().unwrap_or(0);
-    if ttl <= 1 {
+    let Some([ttl]) = get_mut::<1>(p.frame.bytes_mut(), usize::from(p.layers.l3) + 3) else {
+        return Ok(());
+    };
+    if *ttl <= 1 {
         return Err(DropReason::TtlExpired);
     }
-    edit::masked32(p, at, u32::from(ttl - 1), 0xff);
+    *ttl -= 1;
+    p.stale = Stale::Yes;
     Ok(())
 }
 
-/// Pushes a label in front of the network header, behind the VLAN tags. The new entry is a copy of
-/// the top one with the bottom bit clear; without one: label 0, the TTL and, as traffic class, the
-/// precedence of an IP header (else TTL 64), bottom bit set. As Open vSwitch does where the
-/// specification leaves it open.
-///
-/// # Errors
-/// [`DropReason::NoRoom`] without headroom.
-pub fn push(p: &mut Packet<'_>, ethertype: u16) -> Result<(), DropReason> {
-    let l3 = usize::from(p.layers.l3);
-    let b = p.frame.bytes();
-    let entry = match p.layers.net {
-        Net::Mpls => edit::get32(b, l3).unwrap_or(0) & !0x100,
-        Net::Ipv4 => {
-            let (tos, ttl) = (b.get(l3 + 1).copied(), b.get(l3 + 8).copied());
-            u32::from(tos.unwrap_or(0) >> 5) << 9 | 0x100 | u32::from(ttl.unwrap_or(64))
-        }
-        Net::Ipv6 => {
-            let (class, ttl) = (edit::get16(b, l3), b.get(l3 + 7).copied());
-            let precedence = (class.unwrap_or(0) >> 4 & 0xff) >> 5;
-            u32::from(precedence) << 9 | 0x100 | u32::from(ttl.unwrap_or(64))
-        }
-        Net::Other | Net::Arp => 0x100 | 64,
-    };
-    p.frame.push_front(4).map_err(|_| DropReason::NoRoom)?;
-    let b = p.frame.bytes_mut();
-    if b.len() < l3 + 4 {
-        return Err(DropReason::Runt);
-    }
-    b.copy_within(4..l3 + 4, 0);
-    edit::put(b, l3 - 2, ethertype.to_be_bytes());
-    edit::put(b, l3, entry.to_be_bytes());
-    p.relayout()
+/// Bits for the top entry: label 20 bits, class 3, bottom 1, TTL 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetEntry {
+    /// Value.
+    pub value: u32,
+    /// Which bits of it count.
+    pub mask: u32,
 }
 
-/// Pops the top label and sets the EtherType; frames without a label pass.
-///
-/// # Errors
-/// [`DropReason::Runt`] when nothing of the frame is left.
-pub fn pop(p: &mut Packet<'_>, ethertype: u16) -> Result<(), DropReason> {
-    if p.layers.net != Net::Mpls {
-        return Ok(());
+impl SetEntry {
+    /// Writes them; a frame without labels is not changed.
+    #[inline]
+    pub fn apply(&self, p: &mut Packet<'_>) {
+        let l3 = usize::from(p.layers.l3);
+        if p.layers.net != Net::Mpls {
+            return;
+        }
+        let Some(old) = get(p.frame.bytes(), l3).map(u32::from_be_bytes) else { return };
+        if let Some(e) = get_mut::<4>(p.frame.bytes_mut(), l3) {
+            *e = (old & !self.mask | self.value & self.mask).to_be_bytes();
+            p.stale = Stale::Yes;
+        }
     }
-    let l3 = usize::from(p.layers.l3);
-    let b = p.frame.bytes_mut();
-    edit::put(b, l3 - 2, ethertype.to_be_bytes());
-    b.copy_within(0..l3, 4);
-    p.frame.pull_front(4).map_err(|_| DropReason::Runt)?;
-    p.relayout()
 }

@@ -1,110 +1,109 @@
-//! Sets transport ports, ICMP type and code, and the fields of neighbour discovery.
+//! Ports of TCP, UDP and SCTP, type and code of ICMP and ICMPv6. Touches the field and the
+//! transport checksum.
+//!
+//! SCTP's CRC32c covers the whole packet. It is linear: the CRC of a changed packet differs from
+//! the old one by what the changed bytes alone account for, so a checksum that was wrong stays
+//! wrong, and the receiver still notices. It takes all bytes, so an SCTP packet that is not whole
+//! (a first fragment, a frame cut short) is left as it is: its ports can't be changed rightly.
 
-use super::{changed, edit};
-use crate::packet::{Net, Packet};
-use weir_wire::checksum::crc32c::crc32c;
+use super::bytes::{get, get_mut};
+use super::locate::{Fragment, ip_payload};
+use super::transport::{Under, mend};
+use crate::packet::{Net, Packet, Stale};
+use weir_wire::checksum::{Delta, crc32c::crc32c};
 
-/// The port at `offset` of a TCP, UDP or SCTP header.
-#[inline]
-pub fn port(p: &mut Packet<'_>, offset: usize, value: u16, mask: u16) {
-    let at = usize::from(p.layers.l4);
-    if at == 0 {
-        return;
-    }
-    match p.layers.proto {
-        6 | 17 => {
-            if let Some(d) = edit::masked16(p, at + offset, value, mask) {
-                edit::fix_l4(p, d);
-            }
-        }
-        132 => sctp(p, at, offset, value, mask),
-        _ => {}
-    }
+/// Which port, or which byte of ICMP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Source port; ICMP's type.
+    First,
+    /// Destination port; ICMP's code.
+    Second,
 }
 
-/// SCTP's CRC32c covers the whole packet, so it can only be made anew, and only where the whole
-/// packet is here: a fragment passes unchanged. One that was wrong stays wrong.
-fn sctp(p: &mut Packet<'_>, at: usize, offset: usize, value: u16, mask: u16) {
-    let Some(end) = ip_end(p) else { return };
-    if edit::is_fragment(p) || end < at + 12 {
-        return;
-    }
-    let good = sctp_sum(p, at, end).zip(edit::get32(p.frame.bytes(), at + 8));
-    let intact = good.is_some_and(|(sum, there)| sum.swap_bytes() == there);
-    edit::masked16(p, at + offset, value, mask);
-    if intact && let Some(sum) = sctp_sum(p, at, end) {
-        edit::put(p.frame.bytes_mut(), at + 8, sum.to_le_bytes());
-    }
+/// Bits for a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetPort {
+    /// Which port.
+    pub which: Which,
+    /// Value.
+    pub value: u16,
+    /// Which bits of it count.
+    pub mask: u16,
 }
 
-/// The CRC with its own field taken as zero (RFC 9260, appendix A); on the wire it stands with its
-/// lowest byte first.
-fn sctp_sum(p: &mut Packet<'_>, at: usize, end: usize) -> Option<u32> {
-    let b = p.frame.bytes_mut().get_mut(at..end)?;
-    let field: [u8; 4] = *b.get(8..)?.first_chunk()?;
-    edit::put(b, 8, [0; 4]);
-    let sum = crc32c(b);
-    edit::put(b, 8, field);
-    Some(sum)
-}
-
-/// Where the IP datagram ends, as an offset in the frame; padding lies behind.
-pub fn ip_end(p: &Packet<'_>) -> Option<usize> {
-    let (b, l3) = (p.frame.bytes(), usize::from(p.layers.l3));
-    let end = match p.layers.net {
-        Net::Ipv4 => l3 + usize::from(edit::get16(b, l3 + 2)?),
-        Net::Ipv6 => l3 + 40 + usize::from(edit::get16(b, l3 + 4)?),
-        Net::Other | Net::Arp | Net::Mpls => return None,
-    };
-    (end <= b.len()).then_some(end)
-}
-
-/// ICMP or ICMPv6 type and code, as one 16-bit word.
-pub fn icmp(p: &mut Packet<'_>, value: u16, mask: u16) {
-    let at = usize::from(p.layers.l4);
-    if at != 0
-        && matches!((p.layers.net, p.layers.proto), (Net::Ipv4, 1) | (Net::Ipv6, 58))
-        && let Some(d) = edit::masked16(p, at, value, mask)
-    {
-        edit::fix_l4(p, d);
-    }
-}
-
-/// Whether the frame is ICMPv6 of one of these types, whole as far as the target goes.
-fn discovery(p: &Packet<'_>, kinds: &[u8]) -> Option<usize> {
-    let at = usize::from(p.layers.l4);
-    let ours = at != 0 && p.layers.net == Net::Ipv6 && p.layers.proto == 58;
-    let kind = p.frame.bytes().get(at)?;
-    (ours && kinds.contains(kind) && ip_end(p)? >= at + 24).then_some(at)
-}
-
-/// The target of a neighbour solicitation or advertisement.
-pub fn nd_target(p: &mut Packet<'_>, value: u128, mask: u128) {
-    if let Some(at) = discovery(p, &[135, 136])
-        && let Some(d) = edit::masked128(p, at + 8, value, mask)
-    {
-        edit::fix_l4(p, d);
-    }
-}
-
-/// The link-layer address in the option `option` of messages of type `kind`. A message without
-/// that option passes unchanged.
-pub fn nd_option(p: &mut Packet<'_>, kind: u8, option: u8, value: u64, mask: u64) {
-    let (Some(at), Some(end)) = (discovery(p, &[kind]), ip_end(p)) else { return };
-    let mut o = at + 24;
-    while o + 8 <= end {
-        let b = p.frame.bytes();
-        let (Some(&t), Some(&n)) = (b.get(o), b.get(o + 1)) else { return };
-        if n == 0 {
+impl SetPort {
+    /// Writes them into the header of TCP, UDP or SCTP; another frame is not changed.
+    #[inline]
+    pub fn apply(&self, p: &mut Packet<'_>) {
+        if p.layers.l4 == 0 || !matches!(p.layers.proto, 6 | 17 | 132) {
             return;
         }
-        if t == option && n == 1 {
-            if let Some(d) = edit::masked48(p, o + 2, value, mask) {
-                edit::fix_l4(p, d);
-                changed(p);
-            }
+        let at = usize::from(p.layers.l4) + if self.which == Which::First { 0 } else { 2 };
+        if p.layers.proto == 132 {
+            self.sctp(p, at);
             return;
         }
-        o += usize::from(n) * 8;
+        let b = p.frame.bytes_mut();
+        let Some((old, new)) = self.write(b, at) else { return };
+        mend(b, p.layers, Under::Transport, Delta::new().u16(old, new));
+        p.stale = Stale::Yes;
+    }
+
+    fn write(&self, b: &mut [u8], at: usize) -> Option<(u16, u16)> {
+        let field: &mut [u8; 2] = get_mut(b, at)?;
+        let old = u16::from_be_bytes(*field);
+        let new = old & !self.mask | self.value & self.mask;
+        *field = new.to_be_bytes();
+        Some((old, new))
+    }
+
+    #[cold]
+    fn sctp(&self, p: &mut Packet<'_>, at: usize) -> Option<()> {
+        let ip = ip_payload(p.frame.bytes(), p.layers)?;
+        if ip.fragment != Fragment::Whole || ip.missing > 0 {
+            return None;
+        }
+        let packet = p.frame.bytes_mut().get_mut(ip.at..ip.end)?;
+        let at = at.checked_sub(ip.at)?;
+        let check = u32::from_le_bytes(get(packet, 8)?);
+        let before = crc32c(packet);
+        self.write(packet, at)?;
+        // Both sums take the old checksum field along; equal parts cancel.
+        let check = check ^ before ^ crc32c(packet);
+        *get_mut(packet, 8)? = check.to_le_bytes();
+        p.stale = Stale::Yes;
+        Some(())
+    }
+}
+
+/// Bits for ICMP's or ICMPv6's type or code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetIcmp {
+    /// Type or code.
+    pub which: Which,
+    /// Value.
+    pub value: u8,
+    /// Which bits of it count.
+    pub mask: u8,
+}
+
+impl SetIcmp {
+    /// Writes them into an ICMP header over IPv4 or an ICMPv6 header over IPv6; another frame is
+    /// not changed.
+    pub fn apply(&self, p: &mut Packet<'_>) {
+        let icmp = matches!((p.layers.net, p.layers.proto), (Net::Ipv4, 1) | (Net::Ipv6, 58));
+        if p.layers.l4 == 0 || !icmp {
+            return;
+        }
+        let b = p.frame.bytes_mut();
+        let Some(h) = get_mut::<2>(b, p.layers.l4.into()) else { return };
+        let old = u16::from_be_bytes(*h);
+        let [kind, code] = h;
+        let byte = if self.which == Which::First { kind } else { code };
+        *byte = *byte & !self.mask | self.value & self.mask;
+        let delta = Delta::new().u16(old, u16::from_be_bytes(*h));
+        mend(b, p.layers, Under::Transport, delta);
+        p.stale = Stale::Yes;
     }
 }

@@ -1,45 +1,62 @@
-//! Sets ToS or traffic class, wholly or in part (DSCP, ECN), and remarks DSCP for meters.
+//! ToS and traffic class, with DSCP and ECN as parts of them, and the remarking of meters. Touches
+//! the byte and, for IPv4, the header checksum.
 
-use super::edit;
-use crate::packet::{Net, Packet};
+use super::bytes::get_mut;
+use crate::packet::{Net, Packet, Stale};
 use weir_packet::DropReason;
+use weir_wire::checksum::Delta;
 
-/// ToS or traffic class under a mask.
-pub fn set(p: &mut Packet<'_>, value: u8, mask: u8) {
-    let at = usize::from(p.layers.l3);
+/// Bits for the ToS byte or traffic class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetTos {
+    /// Value; DSCP is the high six bits, ECN the low two.
+    pub value: u8,
+    /// Which bits of it count.
+    pub mask: u8,
+}
+
+impl SetTos {
+    /// Writes them into the IP header, if there is one.
+    pub fn apply(&self, p: &mut Packet<'_>) {
+        change(p, |tos| tos & !self.mask | self.value & self.mask);
+    }
+}
+
+/// Raises the drop precedence of an assured-forwarding DSCP (AFxy of RFC 2597 §6) by `levels`, to
+/// at most 3; OpenFlow 1.3 §5.7.1's DSCP-remark band. Other DSCPs have no drop precedence and stay.
+///
+/// # Errors
+/// None; the type is that of the function modules.
+pub fn remark(levels: u8, p: &mut Packet<'_>) -> Result<(), DropReason> {
+    change(p, |tos| {
+        let (class, precedence) = (tos >> 5, tos >> 3 & 3);
+        let assured = (1..=4).contains(&class) && precedence > 0 && tos & 4 == 0;
+        if !assured {
+            return tos;
+        }
+        tos & !0x18 | precedence.saturating_add(levels).min(3) << 3
+    });
+    Ok(())
+}
+
+fn change(p: &mut Packet<'_>, new: impl Fn(u8) -> u8) {
+    let l3 = usize::from(p.layers.l3);
     match p.layers.net {
         Net::Ipv4 => {
-            if let Some(d) = edit::masked16(p, at, value.into(), mask.into()) {
-                edit::fix_ip(p, d);
-            }
+            let Some(h) = get_mut::<12>(p.frame.bytes_mut(), l3) else { return };
+            let old = u16::from_be_bytes([h[0], h[1]]);
+            h[1] = new(h[1]);
+            let delta = Delta::new().u16(old, u16::from_be_bytes([h[0], h[1]]));
+            let check = delta.apply(u16::from_be_bytes([h[10], h[11]]));
+            [h[10], h[11]] = check.to_be_bytes();
         }
         Net::Ipv6 => {
-            // Version 4 bits, traffic class 8 bits, flow label.
-            edit::masked16(p, at, u16::from(value) << 4, u16::from(mask) << 4);
+            let Some(h) = get_mut::<2>(p.frame.bytes_mut(), l3) else { return };
+            let first = u16::from_be_bytes(*h);
+            let class = new((first >> 4) as u8);
+            *h = (first & 0xf00f | u16::from(class) << 4).to_be_bytes();
         }
-        Net::Other | Net::Arp | Net::Mpls => {}
+        _ => return,
     }
-}
-
-fn tos(p: &Packet<'_>) -> Option<u8> {
-    let (b, at) = (p.frame.bytes(), usize::from(p.layers.l3));
-    match p.layers.net {
-        Net::Ipv4 => b.get(at + 1).copied(),
-        Net::Ipv6 => edit::get16(b, at).map(|v| (v >> 4) as u8),
-        Net::Other | Net::Arp | Net::Mpls => None,
-    }
-}
-
-/// Raises the drop precedence of an assured-forwarding frame by `levels`, at most to the highest
-/// (OpenFlow 1.3 §A.3.4.7's DSCP remark band; RFC 2597). Other code points stay.
-pub fn remark(levels: u8, p: &mut Packet<'_>) -> Result<(), DropReason> {
-    let Some(old) = tos(p) else { return Ok(()) };
-    let dscp = old >> 2;
-    let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
-    let assured = (1..=4).contains(&class) && precedence != 0 && dscp & 1 == 0;
-    if assured {
-        let new = class << 3 | (precedence.saturating_add(levels)).min(3) << 1;
-        set(p, new << 2, 0xfc);
-    }
-    Ok(())
+    p.stale = Stale::Yes;
 }

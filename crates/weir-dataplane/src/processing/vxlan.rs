@@ -1,78 +1,90 @@
-//! Wraps frames in VXLAN and unwraps them (RFC 7348).
+//! VXLAN (RFC 7348): encapsulation and decapsulation. Touches everything in front of the inner
+//! frame, and cuts padding behind it.
+//!
+//! The UDP source port is 49152 to 65535 by a hash of the inner frame's flow (§5), so that ECMP
+//! spreads flows and keeps each together. Over IPv4 the UDP checksum is zero, as §5 recommends;
+//! over IPv6 it is computed, because RFC 6935 §5 has receivers refuse zero unless they are told
+//! otherwise for the port. Decapsulation takes any UDP port (the rule said which) and does not
+//! verify the UDP checksum, as §5 leaves open: the inner frame has its own.
 
-use super::edit;
-use crate::action::{Outer, TunnelAddrs};
-use crate::packet::{Net, Packet};
+use super::bytes::{get, get_mut};
+use super::flow_hash::flow_hash;
+use super::outer;
+use crate::action::Outer;
+use crate::packet::Packet;
 use weir_classify::Field;
 use weir_packet::DropReason;
-use weir_wire::ip::Protocol;
+use weir_wire::IpProtocol;
 
-/// UDP and VXLAN header.
-const UDP: usize = 8;
-const VXLAN: usize = 8;
+const UDP: u8 = 17;
+/// UDP header and VXLAN header.
+const HEADERS: usize = 16;
+/// The I flag: the VNI is valid.
+const VALID_VNI: u8 = 0x08;
 
-/// The source port says which inner flow it is, so that networks can spread flows (RFC 7348 §5):
-/// from the range 49152 to 65535.
-fn entropy(p: &Packet<'_>) -> u16 {
-    let k = &p.key.0;
-    let mix = k[1] ^ k[2].rotate_left(17) ^ k[3] ^ (k[4] >> 20).rotate_left(7) ^ k[9] ^ k[11];
-    let h = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    0xc000 | (h >> 50) as u16
+/// What an encapsulation writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encap {
+    /// Outer headers.
+    pub outer: Outer,
+    /// VXLAN network identifier, 24 bits.
+    pub vni: u32,
+    /// UDP destination port.
+    pub port: u16,
 }
 
-/// Wraps. The UDP checksum is zero over IPv4, as RFC 7348 asks for; over IPv6 it is computed, so
-/// that no receiver has to be set up for RFC 6935's exception.
-///
-/// # Errors
-/// [`DropReason::NoRoom`] without headroom, or when the result would exceed 64 KiB.
-pub fn encap(p: &mut Packet<'_>, outer: &Outer, vni: u32, port: u16) -> Result<(), DropReason> {
-    p.refresh()?;
-    let source = entropy(p);
-    let front = outer.len() + UDP + VXLAN;
-    if p.frame.len() + front > usize::from(u16::MAX) {
-        return Err(DropReason::NoRoom);
+impl Encap {
+    /// Wraps the frame.
+    ///
+    /// # Errors
+    /// [`DropReason::NoRoom`]; the frame is as it was.
+    pub fn apply(&self, p: &mut Packet<'_>) -> Result<(), DropReason> {
+        p.refresh()?;
+        let source = 0xc000 | flow_hash(p.key) as u16;
+        let inner = p.frame.len();
+        outer::push(&self.outer, UDP, HEADERS, p)?;
+        let at = outer::len(&self.outer);
+        let b = p.frame.bytes_mut();
+        let Some(h) = get_mut::<HEADERS>(b, at) else { return Err(DropReason::Runt) };
+        // The outer IP length fitted, so this does.
+        let [l0, l1] = ((inner + HEADERS) as u16).to_be_bytes();
+        let ([s0, s1], [d0, d1]) = (source.to_be_bytes(), self.port.to_be_bytes());
+        let [_, v0, v1, v2] = self.vni.to_be_bytes();
+        *h = [s0, s1, d0, d1, l0, l1, 0, 0, VALID_VNI, 0, 0, 0, v0, v1, v2, 0];
+        if matches!(self.outer.ip, crate::action::TunnelAddrs::V6(..)) {
+            let datagram = b.get(at..).unwrap_or_default();
+            let sum = outer::pseudo(&self.outer).sum(IpProtocol::Udp, datagram.len());
+            let check = match sum.bytes(datagram).checksum() {
+                0 => 0xffff,
+                sum => sum,
+            };
+            if let Some(field) = get_mut(b, at + 6) {
+                *field = check.to_be_bytes();
+            }
+        }
+        p.relayout()
     }
-    p.frame.push_front(front).map_err(|_| DropReason::NoRoom)?;
-    let b = p.frame.bytes_mut();
-    let at = outer.len();
-    let len = (b.len() - at) as u16;
-    edit::put(b, at, source.to_be_bytes());
-    edit::put(b, at + 2, port.to_be_bytes());
-    edit::put(b, at + 4, len.to_be_bytes());
-    edit::put(b, at + 6, [0, 0]);
-    edit::put(b, at + 8, [0x08, 0, 0, 0]);
-    edit::put(b, at + 12, (vni << 8).to_be_bytes());
-    outer.emit(b, 17);
-    if let (TunnelAddrs::V6(..), Some(udp)) = (outer.ip, b.get(at..)) {
-        let sum = outer.pseudo_header().sum(Protocol::Udp, udp.len()).bytes(udp).checksum();
-        let sum = if sum == 0 { 0xffff } else { sum };
-        edit::put(b, at + 6, sum.to_be_bytes());
-    }
-    p.relayout()
 }
 
-/// Unwraps. The VNI becomes the frame's tunnel id. What is not VXLAN passes unchanged.
+/// Unwraps a frame; the VNI becomes its tunnel id.
 ///
 /// # Errors
-/// [`DropReason::Malformed`] when the I flag is not set (RFC 7348 §5) or no frame is inside.
+/// [`DropReason::NoSuchHeader`] when it is not UDP over IP, [`DropReason::Fragment`] when it is a
+/// fragment, [`DropReason::Malformed`] when lengths disagree, the VNI is not marked valid, or the
+/// inner frame is no whole Ethernet header. The frame is as it was.
 pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
-    let at = usize::from(p.layers.l4);
-    let is_udp = p.layers.proto == 17 && at != 0;
-    if !is_udp || !matches!(p.layers.net, Net::Ipv4 | Net::Ipv6) || edit::is_fragment(p) {
-        return Ok(());
-    }
+    let ip = outer::payload(p, UDP)?;
     let b = p.frame.bytes();
-    let (Some(flags), Some(word)) = (b.get(at + UDP), edit::get32(b, at + 12)) else {
-        return Err(DropReason::Malformed);
-    };
-    let end = super::set_l4::ip_end(p).ok_or(DropReason::Malformed)?;
-    if flags & 0x08 == 0 || end < at + UDP + VXLAN + 14 {
+    let udp = b.get(ip.at..ip.end).ok_or(DropReason::Malformed)?;
+    let h: [u8; HEADERS] = get(udp, 0).ok_or(DropReason::Malformed)?;
+    let len = usize::from(u16::from_be_bytes([h[4], h[5]]));
+    let inner = len.checked_sub(HEADERS).ok_or(DropReason::Malformed)?;
+    if len > udp.len() || inner < 14 || h[8] & VALID_VNI == 0 {
         return Err(DropReason::Malformed);
     }
-    // Padding of the outer frame is not the inner frame's.
-    p.frame.set_len(end).map_err(|_| DropReason::Malformed)?;
-    p.frame.pull_front(at + UDP + VXLAN).map_err(|_| DropReason::Malformed)?;
-    p.relayout()?;
-    p.key.set(Field::TunnelId, u128::from(word >> 8));
-    Ok(())
+    let vni = u32::from_be_bytes([0, h[12], h[13], h[14]]);
+    p.frame.pull_front(ip.at + HEADERS).map_err(|_| DropReason::Malformed)?;
+    p.frame.set_len(inner).map_err(|_| DropReason::Malformed)?;
+    p.key.set(Field::TunnelId, vni.into());
+    p.relayout()
 }
