@@ -209,7 +209,7 @@ impl AfPacket {
             Ok((s, mtu)) => {
                 self.sockets = Some(s);
                 self.fault = None;
-                self.caps.max_frame_bytes = self.frame_bytes.min(mtu + LINK_BYTES);
+                self.measure(mtu);
                 LinkState::Up
             }
             Err(e) => {
@@ -218,6 +218,10 @@ impl AfPacket {
                 if down { LinkState::Down } else { LinkState::Gone }
             }
         }
+    }
+
+    fn measure(&mut self, mtu: usize) {
+        self.caps.max_frame_bytes = self.frame_bytes.min(mtu + LINK_BYTES);
     }
 
     fn count_drops(&self) {
@@ -236,7 +240,10 @@ impl Device for AfPacket {
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         match self.watch.look(self.sockets.as_ref().map(|s| s.index)) {
-            Seen::Same(state) => state,
+            Seen::Same(state, mtu) => {
+                self.measure(mtu);
+                state
+            }
             Seen::Another => {
                 self.count_drops();
                 self.sockets = None;

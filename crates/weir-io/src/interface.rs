@@ -11,8 +11,8 @@ use weir_packet::{DeviceError, LinkState};
 /// What a look at the interface found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// The interface that was opened, as it is.
-    Same(LinkState),
+    /// The interface that was opened, as it is, and its MTU.
+    Same(LinkState, usize),
     /// One of the same name that is not the one opened: open it again.
     Another,
     /// None.
@@ -77,8 +77,8 @@ impl Watch {
     pub(crate) fn look(&self, opened: Option<u32>) -> Seen {
         match self.control.interface(&self.name) {
             Ok(i) if Some(i.index) != opened => Seen::Another,
-            Ok(i) if i.up && i.running => Seen::Same(LinkState::Up),
-            Ok(_) => Seen::Same(LinkState::Down),
+            Ok(i) if i.up && i.running => Seen::Same(LinkState::Up, i.mtu),
+            Ok(i) => Seen::Same(LinkState::Down, i.mtu),
             Err(_) => Seen::None,
         }
     }

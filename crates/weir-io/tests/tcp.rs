@@ -6,7 +6,7 @@ mod common;
 
 use common::{Forwarder, Lab, Seen};
 use weir_io::af_packet::AfPacket;
-use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
+use weir_io::af_xdp::{AfXdp, Mode, Options, OtherEnd, Umem};
 use weir_io::tap::{Lifetime, Tap};
 use weir_packet::{Device, Pool};
 
@@ -71,7 +71,6 @@ fn af_xdp(mode: Mode, pool: &mut Pool) -> Ports {
     let umem = Umem::new();
     let ports = ["p1", "p2"].map(|p| {
         let port = AfXdp::open(p, Options { mode, ..Options::default() }, &umem, pool).unwrap();
-        eprintln!("{:?}", port.notes());
         assert_eq!(port.is_generic(), mode == Mode::Generic);
         Box::new(port) as Box<dyn Device>
     });
@@ -84,7 +83,6 @@ fn check_xdp(test: &str, tagged: bool, open: fn(&mut Pool) -> Ports) {
         return;
     }
     let seen = downloads(tagged, open);
-    eprintln!("{test}: {seen:?}");
     assert!(seen.longest <= 1518, "{seen:?}");
     assert!(seen.frames as usize > 2 * BYTES / 1448);
     assert!(seen.counters[1].csum_completed > 0);
@@ -110,6 +108,27 @@ fn tcp_through_generic_xdp() {
 #[test]
 fn tcp_in_a_vlan_through_generic_xdp() {
     check_xdp("tcp_in_a_vlan_through_generic_xdp", true, |pool| af_xdp(Mode::Generic, pool));
+}
+
+/// Where the other end may not be set, super-frames come in several buffers and are cut here.
+#[test]
+fn tcp_through_generic_xdp_with_super_frames() {
+    if !ready("tcp_through_generic_xdp_with_super_frames") {
+        return;
+    }
+    let seen = downloads(false, |pool| {
+        let umem = Umem::new();
+        ["p1", "p2"].map(|p| {
+            let options =
+                Options { mode: Mode::Generic, other_end: OtherEnd::Leave, ..Options::default() };
+            let port = AfXdp::open(p, options, &umem, pool).unwrap();
+            assert!(port.notes()[0].contains("tx-tcp-segmentation off"), "{:?}", port.notes());
+            Box::new(port) as Box<dyn Device>
+        })
+    });
+    assert!(seen.counters[1].segmented > 0, "{seen:?}");
+    assert!(seen.longest <= 1514, "{seen:?}");
+    assert_eq!(seen.counters[1].rx_errors, 0, "{seen:?}");
 }
 
 #[test]

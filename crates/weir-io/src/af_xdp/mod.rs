@@ -20,6 +20,7 @@ pub use settings::OtherEnd;
 
 use crate::interface::{Seen, Watch};
 use crate::offload::checksum::complete_if_partial;
+use crate::offload::layout;
 use crate::offload::segment::{Cut, MAX_SUPER};
 use crate::sys::xdp::Descriptor;
 use bound::Bound;
@@ -27,10 +28,12 @@ use loans::Loans;
 use std::cell::Cell;
 use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool};
 
+/// Length of an Ethernet header.
+const ETHERNET: usize = 14;
 /// An Ethernet header and two tags, on top of the MTU.
-const LINK_BYTES: usize = 14 + 8;
+const LINK_BYTES: usize = ETHERNET + 8;
 /// The shortest frame that is given to the kernel: a header.
-const MIN_FRAME: usize = 14;
+const MIN_FRAME: usize = ETHERNET;
 /// Chunks are given to the fill ring when so many are missing: one write for all of them.
 const REFILL: usize = 32;
 
@@ -191,7 +194,14 @@ impl AfXdp {
         b.socket.completion.publish_popped();
     }
 
-    /// A buffer of a frame that has several.
+    /// Whether a frame of one buffer is a small super-frame: an IP packet longer than the MTU.
+    #[inline]
+    fn is_super(frame: &Frame, mtu: usize) -> bool {
+        frame.len() > mtu + ETHERNET
+            && layout::of_frame(frame.bytes(), 0).is_some_and(|l| l.end - l.l3 > mtu)
+    }
+
+    /// A buffer of a super-frame; `more` follow.
     fn gather(&mut self, frame: Frame, more: bool, pool: &mut Pool) {
         if !self.big.open {
             self.big.bytes.clear();
@@ -256,7 +266,10 @@ impl Device for AfXdp {
     }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         match self.watch.look(self.bound.as_ref().map(|b| b.index)) {
-            Seen::Same(state) => state,
+            Seen::Same(state, mtu) => {
+                self.measure(mtu, pool);
+                state
+            }
             Seen::None => {
                 self.unbind(pool);
                 self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));
@@ -299,7 +312,7 @@ impl Device for AfXdp {
                 self.counters.rx_errors += 1;
                 continue;
             };
-            if d.is_continued() || self.big.open {
+            if d.is_continued() || self.big.open || Self::is_super(&frame, self.mtu) {
                 self.gather(frame, d.is_continued(), pool);
                 if !self.hand_over_pieces(pool, burst) {
                     break;
