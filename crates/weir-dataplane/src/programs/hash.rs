@@ -12,7 +12,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The hash of one word under a seed.
 #[inline(always)]
 pub(crate) fn fold(word: u64, seed: u64) -> u64 {
-    let wide = u128::from(word ^ seed) * u128::from(SPREAD | 1);
+    let wide = u128::from(word ^ seed) * u128::from(SPREAD);
     (wide as u64) ^ (wide >> 64) as u64
 }
 

@@ -79,7 +79,7 @@ impl Rig {
         }
     }
 
-    /// How many spare frames the program may take before the next look; 64 at first.
+    /// How many spare frames the program may take from now on.
     pub fn spares(&mut self, n: usize) {
         while self.spare.len() > n {
             self.pool.free(self.spare.pop().unwrap());

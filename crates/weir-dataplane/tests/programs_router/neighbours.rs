@@ -166,8 +166,14 @@ fn nobody_is_learned_by_talking() {
     assert_eq!(open4(&r.rx(1, &to_2(10, b"")).one()).0, mac(2, 66));
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Host {
+    Answers,
+    Silent,
+}
+
 /// How often host 2.10 is asked for while it is sent something every second.
-fn asked_while_used(r: &mut Rig, seconds: u32, answering: bool) -> (usize, usize) {
+fn asked_while_used(r: &mut Rig, seconds: u32, host: Host) -> (usize, usize) {
     let (mut asked, mut sent) = (0, 0);
     for _ in 0..seconds {
         let mut o = r.rx(1, &to_2(10, b""));
@@ -178,7 +184,7 @@ fn asked_while_used(r: &mut Rig, seconds: u32, answering: bool) -> (usize, usize
                 false => sent += 1,
             }
         }
-        if answering && o.sent.iter().any(|s| is_arp(&s.bytes)) {
+        if host == Host::Answers && o.sent.iter().any(|s| is_arp(&s.bytes)) {
             r.rx(2, &is_at(2, 10));
         }
     }
@@ -190,11 +196,11 @@ fn known_neighbours_are_confirmed_now_and_then() {
     let mut r = router(&config());
     r.rx(2, &who_has(2, 10));
     r.rx(2, &is_at(2, 10));
-    let (asked, sent) = asked_while_used(&mut r, 100, true);
+    let (asked, sent) = asked_while_used(&mut r, 100, Host::Answers);
     assert_eq!(sent, 100, "none waited");
     assert!((3..=7).contains(&asked), "asked {asked} times in 100 s");
     // Gone: after the last confirmation it is asked, then all are, then it is unreachable.
-    let (_, sent) = asked_while_used(&mut r, 100, false);
+    let (_, sent) = asked_while_used(&mut r, 100, Host::Silent);
     assert!((1..=35).contains(&sent), "{sent} sent into the void");
     assert!(status(&r, "neighbours unreachable").parse::<u32>().unwrap() > 1);
 }

@@ -153,7 +153,8 @@ fn no_errors_where_none_may_be() {
         // Plainly, behind an extension header, and in a later fragment.
         let behind = |first: [u8; 8]| [&first[..], &m].concat();
         let options = behind([58, 0, 1, 4, 0, 0, 0, 0]);
-        let later = behind([58, 0, 0, 8, 0, 0, 0, 1]);
+        // Whatever its first byte is: the type is in another fragment.
+        let later = [&[58, 0, 0, 8, 0, 0, 0, 1][..], &[0xff; 16]].concat();
         for (protocol, payload) in [
             (IpProtocol::Icmpv6, &m),
             (IpProtocol::Destination, &options),

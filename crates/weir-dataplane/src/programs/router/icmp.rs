@@ -114,7 +114,8 @@ impl Router {
         near.or(i.v4.first()).map(|a| a.0)
     }
 
-    /// Tells the sender of `bad`, an IPv4 packet, what went wrong with it.
+    /// Tells the sender of `bad`, an IPv4 packet, what went wrong with it. The caller has ended
+    /// packets to a network's broadcast address before.
     pub(super) fn error_v4(
         &mut self,
         bad: &[u8],
@@ -124,12 +125,10 @@ impl Router {
     ) {
         let Ok(p) = Ipv4Packet::new_checked(bad) else { return };
         let (src, dst) = (p.src(), p.dst());
-        let to_many = matches!(self.routes.lookup(dst.into()), Some(Target::Broadcast(_)));
         if link == LinkDst::Group
             || p.fragment_offset() > 0
             || not_a_host(src.into()).is_some()
             || not_a_host(dst.into()).is_some()
-            || to_many
             || is_error_v4(&p)
         {
             return;
