@@ -39,7 +39,7 @@ pub enum Feed {
     Overflows,
 }
 
-/// What a device can do; fixed while it is open.
+/// What a device can do. It changes only inside [`Device::link`]: an MTU was set, a device is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// The longest frame it sends or receives, in bytes, Ethernet header included, FCS not.
