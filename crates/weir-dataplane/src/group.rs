@@ -6,7 +6,7 @@
 //! bucket is its share of the weights). What a flow's bucket is depends on no other bucket being
 //! there: removing, adding or losing one moves only the flows that it has or gets.
 
-use crate::meter::Count;
+use crate::counters::Tally;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -36,9 +36,9 @@ pub enum Watch {
 /// One way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket<T> {
-    /// Unlike that of the group's other buckets. A flow of a select group follows the id, not the
-    /// place, so keep it when the group is replaced.
-    pub id: u32,
+    /// Unlike that of the group's other buckets; `None`: its place. A flow of a select group
+    /// follows the id, so one that is kept when a group is replaced keeps flows where they are.
+    pub id: Option<u32>,
     /// Share of a select group's flows; zero: none.
     pub weight: u16,
     /// Not live while this port can't send.
@@ -50,6 +50,14 @@ pub struct Bucket<T> {
 }
 
 impl<T> Bucket<T> {
+    /// A bucket of weight 1 that is always live.
+    pub fn new(payload: T) -> Self {
+        Self { id: None, weight: 1, watch_port: None, watch_group: None, payload }
+    }
+    fn id_at(&self, place: usize) -> u32 {
+        // A place is less than MAX_BUCKETS.
+        self.id.unwrap_or(place as u32)
+    }
     fn watches(&self) -> impl Iterator<Item = Watch> {
         let port = self.watch_port.map(Watch::Port);
         port.into_iter().chain(self.watch_group.map(Watch::Group))
@@ -89,12 +97,12 @@ pub enum GroupError {
 pub const MAX_BUCKETS: usize = 256;
 
 /// A group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<T> {
     kind: GroupKind,
     buckets: Vec<Bucket<T>>,
-    seen: Count,
-    taken: Vec<Count>,
+    counted: Tally,
+    taken: Vec<Tally>,
 }
 
 impl<T> Group<T> {
@@ -110,11 +118,13 @@ impl<T> Group<T> {
             return Err(GroupError::Indirect(buckets.len()));
         }
         let mut ids = BTreeSet::new();
-        if let Some(b) = buckets.iter().find(|b| !ids.insert(b.id)) {
-            return Err(GroupError::SameId(b.id));
+        for (i, b) in buckets.iter().enumerate() {
+            if !ids.insert(b.id_at(i)) {
+                return Err(GroupError::SameId(b.id_at(i)));
+            }
         }
-        let taken = vec![Count::default(); buckets.len()];
-        Ok(Self { kind, buckets, seen: Count::default(), taken })
+        let taken = vec![Tally::default(); buckets.len()];
+        Ok(Self { kind, buckets, counted: Tally::default(), taken })
     }
 
     /// Where a frame of a flow with this hash goes. `live` answers for what buckets watch.
@@ -127,7 +137,7 @@ impl<T> Group<T> {
             GroupKind::FastFailover => alive.next().map_or(Chosen::None, |(i, _)| Chosen::One(i)),
             GroupKind::Select => alive
                 .filter(|(_, b)| b.weight > 0)
-                .map(|(i, b)| (score(hash, b.id, b.weight), i))
+                .map(|(i, b)| (score(hash, b.id_at(i), b.weight), i))
                 // Equal scores go to the earlier bucket.
                 .max_by(|(a, i), (b, j)| a.total_cmp(b).then(j.cmp(i)))
                 .map_or(Chosen::None, |(_, i)| Chosen::One(i)),
@@ -136,7 +146,7 @@ impl<T> Group<T> {
 
     /// Counts a frame of `len` bytes that went where [`Group::pick`] said.
     pub fn count(&mut self, chosen: Chosen, len: usize) {
-        self.seen.add(len);
+        self.counted.add(len);
         let taken = match chosen {
             Chosen::None => None,
             Chosen::One(i) => self.taken.get_mut(i..=i),
@@ -175,11 +185,11 @@ impl<T> Group<T> {
         self.buckets.get(i).map(|b| &b.payload)
     }
     /// Frames that came to it.
-    pub fn seen(&self) -> Count {
-        self.seen
+    pub fn counted(&self) -> Tally {
+        self.counted
     }
     /// Frames that each bucket got, in order.
-    pub fn taken(&self) -> &[Count] {
+    pub fn taken(&self) -> &[Tally] {
         &self.taken
     }
     /// The same group with each payload replaced; counters go along.
@@ -191,7 +201,12 @@ impl<T> Group<T> {
             watch_group: b.watch_group,
             payload: f(b.payload),
         });
-        Group { kind: self.kind, buckets: buckets.collect(), seen: self.seen, taken: self.taken }
+        Group {
+            kind: self.kind,
+            buckets: buckets.collect(),
+            counted: self.counted,
+            taken: self.taken,
+        }
     }
 }
 

@@ -14,10 +14,10 @@ mod cpu_share;
 mod execute;
 pub mod flowtext;
 mod forwarding;
-pub mod group;
+mod group;
 mod mapping;
 mod matching;
-pub mod meter;
+mod meter;
 mod packet;
 mod plane;
 pub mod processing;
@@ -38,7 +38,10 @@ pub use control::{
 };
 pub use counters::{PortCounters, Tally, VdpCounters};
 pub use forwarding::PortShare;
-pub use group::{Bucket, Chosen, Group, GroupError, GroupKind, MAX_BUCKETS};
+pub use group::{
+    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS, MAX_CHAIN,
+    Watch, check_chains, choose as choose_bucket,
+};
 pub use mapping::{MappingError, MappingRule};
 pub use matching::RuleSpec;
 pub use meter::{Band, BandKind, MAX_BANDS, Meter, MeterError, Unit, Verdict};

@@ -9,6 +9,7 @@
 //! Exact: tokens are counted in billionths of the burst's unit (a packet or 1000 bits), so that a
 //! rate times nanoseconds is a whole number of them and nothing is ever rounded.
 
+use crate::counters::Tally;
 use thiserror::Error;
 use weir_packet::Nanos;
 
@@ -27,19 +28,19 @@ pub enum BandKind {
     /// Drop.
     Drop,
     /// Raise the DSCP's drop precedence by so many levels.
-    Remark(u8),
+    DscpRemark(u8),
 }
 
 /// A band as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
-    /// Rate in the meter's unit per second.
-    pub rate: u32,
-    /// Burst in the meter's unit. `None`: what the rate gives in one second, as Open vSwitch has
-    /// it.
-    pub burst: Option<u32>,
     /// What happens above it.
     pub kind: BandKind,
+    /// Rate in the meter's unit per second.
+    pub rate: u32,
+    /// Burst in the meter's unit. Zero: what the rate gives in one second, as Open vSwitch has it,
+    /// and for bits at least one frame of 1514 bytes, so that slow rates let something through.
+    pub burst: u32,
 }
 
 /// A meter that can't be.
@@ -49,9 +50,6 @@ pub enum MeterError {
     /// A rate of zero.
     #[error("band {0} has rate 0, which would stop everything: use a drop rule for that")]
     NoRate(usize),
-    /// A burst of zero.
-    #[error("band {0} has burst 0, so that no frame would ever pass: leave it out or give more")]
-    NoBurst(usize),
     /// A remark by zero levels.
     #[error("band {0} remarks by 0 levels, which changes nothing: give 1 to 3")]
     NoLevels(usize),
@@ -74,45 +72,31 @@ pub enum Verdict {
     Remark(u8),
 }
 
-/// Frames and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Frames.
-    pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
-}
-
-impl Count {
-    pub(crate) fn add(&mut self, len: usize) {
-        self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(len as u64);
-    }
-}
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Bucket {
     band: Band,
     /// Tokens, in billionths of the unit.
     tokens: u64,
     /// The most it holds.
     full: u64,
-    decided: Count,
+    decided: Tally,
 }
 
 /// A meter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
     unit: Unit,
     buckets: Vec<Bucket>,
     last: Option<Nanos>,
-    seen: Count,
+    counted: Tally,
 }
 
 /// Tokens to the unit.
 const SCALE: u64 = 1_000_000_000;
 /// Tokens of one byte: 8 of 1000 bits.
 const PER_BYTE: u64 = SCALE / 1000 * 8;
+/// Bytes of a full Ethernet frame without FCS and tags.
+const FRAME: u64 = 1514;
 
 impl Meter {
     /// A meter with these bands; without any it only counts.
@@ -125,25 +109,27 @@ impl Meter {
         }
         let mut buckets = Vec::with_capacity(bands.len());
         for (i, &band) in bands.iter().enumerate() {
-            let burst = band.burst.unwrap_or(band.rate);
             match band {
                 Band { rate: 0, .. } => return Err(MeterError::NoRate(i)),
-                Band { burst: Some(0), .. } => return Err(MeterError::NoBurst(i)),
-                Band { kind: BandKind::Remark(0), .. } => return Err(MeterError::NoLevels(i)),
+                Band { kind: BandKind::DscpRemark(0), .. } => return Err(MeterError::NoLevels(i)),
                 _ => {}
             }
             // At most 2^32 * 10^9, which is less than 2^62.
-            let full = u64::from(burst) * SCALE;
-            buckets.push(Bucket { band, tokens: full, full, decided: Count::default() });
+            let full = match (band.burst, unit) {
+                (0, Unit::Packets) => u64::from(band.rate) * SCALE,
+                (0, Unit::Kilobits) => (u64::from(band.rate) * SCALE).max(FRAME * PER_BYTE),
+                (burst, _) => u64::from(burst) * SCALE,
+            };
+            buckets.push(Bucket { band, tokens: full, full, decided: Tally::default() });
         }
-        Ok(Self { unit, buckets, last: None, seen: Count::default() })
+        Ok(Self { unit, buckets, last: None, counted: Tally::default() })
     }
 
     /// Takes one frame of `len` bytes at `now`. A clock that goes back adds no tokens.
     pub fn pass(&mut self, now: Nanos, len: usize) -> Verdict {
         let elapsed = self.last.map_or(0, |last| now.since(last).0);
         self.last = Some(self.last.map_or(now, |last| last.max(now)));
-        self.seen.add(len);
+        self.counted.add(len);
         let cost = match self.unit {
             Unit::Packets => SCALE,
             Unit::Kilobits => (len as u64).saturating_mul(PER_BYTE),
@@ -164,7 +150,7 @@ impl Meter {
         b.decided.add(len);
         match b.band.kind {
             BandKind::Drop => Verdict::Drop,
-            BandKind::Remark(levels) => Verdict::Remark(levels),
+            BandKind::DscpRemark(levels) => Verdict::Remark(levels),
         }
     }
 
@@ -173,11 +159,11 @@ impl Meter {
         self.unit
     }
     /// Frames that came to it.
-    pub fn seen(&self) -> Count {
-        self.seen
+    pub fn counted(&self) -> Tally {
+        self.counted
     }
     /// Its bands in the order given, and the frames that each decided.
-    pub fn bands(&self) -> impl Iterator<Item = (Band, Count)> + '_ {
+    pub fn bands(&self) -> impl Iterator<Item = (Band, Tally)> + '_ {
         self.buckets.iter().map(|b| (b.band, b.decided))
     }
 }
