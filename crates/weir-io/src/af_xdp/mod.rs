@@ -22,6 +22,7 @@ use crate::interface::{Seen, Watch};
 use crate::offload::checksum::complete_if_partial;
 use crate::offload::layout;
 use crate::offload::segment::{Cut, MAX_SUPER};
+use crate::sys::prefetch;
 use crate::sys::xdp::Descriptor;
 use bound::Bound;
 use loans::Loans;
@@ -308,7 +309,7 @@ impl Device for AfXdp {
             let Some(d) = b.socket.rx.pop() else { break };
             popped = true;
             self.filled = self.filled.saturating_sub(1);
-            let Some(mut frame) = self.loans.take_back(pool, d.offset, d.len) else {
+            let Some(frame) = self.loans.take_back(pool, d.offset, d.len) else {
                 self.counters.rx_errors += 1;
                 continue;
             };
@@ -319,9 +320,8 @@ impl Device for AfXdp {
                 }
                 continue;
             }
-            if b.is_virtual && complete_if_partial(frame.bytes_mut()) {
-                self.counters.csum_completed += 1;
-            }
+            // Another core wrote it: let all of the burst be on their way before the first is read.
+            prefetch(frame.bytes());
             if let Err(frame) = burst.push(frame) {
                 pool.free(frame);
             }
@@ -330,6 +330,13 @@ impl Device for AfXdp {
             b.socket.rx.publish_popped();
         }
         self.refill(pool);
+        if self.bound.as_ref().is_some_and(|b| b.is_virtual) {
+            for frame in burst.as_mut_slice().get_mut(before..).unwrap_or_default() {
+                // A piece of a super-frame is complete, and is left as it is.
+                let completed = complete_if_partial(frame.bytes_mut());
+                self.counters.csum_completed += u64::from(completed);
+            }
+        }
         burst.len() - before
     }
     fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {

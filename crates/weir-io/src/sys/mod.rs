@@ -47,6 +47,19 @@ fn get_option<T: Copy + Default>(fd: &OwnedFd, level: i32, name: i32) -> io::Res
     Ok(value)
 }
 
+/// Asks for the beginning of `bytes` to be brought into the cache.
+#[inline]
+pub(crate) fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that reads nothing; the address is that of a live slice anyway.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
 /// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> std::time::Duration {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
