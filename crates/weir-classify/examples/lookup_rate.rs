@@ -25,6 +25,18 @@ impl Clock {
             .and_then(|s| s.split_whitespace().next()?.parse::<f64>().ok());
         cpu.map_or_else(|| self.0.elapsed().as_secs_f64(), |ns| ns * 1e-9)
     }
+    /// Things done per second by `work`, which says how many each time; at least a fifth of a
+    /// second, as the system's count of CPU time is coarse.
+    fn per_second(&self, mut work: impl FnMut() -> usize) -> f64 {
+        let (start, mut done) = (self.now(), 0);
+        loop {
+            done += work();
+            let passed = self.now() - start;
+            if passed >= 0.2 {
+                return done as f64 / passed;
+            }
+        }
+    }
 }
 
 fn main() -> Result<(), String> {
@@ -48,16 +60,19 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
     let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
     let lookups = rulesets::trace(&rulesets::text(trace.as_ref())?)?;
     let clock = Clock(Instant::now());
-    let start = clock.now();
     let mut tables: Tables<FastTable> = Tables::new();
-    let mut kept = Vec::with_capacity(set.rules.len());
-    for (vid, rule) in &set.rules {
-        // Lines that repeat another are no rules of their own.
-        if tables.entry(*vid).or_default().insert(*rule).is_ok() {
-            kept.push((*vid, *rule));
+    let mut kept = Vec::new();
+    let builds = clock.per_second(|| {
+        tables = Tables::new();
+        kept.clear();
+        for (vid, rule) in &set.rules {
+            // Lines that repeat another are no rules of their own.
+            if tables.entry(*vid).or_default().insert(*rule).is_ok() {
+                kept.push((*vid, *rule));
+            }
         }
-    }
-    let built = clock.now() - start;
+        1
+    });
     let wrong = lookups
         .iter()
         .filter(|l| tables.get(&l.vid).and_then(|t| t.lookup(&l.key)) != l.expected)
@@ -70,9 +85,9 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
     let lines = set.rules.iter().map(|(_, r)| r.id.0 as usize + 1).max().unwrap_or(0);
     let memory: usize = tables.values().map(FastTable::memory_bytes).sum();
     println!(
-        "{lines} lines, {} rules; build {:.3} s, {:.2} M updates/s, {} bytes a line, {} tuples, {} scanned",
+        "{lines} lines, {} rules; build {:.4} s, {:.2} M updates/s, {} bytes a line, {} tuples, {} scanned",
         kept.len(),
-        built,
+        1.0 / builds,
         updates * 1e-6,
         memory / lines.max(1),
         tables.values().map(FastTable::tuples).sum::<usize>(),
@@ -83,16 +98,18 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
 
 /// Takes rules out and puts them back, in a scattered order; updates per second.
 fn update(tables: &mut Tables<FastTable>, rules: &[(u64, Rule)], clock: &Clock) -> f64 {
-    let n = rules.len().min(20_000);
-    let start = clock.now();
-    for i in 0..n {
-        let (vid, r) = &rules[i.wrapping_mul(7919) % rules.len()];
-        if let Some(t) = tables.get_mut(vid) {
-            t.remove(&r.matcher, r.priority);
-            let _ = t.insert(*r);
+    let mut next = 0usize;
+    clock.per_second(|| {
+        for _ in 0..1000 {
+            let (vid, r) = &rules[next.wrapping_mul(7919) % rules.len()];
+            next += 1;
+            if let Some(t) = tables.get_mut(vid) {
+                t.remove(&r.matcher, r.priority);
+                let _ = t.insert(*r);
+            }
         }
-    }
-    2.0 * n as f64 / (clock.now() - start)
+        2000
+    })
 }
 
 /// A number that looks random and is the same each time.
@@ -109,16 +126,18 @@ fn mac_rule(i: usize) -> Rule {
 fn exact(n: usize, active: usize) {
     let clock = Clock(Instant::now());
     let mut table = FastTable::new();
-    let start = clock.now();
-    for i in 0..n {
-        let _ = table.insert(mac_rule(i));
-    }
-    let seconds = clock.now() - start;
-    println!(
-        "{n} exact rules: {:.2} M inserts/s, {} bytes",
-        n as f64 / seconds * 1e-6,
-        table.memory_bytes()
-    );
+    // Several tables at a time where they are small: reading the clock costs, too.
+    let rounds = (10_000 / n.max(1)).max(1);
+    let inserts = clock.per_second(|| {
+        for _ in 0..rounds {
+            table = FastTable::new();
+            for i in 0..n {
+                let _ = table.insert(mac_rule(i));
+            }
+        }
+        rounds * n
+    });
+    println!("{n} exact rules: {:.2} M inserts/s, {} bytes", inserts * 1e-6, table.memory_bytes());
     // Once more with a clock around each, which slows it down.
     let mut again = FastTable::new();
     let one = |i| {
@@ -204,12 +223,10 @@ fn report(tables: &Tables<FastTable>, lookups: &[Lookup], clock: &Clock) {
         let mut rates = Vec::new();
         let mut sum = 0;
         for _ in 0..5 {
-            let (start, mut passes) = (clock.now(), 0);
-            while clock.now() - start < 0.2 {
+            rates.push(clock.per_second(|| {
                 sum ^= pass(&work);
-                passes += 1;
-            }
-            rates.push((passes * lookups.len()) as f64 / (clock.now() - start));
+                lookups.len()
+            }));
         }
         rates.sort_by(f64::total_cmp);
         std::hint::black_box(sum);
