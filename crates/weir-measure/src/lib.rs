@@ -15,10 +15,15 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod generator;
 pub mod latency;
 pub mod pace;
+pub mod port;
 pub mod probe;
 mod rate;
+pub mod receiver;
+pub mod rfc2544;
 pub mod stats;
+pub mod trial;
 
 pub use rate::{BadRate, Rate};

@@ -102,6 +102,7 @@ mod tests {
                         ..Headers::default()
                     },
                     frame_bytes_on_wire: size,
+                    entry: 0,
                     exit: None,
                 }
             },
@@ -137,8 +138,13 @@ mod tests {
 
     #[test]
     fn room_and_impossible_headers() {
-        let stream =
-            Stream { id: 0, headers: Headers::default(), frame_bytes_on_wire: 64, exit: None };
+        let stream = Stream {
+            id: 0,
+            headers: Headers::default(),
+            frame_bytes_on_wire: 64,
+            entry: 0,
+            exit: None,
+        };
         let stamper = Stamper::new(&stream, Run(0)).unwrap();
         assert_eq!(stamper.write(0, Nanos(0), &mut [0; 59]), None);
         assert_eq!(stamper.write(0, Nanos(0), &mut [0; 60]), Some(60));

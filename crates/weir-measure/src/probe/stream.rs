@@ -138,7 +138,10 @@ pub struct Stream {
     pub headers: Headers,
     /// Size of its frames in bytes, FCS included: 64 to 1518, with a VLAN tag to 1522.
     pub frame_bytes_on_wire: usize,
-    /// Which of the receiver's ports its frames must arrive at; any, if none is named.
+    /// Which of the generator's ports its frames leave by, counted from 0.
+    pub entry: u16,
+    /// Which of the receiver's ports its frames must arrive at, counted from 0; any, if none is
+    /// named.
     pub exit: Option<u16>,
 }
 
@@ -161,7 +164,8 @@ impl Stream {
     }
 }
 
-/// `count` streams, numbered from 0, that differ in the fields of `vary`.
+/// `count` streams, numbered from 0, that differ in the fields of `vary`; they enter by port 0 and may
+/// leave by any.
 ///
 /// # Errors
 /// [`ProbeError::TooMany`]; [`ProbeError::Size`].
@@ -174,8 +178,13 @@ pub fn streams(
     (0..count)
         .map(|n| {
             let id = u16::try_from(n).map_err(|_| ProbeError::TooMany(count))?;
-            let stream =
-                Stream { id, headers: base.nth(id, vary), frame_bytes_on_wire, exit: None };
+            let stream = Stream {
+                id,
+                headers: base.nth(id, vary),
+                frame_bytes_on_wire,
+                entry: 0,
+                exit: None,
+            };
             stream.payload_len()?;
             Ok(stream)
         })

@@ -108,7 +108,7 @@ impl Track {
             let mut n = self.next;
             while n < number {
                 // Whole words at once, where the gap covers them.
-                let whole = n % 64 == 0 && number - n >= 64;
+                let whole = n.is_multiple_of(64) && number - n >= 64;
                 if let Some((word, bit)) = self.bit(n) {
                     *word = if whole { 0 } else { *word & !bit };
                 }
