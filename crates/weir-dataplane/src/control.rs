@@ -745,7 +745,7 @@ impl DataPlane {
     }
 
     /// Runs `f` on the VDP's slow-path slot, before any frame that comes after this call.
-    fn post(
+    pub(crate) fn post(
         &self,
         vid: Vid,
         f: impl FnOnce(&mut Slot) + Send + 'static,

@@ -27,6 +27,7 @@ mod runner;
 mod software;
 mod tap;
 mod timing;
+pub mod trace;
 mod userfield;
 mod vdp;
 

@@ -177,15 +177,38 @@ impl Mapping {
         if self.own_fields.is_empty() {
             return hit.map_or(Vid(0), |m| m.vid);
         }
-        self.with_own_fields(key, hit, frame, layers)
+        let own = self.own_winner(key, hit, frame, layers).map(|o| o.vid);
+        own.or(hit.map(|m| m.vid)).unwrap_or(Vid(0))
     }
-    fn with_own_fields(
+    /// The rule that wins, with its VDP: what [`Mapping::resolve`] goes by, for `trace`.
+    pub fn winner(
+        &self,
+        key: &FlowKey,
+        frame: &[u8],
+        layers: &Layers,
+    ) -> Option<(Vid, MappingRule)> {
+        let hit =
+            self.classifier.lookup(key).and_then(|id| Some((id, *self.mapped.get(id.0 as usize)?)));
+        if let Some(o) = self.own_winner(key, hit.map(|h| h.1), frame, layers) {
+            return Some((o.vid, o.rule.clone()));
+        }
+        let (id, mapped) = hit?;
+        let mut rule = None;
+        self.classifier.for_each(&mut |r| {
+            if r.id == id {
+                rule = Some(MappingRule { matcher: r.matcher, priority: r.priority });
+            }
+        });
+        Some((mapped.vid, rule?))
+    }
+    /// The rule on a VDP's own fields that beats `hit`, if one does.
+    fn own_winner(
         &self,
         key: &FlowKey,
         hit: Option<Mapped>,
         frame: &[u8],
         layers: &Layers,
-    ) -> Vid {
+    ) -> Option<&OwnFieldRule> {
         let (best, seq) = hit.map_or((None, u64::MAX), |m| (Some(m.priority), m.seq));
         for o in &self.own_fields {
             let later = (o.rule.priority, std::cmp::Reverse(o.seq))
@@ -196,9 +219,9 @@ impl Mapping {
             let mut k = *key;
             o.fields.extract(frame, layers, &mut k);
             if o.rule.matcher.matches(&k) {
-                return o.vid;
+                return Some(o);
             }
         }
-        hit.map_or(Vid(0), |m| m.vid)
+        None
     }
 }

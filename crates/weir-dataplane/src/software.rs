@@ -244,7 +244,16 @@ impl Slot {
         self.live = ports.iter().filter(|(p, _)| p.up).map(|(_, id)| *id).collect();
         self.program_ports = ports.iter().map(|(p, _)| *p).collect();
     }
-    fn local(&self, id: PortId) -> PortNo {
+    /// Its ports that are up.
+    pub(crate) fn live(&self) -> &[PortId] {
+        &self.live
+    }
+    /// All its ports.
+    pub(crate) fn all(&self) -> &[PortId] {
+        &self.all
+    }
+    /// Its number for a port of the data plane, 0 where it has none.
+    pub(crate) fn local(&self, id: PortId) -> PortNo {
         self.ports.iter().find(|(_, i)| *i == id).map_or(PortNo(0), |(n, _)| *n)
     }
 }

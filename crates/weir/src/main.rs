@@ -24,6 +24,8 @@ struct Cli {
 enum Command {
     /// The tour: no root, no configuration; ends with a report
     Demo(commands::demo::Args),
+    /// One frame: which VDP, rule, action, port or drop, and why
+    Trace(commands::trace::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Demo(a) => commands::demo::run(&a),
+        Command::Trace(a) => commands::trace::run(&a),
         Command::Bench(b) => bench::run(b),
     };
     match done {

@@ -2,7 +2,7 @@
 
 mod callgrind;
 mod dataplane;
-mod rig;
+pub mod rig;
 
 use clap::Subcommand;
 

@@ -59,7 +59,7 @@ pub fn load_rules(path: &Path) -> Result<Vec<FlowSpec>> {
 }
 
 /// Port numbers that actions send to.
-fn ports_of(rules: &[FlowSpec]) -> Vec<u32> {
+pub fn ports_of(rules: &[FlowSpec]) -> Vec<u32> {
     let mut out: Vec<u32> = rules
         .iter()
         .flat_map(|r| r.actions.iter())

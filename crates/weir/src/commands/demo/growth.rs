@@ -6,8 +6,8 @@
 
 use super::load;
 use super::report::{Growth, Step};
-use super::style::Progress;
 use super::{Amounts, tcam};
+use crate::commands::style::Progress;
 use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::time::Instant;

@@ -4,7 +4,7 @@
 //! - `forward`: the capture through the fast and the slow path, compared frame by frame;
 //! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
 //! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
-//! - `report`: what was found, as JSON; `show`, `style`: the same for people.
+//! - `report`: what was found, as JSON; `show`: the same for people.
 //!
 //! Every number is measured in this run. A frame lost, doubled, out of order or unaccounted for,
 //! or a difference between the paths, is a failure: exit status 1.
@@ -15,17 +15,16 @@ mod load;
 mod moving;
 mod report;
 mod show;
-mod style;
 mod tcam;
 mod tenants;
 
+use crate::commands::style::{Progress, Style};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::{Result, bail};
 use report::Report;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use style::{Progress, Style};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

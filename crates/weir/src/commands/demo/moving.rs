@@ -5,7 +5,7 @@
 
 use super::load::{Book, Sink, Source};
 use super::report::Moving;
-use super::style::Progress;
+use crate::commands::style::Progress;
 use anyhow::{Context, Result, bail};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The demo's tables, for people.
 
 use super::report::{CaptureFacts, Fate, Forwarding, Growth, Moving, Report, Step, VdpReport};
-use super::style::{Style, Verdict};
+use crate::commands::style::{Style, Verdict};
 use crate::environment::VERSION;
 use std::path::Path;
 

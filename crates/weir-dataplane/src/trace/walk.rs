@@ -1,0 +1,274 @@
+//! Runs the executor on copies, and writes down what it does.
+//!
+//! Room: pure. The frame is a copy in a pool of its own; groups and meters are copies, too; of each
+//! table only the rule that wins is copied, so a table of any size costs one lookup. Later tables
+//! are found one by one: the executor ends where its copy of a table has no rule, which leaves the
+//! key of that lookup; the real table is asked with it, and the executor runs again from the start.
+
+use super::{Punted, Step, Surroundings, Traveller};
+use crate::action::{Action, Vid};
+use crate::compile::{ActionResult, Op};
+use crate::execute::{self, ChannelTo, Egress, Note, Source, Subject};
+use crate::matching::{Entry, RuleSpec, Tables};
+use crate::program::Origin;
+use crate::userfield::UserFields;
+use weir_classify::FlowKey;
+use weir_packet::{DropReason, Frame, Nanos, Pool, PoolError, PortId};
+
+/// Frames at hand for copies: as many as can be in the executor's hands at once.
+const FRAMES: usize = 2 * execute::MAX_DEPTH as usize;
+
+/// A rule that won, out of its table.
+pub struct Hit {
+    table: u8,
+    pub spec: RuleSpec,
+    entry: Entry,
+}
+
+/// The rule of table `table` that wins.
+pub fn winner(t: &Tables, table: u8, key: &FlowKey) -> Option<Hit> {
+    let of = t.tables.get(usize::from(table))?;
+    let slot = of.lookup(key)?;
+    let entry = of.entry(slot)?.clone();
+    let mut spec = None;
+    of.for_each(&mut |r, e| {
+        if r.id.0 == slot {
+            spec = Some(RuleSpec {
+                matcher: r.matcher,
+                priority: r.priority,
+                cookie: e.cookie,
+                actions: e.actions.clone(),
+            });
+        }
+    });
+    Some(Hit { table, spec: spec?, entry })
+}
+
+/// Whether the software stage is still to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Software {
+    /// Frames sent there take the channel.
+    Ahead,
+    /// This is it: the first such frame is the program's, later ones end here.
+    Here,
+}
+
+/// Whose rules are carried out, and where.
+pub struct Place<'a> {
+    pub vid: Vid,
+    pub tables: &'a Tables,
+    pub default: &'a ActionResult,
+    pub fields: &'a UserFields,
+    pub ports: &'a [PortId],
+    pub live: &'a dyn Fn(PortId) -> bool,
+    pub software: Software,
+}
+
+/// What the executor did.
+pub struct Walked {
+    pub steps: Vec<Step>,
+    pub punted: Vec<Punted>,
+}
+
+/// Runs the executor on copies until every table on the way is known.
+pub fn walk(
+    place: &Place<'_>,
+    first: Option<Hit>,
+    it: Traveller<'_>,
+    around: &Surroundings,
+) -> Result<Walked, PoolError> {
+    let mut hits: Vec<Hit> = first.into_iter().collect();
+    loop {
+        let mut tables = Tables {
+            tables: Vec::new(),
+            groups: place.tables.groups.clone(),
+            meters: place.tables.meters.clone(),
+        };
+        for h in &hits {
+            // An empty table has room for a rule.
+            let _ = tables.table_mut(h.table).put(&h.spec, h.entry.result.clone());
+        }
+        let source = match hits.first() {
+            Some(h) => Source::Entry { table: h.table, slot: 0 },
+            None => Source::Default,
+        };
+        let mut pool = Pool::new(FRAMES, around.chunk_bytes)?;
+        let mut key = it.key;
+        let mut e = Recorder {
+            place,
+            around,
+            whole: vec![it.bytes.to_vec()],
+            notes: Vec::new(),
+            punted: Vec::new(),
+            missed: None,
+            pool: &mut pool,
+        };
+        let Some(frame) = e.fresh(it.bytes) else {
+            // The length was checked when the trace began.
+            return Ok(Walked { steps: vec![Step::Dropped(DropReason::NoRoom)], punted: vec![] });
+        };
+        let mut s = Subject {
+            vid: place.vid,
+            in_port: it.in_port,
+            key: &mut key,
+            layers: it.layers,
+            fields: place.fields,
+        };
+        execute::run(source, frame, &mut s, &mut tables, place.default, &mut e);
+        let (notes, punted, missed) = (e.notes, e.punted, e.missed);
+        let last = hits.last().map(|h| h.table);
+        if let Some(n) = missed.filter(|n| last.is_none_or(|l| *n > l))
+            && let Some(next) = winner(place.tables, n, &key)
+        {
+            hits.push(next);
+            continue;
+        }
+        return Ok(Walked { steps: told(notes, &hits, &tables), punted });
+    }
+}
+
+/// What the recorder heard; which actions did it is found out afterwards.
+enum Heard {
+    Step(Box<Step>),
+    /// Changed by the operation at this address; 0: by 004's bitmap.
+    Changed(usize, Vec<u8>, Vec<u8>),
+    Table(u8, Option<u32>),
+}
+
+fn told(notes: Vec<Heard>, hits: &[Hit], tables: &Tables) -> Vec<Step> {
+    let mut current = hits.first();
+    let mut steps = Vec::with_capacity(notes.len());
+    for n in notes {
+        steps.push(match n {
+            Heard::Step(s) => *s,
+            Heard::Table(table, slot) => {
+                current = hits.iter().find(|h| h.table == table).filter(|_| slot.is_some());
+                Step::Table { table, rule: current.map(|h| h.spec.clone()) }
+            }
+            Heard::Changed(op, before, after) => {
+                let by = current.map(|h| made_by(op, h, tables)).unwrap_or_default();
+                Step::Changed { by, before, after }
+            }
+        });
+    }
+    steps
+}
+
+/// The actions of `h` behind the operation at address `op` of its copy in `tables`.
+fn made_by(op: usize, h: &Hit, tables: &Tables) -> Vec<Action> {
+    let actions = &h.spec.actions;
+    let table = tables.tables.get(usize::from(h.table));
+    let copy = table.and_then(|t| t.get(&h.spec.matcher, h.spec.priority));
+    match copy.and_then(|e| e.result.program.as_ref()) {
+        // The bitmap: everything but the output, which is last.
+        None => actions.split_last().map_or(Vec::new(), |(_, changes)| changes.to_vec()),
+        // A program has an operation for each action, in order.
+        Some(ops) => {
+            let nth = ops.iter().position(|o| address(o) == op);
+            nth.and_then(|i| actions.get(i)).cloned().into_iter().collect()
+        }
+    }
+}
+
+fn address(op: &Op) -> usize {
+    std::ptr::from_ref(op).addr()
+}
+
+/// An egress that writes down. The executor gives a copy wholly away before it goes on with the
+/// frame it was made of, so the bytes of the frames in its hands form a stack.
+struct Recorder<'a> {
+    place: &'a Place<'a>,
+    around: &'a Surroundings,
+    whole: Vec<Vec<u8>>,
+    notes: Vec<Heard>,
+    punted: Vec<Punted>,
+    /// The table that had no rule, if that was the end.
+    missed: Option<u8>,
+    pool: &'a mut Pool,
+}
+
+impl Recorder<'_> {
+    fn fresh(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let mut f = self.pool.alloc()?;
+        if f.copy_from(bytes).is_err() {
+            self.pool.free(f);
+            return None;
+        }
+        Some(f)
+    }
+    fn step(&mut self, s: Step) {
+        self.notes.push(Heard::Step(Box::new(s)));
+    }
+    /// Ends the frame in hand and says what its bytes were.
+    fn end(&mut self, frame: Frame) -> Vec<u8> {
+        let bytes = frame.bytes().to_vec();
+        self.pool.free(frame);
+        // 004's bitmap changes a frame without a note.
+        if let Some(before) = self.whole.pop().filter(|b| *b != bytes) {
+            self.notes.push(Heard::Changed(0, before, bytes.clone()));
+        }
+        bytes
+    }
+}
+
+impl Egress for Recorder<'_> {
+    fn output(&mut self, frame: Frame, port: PortId, queue: u32, _origin: Origin) {
+        let frame = self.end(frame);
+        let refused = match self.around.ports.iter().find(|p| p.id == port) {
+            None => Some(DropReason::NoSuchPort),
+            Some(p) if !p.up => Some(DropReason::PortDown),
+            Some(p) => (frame.len() > p.max_frame_bytes).then_some(DropReason::FrameTooLong),
+        };
+        self.step(Step::Output { port, frame, queue, refused });
+    }
+    fn channel(&mut self, frame: Frame, _in: PortId, to: ChannelTo, origin: Origin) {
+        let bytes = self.end(frame);
+        match (to, self.place.software) {
+            (ChannelTo::Program(why), Software::Ahead) => {
+                self.step(Step::Software(why));
+                self.punted.push(Punted { bytes, why });
+            }
+            (ChannelTo::Program(why), Software::Here)
+                if origin == Origin::Received && self.punted.is_empty() =>
+            {
+                self.punted.push(Punted { bytes, why });
+            }
+            _ => self.step(Step::Consumed(bytes)),
+        }
+    }
+    fn drop(&mut self, frame: Frame, why: DropReason, _origin: Origin) {
+        self.end(frame);
+        self.step(Step::Dropped(why));
+    }
+    fn copy(&mut self, of: &Frame) -> Option<Frame> {
+        let f = self.fresh(of.bytes())?;
+        self.whole.push(of.bytes().to_vec());
+        Some(f)
+    }
+    fn ports(&self) -> &[PortId] {
+        self.place.ports
+    }
+    fn is_live(&self, port: PortId) -> bool {
+        (self.place.live)(port)
+    }
+    fn now(&self) -> Nanos {
+        self.around.now
+    }
+    fn note(&mut self, note: Note<'_>) {
+        match note {
+            Note::Changed(op, bytes) => {
+                let bytes = bytes.to_vec();
+                if let Some(top) = self.whole.last_mut() {
+                    let before = std::mem::replace(top, bytes.clone());
+                    self.notes.push(Heard::Changed(address(op), before, bytes));
+                }
+            }
+            Note::Metered(id, v) => self.step(Step::Metered(id, v)),
+            Note::Group(id, c) => self.step(Step::Group(id, c)),
+            Note::Table(n, slot) => {
+                self.missed = slot.is_none().then_some(n);
+                self.notes.push(Heard::Table(n, slot));
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A data plane for one frame: as configured, but with every port in memory.
+
+use crate::bench::rig::{load_rules, ports_of};
+use crate::fault::bad_input;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use weir_classify::{Geometry, Match};
+use weir_dataplane::flowtext::Names;
+use weir_dataplane::programs::by_name;
+use weir_dataplane::{
+    Action, Config, DataPlane, MappingRule, Placement, PortNo, RuleSpec, UserFields, VdpSpec, Vid,
+};
+use weir_io::memory::{Memory, MemoryPeer, WireSize};
+use weir_packet::{Nanos, PortId};
+
+/// A port and its far end.
+pub struct TracePort {
+    /// Its number in the data plane.
+    pub id: PortId,
+    /// What people call it.
+    pub name: String,
+    /// Its far end.
+    pub peer: MemoryPeer,
+}
+
+/// What a VDP calls its ports and its own fields.
+#[derive(Debug, Default)]
+pub struct OwnNames {
+    /// Its ports.
+    pub ports: Vec<(String, PortNo)>,
+    /// Its fields.
+    pub fields: UserFields,
+}
+
+impl Names for OwnNames {
+    fn port(&self, name: &str) -> Option<PortNo> {
+        self.ports.iter().find(|(n, _)| n == name).map(|(_, no)| *no)
+    }
+    fn port_name(&self, port: PortNo) -> Option<&str> {
+        self.ports.iter().find(|(_, no)| *no == port).map(|(n, _)| n.as_str())
+    }
+    fn user_fields(&self) -> &UserFields {
+        &self.fields
+    }
+}
+
+/// Rounds of a microsecond that the data plane is given.
+const ROUNDS: usize = 5000;
+
+/// A data plane that waits for its one frame.
+pub struct Setup {
+    /// The data plane.
+    pub plane: DataPlane,
+    /// Its ports.
+    pub ports: Vec<TracePort>,
+    /// The port by which the frame comes in.
+    pub in_port: PortId,
+    /// The names that each VDP's rules are written with, by VID; without, ports are numbers.
+    pub own_names: BTreeMap<u16, OwnNames>,
+    now: Nanos,
+}
+
+impl Setup {
+    /// What people call a port.
+    pub fn name_of(&self, id: PortId) -> String {
+        let port = self.ports.iter().find(|p| p.id == id);
+        port.map_or_else(|| format!("#{id}"), |p| p.name.clone())
+    }
+    /// Lets the data plane run for some milliseconds of its own time: programs notice that time
+    /// passes every millisecond.
+    pub fn run(&mut self) {
+        for _ in 0..ROUNDS {
+            self.now = self.now + Nanos(1000);
+            self.plane.poll(self.now);
+        }
+    }
+    /// Puts the frame in; says what left, port by port.
+    pub fn pass(&mut self, frame: &[u8]) -> Result<Vec<(PortId, Vec<u8>)>> {
+        let from = self.in_port;
+        let port = self.ports.iter_mut().find(|p| p.id == from).context("the port has gone")?;
+        port.peer.send(frame)?;
+        self.run();
+        let mut out = Vec::new();
+        for p in &mut self.ports {
+            let mut bytes = Vec::new();
+            while p.peer.recv(&mut bytes) {
+                out.push((p.id, std::mem::take(&mut bytes)));
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn memory_port(plane: &mut DataPlane, name: &str) -> Result<TracePort> {
+    let size = WireSize { slots: 64, max_frame_bytes: 2048 };
+    let (device, peer) = Memory::with_peer(name, size);
+    Ok(TracePort { id: plane.add_port(name, Box::new(device))?, name: name.to_owned(), peer })
+}
+
+/// One VDP with the rules of a file, and the ports that they name.
+pub fn from_rules(rules: &Path, in_port: u32, program: Option<&str>) -> Result<Setup> {
+    let rules = load_rules(rules)?;
+    let program = program.map(by_name).transpose().map_err(bad_input)?;
+    let size = u32::try_from(2 * rules.len() + (1 << 16))?.next_power_of_two();
+    let tcam = Geometry { action_entries: size, ..Config::default().tcam };
+    let mut plane = DataPlane::new(Config { tcam, frames: 4096, ..Config::default() })?;
+    let mut numbers = ports_of(&rules);
+    if !numbers.contains(&in_port) {
+        numbers.insert(0, in_port);
+    }
+    let mut ports = Vec::with_capacity(numbers.len());
+    for no in &numbers {
+        ports.push(memory_port(&mut plane, &no.to_string())?);
+    }
+    let id = ports.iter().zip(&numbers).find(|(_, no)| **no == in_port).map(|(p, _)| p.id);
+    let mut spec = VdpSpec::new(Vid(1), "rules");
+    spec.ports = numbers.iter().zip(&ports).map(|(no, p)| (PortNo(*no), p.id)).collect();
+    spec.mapping = vec![MappingRule { matcher: Match::any(), priority: 0 }];
+    if program.is_none() {
+        spec.default = vec![Action::Drop];
+    }
+    spec.program = program;
+    plane.create_vdp(spec)?;
+    for r in &rules {
+        let rule = RuleSpec {
+            matcher: r.matcher,
+            priority: r.priority.into(),
+            cookie: r.cookie,
+            actions: r.actions.clone().into(),
+        };
+        let added = plane.add_rule(Vid(1), r.table, &rule, Placement::Fast);
+        added.map_err(|e| bad_input(format!("rule '{r}': {e}")))?;
+    }
+    let in_port = id.context("the port has gone")?;
+    Ok(Setup { plane, ports, in_port, own_names: BTreeMap::new(), now: Nanos(0) })
+}

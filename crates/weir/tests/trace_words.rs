@@ -1,0 +1,206 @@
+//! `weir trace` as people see it: golden texts over frames of `testdata/real.pcap`, whose fields
+//! tshark 4.0 showed when the texts were checked by hand.
+
+use std::process::{Command, Output};
+
+const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/real.pcap");
+
+const RULES: &str = "\
+priority=300,udp,dl_dst=02:00:00:00:03:02,actions=mod_nw_tos:184,goto_table:1
+priority=200,ip,nw_dst=10.1.0.0/24,actions=dec_ttl,mod_dl_dst:02:00:00:00:aa:02,output:2
+priority=100,arp,actions=normal
+priority=90,dl_vlan=20,actions=pop_vlan,output:2
+table=1,ip,nw_tos=184,actions=flood
+";
+
+fn trace(arguments: &[&str]) -> Output {
+    let dir = tempfile::tempdir().expect("a directory");
+    let rules = dir.path().join("rules");
+    std::fs::write(&rules, RULES).expect("written");
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "--rules", rules.to_str().expect("UTF-8")])
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+#[track_caller]
+fn check(arguments: &[&str], expected: &str) {
+    let done = trace(arguments);
+    let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
+    assert_eq!(done.status.code(), Some(0), "{}", text(done.stderr));
+    let text = text(done.stdout);
+    assert!(text == expected, "expected:\n{expected}\nfound:\n{text}");
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], error: &str) {
+    let done = trace(arguments);
+    assert_eq!(done.status.code(), Some(2));
+    let text = String::from_utf8(done.stderr).expect("UTF-8");
+    assert!(text.contains(error) && text.lines().count() == 1, "{text}");
+}
+
+fn frame(n: usize) -> String {
+    format!("{CAPTURE}:{n}")
+}
+
+#[test]
+fn a_change_and_two_tables() {
+    check(
+        &["--pcap", &frame(300)],
+        "\
+frame     442 bytes, in by port 1
+key       udp,in_port=1,dl_dst=02:00:00:00:03:02,dl_src=02:00:00:00:03:01,nw_src=10.3.0.1,
+          nw_dst=10.3.0.2,tp_src=45569,tp_dst=5202,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no
+VDP       1 (rules), by the mapping rule
+          priority=0 every frame
+path      fast
+table 0   the rule that wins:
+          priority=300 udp,dl_dst=02:00:00:00:03:02
+          actions=set_field:46->ip_dscp,goto_table:1
+change    set_field:46->ip_dscp
+            nw_tos  0 → 184
+            byte 15: 00 → b8
+            bytes 24 to 25: 4c 31 → 4b 79
+table 1   the rule that wins:
+          priority=32768 ip,nw_tos=184
+          actions=flood
+output    port 2, 442 bytes
+result    ✓ forwarded by port 2
+",
+    );
+}
+
+#[test]
+fn a_router_s_change() {
+    check(
+        &["--pcap", &frame(865)],
+        "\
+frame     74 bytes, in by port 1
+key       tcp,in_port=1,dl_dst=02:00:00:00:01:01,dl_src=02:00:00:00:01:02,nw_src=10.1.0.2,
+          nw_dst=10.1.0.1,tp_src=80,tp_dst=54848,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no,
+          tcp_flags=0x012
+VDP       1 (rules), by the mapping rule
+          priority=0 every frame
+path      fast
+table 0   the rule that wins:
+          priority=200 ip,nw_dst=10.1.0.0/24
+          actions=dec_ttl,set_field:02:00:00:00:aa:02->dl_dst,output:2
+change    dec_ttl,set_field:02:00:00:00:aa:02->dl_dst
+            dl_dst  02:00:00:00:01:01 → 02:00:00:00:aa:02
+            nw_ttl  64 → 63
+            bytes 4 to 5: 01 01 → aa 02
+            byte 22: 40 → 3f
+            byte 24: 26 → 27
+output    port 2, 74 bytes
+result    ✓ forwarded by port 2
+",
+    );
+}
+
+#[test]
+fn a_tag_taken_off() {
+    check(
+        &["--pcap", &frame(594)],
+        "\
+frame     78 bytes, in by port 1
+key       tcp,in_port=1,dl_dst=02:00:00:00:02:02,dl_src=02:00:00:00:02:01,dl_vlan=20,dl_vlan_pcp=0,
+          nw_src=10.2.0.1,nw_dst=10.2.0.2,tp_src=59388,tp_dst=22,nw_tos=16,nw_ecn=0,nw_ttl=64,
+          nw_frag=no,tcp_flags=0x002
+VDP       1 (rules), by the mapping rule
+          priority=0 every frame
+path      fast
+table 0   the rule that wins:
+          priority=90 dl_vlan=20
+          actions=pop_vlan,output:2
+change    pop_vlan
+            dl_vlan      20 → none
+            dl_vlan_pcp  0 → none
+            bytes 12 to 15 taken out: 81 00 00 14
+output    port 2, 74 bytes
+result    ✓ forwarded by port 2
+",
+    );
+}
+
+#[test]
+fn normal_without_a_program() {
+    check(
+        &["--pcap", &frame(15)],
+        "\
+frame     42 bytes, in by port 1
+key       arp,in_port=1,dl_dst=ff:ff:ff:ff:ff:ff,dl_src=02:00:00:00:04:01,arp_spa=10.4.0.2,
+          arp_tpa=10.4.0.1,arp_sha=02:00:00:00:04:01,arp_tha=00:00:00:00:00:00,arp_op=1
+VDP       1 (rules), by the mapping rule
+          priority=0 every frame
+path      fast
+table 0   the rule that wins:
+          priority=100 arp
+          actions=normal
+software  NORMAL: forward as a plain switch would
+result    ✗ dropped: table-miss (no rule, and nothing behind the rules)
+",
+    );
+}
+
+#[test]
+fn normal_with_a_switch() {
+    check(
+        &["--program", "learning", "--pcap", &frame(15)],
+        "\
+frame     42 bytes, in by port 1
+key       arp,in_port=1,dl_dst=ff:ff:ff:ff:ff:ff,dl_src=02:00:00:00:04:01,arp_spa=10.4.0.2,
+          arp_tpa=10.4.0.1,arp_sha=02:00:00:00:04:01,arp_tha=00:00:00:00:00:00,arp_op=1
+VDP       1 (rules), by the mapping rule
+          priority=0 every frame
+path      fast
+table 0   the rule that wins:
+          priority=100 arp
+          actions=normal
+software  NORMAL: forward as a plain switch would
+program   'learning' gets it
+sent      port 2, 42 bytes
+result    ✓ sent by the program, port 2
+",
+    );
+}
+
+#[test]
+fn a_runt() {
+    check(
+        &["--frame", "02:00"],
+        "\
+frame     2 bytes, in by port 1
+result    ✗ dropped: runt (shorter than an Ethernet header)
+",
+    );
+}
+
+#[test]
+fn what_can_not_be_traced() {
+    refused(&["--frame", "020"], "--frame: 3 hex digits");
+    refused(&["--frame", "0z"], "'z' at 2 is no hex digit");
+    refused(&["--frame", &"00".repeat(5000)], "a frame of 5000 bytes");
+    refused(&["--pcap", &frame(1037)], "no frame 1037: it has 1036");
+    refused(&["--pcap", &frame(0)], "no frame 0");
+    refused(&["--pcap", "/nowhere.pcap"], "/nowhere.pcap");
+    refused(&["--pcap", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], "Cargo.toml");
+    refused(&["--frame", "00", "--program", "lerning"], "did you mean 'learning'");
+}
+
+#[test]
+fn json_says_the_same() {
+    let done = trace(&["--json", "--pcap", &frame(865)]);
+    assert_eq!(done.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(json["kind"], "trace");
+    let steps = json["result"]["steps"].as_array().expect("a list");
+    let kinds: Vec<&str> = steps.iter().filter_map(|s| s["step"].as_str()).collect();
+    assert_eq!(kinds, ["mapping", "path", "table", "change", "output"]);
+    assert_eq!(steps[2]["rule"]["priority"], 200);
+    let ttl = serde_json::json!({"field": "nw_ttl", "before": "64", "after": "63"});
+    assert!(steps[3]["fields"].as_array().expect("a list").contains(&ttl), "{}", steps[3]);
+    assert_eq!(steps[4]["port"], "2");
+    assert_eq!(steps[4]["bytes"], 74);
+}
