@@ -6,8 +6,10 @@
 
 mod bench;
 mod commands;
+mod config;
 mod environment;
 mod fault;
+mod socket;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,6 +26,20 @@ struct Cli {
 enum Command {
     /// The tour: no root, no configuration; ends with a report
     Demo(commands::demo::Args),
+    /// Run a data plane in the foreground, from a configuration
+    Run(commands::run::Args),
+    /// Show what a running data plane consists of
+    Show(commands::show::Args),
+    /// Print the counters of a running data plane
+    Stats(commands::stats::Args),
+    /// Show the rates of a running data plane, live
+    Top(commands::top::Args),
+    /// Add, remove and list ports of a running data plane
+    Port(commands::port::Args),
+    /// Make, change, move and delete VDPs of a running data plane
+    Vdp(commands::vdp::Args),
+    /// Capture frames of a running data plane at any port, VDP or stage
+    Capture(commands::capture::Args),
     /// One frame: which VDP, rule, action, port or drop, and why
     Trace(commands::trace::Args),
     /// Measure the program's own speed, from memory
@@ -35,6 +51,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Demo(a) => commands::demo::run(&a),
+        Command::Run(a) => commands::run::run(&a),
+        Command::Show(a) => commands::show::run(&a),
+        Command::Stats(a) => commands::stats::run(&a),
+        Command::Top(a) => commands::top::run(&a),
+        Command::Port(a) => commands::port::run(&a),
+        Command::Vdp(a) => commands::vdp::run(&a),
+        Command::Capture(a) => commands::capture::run(&a),
         Command::Trace(a) => commands::trace::run(&a),
         Command::Bench(b) => bench::run(b),
     };

@@ -1,0 +1,233 @@
+//! `weir run`: a data plane in the foreground, from a configuration to its last frame.
+//!
+//! Room: wiring. Reads the file, tries it, opens the ports, starts the worker, serves the control
+//! socket, waits for signals, and at the end gives everything back and checks the sums.
+
+use crate::config::apply::{self, Devices, Failed, Model};
+use crate::config::diff::{Step, diff};
+use crate::config::plan::Plan;
+use crate::config::read;
+use crate::fault::bad_input;
+use crate::socket::live::{Live, SocketGiven};
+use crate::socket::{place, server, view};
+use anyhow::{Context, Result, anyhow};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_dataplane::{DataPlane, PortView, Runner, Serving, Snapshot};
+use weir_packet::{Nanos, PortId};
+
+/// Arguments of `weir run`.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Runs a data plane in the foreground: its ports, VDPs, rules and limits come from \
+                  a TOML file, which docs/guide/configuration.md describes.\n\n\
+                  The whole file is read and tried on a data plane without real ports first, so \
+                  that a file with a mistake touches nothing. Then ports are opened, and a line is \
+                  printed for everything that is made, with the reason wherever something fell \
+                  back.\n\n\
+                  SIGINT and SIGTERM stop it: it prints the final counters and checks that every \
+                  frame is accounted for. SIGHUP reads the file again and changes what differs, \
+                  between two bursts, without losing a frame; a file with a mistake changes \
+                  nothing. Meanwhile 'weir show', 'stats', 'top', 'port', 'vdp' and 'capture' \
+                  speak to it through its control socket (mode 0600).",
+    after_long_help = "Examples:\n  \
+                       weir run labs/two-tenants.toml\n  \
+                       weir run --check labs/two-tenants.toml\n  \
+                       weir run --until-done replay.toml     ends when every capture file is read\n  \
+                       kill -HUP $(pidof weir)               reads the file again\n\n\
+                       Exit status: 0 stopped as asked, 1 the work failed, 2 the file or the \
+                       arguments are wrong."
+)]
+pub struct Args {
+    /// What to run
+    #[arg(value_name = "CONFIG.toml")]
+    config: PathBuf,
+    /// Control socket [default: the file's, else $XDG_RUNTIME_DIR/weir/control.sock, else
+    /// /run/weir/control.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Only read and try the file; open nothing
+    #[arg(long)]
+    check: bool,
+    /// End when every port has nothing more to receive and no frame is left inside
+    #[arg(long)]
+    until_done: bool,
+}
+
+/// How often ports are looked at, and signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    let plan = read::load(&args.config).map_err(bad_input)?;
+    apply::rehearse(&plan).map_err(bad_input)?;
+    if args.check {
+        let rules: usize = plan.vdps.values().map(|v| v.rules.len()).sum();
+        let (ports, vdps) = (plan.ports.len(), plan.vdps.len() - 1);
+        println!("{}: {ports} ports, {vdps} VDPs, {rules} rules: fine", args.config.display());
+        return Ok(());
+    }
+    // Signals are taken from here on, so that none that comes early is lost.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
+    let (socket, given) = match (&args.socket, &plan.fixed.socket) {
+        (Some(p), _) => (p.clone(), SocketGiven::OnTheCommandLine),
+        (None, Some(p)) => (p.clone(), SocketGiven::InTheFile),
+        (None, None) => {
+            let p = place::default_path();
+            place::make_default_folder(&p)?;
+            (p, SocketGiven::InTheFile)
+        }
+    };
+    let listener = server::bind(&socket)?;
+    let bound = Bound(&socket);
+    let (plane, model) = start(&plan)?;
+    let (serving, idle) = (plan.fixed.serving, plan.fixed.idle);
+    let runner = Runner::start(plane, serving, idle).context("starting the worker")?;
+    let live = Arc::new(Live::new(runner.handle(), model)?);
+    let mut server = server::Server::start(listener, &socket, Arc::clone(&live))?;
+    let who = match serving {
+        Serving::Worker => "the worker serves the channels".to_owned(),
+        Serving::Threads(n) => format!("{n} threads serve the channels"),
+    };
+    println!("running: {who}; control socket {}", socket.display());
+    let ended = attend(args, &live, &mut signals, given);
+    server.stop();
+    drop(bound);
+    let plane = runner.stop()?;
+    finish(plane)?;
+    ended
+}
+
+/// Takes the socket away again if starting fails.
+struct Bound<'a>(&'a std::path::Path);
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+/// Makes the data plane that a plan describes; prints what it makes.
+fn start(plan: &Plan) -> Result<(DataPlane, Model)> {
+    let mut plane = DataPlane::new(plan.fixed.config.clone()).map_err(bad_input)?;
+    let mut model = Model::new(plan, Devices::Real);
+    let steps = diff(&model.plan, plan).map_err(bad_input)?;
+    let told: Vec<String> = steps.iter().map(Step::told).collect();
+    apply::run(&mut plane, &mut model, steps).map_err(|e: Failed| {
+        if e.is_environment() { anyhow!(e.to_string()) } else { bad_input(e) }
+    })?;
+    let c = &plan.fixed.config;
+    println!(
+        "data plane: {} frames of {} bytes, {} channels, TCAM of {} + {} entries",
+        c.frames, c.chunk_bytes, c.channels, c.tcam.mapping_entries, c.tcam.action_entries
+    );
+    for line in told.into_iter().chain(std::mem::take(&mut model.notes)) {
+        println!("{line}");
+    }
+    Ok((plane, model))
+}
+
+/// What is known of a port, to tell when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    name: String,
+    up: bool,
+    fault: Option<String>,
+}
+
+/// Waits for signals; tells what changes at ports.
+fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -> Result<()> {
+    let mut seen: BTreeMap<PortId, Seen> = BTreeMap::new();
+    let mut still = Still::default();
+    loop {
+        for signal in signals.pending() {
+            if signal != SIGHUP {
+                println!("stopping on {}", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
+                return Ok(());
+            }
+            match live.reload(&args.config, given) {
+                Ok(told) if told.is_empty() => println!("reload: nothing differs"),
+                Ok(told) => {
+                    told.iter().for_each(|t| println!("reload: {t}"));
+                    println!("reload: done");
+                }
+                Err(e) => eprintln!("weir: reload: {e}; nothing has changed"),
+            }
+        }
+        let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
+        if args.until_done && still.is_done(&snapshot) {
+            println!("stopping: every port is exhausted");
+            return Ok(());
+        }
+        tell_changes(&mut seen, snapshot.ports);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Prints what has changed at ports since the last look.
+fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>) {
+    let mut now = BTreeMap::new();
+    for p in ports.into_iter().filter(|p| p.id != PortId(0)) {
+        now.insert(p.id, Seen { name: p.name, up: p.up, fault: p.fault });
+    }
+    for (id, n) in &now {
+        let before = seen.get(id);
+        let name = &n.name;
+        if let Some(b) = before.filter(|b| b.up != n.up) {
+            println!("port {name}: {}", if b.up { "down" } else { "up" });
+        } else if before.is_none() && !n.up {
+            println!("port {name}: down");
+        }
+        if let Some(fault) = n.fault.as_ref().filter(|_| before.is_none_or(|b| b.fault != n.fault))
+        {
+            eprintln!("weir: port {name}: {fault}");
+        }
+    }
+    *seen = now;
+}
+
+/// Whether a data plane has come to rest for good: nothing can come, nothing is inside, and nothing
+/// has moved since the last look.
+#[derive(Debug, Default)]
+struct Still {
+    before: Option<u64>,
+}
+
+impl Still {
+    fn is_done(&mut self, s: &Snapshot) -> bool {
+        let moved = s.vdps.iter().map(|v| v.counters.came() + v.counters.ended()).sum();
+        let rest = self.before.replace(moved) == Some(moved);
+        rest && s.ports.iter().all(|p| p.exhausted && p.backlog == 0)
+            && s.vdps.iter().all(|v| v.held == 0)
+    }
+}
+
+/// Sends what is inside, closes the ports, prints the final counters, checks the sums.
+fn finish(mut plane: DataPlane) -> Result<()> {
+    let mut now = plane.snapshot().at;
+    for _ in 0..64 {
+        now = now + Nanos::from_millis(1);
+        if plane.poll(now) == 0 && plane.snapshot().vdps.iter().all(|v| v.held == 0) {
+            break;
+        }
+    }
+    let s = plane.snapshot();
+    let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
+    let balance = s.check();
+    print!(
+        "{}",
+        super::stats::tables(&ports.into_iter().map(view::port).collect::<Vec<_>>(), &vdps)
+    );
+    for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
+        plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;
+    }
+    balance.map_err(|e| anyhow!("frames do not add up, which is a defect of weir: {e}"))?;
+    let frames: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
+    println!("every frame is accounted for: {frames} received, {} held", s.frames.held);
+    Ok(())
+}

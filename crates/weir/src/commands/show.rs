@@ -1,0 +1,206 @@
+//! `weir show`: what runs: ports, VDPs, mapping, rules, TCAM, channels, programs.
+//!
+//! Room: the client's side of the control socket.
+
+use super::columns::Columns;
+use super::stats::{Stats, reasons};
+use crate::environment::Envelope;
+use crate::socket::client::Where;
+use crate::socket::protocol::{Item, Request, RuleItem, VdpDetail, VdpItem, WithRules};
+use anyhow::Result;
+use serde::Serialize;
+
+/// Arguments of `weir show`.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Shows what a running data plane consists of: its ports; its VDPs with their \
+                  mapping rules, ports and shares, channel, slow-path program and its state; the \
+                  TCAM's budget, with each VDP's slices and the blocks that one of its frames \
+                  wakes. With --rules, every rule with its counters, in Open vSwitch's flow \
+                  syntax.",
+    after_long_help = "Examples:\n  \
+                       weir show\n  \
+                       weir show --vdp red --rules\n  \
+                       weir show --json | jq '.result.vdps[].detail.tcam'"
+)]
+pub struct Args {
+    #[command(flatten)]
+    to: Where,
+    /// Only this VDP, by number or name
+    #[arg(long, value_name = "VDP")]
+    vdp: Option<String>,
+    /// Rules, too, with their counters
+    #[arg(long)]
+    rules: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    stats: Stats,
+    rules: Vec<RuleItem>,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    let rules = if args.rules { WithRules::Yes } else { WithRules::No };
+    let (items, _) = args.to.ask(&Request::Show { vdp: args.vdp.clone(), rules })?;
+    let mut kept = Vec::new();
+    let rest = items.into_iter().filter_map(|i| match i {
+        Item::Rule(r) => {
+            kept.push(r);
+            None
+        }
+        other => Some(other),
+    });
+    let stats = Stats::of(rest.collect());
+    let shown = Shown { stats, rules: kept };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&Envelope::new("show", shown))?);
+        return Ok(());
+    }
+    if args.vdp.is_none() {
+        print!("{}", overview(&shown.stats));
+    }
+    for v in &shown.stats.vdps {
+        let rules: Vec<&RuleItem> = shown.rules.iter().filter(|r| r.vid == v.vid).collect();
+        print!("\n{}", vdp(v, &rules));
+    }
+    Ok(())
+}
+
+fn overview(s: &Stats) -> String {
+    let (p, f) = (&s.plane, &s.plane.frames);
+    let mut out = format!(
+        "data plane: process {}, running for {} s, {} channels\n\
+         frames: {} in all, {} free, {} lent to devices, {} held for VDPs, {} spares\n",
+        p.pid,
+        p.at_ns / 1_000_000_000,
+        p.channels,
+        f.count,
+        f.free,
+        f.lent,
+        f.held,
+        f.spares
+    );
+    for t in &p.tcam {
+        out.push_str(&format!(
+            "TCAM, {} part: {} entries, {} free; {} of {} blocks in use\n",
+            t.part, t.entries, t.free_entries, t.blocks_in_use, t.blocks
+        ));
+    }
+    if !p.unmapped_dropped.is_empty() {
+        out.push_str(&format!("without a VDP: {}\n", reasons(&p.unmapped_dropped)));
+    }
+    if let Some(e) = &p.imbalance {
+        out.push_str(&format!("frames do not add up, which is a defect of weir: {e}\n"));
+    }
+    out.push('\n');
+    let heads = ["port", "number", "device", "state", "rx frames", "tx frames", "note"];
+    let mut c = Columns::new(&heads);
+    for p in &s.ports {
+        let note = match (&p.fault, p.exhausted) {
+            (Some(fault), _) => fault.clone(),
+            (None, true) if p.number != 0 => "receives nothing more".to_owned(),
+            (None, _) => String::new(),
+        };
+        c.row(vec![
+            p.name.clone(),
+            p.number.to_string(),
+            p.device.clone(),
+            if p.up { "up" } else { "down" }.to_owned(),
+            p.rx.frames.to_string(),
+            p.tx.frames.to_string(),
+            note,
+        ]);
+    }
+    out.push_str(&c.text());
+    out
+}
+
+fn vdp(v: &VdpItem, rules: &[&RuleItem]) -> String {
+    let mut out = format!(
+        "VDP {} ({}), {}: {} received, {} forwarded, {} dropped, {} held\n",
+        v.vid,
+        v.name,
+        v.phase,
+        v.received.frames,
+        v.forwarded.frames,
+        v.dropped.values().sum::<u64>(),
+        v.held
+    );
+    if !v.dropped.is_empty() {
+        out.push_str(&format!("  dropped    {}\n", reasons(&v.dropped)));
+    }
+    if let Some(d) = &v.detail {
+        detail(d, &mut out);
+    }
+    for r in rules {
+        out.push_str(&format!(
+            "  rule       {} ({}, {} frames, {} bytes)\n",
+            r.flow, r.placed, r.hits.frames, r.hits.bytes
+        ));
+    }
+    out
+}
+
+fn detail(d: &VdpDetail, out: &mut String) {
+    let mut line = |name: &str, text: String| out.push_str(&format!("  {name:<10} {text}\n"));
+    for p in &d.ports {
+        let away = if p.present { "" } else { ", away" };
+        let ceiling =
+            p.ceiling_bps.map_or("no ceiling".to_owned(), |c| format!("at most {c} bit/s"));
+        line(
+            "port",
+            format!(
+                "{} = {}{away}: {} bit/s guaranteed, {ceiling}, weight {}, queue of {}",
+                p.number, p.name, p.guarantee_bps, p.weight, p.queue_frames
+            ),
+        );
+    }
+    for m in &d.mapping {
+        let what = if m.matcher.is_empty() { "everything" } else { &m.matcher };
+        line("mapping", format!("{what} (priority {})", m.priority));
+    }
+    line(
+        "rules",
+        format!(
+            "{} in the TCAM, {} on the slow path only; default: {}",
+            d.fast_rules, d.slow_rules, d.default
+        ),
+    );
+    if d.groups + d.meters > 0 {
+        line("also", format!("{} groups, {} meters", d.groups, d.meters));
+    }
+    for t in &d.tcam {
+        line(
+            "TCAM",
+            format!("{}: {} of {} entries, {} slices", t.part, t.used, t.allowed, t.slices),
+        );
+    }
+    line("", format!("a frame wakes {} of {} blocks", d.blocks_woken.0, d.blocks_woken.1));
+    let own = if d.channel_dedicated { "its own" } else { "shared" };
+    line("channel", format!("{} ({own})", d.channel));
+    line("cpu", format!("{} permille guaranteed", d.cpu_permille));
+    if d.migrations + d.migrations_given_up > 0 {
+        line(
+            "migration",
+            format!(
+                "{} done, {} given up; the last held {} frames and drained for {} us",
+                d.migrations,
+                d.migrations_given_up,
+                d.migration_held,
+                d.migration_drain_ns / 1000
+            ),
+        );
+    }
+    if let Some(program) = &d.program {
+        line("program", program.clone());
+        for (name, value) in &d.program_status {
+            line("", format!("{name}: {value}"));
+        }
+    }
+}

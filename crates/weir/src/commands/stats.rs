@@ -1,0 +1,143 @@
+//! `weir stats`: the counters of a running data plane.
+//!
+//! Room: the client's side of the control socket. [`tables`] also prints the last counters of
+//! `weir run` and the live ones of `weir top`.
+
+use super::columns::Columns;
+use crate::environment::Envelope;
+use crate::socket::client::Where;
+use crate::socket::protocol::{Item, PlaneItem, PortItem, Request, VdpItem};
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Arguments of `weir stats`.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Prints the counters of a running data plane: frames and bytes per port and per \
+                  VDP, and every reason for which frames were dropped. Frames are counted without \
+                  FCS. For each VDP, received + generated + cloned = forwarded + consumed + \
+                  dropped + held.",
+    after_long_help = "Examples:\n  weir stats\n  weir stats --json | jq '.result.vdps[].dropped'"
+)]
+pub struct Args {
+    #[command(flatten)]
+    to: Where,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// All counters of one moment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stats {
+    /// The data plane as a whole.
+    pub plane: PlaneItem,
+    /// Ports.
+    pub ports: Vec<PortItem>,
+    /// VDPs.
+    pub vdps: Vec<VdpItem>,
+}
+
+impl Stats {
+    /// Sorts the parts of an answer.
+    pub fn of(items: Vec<Item>) -> Self {
+        let mut s = Self::default();
+        for i in items {
+            match i {
+                Item::Plane(p) => s.plane = p,
+                Item::Port(p) => s.ports.push(p),
+                Item::Vdp(v) => s.vdps.push(*v),
+                Item::Rule(_) | Item::Frame(_) | Item::Waiting => {}
+            }
+        }
+        s
+    }
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    let stats = Stats::of(args.to.ask(&Request::Stats {})?.0);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
+        return Ok(());
+    }
+    print!("{}", tables(&stats.ports, &stats.vdps));
+    if let Some(e) = &stats.plane.imbalance {
+        println!("frames do not add up, which is a defect of weir: {e}");
+    }
+    Ok(())
+}
+
+/// Counters of ports and VDPs, and the reasons of drops.
+pub fn tables(ports: &[PortItem], vdps: &[VdpItem]) -> String {
+    let mut out = String::new();
+    let heads =
+        ["port", "state", "rx frames", "rx bytes", "tx frames", "tx bytes", "dropped", "missed"];
+    let mut c = Columns::new(&heads);
+    for p in ports {
+        c.row(vec![
+            p.name.clone(),
+            if p.up { "up" } else { "down" }.to_owned(),
+            p.rx.frames.to_string(),
+            p.rx.bytes.to_string(),
+            p.tx.frames.to_string(),
+            p.tx.bytes.to_string(),
+            p.tx_dropped.values().sum::<u64>().to_string(),
+            (p.rx_missed + p.rx_errors + p.tx_errors).to_string(),
+        ]);
+    }
+    out.push_str(&c.text());
+    out.push('\n');
+    let heads = [
+        "vdp",
+        "name",
+        "path",
+        "received",
+        "forwarded",
+        "generated",
+        "cloned",
+        "consumed",
+        "dropped",
+        "held",
+        "slow",
+    ];
+    let mut c = Columns::new(&heads);
+    for v in vdps {
+        c.row(vec![
+            v.vid.to_string(),
+            v.name.clone(),
+            v.phase.clone(),
+            v.received.frames.to_string(),
+            v.forwarded.frames.to_string(),
+            v.generated.to_string(),
+            v.cloned.to_string(),
+            v.consumed.to_string(),
+            v.dropped.values().sum::<u64>().to_string(),
+            v.held.to_string(),
+            v.slow.to_string(),
+        ]);
+    }
+    out.push_str(&c.text());
+    let reasons: Vec<String> = vdps
+        .iter()
+        .filter(|v| !v.dropped.is_empty())
+        .map(|v| format!("VDP {} dropped: {}\n", v.vid, reasons(&v.dropped)))
+        .collect();
+    if !reasons.is_empty() {
+        out.push('\n');
+        reasons.iter().for_each(|r| out.push_str(r));
+    }
+    for p in ports.iter().filter(|p| p.fault.is_some()) {
+        out.push_str(&format!("port {}: {}\n", p.name, p.fault.as_deref().unwrap_or_default()));
+    }
+    out
+}
+
+/// Reasons with their counts, most frequent first.
+pub fn reasons(dropped: &BTreeMap<String, u64>) -> String {
+    let mut all: Vec<(&String, &u64)> = dropped.iter().collect();
+    all.sort_by(|a, b| b.1.cmp(a.1));
+    let list: Vec<String> = all.iter().map(|(why, n)| format!("{why} {n}")).collect();
+    list.join(", ")
+}

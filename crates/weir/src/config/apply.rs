@@ -1,0 +1,590 @@
+//! Carries steps out on a data plane, and keeps the plan of what runs beside it.
+//!
+//! Room: between two bursts, on the thread that owns the data plane; also on a scratch data plane with
+//! ports that swallow, where a whole configuration is tried before anything real is touched.
+
+use super::diff::{Step, diff};
+use super::error::{ConfigError, Place};
+use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RulePlan, VdpPlan};
+use std::collections::BTreeMap;
+use std::fmt;
+use weir_classify::{Field, Owner, Part};
+use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, Placed, PortNo, VdpSpec, Vid};
+use weir_io::af_xdp::Umem;
+use weir_io::memory::{Memory, WireSize};
+use weir_io::open::{self, Kind, Opened};
+use weir_io::replay::Null;
+use weir_packet::{Device, DeviceError, PortId};
+
+/// Why a step failed.
+#[derive(Debug)]
+pub enum Reason {
+    /// The data plane refused.
+    Control(ControlError),
+    /// A port could not be opened.
+    Device(DeviceError),
+    /// Something the plan says can't be.
+    Config(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Control(e) => e.fmt(f),
+            Self::Device(e) => e.fmt(f),
+            Self::Config(e) => e.fmt(f),
+        }
+    }
+}
+
+/// A step that failed, with whose it was.
+#[derive(Debug)]
+pub struct Failed {
+    /// Where the file says so.
+    pub place: Option<Place>,
+    /// Whose.
+    pub whose: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(p) = &self.place {
+            write!(f, "{p}: ")?;
+        }
+        write!(f, "{}: {}", self.whose, self.reason)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl Failed {
+    /// Whether the machine is to blame, and not what the user wrote.
+    pub fn is_environment(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::Device(
+                DeviceError::InterfaceDown(_)
+                    | DeviceError::NoRights { .. }
+                    | DeviceError::System { .. }
+            )
+        )
+    }
+}
+
+impl From<ControlError> for Reason {
+    fn from(e: ControlError) -> Self {
+        Self::Control(e)
+    }
+}
+
+/// Which devices ports get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// Those that the plan names.
+    Real,
+    /// Ones that swallow: nothing outside the process is touched.
+    Scratch,
+}
+
+/// What runs: the plan, and what it became.
+#[derive(Debug)]
+pub struct Model {
+    /// The plan as it is carried out now.
+    pub plan: Plan,
+    /// Port numbers by name.
+    pub ids: BTreeMap<String, PortId>,
+    devices: Devices,
+    umem: Umem,
+    /// Far ends of memory wires whose second port has not come yet.
+    wires: BTreeMap<String, Memory>,
+    /// What people should know of the steps carried out.
+    pub notes: Vec<String>,
+}
+
+impl Model {
+    /// A data plane with nothing but its default VDP, for `plan`'s sizes.
+    pub fn new(plan: &Plan, devices: Devices) -> Self {
+        Self {
+            plan: Plan::empty(plan.fixed.clone()),
+            ids: BTreeMap::new(),
+            devices,
+            umem: Umem::new(),
+            wires: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The name of a port.
+    pub fn port_name(&self, id: PortId) -> Option<&str> {
+        self.ids.iter().find(|(_, i)| **i == id).map(|(n, _)| n.as_str())
+    }
+}
+
+/// Tries a whole plan on a data plane of its own.
+///
+/// # Errors
+/// [`Failed`], with the place in the file.
+pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
+    let config = Config { frames: 512, chunk_bytes: 2048, ..plan.fixed.config.clone() };
+    // The sizes themselves are tried as they are, and given back at once.
+    let fail =
+        |e| Failed { place: None, whose: "[dataplane]".to_owned(), reason: Reason::Control(e) };
+    weir_packet::Pool::new(plan.fixed.config.frames, plan.fixed.config.chunk_bytes)
+        .map_err(|e| fail(e.into()))?;
+    let mut plane = DataPlane::new(config).map_err(fail)?;
+    let mut model = Model::new(plan, Devices::Scratch);
+    let steps = diff(&model.plan, plan).map_err(|e: ConfigError| Failed {
+        place: e.place,
+        whose: "configuration".to_owned(),
+        reason: Reason::Config(e.text),
+    })?;
+    run(&mut plane, &mut model, steps)
+}
+
+/// Carries out steps in order.
+///
+/// # Errors
+/// The first step that failed. Devices are opened before anything is changed, so a device that
+/// can't be opened leaves all as it was; what else can fail was found by [`rehearse`].
+pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
+    let going: Vec<&PortPlan> = steps
+        .iter()
+        .filter_map(|s| match s {
+            Step::RemovePort(n) => model.plan.ports.iter().find(|p| p.name == *n),
+            _ => None,
+        })
+        .collect();
+    // A device that is about to be let go can't be opened a second time before.
+    let free = |p: &PortPlan| !going.iter().any(|g| g.spec.target == p.spec.target);
+    let mut opened: BTreeMap<String, Box<dyn Device>> = BTreeMap::new();
+    let first: Vec<PortPlan> = steps
+        .iter()
+        .filter_map(|s| match s {
+            Step::AddPort(p) if free(p) => Some(p.clone()),
+            _ => None,
+        })
+        .collect();
+    for p in &first {
+        match open_device(plane, model, p) {
+            Ok(device) => {
+                opened.insert(p.name.clone(), device);
+            }
+            Err(e) => {
+                for mut d in opened.into_values() {
+                    d.close(plane.pool_mut());
+                }
+                return Err(e);
+            }
+        }
+    }
+    for s in steps {
+        step(plane, model, s, &mut opened)?;
+    }
+    Ok(())
+}
+
+fn open_device(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    p: &PortPlan,
+) -> Result<Box<dyn Device>, Failed> {
+    if model.devices == Devices::Scratch {
+        return Ok(Box::new(Null::new(&p.name)));
+    }
+    if p.spec.kind == Kind::Memory && !p.spec.target.is_empty() {
+        if let Some(far) = model.wires.remove(&p.spec.target) {
+            return Ok(Box::new(far));
+        }
+        let size =
+            WireSize { max_frame_bytes: plane.pool_mut().max_frame_bytes(), ..WireSize::default() };
+        let (near, far) = Memory::pair([&p.spec.target, &p.spec.target], size);
+        model.wires.insert(p.spec.target.clone(), far);
+        return Ok(Box::new(near));
+    }
+    match open::open(&p.spec, plane.pool_mut(), &model.umem) {
+        Ok(Opened { device, notes, .. }) => {
+            model.notes.extend(notes.into_iter().map(|n| format!("port {}: {n}", p.name)));
+            Ok(device)
+        }
+        Err(e) => Err(Failed {
+            place: p.place.clone(),
+            whose: format!("port '{}'", p.name),
+            reason: Reason::Device(e),
+        }),
+    }
+}
+
+/// One step: the data plane first, then the plan.
+fn step(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    s: Step,
+    opened: &mut BTreeMap<String, Box<dyn Device>>,
+) -> Result<(), Failed> {
+    match s {
+        Step::AddPort(p) => {
+            let device = match opened.remove(&p.name) {
+                Some(d) => d,
+                None => open_device(plane, model, &p)?,
+            };
+            return add_port(plane, model, p, device);
+        }
+        Step::CreateVdp(v) => return create(plane, model, *v),
+        _ => {}
+    }
+    let vid = vid_of(&s);
+    let whose = match (&s, vid.and_then(|v| model.plan.vdps.get(&v.0))) {
+        (Step::RemovePort(n), _) => format!("port '{n}'"),
+        (_, Some(v)) => v.called(),
+        (_, None) => String::new(),
+    };
+    let place = match &s {
+        Step::PutRule(_, r) => r.place.clone(),
+        _ => vid.and_then(|v| model.plan.vdps.get(&v.0)).and_then(|v| v.place.clone()),
+    };
+    small_step(plane, model, s).map_err(|reason| Failed { place, whose, reason })
+}
+
+fn vid_of(s: &Step) -> Option<Vid> {
+    match s {
+        Step::RemovePort(_) | Step::AddPort(_) | Step::CreateVdp(_) => None,
+        Step::DeleteVdp(v)
+        | Step::SetName(v, _)
+        | Step::SetPorts(v, _)
+        | Step::SetProgram(v, _)
+        | Step::SetDefault(v, _)
+        | Step::AddMapping(v, _)
+        | Step::RemoveMapping(v, _)
+        | Step::PutMeter(v, ..)
+        | Step::RemoveMeter(v, _)
+        | Step::PutGroup(v, ..)
+        | Step::RemoveGroup(v, _)
+        | Step::PutRule(v, _)
+        | Step::RemoveRule(v, _)
+        | Step::SetShare(v, ..)
+        | Step::SetCpu(v, _)
+        | Step::SetLimit(v, _)
+        | Step::Reserve(v, _)
+        | Step::Migrate(v, _) => Some(*v),
+    }
+}
+
+fn of(plan: &mut Plan, vid: Vid) -> Result<&mut VdpPlan, Reason> {
+    plan.vdps.get_mut(&vid.0).ok_or(Reason::Control(ControlError::NoVdp(vid)))
+}
+
+fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), Reason> {
+    if let Step::RemovePort(name) = &s {
+        return remove_port(plane, model, name);
+    }
+    let Model { plan, ids, .. } = model;
+    match s {
+        Step::AddPort(_) | Step::CreateVdp(_) | Step::RemovePort(_) => Ok(()),
+        Step::DeleteVdp(vid) => {
+            plane.delete_vdp(vid)?;
+            plan.vdps.remove(&vid.0);
+            Ok(())
+        }
+        Step::SetName(vid, name) => {
+            plane.set_name(vid, &name)?;
+            of(plan, vid)?.name = name;
+            Ok(())
+        }
+        Step::SetPorts(vid, ports) => {
+            let v = of(plan, vid)?;
+            v.ports = ports;
+            attach(plane, ids, v)
+        }
+        Step::SetProgram(vid, program) => {
+            let built = program.as_ref().map(|p| p.build()).transpose().map_err(Reason::Config)?;
+            plane.set_program(vid, built)?;
+            of(plan, vid)?.program = program;
+            Ok(())
+        }
+        Step::SetDefault(vid, actions) => {
+            plane.set_default(vid, &actions)?;
+            of(plan, vid)?.default = actions;
+            Ok(())
+        }
+        Step::AddMapping(vid, m) => {
+            let v = of(plan, vid)?;
+            if let Some(rule) = resolve(&m, v, ids)? {
+                plane.add_mapping(vid, &rule)?;
+            }
+            if !v.mapping.contains(&m) {
+                v.mapping.push(m);
+            }
+            Ok(())
+        }
+        Step::RemoveMapping(vid, m) => {
+            let v = of(plan, vid)?;
+            if let Some(rule) = resolve(&m, v, ids)? {
+                plane.remove_mapping(vid, &rule)?;
+            }
+            v.mapping.retain(|o| *o != m);
+            Ok(())
+        }
+        Step::PutMeter(vid, id, m) => {
+            put_meter(plane, vid, id, &m)?;
+            of(plan, vid)?.meters.insert(id, m);
+            Ok(())
+        }
+        Step::RemoveMeter(vid, id) => {
+            plane.remove_meter(vid, id)?;
+            of(plan, vid)?.meters.remove(&id);
+            Ok(())
+        }
+        Step::PutGroup(vid, id, g) => {
+            put_group(plane, vid, id, &g, ids)?;
+            of(plan, vid)?.groups.insert(id, g);
+            Ok(())
+        }
+        Step::RemoveGroup(vid, id) => {
+            plane.remove_group(vid, id)?;
+            of(plan, vid)?.groups.remove(&id);
+            Ok(())
+        }
+        Step::PutRule(vid, r) => {
+            let v = of(plan, vid)?;
+            put_rule(plane, vid, &r)?;
+            let order = v.rules.get(&r.key()).map_or(v.rules.len(), |o| o.order);
+            v.rules.insert(r.key(), RulePlan { order, ..*r });
+            Ok(())
+        }
+        Step::RemoveRule(vid, k) => {
+            plane.remove_rule(vid, k.table, &k.matcher, k.priority)?;
+            of(plan, vid)?.rules.remove(&*k);
+            Ok(())
+        }
+        Step::SetShare(vid, port, share) => {
+            if let Some(id) = ids.get(&port) {
+                plane.set_share(vid, *id, share)?;
+            }
+            of(plan, vid)?.shares.insert(port, share);
+            Ok(())
+        }
+        Step::SetCpu(vid, permille) => {
+            plane.set_cpu(vid, permille)?;
+            of(plan, vid)?.cpu_permille = permille;
+            Ok(())
+        }
+        Step::SetLimit(vid, limit) => {
+            plane.set_action_limit(vid, limit)?;
+            of(plan, vid)?.tcam_limit = limit;
+            Ok(())
+        }
+        Step::Reserve(vid, entries) => {
+            reserve(plane, vid, entries)?;
+            of(plan, vid)?.tcam_entries = entries;
+            Ok(())
+        }
+        Step::Migrate(vid, path) => {
+            plane.migrate(vid, path)?;
+            of(plan, vid)?.path = path;
+            Ok(())
+        }
+    }
+}
+
+/// Grows a VDP's slices to hold `entries`, or gives back what is not in use beyond them.
+fn reserve(plane: &mut DataPlane, vid: Vid, entries: usize) -> Result<(), Reason> {
+    let who = Owner(vid.0.into());
+    let wanted = u32::try_from(entries).unwrap_or(u32::MAX);
+    let usage = plane.tcam().usage(Part::Action, who);
+    let tcam = plane.tcam_mut();
+    let done = match wanted.checked_sub(usage.allowed) {
+        Some(more) => tcam.grow(Part::Action, who, more),
+        None => tcam.shrink(Part::Action, who, usage.allowed - wanted.max(usage.used)),
+    };
+    done.map(|_| ()).map_err(|e| Reason::Control(e.into()))
+}
+
+/// A mapping rule in the data plane's numbers; `None` while a port that it names is away.
+fn resolve(
+    m: &MappingPlan,
+    v: &VdpPlan,
+    ids: &BTreeMap<String, PortId>,
+) -> Result<Option<MappingRule>, Reason> {
+    use weir_dataplane::flowtext::FlowErrorKind;
+    match m.resolve(ids, &v.fields) {
+        Ok(matcher) => Ok(Some(MappingRule { matcher, priority: m.priority })),
+        Err(e) if e.kind == FlowErrorKind::UnknownPort => Ok(None),
+        Err(e) => Err(Reason::Config(format!("mapping rule '{}': {e}", m.text))),
+    }
+}
+
+fn put_meter(plane: &mut DataPlane, vid: Vid, id: u32, m: &MeterPlan) -> Result<(), Reason> {
+    let meter = m.build().map_err(|e| Reason::Config(format!("meter {id}: {e}")))?;
+    Ok(plane.put_meter(vid, id, meter)?)
+}
+
+fn put_group(
+    plane: &mut DataPlane,
+    vid: Vid,
+    id: u32,
+    g: &GroupPlan,
+    ids: &BTreeMap<String, PortId>,
+) -> Result<(), Reason> {
+    let group = g.build(ids).map_err(|e| Reason::Config(format!("group {id}: {e}")))?;
+    Ok(plane.put_group(vid, id, group)?)
+}
+
+fn put_rule(plane: &mut DataPlane, vid: Vid, r: &RulePlan) -> Result<Placed, ControlError> {
+    plane.add_rule(vid, r.table, &r.spec, r.placement)
+}
+
+/// The VDP's ports that are there, by its numbers.
+fn present(v: &VdpPlan, ids: &BTreeMap<String, PortId>) -> Vec<(PortNo, PortId)> {
+    v.ports.iter().filter_map(|(n, no)| ids.get(n).map(|id| (*no, *id))).collect()
+}
+
+/// Gives a VDP the ports that its plan names and that are there. Its rules name ports by the VDP's
+/// numbers and are compiled to the data plane's, so they are put in again.
+fn attach(
+    plane: &mut DataPlane,
+    ids: &BTreeMap<String, PortId>,
+    v: &VdpPlan,
+) -> Result<(), Reason> {
+    plane.set_ports(v.vid, present(v, ids))?;
+    for (port, share) in &v.shares {
+        if let (Some(id), Some(_)) = (ids.get(port), v.number_of(port)) {
+            plane.set_share(v.vid, *id, *share)?;
+        }
+    }
+    // What sends to a port that is away stays as it is and loses its frames, counted.
+    for (id, g) in &v.groups {
+        let _ = put_group(plane, v.vid, *id, g, ids);
+    }
+    for r in v.rules_in_order() {
+        let _ = put_rule(plane, v.vid, r);
+    }
+    let _ = plane.set_default(v.vid, &v.default);
+    Ok(())
+}
+
+fn add_port(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    p: PortPlan,
+    device: Box<dyn Device>,
+) -> Result<(), Failed> {
+    let failed =
+        |reason, place: &Option<Place>, whose| Failed { place: place.clone(), whose, reason };
+    let id = plane
+        .add_port(&p.name, device)
+        .map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
+    model.ids.insert(p.name.clone(), id);
+    for v in model.plan.vdps.values().filter(|v| v.vid.0 != 0 && v.number_of(&p.name).is_some()) {
+        attach(plane, &model.ids, v).map_err(|e| failed(e, &v.place, v.called()))?;
+    }
+    for v in model.plan.vdps.values().filter(|v| v.vid.0 != 0) {
+        for m in &v.mapping {
+            let rule = resolve(m, v, &model.ids).map_err(|e| failed(e, &v.place, v.called()))?;
+            if let Some(rule) = rule.filter(|r| names_port(r, id)) {
+                plane
+                    .add_mapping(v.vid, &rule)
+                    .map_err(|e| failed(e.into(), &v.place, v.called()))?;
+            }
+        }
+    }
+    if let Some(share) = model.plan.vdps.get(&0).and_then(|v| v.shares.get(&p.name)) {
+        let whose = || "VDP 0 (default)".to_owned();
+        plane.set_share(Vid(0), id, *share).map_err(|e| failed(e.into(), &None, whose()))?;
+    }
+    model.plan.ports.push(p);
+    Ok(())
+}
+
+fn names_port(rule: &MappingRule, id: PortId) -> bool {
+    rule.matcher.mask().looks_at(Field::InPort)
+        && rule.matcher.value().get(Field::InPort) == u128::from(id.0)
+}
+
+/// Removes a port. VDPs keep its name, so that they have it again when it comes back.
+fn remove_port(plane: &mut DataPlane, model: &mut Model, name: &str) -> Result<(), Reason> {
+    let Some(id) = model.ids.get(name).copied() else {
+        let list: Vec<&str> = model.ids.keys().map(String::as_str).collect();
+        let text = format!("there is none of that name; there are: {}", list.join(", "));
+        return Err(Reason::Config(text));
+    };
+    for v in model.plan.vdps.values() {
+        for m in &v.mapping {
+            if let Some(rule) = resolve(m, v, &model.ids)?.filter(|r| names_port(r, id)) {
+                // It can't be gone: it was added with the port.
+                let _ = plane.remove_mapping(v.vid, &rule);
+            }
+        }
+    }
+    plane.remove_port(id)?;
+    model.ids.remove(name);
+    model.plan.ports.retain(|p| p.name != name);
+    Ok(())
+}
+
+fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Result<(), Failed> {
+    let failed =
+        |reason, place: &Option<Place>| Failed { place: place.clone(), whose: v.called(), reason };
+    let program = v.program.as_ref().map(|p| p.build()).transpose();
+    let spec = VdpSpec {
+        ports: present(&v, &model.ids),
+        program: program.map_err(|e| failed(Reason::Config(e), &v.place))?,
+        channel: v.channel,
+        path: v.path,
+        fields: v.fields.clone(),
+        action_entries: v.tcam_entries,
+        action_limit: v.tcam_limit,
+        cpu_permille: v.cpu_permille,
+        ..VdpSpec::new(v.vid, &v.name)
+    };
+    plane.create_vdp(spec).map_err(|e| failed(e.into(), &v.place))?;
+    match fill(plane, model, &v) {
+        Ok(()) => {
+            model.plan.vdps.insert(v.vid.0, v);
+            Ok(())
+        }
+        Err((reason, place)) => {
+            // It was just made, so it is there to be deleted.
+            let _ = plane.delete_vdp(v.vid);
+            Err(failed(reason, &place))
+        }
+    }
+}
+
+/// Gives a new VDP its rules, shares and, last, its frames.
+fn fill(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    v: &VdpPlan,
+) -> Result<(), (Reason, Option<Place>)> {
+    for (id, m) in &v.meters {
+        put_meter(plane, v.vid, *id, m).map_err(|e| (e, v.place.clone()))?;
+    }
+    for (id, g) in &v.groups {
+        put_group(plane, v.vid, *id, g, &model.ids).map_err(|e| (e, v.place.clone()))?;
+    }
+    let mut spilled = 0;
+    for r in v.rules_in_order() {
+        let placed = put_rule(plane, v.vid, r).map_err(|e| (e.into(), r.place.clone()))?;
+        spilled +=
+            usize::from(r.placement == weir_dataplane::Placement::Spill && placed == Placed::Slow);
+    }
+    if spilled > 0 {
+        let text = "rules are on the slow path, because the TCAM has no entry left for them";
+        model.notes.push(format!("{}: {spilled} {text}", v.called()));
+    }
+    let at_vdp = |e: ControlError| (Reason::from(e), v.place.clone());
+    plane.set_default(v.vid, &v.default).map_err(at_vdp)?;
+    for (port, share) in &v.shares {
+        if let Some(id) = model.ids.get(port) {
+            plane.set_share(v.vid, *id, *share).map_err(at_vdp)?;
+        }
+    }
+    for m in &v.mapping {
+        if let Some(rule) = resolve(m, v, &model.ids).map_err(|e| (e, v.place.clone()))? {
+            plane.add_mapping(v.vid, &rule).map_err(at_vdp)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What can be wrong with a configuration: one line that says file, line, column, what, and how to
+//! mend it.
+//!
+//! Room: text and places in text. Called by everything in `config`.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A place in a file, by line and column from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Where; nowhere for a file that can't be read.
+    pub place: Option<Place>,
+    /// What, and how to mend it.
+    pub text: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(p) => write!(f, "{p}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A file's text with its name: turns byte offsets into places.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    /// The file's name as given.
+    pub file: Arc<str>,
+    /// Its text.
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    /// The place of a byte.
+    pub fn place(&self, byte: usize) -> Place {
+        let before = self.text.get(..byte).unwrap_or(self.text);
+        let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        Place { file: Arc::clone(&self.file), line, column }
+    }
+    /// An error at a place.
+    pub fn error(&self, span: &Range<usize>, text: impl fmt::Display) -> ConfigError {
+        ConfigError { place: Some(self.place(span.start)), text: text.to_string() }
+    }
+    /// The error of TOML's reader, with the nearest known key where a key is unknown.
+    pub fn toml(&self, e: &toml::de::Error) -> ConfigError {
+        let message = e.message().replace('\n', " ");
+        let text = unknown_key(&message).unwrap_or(message);
+        ConfigError { place: e.span().map(|s| self.place(s.start)), text }
+    }
+}
+
+/// serde's word for an unknown key, said so that it can be mended.
+fn unknown_key(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (key, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let key: String = key.chars().take(64).collect();
+    let list = known.join(", ");
+    Some(match nearest(&key, known.iter().copied()) {
+        Some(near) => format!("unknown key '{key}': did you mean '{near}'? Keys here: {list}"),
+        None => format!("unknown key '{key}': keys here are {list}"),
+    })
+}
+
+/// The word most like `word`, where one is like it at all.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let limit = (word.chars().count() / 2).max(2);
+    known
+        .map(|k| (edits(word, k), k))
+        .filter(|(d, _)| *d <= limit)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, k)| k)
+}
+
+/// Characters to change, add or remove to turn one word into the other (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            left = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, left);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// One of a few words, or an error that lists them.
+pub fn one_of<T: Copy>(
+    source: &Source<'_>,
+    word: &toml::Spanned<String>,
+    what: &str,
+    known: &[(&str, T)],
+) -> Result<T, ConfigError> {
+    let given = word.get_ref().as_str();
+    if let Some((_, v)) = known.iter().find(|(k, _)| *k == given) {
+        return Ok(*v);
+    }
+    let list: Vec<&str> = known.iter().map(|(k, _)| *k).collect();
+    let near = nearest(given, list.iter().copied())
+        .map(|n| format!("did you mean '{n}'? "))
+        .unwrap_or_default();
+    let text = format!("{what} '{given}': {near}It is one of {}", list.join(", "));
+    Err(source.error(&word.span(), text))
+}

@@ -1,0 +1,15 @@
+//! Configuration: from TOML to a running data plane, and from one configuration to the next.
+//!
+//! Room: text → [`schema`] (what the file says) → [`plan`] (what it means) → [`diff`] (what must change)
+//! → [`apply`] (the changes, between two bursts). Nothing here forwards a frame.
+
+pub mod apply;
+pub mod diff;
+pub mod error;
+pub mod plan;
+pub mod program;
+pub mod read;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod words;

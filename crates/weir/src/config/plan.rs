@@ -1,0 +1,306 @@
+//! A data plane as it shall be: what a configuration means, checked as far as text alone allows.
+//!
+//! Room: plain data. Made by `read.rs`, compared by `diff.rs`, carried out by `apply.rs`, shown by
+//! the control socket.
+
+use super::error::Place;
+use super::program::ProgramPlan;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use weir_classify::Match;
+use weir_dataplane::flowtext::{FlowError, Names, parse_match};
+use weir_dataplane::{
+    Action, Band, Bucket, Config, Group, GroupError, GroupKind, Meter, MeterError, Path, Placement,
+    PortNo, PortShare, RuleSpec, Serving, Unit, UserFields, Vid, WhenIdle,
+};
+use weir_io::open::PortSpec;
+use weir_packet::PortId;
+
+/// What is fixed while a data plane runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Sizes.
+    pub config: Config,
+    /// Who serves the channels.
+    pub serving: Serving,
+    /// What idle threads do.
+    pub idle: WhenIdle,
+    /// Where the control socket is, if the file says so.
+    pub socket: Option<PathBuf>,
+}
+
+/// Everything a configuration says.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is fixed.
+    pub fixed: Fixed,
+    /// Ports by name, in the file's order.
+    pub ports: Vec<PortPlan>,
+    /// VDPs by VID. The default VDP is always there.
+    pub vdps: BTreeMap<u16, VdpPlan>,
+}
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct PortPlan {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub spec: PortSpec,
+    /// Where the file says so.
+    pub place: Option<Place>,
+}
+
+/// A VDP.
+#[derive(Clone, Debug)]
+pub struct VdpPlan {
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
+    /// Its ports: name, its number for it. A port that is not there at the moment is kept.
+    pub ports: Vec<(String, PortNo)>,
+    /// Which frames are its own.
+    pub mapping: Vec<MappingPlan>,
+    /// What a frame without a rule gets.
+    pub default: Vec<Action>,
+    /// Its slow-path program.
+    pub program: Option<ProgramPlan>,
+    /// A channel of its own.
+    pub channel: Option<u8>,
+    /// Where it lives.
+    pub path: Path,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// TCAM entries reserved for action rules.
+    pub tcam_entries: usize,
+    /// TCAM entries that action rules may not exceed.
+    pub tcam_limit: Option<u32>,
+    /// Its guaranteed part of the worker's cycles.
+    pub cpu_permille: u16,
+    /// Its shares, by port name.
+    pub shares: BTreeMap<String, PortShare>,
+    /// Meters by number.
+    pub meters: BTreeMap<u32, MeterPlan>,
+    /// Groups by number.
+    pub groups: BTreeMap<u32, GroupPlan>,
+    /// Rules.
+    pub rules: HashMap<RuleKey, RulePlan>,
+    /// Where the file says so.
+    pub place: Option<Place>,
+}
+
+/// A mapping rule. It is kept as text, since the numbers of ports that come back change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingPlan {
+    /// The match, with the data plane's ports by name.
+    pub text: String,
+    /// Larger wins.
+    pub priority: u32,
+}
+
+/// A meter: its unit and bands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterPlan {
+    /// What rates and bursts count.
+    pub unit: Unit,
+    /// Its bands.
+    pub bands: Vec<Band>,
+}
+
+impl MeterPlan {
+    /// The meter itself.
+    ///
+    /// # Errors
+    /// A band that can't be.
+    pub fn build(&self) -> Result<Meter, MeterError> {
+        Meter::new(self.unit, &self.bands)
+    }
+}
+
+/// A group: its kind and buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// How it uses them.
+    pub kind: GroupKind,
+    /// Its buckets.
+    pub buckets: Vec<BucketPlan>,
+}
+
+/// A bucket of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketPlan {
+    /// Its part relative to the others.
+    pub weight: u16,
+    /// The port, by name, without which it is not used.
+    pub watch_port: Option<String>,
+    /// What it does.
+    pub actions: Vec<Action>,
+}
+
+impl GroupPlan {
+    /// The group itself, for ports with these numbers. A watched port that is away is down.
+    ///
+    /// # Errors
+    /// A group that can't be.
+    pub fn build(&self, ids: &BTreeMap<String, PortId>) -> Result<Group<Vec<Action>>, GroupError> {
+        let bucket = |b: &BucketPlan| {
+            let mut out = Bucket::new(b.actions.clone());
+            out.weight = b.weight;
+            let id = |name: &String| ids.get(name).map_or(u32::MAX, |id| id.0.into());
+            out.watch_port = b.watch_port.as_ref().map(id);
+            out
+        };
+        Group::new(self.kind, self.buckets.iter().map(bucket).collect())
+    }
+}
+
+/// What tells a rule from another of its VDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleKey {
+    /// Its table.
+    pub table: u8,
+    /// Its priority.
+    pub priority: u32,
+    /// Its match.
+    pub matcher: Match,
+}
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub struct RulePlan {
+    /// Its table.
+    pub table: u8,
+    /// The rule.
+    pub spec: RuleSpec,
+    /// Where it shall live.
+    pub placement: Placement,
+    /// Among rules of equal priority the lower one was there first.
+    pub order: usize,
+    /// Where the file says so.
+    pub place: Option<Place>,
+}
+
+impl RulePlan {
+    /// What tells it from others.
+    pub fn key(&self) -> RuleKey {
+        RuleKey { table: self.table, priority: self.spec.priority, matcher: self.spec.matcher }
+    }
+    /// Whether nothing has to be done to turn one into the other.
+    pub fn same(&self, other: &RulePlan) -> bool {
+        self.table == other.table && self.spec == other.spec && self.placement == other.placement
+    }
+}
+
+impl VdpPlan {
+    /// A VDP on the fast path that drops what it has no rule for.
+    pub fn new(vid: Vid, name: &str) -> Self {
+        Self {
+            vid,
+            name: name.to_owned(),
+            ports: Vec::new(),
+            mapping: Vec::new(),
+            default: vec![Action::Drop],
+            program: None,
+            channel: None,
+            path: Path::Fast,
+            fields: UserFields::default(),
+            tcam_entries: 0,
+            tcam_limit: None,
+            cpu_permille: 0,
+            shares: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            rules: HashMap::new(),
+            place: None,
+        }
+    }
+    /// The default VDP as a data plane makes it.
+    pub fn default_vdp() -> Self {
+        let path = Path::Slow;
+        Self { default: vec![Action::ToChannel], path, ..Self::new(Vid(0), "default") }
+    }
+    /// Its rules in the order in which they shall be put in.
+    pub fn rules_in_order(&self) -> Vec<&RulePlan> {
+        let mut all: Vec<&RulePlan> = self.rules.values().collect();
+        all.sort_by_key(|r| r.order);
+        all
+    }
+    /// How errors and reports call it.
+    pub fn called(&self) -> String {
+        format!("VDP {} ({})", self.vid, self.name)
+    }
+    /// Its own number for a port, by name.
+    pub fn number_of(&self, port: &str) -> Option<PortNo> {
+        self.ports.iter().find(|(n, _)| n == port).map(|(_, no)| *no)
+    }
+}
+
+impl Plan {
+    /// Nothing but the default VDP.
+    pub fn empty(fixed: Fixed) -> Self {
+        let vdps = BTreeMap::from([(0, VdpPlan::default_vdp())]);
+        Self { fixed, ports: Vec::new(), vdps }
+    }
+    /// The VDP with this number or name.
+    pub fn find(&self, which: &str) -> Option<&VdpPlan> {
+        match which.parse::<u16>() {
+            Ok(vid) => self.vdps.get(&vid),
+            Err(_) => self.vdps.values().find(|v| v.name == which),
+        }
+    }
+}
+
+/// A VDP's names, for texts about its rules: its ports and its own fields.
+#[derive(Clone, Copy, Debug)]
+pub struct VdpNames<'a>(pub &'a [(String, PortNo)], pub &'a UserFields);
+
+impl VdpPlan {
+    /// Its names.
+    pub fn names(&self) -> VdpNames<'_> {
+        VdpNames(&self.ports, &self.fields)
+    }
+}
+
+impl Names for VdpNames<'_> {
+    fn port(&self, name: &str) -> Option<PortNo> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, no)| *no)
+    }
+    fn port_name(&self, port: PortNo) -> Option<&str> {
+        self.0.iter().find(|(_, no)| *no == port).map(|(n, _)| n.as_str())
+    }
+    fn user_fields(&self) -> &UserFields {
+        self.1
+    }
+}
+
+/// The data plane's names, for mapping rules and filters: its ports by their numbers, and a VDP's
+/// own fields.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaneNames<'a>(pub &'a BTreeMap<String, PortId>, pub &'a UserFields);
+
+impl Names for PlaneNames<'_> {
+    fn port(&self, name: &str) -> Option<PortNo> {
+        self.0.get(name).map(|id| PortNo(id.0.into()))
+    }
+    fn port_name(&self, port: PortNo) -> Option<&str> {
+        self.0.iter().find(|(_, id)| u32::from(id.0) == port.0).map(|(n, _)| n.as_str())
+    }
+    fn user_fields(&self) -> &UserFields {
+        self.1
+    }
+}
+
+impl MappingPlan {
+    /// The match in the data plane's port numbers.
+    ///
+    /// # Errors
+    /// What the flow syntax says; a port that is not there is one of them.
+    pub fn resolve(
+        &self,
+        ids: &BTreeMap<String, PortId>,
+        fields: &UserFields,
+    ) -> Result<Match, FlowError> {
+        parse_match(&self.text, &PlaneNames(ids, fields))
+    }
+}

@@ -1,0 +1,256 @@
+//! Slow-path programs in a configuration: which options each has, and what they mean.
+//!
+//! Room: between `schema.rs` and `weir_dataplane::programs`. Called by `read.rs`; `apply.rs` asks for
+//! the program itself.
+
+use super::error::{ConfigError, Source, nearest};
+use super::schema::{ProgramSection, RouteSection};
+use super::words::{PortRef, TextOr};
+use std::net::IpAddr;
+use toml::Spanned;
+use weir_dataplane::programs::forward::Forward;
+use weir_dataplane::programs::learning::{LearningConfig, LearningSwitch};
+use weir_dataplane::programs::reflector::Reflector;
+use weir_dataplane::programs::router::{Interface, NextHop, Prefix, Route, Router, RouterConfig};
+use weir_dataplane::programs::sink::Sink;
+use weir_dataplane::{PortNo, Program};
+use weir_packet::Nanos;
+use weir_wire::MacAddr;
+
+/// A program with its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramPlan {
+    /// From port to port; empty: between neighbours.
+    Forward(Vec<(PortNo, PortNo)>),
+    /// A learning switch with its static entries.
+    Learning(LearningConfig, Vec<(u16, MacAddr, PortNo)>),
+    /// Back where it came from.
+    Reflector,
+    /// A router.
+    Router(Box<RouterConfig>),
+    /// The end of every frame.
+    Sink,
+}
+
+impl ProgramPlan {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Forward(_) => "forward",
+            Self::Learning(..) => "learning",
+            Self::Reflector => "reflector",
+            Self::Router(_) => "router",
+            Self::Sink => "sink",
+        }
+    }
+    /// The program itself.
+    ///
+    /// # Errors
+    /// One line: which option can't be.
+    pub fn build(&self) -> Result<Box<dyn Program>, String> {
+        Ok(match self {
+            Self::Forward(map) if map.is_empty() => Box::new(Forward::neighbours()),
+            Self::Forward(map) => Box::new(Forward::by_map(map).map_err(|e| e.to_string())?),
+            Self::Learning(config, statics) => {
+                let mut l = LearningSwitch::new(*config);
+                for (vlan, mac, port) in statics {
+                    l.add_static(*vlan, *mac, *port).map_err(|e| e.to_string())?;
+                }
+                Box::new(l)
+            }
+            Self::Reflector => Box::new(Reflector::default()),
+            Self::Router(config) => Box::new(Router::new(config).map_err(|e| e.to_string())?),
+            Self::Sink => Box::new(Sink::default()),
+        })
+    }
+}
+
+const NAMES: [&str; 5] = ["forward", "learning", "reflector", "router", "sink"];
+
+/// Finds a VDP's number for a port.
+pub type Resolve<'a> = &'a dyn Fn(&Spanned<PortRef>) -> Result<PortNo, ConfigError>;
+
+/// Reads a program of a VDP.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn read(
+    source: &Source<'_>,
+    given: &Spanned<super::words::Program>,
+    port: Resolve<'_>,
+) -> Result<ProgramPlan, ConfigError> {
+    let span = given.span();
+    let unknown = |name: &str, span: &std::ops::Range<usize>| {
+        let near = nearest(name, NAMES.into_iter())
+            .map(|n| format!("did you mean '{n}'? "))
+            .unwrap_or_default();
+        let text = format!("no slow-path program '{name}': {near}There are {}", NAMES.join(", "));
+        source.error(span, text)
+    };
+    let plan = match given.get_ref() {
+        TextOr::Short(name) => match name.as_str() {
+            "forward" => ProgramPlan::Forward(Vec::new()),
+            "learning" => ProgramPlan::Learning(LearningConfig::default(), Vec::new()),
+            "reflector" => ProgramPlan::Reflector,
+            "sink" => ProgramPlan::Sink,
+            "router" => {
+                let text = "program 'router' needs options: write [vdp.program] with \
+                            name = \"router\" and an [[vdp.program.interface]] for each link";
+                return Err(source.error(&span, text));
+            }
+            other => return Err(unknown(other, &span)),
+        },
+        TextOr::Table(t) => {
+            let name = t.name.get_ref().as_str();
+            if !NAMES.contains(&name) {
+                return Err(unknown(name, &t.name.span()));
+            }
+            only_its_own(source, t, name)?;
+            match name {
+                "forward" => forward(source, t, port)?,
+                "learning" => learning(source, t, port)?,
+                "router" => router(source, t, port)?,
+                "reflector" => ProgramPlan::Reflector,
+                _ => ProgramPlan::Sink,
+            }
+        }
+    };
+    plan.build().map_err(|e| source.error(&span, format!("program '{}': {e}", plan.name())))?;
+    Ok(plan)
+}
+
+/// Refuses options that belong to another program.
+fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(), ConfigError> {
+    let given = [
+        ("ageing_s", "learning", t.ageing_s.is_some()),
+        ("max_entries", "learning", t.max_entries.is_some()),
+        ("static", "learning", !t.statics.is_empty()),
+        ("map", "forward", !t.map.is_empty()),
+        ("interface", "router", !t.interface.is_empty()),
+        ("route", "router", !t.route.is_empty()),
+        ("neighbours", "router", t.neighbours.is_some()),
+        ("icmp", "router", t.icmp.is_some()),
+    ];
+    match given.into_iter().find(|(_, owner, is)| *is && *owner != name) {
+        Some((key, owner, _)) => {
+            let text = format!("'{key}' is an option of program '{owner}', not of '{name}'");
+            Err(source.error(&t.name.span(), text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn mac(source: &Source<'_>, text: &Spanned<String>) -> Result<MacAddr, ConfigError> {
+    text.get_ref().parse().map_err(|_| {
+        let what = format!("'{}' is not a MAC address, as in 02:00:00:00:00:01", text.get_ref());
+        source.error(&text.span(), what)
+    })
+}
+
+fn prefix(source: &Source<'_>, text: &Spanned<String>) -> Result<Prefix, ConfigError> {
+    text.get_ref().parse().map_err(|e| source.error(&text.span(), e))
+}
+
+fn forward(
+    source: &Source<'_>,
+    t: &ProgramSection,
+    port: Resolve<'_>,
+) -> Result<ProgramPlan, ConfigError> {
+    let mut map = Vec::new();
+    for (from, to) in &t.map {
+        let (at, text) = (from.span(), from.get_ref());
+        let from = match text.parse() {
+            Ok(no) => PortRef::Number(no),
+            Err(_) => PortRef::Name(text.clone()),
+        };
+        map.push((port(&Spanned::new(at, from))?, port(to)?));
+    }
+    if map.is_empty() {
+        let text = "program 'forward': an empty table; say program = \"forward\", or give a map";
+        return Err(source.error(&t.name.span(), text));
+    }
+    Ok(ProgramPlan::Forward(map))
+}
+
+fn learning(
+    source: &Source<'_>,
+    t: &ProgramSection,
+    port: Resolve<'_>,
+) -> Result<ProgramPlan, ConfigError> {
+    let d = LearningConfig::default();
+    let config = LearningConfig {
+        ageing: t.ageing_s.map_or(d.ageing, Nanos::from_secs),
+        max_entries: t.max_entries.unwrap_or(d.max_entries),
+    };
+    if config.max_entries == 0 || config.max_entries > 1 << 20 {
+        let text = format!("max_entries = {}: 1 to 1048576", config.max_entries);
+        return Err(source.error(&t.name.span(), text));
+    }
+    let mut statics = Vec::new();
+    for s in &t.statics {
+        let s = s.get_ref();
+        statics.push((s.vlan, mac(source, &s.mac)?, port(&s.port)?));
+    }
+    Ok(ProgramPlan::Learning(config, statics))
+}
+
+fn router(
+    source: &Source<'_>,
+    t: &ProgramSection,
+    port: Resolve<'_>,
+) -> Result<ProgramPlan, ConfigError> {
+    let mut c = RouterConfig::default();
+    for i in &t.interface {
+        let i = i.get_ref();
+        let addresses = i.addresses.iter().map(|a| prefix(source, a)).collect::<Result<_, _>>()?;
+        let mac = mac(source, &i.mac)?;
+        c.interfaces.push(Interface { port: port(&i.port)?, mac, addresses, mtu: i.mtu_bytes });
+    }
+    for r in &t.route {
+        c.routes.push(Route { to: prefix(source, &r.get_ref().to)?, via: via(source, r, port)? });
+    }
+    if let Some(n) = &t.neighbours {
+        let d = c.neighbours;
+        c.neighbours.reachable = n.reachable_s.map_or(d.reachable, Nanos::from_secs);
+        c.neighbours.retry = n.retry_ms.map_or(d.retry, Nanos::from_millis);
+        c.neighbours.tries = n.tries.unwrap_or(d.tries);
+        c.neighbours.idle = n.idle_s.map_or(d.idle, Nanos::from_secs);
+        c.neighbours.entries = n.entries.unwrap_or(d.entries);
+        c.neighbours.queue = n.queue_frames.unwrap_or(d.queue);
+        c.neighbours.held = n.held_frames.unwrap_or(d.held);
+    }
+    if let Some(i) = &t.icmp {
+        c.icmp.per_second = i.errors_per_second.unwrap_or(c.icmp.per_second);
+        c.icmp.burst = i.burst.unwrap_or(c.icmp.burst);
+    }
+    Ok(ProgramPlan::Router(Box::new(c)))
+}
+
+fn via(
+    source: &Source<'_>,
+    r: &Spanned<RouteSection>,
+    port: Resolve<'_>,
+) -> Result<NextHop, ConfigError> {
+    let route = r.get_ref();
+    let by = route.port.as_ref().map(port).transpose()?;
+    let Some(via) = &route.via else {
+        return by.map(NextHop::OnLink).ok_or_else(|| {
+            let text = "a route needs via = \"ADDRESS\", via = \"discard\" or port = PORT";
+            source.error(&r.span(), text)
+        });
+    };
+    if via.get_ref() == "discard" {
+        return match by {
+            None => Ok(NextHop::Discard),
+            Some(_) => Err(source.error(&via.span(), "a discard route has no port: leave it out")),
+        };
+    }
+    let gateway: IpAddr = via.get_ref().parse().map_err(|_| {
+        let text = format!("via = '{}': an IP address, or \"discard\"", via.get_ref());
+        source.error(&via.span(), text)
+    })?;
+    Ok(match by {
+        Some(p) => NextHop::GatewayOn(gateway, p),
+        None => NextHop::Gateway(gateway),
+    })
+}

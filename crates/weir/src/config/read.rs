@@ -1,0 +1,566 @@
+//! From a file's sections to a [`Plan`]: names are resolved, rules read, contradictions found.
+//!
+//! Room: text and the files that it names; no device is opened here. Called by `weir run`, on reload,
+//! and by the control socket for VDPs that are described in the same language.
+
+use super::error::{ConfigError, Source, one_of};
+use super::plan::{
+    BucketPlan, Fixed, GroupPlan, MappingPlan, MeterPlan, Plan, PlaneNames, PortPlan, RulePlan,
+    VdpNames, VdpPlan,
+};
+use super::program;
+use super::schema::{
+    BandSection, DataplaneSection, FieldSection, File, GroupSection, MeterSection, PortSection,
+    RuleSection, ShareSection, VdpSection,
+};
+use super::words::{self, PortRef, TextOr};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use toml::Spanned;
+use weir_classify::{Geometry, Match};
+use weir_dataplane::flowtext::{
+    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, parse_actions, parse_flows, parse_match,
+};
+use weir_dataplane::{
+    Action, Band, BandKind, Config, GroupKind, Placement, PortNo, PortShare, RuleSpec, Serving,
+    Unit, UserField, UserFields, Vid, WhenIdle,
+};
+use weir_io::open::{Kind, PortSpec};
+use weir_packet::{Nanos, PortId};
+
+/// Longest configuration or rules file that is read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
+
+type Read<T> = Result<T, ConfigError>;
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn load(path: &Path) -> Read<Plan> {
+    let text = read_file(path)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let source = Source { file: path.display().to_string().into(), text: &text };
+    let file: File = toml::from_str(&text).map_err(|e| source.toml(&e))?;
+    let mut plan = Plan::empty(fixed(&source, &file.dataplane, base)?);
+    for p in &file.port {
+        let port = read_port(&source, p, base)?;
+        if let Some(other) = plan.ports.iter().find(|o| o.name == port.name) {
+            let at = other.place.as_ref().map(|p| format!(" in line {}", p.line));
+            let text = format!("port '{}' is there already{}", port.name, at.unwrap_or_default());
+            return Err(source.error(&p.name.span(), format!("{text}: choose another name")));
+        }
+        plan.ports.push(port);
+    }
+    let known: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
+    for v in &file.vdp {
+        let vdp = read_vdp(&source, v, &known, base, None)?;
+        insert(&source, v, &mut plan, vdp)?;
+    }
+    Ok(plan)
+}
+
+/// Reads one `[[vdp]]` section from a text of its own, for a data plane with these ports. `file`
+/// is what errors call the text. What the section leaves out stays as in `old`, where that is given.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn vdp_from(text: &str, file: &str, known: &[String], old: Option<&VdpPlan>) -> Read<VdpPlan> {
+    let source = Source { file: file.into(), text };
+    let parsed: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
+    let [vdp] = parsed.vdp.as_slice() else {
+        let what = format!("{} [[vdp]] sections: exactly one is needed", parsed.vdp.len());
+        return Err(source.error(&(0..0), what));
+    };
+    if !parsed.port.is_empty() {
+        return Err(source.error(&(0..0), "a [[port]] here: add ports with 'weir port add'"));
+    }
+    if *vdp.vid.get_ref() == 0 && old.is_none() {
+        return Err(source.error(&vdp.vid.span(), "the default VDP, 0, is there already"));
+    }
+    read_vdp(&source, vdp, known, Path::new(""), old)
+}
+
+fn read_file(path: &Path) -> Read<String> {
+    let fail = |text: String| ConfigError { place: None, text };
+    let shown = path.display();
+    let size = std::fs::metadata(path).map_err(|e| fail(format!("{shown}: {e}")))?.len();
+    if size > MAX_FILE_BYTES {
+        return Err(fail(format!("{shown}: {size} bytes; at most {MAX_FILE_BYTES} are read")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| fail(format!("{shown}: {e}")))?;
+    String::from_utf8(bytes).map_err(|_| fail(format!("{shown}: not a text file (UTF-8)")))
+}
+
+fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> {
+    let c = Config::default();
+    let g = c.tcam;
+    let config = Config {
+        frames: d.frames.unwrap_or(c.frames),
+        chunk_bytes: d.chunk_bytes.unwrap_or(c.chunk_bytes),
+        channels: d.channels.unwrap_or(c.channels),
+        channel_frames: d.channel_frames.unwrap_or(c.channel_frames),
+        queue_frames: d.queue_frames.unwrap_or(c.queue_frames),
+        tcam: Geometry {
+            mapping_entries: d.tcam.mapping_entries.unwrap_or(g.mapping_entries),
+            action_entries: d.tcam.action_entries.unwrap_or(g.action_entries),
+            slice_entries: d.tcam.slice_entries.unwrap_or(g.slice_entries),
+            block_slices: d.tcam.block_slices.unwrap_or(g.block_slices),
+        },
+        drain_limit: d.drain_limit_ms.map_or(c.drain_limit, Nanos::from_millis),
+    };
+    let serving = match d.serving.as_ref().map(Spanned::get_ref) {
+        None | Some(words::Serving::Worker) => Serving::Worker,
+        Some(words::Serving::Threads(n)) => Serving::Threads(*n),
+    };
+    let idle = match &d.idle {
+        None => WhenIdle::Rest,
+        Some(w) => {
+            one_of(source, w, "idle", &[("spin", WhenIdle::Spin), ("rest", WhenIdle::Rest)])?
+        }
+    };
+    Ok(Fixed { config, serving, idle, socket: d.socket.as_ref().map(|s| base.join(s)) })
+}
+
+/// Whether a port or a VDP may be called so: the flow syntax must be able to read it, and it must
+/// not look like a number.
+pub fn check_name(what: &str, name: &str) -> Result<(), String> {
+    let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if begins && name.len() <= 32 && name.bytes().all(ok) {
+        return Ok(());
+    }
+    let name: String = name.chars().take(64).collect();
+    Err(format!(
+        "{what} name '{name}': 1 to 32 letters, digits, '_', '-' and '.', with a letter in front"
+    ))
+}
+
+fn read_port(source: &Source<'_>, p: &PortSection, base: &Path) -> Read<PortPlan> {
+    let name = p.name.get_ref().clone();
+    check_name("port", &name).map_err(|e| source.error(&p.name.span(), e))?;
+    let mut spec: PortSpec =
+        p.device.get_ref().parse().map_err(|e| source.error(&p.device.span(), e))?;
+    beside(&mut spec, base);
+    Ok(PortPlan { name, spec, place: Some(source.place(p.name.span().start)) })
+}
+
+/// Files are looked for beside the configuration that names them.
+pub fn beside(spec: &mut PortSpec, base: &Path) {
+    if matches!(spec.kind, Kind::Pcap | Kind::Replay | Kind::PcapOut) {
+        spec.target = base.join(&spec.target).display().to_string();
+    }
+}
+
+fn insert(source: &Source<'_>, v: &VdpSection, plan: &mut Plan, vdp: VdpPlan) -> Read<()> {
+    let vid = vdp.vid.0;
+    let twice = |text: String| Err(source.error(&v.vid.span(), text));
+    match plan.vdps.get(&vid) {
+        Some(VdpPlan { place: Some(p), .. }) => {
+            return twice(format!(
+                "VDP {vid} is there already in line {}: give another vid",
+                p.line
+            ));
+        }
+        Some(_) if vid != 0 => return twice(format!("VDP {vid} is there already")),
+        _ => {}
+    }
+    if let Some(o) = plan.vdps.values().find(|o| o.name == vdp.name && o.vid != vdp.vid) {
+        return twice(format!("VDP {} is called '{}', too: give another name", o.vid, o.name));
+    }
+    plan.vdps.insert(vid, vdp);
+    Ok(())
+}
+
+fn read_vdp(
+    source: &Source<'_>,
+    v: &VdpSection,
+    known: &[String],
+    base: &Path,
+    old: Option<&VdpPlan>,
+) -> Read<VdpPlan> {
+    let vid = *v.vid.get_ref();
+    if vid == u16::MAX {
+        return Err(
+            source.error(&v.vid.span(), "vid = 65535: 1 to 65534, or 0 for the default VDP")
+        );
+    }
+    let mut plan = match (old, vid) {
+        (Some(old), _) => old.clone(),
+        (None, 0) => VdpPlan::default_vdp(),
+        (None, _) => VdpPlan::new(Vid(vid), &format!("vdp{vid}")),
+    };
+    if let Some(n) = &v.name {
+        check_name("VDP", n.get_ref()).map_err(|e| source.error(&n.span(), e))?;
+        n.get_ref().clone_into(&mut plan.name);
+    }
+    plan.place = Some(source.place(v.vid.span().start));
+    if vid == 0 {
+        only_default(source, v)?;
+        plan.ports = known.iter().zip(1..).map(|(n, i)| (n.clone(), PortNo(i))).collect();
+    }
+    if !v.field.is_empty() {
+        plan.fields = read_fields(source, &v.field)?;
+    }
+    read_ports(source, v, known, &mut plan)?;
+    let mut numbers = BTreeMap::new();
+    // Which number a port gets is seen when it is opened; here any will do.
+    for (name, i) in known.iter().zip(1..) {
+        numbers.insert(name.clone(), PortId(i));
+    }
+    if !v.mapping.is_empty() {
+        plan.mapping.clear();
+    }
+    for m in &v.mapping {
+        let (text, span, priority) = match m.get_ref() {
+            TextOr::Short(t) => (t, m.span(), None),
+            TextOr::Table(t) => (t.matcher.get_ref(), t.matcher.span(), t.priority),
+        };
+        let rule = MappingPlan {
+            text: text.0.clone(),
+            priority: priority.unwrap_or(DEFAULT_PRIORITY.into()),
+        };
+        let names = PlaneNames(&numbers, &plan.fields);
+        parse_match(&rule.text, &names)
+            .map_err(|e| source.error(&span, flow_error("mapping rule", &e)))?;
+        plan.mapping.push(rule);
+    }
+    if let Some(p) = &v.program {
+        let port = |r: &Spanned<PortRef>| port_number(source, r, &plan.ports);
+        plan.program = Some(program::read(source, p, &port)?);
+    }
+    let names = VdpNames(&plan.ports, &plan.fields);
+    match &v.default {
+        Some(a) => {
+            plan.default = parse_actions(&a.get_ref().0, &names, 0, &Match::any())
+                .map_err(|e| source.error(&a.span(), flow_error("default", &e)))?;
+        }
+        // Without a program nobody waits at the other end of the channel.
+        None if plan.program.is_some() && old.is_none() => plan.default = vec![Action::ToChannel],
+        None => {}
+    }
+    let paths = [("fast", weir_dataplane::Path::Fast), ("slow", weir_dataplane::Path::Slow)];
+    if let Some(p) = &v.path {
+        plan.path = one_of(source, p, "path", &paths)?;
+    }
+    if let Some(c) = &v.channel {
+        plan.channel = Some(*c.get_ref());
+    }
+    plan.tcam_entries = v.tcam_entries.unwrap_or(plan.tcam_entries);
+    plan.tcam_limit = v.tcam_limit_entries.or(plan.tcam_limit);
+    if let Some(c) = &v.cpu_permille {
+        plan.cpu_permille = *c.get_ref();
+        if plan.cpu_permille > 1000 {
+            let text = format!("cpu_permille = {}: at most 1000, a whole worker", c.get_ref());
+            return Err(source.error(&c.span(), text));
+        }
+    }
+    for s in &v.share {
+        let (port, share) = read_share(source, s, &plan.ports)?;
+        plan.shares.insert(port, share);
+    }
+    for m in &v.meter {
+        let (id, meter) = (m.get_ref().id, read_meter(source, m)?);
+        if plan.meters.insert(id, meter).is_some() {
+            return Err(source.error(&m.span(), format!("meter {id} is there already")));
+        }
+    }
+    for g in &v.group {
+        let (id, group) = (g.get_ref().id, read_group(source, g, &plan)?);
+        if plan.groups.insert(id, group).is_some() {
+            return Err(source.error(&g.span(), format!("group {id} is there already")));
+        }
+    }
+    read_rules(source, v, base, &mut plan)?;
+    Ok(plan)
+}
+
+/// The default VDP has all ports and takes what nobody else does: most keys make no sense there.
+fn only_default(source: &Source<'_>, v: &VdpSection) -> Read<()> {
+    let given = [
+        ("ports", v.ports.is_some()),
+        ("mapping", !v.mapping.is_empty()),
+        ("channel", v.channel.is_some()),
+        ("path", v.path.is_some()),
+        ("tcam_entries", v.tcam_entries.is_some()),
+        ("tcam_limit_entries", v.tcam_limit_entries.is_some()),
+        ("rules_file", v.rules_file.is_some()),
+        ("field", !v.field.is_empty()),
+        ("rule", !v.rule.is_empty()),
+    ];
+    match given.into_iter().find(|(_, is)| *is) {
+        Some((key, _)) => {
+            let text = format!(
+                "'{key}' in VDP 0: the default VDP has every port, no rules, and stays on the slow \
+                 path; it takes program, default, share and cpu_permille"
+            );
+            Err(source.error(&v.vid.span(), text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn read_ports(
+    source: &Source<'_>,
+    v: &VdpSection,
+    known: &[String],
+    plan: &mut VdpPlan,
+) -> Read<()> {
+    let Some(ports) = &v.ports else { return Ok(()) };
+    plan.ports.clear();
+    let span = ports.span();
+    for (name, no) in &ports.get_ref().0 {
+        if !known.contains(name) {
+            return Err(source.error(&span, no_port(name, known)));
+        }
+        if *no == 0 || *no > 0xffff_ff00 {
+            let text = format!("port '{name}' as number {no}: 1 to 4294967040 (0xffffff00)");
+            return Err(source.error(&span, text));
+        }
+        if plan.ports.iter().any(|(n, o)| n == name || o.0 == *no) {
+            let text = format!("port '{name}' as number {no}: name and number must be unique");
+            return Err(source.error(&span, text));
+        }
+        plan.ports.push((name.clone(), PortNo(*no)));
+    }
+    Ok(())
+}
+
+fn no_port(name: &str, known: &[String]) -> String {
+    let near = super::error::nearest(name, known.iter().map(String::as_str))
+        .map(|n| format!("did you mean '{n}'? "))
+        .unwrap_or_default();
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    format!("no port '{name}': {near}There are: {list}")
+}
+
+/// A VDP's number for a port that a section names.
+fn port_number(
+    source: &Source<'_>,
+    given: &Spanned<PortRef>,
+    ports: &[(String, PortNo)],
+) -> Read<PortNo> {
+    let found = match given.get_ref() {
+        PortRef::Number(no) => ports.iter().find(|(_, n)| n.0 == *no),
+        PortRef::Name(name) => ports.iter().find(|(n, _)| n == name),
+    };
+    found.map(|(_, no)| *no).ok_or_else(|| {
+        let what = match given.get_ref() {
+            PortRef::Number(no) => no.to_string(),
+            PortRef::Name(name) => format!("'{name}'"),
+        };
+        let list: Vec<String> = ports.iter().map(|(n, no)| format!("{no} ({n})")).collect();
+        let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        source.error(&given.span(), format!("this VDP has no port {what}; it has {list}"))
+    })
+}
+
+/// The name of a VDP's port.
+fn port_name(
+    source: &Source<'_>,
+    given: &Spanned<PortRef>,
+    ports: &[(String, PortNo)],
+) -> Read<String> {
+    let no = port_number(source, given, ports)?;
+    Ok(ports.iter().find(|(_, n)| *n == no).map(|(n, _)| n.clone()).unwrap_or_default())
+}
+
+fn read_fields(source: &Source<'_>, given: &[Spanned<FieldSection>]) -> Read<UserFields> {
+    use weir_dataplane::Layer;
+    let mut all = Vec::new();
+    for f in given {
+        let s = f.get_ref();
+        let layers = [Layer::Ethernet, Layer::Network, Layer::Transport, Layer::Payload]
+            .map(|l| (l.name(), l));
+        let layer = one_of(source, &s.layer, "layer", &layers)?;
+        let field =
+            UserField::new(&s.name, layer, s.offset_bytes, s.skip_bits, s.width_bits, s.mask);
+        all.push(field.map_err(|e| source.error(&f.span(), e))?);
+    }
+    let span = given.first().map_or(0..0, Spanned::span);
+    UserFields::new(all).map_err(|e| source.error(&span, e))
+}
+
+fn read_share(
+    source: &Source<'_>,
+    s: &Spanned<ShareSection>,
+    ports: &[(String, PortNo)],
+) -> Read<(String, PortShare)> {
+    let g = s.get_ref();
+    let name = port_name(source, &g.port, ports)?;
+    let d = PortShare::default();
+    let share = PortShare {
+        guarantee_bps: g.guarantee_bps,
+        ceiling_bps: g.ceiling_bps,
+        weight: g.weight.unwrap_or(d.weight),
+        queue_frames: g.queue_frames.unwrap_or(d.queue_frames),
+    };
+    Ok((name, share))
+}
+
+fn read_meter(source: &Source<'_>, m: &Spanned<MeterSection>) -> Read<MeterPlan> {
+    let s = m.get_ref();
+    let unit =
+        one_of(source, &s.unit, "unit", &[("kbps", Unit::Kilobits), ("pktps", Unit::Packets)])?;
+    let band = |b: &BandSection| Band {
+        kind: b.dscp_remark.map_or(BandKind::Drop, BandKind::DscpRemark),
+        rate: b.rate,
+        burst: b.burst.unwrap_or(0),
+    };
+    let plan = MeterPlan { unit, bands: s.band.iter().map(|b| band(b.get_ref())).collect() };
+    plan.build().map_err(|e| source.error(&m.span(), format!("meter {}: {e}", s.id)))?;
+    Ok(plan)
+}
+
+fn read_group(source: &Source<'_>, g: &Spanned<GroupSection>, vdp: &VdpPlan) -> Read<GroupPlan> {
+    let s = g.get_ref();
+    let kinds = [
+        ("all", GroupKind::All),
+        ("select", GroupKind::Select),
+        ("indirect", GroupKind::Indirect),
+        ("fast_failover", GroupKind::FastFailover),
+    ];
+    let kind = one_of(source, &s.kind, "type", &kinds)?;
+    let mut buckets = Vec::new();
+    for b in &s.bucket {
+        let b = b.get_ref();
+        let actions = parse_actions(&b.actions.get_ref().0, &vdp.names(), 0, &Match::any())
+            .map_err(|e| source.error(&b.actions.span(), flow_error("actions", &e)))?;
+        let watch_port = match &b.watch_port {
+            Some(r) => Some(port_name(source, r, &vdp.ports)?),
+            None => None,
+        };
+        buckets.push(BucketPlan { weight: b.weight.unwrap_or(1), watch_port, actions });
+    }
+    let plan = GroupPlan { kind, buckets };
+    let group = plan.build(&BTreeMap::new());
+    group.map_err(|e| source.error(&g.span(), format!("group {}: {e}", s.id)))?;
+    Ok(plan)
+}
+
+const PLACEMENTS: [(&str, Placement); 3] =
+    [("fast", Placement::Fast), ("slow", Placement::Slow), ("spill", Placement::Spill)];
+
+fn read_rules(source: &Source<'_>, v: &VdpSection, base: &Path, plan: &mut VdpPlan) -> Read<()> {
+    let placement = match &v.placement {
+        Some(p) => one_of(source, p, "placement", &PLACEMENTS)?,
+        None => Placement::Fast,
+    };
+    for r in &v.rule {
+        let rule = read_rule(source, r, placement, plan)?;
+        add_rule(plan, rule)?;
+    }
+    let Some(file) = &v.rules_file else { return Ok(()) };
+    let path = base.join(file.get_ref());
+    let text =
+        read_file(&path).map_err(|e| source.error(&file.span(), format!("rules_file {e}")))?;
+    let name: Arc<str> = path.display().to_string().into();
+    for rule in rules_from(&text, &name, placement, plan)? {
+        add_rule(plan, rule)?;
+    }
+    Ok(())
+}
+
+fn add_rule(plan: &mut VdpPlan, mut rule: RulePlan) -> Read<()> {
+    rule.order = plan.rules.len();
+    if let Some(other) = plan.rules.get(&rule.key()) {
+        let at = other.place.as_ref().map(|p| format!(" at {p}")).unwrap_or_default();
+        let text = format!(
+            "VDP {} has a rule with the same match and priority already{at}: change either",
+            plan.vid
+        );
+        return Err(ConfigError { place: rule.place, text });
+    }
+    plan.rules.insert(rule.key(), rule);
+    Ok(())
+}
+
+fn read_rule(
+    source: &Source<'_>,
+    r: &Spanned<RuleSection>,
+    placement: Placement,
+    plan: &VdpPlan,
+) -> Read<RulePlan> {
+    let s = r.get_ref();
+    let names = plan.names();
+    let table = s.table.unwrap_or(0);
+    let matcher = match &s.matcher {
+        Some(m) => parse_match(&m.get_ref().0, &names)
+            .map_err(|e| source.error(&m.span(), flow_error("match", &e)))?,
+        None => Match::any(),
+    };
+    let actions = parse_actions(&s.actions.get_ref().0, &names, table, &matcher)
+        .map_err(|e| source.error(&s.actions.span(), flow_error("actions", &e)))?;
+    let placement = match &s.placement {
+        Some(p) => one_of(source, p, "placement", &PLACEMENTS)?,
+        None => placement,
+    };
+    let spec = RuleSpec {
+        matcher,
+        priority: s.priority.unwrap_or(DEFAULT_PRIORITY).into(),
+        cookie: s.cookie.unwrap_or(0),
+        actions: actions.into(),
+    };
+    let place = Some(source.place(s.actions.span().start));
+    Ok(RulePlan { table, spec, placement, order: 0, place })
+}
+
+/// Reads rules in Open vSwitch's flow syntax for a VDP.
+///
+/// # Errors
+/// [`ConfigError`] with the line.
+pub fn rules_from(
+    text: &str,
+    file: &Arc<str>,
+    placement: Placement,
+    plan: &VdpPlan,
+) -> Read<Vec<RulePlan>> {
+    let place = |line, column| Some(super::error::Place { file: Arc::clone(file), line, column });
+    let flows = parse_flows(text, &plan.names()).map_err(|e| ConfigError {
+        place: place(e.line, e.column),
+        text: format!("'{}': {}", e.token, e.kind),
+    })?;
+    // One flow for every line that is neither blank nor a comment, in order.
+    let lines = text.lines().zip(1..).filter(|(l, _)| {
+        let l = l.trim_ascii_start();
+        !l.is_empty() && !l.starts_with('#')
+    });
+    flows
+        .into_iter()
+        .zip(lines)
+        .map(|(f, (_, line))| {
+            let place = place(line, 1);
+            match rule_of(f, placement, place.clone()) {
+                Ok(r) => Ok(r),
+                Err(text) => Err(ConfigError { place, text }),
+            }
+        })
+        .collect()
+}
+
+/// A rule from a flow.
+fn rule_of(
+    f: FlowSpec,
+    placement: Placement,
+    place: Option<super::error::Place>,
+) -> Result<RulePlan, String> {
+    if f.idle_timeout != 0 || f.hard_timeout != 0 {
+        return Err("rules of a configuration stay: take the timeouts away".to_owned());
+    }
+    if f.flags != FlowFlags::default() {
+        return Err("flags are for controllers: take them away".to_owned());
+    }
+    let spec = RuleSpec {
+        matcher: f.matcher,
+        priority: f.priority.into(),
+        cookie: f.cookie,
+        actions: f.actions.into(),
+    };
+    Ok(RulePlan { table: f.table, spec, placement, order: 0, place })
+}
+
+/// A flow's error inside a text of the configuration: the column is the text's own.
+fn flow_error(what: &str, e: &FlowError) -> String {
+    format!("{what}: '{}' (column {} of the text): {}", e.token, e.column, e.kind)
+}

@@ -1,0 +1,226 @@
+//! The configuration file as TOML has it: sections and keys, no meaning yet.
+//!
+//! Room: text → these structures, by serde; `read.rs` gives them their meaning. Every key is here
+//! and nowhere else; `docs/guide/configuration.md` says what each does. Values that can be wrong in
+//! a way of their own carry their place in the file ([`toml::Spanned`]).
+
+use super::words::{ActionsText, MatchText, PortRef, Ports, Program, Serving, TextOr};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    #[serde(default)]
+    pub dataplane: DataplaneSection,
+    #[serde(default)]
+    pub port: Vec<PortSection>,
+    #[serde(default)]
+    pub vdp: Vec<VdpSection>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataplaneSection {
+    pub frames: Option<usize>,
+    pub chunk_bytes: Option<usize>,
+    pub channels: Option<usize>,
+    pub channel_frames: Option<usize>,
+    pub queue_frames: Option<usize>,
+    pub drain_limit_ms: Option<u64>,
+    pub serving: Option<Spanned<Serving>>,
+    pub idle: Option<Spanned<String>>,
+    pub socket: Option<String>,
+    #[serde(default)]
+    pub tcam: TcamSection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcamSection {
+    pub mapping_entries: Option<u32>,
+    pub action_entries: Option<u32>,
+    pub slice_entries: Option<u32>,
+    pub block_slices: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortSection {
+    pub name: Spanned<String>,
+    pub device: Spanned<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VdpSection {
+    pub vid: Spanned<u16>,
+    pub name: Option<Spanned<String>>,
+    pub ports: Option<Spanned<Ports>>,
+    #[serde(default)]
+    pub mapping: Vec<Spanned<MappingEntry>>,
+    pub default: Option<Spanned<ActionsText>>,
+    pub program: Option<Spanned<Program>>,
+    pub channel: Option<Spanned<u8>>,
+    pub path: Option<Spanned<String>>,
+    pub placement: Option<Spanned<String>>,
+    pub tcam_entries: Option<usize>,
+    pub tcam_limit_entries: Option<u32>,
+    pub cpu_permille: Option<Spanned<u16>>,
+    pub rules_file: Option<Spanned<String>>,
+    #[serde(default)]
+    pub field: Vec<Spanned<FieldSection>>,
+    #[serde(default)]
+    pub share: Vec<Spanned<ShareSection>>,
+    #[serde(default)]
+    pub meter: Vec<Spanned<MeterSection>>,
+    #[serde(default)]
+    pub group: Vec<Spanned<GroupSection>>,
+    #[serde(default)]
+    pub rule: Vec<Spanned<RuleSection>>,
+}
+
+/// A mapping rule: its match alone, or a table.
+pub type MappingEntry = TextOr<MatchText, MappingSection>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MappingSection {
+    #[serde(rename = "match")]
+    pub matcher: Spanned<MatchText>,
+    pub priority: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSection {
+    pub table: Option<u8>,
+    pub priority: Option<u16>,
+    pub cookie: Option<u64>,
+    #[serde(rename = "match")]
+    pub matcher: Option<Spanned<MatchText>>,
+    pub actions: Spanned<ActionsText>,
+    pub placement: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldSection {
+    pub name: String,
+    pub layer: Spanned<String>,
+    pub offset_bytes: u16,
+    #[serde(default)]
+    pub skip_bits: u8,
+    pub width_bits: u8,
+    pub mask: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShareSection {
+    pub port: Spanned<PortRef>,
+    #[serde(default)]
+    pub guarantee_bps: u64,
+    pub ceiling_bps: Option<u64>,
+    pub weight: Option<u16>,
+    pub queue_frames: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeterSection {
+    pub id: u32,
+    pub unit: Spanned<String>,
+    pub band: Vec<Spanned<BandSection>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BandSection {
+    pub rate: u32,
+    pub burst: Option<u32>,
+    pub dscp_remark: Option<u8>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSection {
+    pub id: u32,
+    #[serde(rename = "type")]
+    pub kind: Spanned<String>,
+    pub bucket: Vec<Spanned<BucketSection>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketSection {
+    pub actions: Spanned<ActionsText>,
+    pub weight: Option<u16>,
+    pub watch_port: Option<Spanned<PortRef>>,
+}
+
+/// A program's options; which of them a program knows, `program.rs` says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramSection {
+    pub name: Spanned<String>,
+    pub ageing_s: Option<u64>,
+    pub max_entries: Option<usize>,
+    #[serde(default, rename = "static")]
+    pub statics: Vec<Spanned<StaticSection>>,
+    #[serde(default)]
+    pub map: BTreeMap<Spanned<String>, Spanned<PortRef>>,
+    #[serde(default)]
+    pub interface: Vec<Spanned<InterfaceSection>>,
+    #[serde(default)]
+    pub route: Vec<Spanned<RouteSection>>,
+    pub neighbours: Option<NeighbourSection>,
+    pub icmp: Option<IcmpSection>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StaticSection {
+    pub mac: Spanned<String>,
+    pub port: Spanned<PortRef>,
+    #[serde(default)]
+    pub vlan: u16,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceSection {
+    pub port: Spanned<PortRef>,
+    pub mac: Spanned<String>,
+    pub addresses: Vec<Spanned<String>>,
+    pub mtu_bytes: Option<u16>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSection {
+    pub to: Spanned<String>,
+    pub via: Option<Spanned<String>>,
+    pub port: Option<Spanned<PortRef>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeighbourSection {
+    pub reachable_s: Option<u64>,
+    pub retry_ms: Option<u64>,
+    pub tries: Option<u8>,
+    pub idle_s: Option<u64>,
+    pub entries: Option<usize>,
+    pub queue_frames: Option<usize>,
+    pub held_frames: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IcmpSection {
+    pub errors_per_second: Option<u32>,
+    pub burst: Option<u32>,
+}

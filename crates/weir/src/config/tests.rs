@@ -1,0 +1,253 @@
+//! Configurations that are wrong, and what is said about each; any bytes; what a reload comes to.
+
+use super::apply::{self, Devices, Model};
+use super::diff::{Step, diff};
+use super::plan::Plan;
+use super::read;
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use weir_dataplane::DataPlane;
+
+/// Reads a text as a file's, and tries it.
+fn load(text: &str) -> Result<Plan, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.toml");
+    std::fs::write(&path, text).unwrap();
+    let plan = read::load(&path).map_err(|e| e.to_string());
+    let tried = plan.and_then(|p| apply::rehearse(&p).map(|()| p).map_err(|e| e.to_string()));
+    tried.map_err(|e| e.replace(&format!("{}/", dir.path().display()), ""))
+}
+
+const PORTS: &str = "[[port]]\nname = 'a'\ndevice = 'null'\n\
+                     [[port]]\nname = 'b'\ndevice = 'null'\n\
+                     [[vdp]]\nvid = 1\nports = ['a', 'b']\n";
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
+    // What is appended to two ports and a VDP (9 lines), and what must be said.
+    let after: &[(&str, &[&str])] = &[
+        ("chanel = 1", &["t.toml:10:1: unknown key 'chanel': did you mean 'channel'?"]),
+        ("path = 'quick'", &["t.toml:10:8: path 'quick':", "fast, slow"]),
+        ("default = 'outptu:1'", &["t.toml:10:11: default: 'outptu'", "did you mean 'output'?"]),
+        ("default = 'output:7'", &["t.toml:8:7: VDP 1 (vdp1): VDP has no port 7"]),
+        ("cpu_permille = 1001", &["t.toml:10:16:", "at most 1000"]),
+        ("channel = 3", &["VDP 1 (vdp1): channel 3 can't be dedicated", "shared"]),
+        ("channel = 300", &["t.toml:10:11:", "expected u8"]),
+        ("program = 'lerning'", &["t.toml:10:11:", "did you mean 'learning'?"]),
+        ("program = 'router'", &["t.toml:10:11:", "[[vdp.program.interface]]"]),
+        ("program = { name = 'sink', ageing_s = 3 }", &["'ageing_s' is an option of program"]),
+        ("program = { name = 'learning', max_entries = 0 }", &["max_entries = 0: 1 to"]),
+        ("program = { name = 'forward', map = { a = 'c' } }", &["no port 'c'", "1 (a), 2 (b)"]),
+        ("mapping = ['in_port=c']", &["t.toml:10:12: mapping rule: 'c'", "no such port"]),
+        ("mapping = ['nw_dst=10.0.0.0/8']", &["also needs a match on"]),
+        ("mapping = [{ match = 'ip', prio = 3 }]", &["unknown key 'prio'", "'priority'"]),
+        ("rules_file = 'none.flows'", &["t.toml:10:14: rules_file none.flows: No such file"]),
+        ("placement = 'sometimes'", &["placement 'sometimes'", "fast, slow, spill"]),
+        ("[[vdp.rule]]\nmatch = 'ip,nw_dsst=10.0.0.1'\nactions = 'drop'", &[
+            "t.toml:11:9: match: 'nw_dsst' (column 4 of the text)",
+            "did you mean 'nw_dst'?",
+        ]),
+        ("[[vdp.rule]]\nmatch = { ip = true, nw_dst = '10.0.0.300' }\nactions = 'drop'", &[
+            "t.toml:11:9: match: '10.0.0.300'",
+        ]),
+        ("[[vdp.rule]]\nmatch = { ip = false }\nactions = 'drop'", &["leave it out"]),
+        ("[[vdp.rule]]\nmatch = 'ip'", &["t.toml:10:1: missing field `actions`"]),
+        ("[[vdp.rule]]\nactions = 'output:3'", &["t.toml:11:11: VDP 1 (vdp1): VDP has no port 3"]),
+        ("[[vdp.rule]]\nactions = 'group:1'", &["VDP has no group 1"]),
+        ("[[vdp.rule]]\nactions='drop'\n[[vdp.rule]]\nactions='drop'", &[
+            "t.toml:13:9: VDP 1 has a rule with the same match and priority already at t.toml:11:9",
+        ]),
+        ("tcam_limit_entries = 0\n[[vdp.rule]]\nactions='drop'", &[
+            "t.toml:12:9: VDP 1 (vdp1): VDP 1 may hold 0 action entries",
+        ]),
+        ("[[vdp.share]]\nport = 'c'", &["t.toml:11:8: this VDP has no port 'c'"]),
+        ("[[vdp.share]]\nport = 'a'\nweight = 0", &["weight 0 would never send"]),
+        ("[[vdp.share]]\nport = 'a'\nguarantee_bps = 2\nceiling_bps = 1", &["below the guarantee"]),
+        ("[[vdp.meter]]\nid = 1\nunit = 'mbps'\nband = []", &["unit 'mbps'", "kbps, pktps"]),
+        ("[[vdp.meter]]\nid = 1\nunit = 'kbps'\nband = [{ rate = 0 }]", &["rate above zero"]),
+        ("[[vdp.group]]\nid = 1\ntype = 'some'\nbucket = []", &["type 'some'", "fast_failover"]),
+        ("[[vdp.field]]\nname = 'x'\nlayer = 'l3'\noffset_bytes = 0\nwidth_bits = 8", &[
+            "layer 'l3'",
+            "ethernet, network, transport, payload",
+        ]),
+        ("[[vdp.field]]\nname = 'x'\nlayer = 'network'\noffset_bytes = 0\nwidth_bits = 33", &[
+            "t.toml:10:1:",
+            "33 bits",
+        ]),
+        ("[[vdp]]\nvid = 1", &["t.toml:11:7: VDP 1 is there already in line 8"]),
+        ("[[vdp]]\nvid = 2\nname = 'vdp1'", &["VDP 1 is called 'vdp1', too"]),
+        ("[[vdp]]\nvid = 2\nname = '2'", &["VDP name '2'", "a letter in front"]),
+        ("[[vdp]]\nvid = 65535", &["1 to 65534"]),
+        ("[[vdp]]\nvid = 70000", &["t.toml:11:7:", "expected u16"]),
+        ("[[vdp]]\nvid = 0\npath = 'fast'", &["'path' in VDP 0", "stays on the slow path"]),
+        ("[[vdp]]\nvid = 2\nports = ['a', 'a']", &["name and number must be unique"]),
+        ("[[vdp]]\nvid = 2\nports = { a = 0 }", &["port 'a' as number 0"]),
+        ("[[vdp]]\nvid = 2\nports = ['bb']", &["no port 'bb': did you mean 'b'? There are: a, b"]),
+        ("[[port]]\nname = 'a'\ndevice = 'null'", &["port 'a' is there already in line 2"]),
+        ("[[port]]\nname = 'c'\ndevice = 'pcpa:x'", &["t.toml:12:10:", "did you mean 'pcap'?"]),
+        ("[[port]]\nname = 'c d'\ndevice = 'null'", &["t.toml:11:8: port name 'c d'"]),
+        ("[prot]\n", &["t.toml:10:2: unknown key 'prot': did you mean 'port'?"]),
+        ("vid = 2", &["t.toml:10:1: duplicate key"]),
+        ("name = ", &["t.toml:10:"]),
+    ];
+    for (text, expected) in after {
+        let said = load(&format!("{PORTS}{text}\n")).err().unwrap_or_else(|| panic!("taken: {text}"));
+        for e in *expected {
+            assert!(said.contains(e), "{text}\n  said:     {said}\n  expected: {e}");
+        }
+        assert!(!said.contains('\n'), "more than one line: {said}");
+    }
+    let alone: &[(&str, &[&str])] = &[
+        ("[dataplane]\nframes = -1", &["t.toml:2:10:", "expected usize"]),
+        ("[dataplane]\nframes = 0", &["[dataplane]:"]),
+        ("[dataplane]\nchunk_bytes = 10", &["[dataplane]:"]),
+        ("[dataplane]\nchannels = 65", &["[dataplane]: channels = 65: 1 to 64 channels"]),
+        ("[dataplane]\nserving = 'me'", &["t.toml:2:11: serving is \"worker\""]),
+        ("[dataplane]\nserving = { threads = 0 }", &["at least 1"]),
+        ("[dataplane]\nidle = 'sleep'", &["idle 'sleep'", "spin, rest"]),
+        ("[dataplane]\ntcam = { slice_entries = 7 }", &["is not made of slices of 7"]),
+        ("[dataplane]\ntcam = { slices = 7 }", &["unknown key 'slices'", "'slice_entries'"]),
+        ("port = 3", &["t.toml:1:8:"]),
+    ];
+    for (text, expected) in alone {
+        let said = load(text).err().unwrap_or_else(|| panic!("taken: {text}"));
+        for e in *expected {
+            assert!(said.contains(e), "{text}\n  said:     {said}\n  expected: {e}");
+        }
+    }
+}
+
+#[test]
+fn rules_files_name_their_own_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.toml");
+    std::fs::write(&path, format!("{PORTS}rules_file = 'r'")).unwrap();
+    for (rules, expected) in [
+        ("# comment\n\npriority=3,actions=output:a,outptu:b", "r:3:29: 'outptu'"),
+        ("actions=drop\nidle_timeout=3,actions=drop", "r:2:1: rules of a configuration stay"),
+        ("actions=drop\nactions=drop", "r:2:1: VDP 1 has a rule with the same match"),
+        ("\n#\nactions=output:9", "r:3:1"),
+    ] {
+        std::fs::write(dir.path().join("r"), rules).unwrap();
+        let said = read::load(&path)
+            .map_err(|e| e.to_string())
+            .and_then(|p| apply::rehearse(&p).map_err(|e| e.to_string()))
+            .unwrap_err();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+fn labs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")
+}
+
+#[test]
+fn every_lab_can_be_run() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(labs()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let plan = read::load(&path).unwrap_or_else(|e| panic!("{e}"));
+            apply::rehearse(&plan).unwrap_or_else(|e| panic!("{e}"));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 2);
+}
+
+/// The examples in the guide are configurations, too: each TOML block by itself.
+#[test]
+fn the_guides_examples_are_read() {
+    let guide = labs().join("../docs/guide/configuration.md");
+    let text = std::fs::read_to_string(guide).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    assert!(blocks.len() > 5);
+    for b in blocks {
+        let ports: String = ["lan", "uplink", "probe"]
+            .iter()
+            .filter(|p| !b.contains(&format!("[[port]]\nname = \"{p}\"")))
+            .map(|p| format!("[[port]]\nname = '{p}'\ndevice = 'null'\n"))
+            .collect();
+        // A block may show the end of a VDP: then this is its beginning.
+        let head = "[[vdp]]\nvid = 9\nports = ['lan', 'uplink', 'probe']\n";
+        let cut = ["[[port]]", "[[vdp]]", "[dataplane]"].iter().any(|s| b.starts_with(s));
+        let text = if cut { format!("{b}{ports}") } else { format!("{ports}{head}{b}") };
+        load(&text).unwrap_or_else(|e| panic!("{e} in\n{text}"));
+    }
+}
+
+/// What runs after every step of a reload is what the file says: carried out on a data plane, the
+/// plan equals the new one, and once more there is nothing to do.
+#[test]
+fn a_reload_comes_to_what_the_new_file_says() {
+    let base = format!("{PORTS}mapping = ['in_port=a']\nrule = [{{ actions = 'output:b' }}]\n");
+    let two = "[[vdp]]\nvid = 2\nports = ['b']\nmapping = ['in_port=b']\ncpu_permille = 700\n";
+    let texts = [
+        PORTS.to_owned(),
+        base.clone(),
+        format!("{base}{two}"),
+        format!("{base}{two}").replace("cpu_permille = 700\n", ""),
+        format!("{base}cpu_permille = 700\n").replace("rule = ", "tcam_entries = 40\nrule = "),
+        base.replace("['a', 'b']", "{ a = 2, b = 1 }").replace("output:b", "dec_ttl,output:a"),
+        base.replace("output:b", "drop").replace("in_port=a", "in_port=b"),
+        format!("{base}[[vdp.meter]]\nid = 1\nunit = 'pktps'\nband = [{{ rate = 5 }}]\n")
+            .replace("'output:b'", "'meter:1,output:b'"),
+        format!("{base}[[vdp.share]]\nport = 'a'\nweight = 3\n"),
+        base.replace("vid = 1", "vid = 7"),
+        base.replace("vid = 1", "vid = 1\nname = 'red'\nprogram = 'learning'\npath = 'slow'"),
+        base.replace("name = 'b'\ndevice = 'null'", "name = 'b'\ndevice = 'null:other'"),
+    ];
+    let plans: Vec<Plan> = texts.iter().map(|t| load(t).unwrap_or_else(|e| panic!("{e}\n{t}"))).collect();
+    for (i, from) in plans.iter().enumerate() {
+        for (j, to) in plans.iter().enumerate() {
+            let mut plane = DataPlane::new(from.fixed.config.clone()).unwrap();
+            let mut model = Model::new(from, Devices::Scratch);
+            let mut now = weir_packet::Nanos(0);
+            for target in [from, to, from] {
+                let steps = diff(&model.plan, target).unwrap();
+                apply::run(&mut plane, &mut model, steps).unwrap_or_else(|e| panic!("{i} → {j}: {e}"));
+                let left: Vec<String> =
+                    diff(&model.plan, target).unwrap().iter().map(Step::told).collect();
+                assert_eq!(left, Vec::<String>::new(), "{i} → {j}");
+                for _ in 0..3 {
+                    now = now + weir_packet::Nanos::from_millis(1);
+                    plane.poll(now);
+                }
+                plane.snapshot().check().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_change_is_refused() {
+    let old = load(PORTS).unwrap();
+    for (text, expected) in [
+        (format!("{PORTS}channel = 0"), "give the VDP another vid"),
+        (format!("[dataplane]\nframes = 4096\n{PORTS}"), "[dataplane] frames: fixed while"),
+    ] {
+        let e = diff(&old, &load(&text).unwrap()).unwrap_err().to_string();
+        assert!(e.contains(expected), "{e}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Any text is read or refused with one line; nothing panics.
+    #[test]
+    fn any_text_is_answered(
+        lines in prop::collection::vec(prop_oneof![
+            Just("[[port]]".to_owned()), Just("[[vdp]]".to_owned()), Just("[dataplane]".to_owned()),
+            Just("[[vdp.rule]]".to_owned()), Just("vid = 1".to_owned()),
+            Just("name = 'a'".to_owned()), Just("device = 'null'".to_owned()),
+            Just("ports = ['a']".to_owned()), Just("actions = 'output:1'".to_owned()),
+            Just("match = 'ip,nw_src=1.2.3.4/8'".to_owned()), Just("mapping = ['in_port=a']".to_owned()),
+            "[a-z_]{1,12} = (-?[0-9]{1,12}|'[ -&(-~]{0,20}'|true|\\[\\]|\\{\\})", "\\PC{0,30}",
+        ], 0..12),
+    ) {
+        if let Err(e) = load(&lines.join("\n")) {
+            prop_assert!(!e.is_empty() && !e.contains('\n'), "{e}");
+        }
+    }
+}

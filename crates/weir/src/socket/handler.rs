@@ -1,0 +1,222 @@
+//! What each request does.
+//!
+//! Room: between the socket's threads and [`Live`]. Every answer is checked before anything changes.
+
+use super::capture;
+use super::lines::Lines;
+use super::live::{Live, NotDone};
+use super::protocol::{Done, Fault, Item, Refusal, Reply, Request};
+use super::server::reply;
+use super::view;
+use crate::config::apply::Model;
+use crate::config::diff::{Step, diff_vdp};
+use crate::config::error::ConfigError;
+use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
+use crate::config::read;
+use std::io;
+use std::sync::atomic::AtomicBool;
+use weir_dataplane::flowtext::{parse_flow, parse_match};
+use weir_dataplane::{Path, Placement, Vid, WorkerGone};
+use weir_io::open::PortSpec;
+
+/// Carries out a request and returns the last line of its answer.
+///
+/// # Errors
+/// The client has gone.
+pub fn handle(
+    request: Request,
+    live: &Live,
+    lines: &mut Lines,
+    stop: &AtomicBool,
+) -> io::Result<Reply> {
+    match request {
+        Request::Show { vdp, rules } => {
+            let asked = live.with(move |p, m| {
+                let only = match vdp {
+                    Some(which) => Some(find(m, &which)?.vid),
+                    None => None,
+                };
+                Ok(view::ask(p, m, only, rules))
+            });
+            match asked {
+                Ok(Ok(asked)) => {
+                    asked.tell(|i| reply(lines, &Reply::Item(i)))?;
+                    Ok(Reply::Ok(Done::default()))
+                }
+                Ok(Err(e)) => Ok(refusal(&e)),
+                Err(e) => Ok(refusal(&e.into())),
+            }
+        }
+        Request::Stats {} => match live.with(|p, _| view::stats(p)) {
+            Ok(items) => {
+                for i in items {
+                    reply(lines, &Reply::Item(i))?;
+                }
+                Ok(Reply::Ok(Done::default()))
+            }
+            Err(e) => Ok(refusal(&e.into())),
+        },
+        Request::VdpMigrate { vdp, to } => Ok(answer(migrate(live, &vdp, &to))),
+        Request::Capture { port, vdp, stage, filter, count } => {
+            let wanted = capture::Wanted { port, vdp, stage, filter, count };
+            match capture::start(live, &wanted) {
+                Ok(running) => running.run(live, lines, stop).map(Reply::Ok),
+                Err(e) => Ok(refusal(&e)),
+            }
+        }
+        other => Ok(answer(live.change(move |m| steps(other, m)))),
+    }
+}
+
+/// Says that something is waited for.
+pub fn waiting(lines: &mut Lines) -> io::Result<()> {
+    reply(lines, &Reply::Item(Item::Waiting))
+}
+
+fn answer(r: Result<Vec<String>, NotDone>) -> Reply {
+    match r {
+        Ok(notes) => Reply::Ok(Done { notes, ..Done::default() }),
+        Err(e) => refusal(&e),
+    }
+}
+
+fn refusal(e: &NotDone) -> Reply {
+    let fault = match e {
+        NotDone::Gone(_) => Fault::Work,
+        NotDone::Step(f) if f.is_environment() => Fault::Work,
+        NotDone::Step(_) | NotDone::Config(_) => Fault::Input,
+    };
+    Reply::Error(Refusal { fault, text: e.to_string() })
+}
+
+/// An error in what was asked.
+pub fn bad(text: impl std::fmt::Display) -> NotDone {
+    NotDone::Config(ConfigError { place: None, text: text.to_string() })
+}
+
+/// The VDP of this number or name.
+pub fn find<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
+    m.plan.find(which).ok_or_else(|| {
+        let which: String = which.chars().take(64).collect();
+        bad(format!("there is no VDP '{which}': 'weir show' lists those there are"))
+    })
+}
+
+fn placement(word: Option<&str>) -> Result<Placement, NotDone> {
+    match word {
+        None | Some("fast") => Ok(Placement::Fast),
+        Some("slow") => Ok(Placement::Slow),
+        Some("spill") => Ok(Placement::Spill),
+        Some(w) => Err(bad(format!("placement '{w}': fast, slow or spill"))),
+    }
+}
+
+fn path(word: &str) -> Result<Path, NotDone> {
+    match word {
+        "fast" => Ok(Path::Fast),
+        "slow" => Ok(Path::Slow),
+        w => Err(bad(format!("path '{w}': fast or slow"))),
+    }
+}
+
+/// The steps that a request for a change comes down to.
+fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
+    let ports: Vec<String> = m.plan.ports.iter().map(|p| p.name.clone()).collect();
+    Ok(match request {
+        Request::PortAdd { name, device } => {
+            read::check_name("port", &name).map_err(bad)?;
+            if ports.contains(&name) {
+                return Err(bad(format!("port '{name}' is there already: choose another name")));
+            }
+            let spec: PortSpec = device.parse().map_err(bad)?;
+            vec![Step::AddPort(PortPlan { name, spec, place: None })]
+        }
+        Request::PortRemove { name } => vec![Step::RemovePort(name)],
+        Request::VdpCreate { toml } => {
+            let v = read::vdp_from(&toml, "VDP", &ports, None)?;
+            if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
+                let text = format!("VDP {} is called '{}' already", o.vid, o.name);
+                return Err(bad(format!("{text}: give another name")));
+            }
+            vec![Step::CreateVdp(Box::new(VdpPlan { place: None, ..v }))]
+        }
+        Request::VdpSet { vdp, toml } => {
+            let old = find(m, &vdp)?;
+            let toml = format!("[[vdp]]\nvid = {}\n{toml}", old.vid);
+            let new = read::vdp_from(&toml, "VDP", &ports, Some(old))?;
+            diff_vdp(old, &VdpPlan { place: None, ..new })?
+        }
+        Request::VdpDelete { vdp } => vec![Step::DeleteVdp(find(m, &vdp)?.vid)],
+        Request::RuleAdd { vdp, flow, placement: p } => {
+            let v = find(m, &vdp)?;
+            let mut rules = read::rules_from(&flow, &"rule".into(), placement(p.as_deref())?, v)?;
+            for r in &mut rules {
+                r.place = None;
+            }
+            if rules.is_empty() {
+                return Err(bad("no rule in it: write one in the flow syntax"));
+            }
+            rules.into_iter().map(|r| Step::PutRule(v.vid, Box::new(r))).collect()
+        }
+        Request::RuleDel { vdp, flow } => {
+            let v = find(m, &vdp)?;
+            let text =
+                if flow.contains("actions=") { flow } else { format!("{flow},actions=drop") };
+            let text = text.trim_start_matches(',');
+            let f = parse_flow(text, &v.names()).map_err(bad)?;
+            let key = RuleKey { table: f.table, priority: f.priority.into(), matcher: f.matcher };
+            if !v.rules.contains_key(&key) {
+                let text = format!("{} has no rule with this match and priority", v.called());
+                return Err(bad(format!("{text}: 'weir show --rules' lists those it has")));
+            }
+            vec![Step::RemoveRule(v.vid, Box::new(key))]
+        }
+        Request::MappingAdd { vdp, matcher, priority } => {
+            let v = find(m, &vdp)?;
+            parse_match(&matcher, &PlaneNames(&m.ids, &v.fields)).map_err(bad)?;
+            vec![Step::AddMapping(v.vid, MappingPlan { text: matcher, priority })]
+        }
+        Request::MappingDel { vdp, matcher, priority } => {
+            let v = find(m, &vdp)?;
+            let names = PlaneNames(&m.ids, &v.fields);
+            let wanted = parse_match(&matcher, &names).map_err(bad)?;
+            // The same rule may have been written in another way.
+            let same = |r: &&MappingPlan| {
+                r.priority == priority && r.resolve(&m.ids, &v.fields).is_ok_and(|x| x == wanted)
+            };
+            let found = v.mapping.iter().find(same).ok_or_else(|| {
+                let text = format!("{} has no mapping rule '{matcher}'", v.called());
+                bad(format!("{text} of priority {priority}: 'weir show' lists those it has"))
+            })?;
+            vec![Step::RemoveMapping(v.vid, found.clone())]
+        }
+        Request::Show { .. }
+        | Request::Stats {}
+        | Request::VdpMigrate { .. }
+        | Request::Capture { .. } => Vec::new(),
+    })
+}
+
+fn migrate(live: &Live, which: &str, to: &str) -> Result<Vec<String>, NotDone> {
+    let to = path(to)?;
+    let vid: Vid = live.look(|m| find(m, which).map(|v| v.vid))??;
+    let before = live.arrived(vid)?.map_or(0, |v| v.migration.given_up);
+    let mut told = live.change(move |_| Ok(vec![Step::Migrate(vid, to)]))?;
+    let after = live.arrived(vid)?.ok_or(WorkerGone)?;
+    let m = after.migration;
+    if m.given_up > before {
+        // It is where it was: the plan must say so.
+        live.with(move |_, model| {
+            if let Some(v) = model.plan.vdps.get_mut(&vid.0) {
+                v.path = Path::Slow;
+            }
+        })?;
+        let text = "its channel did not become empty in time, so it stays on the slow path, with \
+                    nothing lost: try again, or raise drain_limit_ms";
+        return Err(bad(format!("VDP {vid}: {text}")));
+    }
+    if to == Path::Fast {
+        told.push(format!("held {} frames while draining for {} us", m.held, m.drain_ns / 1000));
+    }
+    Ok(told)
+}

@@ -1,0 +1,103 @@
+//! Lines over a Unix socket, bounded in length and in time.
+//!
+//! Room: bytes. Whatever comes, at most `max` bytes are kept, and nobody is waited for longer than
+//! said.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Why no line came.
+#[derive(Debug)]
+pub enum NoLine {
+    /// The other side has ended.
+    End,
+    /// It took too long.
+    Late,
+    /// The line is too long.
+    TooLong,
+    /// The system's word.
+    System(io::Error),
+}
+
+/// Reads and writes lines.
+#[derive(Debug)]
+pub struct Lines {
+    stream: UnixStream,
+    pending: Vec<u8>,
+    max: usize,
+}
+
+impl Lines {
+    /// Over a connection, with lines of at most `max` bytes, newline included.
+    pub fn new(stream: UnixStream, max: usize) -> Self {
+        Self { stream, pending: Vec::new(), max }
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// The next line without its newline, if it is whole within `limit`.
+    pub fn next(&mut self, limit: Duration) -> Result<Vec<u8>, NoLine> {
+        let deadline = Instant::now() + limit;
+        let mut searched = 0;
+        loop {
+            let found = self.pending.iter().skip(searched).position(|b| *b == b'\n');
+            if let Some(at) = found.map(|i| i + searched) {
+                let rest = self.pending.split_off(at + 1);
+                let mut line = std::mem::replace(&mut self.pending, rest);
+                line.pop();
+                return Ok(line);
+            }
+            searched = self.pending.len();
+            if searched >= self.max {
+                return Err(NoLine::TooLong);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(NoLine::Late);
+            }
+            self.stream.set_read_timeout(Some(left)).map_err(NoLine::System)?;
+            let mut chunk = [0; 16384];
+            let room = chunk.len().min(self.max - searched);
+            let Some(space) = chunk.get_mut(..room) else { return Err(NoLine::TooLong) };
+            match self.stream.read(space) {
+                Ok(0) => return Err(NoLine::End),
+                Ok(n) => self.pending.extend_from_slice(space.get(..n).unwrap_or_default()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(NoLine::Late);
+                }
+                Err(e) => return Err(NoLine::System(e)),
+            }
+        }
+    }
+
+    /// Whether the other side has said that it wants no more; waits for no longer than a moment.
+    pub fn hung_up(&mut self) -> bool {
+        if self.stream.set_read_timeout(Some(Duration::from_millis(1))).is_err() {
+            return true;
+        }
+        let mut byte = [0];
+        match self.stream.read(&mut byte) {
+            Ok(0) => true,
+            // Nothing is expected here: more than a few bytes of it is a reason to stop, too.
+            Ok(_) => {
+                self.pending.extend_from_slice(&byte);
+                self.pending.len() > 4096
+            }
+            Err(e) => !matches!(
+                e.kind(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+            ),
+        }
+    }
+
+    /// Sends bytes; a side that does not read for `limit` is given up.
+    pub fn send(&mut self, bytes: &[u8], limit: Duration) -> io::Result<()> {
+        self.stream.set_write_timeout(Some(limit))?;
+        self.stream.write_all(bytes)
+    }
+}

@@ -1,0 +1,206 @@
+//! A running data plane with the plan of what runs: the one place from which it is changed.
+//!
+//! Room: between those who ask (signals, the control socket) and the worker. Changes are made one
+//! after the other; each runs between two bursts.
+
+use crate::config::apply::{self, Failed, Model};
+use crate::config::diff::{Step, diff};
+use crate::config::error::ConfigError;
+use crate::config::read;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_dataplane::{DataPlane, Handle, Phase, Vid, WorkerGone};
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub enum NotDone {
+    /// What was asked can't be.
+    Config(ConfigError),
+    /// A step failed.
+    Step(Failed),
+    /// The worker has ended.
+    Gone(WorkerGone),
+}
+
+impl fmt::Display for NotDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(e) => e.fmt(f),
+            Self::Step(e) => e.fmt(f),
+            Self::Gone(e) => e.fmt(f),
+        }
+    }
+}
+
+impl From<WorkerGone> for NotDone {
+    fn from(e: WorkerGone) -> Self {
+        Self::Gone(e)
+    }
+}
+impl From<ConfigError> for NotDone {
+    fn from(e: ConfigError) -> Self {
+        Self::Config(e)
+    }
+}
+impl From<Failed> for NotDone {
+    fn from(e: Failed) -> Self {
+        Self::Step(e)
+    }
+}
+
+/// A running data plane.
+#[derive(Debug)]
+pub struct Live {
+    handle: Handle,
+    /// Taken out while the worker has it.
+    model: Mutex<Option<Model>>,
+    /// Unix time of the worker's time zero, in nanoseconds.
+    epoch_ns: u64,
+}
+
+/// How long VDPs that are being deleted are waited for.
+const DELETION: Duration = Duration::from_secs(2);
+
+impl Live {
+    /// Of a data plane that was just started.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn new(handle: Handle, model: Model) -> Result<Self, WorkerGone> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = handle.call(|p| p.snapshot().at)?;
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let epoch_ns = now.saturating_sub(at.0);
+        Ok(Self { handle, model: Mutex::new(Some(model)), epoch_ns })
+    }
+
+    /// For asking the worker.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The worker's time as Unix time, in nanoseconds.
+    pub fn unix_ns(&self, worker: weir_packet::Nanos) -> u64 {
+        self.epoch_ns.saturating_add(worker.0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Model>> {
+        // A thread that panicked with the model in its hands has taken it with it.
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the plan of what runs.
+    ///
+    /// # Errors
+    /// The worker has ended and the plan with it.
+    pub fn look<R>(&self, f: impl FnOnce(&Model) -> R) -> Result<R, WorkerGone> {
+        self.lock().as_ref().map(f).ok_or(WorkerGone)
+    }
+
+    /// Runs `f` with the data plane and the plan, between two bursts.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn with<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
+    ) -> Result<R, WorkerGone> {
+        let mut guard = self.lock();
+        Self::with_guard(&self.handle, &mut guard, f)
+    }
+
+    fn with_guard<R: Send + 'static>(
+        handle: &Handle,
+        guard: &mut Option<Model>,
+        f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
+    ) -> Result<R, WorkerGone> {
+        let mut model = guard.take().ok_or(WorkerGone)?;
+        let (model, r) = handle.call(move |p| {
+            let r = f(p, &mut model);
+            (model, r)
+        })?;
+        *guard = Some(model);
+        Ok(r)
+    }
+
+    /// Works out steps from the plan of what runs, and carries them out; nobody else changes
+    /// anything in between. Returns what happened, in words.
+    ///
+    /// # Errors
+    /// [`NotDone`].
+    pub fn change(
+        &self,
+        steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
+    ) -> Result<Vec<String>, NotDone> {
+        let mut guard = self.lock();
+        let steps = steps(guard.as_ref().ok_or(WorkerGone)?)?;
+        self.settle()?;
+        let mut told: Vec<String> = steps.iter().map(Step::told).collect();
+        let done = Self::with_guard(&self.handle, &mut guard, move |p, m| {
+            (apply::run(p, m, steps), std::mem::take(&mut m.notes))
+        })?;
+        told.extend(done.1);
+        done.0?;
+        Ok(told)
+    }
+
+    /// Makes the data plane what the file says; a file that can't be changes nothing.
+    ///
+    /// # Errors
+    /// [`NotDone`].
+    pub fn reload(&self, path: &Path, socket_given: SocketGiven) -> Result<Vec<String>, NotDone> {
+        let mut plan = read::load(path)?;
+        apply::rehearse(&plan)?;
+        self.change(move |m| {
+            if socket_given == SocketGiven::OnTheCommandLine {
+                plan.fixed.socket.clone_from(&m.plan.fixed.socket);
+            }
+            Ok(diff(&m.plan, &plan)?)
+        })
+    }
+
+    /// Waits until no VDP is being deleted, so that numbers and TCAM slices are free again; gives
+    /// up after a while, since a frame may be held by a program for as long as it likes.
+    fn settle(&self) -> Result<(), WorkerGone> {
+        let until = Instant::now() + DELETION;
+        while Instant::now() < until {
+            let deleting = self
+                .handle
+                .call(|p| p.snapshot().vdps.iter().any(|v| v.phase == Phase::Deleting))?;
+            if !deleting {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Waits until a VDP is on one path; `None` when that takes too long.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn arrived(&self, vid: Vid) -> Result<Option<weir_dataplane::VdpView>, WorkerGone> {
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            let view =
+                self.handle.call(move |p| p.snapshot().vdps.into_iter().find(|v| v.vid == vid))?;
+            match view {
+                Some(v) if matches!(v.phase, Phase::On(_)) => return Ok(Some(v)),
+                Some(_) => std::thread::sleep(Duration::from_millis(1)),
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Where the control socket's path comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketGiven {
+    /// `--socket`: what the file says does not count.
+    OnTheCommandLine,
+    /// The file, or the default.
+    InTheFile,
+}

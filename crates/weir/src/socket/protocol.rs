@@ -1,0 +1,452 @@
+//! What is said over the control socket: one JSON object a line, both ways.
+//!
+//! Room: data. A request is one line of at most [`MAX_REQUEST_BYTES`]; the answer is any number of
+//! lines `{"item": …}` and then one line `{"ok": …}` or `{"error": …}`. Both the server and the
+//! client commands read these types.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The longest request, its newline included.
+pub const MAX_REQUEST_BYTES: usize = 4 << 20;
+/// The longest line of an answer, its newline included.
+pub const MAX_REPLY_BYTES: usize = 4 << 20;
+
+/// What a client asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Ports, VDPs, mapping, TCAM, channels; rules where asked for.
+    Show {
+        /// Only this VDP, by number or name.
+        #[serde(default)]
+        vdp: Option<String>,
+        /// Whether rules come, too.
+        #[serde(default)]
+        rules: WithRules,
+    },
+    /// Counters alone.
+    Stats {},
+    /// Opens a port.
+    PortAdd {
+        /// Its name.
+        name: String,
+        /// What it is made of.
+        device: String,
+    },
+    /// Removes a port.
+    PortRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Makes a VDP.
+    VdpCreate {
+        /// A `[[vdp]]` section, as in a configuration.
+        toml: String,
+    },
+    /// Changes a VDP.
+    VdpSet {
+        /// Which, by number or name.
+        vdp: String,
+        /// A `[[vdp]]` section with what shall change; its `vid` is not looked at.
+        toml: String,
+    },
+    /// Deletes a VDP.
+    VdpDelete {
+        /// Which, by number or name.
+        vdp: String,
+    },
+    /// Moves a VDP to another path, and waits until it has arrived.
+    VdpMigrate {
+        /// Which, by number or name.
+        vdp: String,
+        /// "fast" or "slow".
+        to: String,
+    },
+    /// Adds a rule, or gives the one with the same match and priority other actions.
+    RuleAdd {
+        /// Whose, by number or name.
+        vdp: String,
+        /// In the flow syntax.
+        flow: String,
+        /// "fast", "slow" or "spill".
+        #[serde(default)]
+        placement: Option<String>,
+    },
+    /// Removes a rule.
+    RuleDel {
+        /// Whose, by number or name.
+        vdp: String,
+        /// Table, priority and match in the flow syntax.
+        flow: String,
+    },
+    /// Adds a mapping rule.
+    MappingAdd {
+        /// Whose, by number or name.
+        vdp: String,
+        /// In the flow syntax, with the data plane's ports.
+        #[serde(rename = "match")]
+        matcher: String,
+        /// Larger wins.
+        priority: u32,
+    },
+    /// Removes a mapping rule.
+    MappingDel {
+        /// Whose, by number or name.
+        vdp: String,
+        /// As it was added.
+        #[serde(rename = "match")]
+        matcher: String,
+        /// As it was added.
+        priority: u32,
+    },
+    /// Copies frames until the client hangs up, or `count` have been sent.
+    Capture {
+        /// Only at this port.
+        #[serde(default)]
+        port: Option<String>,
+        /// Only of this VDP.
+        #[serde(default)]
+        vdp: Option<String>,
+        /// Only at the end of this stage.
+        #[serde(default)]
+        stage: Option<String>,
+        /// Only frames that match this, in the flow syntax.
+        #[serde(default)]
+        filter: Option<String>,
+        /// So many.
+        #[serde(default)]
+        count: Option<u64>,
+    },
+}
+
+/// Whether rules come with what is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WithRules {
+    /// They do.
+    Yes,
+    /// They do not.
+    #[default]
+    No,
+}
+
+/// One line of an answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// A part of the answer.
+    Item(Item),
+    /// The end: it was done.
+    Ok(Done),
+    /// The end: it was not, and nothing has changed.
+    Error(Refusal),
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Who is at fault.
+    pub fault: Fault,
+    /// What, where, and how to mend it, in one line.
+    pub text: String,
+}
+
+/// Who is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// What was asked.
+    Input,
+    /// The machine, or the moment.
+    Work,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// What happened, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Frames that a capture has sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured: Option<u64>,
+    /// Frames that did not fit a capture's queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Item {
+    /// The data plane as a whole.
+    Plane(PlaneItem),
+    /// A port.
+    Port(PortItem),
+    /// A VDP.
+    Vdp(Box<VdpItem>),
+    /// A rule.
+    Rule(RuleItem),
+    /// A captured frame.
+    Frame(FrameItem),
+    /// Nothing; a capture that still waits says so now and then.
+    Waiting,
+}
+
+/// The data plane as a whole.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PlaneItem {
+    /// Process id of the daemon.
+    pub pid: u32,
+    /// Nanoseconds since the data plane was started.
+    pub at_ns: u64,
+    /// The region's frames.
+    pub frames: FramesItem,
+    /// The TCAM's two parts.
+    pub tcam: Vec<TcamItem>,
+    /// Channels to the software stage.
+    pub channels: usize,
+    /// Frames without a VDP that were dropped, by reason.
+    pub unmapped_dropped: BTreeMap<String, u64>,
+    /// The first sum that does not hold, if any: a defect.
+    pub imbalance: Option<String>,
+}
+
+/// Where the region's frames are.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct FramesItem {
+    /// In all.
+    pub count: usize,
+    /// Free.
+    pub free: usize,
+    /// Lent to the kernel.
+    pub lent: usize,
+    /// Held for VDPs.
+    pub held: usize,
+    /// Spares of the software stage.
+    pub spares: usize,
+}
+
+/// A part of the TCAM.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TcamItem {
+    /// "mapping" or "action".
+    pub part: String,
+    /// Entries in all.
+    pub entries: u32,
+    /// Entries in slices that nobody has.
+    pub free_entries: u32,
+    /// Blocks in all.
+    pub blocks: u32,
+    /// Blocks that hold somebody's slices.
+    pub blocks_in_use: u32,
+}
+
+/// Frames and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes without FCS.
+    pub bytes: u64,
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortItem {
+    /// Its name.
+    pub name: String,
+    /// Its number; 0 for the sum of the ports that were removed.
+    pub number: u16,
+    /// Its device.
+    pub device: String,
+    /// Whether it can send.
+    pub up: bool,
+    /// Received.
+    pub rx: Count,
+    /// Sent.
+    pub tx: Count,
+    /// Dropped at the output, by reason.
+    pub tx_dropped: BTreeMap<String, u64>,
+    /// Lost by the device before reception.
+    pub rx_missed: u64,
+    /// Not handed over by the device.
+    pub rx_errors: u64,
+    /// Taken for sending and then failed.
+    pub tx_errors: u64,
+    /// Partial checksums completed.
+    pub csum_completed: u64,
+    /// Super-frames cut.
+    pub segmented: u64,
+    /// VLAN tags put back.
+    pub vlan_restored: u64,
+    /// Frames waiting.
+    pub backlog: usize,
+    /// What is wrong with its device.
+    pub fault: Option<String>,
+    /// Whether nothing more will come from it.
+    pub exhausted: bool,
+}
+
+/// A VDP.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VdpItem {
+    /// Its number.
+    pub vid: u16,
+    /// Its name.
+    pub name: String,
+    /// "fast", "slow", "draining", "returning" or "deleting".
+    pub phase: String,
+    /// Mapped to it.
+    pub received: Count,
+    /// Left by a port.
+    pub forwarded: Count,
+    /// Made by its program.
+    pub generated: u64,
+    /// Copies.
+    pub cloned: u64,
+    /// Ended at its program.
+    pub consumed: u64,
+    /// Went through the software stage.
+    pub slow: u64,
+    /// Dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Inside.
+    pub held: usize,
+    /// What `show` says beyond counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<VdpDetail>,
+}
+
+/// What `show` says of a VDP beyond its counters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VdpDetail {
+    /// Its ports.
+    pub ports: Vec<VdpPortItem>,
+    /// Its mapping rules.
+    pub mapping: Vec<MappingItem>,
+    /// What a frame without a rule gets.
+    pub default: String,
+    /// Its slow-path program's name.
+    pub program: Option<String>,
+    /// The program's state.
+    pub program_status: Vec<(String, String)>,
+    /// Its channel.
+    pub channel: u8,
+    /// Whether the channel is its own.
+    pub channel_dedicated: bool,
+    /// Rules in the TCAM.
+    pub fast_rules: usize,
+    /// Rules on the slow path only.
+    pub slow_rules: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Meters.
+    pub meters: usize,
+    /// Its part of the TCAM.
+    pub tcam: Vec<TcamShareItem>,
+    /// Blocks of the TCAM that one of its frames wakes, of all.
+    pub blocks_woken: (u32, u32),
+    /// Its guaranteed part of the worker's cycles.
+    pub cpu_permille: u16,
+    /// Memory of its tables in bytes.
+    pub memory_bytes: usize,
+    /// Migrations completed.
+    pub migrations: u64,
+    /// Migrations given up.
+    pub migrations_given_up: u64,
+    /// Frames that the last migration held.
+    pub migration_held: u64,
+    /// How long it drained.
+    pub migration_drain_ns: u64,
+}
+
+/// A port of a VDP.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VdpPortItem {
+    /// The VDP's number for it.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is there now.
+    pub present: bool,
+    /// Guaranteed bits per second.
+    pub guarantee_bps: u64,
+    /// Ceiling in bits per second.
+    pub ceiling_bps: Option<u64>,
+    /// Weight.
+    pub weight: u16,
+    /// Frames that may wait.
+    pub queue_frames: u32,
+}
+
+/// A mapping rule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MappingItem {
+    /// Its match.
+    #[serde(rename = "match")]
+    pub matcher: String,
+    /// Its priority.
+    pub priority: u32,
+}
+
+/// A VDP's part of a part of the TCAM.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TcamShareItem {
+    /// "mapping" or "action".
+    pub part: String,
+    /// Entries that rules use.
+    pub used: u32,
+    /// Entries in its slices.
+    pub allowed: u32,
+    /// Its slices.
+    pub slices: u32,
+}
+
+/// A rule with its counters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RuleItem {
+    /// Whose.
+    pub vid: u16,
+    /// In the flow syntax.
+    pub flow: String,
+    /// "fast" or "slow".
+    pub placed: String,
+    /// What it matched.
+    pub hits: Count,
+}
+
+/// A captured frame.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FrameItem {
+    /// Nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Port.
+    pub port: String,
+    /// VDP, if it has one yet.
+    pub vid: Option<u16>,
+    /// Stage.
+    pub stage: String,
+    /// Its bytes in hexadecimal.
+    pub bytes: String,
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| char::from(DIGITS.get(usize::from(n & 15)).copied().unwrap_or(b'0'));
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(*b)]).collect()
+}
+
+/// The bytes behind hexadecimal digits; `None` when they are not that.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let value = |c: &u8| char::from(*c).to_digit(16).map(|d| d as u8);
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|p| match p {
+            [a, b] => Some(value(a)? << 4 | value(b)?),
+            _ => None,
+        })
+        .collect()
+}

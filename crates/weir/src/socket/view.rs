@@ -1,0 +1,277 @@
+//! What `show` and `stats` tell: a snapshot of the data plane with the plan's names.
+//!
+//! Room: reading only. Called by the handler, between two bursts where the data plane is needed.
+
+use super::protocol::{
+    Count, FramesItem, Item, MappingItem, PlaneItem, PortItem, RuleItem, TcamItem, TcamShareItem,
+    VdpDetail, VdpItem, VdpPortItem, WithRules,
+};
+use crate::config::apply::Model;
+use crate::config::plan::VdpPlan;
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use weir_classify::{Owner, Part};
+use weir_dataplane::flowtext::{ActionsText, FlowSpec, FlowText};
+use weir_dataplane::{
+    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, Snapshot, Tally, VdpView, Vid,
+};
+use weir_packet::{DropCounts, PortId};
+
+/// How long the slow path is waited for, when it is asked for rules or a program's state.
+const SLOW_PATH: Duration = Duration::from_secs(1);
+
+fn count(t: Tally) -> Count {
+    Count { frames: t.frames, bytes: t.bytes }
+}
+
+fn drops(d: &DropCounts) -> BTreeMap<String, u64> {
+    d.iter().map(|(why, n)| (why.label().to_owned(), n)).collect()
+}
+
+fn phase_name(p: Phase) -> &'static str {
+    match p {
+        Phase::On(Path::Fast) => "fast",
+        Phase::On(Path::Slow) => "slow",
+        Phase::Draining { .. } => "draining",
+        Phase::Returning => "returning",
+        Phase::Deleting => "deleting",
+    }
+}
+
+/// A port as it is.
+pub fn port(p: PortView) -> PortItem {
+    let d = p.device_counters;
+    PortItem {
+        name: p.name,
+        number: p.id.0,
+        device: p.device,
+        up: p.up,
+        rx: count(p.counters.rx),
+        tx: count(p.counters.tx),
+        tx_dropped: drops(&p.counters.tx_dropped),
+        rx_missed: d.rx_missed,
+        rx_errors: d.rx_errors,
+        tx_errors: d.tx_errors,
+        csum_completed: d.csum_completed,
+        segmented: d.segmented,
+        vlan_restored: d.vlan_restored,
+        backlog: p.backlog,
+        fault: p.fault,
+        exhausted: p.exhausted,
+    }
+}
+
+/// A VDP's counters.
+pub fn vdp(v: &VdpView) -> VdpItem {
+    let c = &v.counters;
+    VdpItem {
+        vid: v.vid.0,
+        name: v.name.clone(),
+        phase: phase_name(v.phase).to_owned(),
+        received: count(c.received),
+        forwarded: count(c.forwarded),
+        generated: c.generated,
+        cloned: c.cloned,
+        consumed: c.consumed,
+        slow: c.slow,
+        dropped: drops(&c.dropped),
+        held: v.held,
+        detail: None,
+    }
+}
+
+/// The data plane as a whole.
+pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
+    let f = s.frames;
+    let tcam = p.tcam();
+    let part = |part: Part| TcamItem {
+        part: part.to_string(),
+        entries: tcam.entries(part),
+        free_entries: tcam.free_entries(part),
+        blocks: tcam.blocks(part),
+        blocks_in_use: tcam.blocks_in_use(part),
+    };
+    PlaneItem {
+        pid: std::process::id(),
+        at_ns: s.at.0,
+        frames: FramesItem {
+            count: f.count,
+            free: f.free,
+            lent: f.lent,
+            held: f.held,
+            spares: f.spares,
+        },
+        tcam: Part::ALL.map(part).to_vec(),
+        channels: p.channels(),
+        unmapped_dropped: drops(&s.unmapped.dropped),
+        imbalance: s.check().err().map(|e| e.to_string()),
+    }
+}
+
+/// Counters of everything.
+pub fn stats(p: &DataPlane) -> Vec<Item> {
+    let s = p.snapshot();
+    let mut out = vec![Item::Plane(plane(p, &s))];
+    out.extend(s.vdps.iter().map(|v| Item::Vdp(Box::new(vdp(v)))));
+    out.extend(s.ports.into_iter().map(|p| Item::Port(port(p))));
+    out
+}
+
+/// What was asked of the slow path and is awaited outside the worker.
+pub struct Asked {
+    items: Vec<Item>,
+    vdps: Vec<AskedVdp>,
+}
+
+struct AskedVdp {
+    item: VdpItem,
+    plan: VdpPlan,
+    status: Option<Receiver<Vec<(String, String)>>>,
+    rules: Option<(Vec<RuleView>, Receiver<Vec<RuleView>>)>,
+}
+
+/// Gathers what `show` tells; runs between two bursts.
+pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Asked {
+    let s = p.snapshot();
+    let mut items = Vec::new();
+    let mut vdps = Vec::new();
+    if only.is_none() {
+        items.push(Item::Plane(plane(p, &s)));
+    }
+    for v in s.vdps.iter().filter(|v| only.is_none_or(|o| o == v.vid)) {
+        let mut item = vdp(v);
+        let Some(plan) = m.plan.vdps.get(&v.vid.0) else {
+            items.push(Item::Vdp(Box::new(item)));
+            continue;
+        };
+        item.detail = Some(detail(p, m, v, plan));
+        let status = plan.program.as_ref().and_then(|_| p.program_status(v.vid).ok());
+        let rules = (rules == WithRules::Yes).then(|| p.rules(v.vid).ok()).flatten();
+        // Its rules may be many and are asked of the data plane itself.
+        let plan = VdpPlan { rules: Default::default(), ..shallow(plan) };
+        vdps.push(AskedVdp { item, plan, status, rules });
+    }
+    if only.is_none() {
+        items.extend(s.ports.into_iter().map(|p| Item::Port(port(p))));
+    }
+    Asked { items, vdps }
+}
+
+/// A plan without its rules: what names need.
+fn shallow(p: &VdpPlan) -> VdpPlan {
+    VdpPlan { ports: p.ports.clone(), fields: p.fields.clone(), ..VdpPlan::new(p.vid, &p.name) }
+}
+
+fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
+    let who = Owner(v.vid.0.into());
+    let tcam = p.tcam();
+    let share = |part: Part| {
+        let u = tcam.usage(part, who);
+        let part = part.to_string();
+        TcamShareItem { part, used: u.used, allowed: u.allowed, slices: u.slices }
+    };
+    let woken = tcam.activation(who);
+    let ports = plan.ports.iter().map(|(name, no)| {
+        let s = plan.shares.get(name).copied().unwrap_or_default();
+        VdpPortItem {
+            number: no.0,
+            name: name.clone(),
+            present: m.ids.contains_key(name),
+            guarantee_bps: s.guarantee_bps,
+            ceiling_bps: s.ceiling_bps,
+            weight: s.weight,
+            queue_frames: s.queue_frames,
+        }
+    });
+    let mapping =
+        plan.mapping.iter().map(|r| MappingItem { matcher: r.text.clone(), priority: r.priority });
+    VdpDetail {
+        ports: ports.collect(),
+        mapping: mapping.collect(),
+        default: ActionsText(&plan.default, &plan.names()).to_string(),
+        program: plan.program.as_ref().map(|p| p.name().to_owned()),
+        program_status: Vec::new(),
+        channel: v.channel.0,
+        channel_dedicated: v.channel.1 == Dedicated::Yes,
+        fast_rules: v.rules,
+        slow_rules: v.slow_rules,
+        groups: plan.groups.len(),
+        meters: plan.meters.len(),
+        tcam: Part::ALL.map(share).to_vec(),
+        blocks_woken: (woken.mapping + woken.action, woken.whole),
+        cpu_permille: plan.cpu_permille,
+        memory_bytes: v.memory_bytes,
+        migrations: v.migration.completed,
+        migrations_given_up: v.migration.given_up,
+        migration_held: v.migration.held,
+        migration_drain_ns: v.migration.drain_ns,
+    }
+}
+
+impl Asked {
+    /// Awaits the slow path's answers and hands everything on, part by part.
+    ///
+    /// # Errors
+    /// What `to` says.
+    pub fn tell<E>(self, mut to: impl FnMut(Item) -> Result<(), E>) -> Result<(), E> {
+        for i in self.items {
+            to(i)?;
+        }
+        for mut v in self.vdps {
+            if let (Some(rx), Some(d)) = (v.status, &mut v.item.detail) {
+                d.program_status = rx.recv_timeout(SLOW_PATH).unwrap_or_default();
+            }
+            let vid = v.item.vid;
+            to(Item::Vdp(Box::new(v.item)))?;
+            let Some((fast, slow)) = v.rules else { continue };
+            let slow = slow.recv_timeout(SLOW_PATH).unwrap_or_default();
+            for r in merge(fast, slow) {
+                to(Item::Rule(rule(vid, &r, &v.plan)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rules of both paths. While a VDP is on the slow path it has copies of the fast path's rules
+/// there, whose hits are the rule's own.
+fn merge(mut fast: Vec<RuleView>, slow: Vec<RuleView>) -> Vec<RuleView> {
+    let key = |r: &RuleView| (r.table, r.spec.priority, r.spec.matcher);
+    let at: std::collections::HashMap<_, _> =
+        fast.iter().enumerate().map(|(i, r)| (key(r), i)).collect();
+    for s in slow {
+        match at.get(&key(&s)).and_then(|i| fast.get_mut(*i)) {
+            Some(f) => f.hits.merge(s.hits),
+            None => fast.push(RuleView { placed: Placed::Slow, ..s }),
+        }
+    }
+    fast.sort_by(|a, b| (a.table, b.spec.priority).cmp(&(b.table, a.spec.priority)));
+    fast
+}
+
+fn rule(vid: u16, r: &RuleView, plan: &VdpPlan) -> RuleItem {
+    let spec = FlowSpec {
+        table: r.table,
+        priority: u16::try_from(r.spec.priority).unwrap_or(u16::MAX),
+        cookie: r.spec.cookie,
+        matcher: r.spec.matcher,
+        actions: r.spec.actions.to_vec(),
+        ..FlowSpec::default()
+    };
+    RuleItem {
+        vid,
+        flow: FlowText(&spec, &plan.names()).to_string(),
+        placed: match r.placed {
+            Placed::Fast => "fast",
+            Placed::Slow => "slow",
+        }
+        .to_owned(),
+        hits: count(r.hits),
+    }
+}
+
+/// A port's name for people.
+pub fn port_name(m: &Model, id: PortId) -> String {
+    m.port_name(id).map_or_else(|| format!("port{id}"), str::to_owned)
+}
