@@ -5,6 +5,7 @@
 //!
 //! - [`probe`]: frames with stream, number and time stamp, and the [`probe::Checker`] that says what
 //!   was lost, duplicated, reordered or damaged.
+//! - [`port`]: a device with its pool.
 //! - [`pace`], [`generator`], [`receiver`]: load at a stated rate, and its counterpart; each runs on
 //!   the thread that calls it and reports that thread's CPU time.
 //! - [`trial`]: both together on ports, as a [`rfc2544::Trial`].
@@ -15,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod cpu;
+pub mod environment;
 pub mod generator;
 pub mod latency;
 pub mod pace;
@@ -22,6 +25,7 @@ pub mod port;
 pub mod probe;
 mod rate;
 pub mod receiver;
+pub mod results;
 pub mod rfc2544;
 pub mod stats;
 pub mod trial;

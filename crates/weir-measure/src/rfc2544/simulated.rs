@@ -84,7 +84,7 @@ impl Trial for Simulated {
         let carried = (capacity * duration.as_secs_f64()).round() as u64;
         let mut received = sent.min(carried);
         if self.loses > 0.0 {
-            let frames = received.min(50_000);
+            let frames = received.min(20_000);
             let lost = (0..frames).filter(|_| self.chance() < self.loses).count() as f64;
             received -= (lost / frames.max(1) as f64 * received as f64).ceil() as u64;
         }
