@@ -469,14 +469,17 @@ impl DataPlane {
             self.pool.free(f.frame);
         }
         port.tx.device.close(&mut self.pool);
-        let vids: Vec<Vid> = self.vdps.iter().flatten().map(|v| v.vid).collect();
-        for vid in vids {
-            let v = self.vdp_mut(vid)?;
+        let mut told = Vec::new();
+        for v in self.vdps.iter_mut().flatten() {
             if v.ports.iter().any(|(_, p)| *p == id) {
                 let rest = v.ports.iter().copied().filter(|(_, p)| *p != id).collect();
                 v.set_ports(rest);
-                self.tell_ports(vid)?;
+                told.push(v.vid);
             }
+        }
+        for vid in told {
+            // One that is being deleted has no slow path any more that could be told.
+            let _ = self.tell_ports(vid);
         }
         let mut gone = self.removed_ports.take().unwrap_or_default();
         gone.rx.merge(port.counters.rx);

@@ -73,7 +73,7 @@ fn names() {
     refused("dl_dest=1:2:3:4:5:6,actions=2", 1, "dl_dest", "'dl_dst'");
     refused("prority=1,actions=2", 1, "prority", "'priority'");
     refused("ip,actions=dec_tll,2", 12, "dec_tll", "'dec_ttl'");
-    refused("actions=ouput:2", 15, "2", "did you mean 'output'?");
+    refused("actions=ouput:2", 9, "ouput", "did you mean 'output'?");
     refused("quite_another_thing=1,actions=2", 1, "quite_another_thing", "ovs-fields(7)");
     refused("actions=eth0", 9, "eth0", "no such action");
     refused("actions=output:eth0", 16, "eth0", "no such port");

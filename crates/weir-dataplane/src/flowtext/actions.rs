@@ -4,7 +4,7 @@
 //! when frames that match need not have what it changes; [`Shape`] follows what is known of a frame
 //! from action to action.
 
-use super::error::{At, Fault, FlowErrorKind, Parse, nearest};
+use super::error::{Fault, FlowErrorKind, Parse, nearest};
 use super::setfield::{dscp, load, set_field};
 use super::shape::Shape;
 use super::token::Pairs;
@@ -102,9 +102,14 @@ pub(super) fn parse<'a>(
         if dropped {
             return Err(Fault::new(key, ALONE));
         }
-        one(key, value, names, &mut shape, out).at(match value {
-            Some(v) if !v.is_empty() => v,
-            _ => key,
+        one(key, value, names, &mut shape, out).map_err(|kind| {
+            let token = match (&kind, value) {
+                // It is the name that nobody knows, whatever follows it.
+                (FlowErrorKind::UnknownAction { .. }, _) => key,
+                (_, Some(v)) if !v.is_empty() => v,
+                _ => key,
+            };
+            Fault::new(token, kind)
         })?;
         for a in out.get(before..).unwrap_or_default() {
             let now = match a {
