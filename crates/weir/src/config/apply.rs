@@ -9,7 +9,9 @@ use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RulePlan, V
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_classify::{Field, Owner, Part};
-use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, Placed, PortNo, VdpSpec, Vid};
+use weir_dataplane::{
+    Config, ControlError, DataPlane, MappingRule, Placed, PortNo, PortShare, VdpSpec, Vid,
+};
 use weir_io::af_xdp::Umem;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened};
@@ -362,7 +364,11 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
             if let Some(id) = ids.get(&port) {
                 plane.set_share(vid, *id, share)?;
             }
-            of(plan, vid)?.shares.insert(port, share);
+            let shares = &mut of(plan, vid)?.shares;
+            match share == PortShare::default() {
+                true => shares.remove(&port),
+                false => shares.insert(port, share),
+            };
             Ok(())
         }
         Step::SetCpu(vid, permille) => {

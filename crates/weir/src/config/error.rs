@@ -80,20 +80,23 @@ fn unknown_key(message: &str) -> Option<String> {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let key: String = key.chars().take(64).collect();
     let list = known.join(", ");
-    Some(match nearest(&key, known.iter().copied()) {
-        Some(near) => format!("unknown key '{key}': did you mean '{near}'? Keys here: {list}"),
-        None => format!("unknown key '{key}': keys here are {list}"),
+    Some(match by_likeness(&key, known.iter().copied()) {
+        Some((_, near)) => format!("unknown key '{key}': did you mean '{near}'? Keys here: {list}"),
+        None => format!("unknown key '{key}': there can be none here"),
     })
 }
 
 /// The word most like `word`, where one is like it at all.
 pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let limit = (word.chars().count() / 2).max(2);
-    known
-        .map(|k| (edits(word, k), k))
-        .filter(|(d, _)| *d <= limit)
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, k)| k)
+    by_likeness(word, known).filter(|(d, _)| *d <= limit).map(|(_, k)| k)
+}
+
+/// The word most like `word`, and how far it is from it.
+fn by_likeness<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<(usize, &'k str)> {
+    // The beginning of a word means the word.
+    let begins = |k: &str| word.len() >= 3 && k.starts_with(word);
+    known.map(|k| (if begins(k) { 1 } else { edits(word, k) }, k)).min_by_key(|(d, _)| *d)
 }
 
 /// Characters to change, add or remove to turn one word into the other (Levenshtein).

@@ -258,7 +258,10 @@ fn read_vdp(
     }
     for s in &v.share {
         let (port, share) = read_share(source, s, &plan.ports)?;
-        plan.shares.insert(port, share);
+        match share == PortShare::default() {
+            true => plan.shares.remove(&port),
+            false => plan.shares.insert(port, share),
+        };
     }
     for m in &v.meter {
         let (id, meter) = (m.get_ref().id, read_meter(source, m)?);
