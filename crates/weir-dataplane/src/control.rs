@@ -1341,7 +1341,7 @@ fn entries(n: usize) -> u32 {
 }
 
 /// Lets a closure stand where the output side reports.
-struct Ends<'a>(&'a mut dyn FnMut(Vid, Frame, DropReason));
+pub(crate) struct Ends<'a>(pub(crate) &'a mut dyn FnMut(Vid, Frame, DropReason));
 
 impl TxAccount for Ends<'_> {
     fn sent(&mut self, _vid: Vid, _bytes: usize) {

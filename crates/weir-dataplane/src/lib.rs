@@ -40,8 +40,8 @@ pub use control::{
 pub use counters::{PortCounters, Tally, VdpCounters};
 pub use forwarding::PortShare;
 pub use group::{
-    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS, MAX_CHAIN,
-    Watch, check_chains, choose as choose_bucket,
+    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,
+    MAX_CHAIN, Watch, check_chains, choose as choose_bucket,
 };
 pub use mapping::{MappingError, MappingRule};
 pub use matching::RuleSpec;

@@ -986,6 +986,38 @@ impl DataPlane {
     }
 }
 
+impl Drop for DataPlane {
+    /// Brings every frame home and lets go of the devices, since a region with frames about can't
+    /// be given back to the system. Frames of a server that is elsewhere stay out, and the region
+    /// with them.
+    fn drop(&mut self) {
+        for i in 0..self.ports.len() {
+            let id = PortId(i as u16);
+            self.with_tx(id, |tx, pool, end| {
+                tx.drop_all(DropReason::NoSuchPort, &mut crate::control::Ends(end));
+                tx.device.close(pool);
+            });
+        }
+        for f in self.ports.iter_mut().flatten().flat_map(|p| p.parked.drain(..)) {
+            self.pool.free(f.frame);
+        }
+        for h in self.vdps.iter_mut().flatten().flat_map(|v| v.hold.drain(..)) {
+            self.pool.free(h.frame);
+        }
+        for c in &mut self.channels {
+            loop {
+                c.inline.as_mut().map(Server::release);
+                while let Some(d) = c.ring.pop() {
+                    self.pool.free(d.frame);
+                }
+                if c.inline.as_ref().is_none_or(|s| s.pending() == 0) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Polling {
     All,

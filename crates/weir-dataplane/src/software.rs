@@ -443,8 +443,13 @@ impl Server {
         }
     }
 
-    /// Ends everything: for shutting down. Frames go back to the worker, spares too.
+    /// Ends everything: for shutting down. Frames go back to the worker, spares too; to be called
+    /// until none is pending.
     pub fn release(&mut self) {
+        while let Ok(f) = self.rx.pop() {
+            let (end, origin) = (End::Drop(DropReason::VdpGone), Origin::Received);
+            self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin });
+        }
         for vid in 0..self.slots.len() {
             self.take_slot(Vid(vid as u16));
         }
