@@ -60,7 +60,7 @@ impl Scan {
     #[inline]
     pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
         // A few rules over one word are compared faster than vector code is called.
-        if self.len <= 4 && self.words.is_power_of_two() {
+        if self.len <= 4 && self.words & self.words.wrapping_sub(1) == 0 && self.words != 0 {
             return self.lookup_word(key, floor);
         }
         self.lookup_vector(v, key, floor)

@@ -30,6 +30,7 @@ impl Tally {
 
 /// What happened to a VDP's frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct VdpCounters {
     /// Mapped to the VDP.
     pub received: Tally,

@@ -46,6 +46,7 @@ pub struct Entry {
 
 /// One table of a VDP.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Table {
     /// Answers with slots of `entries`.
     pub classifier: FastTable,
@@ -167,11 +168,51 @@ pub enum Put {
     Replaced,
 }
 
+/// A VDP's tables. The first, which every frame meets, lies in place: one memory access less.
+#[derive(Debug, Default)]
+pub struct TableSet {
+    first: Table,
+    later: Vec<Table>,
+}
+
+impl TableSet {
+    /// Table 0.
+    #[inline(always)]
+    pub fn first(&self) -> &Table {
+        &self.first
+    }
+    /// Table 0.
+    #[inline(always)]
+    pub fn first_mut(&mut self) -> &mut Table {
+        &mut self.first
+    }
+    /// Table `n`.
+    #[inline]
+    pub fn get(&self, n: usize) -> Option<&Table> {
+        match n.checked_sub(1) {
+            None => Some(&self.first),
+            Some(n) => self.later.get(n),
+        }
+    }
+    /// Table `n`.
+    #[inline]
+    pub fn get_mut(&mut self, n: usize) -> Option<&mut Table> {
+        match n.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(n) => self.later.get_mut(n),
+        }
+    }
+    /// All, table 0 first.
+    pub fn iter(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.first).chain(&self.later)
+    }
+}
+
 /// All that decides over a VDP's frames: tables, groups, meters.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Table 0 first.
-    pub tables: Vec<Table>,
+    pub tables: TableSet,
     /// By group number.
     pub groups: BTreeMap<u32, Group<Arc<ActionResult>>>,
     /// By meter number.
@@ -181,11 +222,11 @@ pub struct Tables {
 impl Tables {
     /// Table `n`, made when it is not there yet.
     pub fn table_mut(&mut self, n: u8) -> &mut Table {
-        let n = usize::from(n);
-        if self.tables.len() <= n {
-            self.tables.resize_with(n + 1, Table::default);
+        let Some(n) = usize::from(n).checked_sub(1) else { return &mut self.tables.first };
+        if self.tables.later.len() <= n {
+            self.tables.later.resize_with(n + 1, Table::default);
         }
-        &mut self.tables[n]
+        &mut self.tables.later[n]
     }
     /// Rules in all tables.
     pub fn len(&self) -> usize {

@@ -91,6 +91,9 @@ enum Slot {
     Drop(DropReason),
 }
 
+/// With this many VDPs their tables stay in the nearest cache by themselves.
+const FEW_VDPS: usize = 16;
+
 /// Frames that a migration may hold.
 pub const HOLD_FRAMES: usize = 4096;
 
@@ -366,32 +369,34 @@ impl DataPlane {
     #[inline]
     fn map(&mut self, in_port: PortId) {
         let w = &mut self.work;
-        let n = w.burst.len();
         let frames = w.burst.as_slice();
         for f in frames {
             prefetch_read(f.bytes());
         }
-        for i in 0..n {
-            let b = frames[i].bytes();
-            match extract(b, in_port.0.into(), &mut w.keys[i]) {
+        let outs = w.slots.iter_mut().zip(&mut w.probes);
+        let ins = frames.iter().zip(w.keys.iter_mut().zip(&mut w.layers));
+        for ((f, (key, layers)), (slot, probe)) in ins.zip(outs) {
+            match extract(f.bytes(), in_port.0.into(), key) {
                 Ok(l) => {
-                    w.layers[i] = l;
-                    w.slots[i] = Slot::Default;
-                    w.probes[i] = self.mapping.probe(&w.keys[i]);
+                    *layers = l;
+                    *slot = Slot::Default;
+                    *probe = self.mapping.probe(key);
                 }
-                Err(why) => w.slots[i] = Slot::Drop(why),
+                Err(why) => *slot = Slot::Drop(why),
             }
         }
-        for i in 0..n {
-            if let Slot::Drop(_) = w.slots[i] {
-                w.vids[i] = Vid(u16::MAX);
+        let outs = w.slots.iter().zip(&w.probes).zip(&mut w.vids);
+        let ins = frames.iter().zip(w.keys.iter().zip(&w.layers));
+        for ((f, (key, layers)), ((slot, probe), vid)) in ins.zip(outs) {
+            if let Slot::Drop(_) = slot {
+                *vid = Vid(u16::MAX);
                 continue;
             }
-            let vid =
-                self.mapping.resolve(&w.keys[i], w.probes[i], frames[i].bytes(), &w.layers[i]);
-            w.vids[i] = vid;
+            *vid = self.mapping.resolve(key, *probe, f.bytes(), layers);
             if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                prefetch_read(&**v);
+                prefetch_read(&v.counters);
+                prefetch_read(&v.phase);
+                prefetch_read(&v.fast.tables.first().classifier);
             }
         }
     }
@@ -400,15 +405,22 @@ impl DataPlane {
     #[inline]
     fn match_rules(&mut self, in_port: PortId) {
         let w = &mut self.work;
-        let n = w.burst.len();
-        for i in 0..n {
-            if let Slot::Drop(_) = w.slots[i] {
+        let frames = w.burst.as_slice();
+        // Many VDPs mean many tables: their first lines are asked for before any is needed.
+        let many = if self.vdps.len() > FEW_VDPS { frames.len() } else { 0 };
+        for vid in w.vids.iter().take(many) {
+            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                v.fast.tables.first().classifier.warm();
+            }
+        }
+        let outs = w.slots.iter_mut().zip(&mut w.probes).zip(&w.vids);
+        let ins = frames.iter().zip(w.keys.iter_mut().zip(&w.layers));
+        for ((f, (key, layers)), ((slot, probe), &vid)) in ins.zip(outs) {
+            if let Slot::Drop(_) = slot {
                 continue;
             }
-            let f = &w.burst.as_slice()[i];
-            let vid = w.vids[i];
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
-                w.slots[i] = Slot::Drop(DropReason::VdpGone);
+                *slot = Slot::Drop(DropReason::VdpGone);
                 continue;
             };
             v.counters.received.add(f.len());
@@ -419,25 +431,23 @@ impl DataPlane {
                 Phase::On(Path::Fast) => {
                     if v.renumbered == Renumbered::Yes {
                         let local = v.local_no(in_port);
-                        let k = &mut w.keys[i].0[0];
-                        *k = *k & 0xffff_ffff | u64::from(local) << 32;
+                        key.0[0] = key.0[0] & 0xffff_ffff | u64::from(local) << 32;
                     }
-                    v.fields.extract(f.bytes(), &w.layers[i], &mut w.keys[i]);
-                    if let Some(t) = v.fast.tables.first() {
-                        w.probes[i] = t.classifier.probe(&w.keys[i]);
-                        w.slots[i] = Slot::Rule(0);
-                    }
+                    v.fields.extract(f.bytes(), layers, key);
+                    *probe = v.fast.tables.first().classifier.probe(key);
+                    *slot = Slot::Rule(0);
                 }
                 Phase::On(Path::Slow) => {}
-                Phase::Draining { .. } | Phase::Returning => w.slots[i] = Slot::Hold,
-                Phase::Deleting => w.slots[i] = Slot::Drop(DropReason::VdpGone),
+                Phase::Draining { .. } | Phase::Returning => *slot = Slot::Hold,
+                Phase::Deleting => *slot = Slot::Drop(DropReason::VdpGone),
             }
         }
-        for i in 0..n {
-            let Slot::Rule(_) = w.slots[i] else { continue };
-            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
-            let Some(t) = v.fast.tables.first() else { continue };
-            w.slots[i] = match t.classifier.resolve(&w.keys[i], w.probes[i]) {
+        let outs = w.slots.iter_mut().zip(&w.probes).zip(&w.vids);
+        for (key, ((slot, probe), vid)) in w.keys.iter().zip(outs).take(frames.len()) {
+            let Slot::Rule(_) = slot else { continue };
+            let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { continue };
+            let t = v.fast.tables.first();
+            *slot = match t.classifier.resolve(key, *probe) {
                 Some(r) => {
                     t.prefetch(r.0);
                     Slot::Rule(r.0)
@@ -465,7 +475,7 @@ impl DataPlane {
                 continue;
             };
             let entry = match slot {
-                Slot::Rule(s) => v.fast.tables.first_mut().and_then(|t| t.entry_mut(s)),
+                Slot::Rule(s) => v.fast.tables.first_mut().entry_mut(s),
                 Slot::Default => None,
                 Slot::Hold => {
                     if v.hold.len() < HOLD_FRAMES {
@@ -637,14 +647,16 @@ impl DataPlane {
         }
         let w = &mut self.work;
         let mut out = std::mem::take(&mut w.out);
-        for OutItem { frame, port, vid } in out.drain(..) {
-            let Some(p) = self.ports.get_mut(usize::from(port.0)).and_then(Option::as_deref_mut)
+        let mut items = out.drain(..).peekable();
+        while let Some(first) = items.next() {
+            let at = first.port;
+            let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut)
             else {
-                match vdp_mut(&mut self.vdps, vid) {
+                match vdp_mut(&mut self.vdps, first.vid) {
                     Some(v) => v.counters.dropped.add(DropReason::NoSuchPort),
                     None => self.retired.dropped.add(DropReason::NoSuchPort),
                 }
-                w.grave.push(frame);
+                w.grave.push(first.frame);
                 continue;
             };
             let mut a = Accounts {
@@ -653,8 +665,13 @@ impl DataPlane {
                 port: &mut p.counters,
                 grave: &mut w.grave,
             };
-            p.tx.submit(vid, frame, self.now, &mut self.pool, &mut a);
+            p.tx.submit(first.vid, first.frame, self.now, &mut self.pool, &mut a);
+            // A run of frames for one port finds the port once.
+            while let Some(next) = items.next_if(|n| n.port == at) {
+                p.tx.submit(next.vid, next.frame, self.now, &mut self.pool, &mut a);
+            }
         }
+        drop(items);
         w.out = out;
     }
 
@@ -678,7 +695,9 @@ impl DataPlane {
                     }
                 }
             }
-            if let Some(s) = &mut c.inline {
+            if let Some(s) = &mut c.inline
+                && (c.ring.in_flight > 0 || c.ring.has_posted() || s.is_due(self.now))
+            {
                 timer.begin();
                 let n = s.serve(self.now);
                 if n > 0 {

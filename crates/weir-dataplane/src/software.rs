@@ -21,6 +21,7 @@ use crate::matching::{Put, RuleSpec, Tables};
 use crate::packet::extract;
 use crate::program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_classify::{FlowKey, Match};
@@ -56,6 +57,8 @@ pub struct Channel {
     /// Spare frames that the server has.
     pub spares_out: usize,
     inbox: Sender<Job>,
+    /// Whether a job was posted since the worker last looked.
+    posted: Cell<bool>,
     size: usize,
     /// Frames of VDPs that are in the server's hands.
     pub in_flight: usize,
@@ -87,15 +90,31 @@ pub fn pair(size: usize) -> (Channel, Server) {
         last_tick: Nanos(0),
         now: Nanos(0),
     };
-    let ch = Channel { to, from, spares, spares_out: 0, inbox, size, in_flight: 0, users: 0 };
+    let ch = Channel {
+        to,
+        from,
+        spares,
+        spares_out: 0,
+        inbox,
+        posted: Cell::new(false),
+        size,
+        in_flight: 0,
+        users: 0,
+    };
     (ch, server)
 }
 
 impl Channel {
     /// Posts a job. Frames pushed afterwards are handled after it. A server that is gone drops it.
     pub fn post(&self, job: Job) {
+        self.posted.set(true);
         // The receiver lives in the server; when that has ended there is nothing to change.
         let _ = self.inbox.send(job);
+    }
+    /// Whether a job was posted since this was last asked.
+    #[inline]
+    pub fn has_posted(&self) -> bool {
+        self.posted.replace(false)
     }
     /// How many frames one VDP may have in flight now.
     #[inline]
@@ -364,6 +383,12 @@ impl Server {
         }
     }
 
+    /// Whether programs are due for a tick, or something waits to be given back.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now.since(self.last_tick) >= TICK || !self.done.is_empty()
+    }
+
     /// Moves what is done into the ring, as far as it goes.
     fn give_back(&mut self) {
         let n = self.tx.slots().min(self.done.len());
@@ -398,7 +423,7 @@ impl Server {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
                 Ok(layers) => {
                     slot.fields.extract(f.frame.bytes(), &layers, &mut self.key);
-                    let hit = slot.tables.tables.first_mut().and_then(|t| {
+                    let hit = Some(slot.tables.tables.first_mut()).and_then(|t| {
                         let s = t.lookup(&self.key)?;
                         t.entry_mut(s)?.hits.add(f.frame.len());
                         Some(s)

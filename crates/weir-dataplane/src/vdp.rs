@@ -71,35 +71,38 @@ pub struct MigrationReport {
     pub drain_ns: u64,
 }
 
-/// One VDP.
+/// One VDP. What every frame touches stands first, in few cache lines.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Vdp {
-    /// Its id.
-    pub vid: Vid,
-    /// Its name.
-    pub name: String,
     /// What it is doing.
     pub phase: Phase,
+    /// Whether its numbers are the data plane's own, so that keys need no change.
+    pub renumbered: Renumbered,
+    /// Its part of the worker's cycles.
+    pub cpu: crate::cpu_share::Usage,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// Counters.
+    pub counters: VdpCounters,
     /// Tables, groups and meters of the fast path.
     pub fast: Tables,
     /// What a frame without a rule gets.
     pub default: ActionResult,
+    /// Its number for each port of the data plane, 0 where it has none.
+    pub local: Vec<u32>,
+    /// Its channel.
+    pub channel: ChannelUse,
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
     /// Its ports: number, port of the data plane.
     pub ports: Vec<(PortNo, PortId)>,
     /// Its ports without their numbers.
     pub port_ids: Vec<PortId>,
-    /// Its number for each port of the data plane, 0 where it has none.
-    pub local: Vec<u32>,
-    /// Whether its numbers are the data plane's own, so that keys need no change.
-    pub renumbered: Renumbered,
-    /// Its channel.
-    pub channel: ChannelUse,
     /// Frames held for a migration, oldest first.
     pub hold: VecDeque<Held>,
-    /// Counters.
-    pub counters: VdpCounters,
-    /// Fields of its own.
-    pub fields: UserFields,
     /// Rules that are on the slow path only.
     pub slow_only: usize,
     /// Highest priority among those.
@@ -108,8 +111,6 @@ pub struct Vdp {
     pub migration: MigrationReport,
     /// TCAM entries that it may not exceed with action rules.
     pub action_limit: Option<u32>,
-    /// Its part of the worker's cycles.
-    pub cpu: crate::cpu_share::Usage,
 }
 
 /// Whether a VDP's port numbers differ from the data plane's.

@@ -208,27 +208,33 @@ impl Device for Replay {
         let before = burst.len();
         // Bounded by the room, not by what was delivered: frames that never fit must not hold the
         // worker here.
-        for _ in 0..burst.room() {
-            let Some(place) = self.index.get(self.at).copied() else { break };
-            if self.left == Some(0) {
+        let mut room = burst.room();
+        while room > 0 && self.left != Some(0) {
+            let run = self.index.get(self.at..).unwrap_or_default();
+            let mut taken = 0;
+            for &place in run.iter().take(room) {
+                let Some(mut frame) = pool.alloc() else { break };
+                if frame.copy_from(self.arena.at(place)).is_err() {
+                    self.counters.rx_errors += 1;
+                    pool.free(frame);
+                } else {
+                    if self.stamped
+                        && let Some(t) = self.stamps.get(self.at + taken).copied().flatten()
+                    {
+                        frame.set_stamp(t);
+                    }
+                    if let Err(frame) = burst.push(frame) {
+                        pool.free(frame);
+                        break;
+                    }
+                }
+                taken += 1;
+            }
+            if taken == 0 {
                 break;
             }
-            let Some(mut frame) = pool.alloc() else { break };
-            if frame.copy_from(self.arena.at(place)).is_err() {
-                self.counters.rx_errors += 1;
-                pool.free(frame);
-            } else {
-                if self.stamped
-                    && let Some(t) = self.stamps.get(self.at).copied().flatten()
-                {
-                    frame.set_stamp(t);
-                }
-                if let Err(frame) = burst.push(frame) {
-                    pool.free(frame);
-                    break;
-                }
-            }
-            self.at += 1;
+            room -= taken;
+            self.at += taken;
             if self.at == self.index.len() {
                 self.at = 0;
                 self.left = self.left.map(|n| n - 1);
