@@ -218,3 +218,6 @@ pub fn receive(
     }
     receiver.finish(ports)
 }
+
+#[cfg(test)]
+mod tests;
