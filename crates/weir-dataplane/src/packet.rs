@@ -213,21 +213,7 @@ const fn word4(proto: u64, tos: u64, ttl: u64, frag: u64) -> u64 {
 
 #[inline(always)]
 fn ipv4(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers) {
-    let Some(rest) = b.get(at..) else { return };
-    let Some(h) = rest.first_chunk::<20>() else { return };
-    // Nearly every packet: no options, not a fragment, ports inside. One check, fixed offsets.
-    if let Some(h) = rest.first_chunk::<28>()
-        && h[0] == 0x45
-        && u16::from_be_bytes([h[6], h[7]]) & 0x3fff == 0
-        && h[9] == 17
-        && usize::from(u16::from_be_bytes([h[2], h[3]])) >= 28
-    {
-        *l = Layers { l4: (at + 20) as u16, net: Net::Ipv4, proto: 17, ..*l };
-        w[3] = u64::from_be_bytes([h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19]]);
-        let ports = u64::from(u32::from_be_bytes([h[20], h[21], h[22], h[23]]));
-        w[4] = ports << 32 | word4(17, h[1].into(), h[8].into(), 0);
-        return;
-    }
+    let Some(h) = b.get(at..).and_then(|b| b.first_chunk::<20>()) else { return };
     let ihl = usize::from(h[0] & 15) * 4;
     if h[0] >> 4 != 4 || ihl < 20 {
         return;
@@ -311,9 +297,10 @@ fn neighbour(b: &[u8], at: usize, end: usize, w: &mut [u64; weir_classify::WORDS
         if n == 0 {
             return;
         }
+        // Of several the first counts.
         match (kind, t, n, be48(b, o + 2)) {
-            (135, 1, 1, Some(mac)) => w[14] |= mac << 16,
-            (136, 2, 1, Some(mac)) => w[15] |= mac << 16,
+            (135, 1, 1, Some(mac)) => return w[14] |= mac << 16,
+            (136, 2, 1, Some(mac)) => return w[15] |= mac << 16,
             _ => {}
         }
         o += usize::from(n) * 8;
@@ -347,21 +334,45 @@ mod exthdr {
     pub const UNSEQ: u64 = 1 << 8;
 }
 
-/// Place of each extension header in RFC 8200's recommended order; destination options may stand
-/// before the routing header and again at the end.
-const fn order(bit: u64, seen: u64) -> u8 {
-    match bit {
-        exthdr::HOP => 0,
-        exthdr::DEST
-            if seen & (exthdr::ROUTER | exthdr::FRAG | exthdr::AUTH | exthdr::ESP) == 0 =>
-        {
-            1
+/// Which extension headers there were, and whether in RFC 8200's order (§4.1): hop-by-hop,
+/// destination, routing, fragment, authentication, ESP, destination again.
+#[derive(Default)]
+struct Chain {
+    bits: u64,
+    /// A bit for each place that was taken.
+    taken: u8,
+    /// The first place that the next header may take.
+    free: u8,
+}
+
+impl Chain {
+    fn meet(&mut self, header: u8) {
+        const DEST: u8 = 1;
+        const LAST_DEST: u8 = 6;
+        let (bit, place) = match header {
+            // The bit is for the first header only; elsewhere it is out of order.
+            0 if self.taken == 0 => (exthdr::HOP, 0),
+            0 => (0, 0),
+            60 => (exthdr::DEST, DEST),
+            43 => (exthdr::ROUTER, 2),
+            44 => (exthdr::FRAG, 3),
+            51 => (exthdr::AUTH, 4),
+            50 => (exthdr::ESP, 5),
+            _ => return self.bits |= exthdr::NO_NEXT,
+        };
+        self.bits |= bit;
+        let has = |place: u8| self.taken >> place & 1 == 1;
+        let place = if place == DEST && has(DEST) { LAST_DEST } else { place };
+        if has(place) {
+            self.bits |= exthdr::UNREP;
+            return;
         }
-        exthdr::ROUTER => 2,
-        exthdr::FRAG => 3,
-        exthdr::AUTH => 4,
-        exthdr::ESP => 5,
-        _ => 6,
+        self.taken |= 1 << place;
+        let place = if place == DEST && self.free > DEST { LAST_DEST } else { place };
+        if place < self.free {
+            self.bits |= exthdr::UNSEQ;
+        }
+        self.free = self.free.max(place + 1);
     }
 }
 
@@ -378,31 +389,10 @@ fn ipv6(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers
     (w[10], w[11]) = (be64(h, 24)?, be64(h, 32)?);
     let (tos, ttl) = (first >> 20 & 0xff, u64::from(h[7]));
     let (mut next, mut o) = (h[6], at + 40);
-    let (mut bits, mut last, mut dests, mut frag) = (0u64, 0u8, 0u8, 0u64);
+    let (mut chain, mut frag) = (Chain::default(), 0u64);
     // Each turn moves on by at least 8 bytes, so the walk is bounded by the frame.
-    loop {
-        let bit = match next {
-            0 => exthdr::HOP,
-            43 => exthdr::ROUTER,
-            44 => exthdr::FRAG,
-            51 => exthdr::AUTH,
-            60 => exthdr::DEST,
-            50 => exthdr::ESP,
-            59 => exthdr::NO_NEXT,
-            _ => break,
-        };
-        if bits & bit != 0 && (bit != exthdr::DEST || dests > 1) {
-            bits |= exthdr::UNREP;
-        }
-        let place = order(bit, bits);
-        if place < last {
-            bits |= exthdr::UNSEQ;
-        }
-        last = last.max(place);
-        bits |= bit;
-        if bit == exthdr::DEST {
-            dests = dests.saturating_add(1);
-        }
+    while matches!(next, 0 | 43 | 44 | 50 | 51 | 59 | 60) {
+        chain.meet(next);
         if matches!(next, 50 | 59) {
             break;
         }
@@ -412,9 +402,11 @@ fn ipv6(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers
         }
         let size = match next {
             44 => {
-                frag |= u64::from(FRAG_ANY);
-                if be16(b, o + 2).unwrap_or(0) & 0xfff8 != 0 {
-                    frag |= u64::from(FRAG_LATER);
+                // RFC 6946: one without offset that is the last is the whole, no fragment.
+                match be16(b, o + 2).unwrap_or(0) {
+                    f if f & 0xfff8 != 0 => frag = u64::from(FRAG_ANY | FRAG_LATER),
+                    f if f & 1 != 0 => frag |= u64::from(FRAG_ANY),
+                    _ => {}
                 }
                 8
             }
@@ -430,7 +422,7 @@ fn ipv6(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers
             break;
         }
     }
-    w[0] |= bits;
+    w[0] |= chain.bits;
     l.proto = next;
     w[4] = word4(next.into(), tos, ttl, frag);
     if frag & u64::from(FRAG_LATER) == 0 {
