@@ -255,7 +255,7 @@ fn matching(
     }
     v.fields.extract(it.bytes, &it.layers, &mut it.key);
     let hit = winner(&v.fast, 0, &it.key);
-    if !v.fast.tables.is_empty() {
+    if !v.fast.is_empty() {
         steps.push(Step::Table { table: 0, rule: hit.as_ref().map(|h| h.spec.clone()) });
     }
     if hit.is_none() {

@@ -9,7 +9,7 @@ use super::{Punted, Step, Surroundings, Traveller};
 use crate::action::{Action, Vid};
 use crate::compile::{ActionResult, Op};
 use crate::execute::{self, ChannelTo, Egress, Note, Source, Subject};
-use crate::matching::{Entry, RuleSpec, Tables};
+use crate::matching::{Entry, RuleSpec, TableSet, Tables};
 use crate::program::Origin;
 use crate::userfield::UserFields;
 use weir_classify::FlowKey;
@@ -80,7 +80,7 @@ pub fn walk(
     let mut hits: Vec<Hit> = first.into_iter().collect();
     loop {
         let mut tables = Tables {
-            tables: Vec::new(),
+            tables: TableSet::default(),
             groups: place.tables.groups.clone(),
             meters: place.tables.meters.clone(),
         };
