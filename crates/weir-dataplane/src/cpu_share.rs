@@ -16,7 +16,7 @@ use weir_packet::Nanos;
 pub const INTERVAL: Nanos = Nanos(1_000_000);
 
 /// What a VDP asked for and got in this interval, and its limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Guaranteed part of the worker, in thousandths.
     pub guarantee_permille: u16,
@@ -28,12 +28,6 @@ pub struct Usage {
     pub used: u64,
     /// Whether it is on the list of those seen in this interval.
     listed: bool,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        Self { guarantee_permille: 0, asked: 0, limit: None, used: 0, listed: false }
-    }
 }
 
 /// Whether a frame may go on.

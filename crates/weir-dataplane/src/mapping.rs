@@ -151,16 +151,12 @@ impl Mapping {
                 out.push(MappingRule { matcher: r.matcher, priority: r.priority });
             }
         });
-        out.sort_by(|a, b| b.priority.cmp(&a.priority));
+        out.sort_by_key(|r| std::cmp::Reverse(r.priority));
         out
     }
     /// Rules in all.
     pub fn len(&self) -> usize {
         self.classifier.len() + self.own_fields.len()
-    }
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
     /// First half of a lookup: asks for the memory that the second half needs.
     #[inline(always)]

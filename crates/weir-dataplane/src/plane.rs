@@ -307,8 +307,8 @@ impl DataPlane {
         let backlog = |p: &Port| p.tx.backlog() > 0 && p.tx.backlog() + 2 * BURST > 512;
         if self.migrating > 0 {
             let room = self.polled.len() * BURST;
-            let full = |v: &&Box<Vdp>| v.hold.len() + room > HOLD_FRAMES;
-            if self.vdps.iter().flatten().any(|v| full(&v)) {
+            let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;
+            if self.vdps.iter().flatten().any(|v| full(v)) {
                 return Polling::None;
             }
         }
@@ -359,8 +359,8 @@ impl DataPlane {
         timer.end(Stage::Matching, n);
         self.process(in_port);
         timer.end(Stage::Processing, n);
-        self.to_software(in_port);
-        self.to_forwarding();
+        self.hand_to_software(in_port);
+        self.hand_to_forwarding();
         timer.end(Stage::Forwarding, n);
         self.bury();
     }
@@ -562,7 +562,7 @@ impl DataPlane {
 
     /// Hands frames to the software stage.
     #[inline]
-    fn to_software(&mut self, in_port: PortId) {
+    fn hand_to_software(&mut self, in_port: PortId) {
         if self.work.soft.is_empty() {
             return;
         }
@@ -641,7 +641,7 @@ impl DataPlane {
 
     /// Hands this round's frames to the forwarding stage.
     #[inline]
-    fn to_forwarding(&mut self) {
+    fn hand_to_forwarding(&mut self) {
         if self.taps.any() {
             self.tap_out();
         }
@@ -714,7 +714,7 @@ impl DataPlane {
                 let Some(d) = self.channels.get_mut(i).and_then(|c| c.ring.pop()) else { break };
                 self.came_back(i, d);
             }
-            self.to_forwarding();
+            self.hand_to_forwarding();
             self.bury();
             timer.end(Stage::Forwarding, n);
             moved += n;
@@ -865,8 +865,8 @@ impl DataPlane {
             self.work.vids = [vid; BURST];
             self.match_rules(in_port);
             self.process(in_port);
-            self.to_software(in_port);
-            self.to_forwarding();
+            self.hand_to_software(in_port);
+            self.hand_to_forwarding();
         }
         let mut channel = 0;
         if let Some(v) = vdp_mut(&mut self.vdps, vid) {

@@ -156,10 +156,6 @@ impl Channel {
         self.spares_out += usize::from(r.is_ok());
         r
     }
-    /// Whether the server's end is gone.
-    pub fn is_abandoned(&self) -> bool {
-        self.from.is_abandoned()
-    }
 }
 
 /// Whether a channel belongs to one VDP.

@@ -20,8 +20,6 @@ use weir_packet::{Device, PortId};
 pub struct Rig {
     /// The data plane.
     pub plane: DataPlane,
-    /// The ports that swallow, by the number that rules call them.
-    pub outs: BTreeMap<u32, PortId>,
     /// What came out, where it is kept.
     pub kept: Vec<(u32, Collected)>,
     /// VDPs made.
@@ -102,7 +100,6 @@ impl Rig {
         let source = Box::new(Replay::new("trace", Arc::clone(arena), passes));
         let source = plane.add_port("trace", source)?;
         let mut ports = vec![(PortNo(in_port), source)];
-        let mut outs = BTreeMap::new();
         let mut kept = Vec::new();
         for no in ports_of(rules) {
             if no == in_port {
@@ -118,10 +115,9 @@ impl Rig {
                 }
             };
             let id = plane.add_port(&name, device)?;
-            outs.insert(no, id);
             ports.push((PortNo(no), id));
         }
-        let mut rig = Self { plane, outs, kept, vdps, rules: rules.len() };
+        let mut rig = Self { plane, kept, vdps, rules: rules.len() };
         if vdps <= 1 {
             let all = rules.iter().collect::<Vec<_>>();
             let matcher = Match::any();
