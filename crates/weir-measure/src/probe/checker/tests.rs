@@ -210,6 +210,12 @@ fn damage_that_was_sealed_again_is_seen() {
     let mut bare = bytes.clone();
     bare[40..42].fill(0);
     assert_eq!(judge(stream, &bare), Outcome::Corrupted);
+    // The first fragment of two, by its header.
+    let mut part = bytes.clone();
+    let mut ip = Ipv4Packet::new_checked(&mut part[14..]).unwrap();
+    ip.set_flags_offset(0x2000);
+    ip.fill_checksum();
+    assert_eq!(judge(stream, &part), Outcome::Corrupted);
     // Cut on the way, lengths left as they were.
     assert_eq!(judge(stream, &bytes[..100]), Outcome::Corrupted);
     assert_eq!(judge(stream, &bytes[..50]), Outcome::Foreign, "no proof left");

@@ -71,9 +71,13 @@ proptest! {
     #[test]
     fn a_source_that_is_fast_enough(capacity in 2_000.0..8e5f64, over in 1.05..4.0f64) {
         let mut device = Simulated::of_capacity(capacity).fed_at_most(capacity * over);
-        let got = search(&mut device, &settings(1_000.0, 1e6));
+        let s = settings(1_000.0, 1e6);
+        let got = search(&mut device, &s);
         let rate = got.rate.unwrap().fps();
         prop_assert!(matches!(got.limited_by, LimitedBy::Device { .. }), "{:?}", got.limited_by);
+        // What was lost at was the source's limit, so the search goes on below that.
+        let limit = Rate::new(capacity * over).unwrap().min(s.max);
+        prop_assert_eq!(got.trials[1].offered, s.min.midway(limit));
         prop_assert!(rate <= capacity + 0.1 && rate >= capacity * 0.995 - 0.1, "{rate} of {capacity}");
     }
 
