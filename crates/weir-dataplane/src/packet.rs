@@ -213,7 +213,21 @@ const fn word4(proto: u64, tos: u64, ttl: u64, frag: u64) -> u64 {
 
 #[inline(always)]
 fn ipv4(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers) {
-    let Some(h) = b.get(at..).and_then(|b| b.first_chunk::<20>()) else { return };
+    let Some(rest) = b.get(at..) else { return };
+    let Some(h) = rest.first_chunk::<20>() else { return };
+    // Nearly every packet: no options, not a fragment, ports inside. One check, fixed offsets.
+    if let Some(h) = rest.first_chunk::<28>()
+        && h[0] == 0x45
+        && u16::from_be_bytes([h[6], h[7]]) & 0x3fff == 0
+        && h[9] == 17
+        && usize::from(u16::from_be_bytes([h[2], h[3]])) >= 28
+    {
+        *l = Layers { l4: (at + 20) as u16, net: Net::Ipv4, proto: 17, ..*l };
+        w[3] = u64::from_be_bytes([h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19]]);
+        let ports = u64::from(u32::from_be_bytes([h[20], h[21], h[22], h[23]]));
+        w[4] = ports << 32 | word4(17, h[1].into(), h[8].into(), 0);
+        return;
+    }
     let ihl = usize::from(h[0] & 15) * 4;
     if h[0] >> 4 != 4 || ihl < 20 {
         return;

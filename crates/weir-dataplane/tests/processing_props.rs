@@ -1,228 +1,213 @@
-//! What holds for any bytes and any list of changes: no panic, headers where a fresh look finds
-//! them, an untouched frame after an error. And for checksums: right ones stay right, wrong ones
-//! stay wrong, by a full sum over everything after each list.
+//! Properties of the processing stage: no bytes and no changes lead to a panic or outside a frame,
+//! and checksums that were right are right afterwards, by an oracle that sums them from scratch.
 
-mod processing_changes;
-mod processing_frames;
+mod processing_oracle;
+mod processing_rig;
 
-use processing_changes::*;
-use processing_frames::{Kind, crc32c, internet, kinds, pseudo};
+use processing_oracle::{Found, checksums};
+use processing_rig::{Rig, outer, unhex};
 use proptest::prelude::*;
-use weir_classify::{Field, VLAN_PRESENT, ones};
-use weir_dataplane::Action;
-use weir_packet::DropReason;
+use proptest::sample::{Index, select};
+use std::sync::OnceLock;
+use weir_classify::Field;
+use weir_dataplane::processing::{Change, compile};
+use weir_dataplane::{Action, GreChecksum};
 
-fn be16(b: &[u8], at: usize) -> usize {
-    usize::from(u16::from_be_bytes([b[at], b[at + 1]]))
+/// The frames that scapy built for the golden vectors: one of each kind.
+fn kinds() -> &'static [(String, Vec<u8>)] {
+    static KINDS: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    KINDS.get_or_init(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/processing.txt");
+        let text = std::fs::read_to_string(path).unwrap();
+        let frames = text.lines().filter_map(|l| l.strip_prefix("F ")?.split_once(' '));
+        frames.map(|(name, hex)| (name.to_owned(), unhex(hex))).collect()
+    })
 }
 
-/// Where the IP header is, if the outermost network header is one.
-fn ip_at(b: &[u8]) -> Option<usize> {
-    let mut at = 12;
-    let mut tags = 0;
-    while tags < 2 && matches!(be16(b, at), 0x8100 | 0x88a8 | 0x9100) && b.len() >= at + 6 {
-        (at, tags) = (at + 4, tags + 1);
-    }
-    let mut ethertype = be16(b, at);
-    at += 2;
-    if ethertype < 0x600 && b.get(at..at + 6) == Some(&[0xaa, 0xaa, 3, 0, 0, 0]) {
-        ethertype = be16(b, at + 6);
-        at += 8;
-    }
-    let version = b.get(at)? >> 4;
-    matches!((ethertype, version), (0x800, 4) | (0x86dd, 6)).then_some(at)
+/// Numbers with many zeros and ones, where ones' complement has its edges.
+fn edgy() -> impl Strategy<Value = u128> {
+    let word = prop_oneof![any::<u16>(), Just(0), Just(1), Just(0xfffe), Just(0xffff)];
+    prop::array::uniform8(word).prop_map(|w| w.iter().fold(0, |n, w| n << 16 | u128::from(*w)))
 }
 
-/// Which checksum of the outermost IP packet is wrong. `rest` is what later fragments carry.
-fn wrong(b: &[u8], rest: &[u8]) -> Option<&'static str> {
-    let at = ip_at(b)?;
-    let (src, mut dst, proto, upper, first);
-    if b[at] >> 4 == 4 {
-        let ihl = usize::from(b[at] & 15) * 4;
-        let header = &b[at..at + ihl];
-        if internet(&[header]) != 0 {
-            return Some("IPv4 header");
-        }
-        if be16(header, 6) & 0x1fff != 0 {
-            return None;
-        }
-        first = be16(header, 6) & 0x2000 != 0;
-        (src, dst, proto) = (header[12..16].to_vec(), header[16..20].to_vec(), header[9]);
-        // The kinds of frame here have a source route alone, in front of all other options.
-        if ihl > 20 && matches!(header[20], 131 | 137) && header[22] <= header[21] {
-            let last = usize::from(header[21]);
-            dst = header[20 + last - 4..20 + last].to_vec();
-        }
-        upper = &b[at + ihl..at + be16(header, 2)];
-    } else {
-        let end = at + 40 + be16(b, at + 4);
-        (src, dst) = (b[at + 8..at + 24].to_vec(), b[at + 24..at + 40].to_vec());
-        let (mut next, mut o, mut more) = (b[at + 6], at + 40, false);
-        while matches!(next, 0 | 43 | 44 | 51 | 60) {
-            let size = match next {
-                44 if be16(b, o + 2) & 0xfff8 != 0 => return None,
-                44 => 8,
-                51 => (usize::from(b[o + 1]) + 2) * 4,
-                _ => (usize::from(b[o + 1]) + 1) * 8,
-            };
-            more |= next == 44 && b[o + 3] & 1 == 1;
-            if next == 43 && b[o + 3] > 0 {
-                // Segment routing's list is backwards.
-                let last = if b[o + 2] == 4 { o + 8 } else { o + size - 16 };
-                dst = b[last..last + 16].to_vec();
-            }
-            (next, o) = (b[o], o + size);
-        }
-        (proto, first) = (next, more);
-        upper = &b[o..end];
-    }
-    let whole = if first { [upper, rest].concat() } else { upper.to_vec() };
-    let covered = pseudo(&src, &dst, proto, whole.len());
-    let name = match proto {
-        6 => "TCP",
-        17 if be16(upper, 6) == 0 => return None,
-        17 => "UDP",
-        1 if src.len() == 4 => "ICMP",
-        58 if src.len() == 16 => "ICMPv6",
-        132 => {
-            let mut zeroed = whole.clone();
-            zeroed[8..12].fill(0);
-            return (crc32c(&zeroed).to_le_bytes() != whole[8..12]).then_some("SCTP");
-        }
-        _ => return None,
-    };
-    let covered = if proto == 1 { Vec::new() } else { covered };
-    (internet(&[&covered, &whole]) != 0).then_some(name)
-}
-
-fn a_field() -> impl Strategy<Value = Action> {
-    let fields = (0..Field::ALL.len()).prop_map(|i| Field::ALL[i]);
-    (fields, any::<u128>(), prop_oneof![Just(u128::MAX), any::<u128>()]).prop_map(
-        |(field, v, m)| {
-            let width = match field {
-                Field::IcmpType | Field::IcmpCode => 8,
-                f => f.info().width,
-            };
-            let tag = matches!(field, Field::VlanTci | Field::VlanVid | Field::InnerTci);
-            let present = if tag { u128::from(VLAN_PRESENT) } else { 0 };
-            let (value, mask) = ((v | present) & ones(width), m & ones(width));
-            Action::SetField { field, value, mask }
-        },
-    )
-}
-
-fn an_action() -> impl Strategy<Value = Action> {
-    let all = actions();
-    let listed = (0..all.len()).prop_map(move |i| all[i].clone());
-    prop_oneof![3 => listed, 2 => a_field()]
-}
-
-fn a_kind() -> impl Strategy<Value = Kind> {
-    let all = kinds();
-    (0..all.len()).prop_map(move |i| all[i].clone())
-}
-
-/// Bytes that look like frames: kinds with bytes changed, cut or made longer, and noise.
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let edit = (any::<prop::sample::Index>(), any::<u8>());
-    let bent = (a_kind(), prop::collection::vec(edit, 0..6), 0..40usize, 0..20usize);
-    let bent = bent.prop_map(|(k, edits, cut, more)| {
-        let mut b = k.bytes;
-        for (at, v) in edits {
-            let at = at.index(b.len());
-            b[at] = v;
-        }
-        // Most cuts would leave nothing to look at.
-        b.truncate(b.len().saturating_sub(cut.saturating_sub(20)));
-        b.resize(b.len() + more.saturating_sub(10), 0xee);
-        b
+/// Any change, as compiled; actions that are refused are no changes.
+fn any_change() -> impl Strategy<Value = Change> {
+    let set = (select(Field::ALL), edgy(), prop_oneof![Just(u128::MAX), edgy()]);
+    let set = set.prop_map(|(field, value, mask)| {
+        let full = match field {
+            Field::IcmpType | Field::IcmpCode => 0xff,
+            f => f.full(),
+        };
+        // A tag stays a tag.
+        let tag = matches!(field, Field::VlanTci | Field::VlanVid | Field::InnerTci);
+        let value = if tag { value | 0x1000 } else { value };
+        Action::SetField { field, value: value & full, mask: mask & full }
     });
-    prop_oneof![4 => bent, 1 => prop::collection::vec(any::<u8>(), 0..200)]
+    let version = select(&["4", "6"][..]);
+    let key = prop::option::of(any::<u32>());
+    let gre = (version.clone(), key.clone(), key, any::<bool>()).prop_map(|(v, k, s, sum)| {
+        let checksum = if sum { GreChecksum::Present } else { GreChecksum::Absent };
+        Action::EncapGre { outer: outer(v), key: k, sequence: s, checksum }
+    });
+    let vxlan = (version, 0u32..1 << 24, 1u16..).prop_map(|(v, vni, port)| Action::EncapVxlan {
+        outer: outer(v),
+        vni,
+        port,
+    });
+    let plain = select(vec![
+        Action::DecTtl,
+        Action::DecMplsTtl,
+        Action::CopyTtlIn,
+        Action::CopyTtlOut,
+        Action::PushVlan(0x8100),
+        Action::PushVlan(0x88a8),
+        Action::PopVlan,
+        Action::PushMpls(0x8847),
+        Action::PopMpls(0x0800),
+        Action::PopMpls(0x86dd),
+        Action::PopMpls(0x8848),
+        Action::PushPbb(0x88e7),
+        Action::PopPbb,
+        Action::DecapVxlan,
+        Action::DecapGre,
+    ]);
+    prop_oneof![8 => set, 4 => plain, 1 => gre, 1 => vxlan]
+        .prop_filter_map("refused, or no change", |a| compile(&a).ok().flatten())
 }
 
-/// Whether an action says by itself that bytes are another header than they were.
-fn renames(a: &Action) -> bool {
-    matches!(a, Action::PopMpls(_))
+/// A frame of some kind, damaged: bytes replaced, the end cut off.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = prop::collection::vec((any::<Index>(), any::<u8>()), 0..6);
+    (any::<Index>(), bytes, any::<Index>(), any::<bool>()).prop_map(|(kind, bytes, end, cut)| {
+        let mut f = kind.get(kinds()).1.clone();
+        for (at, b) in bytes {
+            let n = f.len().min(90);
+            f[at.index(n)] = b;
+        }
+        if cut {
+            f.truncate(end.index(f.len() + 1));
+        }
+        f
+    })
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    prop::collection::vec(any_change(), 1..7)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
+    /// The rig checks what each change promises after each change.
     #[test]
     fn any_bytes_any_changes(
-        b in bytes(),
-        list in prop::collection::vec(an_action(), 0..12),
-        headroom in prop_oneof![0..40usize, Just(512)],
+        bytes in prop_oneof![
+            1 => prop::collection::vec(any::<u8>(), 0..200),
+            4 => damaged(),
+        ],
+        changes in changes(),
     ) {
-        // `run` checks layers, keys and frames after errors.
-        let changed = run(&b, headroom, &compiled(&list));
-        prop_assert_eq!(changed.is_none(), b.len() < 14);
+        Rig::new().run(&bytes, &changes);
     }
 
     #[test]
-    fn right_checksums_stay_right(k in a_kind(), list in prop::collection::vec(an_action(), 1..8)) {
-        prop_assume!(!k.name.contains("three tags") && !list.iter().any(renames));
-        let changes = compiled(&list);
-        let got = run(&k.bytes, 1024, &changes).unwrap();
-        for step in &got.steps {
-            // Inside a tunnel a fragment's sums are nobody's to look at.
-            prop_assert_eq!(wrong(step, &k.rest), None, "{}: {:?}", k.name, changes);
-        }
-        let reason = got.dropped.map(|(why, _)| why);
-        let known = [DropReason::TtlExpired, DropReason::NoSuchHeader, DropReason::Fragment,
-            DropReason::Malformed, DropReason::NoRoom];
-        prop_assert!(reason.is_none_or(|why| known.contains(&why)), "{reason:?}");
+    fn right_checksums_stay_right(kind in any::<Index>(), changes in changes()) {
+        let (name, bytes) = kind.get(kinds());
+        prop_assert!(!checksums(bytes).contains(&Found::Wrong), "{}", name);
+        let out = Rig::new().run(bytes, &changes).unwrap();
+        let found = checksums(&out.bytes);
+        prop_assert!(!found.contains(&Found::Wrong), "{name}: {changes:?}\n{:02x?}", out.bytes);
     }
 
+    /// What somebody else broke is not repaired: the receiver must still notice.
     #[test]
     fn wrong_checksums_stay_wrong(
-        k in a_kind(),
-        list in prop::collection::vec(a_field(), 1..8),
-        flip in any::<prop::sample::Index>(),
+        kind in any::<Index>(), at in any::<Index>(), flip in 1u8.., changes in changes(),
     ) {
-        let mut b = k.bytes.clone();
-        let at = flip.index(b.len());
-        b[at] ^= 0x10;
-        let before = run(&b, 0, &[]).unwrap();
-        let same = run(&k.bytes, 0, &[]).unwrap().layers == before.layers;
-        let Some(what) = wrong_or_none(&b, &k.rest, same) else { return Ok(()) };
-        let got = run(&b, 256, &compiled(&list)).unwrap();
-        prop_assert_eq!(wrong_or_none(&got.bytes, &k.rest, true), Some(what), "{}", k.name);
+        let (name, bytes) = kind.get(kinds());
+        let mut bytes = bytes.clone();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        let before = wrong(&bytes);
+        let mut rig = Rig::new();
+        for c in &changes {
+            // Layers that come, go, or come out of hiding have no before to compare with; nor has
+            // a field that a change replaces whole, the damage with it.
+            let same_fields = matches!(
+                c,
+                Change::DecTtl | Change::Mac(_) | Change::Tci(_) | Change::MplsEntry(_)
+            );
+            if !same_fields || before == 0 {
+                continue;
+            }
+            let out = rig.run(&bytes, std::slice::from_ref(c)).unwrap();
+            prop_assert_eq!(wrong(&out.bytes), before, "{}: {:?}", name, c);
+        }
+    }
+
+    /// A tunnel's inside comes out as it went in.
+    #[test]
+    fn wrapped_and_unwrapped(kind in any::<Index>(), wrap in any_change()) {
+        let unwrap = match wrap {
+            Change::EncapGre(_) => Change::DecapGre,
+            Change::EncapVxlan(_) => Change::DecapVxlan,
+            Change::PushVlan(_) => Change::PopVlan,
+            Change::PushPbb => Change::PopPbb,
+            _ => return Ok(()),
+        };
+        let (name, bytes) = kind.get(kinds());
+        let out = Rig::new().run(bytes, &[wrap.clone(), unwrap]).unwrap();
+        prop_assert_eq!(&out.bytes, bytes, "{}: {:?}", name, wrap);
+        match wrap {
+            Change::EncapVxlan(e) => {
+                prop_assert_eq!(out.key.get(Field::TunnelId), e.vni.into());
+            }
+            Change::EncapGre(e) => {
+                prop_assert_eq!(out.key.get(Field::TunnelId), e.key.unwrap_or(0).into());
+            }
+            _ => {}
+        }
     }
 }
 
-/// [`wrong`], where a turned bit left the headers where they were.
-fn wrong_or_none(b: &[u8], rest: &[u8], same: bool) -> Option<&'static str> {
-    if !same {
-        return None;
-    }
-    // A length that was turned has no right sum to lose.
-    std::panic::catch_unwind(|| wrong(b, rest)).ok().flatten()
+fn wrong(bytes: &[u8]) -> usize {
+    checksums(bytes).iter().filter(|f| **f == Found::Wrong).count()
 }
 
+/// Without headroom nothing is pushed, and the frame is as it was.
 #[test]
-fn every_kind_is_right_as_it_comes() {
-    for k in kinds() {
-        assert_eq!(wrong(&k.bytes, &k.rest), None, "{}", k.name);
-    }
-}
-
-#[test]
-fn what_no_frame_can_be_changed_by_is_refused() {
-    use weir_dataplane::processing::compile;
-    let set = |field, value, mask| Action::SetField { field, value, mask };
-    for (a, says) in [
-        (set(Field::InPort, 1, 1), "'in_port' can't be set"),
-        (set(Field::IpDscp, 64, 0x3f), "too large"),
-        (set(Field::IpDscp, 1, 0x40), "too large"),
-        (set(Field::VlanVid, 5, 0x1fff), "0x1000"),
-        (set(Field::IcmpType, 256, 0xffff), "too large"),
-        (Action::PushVlan(0x9100), "0x8100"),
-        (Action::PushMpls(0x0800), "0x8847"),
-        (Action::PopMpls(5), "0x0600"),
-        (Action::PushPbb(0x8100), "0x88e7"),
-    ] {
-        let why = compile(&a).expect_err("refused").to_string();
-        assert!(why.contains(says), "{a:?}: {why}");
+fn no_room() {
+    use weir_dataplane::{Packet, Stale, extract};
+    use weir_packet::{DropReason, Pool};
+    let mut pool = Pool::new(1, 2048).unwrap();
+    let (_, bytes) = &kinds()[0];
+    let wraps = [
+        Action::PushVlan(0x8100),
+        Action::PushMpls(0x8847),
+        Action::PushPbb(0x88e7),
+        Action::EncapVxlan { outer: outer("4"), vni: 1, port: 4789 },
+        Action::EncapGre {
+            outer: outer("6"),
+            key: Some(1),
+            sequence: Some(5),
+            checksum: GreChecksum::Present,
+        },
+    ];
+    for action in wraps {
+        let change = compile(&action).unwrap().unwrap();
+        let mut f = pool.alloc().unwrap();
+        f.push_front(f.headroom()).unwrap();
+        f.copy_from(bytes).unwrap();
+        let mut key = weir_classify::FlowKey::default();
+        let layers = extract(f.bytes(), 1, &mut key).unwrap();
+        let mut p = Packet { frame: &mut f, key: &mut key, layers, stale: Stale::No };
+        let got = weir_dataplane::processing::apply(&change, &mut p);
+        assert_eq!(got, Err(DropReason::NoRoom), "{action:?}");
+        assert_eq!((p.frame.bytes(), p.layers), (&bytes[..], layers));
+        if let Change::EncapGre(e) = &change {
+            let next = e.sequence.as_ref().map(|s| s.load(std::sync::atomic::Ordering::Relaxed));
+            assert_eq!(next, Some(5), "a sequence number was used up");
+        }
+        pool.free(f);
     }
 }
