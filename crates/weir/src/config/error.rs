@@ -96,7 +96,9 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
 fn by_likeness<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<(usize, &'k str)> {
     // The beginning of a word means the word.
     let begins = |k: &str| word.len() >= 3 && k.starts_with(word);
-    known.map(|k| (if begins(k) { 1 } else { edits(word, k) }, k)).min_by_key(|(d, _)| *d)
+    known
+        .map(|k| (if begins(k) { 1 } else { edits(word, k) }, k))
+        .min_by_key(|(d, k)| (*d, k.len()))
 }
 
 /// Characters to change, add or remove to turn one word into the other (Levenshtein).

@@ -6,6 +6,7 @@ use super::protocol::{Done, Fault, Item, MAX_REPLY_BYTES, MAX_REQUEST_BYTES, Rep
 use crate::fault::bad_input;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -87,8 +88,11 @@ impl Client {
             let text = format!("a request of {} bytes; at most {MAX_REQUEST_BYTES}", bytes.len());
             return Err(bad_input(text));
         }
-        let shown = self.path.display();
-        self.lines.send(&bytes, ANSWER).with_context(|| format!("{shown}: control socket"))
+        match self.lines.send(&bytes, ANSWER) {
+            // Whoever hung up without listening has said why.
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => other.with_context(|| format!("{}: control socket", self.path.display())),
+        }
     }
 
     /// The next part of the answer.

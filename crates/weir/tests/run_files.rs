@@ -1,0 +1,310 @@
+//! `weir run` over files and memory: no rights, no interfaces.
+
+mod run_daemon;
+
+use run_daemon::{Daemon, has, skipped, tshark, weir};
+use std::path::Path;
+use weir_io::replay::Arena;
+
+fn capture() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/real.pcap");
+    path.canonicalize().unwrap().display().to_string()
+}
+
+fn config(rest: &str) -> String {
+    format!(
+        "[[port]]\nname = 'in'\ndevice = 'pcap:{}'\n\
+         [[port]]\nname = 'out'\ndevice = 'pcap-out:out.pcap'\n\
+         [[vdp]]\nvid = 1\nname = 'one'\nports = ['in', 'out']\nmapping = ['in_port=in']\n{rest}",
+        capture()
+    )
+}
+
+#[test]
+fn a_capture_goes_through_unchanged_and_in_order() {
+    // By a rule on the fast path, by the same on the slow path, by a program, by threads.
+    for rest in [
+        "rule = [{ actions = 'output:out' }]",
+        "rule = [{ actions = 'output:out' }]\npath = 'slow'",
+        "rule = [{ actions = 'output:out' }]\nplacement = 'slow'\ndefault = 'channel'",
+        "program = 'forward'",
+        "program = 'forward'\nchannel = 1\n[dataplane]\nserving = { threads = 3 }",
+    ] {
+        let mut d = Daemon::spawn(&config(rest), &["--until-done"]);
+        let status = d.end();
+        let said = d.said.join("\n");
+        assert!(status.success(), "{rest}: {said}");
+        let (sent, got) = (
+            Arena::load(Path::new(&capture())).unwrap(),
+            Arena::load(&d.path("out.pcap")).unwrap(),
+        );
+        assert!(said.contains(&format!("accounted for: {} received", sent.len())), "{said}");
+        let sent: Vec<_> = sent.iter().map(|f| (f.bytes.to_vec(), f.stamp)).collect();
+        let got: Vec<_> = got.iter().map(|f| (f.bytes.to_vec(), f.stamp)).collect();
+        assert!(sent == got, "{rest}: {} frames in, {} out", sent.len(), got.len());
+    }
+}
+
+#[test]
+fn two_vdps_are_joined_by_a_wire() {
+    let config = format!(
+        "[[port]]\nname = 'in'\ndevice = 'pcap:{}'\n\
+         [[port]]\nname = 'w1'\ndevice = 'memory:w'\n\
+         [[port]]\nname = 'w2'\ndevice = 'memory:w'\n\
+         [[port]]\nname = 'out'\ndevice = 'null'\n\
+         [[vdp]]\nvid = 1\nports = ['in', 'w1']\nmapping = ['in_port=in']\nprogram = 'forward'\n\
+         [[vdp]]\nvid = 2\nports = ['w2', 'out']\nmapping = ['in_port=w2']\n\
+         rule = [{{ actions = 'output:out' }}]\n",
+        capture()
+    );
+    let frames = Arena::load(Path::new(&capture())).unwrap().len() as u64;
+    let d = Daemon::start(&config, &[]);
+    d.until("all frames through both", |d| d.port("out")["tx"]["frames"] == frames);
+    assert_eq!(d.vdp(1)["forwarded"]["frames"], frames);
+    assert_eq!(d.vdp(2)["received"]["frames"], frames);
+    d.stop();
+}
+
+/// A source that never ends, and a port that swallows.
+fn endless(rest: &str) -> String {
+    format!(
+        "[[port]]\nname = 'in'\ndevice = 'replay:{}'\n\
+         [[port]]\nname = 'out'\ndevice = 'null'\n\
+         [[vdp]]\nvid = 1\nname = 'one'\nports = ['in', 'out']\nmapping = ['in_port=in']\n{rest}",
+        capture()
+    )
+}
+
+const RULE: &str = "rule = [{ priority = 5, actions = 'output:out' }]\n";
+
+#[test]
+fn what_runs_is_shown() {
+    let d = Daemon::start(&endless(&format!("{RULE}program = 'learning'\n")), &[]);
+    d.until("frames", |d| d.vdp(1)["forwarded"]["frames"].as_u64() > Some(10_000));
+    let text = d.ask(&["show", "--rules"]);
+    for part in [
+        "VDP 1 (one), fast:",
+        "in_port=in (priority 32768)",
+        "1 in the TCAM, 0 on the slow path only; default: channel",
+        "program    learning",
+        "ageing: 300 s",
+        "rule       priority=5",
+        "TCAM, mapping part: 65536 entries",
+        "a frame wakes 2 of",
+    ] {
+        assert!(text.contains(part), "'{part}' is missing in\n{text}");
+    }
+    let all = d.json(&["show", "--rules"]);
+    assert_eq!(all["rules"][0]["placed"], "fast");
+    assert!(all["rules"][0]["hits"]["frames"].as_u64() > Some(10_000));
+    let one = d.json(&["show", "--vdp", "one"]);
+    assert_eq!((one["vdps"].as_array().unwrap().len(), &one["vdps"][0]["vid"]), (1, &1.into()));
+    let top = d.ask(&["top", "--count", "2", "--interval-ms", "50"]);
+    assert_eq!(top.matches("rx Mbit/s").count(), 4, "{top}");
+    assert!(!top.contains('\x1b'), "a pipe is no terminal");
+    assert!(d.refused(&["show", "--vdp", "two"]).contains("there is no VDP 'two'"));
+    d.stop();
+}
+
+#[test]
+fn ports_and_vdps_come_and_go_while_frames_flow() {
+    let d = Daemon::start(&endless(RULE), &[]);
+    // A second VDP takes a part of the frames.
+    d.ask(&["port", "add", "more", "null"]);
+    assert!(d.ask(&["port", "list"]).contains("more"));
+    d.ask(&[
+        "vdp",
+        "create",
+        "2",
+        "--name",
+        "two",
+        "--ports",
+        "in=1,more=7",
+        "--mapping",
+        "in_port=in,tcp",
+        "--share",
+        "more:ceiling_bps=1000000000,weight=3",
+        "--cpu-permille",
+        "200",
+    ]);
+    assert!(d.refused(&["vdp", "rule", "add", "two", "actions=output:9"]).contains("no port 9"));
+    d.ask(&["vdp", "rule", "add", "two", "tcp,actions=output:more"]);
+    // Both mapping rules have the same priority: the first one still has the frames.
+    d.ask(&["vdp", "mapping", "add", "two", "tcp", "--priority", "40000"]);
+    d.until("frames of the second", |d| d.port("more")["tx"]["frames"].as_u64() > Some(1000));
+    assert!(d.ask(&["show", "--vdp", "two"]).contains("7 = more: 0 bit/s guaranteed, at most"));
+
+    // It moves to the slow path and back; nothing is lost, nothing refused.
+    let fast = d.vdp(2)["slow"].as_u64().unwrap();
+    d.ask(&["vdp", "migrate", "two", "slow"]);
+    d.until("the slow path", |d| d.vdp(2)["slow"].as_u64() > Some(fast + 1000));
+    assert!(d.ask(&["vdp", "migrate", "2", "fast"]).contains("held"));
+    assert_eq!(d.vdp(2)["phase"], "fast");
+    assert_eq!(d.vdp(2)["dropped"].as_object().unwrap().len(), 0, "{}", d.vdp(2));
+
+    d.ask(&["vdp", "set", "two", "--name", "zwei", "--default", "drop", "--ports", "in=1,more=8"]);
+    let shown = d.ask(&["show", "--vdp", "zwei", "--rules"]);
+    assert!(shown.contains("8 = more") && shown.contains("default: drop"), "{shown}");
+
+    // Its port goes: frames are dropped with a reason; it comes back: they flow again.
+    d.ask(&["port", "remove", "more"]);
+    assert!(d.ask(&["show", "--vdp", "zwei"]).contains("8 = more, away"));
+    d.until("drops", |d| d.vdp(2)["dropped"]["no-such-port"].as_u64() > Some(100));
+    d.ask(&["port", "add", "more", "null"]);
+    d.ask(&["vdp", "rule", "add", "zwei", "tcp,actions=output:more"]);
+    d.until("frames again", |d| d.port("more")["tx"]["frames"].as_u64() > Some(1000));
+
+    d.ask(&["vdp", "rule", "del", "zwei", "tcp"]);
+    assert!(d.refused(&["vdp", "rule", "del", "zwei", "tcp"]).contains("has no rule"));
+    d.ask(&["vdp", "mapping", "del", "zwei", "tcp", "--priority", "40000"]);
+    assert!(
+        d.refused(&["vdp", "mapping", "del", "zwei", "tcp", "--priority", "4"])
+            .contains("no mapping")
+    );
+    d.ask(&["vdp", "delete", "zwei"]);
+    d.until("its end", |d| d.vdp(2).is_null());
+    assert!(d.refused(&["vdp", "delete", "zwei"]).contains("there is no VDP"));
+    assert!(d.refused(&["vdp", "delete", "0"]).contains("default VDP stays"));
+    assert!(d.refused(&["port", "remove", "more2"]).contains("there are: in, more, out"));
+    assert!(d.refused(&["port", "add", "in", "null"]).contains("is there already"));
+    assert!(d.refused(&["port", "add", "x", "pcap:/none"]).contains("/none"));
+    assert!(d.refused(&["vdp", "set", "one"]).contains("nothing to set"));
+    assert!(d.refused(&["vdp", "create", "1"]).contains("VDP 1 exists already"));
+    d.stop();
+}
+
+#[test]
+fn a_port_that_returns_carries_its_vdps_old_rules() {
+    let d = Daemon::start(&endless(RULE), &[]);
+    d.until("frames", |d| d.port("out")["tx"]["frames"].as_u64() > Some(1000));
+    d.ask(&["port", "remove", "out"]);
+    d.until("drops", |d| d.vdp(1)["dropped"]["no-such-port"].as_u64() > Some(100));
+    d.ask(&["port", "add", "out", "null"]);
+    d.until("frames by the old rule", |d| d.port("out")["tx"]["frames"].as_u64() > Some(1000));
+    // The source, too: its mapping rule names it.
+    let path = format!("replay:{}", capture());
+    d.ask(&["port", "remove", "in"]);
+    let before = d.vdp(1)["received"]["frames"].as_u64();
+    d.ask(&["port", "add", "in", &path]);
+    d.until("frames by the old mapping", |d| d.vdp(1)["received"]["frames"].as_u64() > before);
+    assert_eq!(d.vdp(0)["received"]["frames"], 0);
+    d.stop();
+}
+
+#[test]
+fn a_reload_changes_what_differs_and_loses_nothing() {
+    let mut d = Daemon::start(&endless(RULE), &[]);
+    assert_eq!(d.reload(&endless(RULE)), "reload: nothing differs");
+    // Back and forth, while frames flow at full rate: another action, another VDP, another port.
+    let two = "[[port]]\nname = 'more'\ndevice = 'null'\n\
+               [[vdp]]\nvid = 2\nports = ['in', 'more']\nmapping = [{ match = 'tcp', priority = 40000 }]\n\
+               rule = [{ actions = 'output:more' }]\n";
+    let variants = [
+        endless(&RULE.replace("'output:out'", "'set_queue:1,output:out'")),
+        endless(&format!("{RULE}{two}")),
+        endless(&format!("{RULE}path = 'slow'\n")),
+        endless(RULE),
+    ];
+    for i in 0..20 {
+        let line = d.reload(&variants[i % variants.len()]);
+        assert_eq!(line, "reload: done", "{}", d.said.join("\n"));
+    }
+    let one = d.vdp(1);
+    assert_eq!(one["dropped"].as_object().unwrap().len(), 0, "{one}");
+    assert_eq!(d.vdp(0)["received"]["frames"], 0, "no frame was without its VDP");
+    // Rules that stayed kept their counters.
+    let hits = d.json(&["show", "--rules"])["rules"][0]["hits"]["frames"].as_u64();
+    assert!(hits > Some(0) && hits <= one["received"]["frames"].as_u64().map(|n| n * 2));
+    d.stop();
+}
+
+#[test]
+fn a_bad_reload_changes_nothing() {
+    let mut d = Daemon::start(&endless(RULE), &[]);
+    let before = d.ask(&["show", "--vdp", "1"]);
+    for (text, expected) in [
+        (endless("rul = 3"), "t.toml:12:1: unknown key 'rul': did you mean 'rule'?"),
+        (endless("rule = [{ actions = 'output:7' }]"), "VDP has no port 7"),
+        (endless("channel = 1"), "its channel can't be changed while it runs"),
+        (format!("[dataplane]\nframes = 4096\n{}", endless(RULE)), "frames: fixed while"),
+        (
+            endless(&format!("{RULE}[[port]]\nname = 'x'\ndevice = 'pcap:/none'\n")),
+            "port 'x': /none",
+        ),
+        (String::from_utf8(vec![b'['; 100]).unwrap(), "t.toml:1:"),
+    ] {
+        let line = d.reload(&text);
+        assert!(line.contains(expected) && line.contains("nothing has changed"), "{line}");
+    }
+    let fixed = |text: String| text.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(fixed(before), fixed(d.ask(&["show", "--vdp", "1"])));
+    d.stop();
+}
+
+#[test]
+fn captures_are_read_by_tshark() {
+    if !has("tshark") {
+        return skipped("captures_are_read_by_tshark", "no tshark");
+    }
+    let d = Daemon::start(&endless(&format!("{RULE}program = 'learning'\npath = 'slow'\n")), &[]);
+    let file = d.path("c.pcapng");
+    let name = file.display().to_string();
+    let capture = |more: &[&str]| {
+        let mut all = vec!["capture", "-w", &name, "--count", "50"];
+        all.extend(more);
+        d.ask(&all);
+        tshark(
+            &file,
+            &["frame.interface_name", "eth.type", "ip.proto", "frame.packet_flags_direction"],
+        )
+    };
+    let lines = capture(&["--port", "in", "--filter", "tcp"]);
+    assert_eq!(lines.len(), 50);
+    assert!(lines.iter().all(|l| l.starts_with("in\t0x0800\t6")), "{lines:?}");
+    let lines = capture(&["--port", "out", "--stage", "forwarding"]);
+    assert!(lines.iter().all(|l| l.starts_with("out\t")), "{lines:?}");
+    assert_eq!(capture(&["--vdp", "one", "--stage", "software"]).len(), 50);
+    assert_eq!(capture(&["--vdp", "1", "--stage", "mapping", "--filter", "arp"]).len(), 50);
+    assert!(d.refused(&["capture", "--stage", "brewing", "-w", "/dev/null"]).contains("no stage"));
+    assert!(
+        d.refused(&["capture", "--port", "none", "-w", "/dev/null"]).contains("no port 'none'")
+    );
+    assert!(d.refused(&["capture", "--filter", "tpc", "-w", "/dev/null"]).contains("'tpc'"));
+    d.stop();
+}
+
+#[test]
+fn exit_statuses_say_who_is_at_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none");
+    let run = |arguments: &[&str]| {
+        let o = weir().args(arguments).output().unwrap();
+        let error = String::from_utf8(o.stderr).unwrap();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        (o.status.code().unwrap(), error)
+    };
+    let none = missing.display().to_string();
+    assert_eq!(run(&["run", &none]).0, 2);
+    let (code, error) = run(&["stats", "--socket", &none]);
+    assert!(code == 1 && error.contains("no data plane answers there"), "{code}: {error}");
+    let file = dir.path().join("t.toml");
+    let name = file.display().to_string();
+    for (device, code, expected) in [
+        ("nosuchif0", 2, "interface 'nosuchif0' does not exist"),
+        ("pcap:none.pcap", 2, "none.pcap"),
+        ("pcap:t.toml", 2, "t.toml"),
+        ("pcap-out:/nowhere/x", 2, "/nowhere/x"),
+    ] {
+        std::fs::write(&file, format!("[[port]]\nname = 'a'\ndevice = '{device}'\n")).unwrap();
+        let got = run(&["run", "--socket", &none, &name]);
+        assert!(got.0 == code && got.1.contains(expected), "{got:?}");
+        assert!(got.1.contains("t.toml:2:8: port 'a': "), "{got:?}");
+        assert!(!missing.exists(), "the socket was left behind");
+    }
+    // A socket's place that is something else's.
+    std::fs::write(&missing, "mine").unwrap();
+    std::fs::write(&file, "").unwrap();
+    let (code, error) = run(&["run", "--socket", &none, &name]);
+    assert!(code == 1 && error.contains("is no socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&missing).unwrap(), "mine");
+}

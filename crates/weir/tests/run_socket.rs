@@ -1,0 +1,179 @@
+//! The control socket: who may speak, and what happens to whoever speaks badly.
+
+mod run_daemon;
+
+use proptest::prelude::*;
+use run_daemon::{Daemon, has, is_root, skipped, weir};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+const NOTHING: &str = "[[port]]\nname = 'a'\ndevice = 'null'\n";
+
+/// Sends bytes, says that there will be no more, and returns the answer's lines.
+fn say(d: &Daemon, bytes: &[u8]) -> Vec<String> {
+    let mut s = UnixStream::connect(d.socket()).unwrap();
+    // A server that refuses may have closed before all was sent.
+    let _ = s.write_all(bytes);
+    let _ = s.shutdown(std::net::Shutdown::Write);
+    BufReader::new(s).lines().map_while(Result::ok).collect()
+}
+
+#[test]
+fn any_bytes_are_answered_or_ignored() {
+    let d = Daemon::start(NOTHING, &[]);
+    for (bytes, expected) in [
+        (&b"\n"[..], "not a request"),
+        (b"{}\n", "not a request: missing field `do`"),
+        (b"{\"do\":\"dance\"}\n", "unknown variant `dance`"),
+        (b"{\"do\":\"stats\",\"x\":1}\n", "unknown field `x`"),
+        (b"{\"do\":\"vdp-delete\",\"vdp\":7}\n", "expected a string"),
+        (b"\xff\xfe\x00\n", "not a request"),
+        (b"[[[[[[[[[[[[[[[[[[[[\n", "not a request"),
+    ] {
+        let lines = say(&d, bytes);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].contains("\"fault\":\"input\"") && lines[0].contains(expected),
+            "{lines:?}"
+        );
+    }
+    // Nesting, and a line without an end.
+    let deep = [vec![b'['; 1 << 20], b"\n".to_vec()].concat();
+    assert!(say(&d, &deep)[0].contains("not a request"));
+    let endless = say(&d, &vec![b' '; 5 << 20]);
+    assert!(endless.iter().all(|l| l.contains("a request of more than")), "{endless:?}");
+    // Half a request is none.
+    assert_eq!(say(&d, b"{\"do\":\"stats\"}"), Vec::<String>::new());
+    // Several requests in one breath are answered one after the other.
+    let lines = say(&d, b"{\"do\":\"stats\"}\n{\"do\":\"dance\"}\n{\"do\":\"stats\"}\n");
+    let ends = |l: &&String| l.starts_with("{\"ok\"") || l.starts_with("{\"error\"");
+    assert_eq!(lines.iter().filter(ends).count(), 3, "{lines:?}");
+    d.stop();
+}
+
+#[test]
+fn noise_leaves_the_data_plane_as_it_was() {
+    let d = Daemon::start(NOTHING, &[]);
+    let word = prop_oneof![
+        Just("{\"do\":\"".to_owned()),
+        Just("show\"".to_owned()),
+        Just("vdp-create\",\"toml\":\"[[vdp]]\\nvid=".to_owned()),
+        Just("\"}".to_owned()),
+        Just("\n".to_owned()),
+        Just(",\"vdp\":\"".to_owned()),
+        "\\PC{0,20}",
+    ];
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
+    runner
+        .run(&prop::collection::vec(word, 0..12), |words| {
+            for line in say(&d, words.concat().as_bytes()) {
+                prop_assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(d.json(&["stats"])["ports"][0]["name"], "a");
+    d.stop();
+}
+
+#[test]
+fn clients_are_bounded_and_one_that_is_silent_disturbs_nobody() {
+    let d = Daemon::start(NOTHING, &[]);
+    let mut silent: Vec<UnixStream> =
+        (0..16).map(|_| UnixStream::connect(d.socket()).unwrap()).collect();
+    d.until("the seventeenth is refused", |d| {
+        let o = d.client(&["stats"]);
+        let error = String::from_utf8_lossy(&o.stderr).into_owned();
+        o.status.code() == Some(1) && error.contains("too many clients")
+    });
+    silent.pop();
+    d.until("a place is free again", |d| d.client(&["stats"]).status.success());
+    // Stopping does not wait for those that say nothing.
+    d.stop();
+    let mut byte = [0];
+    assert_eq!(silent[0].read(&mut byte).unwrap_or(0), 0);
+}
+
+#[test]
+fn the_socket_is_its_owners() {
+    let d = Daemon::start(NOTHING, &[]);
+    let mode = |p| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(d.socket()), 0o600);
+    // A second data plane can't take its place.
+    let o =
+        weir().args(["run", "--socket"]).arg(d.socket()).arg(d.path("t.toml")).output().unwrap();
+    let error = String::from_utf8(o.stderr).unwrap();
+    assert!(o.status.code() == Some(1) && error.contains("another 'weir run' serves"), "{error}");
+    assert_eq!(d.json(&["stats"])["ports"][0]["name"], "a");
+    let test = "the_socket_is_its_owners (another user)";
+    if !is_root() || !has("setpriv") || !has("/usr/bin/python3") {
+        skipped(test, "needs root, setpriv and /usr/bin/python3");
+    } else {
+        // Even where the file's mode lets somebody else in.
+        for (path, mode) in [(d.dir.path().to_owned(), 0o755), (d.socket(), 0o666)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+                      print(s.makefile().readline())";
+        let o = Command::new("setpriv")
+            .args([
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "/usr/bin/python3",
+                "-c",
+                script,
+            ])
+            .arg(d.socket())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&o.stdout).into_owned();
+        assert!(said.contains("its owner's"), "{said}{}", String::from_utf8_lossy(&o.stderr));
+    }
+    d.stop();
+}
+
+#[test]
+fn a_socket_left_behind_is_taken_over() {
+    let mut d = Daemon::start(NOTHING, &[]);
+    d.signal(rustix::process::Signal::KILL);
+    assert!(!d.end().success());
+    assert!(d.socket().exists());
+    let mut again = weir();
+    again.args(["run", "--until-done", "--socket"]).arg(d.socket()).arg(d.path("t.toml"));
+    let o = again.output().unwrap();
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+}
+
+#[test]
+fn ctrl_c_ends_a_capture_with_a_whole_file() {
+    if !has("tshark") {
+        return skipped("ctrl_c_ends_a_capture_with_a_whole_file", "no tshark");
+    }
+    let pcap = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/real.pcap");
+    let config = format!(
+        "[[port]]\nname = 'in'\ndevice = 'replay:{}'\n",
+        pcap.canonicalize().unwrap().display()
+    );
+    let d = Daemon::start(&config, &[]);
+    let file = d.path("c.pcapng");
+    let child = weir()
+        .args(["capture", "--port", "in", "--socket"])
+        .arg(d.socket())
+        .arg("-w")
+        .arg(&file)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    d.until("some frames", |_| std::fs::metadata(&file).is_ok_and(|m| m.len() > 1 << 20));
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let o = child.wait_with_output().unwrap();
+    let said = String::from_utf8(o.stderr).unwrap();
+    assert!(o.status.success(), "{said}");
+    let frames = run_daemon::tshark(&file, &["frame.number"]).len();
+    assert!(said.contains(&format!("{frames} frames, ")), "{said}, but {frames} in the file");
+    d.stop();
+}
