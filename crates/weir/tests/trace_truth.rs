@@ -193,7 +193,8 @@ fn state(plane: &mut DataPlane, now: Nanos) -> String {
     let slow: Vec<_> = slow.try_iter().collect();
     let s = plane.snapshot();
     let v = s.vdps.iter().map(|v| (&v.counters, v.held)).collect::<Vec<_>>();
-    format!("{fast:?} {slow:?} {v:?} {:?}", s.frames)
+    s.check().expect("every frame accounted for");
+    format!("{fast:?} {slow:?} {v:?}")
 }
 
 fn counters(plane: &DataPlane) -> VdpCounters {

@@ -204,3 +204,70 @@ fn json_says_the_same() {
     assert_eq!(steps[4]["port"], "2");
     assert_eq!(steps[4]["bytes"], 74);
 }
+
+const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/two-tenants.toml");
+
+fn by_config(in_port: &str, given: [&str; 2]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", CONFIG, "--in-port", in_port])
+        .args(given)
+        .output()
+        .expect("the binary runs")
+}
+
+#[test]
+fn a_configuration_with_meter_and_group() {
+    let frame = "0200000002020200000002018100001408004500001c00010000400166c90a0200010a1400010800f7ff00000000";
+    let done = by_config("lan2", ["--frame", frame]);
+    let text = String::from_utf8(done.stdout).expect("UTF-8");
+    let expected = "\
+frame     46 bytes, in by port lan2
+key       icmp,in_port=\"lan2\",dl_dst=02:00:00:00:02:02,dl_src=02:00:00:00:02:01,dl_vlan=20,
+          dl_vlan_pcp=0,nw_src=10.2.0.1,nw_dst=10.20.0.1,icmp_type=8,icmp_code=0,nw_tos=0,nw_ecn=0,
+          nw_ttl=64,nw_frag=no
+VDP       2 (blue), by the mapping rule
+          priority=40000 dl_vlan=20
+path      fast
+table 0   the rule that wins:
+          priority=300 ip,nw_dst=10.20.0.0/16
+          actions=meter:1,dec_ttl,group:1
+meter     1: pass
+change    dec_ttl
+            nw_ttl  64 → 63
+            byte 26: 40 → 3f
+            byte 28: 66 → 67
+group     1: bucket 0
+output    port uplink, 46 bytes
+result    ✓ forwarded by port uplink
+";
+    assert!(text == expected, "expected:\n{expected}\nfound:\n{text}");
+    // The same port by its number in the file's order.
+    let by_number = by_config("2", ["--frame", frame]);
+    assert_eq!(String::from_utf8(by_number.stdout).expect("UTF-8"), text);
+}
+
+#[test]
+fn a_configuration_with_a_router_on_the_slow_path() {
+    let done = by_config("uplink", ["--pcap", &frame(300)]);
+    let text = String::from_utf8(done.stdout).expect("UTF-8");
+    let expected = "\
+frame     442 bytes, in by port uplink
+key       udp,in_port=\"uplink\",dl_dst=02:00:00:00:03:02,dl_src=02:00:00:00:03:01,nw_src=10.3.0.1,
+          nw_dst=10.3.0.2,tp_src=45569,tp_dst=5202,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no
+VDP       3 (edge), by the mapping rule
+          priority=100 in_port=\"uplink\"
+path      slow
+software  by the default rule
+program   'router' gets it
+result    ✗ dropped by the program: program-drop (the program's own decision)
+";
+    assert!(text == expected, "expected:\n{expected}\nfound:\n{text}");
+}
+
+#[test]
+fn a_port_that_the_configuration_has_not() {
+    let done = by_config("lan9", ["--frame", "00"]);
+    assert_eq!(done.status.code(), Some(2));
+    let text = String::from_utf8(done.stderr).expect("UTF-8");
+    assert!(text.contains("no such port: there are lan1, lan2, uplink, probe"), "{text}");
+}

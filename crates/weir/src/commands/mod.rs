@@ -3,11 +3,11 @@
 pub mod capture;
 mod columns;
 pub mod demo;
-mod style;
-pub mod trace;
 pub mod port;
 pub mod run;
 pub mod show;
 pub mod stats;
+mod style;
 pub mod top;
+pub mod trace;
 pub mod vdp;

@@ -101,6 +101,8 @@ pub struct Model {
     umem: Umem,
     /// Far ends of memory wires whose second port has not come yet.
     wires: BTreeMap<String, Memory>,
+    /// Devices for ports, by name, in the place of those that the plan names.
+    pub supplied: BTreeMap<String, Memory>,
     /// What people should know of the steps carried out.
     pub notes: Vec<String>,
 }
@@ -114,6 +116,7 @@ impl Model {
             devices,
             umem: Umem::new(),
             wires: BTreeMap::new(),
+            supplied: BTreeMap::new(),
             notes: Vec::new(),
         }
     }
@@ -192,6 +195,9 @@ fn open_device(
     model: &mut Model,
     p: &PortPlan,
 ) -> Result<Box<dyn Device>, Failed> {
+    if let Some(device) = model.supplied.remove(&p.name) {
+        return Ok(Box::new(device));
+    }
     if model.devices == Devices::Scratch {
         return Ok(Box::new(Null::new(&p.name)));
     }

@@ -1,6 +1,9 @@
 //! A data plane for one frame: as configured, but with every port in memory.
 
 use crate::bench::rig::{load_rules, ports_of};
+use crate::config::apply::{self, Devices, Model};
+use crate::config::diff::diff;
+use crate::config::read;
 use crate::fault::bad_input;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -45,6 +48,8 @@ impl Names for OwnNames {
     }
 }
 
+/// Frames that may wait at a port's far end.
+const SLOTS: usize = 64;
 /// Rounds of a microsecond that the data plane is given.
 const ROUNDS: usize = 5000;
 
@@ -93,9 +98,47 @@ impl Setup {
 }
 
 fn memory_port(plane: &mut DataPlane, name: &str) -> Result<TracePort> {
-    let size = WireSize { slots: 64, max_frame_bytes: 2048 };
+    let size = WireSize { slots: SLOTS, max_frame_bytes: 2048 };
     let (device, peer) = Memory::with_peer(name, size);
     Ok(TracePort { id: plane.add_port(name, Box::new(device))?, name: name.to_owned(), peer })
+}
+
+/// The data plane of a configuration. `in_port` is a port's name, or its number in the file's order.
+pub fn from_config(file: &Path, in_port: &str) -> Result<Setup> {
+    let plan = read::load(file).map_err(bad_input)?;
+    let numbered = in_port.parse::<usize>().ok().and_then(|n| plan.ports.get(n.checked_sub(1)?));
+    let named = plan.ports.iter().find(|p| p.name == in_port).or(numbered);
+    let Some(entry) = named.map(|p| p.name.clone()) else {
+        let names: Vec<&str> = plan.ports.iter().map(|p| p.name.as_str()).collect();
+        return Err(bad_input(format!(
+            "--in-port {in_port}: {} has no such port: there are {}",
+            file.display(),
+            names.join(", ")
+        )));
+    };
+    let config = Config { frames: 4096, ..plan.fixed.config.clone() };
+    let size = WireSize { slots: SLOTS, max_frame_bytes: config.chunk_bytes };
+    let mut plane = DataPlane::new(config).map_err(bad_input)?;
+    let mut model = Model::new(&plan, Devices::Scratch);
+    let mut peers = Vec::with_capacity(plan.ports.len());
+    for p in &plan.ports {
+        let (device, peer) = Memory::with_peer(&p.name, size);
+        model.supplied.insert(p.name.clone(), device);
+        peers.push((p.name.clone(), peer));
+    }
+    let steps = diff(&model.plan, &plan).map_err(bad_input)?;
+    apply::run(&mut plane, &mut model, steps).map_err(bad_input)?;
+    let ports = peers.into_iter().filter_map(|(name, peer)| {
+        let id = *model.ids.get(&name)?;
+        Some(TracePort { id, name, peer })
+    });
+    let ports: Vec<TracePort> = ports.collect();
+    let in_port = *model.ids.get(&entry).context("the port has gone")?;
+    let own = plan
+        .vdps
+        .iter()
+        .map(|(vid, v)| (*vid, OwnNames { ports: v.ports.clone(), fields: v.fields.clone() }));
+    Ok(Setup { plane, ports, in_port, own_names: own.collect(), now: Nanos(0) })
 }
 
 /// One VDP with the rules of a file, and the ports that they name.
