@@ -119,6 +119,24 @@ fn both_addresses_become_one_change() {
     assert!(masked[0].with(&masked[1]).is_none());
 }
 
+/// The option of an advertisement is not the one of a solicitation, though the number may be there.
+#[test]
+fn link_layer_options_belong_to_their_message() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/processing.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let hex = text.lines().find_map(|l| l.strip_prefix("F v6-na ")).unwrap();
+    let mut frame = unhex(hex);
+    // The second option of the advertisement becomes a source link-layer address.
+    let at = 54 + 24 + 8;
+    assert_eq!(frame[at], 2);
+    frame[at] = 1;
+    let out = Rig::new().run(&frame, &changes("set nd_sll 0x0a0b0c0d0e0f 0xffffffffffff")).unwrap();
+    assert_eq!(out.bytes, frame);
+    frame[54] = 135;
+    let out = Rig::new().run(&frame, &changes("set nd_sll 0x0a0b0c0d0e0f 0xffffffffffff")).unwrap();
+    assert_eq!(out.bytes[at + 2..at + 8], [10, 11, 12, 13, 14, 15]);
+}
+
 #[test]
 fn changes_are_small() {
     assert!(size_of::<Change>() <= 40, "{}", size_of::<Change>());

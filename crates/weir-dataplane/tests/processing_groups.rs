@@ -231,6 +231,13 @@ fn long_chains_are_refused() {
     let names = |p: &Vec<u32>| p.clone();
     assert_eq!(check_chains(&chain(MAX_CHAIN as u32), names), Ok(()));
     assert_eq!(check_chains(&chain(MAX_CHAIN as u32 + 1), names), Err(ChainError::TooDeep(0)));
+    // A short way beside the long one, before it or behind.
+    for order in [[0, 15], [15, 0]] {
+        let mut groups = chain(MAX_CHAIN as u32);
+        let fork = order.map(|to| Bucket::new(vec![to]));
+        groups.insert(99, Group::new(GroupKind::All, fork.into()).unwrap());
+        assert_eq!(check_chains(&groups, names), Err(ChainError::TooDeep(99)));
+    }
     // Long enough to overflow a stack that recursed.
     assert!(matches!(check_chains(&chain(100_000), names), Err(ChainError::TooDeep(_))));
     // Watching counts like naming.
