@@ -31,8 +31,9 @@ pub struct RuleSpec {
 }
 
 /// An installed rule: its action result with its counters beside it, so that a hit touches one
-/// line of memory.
+/// line of memory; what only people ask for lies in the next.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Entry {
     /// What to do.
     pub result: ActionResult,
@@ -44,13 +45,21 @@ pub struct Entry {
     pub actions: Arc<[Action]>,
 }
 
+impl Entry {
+    /// What stands in a slot that no rule has.
+    fn vacant() -> Self {
+        let (hits, cookie) = (Tally::default(), 0);
+        Self { result: ActionResult::drop(), hits, cookie, actions: Arc::default() }
+    }
+}
+
 /// One table of a VDP.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Table {
     /// Answers with slots of `entries`.
     pub classifier: FastTable,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Entry>,
     free: Vec<u32>,
 }
 
@@ -73,7 +82,7 @@ impl Table {
             actions: Arc::clone(&spec.actions),
         };
         if let Some(RuleId(slot)) = self.classifier.find(&spec.matcher, spec.priority) {
-            if let Some(e) = self.entries.get_mut(slot as usize).and_then(Option::as_mut) {
+            if let Some(e) = self.entries.get_mut(slot as usize) {
                 let hits = e.hits;
                 *e = Entry { hits, ..entry };
             }
@@ -83,7 +92,7 @@ impl Table {
             Some(s) => s,
             None => {
                 let s = u32::try_from(self.entries.len()).map_err(|_| TableFull)?;
-                self.entries.push(None);
+                self.entries.push(Entry::vacant());
                 s
             }
         };
@@ -93,7 +102,7 @@ impl Table {
             return Ok(Put::Replaced);
         }
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            *e = Some(entry);
+            *e = entry;
         }
         Ok(Put::Added)
     }
@@ -101,27 +110,28 @@ impl Table {
     pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<Entry> {
         let RuleId(slot) = self.classifier.remove(matcher, priority)?;
         self.free.push(slot);
-        self.entries.get_mut(slot as usize)?.take()
+        let e = self.entries.get_mut(slot as usize)?;
+        Some(std::mem::replace(e, Entry::vacant()))
     }
     /// The entry of a rule.
     pub fn get(&self, matcher: &Match, priority: u32) -> Option<&Entry> {
         let RuleId(slot) = self.classifier.find(matcher, priority)?;
-        self.entries.get(slot as usize)?.as_ref()
+        self.entries.get(slot as usize)
     }
     /// The entry of a rule, to be changed.
     pub fn get_mut(&mut self, matcher: &Match, priority: u32) -> Option<&mut Entry> {
         let RuleId(slot) = self.classifier.find(matcher, priority)?;
-        self.entries.get_mut(slot as usize)?.as_mut()
+        self.entries.get_mut(slot as usize)
     }
     /// The entry in `slot`.
     #[inline(always)]
     pub fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(slot as usize)?.as_mut()
+        self.entries.get_mut(slot as usize)
     }
     /// The entry in `slot`.
     #[inline(always)]
     pub fn entry(&self, slot: u32) -> Option<&Entry> {
-        self.entries.get(slot as usize)?.as_ref()
+        self.entries.get(slot as usize)
     }
     /// Asks for the memory of a slot.
     #[inline(always)]
@@ -133,7 +143,7 @@ impl Table {
     /// Every rule with its entry.
     pub fn for_each(&self, f: &mut dyn FnMut(&Rule, &Entry)) {
         self.classifier.for_each(&mut |r| {
-            if let Some(Some(e)) = self.entries.get(r.id.0 as usize) {
+            if let Some(e) = self.entries.get(r.id.0 as usize) {
                 f(r, e);
             }
         });
@@ -154,7 +164,7 @@ impl Table {
     /// Memory in bytes, roughly: what its vectors reserve.
     pub fn memory_bytes(&self) -> usize {
         self.classifier.memory_bytes()
-            + self.entries.capacity() * size_of::<Option<Entry>>()
+            + self.entries.capacity() * size_of::<Entry>()
             + self.free.capacity() * 4
     }
 }
