@@ -170,8 +170,14 @@ def is_mpls(link):
 
 
 def ip_of(link, rest):
-    if link.kind == 0x800 and len(link.body) >= 20 or link.kind == 0x86DD and len(link.body) >= 40:
-        return Internet(link.body, rest)
+    """The IP packet, if that is what the type says and its header is one."""
+    b = link.body
+    if link.kind == 0x800 and len(b) >= 20 and b[0] >> 4 == 4:
+        header = (b[0] & 15) * 4
+        if 20 <= header <= min(be16(b, 2), len(b)):
+            return Internet(b, rest)
+    if link.kind == 0x86DD and len(b) >= 40 and b[0] >> 4 == 6:
+        return Internet(b, rest)
     return None
 
 

@@ -327,11 +327,12 @@ fn all_ipv4(list: &mut Vec<Base>) {
     let mut outer = udp(&vxlan);
     outer[2..4].copy_from_slice(&4789u16.to_be_bytes());
     add("ipv4 vxlan without checksum", ipv4(&h(17), &outer));
-    add("ipv4 vxlan", ipv4(&h(17), &seal(17, &S4, &D4, outer)));
+    add("ipv4 vxlan", ipv4(&h(17), &seal(17, &S4, &D4, outer.clone())));
     let ip_inside = ipv4(&h(17), &upper4(17));
     add("ipv4 gre ip", ipv4(&h(47), &gre(0, 0x800, &ip_inside)));
     add("ipv4 gre ip checksum key", ipv4(&h(47), &gre(0xa000, 0x800, &ip_inside)));
-    add("ipv4 gre bridged", ipv4(&h(47), &gre(0, 0x6558, &inner)));
+    let bridged = gre(0, 0x6558, &inner);
+    add("ipv4 gre bridged", ipv4(&h(47), &bridged));
     add("ipv4 gre bridged all options", ipv4(&h(47), &gre(0xb000, 0x6558, &inner)));
     let mut wrong = gre(0x8000, 0x6558, &inner);
     wrong[5] ^= 1;
@@ -340,6 +341,13 @@ fn all_ipv4(list: &mut Vec<Base>) {
     for (name, ttl) in [("ipv4 udp padded", 64), ("ipv4 udp padded more", 3)] {
         let payload = ipv4(&V4 { ttl, ..h(17) }, &upper4(17));
         list.push(Base { name, ethertype: 0x800, payload, rest: Vec::new(), padding: 13 });
+    }
+    // What lies behind the tunnel's packet is not the inner frame's.
+    for (name, proto, inside) in
+        [("ipv4 vxlan padded", 17, &outer), ("ipv4 gre bridged padded", 47, &bridged)]
+    {
+        let payload = ipv4(&h(proto), inside);
+        list.push(Base { name, ethertype: 0x800, payload, rest: Vec::new(), padding: 9 });
     }
     fragments4(list);
 }
