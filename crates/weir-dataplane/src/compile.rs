@@ -142,6 +142,11 @@ impl ActionResult {
     pub fn to_channel() -> Self {
         Self { bits: 0, cost: 2, port: PortId(0), macs: [0; 12], program: None }
     }
+    /// Whether it is nothing but that.
+    #[inline]
+    pub fn is_to_channel(&self) -> bool {
+        self.bits == 0
+    }
 }
 
 fn mac(value: u128) -> [u8; 6] {

@@ -18,7 +18,7 @@ use crate::software::{self, Dedicated, Job, Server, Slot};
 use crate::tap::{Captured, TapId, TapPoint};
 use crate::userfield::UserFields;
 use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Renumbered, Vdp};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use thiserror::Error;
@@ -630,7 +630,8 @@ impl DataPlane {
             hold: VecDeque::new(),
             counters: VdpCounters::default(),
             fields: spec.fields.clone(),
-            slow_only: 0,
+            slow_only: HashSet::new(),
+            miss: ActionResult::drop(),
             slow_top: None,
             migration: MigrationReport::default(),
             action_limit: spec.action_limit,
@@ -639,8 +640,11 @@ impl DataPlane {
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
         v.default = compile::compile(&spec.default, 0, &v)?;
+        v.set_miss();
+        let default = v.default.clone();
         let mut slot = Slot::new(spec.program);
         slot.fields = spec.fields;
+        slot.default = default;
         let i = usize::from(vid.0);
         if self.vdps.len() <= i {
             self.vdps.resize_with(i + 1, || None);
@@ -787,8 +791,10 @@ impl DataPlane {
     /// [`ControlError`].
     pub fn set_default(&mut self, vid: Vid, actions: &[Action]) -> Result<(), ControlError> {
         let r = compile::compile(actions, 0, self.vdp(vid)?)?;
-        self.vdp_mut(vid)?.default = r;
-        Ok(())
+        let v = self.vdp_mut(vid)?;
+        v.default = r.clone();
+        v.set_miss();
+        self.post(vid, move |s| s.default = r)
     }
 
     // ---- the TCAM's budget
@@ -893,16 +899,20 @@ impl DataPlane {
         if fast {
             let v = self.vdp_mut(vid)?;
             v.fast.table_mut(table).put(spec, result.clone())?;
-            if v.phase != Phase::On(Path::Fast) {
+            let was_slow = v.undemoted(table, &spec.matcher, spec.priority);
+            let copy = v.phase != Phase::On(Path::Fast);
+            if was_slow {
+                let (m, p) = (spec.matcher, spec.priority);
+                self.post(vid, move |s| s.take_rule(table, &m, p))?;
+            }
+            if copy {
                 let spec = spec.clone();
                 self.post(vid, move |s| s.put_copy(table, &spec, result))?;
             }
             return Ok(Placed::Fast);
         }
         self.demote_below(vid, table, spec)?;
-        let v = self.vdp_mut(vid)?;
-        v.slow_only += 1;
-        v.slow_top = v.slow_top.max(Some(spec.priority));
+        self.vdp_mut(vid)?.demoted(table, &spec.matcher, spec.priority);
         let spec = spec.clone();
         self.post(vid, move |s| s.put_own(table, &spec, result))?;
         Ok(Placed::Slow)
@@ -950,9 +960,8 @@ impl DataPlane {
         }
         self.uncharge(Part::Action, vid, moved.len());
         let v = self.vdp_mut(vid)?;
-        v.slow_only += moved.len();
         for (s, _) in &moved {
-            v.slow_top = v.slow_top.max(Some(s.priority));
+            v.demoted(table, &s.matcher, s.priority);
         }
         self.post(vid, move |slot| {
             for (s, r) in moved {
@@ -964,7 +973,7 @@ impl DataPlane {
     /// Removes a rule, wherever it lives.
     ///
     /// # Errors
-    /// No such VDP; no such rule on the fast path of a VDP that has none on the slow path.
+    /// No such VDP or rule.
     pub fn remove_rule(
         &mut self,
         vid: Vid,
@@ -981,13 +990,8 @@ impl DataPlane {
             .is_some();
         if gone {
             self.uncharge(Part::Action, vid, 1);
-        } else if v.slow_only == 0 {
+        } else if !v.undemoted(table, matcher, priority) {
             return Err(ControlError::NoRule(vid));
-        } else {
-            v.slow_only -= 1;
-            if v.slow_only == 0 {
-                v.slow_top = None;
-            }
         }
         let matcher = *matcher;
         self.post(vid, move |s| s.take_rule(table, &matcher, priority))
@@ -1174,9 +1178,7 @@ impl DataPlane {
                 rules.push((n as u8, spec, e.result.clone()));
             });
         }
-        let default = v.default.clone();
         self.post(vid, move |s| {
-            s.default = default;
             for (n, spec, result) in rules {
                 s.put_copy(n, &spec, result);
             }
@@ -1262,7 +1264,7 @@ impl DataPlane {
                 phase: v.phase,
                 ports: v.ports.clone(),
                 rules: v.fast.len(),
-                slow_rules: v.slow_only,
+                slow_rules: v.slow_only.len(),
                 channel: (
                     v.channel.channel,
                     self.channels

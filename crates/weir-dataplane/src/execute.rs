@@ -137,6 +137,10 @@ pub fn run<E: Egress>(
             }
         };
         let Some(r) = r else { return e.drop(frame, DropReason::Miss, cx.origin) };
+        if matches!(source, Source::Default) && r.is_to_channel() {
+            let to = ChannelTo::Program(Punt::Default);
+            return e.channel(frame, s.in_port, to, cx.origin);
+        }
         match carry_out(r, frame, s, &mut shared, &mut cx, e) {
             Next::Done => return,
             Next::Table(mut f, n) => {
@@ -212,7 +216,7 @@ fn carry_out<E: Egress>(
         return program(ops, frame, s, t, cx, e);
     }
     if r.bits & bits::FORWARD == 0 {
-        e.channel(frame, s.in_port, ChannelTo::Program(Punt::Default), cx.origin);
+        e.channel(frame, s.in_port, ChannelTo::Program(Punt::Action), cx.origin);
         return Next::Done;
     }
     match apply_paper_bits(r, &mut frame, s.layers, s.key) {

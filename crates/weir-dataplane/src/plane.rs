@@ -508,7 +508,7 @@ impl DataPlane {
                     }
                     continue;
                 }
-                _ => (&v.default, Source::Default),
+                _ => (&v.miss, Source::Default),
             };
             let units = u64::from(r.cost);
             self.interval_units += units;
@@ -535,7 +535,11 @@ impl DataPlane {
                 continue;
             }
             if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
-                w.soft.push(ToServer { frame, vid, in_port, why: Punt::Default });
+                let why = match source {
+                    Source::Default => Punt::Default,
+                    Source::Entry { .. } => Punt::Action,
+                };
+                w.soft.push(ToServer { frame, vid, in_port, why });
                 continue;
             }
             let mut e = FastEgress {
@@ -556,7 +560,7 @@ impl DataPlane {
                 layers: w.layers[i],
                 fields: &v.fields,
             };
-            execute::run(source, frame, &mut s, &mut v.fast, &v.default, &mut e);
+            execute::run(source, frame, &mut s, &mut v.fast, &v.miss, &mut e);
         }
     }
 

@@ -171,7 +171,7 @@ pub enum Dedicated {
 pub struct Slot {
     /// Rules that are not (or not only) on the fast path.
     pub tables: Tables,
-    /// What a frame without a rule here gets when there is no program.
+    /// What a frame without a rule gets.
     pub default: ActionResult,
     /// The program.
     pub program: Option<Box<dyn Program>>,
@@ -213,7 +213,7 @@ impl Slot {
     pub fn new(program: Option<Box<dyn Program>>) -> Self {
         Self {
             tables: Tables::default(),
-            default: ActionResult::drop(),
+            default: ActionResult::to_channel(),
             program,
             ports: Vec::new(),
             live: Vec::new(),
@@ -222,6 +222,11 @@ impl Slot {
             fields: crate::userfield::UserFields::default(),
             copied: Vec::new(),
         }
+    }
+    /// Whether frames that come by the default rule meet anything here before the program.
+    #[inline]
+    pub(crate) fn judges(&self) -> bool {
+        !self.tables.is_empty() || !self.default.is_to_channel()
     }
     /// Puts a copy of a fast-path rule here.
     pub(crate) fn put_copy(&mut self, table: u8, spec: &RuleSpec, result: ActionResult) {
@@ -413,7 +418,7 @@ impl Server {
             back: None,
         };
         // A frame that a rule sent here goes to the program; others meet the rules that live here.
-        if f.why == Punt::Default && !slot.tables.is_empty() {
+        if f.why == Punt::Default && slot.judges() {
             let local = slot.ports.iter().find(|(_, i)| *i == f.in_port).map_or(0, |(n, _)| n.0);
             match extract(f.frame.bytes(), local, &mut self.key) {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
@@ -424,7 +429,12 @@ impl Server {
                         t.entry_mut(s)?.hits.add(f.frame.len());
                         Some(s)
                     });
-                    if let Some(s) = hit {
+                    let src = match hit {
+                        Some(s) => Some(Source::Entry { table: 0, slot: s }),
+                        None if slot.default.is_to_channel() => None,
+                        None => Some(Source::Default),
+                    };
+                    if let Some(src) = src {
                         let mut subject = Subject {
                             vid: f.vid,
                             in_port: f.in_port,
@@ -432,7 +442,6 @@ impl Server {
                             layers,
                             fields: &slot.fields,
                         };
-                        let src = Source::Entry { table: 0, slot: s };
                         let (t, d) = (&mut slot.tables, &slot.default);
                         execute::run(src, f.frame, &mut subject, t, d, &mut e);
                     } else {

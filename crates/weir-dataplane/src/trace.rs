@@ -259,13 +259,13 @@ fn matching(
         steps.push(Step::Table { table: 0, rule: hit.as_ref().map(|h| h.spec.clone()) });
     }
     if hit.is_none() {
-        steps.push(Step::Default(Fallback::of(&v.default)));
+        steps.push(Step::Default(Fallback::of(&v.miss)));
     }
     let live = |p: PortId| around.ports.iter().any(|q| q.id == p && q.up);
     let place = Place {
         vid: v.vid,
         tables: &v.fast,
-        default: &v.default,
+        default: &v.miss,
         fields: &v.fields,
         ports: &v.port_ids,
         live: &live,
@@ -287,7 +287,7 @@ fn in_software(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut left = Some(p.bytes.clone());
-    if p.why == Punt::Default && !slot.tables.is_empty() {
+    if p.why == Punt::Default && slot.judges() {
         let mut key = FlowKey::default();
         let layers = match extract(&p.bytes, slot.local(in_port).0, &mut key) {
             Ok(l) => l,
@@ -296,7 +296,11 @@ fn in_software(
         slot.fields.extract(&p.bytes, &layers, &mut key);
         let hit = winner(&slot.tables, 0, &key);
         steps.push(Step::Table { table: 0, rule: hit.as_ref().map(|h| h.spec.clone()) });
-        if hit.is_some() {
+        let to_program = hit.is_none() && slot.default.is_to_channel();
+        if hit.is_none() && !to_program {
+            steps.push(Step::Default(Fallback::of(&slot.default)));
+        }
+        if !to_program {
             let live = |p: PortId| slot.live().contains(&p);
             let place = Place {
                 vid,

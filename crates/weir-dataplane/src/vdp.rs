@@ -8,7 +8,8 @@ use crate::compile::{ActionResult, ResolvePort};
 use crate::counters::VdpCounters;
 use crate::matching::Tables;
 use crate::userfield::UserFields;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use weir_classify::Match;
 use weir_packet::{Frame, Nanos, PortId};
 
 /// Where a VDP's frames are processed.
@@ -89,6 +90,9 @@ pub struct Vdp {
     pub fast: Tables,
     /// What a frame without a rule gets.
     pub default: ActionResult,
+    /// What a frame gets that no rule of the fast path takes: the default, or the channel while
+    /// there are rules on the slow path only, which must be asked first.
+    pub miss: ActionResult,
     /// Its number for each port of the data plane, 0 where it has none.
     pub local: Vec<u32>,
     /// Its channel.
@@ -103,8 +107,8 @@ pub struct Vdp {
     pub port_ids: Vec<PortId>,
     /// Frames held for a migration, oldest first.
     pub hold: VecDeque<Held>,
-    /// Rules that are on the slow path only.
-    pub slow_only: usize,
+    /// Rules that are on the slow path only: table, match, priority.
+    pub slow_only: HashSet<(u8, Match, u32)>,
     /// Highest priority among those.
     pub slow_top: Option<u32>,
     /// What it did.
@@ -141,6 +145,28 @@ impl Vdp {
         self.renumbered = if same { Renumbered::No } else { Renumbered::Yes };
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
         self.ports = ports;
+    }
+    /// Settles what a frame gets that no rule of the fast path takes.
+    pub fn set_miss(&mut self) {
+        self.miss = match self.slow_only.is_empty() {
+            true => self.default.clone(),
+            false => ActionResult::to_channel(),
+        };
+    }
+    /// A rule lives on the slow path only from now on.
+    pub fn demoted(&mut self, table: u8, matcher: &Match, priority: u32) {
+        self.slow_only.insert((table, *matcher, priority));
+        self.slow_top = self.slow_top.max(Some(priority));
+        self.set_miss();
+    }
+    /// A rule is no longer on the slow path only; says whether it was.
+    pub fn undemoted(&mut self, table: u8, matcher: &Match, priority: u32) -> bool {
+        let was = self.slow_only.remove(&(table, *matcher, priority));
+        if was && self.slow_top == Some(priority) {
+            self.slow_top = self.slow_only.iter().map(|(_, _, p)| *p).max();
+        }
+        self.set_miss();
+        was
     }
     /// Frames that it has inside the data plane, queues at ports not counted.
     pub fn held(&self) -> usize {
