@@ -10,6 +10,7 @@ mod config;
 mod environment;
 mod fault;
 mod socket;
+mod study;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -45,6 +46,9 @@ enum Command {
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// One figure of a paper, measured here, published values beside ours
+    #[command(subcommand)]
+    Study(commands::study::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Command::Capture(a) => commands::capture::run(&a),
         Command::Trace(a) => commands::trace::run(&a),
         Command::Bench(b) => bench::run(b),
+        Command::Study(a) => commands::study::run(&a),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

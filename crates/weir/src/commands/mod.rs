@@ -7,6 +7,7 @@ pub mod port;
 pub mod run;
 pub mod show;
 pub mod stats;
+pub mod study;
 mod style;
 pub mod top;
 pub mod trace;

@@ -1,0 +1,167 @@
+//! `weir study list | run`: one figure of a paper, measured here, published values beside ours.
+
+use super::style::Progress;
+use crate::environment::Envelope;
+use crate::fault::bad_input;
+use crate::study::{Depth, Id, Place, Plan, Watch, report::Report, svg};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Args {
+    /// The studies there are
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one
+    Run(RunArgs),
+}
+
+/// Which, and how.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Which study; 'weir study list' lists them
+    #[arg(value_name = "ID")]
+    id: Id,
+    /// Short durations: to see that it works, not for figures
+    #[arg(long)]
+    quick: bool,
+    /// Where to measure
+    #[arg(long, value_name = "PLACE", default_value = "all")]
+    place: Place,
+    /// Length of an RFC 2544 trial in seconds; the RFC asks for 60
+    #[arg(long, value_name = "S")]
+    trial: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write ID.md, ID.json and ID.svg into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    id: &'static str,
+    answers: &'static str,
+    places: Vec<&'static str>,
+}
+
+/// Does it.
+pub fn run(args: &Args) -> Result<()> {
+    match args {
+        Args::List { json } => list(*json),
+        Args::Run(a) => study(a),
+    }
+}
+
+fn listed(id: Id) -> Listed {
+    let places = [(id.has_memory(), "memory"), (id.has_veth(), "veth")];
+    let places = places.iter().filter(|p| p.0).map(|p| p.1).collect();
+    Listed { id: id.name(), answers: id.answers(), places }
+}
+
+fn list(json: bool) -> Result<()> {
+    let all: Vec<Listed> = Id::ALL.into_iter().map(listed).collect();
+    if json {
+        println!("{}", serde_json::to_string(&Envelope::new("studies", all))?);
+        return Ok(());
+    }
+    for s in all {
+        println!("{:15} {}", s.id, s.answers);
+        println!("{:15} measured: {}", "", s.places.join(", "));
+    }
+    Ok(())
+}
+
+fn study(a: &RunArgs) -> Result<()> {
+    let trial = match a.trial {
+        Some(s) if !(0.01..=3600.0).contains(&s) => {
+            return Err(bad_input("--trial must be 0.01 to 3600 seconds"));
+        }
+        t => t.map(Duration::from_secs_f64),
+    };
+    let depth = if a.quick { Depth::Quick } else { Depth::Full };
+    let plan = Plan { depth, place: a.place, trial };
+    check_place(a.id, &plan)?;
+    if let Some(dir) = &a.out {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("catching signals")?;
+    }
+    let mut progress = Progress::on_stderr();
+    let about = a.id.seconds(&plan);
+    let begin = std::time::Instant::now();
+    let report = {
+        let mut say = |what: &str| {
+            let s = begin.elapsed().as_secs();
+            progress.say(format_args!("{} ({s} of about {about} s): {what}", a.id.name()));
+        };
+        a.id.run(&plan, &mut Watch::new(&mut say, stop))
+    };
+    progress.clear();
+    let envelope = Envelope::new("study", report?);
+    if let Some(dir) = &a.out {
+        write(dir, &envelope)?;
+    }
+    if a.json {
+        println!("{}", serde_json::to_string(&envelope)?);
+    } else {
+        print!("{}", envelope.result.markdown());
+    }
+    Ok(())
+}
+
+/// Refuses a study where it can't be measured, before anything is done.
+fn check_place(id: Id, plan: &Plan) -> Result<()> {
+    let name = id.name();
+    if plan.place == Place::Memory && !id.has_memory() {
+        return Err(bad_input(format!("{name} measures over veth only: leave '--place' out")));
+    }
+    if plan.place == Place::Veth && !id.has_veth() {
+        return Err(bad_input(format!("{name} measures from memory only: leave '--place' out")));
+    }
+    if plan.veth() && id.has_veth() && !rustix::process::geteuid().is_root() {
+        let way = if id.has_memory() { ", or take '--place memory'" } else { "" };
+        bail!(
+            "{name} measures over veth, in network namespaces that it makes: run it as root{way}"
+        );
+    }
+    Ok(())
+}
+
+fn write(dir: &Path, envelope: &Envelope<Report>) -> Result<()> {
+    let report = &envelope.result;
+    let e = &envelope.environment;
+    let mut text = report.markdown();
+    text += &format!("![{0}]({0}.svg)\n\n", report.study);
+    text += &format!(
+        "Measured on {} ({} cores), Linux {}, by weir {} with `{}`; load of the machine over the \
+         last minute: {} at the start, {} at the end. Samples: [{}.json]({}.json).\n",
+        e.cpu,
+        e.cores,
+        e.kernel,
+        e.commit,
+        e.command,
+        report.load_at_start.map_or_else(|| "unknown".to_owned(), |l| l.to_string()),
+        e.load,
+        report.study,
+        report.study,
+    );
+    let json = serde_json::to_string_pretty(envelope)? + "\n";
+    for (kind, content) in [("md", text), ("json", json), ("svg", svg(report)?)] {
+        let path = dir.join(format!("{}.{kind}", report.study));
+        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! A report's series as one SVG picture, a panel for each quantity.
+//!
+//! Pure: text out. Lines join medians, bars reach from the lowest sample to the highest.
+
+use super::report::{Axis, Report, Series, number};
+use anyhow::{Result, anyhow};
+use plotters::coord::ranged1d::{KeyPointHint, Ranged, ValueFormatter};
+use plotters::prelude::*;
+
+const WIDTH: u32 = 900;
+const PANEL: u32 = 420;
+/// Colours that stay apart for people who see few of them (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+
+/// Draws it.
+///
+/// # Errors
+/// The library refused.
+pub fn svg(report: &Report) -> Result<String> {
+    let groups: Vec<_> =
+        report.groups().into_iter().filter(|g| g.iter().any(|s| s.points.len() > 1)).collect();
+    let mut text = String::new();
+    let failed = |e: &dyn std::fmt::Display| anyhow!("the picture of {}: {e}", report.study);
+    {
+        let height = PANEL * groups.len().max(1) as u32;
+        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        root.fill(&WHITE).map_err(|e| failed(&e))?;
+        for (area, group) in root.split_evenly((groups.len().max(1), 1)).iter().zip(&groups) {
+            panel(area, group, report.study).map_err(|e| failed(&e))?;
+        }
+        root.present().map_err(|e| failed(&e))?;
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// A scale: where a value stands on an axis, linear or by ratio.
+#[derive(Clone, Debug)]
+struct Scale {
+    from: f64,
+    to: f64,
+    law: Law,
+    ticks: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Law {
+    Linear,
+    Ratio,
+}
+
+impl Ranged for Scale {
+    type FormatOption = plotters::coord::ranged1d::NoDefaultFormatting;
+    type ValueType = f64;
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let place = |v: f64| if self.law == Law::Ratio { v.max(1e-9).ln() } else { v };
+        let (a, b) = (place(self.from), place(self.to));
+        let part = (place(*value) - a) / (b - a);
+        limit.0 + (part * f64::from(limit.1 - limit.0)).round() as i32
+    }
+    fn key_points<H: KeyPointHint>(&self, _hint: H) -> Vec<f64> {
+        self.ticks.clone()
+    }
+    fn range(&self) -> std::ops::Range<f64> {
+        self.from..self.to
+    }
+}
+
+impl ValueFormatter<f64> for Scale {
+    fn format(v: &f64) -> String {
+        number(*v)
+    }
+}
+
+impl Scale {
+    /// Over the values that were varied: each of them is marked.
+    fn of_x(series: &[&Series]) -> Self {
+        let mut xs: Vec<f64> = series.iter().flat_map(|s| s.points.iter().map(|p| p.x)).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let (from, to) = (xs.first().copied().unwrap_or(0.0), xs.last().copied().unwrap_or(1.0));
+        let law = if from > 0.0 && to / from > 8.0 { Law::Ratio } else { Law::Linear };
+        let (from, to) = match law {
+            Law::Ratio => (from / 1.1, to * 1.1),
+            Law::Linear => (from - (to - from).max(1.0) / 50.0, to + (to - from).max(1.0) / 50.0),
+        };
+        Self { from, to, law, ticks: xs }
+    }
+
+    /// Over what was measured: from zero, or by ratio where values differ a hundredfold.
+    fn of_y(series: &[&Series]) -> Self {
+        let ends =
+            || series.iter().flat_map(|s| &s.points).flat_map(|p| p.min.into_iter().chain(p.max));
+        let (low, high) = ends().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            return Self { from: 0.0, to: 1.0, law: Law::Linear, ticks: vec![0.0, 1.0] };
+        }
+        if low > 0.0 && high / low > 100.0 {
+            let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+            let ticks: Vec<f64> = decades.map(|d| 10f64.powi(d)).collect();
+            let from = ticks.first().copied().unwrap_or(low);
+            let to = ticks.last().copied().unwrap_or(high);
+            return Self { from, to, law: Law::Ratio, ticks };
+        }
+        let (low, high) = (low.min(0.0), if high > low.min(0.0) { high } else { low + 1.0 });
+        // A step of 1, 2 or 5 times a power of ten, for about six marks.
+        let raw = (high - low) / 6.0;
+        let power = 10f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= raw);
+        let step = step.unwrap_or(raw);
+        let (from, to) = ((low / step).floor(), (high / step).ceil());
+        let ticks = (0..=(to - from) as usize).map(|i| (from + i as f64) * step).collect();
+        Self { from: from * step, to: to * step, law: Law::Linear, ticks }
+    }
+}
+
+fn label(a: Axis) -> String {
+    if a.unit.is_empty() { a.name.to_owned() } else { format!("{} ({})", a.name, a.unit) }
+}
+
+fn panel(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    group: &[&Series],
+    study: &str,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let told = |e: String| Box::<dyn std::error::Error + Send + Sync>::from(e);
+    let Some(first) = group.first() else { return Ok(()) };
+    let (xs, ys) = (Scale::of_x(group), Scale::of_y(group));
+    let (x_ticks, y_ticks) = (xs.ticks.len(), ys.ticks.len());
+    let font = ("sans-serif", 14).into_font();
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{study}: {}", first.y.name), ("sans-serif", 18))
+        .margin(14)
+        .x_label_area_size(46)
+        .y_label_area_size(76)
+        .build_cartesian_2d(xs, ys)
+        .map_err(|e| told(e.to_string()))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(x_ticks)
+        .y_labels(y_ticks)
+        .x_desc(label(first.x))
+        .y_desc(label(first.y))
+        .label_style(font.clone())
+        .axis_desc_style(font.clone())
+        .draw()
+        .map_err(|e| told(e.to_string()))?;
+    for (s, colour) in group.iter().zip(COLOURS.iter().cycle()) {
+        let at: Vec<(f64, f64)> = s.points.iter().filter_map(|p| Some((p.x, p.median?))).collect();
+        chart
+            .draw_series(LineSeries::new(at.iter().copied(), colour.stroke_width(2)))
+            .map_err(|e| told(e.to_string()))?
+            .label(&s.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        let bars = s.points.iter().filter_map(|p| Some([(p.x, p.min?), (p.x, p.max?)]));
+        chart
+            .draw_series(bars.map(|b| PathElement::new(b, colour.mix(0.5).stroke_width(1))))
+            .map_err(|e| told(e.to_string()))?;
+        chart
+            .draw_series(at.iter().map(|p| Circle::new(*p, 3, colour.filled())))
+            .map_err(|e| told(e.to_string()))?;
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.2))
+        .label_font(font)
+        .draw()
+        .map_err(|e| told(e.to_string()))?;
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! `weir study`: sets of measurements that each answer one figure of a paper, or one figure that
+//! weir promises, with the published values beside ours.
+//!
+//! Room: between `weir-measure` (trials, searches, summaries) and the command that prints. From
+//! memory a study needs nothing; over veth it needs root and makes namespaces of its own (`lab`).
+//! Called by `commands::study` only.
+
+mod chart;
+mod load;
+mod memory;
+mod offload;
+pub mod report;
+mod scale;
+
+use anyhow::{Result, bail};
+use report::Report;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use chart::svg;
+
+/// A study, by the name that people give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Id {
+    /// Cost of a frame with 4 to 1024 VDPs
+    VdpScale,
+    /// Rate against the share of a VDP's rules that are on the fast path
+    VdpOffload,
+}
+
+/// Where frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Place {
+    /// Wherever the study measures
+    All,
+    /// From memory: no root
+    Memory,
+    /// Over veth in namespaces of its own: root
+    Veth,
+}
+
+/// How thoroughly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Short durations: to see that it works.
+    Quick,
+    /// Durations whose medians can be used.
+    Full,
+}
+
+impl Depth {
+    /// The one of two amounts that belongs to it.
+    pub fn of<T>(self, quick: T, full: T) -> T {
+        match self {
+            Depth::Quick => quick,
+            Depth::Full => full,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How thoroughly.
+    pub depth: Depth,
+    /// Where.
+    pub place: Place,
+    /// Length of an RFC 2544 trial, if it was given.
+    pub trial: Option<Duration>,
+}
+
+impl Plan {
+    /// Whether to measure from memory.
+    pub fn memory(&self) -> bool {
+        self.place != Place::Veth
+    }
+    /// Whether to measure over veth.
+    pub fn veth(&self) -> bool {
+        self.place != Place::Memory
+    }
+}
+
+/// What a study says while it works, and whether it shall go on.
+pub struct Watch<'a> {
+    say: &'a mut dyn FnMut(&str),
+    stop: Arc<AtomicBool>,
+}
+
+impl<'a> Watch<'a> {
+    /// Says by `say`; ends soon after `stop` is set.
+    pub fn new(say: &'a mut dyn FnMut(&str), stop: Arc<AtomicBool>) -> Self {
+        Self { say, stop }
+    }
+    /// Says what comes next.
+    ///
+    /// # Errors
+    /// It was asked to stop.
+    pub fn next(&mut self, what: &str) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            bail!("stopped before its end: nothing was written");
+        }
+        (self.say)(what);
+        Ok(())
+    }
+}
+
+impl Id {
+    /// All of them, in the order of the list.
+    pub const ALL: [Id; 2] = [Id::VdpScale, Id::VdpOffload];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Id::VdpScale => "vdp-scale",
+            Id::VdpOffload => "vdp-offload",
+        }
+    }
+    /// What it answers.
+    pub const fn answers(self) -> &'static str {
+        match self {
+            Id::VdpScale => "paper 004, figure 5: performance with 4 to 1024 VDPs",
+            Id::VdpOffload => {
+                "paper 004, section 4.2: rules that do not fit the TCAM are on the slow path"
+            }
+        }
+    }
+    /// Whether it measures from memory.
+    pub const fn has_memory(self) -> bool {
+        matches!(self, Id::VdpScale | Id::VdpOffload)
+    }
+    /// Whether it measures over veth.
+    pub const fn has_veth(self) -> bool {
+        !self.has_memory()
+    }
+    /// About how many seconds it takes.
+    pub fn seconds(self, plan: &Plan) -> u64 {
+        let (quick, full) = match self {
+            Id::VdpScale | Id::VdpOffload => ((2, 0), (25, 0)),
+        };
+        let (memory, veth) = plan.depth.of(quick, full);
+        u64::from(plan.memory()) * memory + u64::from(plan.veth()) * veth
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It can't be measured here, or was stopped.
+    pub fn run(self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
+        match self {
+            Id::VdpScale => scale::run(plan, watch),
+            Id::VdpOffload => offload::run(plan, watch),
+        }
+    }
+}
