@@ -18,7 +18,7 @@ mod show;
 mod tcam;
 mod tenants;
 
-use crate::commands::style::{Progress, Style};
+use crate::commands::style::{Progress, Style, say};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::{Result, bail};
@@ -72,27 +72,23 @@ pub fn run(a: &Args) -> Result<()> {
     let amounts = if a.quick { QUICK } else { FULL };
     let style = Style::of_stdout();
     let mut progress = Progress::on_stderr();
-    let tell = |text: String| {
-        if !a.json {
-            print!("{text}");
-        }
-    };
+    let tell = |text: String| if a.json { Ok(()) } else { say(&text) };
 
     let capture = tenants::Capture::load()?;
-    tell(show::opening(&style, &capture.facts()));
+    tell(show::opening(&style, &capture.facts()))?;
 
     progress.say("forwarding the capture by both paths");
     let (forwarding, played) = forward::run(&capture)?;
     progress.clear();
-    tell(show::forwarding(&style, &forwarding));
+    tell(show::forwarding(&style, &forwarding))?;
 
     let moving = moving::run(amounts.moves, &mut progress)?;
     progress.clear();
-    tell(show::moving(&style, &moving));
+    tell(show::moving(&style, &moving))?;
 
     let growth = growth::run(&amounts, &mut progress)?;
     progress.clear();
-    tell(show::growth(&style, &growth));
+    tell(show::growth(&style, &growth))?;
 
     let mut report = Report {
         capture: capture.facts(),
@@ -103,13 +99,13 @@ pub fn run(a: &Args) -> Result<()> {
         failures: Vec::new(),
     };
     report.judge();
-    tell(show::summary(&style, &report));
+    tell(show::summary(&style, &report))?;
     if let Some(dir) = &a.out {
         write_out(dir, &report, &capture, &played)?;
-        tell(show::written(&style, dir));
+        tell(show::written(&style, dir))?;
     }
     if a.json {
-        println!("{}", serde_json::to_string(&Envelope::new("demo", &report))?);
+        say(&format!("{}\n", serde_json::to_string(&Envelope::new("demo", &report))?))?;
     }
     if !report.failures.is_empty() {
         bail!("the demo found what must not be: {}", report.failures.join("; "));

@@ -14,7 +14,7 @@ mod setup;
 mod told;
 mod words;
 
-use super::style::Style;
+use super::style::{Style, say};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
@@ -74,10 +74,9 @@ pub fn run(a: &Args) -> Result<()> {
         (None, None) => return Err(bad_input("give a configuration, or rules by --rules")),
     };
     let told = told::tell(&mut setup, &frame)?;
-    if a.json {
-        println!("{}", serde_json::to_string(&Envelope::new("trace", &told))?);
+    say(&if a.json {
+        format!("{}\n", serde_json::to_string(&Envelope::new("trace", &told))?)
     } else {
-        print!("{}", words::show(Style::of_stdout(), &told));
-    }
-    Ok(())
+        words::show(Style::of_stdout(), &told)
+    })
 }
