@@ -1,0 +1,253 @@
+//! `weir run` between network namespaces: real pings, reloads under them, captures, interfaces that go
+//! and come back. Needs root, ip, ping; and tshark for one of the tests.
+
+mod run_daemon;
+
+use run_daemon::{Daemon, LIMIT, has, is_root, skipped, tshark};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// Two namespaces with an address each; their links end here, at `a` and `b`.
+struct Lab {
+    name: String,
+}
+
+fn sh(command: &str) -> String {
+    let o = Command::new("sh").args(["-ec", command]).output().unwrap();
+    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+    assert!(o.status.success(), "{command}\n{}{}", text(&o.stdout), text(&o.stderr));
+    text(&o.stdout)
+}
+
+impl Lab {
+    /// `None`, said aloud, where it can't be made.
+    fn new(test: &str, letter: char) -> Option<Self> {
+        if !is_root() || !has("ip") || !has("ping") {
+            skipped(test, "needs root, ip and ping");
+            return None;
+        }
+        let lab = Self { name: format!("wr{letter}{}", std::process::id() % 1_000_000) };
+        let n = &lab.name;
+        if !Command::new("ip").args(["netns", "add", &format!("{n}x")]).status().unwrap().success()
+        {
+            skipped(test, "network namespaces can't be made here");
+            return None;
+        }
+        sh(&format!("ip netns add {n}y"));
+        lab.wire('x');
+        lab.wire('y');
+        Some(lab)
+    }
+
+    /// The link of one side: a veth pair with its far end in the side's namespace.
+    fn wire(&self, side: char) {
+        let n = &self.name;
+        let (last, here) = if side == 'x' { (1, "a") } else { (2, "b") };
+        sh(&format!(
+            "ip link add {n}{here} type veth peer name e0 netns {n}{side}
+             sysctl -qw net.ipv6.conf.{n}{here}.disable_ipv6=1
+             ip -n {n}{side} link set e0 address 02:00:00:00:00:0{last} up
+             ip -n {n}{side} addr add 10.9.0.{last}/24 dev e0
+             ip -n {n}{side} addr add fd09::{last}/64 dev e0 nodad
+             ip link set {n}{here} up"
+        ));
+    }
+
+    fn config(&self, rest: &str) -> String {
+        let n = &self.name;
+        format!(
+            "[[port]]\nname = 'a'\ndevice = '{n}a'\n[[port]]\nname = 'b'\ndevice = '{n}b'\n\
+             [[vdp]]\nvid = 1\nname = 'lan'\nports = ['a', 'b']\n\
+             mapping = ['in_port=a', 'in_port=b']\n{rest}"
+        )
+    }
+
+    /// Pings from x to y; says how many came back.
+    fn ping(&self, more: &str) -> u32 {
+        let n = &self.name;
+        // A ping without an answer fails: what it says is looked at, not how it ends.
+        let said = sh(&format!("ip netns exec {n}x ping -n -q {more} || true"));
+        received(&said)
+    }
+
+    /// Pings until an answer comes.
+    fn reaches(&self, to: &str) {
+        let until = Instant::now() + LIMIT;
+        while self.ping(&format!("-c 1 -W 1 {to}")) == 0 {
+            assert!(Instant::now() < until, "{to} does not answer");
+        }
+    }
+
+    /// Pings that go on until they are ended.
+    fn pinging(&self) -> Child {
+        let n = &self.name;
+        Command::new("ip")
+            .args(["netns", "exec", &format!("{n}x")])
+            .args(["ping", "-n", "-q", "-i", "0.005", "-W", "5", "10.9.0.2"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let n = &self.name;
+        for c in ["netns del {}x", "netns del {}y", "link del {}a", "link del {}b"] {
+            let words = c.replace("{}", n);
+            // What is gone already need not go.
+            let _ = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+fn received(said: &str) -> u32 {
+    let before = said.split(" received").next().unwrap();
+    before.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{said}"))
+}
+
+fn sent(said: &str) -> u32 {
+    let before = said.split(" packets transmitted").next().unwrap();
+    before.rsplit(['\n', ' ']).next().unwrap().parse().unwrap_or_else(|_| panic!("{said}"))
+}
+
+/// Ends pings as Ctrl-C does; how many were sent and came back.
+fn ended(child: Child) -> (u32, u32) {
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    (sent(&said), received(&said))
+}
+
+const SWITCH: &str = "program = 'learning'\n";
+
+#[test]
+fn two_namespaces_ping_each_other_through_a_learning_switch() {
+    let test = "two_namespaces_ping_each_other_through_a_learning_switch";
+    let Some(lab) = Lab::new(test, 's') else { return };
+    for kind in ["", "af_packet:"] {
+        let config =
+            lab.config(SWITCH).replace(&format!("'{}", lab.name), &format!("'{kind}{}", lab.name));
+        let d = Daemon::start(&config, &[]);
+        lab.reaches("10.9.0.2");
+        assert_eq!(lab.ping("-c 50 -i 0.01 -W 5 10.9.0.2"), 50);
+        assert_eq!(lab.ping("-c 20 -i 0.01 -W 5 fd09::2"), 20);
+        // Packets that must be cut into fragments, too.
+        assert_eq!(lab.ping("-c 5 -i 0.01 -W 5 -s 6000 10.9.0.2"), 5);
+        let shown = d.ask(&["show", "--vdp", "lan"]);
+        assert!(shown.contains("learned: 2"), "{shown}");
+        d.stop();
+    }
+}
+
+#[test]
+fn reloads_under_ping_lose_nothing() {
+    let Some(lab) = Lab::new("reloads_under_ping_lose_nothing", 'r') else { return };
+    let mut d = Daemon::start(&lab.config(SWITCH), &[]);
+    lab.reaches("10.9.0.2");
+    let pings = lab.pinging();
+    // The switch, rules on the fast path instead, rules on the slow path, another VDP beside, other
+    // numbers for the ports.
+    let rules = "rule = [{ match = 'in_port=a', actions = 'output:b' }, \
+                 { match = 'in_port=b', actions = 'output:a' }]\n";
+    let more = "[[port]]\nname = 'c'\ndevice = 'null'\n[[vdp]]\nvid = 9\nports = ['c']\n\
+                mapping = ['in_port=c']\n";
+    let variants = [
+        lab.config(rules),
+        lab.config(&format!("{rules}{SWITCH}path = 'slow'\n")),
+        lab.config(&format!("{SWITCH}{more}")),
+        lab.config(rules).replace("['a', 'b']", "{ a = 7, b = 1 }"),
+        lab.config(SWITCH),
+    ];
+    for i in 0..25 {
+        let line = d.reload(&variants[i % variants.len()]);
+        assert_eq!(line, "reload: done", "{}", d.said.join("\n"));
+        // Frames are to meet each of them.
+        let before = d.vdp(1)["received"]["frames"].as_u64().unwrap();
+        d.until("pings", |d| d.vdp(1)["received"]["frames"].as_u64() > Some(before + 4));
+    }
+    let (sent, received) = ended(pings);
+    // The last may still be on its way when the pings are ended.
+    assert!(received > 50 && sent - received <= 1, "{sent} sent, {received} received");
+    let vdp = d.vdp(1);
+    assert_eq!(vdp["dropped"].as_object().unwrap().len(), 0, "{vdp}");
+    d.stop();
+}
+
+#[test]
+fn a_capture_shows_the_pings() {
+    let Some(lab) = Lab::new("a_capture_shows_the_pings", 'c') else { return };
+    if !has("tshark") {
+        return skipped("a_capture_shows_the_pings", "no tshark");
+    }
+    let d = Daemon::start(&lab.config(SWITCH), &[]);
+    lab.reaches("10.9.0.2");
+    let pings = lab.pinging();
+    let file = d.path("c.pcapng");
+    let name = file.display().to_string();
+    d.ask(&["capture", "--vdp", "lan", "--filter", "icmp", "--count", "40", "-w", &name]);
+    let _ = ended(pings);
+    let lines = tshark(&file, &["frame.interface_name", "icmp.type", "icmp.checksum.status"]);
+    assert_eq!(lines.len(), 40);
+    for (port, kind) in [("a", 8), ("a", 0), ("b", 8), ("b", 0)] {
+        assert!(lines.contains(&format!("{port}\t{kind}\t1")), "{port} {kind}: {lines:?}");
+    }
+    // Stamps are the day's, not the worker's own.
+    let at: f64 = tshark(&file, &["frame.time_epoch"])[0].parse().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert!((now.as_secs_f64() - at).abs() < 3600.0, "{at}");
+    d.stop();
+}
+
+#[test]
+fn an_interface_goes_and_comes_back_and_so_does_a_port() {
+    let test = "an_interface_goes_and_comes_back_and_so_does_a_port";
+    let Some(lab) = Lab::new(test, 'g') else { return };
+    let mut d = Daemon::start(&lab.config(SWITCH), &[]);
+    lab.reaches("10.9.0.2");
+    let n = lab.name.clone();
+
+    sh(&format!("ip link set {n}b down"));
+    d.wait_for("port b: down");
+    assert_eq!(lab.ping("-c 1 -W 1 10.9.0.2"), 0);
+    sh(&format!("ip link set {n}b up"));
+    d.wait_for("port b: up");
+    lab.reaches("10.9.0.2");
+
+    sh(&format!("ip link del {n}b"));
+    d.wait_for("port b: down");
+    assert_eq!(d.port("b")["up"], false);
+    lab.wire('y');
+    d.wait_for("port b: up");
+    lab.reaches("10.9.0.2");
+
+    // The port itself, by hand.
+    d.ask(&["port", "remove", "b"]);
+    assert_eq!(lab.ping("-c 1 -W 1 10.9.0.2"), 0);
+    assert!(d.refused(&["port", "add", "b", "nosuchif0"]).contains("does not exist"));
+    d.ask(&["port", "add", "b", &format!("{n}b")]);
+    lab.reaches("10.9.0.2");
+    d.stop();
+}
+
+#[test]
+fn a_tap_is_a_port_of_the_kernels_own_stack() {
+    let Some(lab) = Lab::new("a_tap_is_a_port_of_the_kernels_own_stack", 't') else { return };
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return skipped("a_tap_is_a_port_of_the_kernels_own_stack", "no /dev/net/tun");
+    }
+    let n = &lab.name;
+    let config = lab.config(SWITCH).replace(&format!("'{n}b'"), &format!("'tap:{n}t'"));
+    let d = Daemon::start(&config, &[]);
+    // The far end of the switch is this host itself.
+    sh(&format!(
+        "ip addr add 10.9.77.2/24 dev {n}t
+         ip -n {n}x addr add 10.9.77.1/24 dev e0"
+    ));
+    lab.reaches("10.9.77.2");
+    assert_eq!(lab.ping("-c 50 -i 0.01 -W 5 10.9.77.2"), 50);
+    assert_eq!(d.port("b")["fault"], serde_json::Value::Null);
+    d.stop();
+    // The device goes with its port.
+    assert!(!sh("ip -br link").contains(&format!("{n}t")));
+}
