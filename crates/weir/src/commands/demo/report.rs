@@ -231,3 +231,52 @@ impl Report {
         self.failures = f;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn well() -> Report {
+        Report {
+            capture: CaptureFacts { frames: 1, bytes: 60, ports: 1, seconds: 0.0 },
+            forwarding: Forwarding {
+                vdps: Vec::new(),
+                imbalances: Vec::new(),
+                compared: 1,
+                different: Vec::new(),
+                routed: 1,
+                routed_as_kernel: 1,
+            },
+            moving: Moving::default(),
+            growth: Growth {
+                rules_per_vdp: 16,
+                frame_bytes: 64,
+                runs: 1,
+                run_seconds: 0.1,
+                steps: Vec::new(),
+            },
+            seconds: 0.0,
+            failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_is_found() {
+        let judged = |spoil: &dyn Fn(&mut Report)| {
+            let mut r = well();
+            spoil(&mut r);
+            r.judge();
+            r.failures.join("; ")
+        };
+        assert_eq!(judged(&|_| {}), "");
+        assert_eq!(judged(&|r| r.moving.lost = 3), "3 frames lost while VDPs moved");
+        assert_eq!(judged(&|r| r.moving.reordered = 1), "1 frames reordered while VDPs moved");
+        assert_eq!(judged(&|r| r.moving.imbalance = Some("off".to_owned())), "off");
+        assert_eq!(judged(&|r| r.forwarding.different = vec![7]), "the paths differ on frame 7");
+        assert_eq!(
+            judged(&|r| r.forwarding.routed = 3),
+            "2 routed frames differ from the kernel's"
+        );
+        assert_eq!(judged(&|r| r.forwarding.imbalances = vec!["x".to_owned()]), "x");
+    }
+}
