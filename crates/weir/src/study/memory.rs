@@ -58,13 +58,7 @@ impl Bench {
 
     /// Adds what became of its frames to `sums`.
     pub fn account(&self, sums: &mut Accounts) {
-        let s = self.plane.snapshot();
-        for c in s.vdps.iter().map(|v| &v.counters).chain([&s.retired, &s.unmapped]) {
-            sums.received += c.received.frames;
-            sums.forwarded += c.forwarded.frames;
-            sums.dropped += c.dropped.total();
-        }
-        sums.held += s.vdps.iter().map(|v| v.held as u64).sum::<u64>();
+        sums.add(&self.plane.snapshot());
     }
 }
 

@@ -6,11 +6,17 @@
 //! Called by `commands::study` only.
 
 mod chart;
+mod dut;
+mod lab;
+mod latency;
 mod load;
 mod memory;
 mod offload;
 pub mod report;
 mod scale;
+mod throughput;
+mod veth_forward;
+mod whole_path;
 
 use anyhow::{Result, bail};
 use report::Report;
@@ -23,10 +29,16 @@ pub use chart::svg;
 /// A study, by the name that people give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Id {
+    /// Throughput by frame size: fast path, slow path, Linux
+    VdpThroughput,
+    /// Latency by frame size: fast path, slow path, Linux
+    VdpLatency,
     /// Cost of a frame with 4 to 1024 VDPs
     VdpScale,
     /// Rate against the share of a VDP's rules that are on the fast path
     VdpOffload,
+    /// Over veth with AF_XDP: the CPU time of the whole path, beside the Linux bridge's
+    VethForward,
 }
 
 /// Where frames come from.
@@ -107,36 +119,51 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 2] = [Id::VdpScale, Id::VdpOffload];
+    pub const ALL: [Id; 5] = [
+        Id::VdpThroughput,
+        Id::VdpLatency,
+        Id::VdpScale,
+        Id::VdpOffload,
+        Id::VethForward,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
+            Id::VdpThroughput => "vdp-throughput",
+            Id::VdpLatency => "vdp-latency",
             Id::VdpScale => "vdp-scale",
             Id::VdpOffload => "vdp-offload",
+            Id::VethForward => "veth-forward",
         }
     }
     /// What it answers.
     pub const fn answers(self) -> &'static str {
         match self {
+            Id::VdpThroughput => "paper 004, figure 4: throughput of both paths by frame size",
+            Id::VdpLatency => "paper 004, figure 4: latency of both paths by frame size",
             Id::VdpScale => "paper 004, figure 5: performance with 4 to 1024 VDPs",
             Id::VdpOffload => {
                 "paper 004, section 4.2: rules that do not fit the TCAM are on the slow path"
             }
+            Id::VethForward => "weir's own promise: at least the Linux bridge's rate over veth",
         }
     }
     /// Whether it measures from memory.
     pub const fn has_memory(self) -> bool {
-        matches!(self, Id::VdpScale | Id::VdpOffload)
+        !matches!(self, Id::VethForward)
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
-        !self.has_memory()
+        matches!(self, Id::VdpThroughput | Id::VdpLatency | Id::VethForward)
     }
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
         let (quick, full) = match self {
+            Id::VdpThroughput => ((3, 15), (30, 220)),
+            Id::VdpLatency => ((2, 4), (15, 60)),
             Id::VdpScale | Id::VdpOffload => ((2, 0), (25, 0)),
+            Id::VethForward => ((0, 4), (0, 40)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
         u64::from(plan.memory()) * memory + u64::from(plan.veth()) * veth
@@ -148,8 +175,11 @@ impl Id {
     /// It can't be measured here, or was stopped.
     pub fn run(self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         match self {
+            Id::VdpThroughput => throughput::run(plan, watch),
+            Id::VdpLatency => latency::run(plan, watch),
             Id::VdpScale => scale::run(plan, watch),
             Id::VdpOffload => offload::run(plan, watch),
+            Id::VethForward => veth_forward::run(plan, watch),
         }
     }
 }

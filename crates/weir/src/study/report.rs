@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 use std::fmt::Write;
+use weir_dataplane::Snapshot;
 use weir_measure::stats::Summary;
 
 /// All of it.
@@ -177,6 +178,18 @@ pub struct Accounts {
     pub dropped: u64,
     /// Frames that were still inside.
     pub held: u64,
+}
+
+impl Accounts {
+    /// Adds what became of a data plane's frames.
+    pub fn add(&mut self, s: &Snapshot) {
+        for c in s.vdps.iter().map(|v| &v.counters).chain([&s.retired, &s.unmapped]) {
+            self.received += c.received.frames;
+            self.forwarded += c.forwarded.frames;
+            self.dropped += c.dropped.total();
+        }
+        self.held += s.vdps.iter().map(|v| v.held as u64).sum::<u64>();
+    }
 }
 
 impl Point {

@@ -1,0 +1,69 @@
+//! `veth-forward`: what a frame costs over veth with AF_XDP, beside the Linux bridge.
+
+use super::lab::{Kind, Lab};
+use super::report::{Axis, Bound, Extent, Figure, Point, Promise, Report, Series};
+use super::whole_path::{self, WholePath};
+use super::{Id, Plan, Watch};
+use anyhow::Result;
+use std::time::Duration;
+use weir_measure::stats::median;
+
+const SIZES: [usize; 3] = [64, 512, 1518];
+const KINDS: [Kind; 4] = [Kind::Wire, Kind::Bridge, Kind::Fast, Kind::Router];
+/// What frames per CPU-second are called, wherever the whole path is measured.
+pub const RATE: Axis =
+    Axis { name: "rate of the whole path over veth", unit: "million frames per CPU-second" };
+/// Frame sizes, as every study counts them.
+pub const SIZE: Axis = Axis { name: "frame size", unit: "bytes, FCS included" };
+/// How the whole path is measured.
+pub const METHOD: &str = "Rate of the whole path: one thread sends bursts of 64 by AF_XDP from one \
+    veth pair and polls weir until nothing moves; the kernel's bridge and router work inside the \
+    send, in softirq. The CPU time is that thread's, softirqs on top of it included, and \
+    ksoftirqd's; the generator's cost a frame, measured in the same round over a veth pair whose \
+    other end drops, is subtracted. ksoftirqd also serves whatever else the machine does.";
+
+/// Runs it.
+pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
+    let rounds = plan.depth.of(1, 9);
+    let time = plan.depth.of(Duration::from_millis(40), Duration::from_millis(300));
+    let mut report = Report::new(Id::VethForward, plan.depth.of(Extent::Quick, Extent::Full));
+    watch.next("making namespaces")?;
+    let mut paths = KINDS
+        .into_iter()
+        .map(|k| WholePath::new(Lab::new(k)?))
+        .collect::<Result<Vec<_>>>()?;
+    let mut series: Vec<Series> = paths
+        .iter()
+        .skip(1)
+        .map(|p| Series { name: name(p.lab().kind), x: SIZE, y: RATE, points: Vec::new() })
+        .collect();
+    for size in SIZES {
+        watch.next(&format!("{rounds} rounds with frames of {size} bytes"))?;
+        let all = whole_path::rounds(&mut paths, size, rounds, time)?;
+        if size == 64
+            && let [bridge, weir, ..] = all.as_slice()
+        {
+            let ratios: Vec<f64> = weir.0.iter().zip(&bridge.0).map(|(w, b)| w / b).collect();
+            report.figures.extend(median(&ratios).map(|value| Figure {
+                what: "weir's rate over the Linux bridge's, frames of 64 bytes".to_owned(),
+                value,
+                unit: "",
+                promised: Some(Promise { bound: Bound::AtLeast, value: 1.0 }),
+            }));
+        }
+        for (s, (rates, remark)) in series.iter_mut().zip(all) {
+            s.points.push(Point { remark, ..Point::of(size as f64, rates) });
+        }
+    }
+    report.series = series;
+    report.condition("weir", "AF_XDP in copy mode, native, one umem; four VDPs by port, one rule each: new MAC addresses, out by the adjacent port");
+    report.condition("Linux bridge", "bridge-nf-call-iptables=0, a static entry for the destination");
+    report.condition("Linux router", "IPv4, static routes and neighbours, rp_filter=0");
+    report.condition("rounds", format!("{rounds} for each size, bridge, weir and router in turn, {} ms each; the ratio is taken within a round", time.as_millis()));
+    report.remark(METHOD);
+    Ok(report)
+}
+
+fn name(kind: Kind) -> String {
+    if kind == Kind::Fast { "weir, fast path".to_owned() } else { kind.name().to_owned() }
+}
