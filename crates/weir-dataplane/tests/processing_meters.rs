@@ -179,5 +179,5 @@ fn impossible_meters_are_refused() {
     let none = Band { kind: BandKind::DscpRemark(0), rate: 1, burst: 1 };
     assert_eq!(refused(&[none]), MeterError::NoLevels(0));
     assert_eq!(refused(&vec![drop_band(1, 1); MAX_BANDS + 1]), MeterError::TooMany(17));
-    assert!(Meter::new(Unit::Packets, &vec![drop_band(1, 1); MAX_BANDS]).is_ok());
+    assert!(Meter::new(Unit::Packets, &[drop_band(1, 1); MAX_BANDS]).is_ok());
 }

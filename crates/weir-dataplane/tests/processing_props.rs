@@ -96,7 +96,9 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4000, max_local_rejects: u32::MAX, ..ProptestConfig::default()
+    })]
 
     /// The rig checks what each change promises after each change.
     #[test]

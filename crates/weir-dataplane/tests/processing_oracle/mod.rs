@@ -87,7 +87,7 @@ fn ipv4(b: &[u8], out: Out<'_>) -> Option<()> {
             1 => o += 1,
             131 | 137 if b[o + 2] <= b[o + 1] => {
                 let end = o + usize::from(b[o + 1]);
-                dst = b.get(end - 4..end)?.to_vec();
+                dst = b.get(end.checked_sub(4)?..end)?.to_vec();
                 break;
             }
             _ if b[o + 1] < 2 => break,
@@ -114,7 +114,7 @@ fn ipv6(b: &[u8], out: Out<'_>) -> Option<()> {
             _ => return transport(next, &src, &dst, e, out),
         };
         if next == 43 && *e.get(3)? > 0 {
-            dst = e.get(size - 16..size)?.to_vec();
+            dst = e.get(size.checked_sub(16)?..size)?.to_vec();
         }
         next = e[0];
         at += size;
