@@ -1,11 +1,13 @@
 //! Each VDP's share of the worker's cycles (DESIGN.md §3): output is not the only thing shared.
 //!
-//! While the worker keeps up, everybody gets what they ask for. When it was busy for a whole
-//! interval, the next interval's capacity (what was processed in the last) is dealt out: first
-//! what each VDP is guaranteed, as far as it asked for it, then the rest evenly (max-min). Frames
-//! beyond a VDP's part are dropped right after mapping, before they cost more.
+//! A worker that is busy in every round of an interval may be losing frames in its ports' rings,
+//! those of a VDP that was promised a share among them. So what guaranteed VDPs did not use of their
+//! promise is kept free: the others are dealt the rest of what the worker did in that interval,
+//! max-min, and their frames beyond that are dropped right after mapping, before they cost more.
+//! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
+//! eighth an interval, and go when nobody meets them any more. Without guarantees nobody has a limit.
 //!
-//! Room: `account` is called by the worker for each frame after mapping, `Shares::tick` every
+//! Room: [`Usage::ask`] is called by the worker for each frame after mapping, [`deal`] once an
 //! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
 //! the arithmetic needs no clock and can be tested in virtual time.
 
@@ -50,6 +52,10 @@ impl Usage {
         self.used += units;
         Grant::Granted
     }
+    /// Whether it was seen in this interval.
+    pub fn is_listed(&self) -> bool {
+        self.listed
+    }
     /// Whether it must be put on the list of this interval; true once an interval.
     #[inline(always)]
     pub fn first_seen(&mut self) -> bool {
@@ -66,33 +72,48 @@ pub enum Load {
     Saturated,
 }
 
-/// Deals `capacity` units out among the VDPs in `of`: guarantees first, as far as asked for, then
-/// the rest max-min. Writes limits for the next interval and starts it.
+/// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker
+/// did `capacity` units; see the head of this file. Starts the interval.
 pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
-    let asked: u64 = of.iter().map(|(_, u)| u.asked).sum();
-    if load == Load::Idle || asked <= capacity || of.len() < 2 {
-        for (_, u) in of {
-            (u.limit, u.asked, u.used, u.listed) = (None, 0, 0, false);
-        }
-        return;
+    match load {
+        Load::Idle => of.iter_mut().for_each(|(_, u)| loosen(u)),
+        Load::Saturated => tighten(capacity, of),
     }
+    for (_, u) in of {
+        (u.asked, u.used, u.listed) = (0, 0, false);
+    }
+}
+
+fn loosen(u: &mut Usage) {
+    u.limit = u.limit.map(|l| l + l / 8 + 1).filter(|l| *l < u.asked.saturating_mul(2));
+}
+
+fn tighten(capacity: u64, of: &mut [(Vid, Usage)]) {
     let promised =
         |u: &Usage| (u128::from(capacity) * u128::from(u.guarantee_permille) / 1000) as u64;
+    if of.iter().all(|(_, u)| u.guarantee_permille == 0) {
+        of.iter_mut().for_each(|(_, u)| u.limit = None);
+        return;
+    }
+    // A promise is kept free whether it was asked for or not: what was lost in a ring did not ask.
     let mut left = capacity;
     for (_, u) in of.iter_mut() {
-        let first = promised(u).min(u.asked).min(left);
+        let first = promised(u).min(left);
         u.limit = Some(first);
         left -= first;
     }
     // Max-min: those who want least beyond their guarantee are satisfied first.
-    of.sort_unstable_by_key(|(_, u)| u.asked - u.limit.unwrap_or(0));
+    of.sort_unstable_by_key(|(_, u)| u.asked.saturating_sub(u.limit.unwrap_or(0)));
     let n = of.len() as u64;
     for (i, (_, u)) in of.iter_mut().enumerate() {
         let even = left / (n - i as u64);
-        let more = (u.asked - u.limit.unwrap_or(0)).min(even);
+        let more = u.asked.saturating_sub(u.limit.unwrap_or(0)).min(even);
         u.limit = u.limit.map(|l| l + more);
         left -= more;
-        (u.asked, u.used, u.listed) = (0, 0, false);
+    }
+    // What nobody wanted is the guaranteed ones' to grow into.
+    for (_, u) in of.iter_mut().filter(|(_, u)| u.guarantee_permille > 0) {
+        u.limit = u.limit.map(|l| l + left);
     }
 }
 
@@ -100,14 +121,12 @@ pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
 mod tests {
     use super::*;
 
-    fn dealt(capacity: u64, load: Load, of: &[(u16, u64)]) -> Vec<Option<u64>> {
+    fn dealt(capacity: u64, load: Load, of: &[(u16, u64, Option<u64>)]) -> Vec<Option<u64>> {
         let mut of: Vec<(Vid, Usage)> = of
             .iter()
             .enumerate()
-            .map(|(i, (guarantee_permille, asked))| {
-                let guarantee_permille = *guarantee_permille;
-                let u = Usage { guarantee_permille, asked: *asked, ..Usage::default() };
-                (Vid(i as u16), u)
+            .map(|(i, &(guarantee_permille, asked, limit))| {
+                (Vid(i as u16), Usage { guarantee_permille, asked, limit, ..Usage::default() })
             })
             .collect();
         deal(capacity, load, &mut of);
@@ -116,27 +135,36 @@ mod tests {
     }
 
     #[test]
-    fn without_contention_nobody_has_a_limit() {
-        assert_eq!(dealt(100, Load::Idle, &[(0, 900), (0, 900)]), [None, None]);
-        assert_eq!(dealt(100, Load::Saturated, &[(0, 50), (0, 50)]), [None, None]);
-        assert_eq!(dealt(100, Load::Saturated, &[(0, 500)]), [None]);
+    fn without_guarantees_nobody_has_a_limit() {
+        assert_eq!(dealt(100, Load::Saturated, &[(0, 90, None), (0, 900, None)]), [None, None]);
+        assert_eq!(dealt(100, Load::Idle, &[(500, 50, None), (0, 50, None)]), [None, None]);
     }
 
     #[test]
-    fn guarantees_come_first_then_max_min() {
-        let got = dealt(100, Load::Saturated, &[(500, 500), (0, 10), (0, 500)]);
-        // 50 promised; of the other 50: 10 asked for, the rest in two halves.
-        assert_eq!(got, [Some(70), Some(10), Some(20)]);
-        // A guarantee that is not asked for goes to the others.
-        assert_eq!(dealt(100, Load::Saturated, &[(900, 5), (0, 500)]), [Some(5), Some(95)]);
+    fn a_promise_is_kept_free_although_little_was_asked() {
+        // 25 promised, 8 asked for: the flood gets 75, not the 92 it took.
+        let got = dealt(100, Load::Saturated, &[(250, 8, None), (0, 92, None)]);
+        assert_eq!(got, [Some(25), Some(75)]);
+        // Those without a guarantee share max-min.
+        let got = dealt(100, Load::Saturated, &[(500, 50, None), (0, 10, None), (0, 500, None)]);
+        assert_eq!(got, [Some(50), Some(10), Some(40)]);
+    }
+
+    #[test]
+    fn limits_grow_while_there_is_time_and_then_go() {
+        let once = dealt(100, Load::Idle, &[(0, 900, Some(80))]);
+        assert_eq!(once, [Some(91)]);
+        assert_eq!(dealt(100, Load::Idle, &[(0, 50, Some(100))]), [None]);
     }
 
     #[test]
     fn nothing_is_dealt_twice() {
         for n in 1..40u64 {
-            let of: Vec<(u16, u64)> = (0..n).map(|i| ((i * 37 % 30) as u16, i * i)).collect();
+            let of: Vec<_> = (0..n).map(|i| ((i * 37 % 20) as u16, i * i, None)).collect();
             let got = dealt(200, Load::Saturated, &of);
-            assert!(got.iter().flatten().sum::<u64>() <= 200);
+            assert!(got.iter().flatten().sum::<u64>() <= 200 * n);
+            let promised: u64 = of.iter().map(|(g, _, _)| u64::from(*g) * 200 / 1000).sum();
+            assert!(promised <= 200);
         }
     }
 }

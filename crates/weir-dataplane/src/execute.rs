@@ -21,6 +21,10 @@ use weir_packet::{DropReason, Frame, Nanos, PortId};
 /// Groups inside groups, and tables after tables, are followed this far.
 pub const MAX_DEPTH: u8 = 32;
 
+/// Copies that one frame may become, all its outputs and groups together: a VDP's rules can
+/// multiply its frames, but not take the worker's region.
+pub const MAX_COPIES: u32 = 1024;
+
 /// Where the frames of a VDP go. Every frame given here is accounted for by the implementation.
 pub trait Egress {
     /// Out by a port.
@@ -31,6 +35,8 @@ pub trait Egress {
     fn drop(&mut self, frame: Frame, why: DropReason, origin: Origin);
     /// A copy, counted as dropped for want of a frame when there is none.
     fn copy(&mut self, of: &Frame) -> Option<Frame>;
+    /// Counts a copy that could not be made as made and dropped, so that its loss shows.
+    fn lost_copy(&mut self, why: DropReason);
     /// The VDP's ports.
     fn ports(&self) -> &[PortId];
     /// Whether a port can send.
@@ -113,6 +119,20 @@ enum Next {
 struct Shared<'a> {
     groups: &'a mut BTreeMap<u32, Group<Arc<ActionResult>>>,
     meters: &'a mut BTreeMap<u32, Meter>,
+    /// Copies that this frame may still have.
+    copies: u32,
+}
+
+impl Shared<'_> {
+    /// A copy, while the frame's budget lasts.
+    fn copy<E: Egress>(&mut self, of: &Frame, e: &mut E) -> Option<Frame> {
+        let Some(left) = self.copies.checked_sub(1) else {
+            e.lost_copy(DropReason::TooDeep);
+            return None;
+        };
+        self.copies = left;
+        e.copy(of)
+    }
 }
 
 /// Carries out an action result on `frame`, through as many tables and groups as it names.
@@ -127,7 +147,7 @@ pub fn run<E: Egress>(
 ) {
     let mut cx = Cx { queue: 0, depth: 0, origin: Origin::Received, stale: Stale::No };
     let Tables { tables, groups, meters } = t;
-    let mut shared = Shared { groups, meters };
+    let mut shared = Shared { groups, meters, copies: MAX_COPIES };
     let (mut source, mut frame) = (source, frame);
     loop {
         let r = match source {
@@ -258,7 +278,7 @@ fn program<E: Egress>(
             }
             _ if !takes(op, s.in_port) => {}
             _ => {
-                if let Some(copy) = e.copy(&frame) {
+                if let Some(copy) = t.copy(&frame, e) {
                     give(op, copy, Origin::Cloned, s, t, cx, e);
                 }
             }
@@ -333,7 +353,7 @@ fn give<E: Egress>(
     match op {
         Op::Output(Target::Port(p)) | Op::Mirror(p) => e.output(frame, *p, cx.queue, origin),
         Op::Output(Target::InPort) => e.output(frame, s.in_port, cx.queue, origin),
-        Op::Output(Target::All) => all(frame, origin, s.in_port, cx.queue, e),
+        Op::Output(Target::All) => all(frame, origin, s.in_port, cx.queue, t, e),
         Op::Channel(why) => {
             let to = match why {
                 ChannelWhy::Action => ChannelTo::Program(Punt::Action),
@@ -348,7 +368,14 @@ fn give<E: Egress>(
 }
 
 /// By every port of the VDP but the one it came by.
-fn all<E: Egress>(frame: Frame, origin: Origin, in_port: PortId, queue: u32, e: &mut E) {
+fn all<E: Egress>(
+    frame: Frame,
+    origin: Origin,
+    in_port: PortId,
+    queue: u32,
+    t: &mut Shared<'_>,
+    e: &mut E,
+) {
     let mut last = None;
     for i in 0..e.ports().len() {
         let Some(&port) = e.ports().get(i) else { break };
@@ -356,7 +383,7 @@ fn all<E: Egress>(frame: Frame, origin: Origin, in_port: PortId, queue: u32, e: 
             continue;
         }
         if let Some(before) = last.replace(port)
-            && let Some(copy) = e.copy(&frame)
+            && let Some(copy) = t.copy(&frame, e)
         {
             e.output(copy, before, queue, Origin::Cloned);
         }
@@ -384,7 +411,7 @@ fn group<E: Egress>(
     let Some(g) = t.groups.get_mut(&id) else {
         return e.drop(frame, DropReason::GroupEmpty, origin);
     };
-    let hash = flow_hash(s.key);
+    let hash = processing::flow_hash(s.key);
     let live = |p: u32| u16::try_from(p).is_ok_and(|p| e.is_live(PortId(p)));
     let chosen = g.choose(hash, frame.len(), &live);
     let (first, end) = match chosen {
@@ -396,7 +423,7 @@ fn group<E: Egress>(
     // The payload is shared, not copied: a nested group may borrow the groups again.
     let nth = |t: &Shared<'_>, i| t.groups.get(&id).and_then(|g| g.payload(i)).cloned();
     for i in first..end.saturating_sub(1) {
-        if let (Some(b), Some(copy)) = (nth(t, i), e.copy(&frame)) {
+        if let (Some(b), Some(copy)) = (nth(t, i), t.copy(&frame, e)) {
             bucket(&b, copy, Origin::Cloned, s, t, cx, e);
         }
     }
@@ -429,18 +456,4 @@ fn bucket<E: Egress>(
         // A bucket's actions can't go to a table: OpenFlow has no such action.
         Next::Table(f, _) => e.drop(f, DropReason::Action, origin),
     }
-}
-
-/// One number per flow, so that a select group keeps a flow on one bucket.
-fn flow_hash(key: &FlowKey) -> u32 {
-    // Addresses, protocol and ports, both IP versions; never the TTL or ToS.
-    const L4: u64 = 0xffff_ffff_ff00_0000;
-    let words = [key.0[1], key.0[2], key.0[3], key.0[4] & L4];
-    let v6 = [key.0[8], key.0[9], key.0[10], key.0[11]];
-    let mut h = 0x9e37_79b9_7f4a_7c15u64;
-    for w in words.into_iter().chain(v6) {
-        h = (h ^ w).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        h ^= h >> 32;
-    }
-    h as u32
 }

@@ -552,6 +552,9 @@ impl Egress for SlowEgress<'_> {
         }
         Some(f)
     }
+    fn lost_copy(&mut self, _why: DropReason) {
+        *self.refused += 1;
+    }
     fn ports(&self) -> &[PortId] {
         self.slot_all
     }

@@ -245,6 +245,9 @@ impl Egress for Recorder<'_> {
         self.whole.push(of.bytes().to_vec());
         Some(f)
     }
+    fn lost_copy(&mut self, _why: DropReason) {
+        // What is told is the way of the frames that are there.
+    }
     fn ports(&self) -> &[PortId] {
         self.place.ports
     }

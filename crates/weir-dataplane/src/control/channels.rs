@@ -1,0 +1,57 @@
+//! Servers of channels, and taps.
+
+use super::*;
+use crate::action::Vid;
+use crate::plane::DataPlane;
+use crate::software::Server;
+use crate::tap::{Captured, TapId, TapPoint};
+use std::sync::mpsc::{Receiver, channel};
+use weir_classify::Match;
+
+impl DataPlane {
+    /// Takes a channel's server out, to be run by a thread of its own.
+    pub fn take_server(&mut self, channel: u8) -> Option<Server> {
+        self.channels.get_mut(usize::from(channel))?.inline.take()
+    }
+    /// Puts a server back, to be run by the worker.
+    pub fn put_server(&mut self, channel: u8, server: Server) {
+        if let Some(c) = self.channels.get_mut(usize::from(channel)) {
+            c.inline = Some(server);
+        }
+    }
+    /// Number of channels.
+    pub fn channels(&self) -> usize {
+        self.channels.len()
+    }
+    /// A VDP's program's state, after the next turn of its server.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn program_status(
+        &self,
+        vid: Vid,
+    ) -> Result<Receiver<Vec<(String, String)>>, ControlError> {
+        let channel_no = self.vdp(vid)?.channel.channel;
+        let (tx, rx) = channel();
+        if let Some(c) = self.channels.get(usize::from(channel_no)) {
+            c.ring.post(Box::new(move |s| {
+                // Nobody waits any more: nothing to do.
+                let _ = tx.send(s.status(vid));
+            }));
+        }
+        Ok(rx)
+    }
+    /// Starts a capture; see [`TapPoint`].
+    pub fn add_tap(
+        &mut self,
+        point: TapPoint,
+        filter: Match,
+        queue: usize,
+    ) -> (TapId, Receiver<Captured>) {
+        self.taps.add(point, filter, queue)
+    }
+    /// Ends a capture; says how many frames did not fit its queue.
+    pub fn remove_tap(&mut self, id: TapId) -> Option<u64> {
+        self.taps.remove(id)
+    }
+}

@@ -1,0 +1,114 @@
+//! What a data plane can refuse, and why. Nothing has changed then.
+
+use crate::action::{PortNo, Vid};
+use crate::compile::CompileError;
+use crate::group::ChainError;
+use crate::mapping::MappingError;
+use thiserror::Error;
+use weir_classify::{MissingPrereq, TcamError};
+use weir_packet::{PoolError, PortId};
+
+/// A request that can't be met. Nothing has changed then.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// No such VDP.
+    #[error("there is no VDP {0}: 'weir show' lists those there are")]
+    NoVdp(Vid),
+    /// Its VID is taken.
+    #[error("VDP {0} exists already: delete it first or choose another VID")]
+    VdpExists(Vid),
+    /// Its VID can't be.
+    #[error("VID {0} can't be used: 1 to 65534 are for VDPs, 0 is the default VDP")]
+    BadVid(Vid),
+    /// The default VDP can't be deleted or moved.
+    #[error("the default VDP stays, and stays on the slow path")]
+    DefaultVdp,
+    /// No such port.
+    #[error("there is no port {0}: 'weir show' lists those there are")]
+    NoPort(PortId),
+    /// A name is taken.
+    #[error("port name '{0}' is taken: choose another")]
+    PortName(String),
+    /// Too many ports.
+    #[error("no port number is left: 65534 have been given out and none is used twice")]
+    NoPortNumber,
+    /// A port number stands twice in a VDP.
+    #[error("port number {0} stands twice: number a VDP's ports differently")]
+    PortTwice(PortNo),
+    /// A channel that can't be dedicated.
+    #[error("channel {channel} can't be dedicated to VDP {vid}: {why}")]
+    Channel {
+        /// Which channel.
+        channel: u8,
+        /// For which VDP.
+        vid: Vid,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The VDP is between two paths.
+    #[error("VDP {0} is migrating: try again when it has arrived")]
+    Migrating(Vid),
+    /// No such rule.
+    #[error("VDP {0} has no rule with this match and priority")]
+    NoRule(Vid),
+    /// No such group or meter, or one in use.
+    #[error("{what} {id} of VDP {vid}: {why}")]
+    Object {
+        /// "group" or "meter".
+        what: &'static str,
+        /// Its number.
+        id: u32,
+        /// Whose.
+        vid: Vid,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Groups that loop, or follow one another too far.
+    #[error("groups of VDP {vid}: {chain}")]
+    Chain {
+        /// Whose.
+        vid: Vid,
+        /// What is wrong.
+        chain: ChainError,
+    },
+    /// A share that can't be.
+    #[error("share at port {port}: {why}")]
+    Share {
+        /// Where.
+        port: PortId,
+        /// What is wrong and how to mend it.
+        why: &'static str,
+    },
+    /// Guarantees would exceed the worker.
+    #[error("CPU guarantees would add up to {0} ‰: at most 1000 can be promised")]
+    CpuShare(u32),
+    /// A match that can't be.
+    #[error(transparent)]
+    Match(#[from] MissingPrereq),
+    /// Actions that can't be.
+    #[error(transparent)]
+    Actions(#[from] CompileError),
+    /// A mapping rule that can't be.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
+    /// The TCAM's budget is spent.
+    #[error(transparent)]
+    Tcam(#[from] TcamError),
+    /// No memory for frames.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A table that can't take more.
+    #[error(transparent)]
+    Table(#[from] crate::matching::TableFull),
+    /// A size that can't be.
+    #[error("{what} = {value}: {why}")]
+    Size {
+        /// Which setting.
+        what: &'static str,
+        /// Its value.
+        value: usize,
+        /// What is allowed.
+        why: &'static str,
+    },
+}

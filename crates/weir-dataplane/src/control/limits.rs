@@ -1,0 +1,60 @@
+//! Shares of ports and of the worker; the TCAM for the supervisor.
+
+use super::*;
+use crate::action::Vid;
+use crate::forwarding::PortShare;
+use crate::plane::DataPlane;
+use weir_classify::Tcam;
+use weir_packet::PortId;
+
+impl DataPlane {
+    /// Sets a VDP's share of a port.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn set_share(
+        &mut self,
+        vid: Vid,
+        port: PortId,
+        share: PortShare,
+    ) -> Result<(), ControlError> {
+        if !self.vdp(vid)?.port_ids.contains(&port) {
+            return Err(ControlError::NoPort(port));
+        }
+        let refuse = |why| Err(ControlError::Share { port, why });
+        if share.weight == 0 {
+            return refuse("weight 0 would never send: 1 is the least");
+        }
+        if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps || c == 0) {
+            return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
+        }
+        let now = self.now;
+        self.with_tx(port, |tx, _, _| tx.set_share(vid, share, now))
+            .ok_or(ControlError::NoPort(port))
+    }
+    /// Sets a VDP's guaranteed part of the worker's cycles, in thousandths.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn set_cpu(&mut self, vid: Vid, permille: u16) -> Result<(), ControlError> {
+        self.check_cpu(vid, permille)?;
+        self.vdp_mut(vid)?.cpu.guarantee_permille = permille;
+        Ok(())
+    }
+    /// Sets how many TCAM entries a VDP's action rules may not exceed. Rules that are there stay.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_action_limit(&mut self, vid: Vid, limit: Option<u32>) -> Result<(), ControlError> {
+        self.vdp_mut(vid)?.action_limit = limit;
+        Ok(())
+    }
+    /// The TCAM: who has which slice (004 §4.4's lower API).
+    pub fn tcam(&self) -> &Tcam {
+        &self.tcam
+    }
+    /// The TCAM, for the supervisor.
+    pub fn tcam_mut(&mut self) -> &mut Tcam {
+        &mut self.tcam
+    }
+}

@@ -1,0 +1,44 @@
+//! Mapping rules, charged to the TCAM.
+
+use super::*;
+use crate::action::Vid;
+use crate::mapping::MappingRule;
+use crate::plane::DataPlane;
+use weir_classify::Part;
+
+impl DataPlane {
+    /// Adds a mapping rule.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn add_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
+        let fields = self.vdp(vid)?.fields.clone();
+        let before = self.mapping.len();
+        self.charge(Part::Mapping, vid)?;
+        let done = self.mapping.add(vid, rule, &fields);
+        if done.is_err() || self.mapping.len() == before {
+            self.uncharge(Part::Mapping, vid, 1);
+        }
+        Ok(done?)
+    }
+    /// Removes a mapping rule.
+    ///
+    /// # Errors
+    /// No such VDP or rule.
+    pub fn remove_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
+        self.vdp(vid)?;
+        if !self.mapping.remove(vid, rule) {
+            return Err(ControlError::NoRule(vid));
+        }
+        self.uncharge(Part::Mapping, vid, 1);
+        Ok(())
+    }
+    /// A VDP's mapping rules.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn mapping_of(&self, vid: Vid) -> Result<Vec<MappingRule>, ControlError> {
+        self.vdp(vid)?;
+        Ok(self.mapping.rules_of(vid))
+    }
+}

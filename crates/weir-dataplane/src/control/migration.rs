@@ -1,0 +1,68 @@
+//! Moving a VDP between the paths (004 §4.2): the request; `plane/phases.rs` carries it out.
+
+use super::*;
+use crate::action::Vid;
+use crate::matching::RuleSpec;
+use crate::plane::DataPlane;
+use crate::vdp::{Path, Phase};
+use std::sync::Arc;
+
+impl DataPlane {
+    /// Moves a VDP to another path (004 §4.2). To the slow path at once; to the fast path as soon
+    /// as the channel has given back all its frames, new ones being held meanwhile.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn migrate(&mut self, vid: Vid, to: Path) -> Result<(), ControlError> {
+        if vid.0 == 0 {
+            return Err(ControlError::DefaultVdp);
+        }
+        let deadline = self.now + self.config.drain_limit;
+        let since = self.now;
+        let v = self.vdp(vid)?;
+        match (v.phase, to) {
+            (Phase::On(at), to) if at == to => Ok(()),
+            (Phase::On(_), Path::Slow) => {
+                self.copy_to_slow(vid)?;
+                let v = self.vdp_mut(vid)?;
+                v.phase = Phase::On(Path::Slow);
+                v.migration.completed += 1;
+                Ok(())
+            }
+            (Phase::On(_), Path::Fast) => {
+                let v = self.vdp_mut(vid)?;
+                v.phase = Phase::Draining { deadline, since };
+                v.hold.reserve(crate::plane::HOLD_FRAMES);
+                self.migrating += 1;
+                Ok(())
+            }
+            _ => Err(ControlError::Migrating(vid)),
+        }
+    }
+
+    /// Gives the slow path a copy of all rules of the fast path.
+    pub(super) fn copy_to_slow(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp(vid)?;
+        let mut rules = Vec::with_capacity(v.fast.len());
+        for (n, t) in v.fast.tables.iter().enumerate() {
+            t.for_each(&mut |r, e| {
+                let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
+                let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
+                rules.push((n as u8, spec, e.result.clone()));
+            });
+        }
+        self.post(vid, move |s| {
+            for (n, spec, result) in rules {
+                s.put_copy(n, &spec, result);
+            }
+        })
+    }
+
+    /// Where a VDP's frames are processed now.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn phase(&self, vid: Vid) -> Result<Phase, ControlError> {
+        Ok(self.vdp(vid)?.phase)
+    }
+}

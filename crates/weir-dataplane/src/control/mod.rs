@@ -1,0 +1,78 @@
+//! What can be asked of a data plane: ports, VDPs, rules, limits, migration, counters.
+//!
+//! Room: the logical API (004 §4.4's higher level) that configuration, the control socket and
+//! OpenFlow use. Called by the thread that owns the [`DataPlane`], between bursts; each call either
+//! does all of what it says or nothing.
+
+mod budget;
+mod channels;
+mod config;
+mod error;
+mod limits;
+mod mapping_rules;
+mod migration;
+mod objects;
+mod ports;
+mod rules;
+mod vdps;
+mod view;
+
+pub use config::Config;
+pub use error::ControlError;
+pub use rules::{Placed, Placement};
+pub use vdps::VdpSpec;
+pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
+
+use budget::{entries, owner};
+
+use crate::action::Vid;
+use crate::forwarding::TxAccount;
+use crate::plane::{DataPlane, WorkerChannel};
+use crate::software::{self, Dedicated};
+use crate::vdp::Path;
+use weir_classify::Tcam;
+use weir_packet::{DropReason, Frame, Pool};
+
+impl DataPlane {
+    /// A data plane with the default VDP and no port.
+    ///
+    /// # Errors
+    /// [`ControlError`] for sizes that can't be.
+    pub fn new(config: Config) -> Result<Self, ControlError> {
+        if !(1..=64).contains(&config.channels) {
+            let why = "1 to 64 channels";
+            return Err(ControlError::Size { what: "channels", value: config.channels, why });
+        }
+        if !(64..=65536).contains(&config.channel_frames) {
+            let (value, why) = (config.channel_frames, "64 to 65536 frames");
+            return Err(ControlError::Size { what: "channel_frames", value, why });
+        }
+        let pool = Pool::new(config.frames, config.chunk_bytes)?;
+        let channels = (0..config.channels)
+            .map(|i| {
+                let (ring, server) = software::pair(config.channel_frames);
+                let shared = i + 1 == config.channels;
+                let dedicated = if shared { Dedicated::No } else { Dedicated::Yes };
+                WorkerChannel { ring, inline: Some(server), owner: None, dedicated }
+            })
+            .collect();
+        let tcam = Tcam::new(config.tcam)?;
+        let mut plane = Self::assemble(pool, channels, tcam, config);
+        let mut spec = VdpSpec::new(Vid(0), "default");
+        spec.path = Path::Slow;
+        plane.insert_vdp(spec)?;
+        Ok(plane)
+    }
+}
+
+/// Lets a closure stand where the output side reports.
+pub(crate) struct Ends<'a>(pub(crate) &'a mut dyn FnMut(Vid, Frame, DropReason));
+
+impl TxAccount for Ends<'_> {
+    fn sent(&mut self, _vid: Vid, _bytes: usize) {
+        // Only removals and links go through here: they send nothing.
+    }
+    fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
+        (self.0)(vid, frame, why);
+    }
+}

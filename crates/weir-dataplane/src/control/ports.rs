@@ -1,0 +1,120 @@
+//! Ports: added, removed, their links.
+
+use super::*;
+use crate::action::{PortNo, Vid};
+use crate::counters::PortCounters;
+use crate::forwarding::{PortShare, TxPort};
+use crate::plane::{DataPlane, Port};
+use std::collections::VecDeque;
+use weir_packet::{Device, DropReason, LinkState, Pool, PortId};
+
+impl DataPlane {
+    /// Adds a port. Its number is never used again, so that nothing that still names it can reach
+    /// another port.
+    ///
+    /// # Errors
+    /// A name that is taken; the device is handed back inside nothing: it is closed and dropped.
+    pub fn add_port(
+        &mut self,
+        name: &str,
+        device: Box<dyn Device>,
+    ) -> Result<PortId, ControlError> {
+        if self.ports.iter().flatten().any(|p| p.name == name) {
+            return Err(ControlError::PortName(name.to_owned()));
+        }
+        let id = u16::try_from(self.ports.len()).map_err(|_| ControlError::NoPortNumber)?;
+        let id = PortId(id);
+        let feed = device.caps().feed;
+        let mut tx = TxPort::new(device, self.config.queue_frames);
+        // The default VDP may send by every port.
+        tx.set_share(Vid(0), PortShare::default(), self.now);
+        self.ports.push(Some(Box::new(Port {
+            id,
+            name: name.to_owned(),
+            tx,
+            counters: PortCounters::default(),
+            feed,
+            parked: VecDeque::with_capacity(4 * weir_packet::BURST),
+        })));
+        self.polled.push(id);
+        let mut ports = self.vdp(Vid(0))?.ports.clone();
+        ports.push((PortNo(id.0.into()), id));
+        self.vdp_mut(Vid(0))?.set_ports(ports);
+        self.tell_ports(Vid(0))?;
+        Ok(id)
+    }
+
+    /// Removes a port: what waits there is dropped and counted, its device gets closed.
+    ///
+    /// # Errors
+    /// No such port.
+    pub fn remove_port(&mut self, id: PortId) -> Result<PortCounters, ControlError> {
+        self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
+            .ok_or(ControlError::NoPort(id))?;
+        let slot = self.ports.get_mut(usize::from(id.0)).ok_or(ControlError::NoPort(id))?;
+        let mut port = slot.take().ok_or(ControlError::NoPort(id))?;
+        self.polled.retain(|p| *p != id);
+        for f in port.parked.drain(..) {
+            match self.vdps.get_mut(usize::from(f.vid.0)).and_then(Option::as_deref_mut) {
+                Some(v) => v.counters.dropped.add(DropReason::NoSuchPort),
+                None => self.retired.dropped.add(DropReason::NoSuchPort),
+            }
+            self.pool.free(f.frame);
+        }
+        port.tx.device.close(&mut self.pool);
+        let mut told = Vec::new();
+        for v in self.vdps.iter_mut().flatten() {
+            if v.ports.iter().any(|(_, p)| *p == id) {
+                let rest = v.ports.iter().copied().filter(|(_, p)| *p != id).collect();
+                v.set_ports(rest);
+                told.push(v.vid);
+            }
+        }
+        for vid in told {
+            // One that is being deleted has no slow path any more that could be told.
+            let _ = self.tell_ports(vid);
+        }
+        let mut gone = self.removed_ports.take().unwrap_or_default();
+        gone.rx.merge(port.counters.rx);
+        gone.tx.merge(port.counters.tx);
+        gone.tx_dropped.merge(&port.counters.tx_dropped);
+        self.removed_ports = Some(gone);
+        Ok(port.counters)
+    }
+
+    /// Asks every device for its link and tells VDPs what changed. To be called a few times a
+    /// second. Says which ports changed, and to what.
+    pub fn check_links(&mut self) -> Vec<(PortId, LinkState)> {
+        let mut changed = Vec::new();
+        for i in 0..self.ports.len() {
+            let id = PortId(i as u16);
+            let state = self.with_tx(id, |tx, pool, end| {
+                let link = tx.device.link(pool);
+                let up = link == LinkState::Up;
+                (up != tx.is_up()).then(|| {
+                    tx.set_up(up, &mut Ends(end));
+                    link
+                })
+            });
+            changed.extend(state.flatten().map(|l| (id, l)));
+        }
+        if !changed.is_empty() {
+            let vids: Vec<Vid> = self.vdps.iter().flatten().map(|v| v.vid).collect();
+            for vid in vids {
+                // The VDP exists: it was just listed.
+                let _ = self.tell_ports(vid);
+            }
+        }
+        changed
+    }
+
+    /// The worker's frames, for opening devices that are then added as ports.
+    pub fn pool_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// The port called `name`.
+    pub fn port_named(&self, name: &str) -> Option<PortId> {
+        self.ports.iter().flatten().find(|p| p.name == name).map(|p| p.id)
+    }
+}

@@ -1,0 +1,338 @@
+//! VDPs: made, deleted, their ports, programs and default rules.
+
+use super::*;
+use crate::action::{Action, PortNo, Vid};
+use crate::compile::{self, ActionResult};
+use crate::counters::VdpCounters;
+use crate::forwarding::PortShare;
+use crate::mapping::MappingRule;
+use crate::matching::Tables;
+use crate::plane::DataPlane;
+use crate::program::{Program, ProgramPort};
+use crate::software::{Dedicated, Job, Server, Slot};
+use crate::userfield::UserFields;
+use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Renumbered, Vdp};
+use std::collections::{HashSet, VecDeque};
+use weir_classify::Part;
+use weir_packet::{DropReason, PortId};
+
+/// A VDP to be made.
+pub struct VdpSpec {
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
+    /// Its ports: its own number, port of the data plane.
+    pub ports: Vec<(PortNo, PortId)>,
+    /// Which frames are its own.
+    pub mapping: Vec<MappingRule>,
+    /// What a frame without a rule gets.
+    pub default: Vec<Action>,
+    /// Its slow-path program.
+    pub program: Option<Box<dyn Program>>,
+    /// A channel of its own.
+    pub channel: Option<u8>,
+    /// Where it starts.
+    pub path: Path,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// TCAM entries for its action rules, reserved now; more are taken as rules come while the
+    /// budget lasts.
+    pub action_entries: usize,
+    /// TCAM entries that it may not exceed with action rules, rounded up to slices.
+    pub action_limit: Option<u32>,
+    /// Its part of the worker's cycles, in thousandths; 0: no guarantee.
+    pub cpu_permille: u16,
+}
+
+impl VdpSpec {
+    /// A VDP on the fast path whose misses go to its channel.
+    pub fn new(vid: Vid, name: &str) -> Self {
+        Self {
+            vid,
+            name: name.to_owned(),
+            ports: Vec::new(),
+            mapping: Vec::new(),
+            default: vec![Action::ToChannel],
+            program: None,
+            channel: None,
+            path: Path::Fast,
+            fields: UserFields::default(),
+            action_entries: 0,
+            action_limit: None,
+            cpu_permille: 0,
+        }
+    }
+}
+
+impl DataPlane {
+    pub(super) fn vdp(&self, vid: Vid) -> Result<&Vdp, ControlError> {
+        self.vdps
+            .get(usize::from(vid.0))
+            .and_then(Option::as_deref)
+            .filter(|v| v.phase != Phase::Deleting)
+            .ok_or(ControlError::NoVdp(vid))
+    }
+    pub(super) fn vdp_mut(&mut self, vid: Vid) -> Result<&mut Vdp, ControlError> {
+        self.vdps
+            .get_mut(usize::from(vid.0))
+            .and_then(Option::as_deref_mut)
+            .filter(|v| v.phase != Phase::Deleting)
+            .ok_or(ControlError::NoVdp(vid))
+    }
+
+    /// Makes a VDP. Its slices are reserved, its channel assigned, its mapping rules installed; or
+    /// nothing of it.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn create_vdp(&mut self, spec: VdpSpec) -> Result<(), ControlError> {
+        let vid = spec.vid;
+        if vid.0 == 0 || vid.0 == u16::MAX {
+            return Err(ControlError::BadVid(vid));
+        }
+        if self.vdps.get(usize::from(vid.0)).is_some_and(Option::is_some) {
+            return Err(ControlError::VdpExists(vid));
+        }
+        self.check_ports(&spec.ports)?;
+        self.check_channel(vid, spec.channel)?;
+        self.check_cpu(vid, spec.cpu_permille)?;
+        self.tcam.reserve(Part::Mapping, owner(vid), entries(spec.mapping.len()))?;
+        let done = self
+            .tcam
+            .reserve(Part::Action, owner(vid), entries(spec.action_entries))
+            .map_err(ControlError::from)
+            .and_then(|_| {
+                for r in &spec.mapping {
+                    self.mapping.add(vid, r, &spec.fields)?;
+                    self.charge(Part::Mapping, vid)?;
+                }
+                self.insert_vdp(spec)
+            });
+        if done.is_err() {
+            self.mapping.remove_all(vid);
+            self.tcam.release(owner(vid));
+        }
+        done
+    }
+
+    pub(super) fn check_ports(&self, ports: &[(PortNo, PortId)]) -> Result<(), ControlError> {
+        for (i, (no, id)) in ports.iter().enumerate() {
+            if self.ports.get(usize::from(id.0)).is_none_or(Option::is_none) {
+                return Err(ControlError::NoPort(*id));
+            }
+            if ports.iter().take(i).any(|(n, p)| n == no || p == id) {
+                return Err(ControlError::PortTwice(*no));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_channel(&self, vid: Vid, wanted: Option<u8>) -> Result<(), ControlError> {
+        let Some(channel) = wanted else { return Ok(()) };
+        let refuse = |why| Err(ControlError::Channel { channel, vid, why });
+        match self.channels.get(usize::from(channel)) {
+            None => refuse("there is no such channel"),
+            Some(c) if c.dedicated == Dedicated::No => refuse("it is the shared one"),
+            Some(c) if c.owner.is_some_and(|o| o != vid) => refuse("another VDP has it"),
+            Some(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn check_cpu(&self, vid: Vid, permille: u16) -> Result<(), ControlError> {
+        let others: u32 = self
+            .vdps
+            .iter()
+            .flatten()
+            .filter(|v| v.vid != vid)
+            .map(|v| u32::from(v.cpu.guarantee_permille))
+            .sum();
+        let sum = others + u32::from(permille);
+        if sum > 1000 { Err(ControlError::CpuShare(sum)) } else { Ok(()) }
+    }
+
+    pub(super) fn insert_vdp(&mut self, spec: VdpSpec) -> Result<(), ControlError> {
+        let vid = spec.vid;
+        let shared = self.channels.len().saturating_sub(1) as u8;
+        let channel = spec.channel.unwrap_or(shared);
+        let mut v = Vdp {
+            vid,
+            name: spec.name,
+            phase: Phase::On(spec.path),
+            fast: Tables::default(),
+            default: ActionResult::drop(),
+            ports: Vec::new(),
+            port_ids: Vec::new(),
+            local: Vec::new(),
+            renumbered: Renumbered::No,
+            channel: ChannelUse { channel, in_flight: 0 },
+            hold: VecDeque::new(),
+            counters: VdpCounters::default(),
+            fields: spec.fields.clone(),
+            slow_only: HashSet::new(),
+            miss: ActionResult::drop(),
+            slow_top: None,
+            migration: MigrationReport::default(),
+            action_limit: spec.action_limit,
+            cpu: crate::cpu_share::Usage::default(),
+        };
+        v.cpu.guarantee_permille = spec.cpu_permille;
+        v.set_ports(spec.ports);
+        v.default = compile::compile(&spec.default, 0, &v)?;
+        v.set_miss();
+        let default = v.default.clone();
+        let mut slot = Slot::new(spec.program);
+        slot.fields = spec.fields;
+        slot.default = default;
+        let i = usize::from(vid.0);
+        if self.vdps.len() <= i {
+            self.vdps.resize_with(i + 1, || None);
+        }
+        for id in &v.port_ids {
+            if let Some(Some(p)) = self.ports.get_mut(usize::from(id.0)) {
+                p.tx.set_share(vid, PortShare::default(), self.now);
+            }
+        }
+        self.vdps[i] = Some(Box::new(v));
+        self.make_room_for_vdps();
+        if let Some(c) = self.channels.get_mut(usize::from(channel)) {
+            if c.dedicated == Dedicated::Yes {
+                c.owner = Some(vid);
+            }
+            c.ring.post(Box::new(move |s| s.put_slot(vid, slot)));
+        }
+        self.tell_ports(vid)?;
+        if spec.path == Path::Slow && vid.0 != 0 {
+            self.copy_to_slow(vid)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a VDP: its rules and mapping go now, its VID is free when its last frame has left.
+    ///
+    /// # Errors
+    /// No such VDP, or the default one.
+    pub fn delete_vdp(&mut self, vid: Vid) -> Result<(), ControlError> {
+        if vid.0 == 0 {
+            return Err(ControlError::DefaultVdp);
+        }
+        self.vdp(vid)?;
+        self.mapping.remove_all(vid);
+        let (hold, channel, was) = {
+            let v = self.vdp_mut(vid)?;
+            let was = std::mem::replace(&mut v.phase, Phase::Deleting);
+            // What it was promised can be promised to others at once.
+            v.cpu.guarantee_permille = 0;
+            v.fast = Tables::default();
+            v.counters.dropped.add_n(DropReason::VdpGone, v.hold.len() as u64);
+            (std::mem::take(&mut v.hold), v.channel.channel, was)
+        };
+        self.migrating -= usize::from(matches!(was, Phase::Draining { .. } | Phase::Returning));
+        self.deleting += 1;
+        for h in hold {
+            self.pool.free(h.frame);
+        }
+        if let Some(c) = self.channels.get_mut(usize::from(channel)) {
+            if c.owner == Some(vid) {
+                c.owner = None;
+            }
+            c.ring.post(Box::new(move |s| {
+                s.take_slot(vid);
+            }));
+        }
+        Ok(())
+    }
+
+    /// Gives a VDP another name.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_name(&mut self, vid: Vid, name: &str) -> Result<(), ControlError> {
+        name.clone_into(&mut self.vdp_mut(vid)?.name);
+        Ok(())
+    }
+
+    /// Gives a VDP another set of ports. Rules that send to a port it no longer has lose their
+    /// frames there, counted.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn set_ports(
+        &mut self,
+        vid: Vid,
+        ports: Vec<(PortNo, PortId)>,
+    ) -> Result<(), ControlError> {
+        self.check_ports(&ports)?;
+        let old = self.vdp(vid)?.port_ids.clone();
+        let now = self.now;
+        for (_, id) in ports.iter().filter(|(_, id)| !old.contains(id)) {
+            self.with_tx(*id, |tx, _, _| tx.set_share(vid, PortShare::default(), now));
+        }
+        for id in old.iter().filter(|id| !ports.iter().any(|(_, p)| p == *id)) {
+            self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
+        }
+        self.vdp_mut(vid)?.set_ports(ports);
+        self.tell_ports(vid)
+    }
+
+    /// Tells the VDP's slow path its ports.
+    pub(super) fn tell_ports(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp(vid)?;
+        let ports: Vec<(ProgramPort, PortId)> = v
+            .ports
+            .iter()
+            .filter_map(|(no, id)| {
+                let p = self.ports.get(usize::from(id.0))?.as_ref()?;
+                let max_frame_bytes = p.tx.device.caps().max_frame_bytes;
+                Some((ProgramPort { no: *no, up: p.tx.is_up(), max_frame_bytes }, *id))
+            })
+            .collect();
+        self.post(vid, move |slot| slot.set_ports(&ports))
+    }
+
+    /// Runs `f` on the VDP's slow-path slot, before any frame that comes after this call.
+    pub(crate) fn post(
+        &self,
+        vid: Vid,
+        f: impl FnOnce(&mut Slot) + Send + 'static,
+    ) -> Result<(), ControlError> {
+        let channel = self.vdp(vid)?.channel.channel;
+        if let Some(c) = self.channels.get(usize::from(channel)) {
+            let job: Job = Box::new(move |s: &mut Server| {
+                if let Some(slot) = s.slot_mut(vid) {
+                    f(slot);
+                }
+            });
+            c.ring.post(job);
+        }
+        Ok(())
+    }
+
+    /// Gives a VDP another slow-path program.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_program(
+        &mut self,
+        vid: Vid,
+        program: Option<Box<dyn Program>>,
+    ) -> Result<(), ControlError> {
+        let channel = self.vdp(vid)?.channel.channel;
+        if let Some(c) = self.channels.get(usize::from(channel)) {
+            c.ring.post(Box::new(move |s| s.set_program(vid, program)));
+        }
+        Ok(())
+    }
+
+    /// Sets what a frame without a rule gets.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn set_default(&mut self, vid: Vid, actions: &[Action]) -> Result<(), ControlError> {
+        let r = compile::compile(actions, 0, self.vdp(vid)?)?;
+        let v = self.vdp_mut(vid)?;
+        v.default = r.clone();
+        v.set_miss();
+        self.post(vid, move |s| s.default = r)
+    }
+}

@@ -1,0 +1,276 @@
+//! What a data plane looks like between two bursts, and whether its frames add up.
+//!
+//! Read by `weir show`, `stats` and `top`, and by every test.
+
+use super::*;
+use crate::action::{PortNo, Vid};
+use crate::compile::ActionResult;
+use crate::counters::{PortCounters, Tally, VdpCounters};
+use crate::matching::{Put, RuleSpec, Tables};
+use crate::plane::{DataPlane, Port};
+use crate::software::Dedicated;
+use crate::vdp::{MigrationReport, Phase};
+use std::sync::Arc;
+use thiserror::Error;
+use weir_packet::{DeviceCounters, Nanos, PortId};
+
+/// A rule with its counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleView {
+    /// Which table.
+    pub table: u8,
+    /// The rule.
+    pub spec: RuleSpec,
+    /// What it matched.
+    pub hits: Tally,
+    /// Where it lives.
+    pub placed: Placed,
+}
+
+/// A VDP as it is.
+#[derive(Clone, Debug)]
+pub struct VdpView {
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Its ports.
+    pub ports: Vec<(PortNo, PortId)>,
+    /// Rules on the fast path.
+    pub rules: usize,
+    /// Rules on the slow path only.
+    pub slow_rules: usize,
+    /// Its channel, and whether that is its own.
+    pub channel: (u8, Dedicated),
+    /// Counters.
+    pub counters: VdpCounters,
+    /// Frames inside the data plane.
+    pub held: usize,
+    /// Memory of its tables in bytes.
+    pub memory_bytes: usize,
+    /// How migrations went.
+    pub migration: MigrationReport,
+}
+
+/// A port as it is.
+#[derive(Clone, Debug)]
+pub struct PortView {
+    /// Its number.
+    pub id: PortId,
+    /// Its name.
+    pub name: String,
+    /// Its device's name.
+    pub device: String,
+    /// Whether it can send.
+    pub up: bool,
+    /// Counters.
+    pub counters: PortCounters,
+    /// The device's own counters.
+    pub device_counters: DeviceCounters,
+    /// Frames waiting in its queues.
+    pub backlog: usize,
+    /// What is wrong with its device, in one line.
+    pub fault: Option<String>,
+    /// Whether nothing more will ever come from its device.
+    pub exhausted: bool,
+}
+
+/// Everything at one moment between two bursts.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When.
+    pub at: Nanos,
+    /// Ports.
+    pub ports: Vec<PortView>,
+    /// VDPs.
+    pub vdps: Vec<VdpView>,
+    /// VDPs that were deleted.
+    pub retired: VdpCounters,
+    /// Frames without a VDP: runts.
+    pub unmapped: VdpCounters,
+    /// Frames in the region, free ones, and ones that devices keep.
+    pub frames: FramesView,
+}
+
+/// Where the region's frames are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FramesView {
+    /// In all.
+    pub count: usize,
+    /// Free.
+    pub free: usize,
+    /// Lent to the kernel.
+    pub lent: usize,
+    /// Held for VDPs.
+    pub held: usize,
+    /// Spares of the software stage.
+    pub spares: usize,
+}
+
+/// Frames do not add up: a defect.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what}: {came} frames came, {ended} ended, {held} are held")]
+pub struct Imbalance {
+    /// Whose frames.
+    pub what: String,
+    /// Received, generated, cloned.
+    pub came: u64,
+    /// Forwarded, consumed, dropped.
+    pub ended: u64,
+    /// Still inside.
+    pub held: u64,
+}
+
+impl Snapshot {
+    /// Conservation: per VDP, per port, in total.
+    ///
+    /// # Errors
+    /// The first that does not add up.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        let sum = |what: String, came: u64, ended: u64, held: u64| {
+            if came == ended + held { Ok(()) } else { Err(Imbalance { what, came, ended, held }) }
+        };
+        let mut all = self.retired.clone();
+        all.merge(&self.unmapped);
+        for v in &self.vdps {
+            let (came, ended) = (v.counters.came(), v.counters.ended());
+            sum(format!("VDP {}", v.vid), came, ended, v.held as u64)?;
+            all.merge(&v.counters);
+        }
+        let mut rx = Tally::default();
+        let mut tx = Tally::default();
+        for p in &self.ports {
+            rx.merge(p.counters.rx);
+            tx.merge(p.counters.tx);
+        }
+        if self.retired_ports_known() {
+            sum("received by ports".to_owned(), rx.frames, all.received.frames, 0)?;
+            sum("sent by ports".to_owned(), tx.frames, all.forwarded.frames, 0)?;
+        }
+        let f = self.frames;
+        let used = (f.free + f.lent + f.held + f.spares) as u64;
+        sum("chunks of the region".to_owned(), f.count as u64, used, 0)
+    }
+    /// Counters of removed ports are folded into the port list, so that totals hold.
+    fn retired_ports_known(&self) -> bool {
+        true
+    }
+}
+
+impl DataPlane {
+    /// Everything, as it is between two bursts.
+    pub fn snapshot(&self) -> Snapshot {
+        let backlog =
+            |vid: Vid| -> usize { self.ports.iter().flatten().map(|p| p.tx.backlog_of(vid)).sum() };
+        let parked = |vid: Vid| -> usize {
+            let of = |p: &Port| p.parked.iter().filter(|f| f.vid == vid).count();
+            self.ports.iter().flatten().map(|p| of(p)).sum()
+        };
+        let vdps: Vec<VdpView> = self
+            .vdps
+            .iter()
+            .flatten()
+            .map(|v| VdpView {
+                vid: v.vid,
+                name: v.name.clone(),
+                phase: v.phase,
+                ports: v.ports.clone(),
+                rules: v.fast.len(),
+                slow_rules: v.slow_only.len(),
+                channel: (
+                    v.channel.channel,
+                    self.channels
+                        .get(usize::from(v.channel.channel))
+                        .map_or(Dedicated::No, |c| c.dedicated),
+                ),
+                counters: v.counters.clone(),
+                held: v.held() + backlog(v.vid) + parked(v.vid),
+                memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
+                migration: v.migration,
+            })
+            .collect();
+        let mut ports: Vec<PortView> = self
+            .ports
+            .iter()
+            .flatten()
+            .map(|p| PortView {
+                id: p.id,
+                name: p.name.clone(),
+                device: p.tx.device.name().to_owned(),
+                up: p.tx.is_up(),
+                counters: p.counters.clone(),
+                device_counters: p.tx.device.counters(),
+                backlog: p.tx.backlog(),
+                fault: p.tx.device.fault(),
+                exhausted: p.tx.device.exhausted(),
+            })
+            .collect();
+        if let Some(c) = &self.removed_ports {
+            ports.push(PortView {
+                id: PortId(0),
+                name: "(removed)".to_owned(),
+                device: String::new(),
+                up: false,
+                counters: c.clone(),
+                device_counters: DeviceCounters::default(),
+                backlog: 0,
+                fault: None,
+                exhausted: true,
+            });
+        }
+        let in_devices: usize = self
+            .ports
+            .iter()
+            .flatten()
+            .map(|p| p.tx.device.held() + p.tx.device.in_transit())
+            .sum();
+        let frames = FramesView {
+            count: self.pool.count(),
+            free: self.pool.available(),
+            lent: in_devices,
+            held: vdps.iter().map(|v| v.held).sum(),
+            spares: self.channels.iter().map(|c| c.ring.spares_out).sum(),
+        };
+        Snapshot {
+            at: self.now,
+            ports,
+            vdps,
+            retired: self.retired.clone(),
+            unmapped: self.unmapped.clone(),
+            frames,
+        }
+    }
+    /// Rules in all fast tables of all VDPs and mapping rules.
+    pub fn rule_counts(&self) -> (usize, usize) {
+        (self.mapping.len(), self.vdps.iter().flatten().map(|v| v.fast.len()).sum())
+    }
+}
+
+impl Tables {
+    /// Every rule with its counters.
+    pub fn views(&self, placed: Placed) -> Vec<RuleView> {
+        let mut out = Vec::with_capacity(self.len());
+        for (n, t) in self.tables.iter().enumerate() {
+            t.for_each(&mut |r, e| {
+                out.push(RuleView {
+                    table: n as u8,
+                    spec: RuleSpec {
+                        matcher: r.matcher,
+                        priority: r.priority,
+                        cookie: e.cookie,
+                        actions: Arc::clone(&e.actions),
+                    },
+                    hits: e.hits,
+                    placed,
+                });
+            });
+        }
+        out
+    }
+    /// Puts a rule into table `n` where that is possible.
+    pub(crate) fn put(&mut self, n: u8, spec: &RuleSpec, result: ActionResult) -> Option<Put> {
+        self.table_mut(n).put(spec, result).ok()
+    }
+}

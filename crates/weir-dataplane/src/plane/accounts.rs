@@ -1,0 +1,100 @@
+//! Where the fast path counts: the ways out of the executor and of the forwarding stage.
+
+use super::*;
+use crate::action::Vid;
+use crate::counters::{PortCounters, VdpCounters};
+use crate::execute::{ChannelTo, Egress};
+use crate::forwarding::TxAccount;
+use crate::program::Origin;
+use crate::software::ToServer;
+use crate::vdp::Vdp;
+use weir_packet::{DropReason, Frame, Nanos, Pool, PortId};
+
+/// Counts what the forwarding stage does, and keeps dropped frames until they can be freed.
+pub(super) struct Accounts<'a> {
+    pub(super) vdps: &'a mut [Option<Box<Vdp>>],
+    pub(super) retired: &'a mut VdpCounters,
+    pub(super) port: &'a mut PortCounters,
+    pub(super) grave: &'a mut Vec<Frame>,
+}
+
+impl TxAccount for Accounts<'_> {
+    #[inline(always)]
+    fn sent(&mut self, vid: Vid, bytes: usize) {
+        self.port.tx.add(bytes);
+        match vdp_mut(self.vdps, vid) {
+            Some(v) => v.counters.forwarded.add(bytes),
+            None => self.retired.forwarded.add(bytes),
+        }
+    }
+    fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
+        self.port.tx_dropped.add(why);
+        match vdp_mut(self.vdps, vid) {
+            Some(v) => v.counters.dropped.add(why),
+            None => self.retired.dropped.add(why),
+        }
+        self.grave.push(frame);
+    }
+}
+
+/// The executor's way out of the fast path: everything goes into this round's lists.
+pub(super) struct FastEgress<'a> {
+    pub(super) vid: Vid,
+    pub(super) now: Nanos,
+    pub(super) pool: &'a mut Pool,
+    pub(super) ports: &'a [Option<Box<Port>>],
+    pub(super) vdp_ports: &'a [PortId],
+    pub(super) counters: &'a mut VdpCounters,
+    pub(super) out: &'a mut Vec<OutItem>,
+    pub(super) soft: &'a mut Vec<ToServer>,
+    pub(super) grave: &'a mut Vec<Frame>,
+}
+
+impl Egress for FastEgress<'_> {
+    fn output(&mut self, frame: Frame, port: PortId, _queue: u32, origin: Origin) {
+        self.counters.cloned += u64::from(origin == Origin::Cloned);
+        self.out.push(OutItem { frame, port, vid: self.vid });
+    }
+    fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
+        self.counters.cloned += u64::from(origin == Origin::Cloned);
+        match to {
+            ChannelTo::Program(why) => {
+                self.soft.push(ToServer { frame, vid: self.vid, in_port, why });
+            }
+            ChannelTo::Consumer => {
+                self.counters.consumed += 1;
+                self.grave.push(frame);
+            }
+        }
+    }
+    fn drop(&mut self, frame: Frame, why: DropReason, origin: Origin) {
+        self.counters.cloned += u64::from(origin == Origin::Cloned);
+        self.counters.dropped.add(why);
+        self.grave.push(frame);
+    }
+    fn copy(&mut self, of: &Frame) -> Option<Frame> {
+        let mut f = self.pool.alloc();
+        if let Some(c) = &mut f
+            && c.clone_from_frame(of).is_err()
+        {
+            self.grave.extend(f.take());
+        }
+        if f.is_none() {
+            self.lost_copy(DropReason::NoFrame);
+        }
+        f
+    }
+    fn lost_copy(&mut self, why: DropReason) {
+        self.counters.cloned += 1;
+        self.counters.dropped.add(why);
+    }
+    fn ports(&self) -> &[PortId] {
+        self.vdp_ports
+    }
+    fn is_live(&self, port: PortId) -> bool {
+        self.ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| p.tx.is_up())
+    }
+    fn now(&self) -> Nanos {
+        self.now
+    }
+}

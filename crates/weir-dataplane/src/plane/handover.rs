@@ -1,0 +1,236 @@
+//! Stages 4 and 5: frames go to channels and ports, come back from channels, and end.
+
+use super::*;
+use crate::action::Vid;
+use crate::program::{Done, End, Origin};
+use crate::software::ToServer;
+use crate::tap::Seen;
+use crate::timing::{Stage, StageTimer};
+use weir_packet::{BURST, DropReason, Feed, Frame, PortId};
+
+impl DataPlane {
+    /// Hands frames to the software stage.
+    #[inline]
+    pub(super) fn hand_to_software(&mut self, in_port: PortId) {
+        if self.work.soft.is_empty() {
+            return;
+        }
+        let mut soft = std::mem::take(&mut self.work.soft);
+        if self.taps.any() {
+            for f in &soft {
+                let seen = Seen { stage: Stage::Software, port: in_port, vid: f.vid };
+                self.taps.see(&seen, &f.frame, self.now);
+            }
+        }
+        for f in soft.drain(..) {
+            if let Err((f, why)) = self.push_channel(f) {
+                self.no_room(in_port, f, why);
+            }
+        }
+        self.work.soft = soft;
+    }
+
+    /// A frame for which its channel has no room: a waiting source waits, others lose it.
+    #[cold]
+    pub(super) fn no_room(&mut self, in_port: PortId, f: ToServer, why: DropReason) {
+        let port = self.ports.get_mut(usize::from(in_port.0)).and_then(Option::as_deref_mut);
+        if let Some(p) = port
+            && p.feed == Feed::Waits
+            && why == DropReason::ChannelFull
+            && p.parked.len() < 4 * BURST
+        {
+            p.parked.push_back(f);
+            return;
+        }
+        self.end_dropped(f.vid, f.frame, why);
+    }
+
+    pub(super) fn unpark(&mut self, id: PortId) {
+        loop {
+            let port = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut);
+            let Some(f) = port.and_then(|p| p.parked.pop_front()) else { return };
+            match self.push_channel(f) {
+                Ok(()) => {}
+                Err((f, DropReason::ChannelFull)) => {
+                    let port = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut);
+                    if let Some(p) = port {
+                        p.parked.push_front(f);
+                    }
+                    return;
+                }
+                Err((f, why)) => self.end_dropped(f.vid, f.frame, why),
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn push_channel(&mut self, f: ToServer) -> Result<(), (ToServer, DropReason)> {
+        let Some(v) = vdp_mut(&mut self.vdps, f.vid) else { return Err((f, DropReason::VdpGone)) };
+        let Some(c) = self.channels.get_mut(usize::from(v.channel.channel)) else {
+            return Err((f, DropReason::ChannelFull));
+        };
+        if v.channel.in_flight >= c.ring.part(c.dedicated) {
+            return Err((f, DropReason::ChannelFull));
+        }
+        c.ring.push(f).map_err(|f| (f, DropReason::ChannelFull))?;
+        c.ring.users += usize::from(v.channel.in_flight == 0);
+        v.channel.in_flight += 1;
+        c.ring.in_flight += 1;
+        v.counters.slow += 1;
+        Ok(())
+    }
+
+    pub(super) fn end_dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
+        match vdp_mut(&mut self.vdps, vid) {
+            Some(v) => v.counters.dropped.add(why),
+            None => self.retired.dropped.add(why),
+        }
+        self.pool.free(frame);
+    }
+
+    /// Hands this round's frames to the forwarding stage.
+    #[inline]
+    pub(super) fn hand_to_forwarding(&mut self) {
+        if self.taps.any() {
+            self.tap_out();
+        }
+        let w = &mut self.work;
+        let mut out = std::mem::take(&mut w.out);
+        let mut items = out.drain(..).peekable();
+        while let Some(first) = items.next() {
+            let at = first.port;
+            let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut)
+            else {
+                match vdp_mut(&mut self.vdps, first.vid) {
+                    Some(v) => v.counters.dropped.add(DropReason::NoSuchPort),
+                    None => self.retired.dropped.add(DropReason::NoSuchPort),
+                }
+                w.grave.push(first.frame);
+                continue;
+            };
+            let mut a = Accounts {
+                vdps: &mut self.vdps,
+                retired: &mut self.retired,
+                port: &mut p.counters,
+                grave: &mut w.grave,
+            };
+            p.tx.submit(first.vid, first.frame, self.now, &mut self.pool, &mut a);
+            // A run of frames for one port finds the port once.
+            while let Some(next) = items.next_if(|n| n.port == at) {
+                p.tx.submit(next.vid, next.frame, self.now, &mut self.pool, &mut a);
+            }
+        }
+        drop(items);
+        w.out = out;
+    }
+
+    pub(super) fn bury(&mut self) {
+        for f in self.work.grave.drain(..) {
+            self.pool.free(f);
+        }
+    }
+
+    /// Stage 4: servers that run here, and what has come back from all.
+    pub(super) fn software_round<T: StageTimer>(&mut self, timer: &mut T) -> usize {
+        let mut moved = 0;
+        for i in 0..self.channels.len() {
+            let Some(c) = self.channels.get_mut(i) else { break };
+            if c.ring.wants_spares() {
+                while self.pool.available() > self.config.reserve_frames() {
+                    let Some(f) = self.pool.alloc() else { break };
+                    if let Err(f) = c.ring.give_spare(f) {
+                        self.pool.free(f);
+                        break;
+                    }
+                }
+            }
+            if let Some(s) = &mut c.inline
+                && (c.ring.in_flight > 0 || c.ring.has_posted() || s.is_due(self.now))
+            {
+                timer.begin();
+                let n = s.serve(self.now);
+                if n > 0 {
+                    timer.end(Stage::Software, n);
+                }
+                moved += n;
+            }
+            let n = c.ring.returned();
+            if n == 0 {
+                continue;
+            }
+            timer.begin();
+            for _ in 0..n {
+                let Some(d) = self.channels.get_mut(i).and_then(|c| c.ring.pop()) else { break };
+                self.came_back(i, d);
+            }
+            self.hand_to_forwarding();
+            self.bury();
+            timer.end(Stage::Forwarding, n);
+            moved += n;
+        }
+        moved
+    }
+
+    #[inline]
+    pub(super) fn came_back(&mut self, channel: usize, d: Done) {
+        let Done { frame, vid, end, origin } = d;
+        let Some(c) = self.channels.get_mut(channel) else { return self.pool.free(frame) };
+        if origin != Origin::Received {
+            c.ring.spares_out = c.ring.spares_out.saturating_sub(1);
+        }
+        if let End::Spare = end {
+            return self.pool.free(frame);
+        }
+        let (counters, port) = match vdp_mut(&mut self.vdps, vid) {
+            Some(v) => {
+                if origin == Origin::Received {
+                    v.channel.in_flight -= 1;
+                    c.ring.in_flight -= 1;
+                    c.ring.users -= usize::from(v.channel.in_flight == 0);
+                }
+                let port = match end {
+                    End::Output(no) => v.ports.iter().find(|(n, _)| *n == no).map(|(_, id)| *id),
+                    End::Forward(id) => Some(id),
+                    _ => None,
+                };
+                (&mut v.counters, port)
+            }
+            None => (&mut self.retired, None),
+        };
+        match origin {
+            Origin::Received => {}
+            Origin::Cloned => counters.cloned += 1,
+            Origin::Generated => counters.generated += 1,
+        }
+        match (end, port) {
+            (_, Some(port)) => self.work.out.push(OutItem { frame, port, vid }),
+            (End::Drop(why), _) => {
+                counters.dropped.add(why);
+                self.work.grave.push(frame);
+            }
+            (End::Consume, _) => {
+                counters.consumed += 1;
+                self.work.grave.push(frame);
+            }
+            _ => {
+                counters.dropped.add(DropReason::NoSuchPort);
+                self.work.grave.push(frame);
+            }
+        }
+    }
+
+    pub(super) fn flush_ports<T: StageTimer>(&mut self, timer: &mut T) {
+        timer.begin();
+        for p in self.ports.iter_mut().flatten() {
+            let mut a = Accounts {
+                vdps: &mut self.vdps,
+                retired: &mut self.retired,
+                port: &mut p.counters,
+                grave: &mut self.work.grave,
+            };
+            p.tx.flush(self.now, &mut self.pool, &mut a);
+        }
+        timer.end(Stage::Transmit, 0);
+        self.bury();
+    }
+}

@@ -1,0 +1,397 @@
+//! The data plane of one worker: ports, VDPs, and the loop that takes bursts through the stages.
+//!
+//! ```text
+//!  rx ─► 1 mapping ─► 2 matching ─► 3 processing ─┬─────────────► 5 forwarding ─► tx
+//!                                                 └► 4 software ──┘
+//! ```
+//! Room: one thread owns a `DataPlane` and nothing in it is shared, so the way of a frame has no
+//! lock. Control (`control.rs`) happens between bursts, by the same thread. Time is an argument, so
+//! tests run in virtual time.
+
+mod accounts;
+mod handover;
+mod phases;
+mod stages;
+
+use crate::action::Vid;
+use crate::counters::{PortCounters, Tally, VdpCounters};
+use crate::cpu_share::{self, Load};
+use crate::forwarding::{TxAccount, TxPort};
+use crate::mapping::Mapping;
+use crate::packet::Layers;
+use crate::software::{Channel, CopyHits, Dedicated, Server, ToServer};
+use crate::tap::{NO_VDP, Seen, Taps};
+use crate::timing::{NoTimer, Stage, StageTimer};
+use crate::vdp::Vdp;
+use accounts::{Accounts, FastEgress};
+use std::collections::VecDeque;
+use std::sync::mpsc::Receiver;
+use weir_classify::{FlowKey, Probe};
+use weir_packet::{BURST, Burst, DropReason, Feed, Frame, Nanos, Pool, PortId};
+
+/// One port: its device inside its output side, and what is ours of it.
+#[derive(Debug)]
+pub struct Port {
+    /// Its number.
+    pub id: PortId,
+    /// Its name.
+    pub name: String,
+    /// Output side and device.
+    pub tx: TxPort,
+    /// Counters.
+    pub counters: PortCounters,
+    /// What happens to frames that nobody polls.
+    pub feed: Feed,
+    /// Frames of a waiting source for which a channel had no room; polled on when they are gone.
+    pub parked: VecDeque<ToServer>,
+}
+
+/// A channel as the worker has it.
+#[derive(Debug)]
+pub struct WorkerChannel {
+    /// Rings.
+    pub ring: Channel,
+    /// Its server, when the worker runs it.
+    pub inline: Option<Server>,
+    /// Whose it is.
+    pub owner: Option<Vid>,
+    /// Whether it is kept for one VDP.
+    pub dedicated: Dedicated,
+}
+
+/// A frame that leaves the processing stage for the forwarding stage.
+#[derive(Debug)]
+struct OutItem {
+    frame: Frame,
+    port: PortId,
+    vid: Vid,
+}
+
+/// What is known of each frame of a burst.
+struct Work {
+    burst: Burst,
+    keys: Box<[FlowKey; BURST]>,
+    layers: [Layers; BURST],
+    probes: [Probe; BURST],
+    vids: [Vid; BURST],
+    slots: [Slot; BURST],
+    out: Vec<OutItem>,
+    soft: Vec<ToServer>,
+    grave: Vec<Frame>,
+}
+
+/// What stage 2 found for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// A rule of table 0.
+    Rule(u32),
+    /// No rule: the default.
+    Default,
+    /// To be held: the VDP is migrating.
+    Hold,
+    /// To be dropped.
+    Drop(DropReason),
+}
+
+/// With this many VDPs their tables stay in the nearest cache by themselves.
+const FEW_VDPS: usize = 16;
+
+/// Frames that a migration may hold.
+pub const HOLD_FRAMES: usize = 4096;
+
+/// A data plane with its VDPs.
+pub struct DataPlane {
+    pub(crate) pool: Pool,
+    pub(crate) ports: Vec<Option<Box<Port>>>,
+    pub(crate) polled: Vec<PortId>,
+    pub(crate) mapping: Mapping,
+    pub(crate) vdps: Vec<Option<Box<Vdp>>>,
+    pub(crate) channels: Vec<WorkerChannel>,
+    pub(crate) tcam: weir_classify::Tcam,
+    pub(crate) taps: Taps,
+    pub(crate) now: Nanos,
+    /// Counters of VDPs that were deleted.
+    pub(crate) retired: VdpCounters,
+    /// What happened to frames before they had a VDP.
+    pub(crate) unmapped: VdpCounters,
+    pub(crate) migrating: usize,
+    pub(crate) deleting: usize,
+    /// VDPs that were seen in this interval.
+    seen: Vec<Vid>,
+    /// What was dealt out for this interval.
+    dealt: Vec<(Vid, cpu_share::Usage)>,
+    interval: Nanos,
+    interval_units: u64,
+    idle_rounds: u32,
+    pub(crate) config: crate::control::Config,
+    /// Counters of ports that were removed.
+    pub(crate) removed_ports: Option<PortCounters>,
+    /// Hits on the slow path, on their way back to the rules of the fast path.
+    merges: Vec<(Vid, Receiver<Vec<CopyHits>>)>,
+    work: Work,
+}
+
+impl std::fmt::Debug for DataPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DataPlane")
+            .field("ports", &self.polled.len())
+            .field("vdps", &self.vdps.iter().flatten().count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Finds a VDP by its id.
+#[inline(always)]
+fn vdp_mut(vdps: &mut [Option<Box<Vdp>>], vid: Vid) -> Option<&mut Vdp> {
+    vdps.get_mut(usize::from(vid.0))?.as_deref_mut()
+}
+
+impl DataPlane {
+    pub(crate) fn assemble(
+        pool: Pool,
+        channels: Vec<WorkerChannel>,
+        tcam: weir_classify::Tcam,
+        config: crate::control::Config,
+    ) -> Self {
+        Self {
+            pool,
+            ports: vec![None],
+            polled: Vec::new(),
+            mapping: Mapping::default(),
+            vdps: Vec::new(),
+            channels,
+            tcam,
+            taps: Taps::default(),
+            now: Nanos(0),
+            retired: VdpCounters::default(),
+            unmapped: VdpCounters::default(),
+            migrating: 0,
+            deleting: 0,
+            seen: Vec::new(),
+            dealt: Vec::new(),
+            interval: Nanos(0),
+            interval_units: 0,
+            idle_rounds: 0,
+            config,
+            removed_ports: None,
+            merges: Vec::new(),
+            work: Work {
+                burst: Burst::new(),
+                keys: Box::new([FlowKey::default(); BURST]),
+                layers: [Layers::default(); BURST],
+                probes: [Probe::default(); BURST],
+                vids: [Vid(0); BURST],
+                slots: [Slot::Default; BURST],
+                out: Vec::with_capacity(BURST * 64),
+                soft: Vec::with_capacity(BURST * 4),
+                grave: Vec::with_capacity(BURST * 64),
+            },
+        }
+    }
+
+    /// One round at time `now`: every port once, the software stage, the output side. Says how
+    /// many frames it moved; zero means that there was nothing to do.
+    pub fn poll(&mut self, now: Nanos) -> usize {
+        self.poll_timed(now, &mut NoTimer)
+    }
+
+    /// As [`DataPlane::poll`], telling `timer` when each stage ends.
+    pub fn poll_timed<T: StageTimer>(&mut self, now: Nanos, timer: &mut T) -> usize {
+        self.now = now;
+        let mut moved = 0;
+        let wait = self.sources_must_wait();
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            moved += self.poll_port(id, wait, timer);
+        }
+        moved += self.software_round(timer);
+        if self.migrating + self.deleting > 0 {
+            self.advance_phases();
+        }
+        // Last: what a migration has let go is staged by now, and a round leaves nothing staged.
+        self.flush_ports(timer);
+        self.idle_rounds += u32::from(moved == 0);
+        if now.since(self.interval) >= cpu_share::INTERVAL {
+            self.end_interval();
+        }
+        moved
+    }
+
+    /// Whether sources that wait should be left waiting: an output queue or a migration's hold has
+    /// not room enough for a burst of each port.
+    fn sources_must_wait(&self) -> Polling {
+        let backlog = |p: &Port| p.tx.backlog() > 0 && p.tx.backlog() + 2 * BURST > 512;
+        if self.migrating > 0 {
+            let room = self.polled.len() * BURST;
+            let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;
+            if self.vdps.iter().flatten().any(|v| full(v)) {
+                return Polling::None;
+            }
+        }
+        if self.ports.iter().flatten().any(|p| backlog(p)) {
+            return Polling::NotWaiting;
+        }
+        Polling::All
+    }
+
+    #[inline]
+    fn poll_port<T: StageTimer>(&mut self, id: PortId, polling: Polling, timer: &mut T) -> usize {
+        let Some(port) = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)
+        else {
+            return 0;
+        };
+        match (polling, port.feed) {
+            (Polling::None, _) | (Polling::NotWaiting, Feed::Waits) => return 0,
+            _ => {}
+        }
+        if !port.parked.is_empty() {
+            self.unpark(id);
+            return 0;
+        }
+        timer.begin();
+        let n = port.tx.device.rx(&mut self.pool, &mut self.work.burst);
+        if n == 0 {
+            return 0;
+        }
+        let bytes: usize = self.work.burst.as_slice().iter().map(Frame::len).sum();
+        port.counters.rx.merge(Tally { frames: n as u64, bytes: bytes as u64 });
+        timer.end(Stage::Receive, n);
+        self.stages(id, timer);
+        n
+    }
+
+    /// Takes the burst in `work` through stages 1 to 3 and on to 4 and 5.
+    fn stages<T: StageTimer>(&mut self, in_port: PortId, timer: &mut T) {
+        if self.taps.any() {
+            self.tap_in(in_port);
+        }
+        let n = self.work.burst.len();
+        self.map(in_port);
+        timer.end(Stage::Mapping, n);
+        if self.taps.any() {
+            self.tap_mapped(in_port);
+        }
+        self.match_rules(in_port);
+        timer.end(Stage::Matching, n);
+        self.process(in_port);
+        timer.end(Stage::Processing, n);
+        self.hand_to_software(in_port);
+        self.hand_to_forwarding();
+        timer.end(Stage::Forwarding, n);
+        self.bury();
+    }
+
+    /// Lists with a place for each VDP never grow while frames pass.
+    pub(crate) fn make_room_for_vdps(&mut self) {
+        let n = self.vdps.len();
+        self.seen.reserve(n);
+        self.dealt.reserve(n);
+    }
+
+    /// Ends an interval of CPU shares.
+    fn end_interval(&mut self) {
+        let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
+        let capacity = self.interval_units;
+        (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
+        // Those who had a limit and sent nothing since lose it: they are not dealt to again.
+        for (vid, _) in self.dealt.drain(..) {
+            if let Some(v) = vdp_mut(&mut self.vdps, vid)
+                && !v.cpu.is_listed()
+            {
+                v.cpu.limit = None;
+            }
+        }
+        for vid in self.seen.drain(..) {
+            if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+                self.dealt.push((vid, v.cpu));
+            }
+        }
+        cpu_share::deal(capacity, load, &mut self.dealt);
+        for (vid, usage) in &self.dealt {
+            if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
+                v.cpu = *usage;
+            }
+        }
+        if !self.merges.is_empty() {
+            self.merge_hits();
+        }
+    }
+
+    fn tap_in(&mut self, in_port: PortId) {
+        for f in self.work.burst.as_slice() {
+            let seen = Seen { stage: Stage::Receive, port: in_port, vid: NO_VDP };
+            self.taps.see(&seen, f, self.now);
+        }
+    }
+
+    fn tap_mapped(&mut self, in_port: PortId) {
+        let w = &self.work;
+        for (f, vid) in w.burst.as_slice().iter().zip(&w.vids) {
+            self.taps.see(&Seen { stage: Stage::Mapping, port: in_port, vid: *vid }, f, self.now);
+        }
+    }
+
+    fn tap_out(&mut self) {
+        for o in &self.work.out {
+            let seen = Seen { stage: Stage::Forwarding, port: o.port, vid: o.vid };
+            self.taps.see(&seen, &o.frame, self.now);
+        }
+    }
+
+    /// Runs `f` with the output side of a port and the accounts for it.
+    pub(crate) fn with_tx<R>(
+        &mut self,
+        id: PortId,
+        f: impl FnOnce(&mut TxPort, &mut Pool, &mut dyn FnMut(Vid, Frame, DropReason)) -> R,
+    ) -> Option<R> {
+        let p = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)?;
+        let (vdps, retired) = (&mut self.vdps, &mut self.retired);
+        let counters = &mut p.counters;
+        let grave = &mut self.work.grave;
+        let mut end = |vid: Vid, frame: Frame, why: DropReason| {
+            Accounts { vdps, retired, port: counters, grave }.dropped(vid, frame, why);
+        };
+        let r = f(&mut p.tx, &mut self.pool, &mut end);
+        self.bury();
+        Some(r)
+    }
+}
+
+impl Drop for DataPlane {
+    /// Brings every frame home and lets go of the devices, since a region with frames about can't
+    /// be given back to the system. Frames of a server that is elsewhere stay out, and the region
+    /// with them.
+    fn drop(&mut self) {
+        for i in 0..self.ports.len() {
+            let id = PortId(i as u16);
+            self.with_tx(id, |tx, pool, end| {
+                tx.drop_all(DropReason::NoSuchPort, &mut crate::control::Ends(end));
+                tx.device.close(pool);
+            });
+        }
+        for f in self.ports.iter_mut().flatten().flat_map(|p| p.parked.drain(..)) {
+            self.pool.free(f.frame);
+        }
+        for h in self.vdps.iter_mut().flatten().flat_map(|v| v.hold.drain(..)) {
+            self.pool.free(h.frame);
+        }
+        for c in &mut self.channels {
+            loop {
+                c.inline.as_mut().map(Server::release);
+                while let Some(d) = c.ring.pop() {
+                    self.pool.free(d.frame);
+                }
+                if c.inline.as_ref().is_none_or(|s| s.pending() == 0) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Polling {
+    All,
+    NotWaiting,
+    None,
+}

@@ -1,0 +1,157 @@
+//! VDPs on their way: migrations that drain, give up or return, deletions that wait.
+
+use super::*;
+use crate::action::Vid;
+use crate::program::Punt;
+use crate::software::ToServer;
+use crate::vdp::{Held, Path, Phase};
+use std::sync::mpsc::TryRecvError;
+use weir_packet::{BURST, Nanos};
+
+impl DataPlane {
+    /// Carries migrations and deletions on.
+    pub(super) fn advance_phases(&mut self) {
+        for i in 0..self.vdps.len() {
+            let Some(Some(v)) = self.vdps.get(i) else { continue };
+            match v.phase {
+                Phase::On(_) => {}
+                Phase::Draining { deadline, since } => {
+                    if v.channel.in_flight == 0 && !self.parked_of(Vid(i as u16)) {
+                        self.finish_drain(Vid(i as u16), since);
+                    } else if self.now >= deadline {
+                        self.give_up_drain(Vid(i as u16));
+                    }
+                }
+                Phase::Returning => self.return_held(Vid(i as u16)),
+                Phase::Deleting => self.finish_delete(Vid(i as u16)),
+            }
+        }
+    }
+
+    pub(crate) fn parked_of(&self, vid: Vid) -> bool {
+        self.ports.iter().flatten().any(|p| p.parked.iter().any(|f| f.vid == vid))
+    }
+
+    pub(super) fn finish_drain(&mut self, vid: Vid, since: Nanos) {
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        v.phase = Phase::On(Path::Fast);
+        v.migration.completed += 1;
+        v.migration.held = v.hold.len() as u64;
+        v.migration.drain_ns = self.now.since(since).0;
+        self.migrating -= 1;
+        let mut hold = std::mem::take(&mut v.hold);
+        // Held frames were counted as received when they came: not again.
+        let before = v.counters.received;
+        while let Some(first) = hold.front() {
+            let in_port = first.in_port;
+            while self.work.burst.room() > 0 && hold.front().is_some_and(|h| h.in_port == in_port) {
+                let Some(h) = hold.pop_front() else { break };
+                if let Err(f) = self.work.burst.push(h.frame) {
+                    self.work.grave.push(f);
+                }
+            }
+            self.map(in_port);
+            // They belong to this VDP whatever the mapping rules say by now.
+            self.work.vids = [vid; BURST];
+            self.match_rules(in_port);
+            self.process(in_port);
+            self.hand_to_software(in_port);
+            self.hand_to_forwarding();
+        }
+        let mut channel = 0;
+        if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+            v.counters.received = before;
+            v.hold = hold;
+            channel = v.channel.channel;
+        }
+        self.bury();
+        self.take_copies_back(vid, channel);
+    }
+
+    /// The slow path's copies of the rules go, and what they matched comes back.
+    pub(super) fn take_copies_back(&mut self, vid: Vid, channel: u8) {
+        let Some(c) = self.channels.get_mut(usize::from(channel)) else { return };
+        let (tx, rx) = std::sync::mpsc::channel();
+        c.ring.post(Box::new(move |s| {
+            let hits = s.slot_mut(vid).map(|slot| slot.end_copy()).unwrap_or_default();
+            // A data plane that is gone needs no counters.
+            let _ = tx.send(hits);
+        }));
+        self.merges.push((vid, rx));
+        if let Some(s) = &mut c.inline {
+            s.run_jobs();
+        }
+        self.merge_hits();
+    }
+
+    /// Adds hits that have come back from the slow path to the rules of the fast path.
+    pub(crate) fn merge_hits(&mut self) {
+        let merges = std::mem::take(&mut self.merges);
+        for (vid, rx) in merges {
+            match rx.try_recv() {
+                Ok(hits) => {
+                    let Some(v) = vdp_mut(&mut self.vdps, vid) else { continue };
+                    for h in hits {
+                        let t = v.fast.tables.get_mut(usize::from(h.table));
+                        if let Some(e) = t.and_then(|t| t.get_mut(&h.matcher, h.priority)) {
+                            e.hits.merge(h.hits);
+                        }
+                    }
+                }
+                Err(TryRecvError::Empty) => self.merges.push((vid, rx)),
+                Err(TryRecvError::Disconnected) => {}
+            }
+        }
+    }
+
+    pub(super) fn give_up_drain(&mut self, vid: Vid) {
+        if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+            v.phase = Phase::Returning;
+            v.migration.given_up += 1;
+        }
+        self.return_held(vid);
+    }
+
+    /// Sends held frames by the channel, oldest first, as far as there is room.
+    pub(super) fn return_held(&mut self, vid: Vid) {
+        loop {
+            let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+            let Some(h) = v.hold.pop_front() else {
+                v.phase = Phase::On(Path::Slow);
+                self.migrating -= 1;
+                return;
+            };
+            let f = ToServer { frame: h.frame, vid, in_port: h.in_port, why: Punt::Default };
+            if let Err((f, _)) = self.push_channel(f) {
+                if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+                    v.hold.push_front(Held { frame: f.frame, in_port: f.in_port });
+                }
+                return;
+            }
+        }
+    }
+
+    pub(super) fn finish_delete(&mut self, vid: Vid) {
+        let backlog: usize = self.ports.iter().flatten().map(|p| p.tx.backlog_of(vid)).sum();
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        if v.channel.in_flight > 0 || backlog > 0 {
+            return;
+        }
+        self.retired.merge(&v.counters);
+        if let Some(slot) = self.vdps.get_mut(usize::from(vid.0)) {
+            *slot = None;
+        }
+        for p in self.ports.iter_mut().flatten() {
+            let mut a = Accounts {
+                vdps: &mut self.vdps,
+                retired: &mut self.retired,
+                port: &mut p.counters,
+                grave: &mut self.work.grave,
+            };
+            p.tx.remove_share(vid, &mut a);
+        }
+        self.bury();
+        self.tcam.release(weir_classify::Owner(vid.0.into()));
+        self.deleting -= 1;
+    }
+}

@@ -1,0 +1,214 @@
+//! Stages 1 to 3 over one burst: mapping, matching, processing. Each loop walks the burst once.
+
+use super::*;
+use crate::action::Vid;
+use crate::compile::bits;
+use crate::cpu_share::Grant;
+use crate::execute::{self, Source, Subject, apply_paper_bits};
+use crate::packet::extract;
+use crate::program::Punt;
+use crate::software::ToServer;
+use crate::vdp::{Held, Path, Phase, Renumbered};
+use weir_classify::simd::prefetch_read;
+use weir_packet::{DropReason, PortId};
+
+impl DataPlane {
+    /// Stage 1.
+    #[inline]
+    pub(super) fn map(&mut self, in_port: PortId) {
+        let w = &mut self.work;
+        let frames = w.burst.as_slice();
+        for f in frames {
+            prefetch_read(f.bytes());
+        }
+        let outs = w.slots.iter_mut().zip(&mut w.probes);
+        let ins = frames.iter().zip(w.keys.iter_mut().zip(&mut w.layers));
+        for ((f, (key, layers)), (slot, probe)) in ins.zip(outs) {
+            match extract(f.bytes(), in_port.0.into(), key) {
+                Ok(l) => {
+                    *layers = l;
+                    *slot = Slot::Default;
+                    *probe = self.mapping.probe(key);
+                }
+                Err(why) => *slot = Slot::Drop(why),
+            }
+        }
+        let outs = w.slots.iter().zip(&w.probes).zip(&mut w.vids);
+        let ins = frames.iter().zip(w.keys.iter().zip(&w.layers));
+        for ((f, (key, layers)), ((slot, probe), vid)) in ins.zip(outs) {
+            if let Slot::Drop(_) = slot {
+                *vid = Vid(u16::MAX);
+                continue;
+            }
+            *vid = self.mapping.resolve(key, *probe, f.bytes(), layers);
+            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                prefetch_read(&v.counters);
+                prefetch_read(&v.phase);
+                prefetch_read(&v.fast.tables.first().classifier);
+            }
+        }
+    }
+
+    /// Stage 2.
+    #[inline]
+    pub(super) fn match_rules(&mut self, in_port: PortId) {
+        let w = &mut self.work;
+        let frames = w.burst.as_slice();
+        // Many VDPs mean many tables: their first lines are asked for before any is needed.
+        let many = if self.vdps.len() > FEW_VDPS { frames.len() } else { 0 };
+        for vid in w.vids.iter().take(many) {
+            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                v.fast.tables.first().classifier.warm();
+            }
+        }
+        let outs = w.slots.iter_mut().zip(&mut w.probes).zip(&w.vids);
+        let ins = frames.iter().zip(w.keys.iter_mut().zip(&w.layers));
+        for ((f, (key, layers)), ((slot, probe), &vid)) in ins.zip(outs) {
+            if let Slot::Drop(_) = slot {
+                continue;
+            }
+            let Some(v) = vdp_mut(&mut self.vdps, vid) else {
+                *slot = Slot::Drop(DropReason::VdpGone);
+                continue;
+            };
+            v.counters.received.add(f.len());
+            if v.cpu.first_seen() {
+                self.seen.push(vid);
+            }
+            match v.phase {
+                Phase::On(Path::Fast) => {
+                    if v.renumbered == Renumbered::Yes {
+                        let local = v.local_no(in_port);
+                        key.0[0] = key.0[0] & 0xffff_ffff | u64::from(local) << 32;
+                    }
+                    v.fields.extract(f.bytes(), layers, key);
+                    *probe = v.fast.tables.first().classifier.probe(key);
+                    *slot = Slot::Rule(0);
+                }
+                Phase::On(Path::Slow) => {}
+                Phase::Draining { .. } | Phase::Returning => *slot = Slot::Hold,
+                Phase::Deleting => *slot = Slot::Drop(DropReason::VdpGone),
+            }
+        }
+        let outs = w.slots.iter_mut().zip(&w.probes).zip(&w.vids);
+        for (key, ((slot, probe), vid)) in w.keys.iter().zip(outs).take(frames.len()) {
+            let Slot::Rule(_) = slot else { continue };
+            let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { continue };
+            let t = v.fast.tables.first();
+            *slot = match t.classifier.resolve(key, *probe) {
+                Some(r) => {
+                    t.prefetch(r.0);
+                    Slot::Rule(r.0)
+                }
+                None => Slot::Default,
+            };
+        }
+    }
+
+    /// Stage 3.
+    #[inline]
+    pub(super) fn process(&mut self, in_port: PortId) {
+        let w = &mut self.work;
+        for (i, mut frame) in w.burst.drain().enumerate() {
+            let vid = w.vids[i];
+            let slot = w.slots[i];
+            let Some(v) = vdp_mut(&mut self.vdps, vid) else {
+                let why = match slot {
+                    Slot::Drop(why) => why,
+                    _ => DropReason::VdpGone,
+                };
+                self.unmapped.received.add(frame.len());
+                self.unmapped.dropped.add(why);
+                w.grave.push(frame);
+                continue;
+            };
+            let entry = match slot {
+                Slot::Rule(s) => v.fast.tables.first_mut().entry_mut(s),
+                Slot::Default => None,
+                Slot::Hold => {
+                    if v.hold.len() < HOLD_FRAMES {
+                        v.hold.push_back(Held { frame, in_port });
+                    } else {
+                        v.counters.dropped.add(DropReason::HoldFull);
+                        w.grave.push(frame);
+                    }
+                    continue;
+                }
+                Slot::Drop(why) => {
+                    v.counters.dropped.add(why);
+                    w.grave.push(frame);
+                    continue;
+                }
+            };
+            let (r, source) = match (entry, slot) {
+                (Some(e), Slot::Rule(s)) => {
+                    e.hits.add(frame.len());
+                    (&e.result, Source::Entry { table: 0, slot: s })
+                }
+                // On the slow path the default rule is the first rule: everything by the channel.
+                _ if v.phase == Phase::On(Path::Slow) => {
+                    if v.cpu.ask(2) == Grant::Exceeded {
+                        v.counters.dropped.add(DropReason::CpuShare);
+                        w.grave.push(frame);
+                    } else {
+                        self.interval_units += 2;
+                        w.soft.push(ToServer { frame, vid, in_port, why: Punt::Default });
+                    }
+                    continue;
+                }
+                _ => (&v.miss, Source::Default),
+            };
+            let units = u64::from(r.cost);
+            if v.cpu.ask(units) == Grant::Exceeded {
+                v.counters.dropped.add(DropReason::CpuShare);
+                w.grave.push(frame);
+                continue;
+            }
+            self.interval_units += units;
+            // The common shapes, straight.
+            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD {
+                match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
+                    Ok(()) if r.port != in_port => {
+                        w.out.push(OutItem { frame, port: r.port, vid });
+                    }
+                    Ok(()) => {
+                        v.counters.dropped.add(DropReason::Action);
+                        w.grave.push(frame);
+                    }
+                    Err(why) => {
+                        v.counters.dropped.add(why);
+                        w.grave.push(frame);
+                    }
+                }
+                continue;
+            }
+            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
+                let why = match source {
+                    Source::Default => Punt::Default,
+                    Source::Entry { .. } => Punt::Action,
+                };
+                w.soft.push(ToServer { frame, vid, in_port, why });
+                continue;
+            }
+            let mut e = FastEgress {
+                vid,
+                now: self.now,
+                pool: &mut self.pool,
+                ports: &self.ports,
+                vdp_ports: &v.port_ids,
+                counters: &mut v.counters,
+                out: &mut w.out,
+                soft: &mut w.soft,
+                grave: &mut w.grave,
+            };
+            let mut s = Subject {
+                vid,
+                in_port,
+                key: &mut w.keys[i],
+                layers: w.layers[i],
+                fields: &v.fields,
+            };
+            execute::run(source, frame, &mut s, &mut v.fast, &v.miss, &mut e);
+        }
+    }
+}
