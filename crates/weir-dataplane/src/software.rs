@@ -340,7 +340,7 @@ impl Server {
         }
     }
 
-    /// One turn: jobs, then at most [`BATCH`] frames, then what is due. Says how many frames it
+    /// One turn: jobs, then at most `BATCH` frames, then what is due. Says how many frames it
     /// handled; zero means that there was nothing to do.
     pub fn serve(&mut self, now: Nanos) -> usize {
         self.now = now;

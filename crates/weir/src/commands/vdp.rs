@@ -42,7 +42,7 @@ enum What {
         /// Its number, 1 to 65534
         #[arg(required_unless_present = "file")]
         vid: Option<u16>,
-        /// A file with its [[vdp]] section, instead of options
+        /// A file with its `[[vdp]]` section, instead of options
         #[arg(long, value_name = "FILE", conflicts_with = "vid")]
         file: Option<PathBuf>,
         #[command(flatten)]
