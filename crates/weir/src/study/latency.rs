@@ -36,10 +36,8 @@ const PERCENTILES: [Percentile; 2] = [("p50", |s| s.p50_ns), ("p99", |s| s.p99_n
 /// Runs it.
 pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let repetitions = plan.depth.of(1, 3);
-    let time = plan.trial.unwrap_or(plan.depth.of(
-        Duration::from_millis(30),
-        Duration::from_millis(400),
-    ));
+    let time =
+        plan.trial.unwrap_or(plan.depth.of(Duration::from_millis(30), Duration::from_millis(400)));
     let mut report = Report::new(Id::VdpLatency, plan.depth.of(Extent::Quick, Extent::Reduced));
     report.condition("ports and VDPs", "four, each VDP by its port, with one explicit rule: IPv4 gets new MAC addresses and leaves by the adjacent port; all four ports send");
     report.condition("slow path", "the same rule, carried out by the software stage on the same core; a channel for each of three VDPs, the shared one for the fourth");
@@ -90,7 +88,8 @@ fn from_memory(
 ) -> Result<()> {
     let mut all = Collector { y: MEMORY, divisor: 1.0, series: Vec::new() };
     let mut accounts = Accounts::default();
-    let kinds = [("rings alone", None), ("fast path", Some(Path::Fast)), ("slow path", Some(Path::Slow))];
+    let kinds =
+        [("rings alone", None), ("fast path", Some(Path::Fast)), ("slow path", Some(Path::Slow))];
     for size in SIZES {
         watch.next(&format!("from memory, frames of {size} bytes"))?;
         for (name, path) in kinds {
@@ -105,7 +104,10 @@ fn from_memory(
     }
     report.series.extend(all.series);
     report.accounts = Some(accounts);
-    report.condition("rate from memory", format!("{} frames per second over all ports, evenly spaced", number(MEMORY_FPS)));
+    report.condition(
+        "rate from memory",
+        format!("{} frames per second over all ports, evenly spaced", number(MEMORY_FPS)),
+    );
     report.remark(
         "From memory one thread writes a frame into a ring, polls the data plane and takes the frame \
          out of the ring on the other side: the latency is that of the program, without waiting for \
@@ -172,7 +174,10 @@ impl Rig {
         let tally = checker.tally(&sent.streams);
         match received.latency.summary() {
             Some(s) if tally.is_perfect() => Ok(s),
-            _ => bail!("from memory, frames of {size} bytes: not every frame arrived once: {:?}", tally.total),
+            _ => bail!(
+                "from memory, frames of {size} bytes: not every frame arrived once: {:?}",
+                tally.total
+            ),
         }
     }
 
@@ -215,7 +220,10 @@ fn over_veth(
         }
     }
     report.series.extend(all.series);
-    report.condition("rate over veth", format!("{} frames per second over all ports, evenly spaced", number(VETH_FPS)));
+    report.condition(
+        "rate over veth",
+        format!("{} frames per second over all ports, evenly spaced", number(VETH_FPS)),
+    );
     report.condition("frames lost over veth", lost);
     report.condition("tester over veth", "AF_PACKET at the far ends, one thread that sends and receives, stamps taken by the program; weir's worker has another and polls without resting");
     report.remark(

@@ -119,13 +119,8 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 5] = [
-        Id::VdpThroughput,
-        Id::VdpLatency,
-        Id::VdpScale,
-        Id::VdpOffload,
-        Id::VethForward,
-    ];
+    pub const ALL: [Id; 5] =
+        [Id::VdpThroughput, Id::VdpLatency, Id::VdpScale, Id::VdpOffload, Id::VethForward];
 
     /// Its name.
     pub const fn name(self) -> &'static str {

@@ -94,6 +94,24 @@ pub struct Point {
     /// The trials behind the samples, where there are several to a sample.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<Trial>,
+    /// The CPU time behind the samples, where they are what is left of two.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Cost>,
+}
+
+/// CPU time over veth in one round; see `whole_path`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Frames that left the generator.
+    pub sent: u64,
+    /// Frames that came out at the other end.
+    pub delivered: u64,
+    /// CPU time of the thread and of `ksoftirqd`, in nanoseconds a frame sent.
+    pub total_ns: f64,
+    /// The part of it that was `ksoftirqd`'s.
+    pub ksoftirqd_ns: f64,
+    /// What the generator costs alone, in the same round.
+    pub generator_ns: f64,
 }
 
 /// One RFC 2544 trial.
@@ -204,6 +222,7 @@ impl Point {
             samples,
             remark: None,
             trials: Vec::new(),
+            costs: Vec::new(),
         }
     }
 }

@@ -34,10 +34,8 @@ const RANGE: (f64, f64) = (5_000.0, 1_000_000.0);
 
 /// Runs it.
 pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
-    let trial = plan.trial.unwrap_or(plan.depth.of(
-        Duration::from_millis(50),
-        Duration::from_millis(500),
-    ));
+    let trial =
+        plan.trial.unwrap_or(plan.depth.of(Duration::from_millis(50), Duration::from_millis(500)));
     let extent = if plan.veth() && trial < TRIAL_DURATION { Extent::Reduced } else { Extent::Full };
     let mut report = Report::new(Id::VdpThroughput, plan.depth.of(Extent::Quick, extent));
     report.condition("ports and VDPs", "four, each VDP by its port, with one explicit rule: IPv4 gets new MAC addresses and leaves by the adjacent port; all four ports send");
@@ -58,9 +56,8 @@ fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
     let rounds = plan.depth.of(2, 7);
     let time = plan.depth.of(Duration::from_millis(10), Duration::from_millis(200));
     let names = ["fast path", "slow path", "copies alone"];
-    let mut series: Vec<Series> = names
-        .map(|n| Series { name: n.to_owned(), x: SIZE, y: MEMORY, points: Vec::new() })
-        .into();
+    let mut series: Vec<Series> =
+        names.map(|n| Series { name: n.to_owned(), x: SIZE, y: MEMORY, points: Vec::new() }).into();
     let mut accounts = Accounts::default();
     for size in SIZES {
         watch.next(&format!("from memory, frames of {size} bytes"))?;
@@ -90,7 +87,10 @@ fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
     }
     report.series.extend(series);
     report.accounts = Some(accounts);
-    report.condition("from memory", format!("{rounds} rounds of {} ms for each path and size", time.as_millis()));
+    report.condition(
+        "from memory",
+        format!("{rounds} rounds of {} ms for each path and size", time.as_millis()),
+    );
     report.remark(
         "From memory the source waits until it is asked, so no frame can be lost and RFC 2544's \
          throughput does not exist there: the figure is frames per CPU-second of the one thread \
@@ -146,8 +146,7 @@ fn zero_loss(trial: Duration, watch: &mut Watch<'_>, report: &mut Report) -> Res
     for kind in KINDS {
         let lab = Lab::new(kind)?;
         let weir = Weir::of(&lab)?;
-        let series =
-            Series { name: kind.name().to_owned(), x: SIZE, y: VETH, points: Vec::new() };
+        let series = Series { name: kind.name().to_owned(), x: SIZE, y: VETH, points: Vec::new() };
         labs.push((lab, weir, series));
     }
     for size in SIZES {
@@ -159,7 +158,10 @@ fn zero_loss(trial: Duration, watch: &mut Watch<'_>, report: &mut Report) -> Res
     }
     report.series.extend(labs.into_iter().map(|(.., series)| series));
     report.condition("over veth", format!("trials of {} ms (RFC 2544 asks for 60 s), searched to 5 %, a rate counts if 2 of at most 3 trials lose nothing; {} to {} frames per second over all ports", trial.as_millis(), number(RANGE.0), number(RANGE.1)));
-    report.condition("tester over veth", "AF_PACKET at the far ends, one thread that sends and receives; weir's worker has another");
+    report.condition(
+        "tester over veth",
+        "AF_PACKET at the far ends, one thread that sends and receives; weir's worker has another",
+    );
     report.remark(
         "Over veth the tester, the wires and the device share the machine's cores: a rate without \
          loss says how long whoever needs a core goes without it, as much as it says what the \
@@ -198,7 +200,11 @@ fn search(lab: &Lab, size: usize, settings: &ThroughputSettings) -> Result<Point
         received: t.received,
     });
     let rate = found.rate.map(Rate::fps);
-    Ok(Point { remark, trials: trials.collect(), ..Point::of(size as f64, rate.into_iter().collect()) })
+    Ok(Point {
+        remark,
+        trials: trials.collect(),
+        ..Point::of(size as f64, rate.into_iter().collect())
+    })
 }
 
 /// CPU time over veth.
@@ -215,12 +221,18 @@ fn whole_paths(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
     for size in SIZES {
         watch.next(&format!("the whole path over veth, frames of {size} bytes"))?;
         let all = whole_path::rounds(&mut paths, size, rounds, time)?;
-        for (s, (rates, remark)) in series.iter_mut().zip(all) {
-            s.points.push(Point { remark, ..Point::of(size as f64, rates) });
+        for (s, point) in series.iter_mut().zip(all) {
+            s.points.push(point);
         }
     }
     report.series.extend(series);
-    report.condition("the whole path", format!("{rounds} rounds of {} ms for each path and size, one port sending", time.as_millis()));
+    report.condition(
+        "the whole path",
+        format!(
+            "{rounds} rounds of {} ms for each path and size, one port sending",
+            time.as_millis()
+        ),
+    );
     report.remark(METHOD);
     Ok(())
 }

@@ -12,6 +12,7 @@
 use super::dut::{Weir, close, sender};
 use super::lab::{Arrivals, Lab};
 use super::load;
+use super::report::{Cost, Point};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,9 @@ use weir_measure::cpu::parse_schedstat;
 use weir_measure::generator::{End, Generator, Load, Step};
 use weir_measure::port::Port;
 use weir_measure::probe::Run;
+
+/// How long frames that are still on their way are waited for.
+const PATIENCE_MS: u32 = 300;
 
 /// A lab ready to be measured.
 pub struct WholePath {
@@ -34,33 +38,33 @@ pub struct WholePath {
 }
 
 /// One measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// Frames that left the generator.
-    pub sent: u64,
-    /// Frames that came out at the other end.
-    pub delivered: u64,
-    /// CPU time of the thread and of `ksoftirqd`.
-    pub cpu: Duration,
-    /// The part of it that was `ksoftirqd`'s.
-    pub softirqd: Duration,
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    sent: u64,
+    delivered: u64,
+    cpu: Duration,
+    softirqd: Duration,
 }
 
-impl Cost {
-    /// CPU time a frame sent, in nanoseconds.
-    pub fn ns_per_frame(&self) -> f64 {
-        self.cpu.as_nanos() as f64 / self.sent as f64
+impl Spent {
+    fn ns_per_frame(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.sent.max(1) as f64
     }
-    /// Million frames delivered per CPU-second, where the generator costs `generator_ns` a frame.
-    /// `None` where that leaves nothing.
-    pub fn mfps_per_cpu_s(&self, generator_ns: f64) -> Option<f64> {
-        let ns = self.cpu.as_nanos() as f64 - generator_ns * self.sent as f64;
-        (ns > 0.0).then(|| self.delivered as f64 / ns * 1e3)
+    fn beside(&self, generator_ns: f64) -> Cost {
+        Cost {
+            sent: self.sent,
+            delivered: self.delivered,
+            total_ns: self.ns_per_frame(),
+            ksoftirqd_ns: self.softirqd.as_nanos() as f64 / self.sent.max(1) as f64,
+            generator_ns,
+        }
     }
-    /// What must be said of it, if anything.
-    pub fn remark(&self) -> Option<String> {
-        (self.delivered < self.sent).then(|| "frames were lost on the way; they count as cost".into())
-    }
+}
+
+/// Million frames delivered per CPU-second of the path. `None` where the generator leaves nothing.
+fn mfps_per_cpu_s(c: &Cost) -> Option<f64> {
+    let ns = (c.total_ns - c.generator_ns) * c.sent as f64;
+    (ns > 0.0).then(|| c.delivered as f64 / ns * 1e3)
 }
 
 impl WholePath {
@@ -76,16 +80,8 @@ impl WholePath {
         Ok(Self { lab, weir, sender, arrivals, clock, softirqd: softirqd() })
     }
 
-    /// What forwards.
-    pub fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
     /// Sends frames of that size for so long.
-    ///
-    /// # Errors
-    /// Nothing came out.
-    pub fn measure(&mut self, frame_bytes: usize, time: Duration) -> Result<Cost> {
+    fn measure(&mut self, frame_bytes: usize, time: Duration) -> Result<Spent> {
         let streams = load::streams(&[0], frame_bytes, self.lab.kind.to());
         let load = Load {
             // A rate that no source reaches: there is always a burst due.
@@ -105,18 +101,24 @@ impl WholePath {
         self.poll();
         let softirqd = self.softirqd_time().saturating_sub(softirqd);
         let cpu = thread_cpu_time().saturating_sub(cpu) + softirqd;
-        // What a softirq elsewhere still has in hand comes out soon.
-        std::thread::sleep(Duration::from_millis(2));
-        self.poll();
+        let sent = sent.frames.saturating_sub(sent.failed);
+        // What a softirq elsewhere still has in hand comes out soon, as far as it was not lost.
+        let mut delivered = 0;
+        for _ in 0..PATIENCE_MS {
+            self.poll();
+            delivered = self.arrivals.frames()?.saturating_sub(arrived);
+            if delivered >= sent {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if let Some(w) = self.weir.as_mut().and_then(Weir::plane) {
             w.snapshot().check()?;
         }
-        let delivered = self.arrivals.frames()?.saturating_sub(arrived);
-        let sent = sent.frames.saturating_sub(sent.failed);
         if delivered == 0 {
             bail!("{}: nothing comes out at the other end", self.lab.kind.name());
         }
-        Ok(Cost { sent, delivered, cpu, softirqd })
+        Ok(Spent { sent, delivered, cpu, softirqd })
     }
 
     /// Polls weir, where it is the device, until nothing moves.
@@ -147,8 +149,8 @@ fn softirqd() -> Vec<PathBuf> {
     processes.filter(is_one).map(|p| p.join("schedstat")).collect()
 }
 
-/// Measures all of `paths` in turn, `rounds` times; the first must be the wire. For each of the
-/// others: its rate in each round, and what must be said of it.
+/// Measures all of `paths` in turn, `rounds` times; the first must be the wire. A point for each of
+/// the others: its rate in each round.
 ///
 /// # Errors
 /// Nothing came out.
@@ -157,21 +159,27 @@ pub fn rounds(
     frame_bytes: usize,
     rounds: usize,
     time: Duration,
-) -> Result<Vec<(Vec<f64>, Option<String>)>> {
+) -> Result<Vec<Point>> {
     let Some((wire, devices)) = paths.split_first_mut() else { return Ok(Vec::new()) };
-    let mut all = vec![(Vec::new(), None); devices.len()];
+    let mut all = vec![Vec::new(); devices.len()];
     for round in 0..=rounds {
         let generator_ns = wire.measure(frame_bytes, time)?.ns_per_frame();
-        for (path, (rates, remark)) in devices.iter_mut().zip(&mut all) {
-            let cost = path.measure(frame_bytes, time)?;
+        for (path, costs) in devices.iter_mut().zip(&mut all) {
+            let cost = path.measure(frame_bytes, time)?.beside(generator_ns);
             // The first round fills caches and finds pages.
             if round > 0 {
-                rates.extend(cost.mfps_per_cpu_s(generator_ns));
-                *remark = remark.take().or(cost.remark());
+                costs.push(cost);
             }
         }
     }
-    Ok(all)
+    Ok(all.into_iter().map(|costs| point(frame_bytes, costs)).collect())
+}
+
+fn point(frame_bytes: usize, costs: Vec<Cost>) -> Point {
+    let lossy = costs.iter().any(|c| c.delivered < c.sent);
+    let remark = lossy.then(|| "frames were lost on the way: they count as cost".to_owned());
+    let rates = costs.iter().filter_map(mfps_per_cpu_s).collect();
+    Point { remark, costs, ..Point::of(frame_bytes as f64, rates) }
 }
 
 #[cfg(test)]
@@ -180,15 +188,16 @@ mod tests {
 
     #[test]
     fn the_generator_is_subtracted_by_the_frame_sent() {
-        let c = Cost {
+        let spent = Spent {
             sent: 1000,
             delivered: 500,
             cpu: Duration::from_micros(3000),
             softirqd: Duration::ZERO,
         };
         // 3000 ns a frame, of which the generator has 1000: 2 ms for 500 frames.
-        assert_eq!(c.mfps_per_cpu_s(1000.0), Some(0.25));
-        assert_eq!(c.mfps_per_cpu_s(3000.0), None);
-        assert!(c.remark().is_some());
+        assert_eq!(mfps_per_cpu_s(&spent.beside(1000.0)), Some(0.25));
+        assert_eq!(mfps_per_cpu_s(&spent.beside(3000.0)), None);
+        let p = point(64, vec![spent.beside(1000.0)]);
+        assert!(p.remark.is_some() && p.samples == [0.25]);
     }
 }

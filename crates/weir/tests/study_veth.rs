@@ -1,0 +1,121 @@
+//! `weir study` over veth, with tiny durations. Needs root and iproute2; makes network namespaces
+//! and shows that they are gone afterwards.
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+/// Runs a study; its process id with what it said.
+fn run(arguments: &[&str]) -> (u32, Output) {
+    let child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["study", "run"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    (child.id(), child.wait_with_output().expect("it ends"))
+}
+
+fn namespaces() -> Option<String> {
+    let out = Command::new("ip").args(["netns", "list"]).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|o| o.stdout == b"0\n")
+}
+
+fn skipped(test: &str) -> bool {
+    let bridge = Command::new("bridge").arg("-V").output().is_ok_and(|o| o.status.success());
+    if is_root() && bridge && namespaces().is_some() {
+        return false;
+    }
+    eprintln!("SKIPPED: {test} needs root and iproute2");
+    true
+}
+
+fn series<'a>(r: &'a Value, quantity: &str) -> Vec<(&'a str, Vec<&'a Value>)> {
+    let all = r["series"].as_array().expect("a list");
+    all.iter()
+        .filter(|s| s["y"]["name"] == quantity)
+        .map(|s| {
+            let points = s["points"].as_array().expect("a list").iter().collect();
+            (s["name"].as_str().expect("a name"), points)
+        })
+        .collect()
+}
+
+fn result(arguments: &[&str]) -> Value {
+    let (pid, done) = run(arguments);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert_eq!(said, "", "quiet in a pipe");
+    let left = namespaces().expect("a list");
+    assert!(!left.contains(&format!("weir-study-{pid}-")), "left behind: {left}");
+    let mut json: Value = serde_json::from_slice(&done.stdout).expect("one JSON document");
+    json["result"].take()
+}
+
+#[test]
+fn the_whole_path_beside_the_bridge() {
+    if skipped("the_whole_path_beside_the_bridge") {
+        return;
+    }
+    let r = result(&["veth-forward", "--quick", "--json"]);
+    let all = series(&r, "rate of the whole path over veth");
+    let names: Vec<&str> = all.iter().map(|s| s.0).collect();
+    assert_eq!(names, ["Linux bridge", "weir, fast path", "Linux router", "generator alone"]);
+    for (name, points) in all.iter().take(3) {
+        for p in points {
+            let c = &p["costs"][0];
+            let n = |what: &str| c[what].as_f64().expect("a number");
+            // One thread sends and forwards in turn, so what was sent is what came out.
+            assert_eq!(c["sent"], c["delivered"], "{name}: {p}");
+            assert!(n("sent") > 0.0 && n("generator_ns") > 0.0, "{p}");
+            if let Some(rate) = p["samples"][0].as_f64() {
+                let want = 1e3 / (n("total_ns") - n("generator_ns"));
+                assert!((rate - want).abs() < 1e-6 * want, "{p}");
+            }
+        }
+    }
+}
+
+#[test]
+fn latency_of_every_path() {
+    if skipped("latency_of_every_path") {
+        return;
+    }
+    let r = result(&["vdp-latency", "--place", "veth", "--trial", "0.02", "--quick", "--json"]);
+    let all = series(&r, "latency over veth");
+    assert_eq!(all.len(), 10, "five paths, two percentiles");
+    for (name, points) in &all {
+        let sizes: Vec<u64> =
+            points.iter().filter_map(|p| p["x"].as_f64()).map(|x| x as u64).collect();
+        assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518], "{name}");
+        // Probes that were lost have no latency, so each path carried some of every size.
+        assert!(points.iter().all(|p| p["median"].as_f64().is_some_and(|m| m > 0.0)), "{name}");
+    }
+    let published = r["published"].as_array().expect("a list");
+    assert!(published.iter().any(|p| p["value"] == "not stated"));
+}
+
+#[test]
+fn without_root_one_line_says_so() {
+    let mut command = if is_root() {
+        let mut c = Command::new("setpriv");
+        c.args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_weir")]);
+        c
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+    };
+    let out = command.args(["study", "run", "vdp-latency", "--quick"]).output();
+    let Some(out) = out.ok().filter(|o| !matches!(o.status.code(), Some(126 | 127))) else {
+        eprintln!("SKIPPED: without_root_one_line_says_so needs setpriv when run by root");
+        return;
+    };
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("run it as root, or take '--place memory'"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
