@@ -124,8 +124,6 @@ fn ports_and_vdps_come_and_go_while_frames_flow() {
         "in_port=in,tcp",
         "--share",
         "more:ceiling_bps=1000000000,weight=3",
-        "--cpu-permille",
-        "200",
     ]);
     assert!(d.refused(&["vdp", "rule", "add", "two", "actions=output:9"]).contains("no port 9"));
     d.ask(&["vdp", "rule", "add", "two", "tcp,actions=output:more"]);
@@ -142,13 +140,44 @@ fn ports_and_vdps_come_and_go_while_frames_flow() {
     assert_eq!(d.vdp(2)["phase"], "fast");
     assert_eq!(d.vdp(2)["dropped"].as_object().unwrap().len(), 0, "{}", d.vdp(2));
 
-    d.ask(&["vdp", "set", "two", "--name", "zwei", "--default", "drop", "--ports", "in=1,more=8"]);
+    // Its rule sends to port 7: it must have one. Nothing of what was asked is done then.
+    let said = d.refused(&[
+        "vdp",
+        "set",
+        "two",
+        "--name",
+        "zwei",
+        "--ports",
+        "in=1,more=8",
+        "--path",
+        "slow",
+    ]);
+    assert!(said.contains("VDP has no port 7"), "{said}");
+    assert_eq!((&d.vdp(2)["name"], &d.vdp(2)["phase"]), (&"two".into(), &"fast".into()));
+    d.ask(&[
+        "vdp",
+        "set",
+        "two",
+        "--name",
+        "zwei",
+        "--default",
+        "drop",
+        "--ports",
+        "in=3,more=7",
+        "--cpu-permille",
+        "200",
+    ]);
     let shown = d.ask(&["show", "--vdp", "zwei", "--rules"]);
-    assert!(shown.contains("8 = more") && shown.contains("default: drop"), "{shown}");
+    assert!(
+        shown.contains("3 = in")
+            && shown.contains("200 permille")
+            && shown.contains("default: drop"),
+        "{shown}"
+    );
 
     // Its port goes: frames are dropped with a reason; it comes back: they flow again.
     d.ask(&["port", "remove", "more"]);
-    assert!(d.ask(&["show", "--vdp", "zwei"]).contains("8 = more, away"));
+    assert!(d.ask(&["show", "--vdp", "zwei"]).contains("7 = more, away"));
     d.until("drops", |d| d.vdp(2)["dropped"]["no-such-port"].as_u64() > Some(100));
     d.ask(&["port", "add", "more", "null"]);
     d.ask(&["vdp", "rule", "add", "zwei", "tcp,actions=output:more"]);
@@ -307,4 +336,58 @@ fn exit_statuses_say_who_is_at_fault() {
     let (code, error) = run(&["run", "--socket", &none, &name]);
     assert!(code == 1 && error.contains("is no socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&missing).unwrap(), "mine");
+}
+
+#[test]
+fn rules_beyond_the_budget_spill_and_are_found_all_the_same() {
+    // One slice of 16 entries and 40 rules; the rest of the frames is dropped, or sent on.
+    let rules: String = (0..40)
+        .map(|i| {
+            let to = 1000 + i;
+            format!("priority={},tcp,tp_dst={to},actions=drop\n", 100 + i)
+        })
+        .chain(["priority=5,arp,actions=output:out\n".to_owned()])
+        .collect();
+    for (default, others) in [("drop", 0u64), ("output:out", 1)] {
+        let frames = Arena::load(Path::new(&capture())).unwrap();
+        let is_arp = |b: &[u8]| {
+            let mut at = 12;
+            while matches!(b.get(at..at + 2), Some([0x81, 0] | [0x88, 0xa8])) {
+                at += 4;
+            }
+            b.get(at..at + 2) == Some(&[8, 6])
+        };
+        let arps = frames.iter().filter(|f| is_arp(f.bytes)).count() as u64;
+        assert!(arps > 0);
+        let config = config(&format!(
+            "default = '{default}'\nplacement = 'spill'\ntcam_limit_entries = 16\n\
+             rules_file = 'r.flows'\n"
+        ));
+        let mut d = Daemon::spawn_with(&config, &["--until-done"], &[("r.flows", &rules)]);
+        let status = d.end();
+        let said = d.said.join("\n");
+        assert!(status.success(), "{said}");
+        assert!(said.contains("25 rules are on the slow path, because the TCAM"), "{said}");
+        let got = Arena::load(&d.path("out.pcap")).unwrap();
+        let expected = arps + others * (frames.len() as u64 - arps);
+        assert_eq!(got.len() as u64, expected, "{default}: {said}");
+        assert_eq!(got.iter().filter(|f| is_arp(f.bytes)).count() as u64, arps);
+    }
+}
+
+#[test]
+fn nobody_reads_along() {
+    // Output that nobody takes is no reason to stop, nor to fail.
+    let d = Daemon::start(&endless(RULE), &[]);
+    let script = format!(
+        "{} show --rules --socket {} | head -n 1",
+        env!("CARGO_BIN_EXE_weir"),
+        d.socket().display()
+    );
+    let o = std::process::Command::new("bash")
+        .args(["-c", &format!("set -o pipefail; {script}")])
+        .output()
+        .unwrap();
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    d.stop();
 }

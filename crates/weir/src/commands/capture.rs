@@ -3,6 +3,7 @@
 //! Room: the client's side of the control socket; writes the file, so that it belongs to whoever
 //! asked for it.
 
+use super::say::complain;
 use crate::fault::bad_input;
 use crate::socket::client::{Next, Where};
 use crate::socket::protocol::{Done, FrameItem, Item, Request, from_hex};
@@ -89,7 +90,7 @@ pub fn run(args: &Args) -> Result<()> {
                 // A pause: whoever reads along sees what there is.
                 out.writer.flush().context("writing the capture")?;
                 if !told {
-                    eprintln!("capturing; Ctrl-C ends it");
+                    complain("capturing; Ctrl-C ends it");
                     told = true;
                 }
             }
@@ -99,7 +100,8 @@ pub fn run(args: &Args) -> Result<()> {
     };
     out.writer.flush().context("writing the capture")?;
     let Done { captured, missed, .. } = done;
-    eprintln!("{} frames, {} missed", captured.unwrap_or(0), missed.unwrap_or(0));
+    let (captured, missed) = (captured.unwrap_or(0), missed.unwrap_or(0));
+    complain(format_args!("{captured} frames, {missed} missed"));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod columns;
 pub mod demo;
 pub mod port;
 pub mod run;
+pub mod say;
 pub mod show;
 pub mod stats;
 pub mod study;

@@ -3,6 +3,7 @@
 //! Room: the client's side of the control socket.
 
 use super::columns::Columns;
+use super::say::{put, say};
 use super::stats::Stats;
 use crate::config::read::beside;
 use crate::environment::Envelope;
@@ -72,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::List { json } => {
             let ports = Stats::of(args.to.ask(&Request::Stats {})?.0).ports;
             if *json {
-                println!("{}", serde_json::to_string_pretty(&Envelope::new("ports", ports))?);
+                say(serde_json::to_string_pretty(&Envelope::new("ports", ports))?);
                 return Ok(());
             }
             let mut c = Columns::new(&["port", "number", "device", "state", "note"]);
@@ -81,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
                 let note = p.fault.unwrap_or_default();
                 c.row(vec![p.name, p.number.to_string(), p.device, state.to_owned(), note]);
             }
-            print!("{}", c.text());
+            put(c.text());
             Ok(())
         }
     }

@@ -3,6 +3,7 @@
 //! Room: wiring. Reads the file, tries it, opens the ports, starts the worker, serves the control
 //! socket, waits for signals, and at the end gives everything back and checks the sums.
 
+use super::say::{complain, put, say};
 use crate::config::apply::{self, Devices, Failed, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::plan::Plan;
@@ -68,7 +69,10 @@ pub fn run(args: &Args) -> Result<()> {
     if args.check {
         let rules: usize = plan.vdps.values().map(|v| v.rules.len()).sum();
         let (ports, vdps) = (plan.ports.len(), plan.vdps.len() - 1);
-        println!("{}: {ports} ports, {vdps} VDPs, {rules} rules: fine", args.config.display());
+        say(format_args!(
+            "{}: {ports} ports, {vdps} VDPs, {rules} rules: fine",
+            args.config.display()
+        ));
         return Ok(());
     }
     // Signals are taken from here on, so that none that comes early is lost.
@@ -93,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
         Serving::Worker => "the worker serves the channels".to_owned(),
         Serving::Threads(n) => format!("{n} threads serve the channels"),
     };
-    println!("running: {who}; control socket {}", socket.display());
+    say(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = attend(args, &live, &mut signals, given);
     server.stop();
     drop(bound);
@@ -122,12 +126,12 @@ fn start(plan: &Plan) -> Result<(DataPlane, Model)> {
         if e.is_environment() { anyhow!(e.to_string()) } else { bad_input(e) }
     })?;
     let c = &plan.fixed.config;
-    println!(
+    say(format_args!(
         "data plane: {} frames of {} bytes, {} channels, TCAM of {} + {} entries",
         c.frames, c.chunk_bytes, c.channels, c.tcam.mapping_entries, c.tcam.action_entries
-    );
+    ));
     for line in told.into_iter().chain(std::mem::take(&mut model.notes)) {
-        println!("{line}");
+        say(line);
     }
     Ok((plane, model))
 }
@@ -147,21 +151,24 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
     loop {
         for signal in signals.pending() {
             if signal != SIGHUP {
-                println!("stopping on {}", if signal == SIGINT { "SIGINT" } else { "SIGTERM" });
+                say(format_args!(
+                    "stopping on {}",
+                    if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
+                ));
                 return Ok(());
             }
             match live.reload(&args.config, given) {
-                Ok(told) if told.is_empty() => println!("reload: nothing differs"),
+                Ok(told) if told.is_empty() => say(format_args!("reload: nothing differs")),
                 Ok(told) => {
-                    told.iter().for_each(|t| println!("reload: {t}"));
-                    println!("reload: done");
+                    told.iter().for_each(|t| say(format_args!("reload: {t}")));
+                    say(format_args!("reload: done"));
                 }
-                Err(e) => eprintln!("weir: reload: {e}; nothing has changed"),
+                Err(e) => complain(format_args!("reload: {e}{}", e.aftermath())),
             }
         }
         let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
         if args.until_done && still.is_done(&snapshot) {
-            println!("stopping: every port is exhausted");
+            say(format_args!("stopping: every port is exhausted"));
             return Ok(());
         }
         tell_changes(&mut seen, snapshot.ports);
@@ -179,13 +186,13 @@ fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>) {
         let before = seen.get(id);
         let name = &n.name;
         if let Some(b) = before.filter(|b| b.up != n.up) {
-            println!("port {name}: {}", if b.up { "down" } else { "up" });
+            say(format_args!("port {name}: {}", if b.up { "down" } else { "up" }));
         } else if before.is_none() && !n.up {
-            println!("port {name}: down");
+            say(format_args!("port {name}: down"));
         }
         if let Some(fault) = n.fault.as_ref().filter(|_| before.is_none_or(|b| b.fault != n.fault))
         {
-            eprintln!("weir: port {name}: {fault}");
+            complain(format_args!("port {name}: {fault}"));
         }
     }
     *seen = now;
@@ -219,15 +226,13 @@ fn finish(mut plane: DataPlane) -> Result<()> {
     let s = plane.snapshot();
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
     let balance = s.check();
-    print!(
-        "{}",
-        super::stats::tables(&ports.into_iter().map(view::port).collect::<Vec<_>>(), &vdps)
-    );
+    let ports: Vec<_> = ports.into_iter().map(view::port).collect();
+    put(super::stats::tables(&ports, &vdps));
     for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
         plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;
     }
     balance.map_err(|e| anyhow!("frames do not add up, which is a defect of weir: {e}"))?;
     let frames: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
-    println!("every frame is accounted for: {frames} received, {} held", s.frames.held);
+    say(format_args!("every frame is accounted for: {frames} received, {} held", s.frames.held));
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Room: the client's side of the control socket.
 
 use super::columns::Columns;
+use super::say::{put, say};
 use super::stats::{Stats, reasons};
 use crate::environment::Envelope;
 use crate::socket::client::Where;
@@ -59,15 +60,15 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(rest.collect());
     let shown = Shown { stats, rules: kept };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&Envelope::new("show", shown))?);
+        say(serde_json::to_string_pretty(&Envelope::new("show", shown))?);
         return Ok(());
     }
     if args.vdp.is_none() {
-        print!("{}", overview(&shown.stats));
+        put(overview(&shown.stats));
     }
     for v in &shown.stats.vdps {
         let rules: Vec<&RuleItem> = shown.rules.iter().filter(|r| r.vid == v.vid).collect();
-        print!("\n{}", vdp(v, &rules));
+        put(format_args!("\n{}", vdp(v, &rules)));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! `weir run` and the live ones of `weir top`.
 
 use super::columns::Columns;
+use super::say::{put, say};
 use crate::environment::Envelope;
 use crate::socket::client::Where;
 use crate::socket::protocol::{Item, PlaneItem, PortItem, Request, VdpItem};
@@ -59,12 +60,12 @@ impl Stats {
 pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(args.to.ask(&Request::Stats {})?.0);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
+        say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
         return Ok(());
     }
-    print!("{}", tables(&stats.ports, &stats.vdps));
+    put(tables(&stats.ports, &stats.vdps));
     if let Some(e) = &stats.plane.imbalance {
-        println!("frames do not add up, which is a defect of weir: {e}");
+        say(format_args!("frames do not add up, which is a defect of weir: {e}"));
     }
     Ok(())
 }

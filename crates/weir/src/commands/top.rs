@@ -4,6 +4,7 @@
 //! Room: the client's side of the control socket.
 
 use super::columns::Columns;
+use super::say::put;
 use super::stats::Stats;
 use crate::fault::bad_input;
 use crate::socket::client::Where;
@@ -44,15 +45,14 @@ impl Screen {
             return None;
         }
         // The other screen, without a cursor.
-        print!("\x1b[?1049h\x1b[?25l");
+        put("\x1b[?1049h\x1b[?25l");
         Some(Self)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        print!("\x1b[?25h\x1b[?1049l");
-        let _ = std::io::stdout().flush();
+        put("\x1b[?25h\x1b[?1049l");
     }
 }
 
@@ -72,11 +72,12 @@ pub fn run(args: &Args) -> Result<()> {
         }
         let now = Stats::of(client.ask(&Request::Stats {})?.0);
         let text = table(&before, &now);
-        match &screen {
-            Some(_) => print!("\x1b[H\x1b[J{}", cut(&text)),
-            None => println!("{text}"),
-        }
-        if std::io::stdout().flush().is_err() {
+        let shown_text = match &screen {
+            Some(_) => format!("\x1b[H\x1b[J{}", cut(&text)),
+            None => format!("{text}\n"),
+        };
+        let mut out = std::io::stdout().lock();
+        if out.write_all(shown_text.as_bytes()).and_then(|()| out.flush()).is_err() {
             // Nobody reads any more.
             return Ok(());
         }

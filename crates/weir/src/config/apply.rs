@@ -14,7 +14,7 @@ use weir_dataplane::{
 };
 use weir_io::af_xdp::Umem;
 use weir_io::memory::{Memory, WireSize};
-use weir_io::open::{self, Kind, Opened};
+use weir_io::open::{self, Kind, Opened, PortSpec};
 use weir_io::replay::Null;
 use weir_packet::{Device, DeviceError, PortId};
 
@@ -48,6 +48,8 @@ pub struct Failed {
     pub whose: String,
     /// Why.
     pub reason: Reason,
+    /// How many changes had been made before.
+    pub after: usize,
 }
 
 impl fmt::Display for Failed {
@@ -134,18 +136,36 @@ impl Model {
 pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
     let config = Config { frames: 512, chunk_bytes: 2048, ..plan.fixed.config.clone() };
     // The sizes themselves are tried as they are, and given back at once.
-    let fail =
-        |e| Failed { place: None, whose: "[dataplane]".to_owned(), reason: Reason::Control(e) };
+    let fail = |e| Failed {
+        place: None,
+        whose: "[dataplane]".to_owned(),
+        reason: Reason::Control(e),
+        after: 0,
+    };
     weir_packet::Pool::new(plan.fixed.config.frames, plan.fixed.config.chunk_bytes)
         .map_err(|e| fail(e.into()))?;
     let mut plane = DataPlane::new(config).map_err(fail)?;
     let mut model = Model::new(plan, Devices::Scratch);
-    let steps = diff(&model.plan, plan).map_err(|e: ConfigError| Failed {
+    let steps = diff(&model.plan, &with_all_ports(plan)).map_err(|e: ConfigError| Failed {
         place: e.place,
         whose: "configuration".to_owned(),
         reason: Reason::Config(e.text),
+        after: 0,
     })?;
-    run(&mut plane, &mut model, steps)
+    // Whatever was changed was changed on the scratch data plane.
+    run(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })
+}
+
+/// A plan in which ports that are away are there.
+fn with_all_ports(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for name in plan.vdps.values().flat_map(|v| v.ports.iter()).map(|(n, _)| n) {
+        if !plan.ports.iter().any(|p| p.name == *name) {
+            let spec = PortSpec { kind: Kind::Null, target: String::new() };
+            plan.ports.push(PortPlan { name: name.clone(), spec, place: None });
+        }
+    }
+    plan
 }
 
 /// Carries out steps in order.
@@ -184,8 +204,13 @@ pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
             }
         }
     }
-    for s in steps {
-        step(plane, model, s, &mut opened)?;
+    for (after, s) in steps.into_iter().enumerate() {
+        if let Err(e) = step(plane, model, s, &mut opened) {
+            for mut d in opened.into_values() {
+                d.close(plane.pool_mut());
+            }
+            return Err(Failed { after, ..e });
+        }
     }
     Ok(())
 }
@@ -220,6 +245,7 @@ fn open_device(
             place: p.place.clone(),
             whose: format!("port '{}'", p.name),
             reason: Reason::Device(e),
+            after: 0,
         }),
     }
 }
@@ -252,7 +278,7 @@ fn step(
         Step::PutRule(_, r) => r.place.clone(),
         _ => vid.and_then(|v| model.plan.vdps.get(&v.0)).and_then(|v| v.place.clone()),
     };
-    small_step(plane, model, s).map_err(|reason| Failed { place, whose, reason })
+    small_step(plane, model, s).map_err(|reason| Failed { place, whose, reason, after: 0 })
 }
 
 fn vid_of(s: &Step) -> Option<Vid> {
@@ -482,8 +508,12 @@ fn add_port(
     p: PortPlan,
     device: Box<dyn Device>,
 ) -> Result<(), Failed> {
-    let failed =
-        |reason, place: &Option<Place>, whose| Failed { place: place.clone(), whose, reason };
+    let failed = |reason, place: &Option<Place>, whose| Failed {
+        place: place.clone(),
+        whose,
+        reason,
+        after: 0,
+    };
     let id = plane
         .add_port(&p.name, device)
         .map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
@@ -536,8 +566,12 @@ fn remove_port(plane: &mut DataPlane, model: &mut Model, name: &str) -> Result<(
 }
 
 fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Result<(), Failed> {
-    let failed =
-        |reason, place: &Option<Place>| Failed { place: place.clone(), whose: v.called(), reason };
+    let failed = |reason, place: &Option<Place>| Failed {
+        place: place.clone(),
+        whose: v.called(),
+        reason,
+        after: 0,
+    };
     let program = v.program.as_ref().map(|p| p.build()).transpose();
     let spec = VdpSpec {
         ports: present(&v, &model.ids),

@@ -3,6 +3,7 @@
 use super::lines::{Lines, NoLine};
 use super::place::default_path;
 use super::protocol::{Done, Fault, Item, MAX_REPLY_BYTES, MAX_REQUEST_BYTES, Reply, Request};
+use crate::commands::say::say;
 use crate::fault::bad_input;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -70,7 +71,7 @@ impl Where {
     /// It was refused, or nobody answers.
     pub fn change(&self, request: &Request) -> Result<()> {
         for note in self.ask(request)?.1.notes {
-            println!("{note}");
+            say(note);
         }
         Ok(())
     }

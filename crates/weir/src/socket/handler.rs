@@ -8,7 +8,7 @@ use super::live::{Live, NotDone};
 use super::protocol::{Done, Fault, Item, Refusal, Reply, Request};
 use super::server::reply;
 use super::view;
-use crate::config::apply::Model;
+use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
@@ -144,7 +144,8 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             let old = find(m, &vdp)?;
             let toml = format!("[[vdp]]\nvid = {}\n{toml}", old.vid);
             let new = read::vdp_from(&toml, "VDP", &ports, Some(old))?;
-            diff_vdp(old, &VdpPlan { place: None, ..new })?
+            let new = VdpPlan { place: None, ..new };
+            rehearsed(m, diff_vdp(old, &new)?, new)?
         }
         Request::VdpDelete { vdp } => vec![Step::DeleteVdp(find(m, &vdp)?.vid)],
         Request::RuleAdd { vdp, flow, placement: p } => {
@@ -156,7 +157,12 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             if rules.is_empty() {
                 return Err(bad("no rule in it: write one in the flow syntax"));
             }
-            rules.into_iter().map(|r| Step::PutRule(v.vid, Box::new(r))).collect()
+            let mut new = v.clone();
+            for r in &rules {
+                new.rules.insert(r.key(), r.clone());
+            }
+            let put = |r| Step::PutRule(v.vid, Box::new(r));
+            rehearsed(m, rules.into_iter().map(put).collect(), new)?
         }
         Request::RuleDel { vdp, flow } => {
             let v = find(m, &vdp)?;
@@ -197,6 +203,16 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
     })
 }
 
+/// The steps, if they are one (which is done or not done), or were tried with everything else.
+fn rehearsed(m: &Model, steps: Vec<Step>, new: VdpPlan) -> Result<Vec<Step>, NotDone> {
+    if steps.len() > 1 {
+        let mut plan = m.plan.clone();
+        plan.vdps.insert(new.vid.0, new);
+        apply::rehearse(&plan)?;
+    }
+    Ok(steps)
+}
+
 fn migrate(live: &Live, which: &str, to: &str) -> Result<Vec<String>, NotDone> {
     let to = path(to)?;
     let vid: Vid = live.look(|m| find(m, which).map(|v| v.vid))??;
@@ -205,12 +221,6 @@ fn migrate(live: &Live, which: &str, to: &str) -> Result<Vec<String>, NotDone> {
     let after = live.arrived(vid)?.ok_or(WorkerGone)?;
     let m = after.migration;
     if m.given_up > before {
-        // It is where it was: the plan must say so.
-        live.with(move |_, model| {
-            if let Some(v) = model.plan.vdps.get_mut(&vid.0) {
-                v.path = Path::Slow;
-            }
-        })?;
         let text = "its channel did not become empty in time, so it stays on the slow path, with \
                     nothing lost: try again, or raise drain_limit_ms";
         return Err(bad(format!("VDP {vid}: {text}")));

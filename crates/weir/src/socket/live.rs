@@ -7,11 +7,11 @@ use crate::config::apply::{self, Failed, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::read;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_dataplane::{DataPlane, Handle, Phase, Vid, WorkerGone};
+use weir_dataplane::{DataPlane, Handle, Path, Phase, Vid, WorkerGone};
 
 /// Why a change was not made.
 #[derive(Debug)]
@@ -30,6 +30,19 @@ impl fmt::Display for NotDone {
             Self::Config(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
             Self::Gone(e) => e.fmt(f),
+        }
+    }
+}
+
+impl NotDone {
+    /// What became of the data plane, to be said behind the error.
+    pub fn aftermath(&self) -> String {
+        match self {
+            Self::Step(f) if f.after > 0 => {
+                format!("; {} changes were made before: mend it and reload again", f.after)
+            }
+            Self::Gone(_) => String::new(),
+            _ => "; nothing has changed".to_owned(),
         }
     }
 }
@@ -60,8 +73,8 @@ pub struct Live {
     epoch_ns: u64,
 }
 
-/// How long VDPs that are being deleted are waited for.
-const DELETION: Duration = Duration::from_secs(2);
+/// How long VDPs that are being deleted, or are between two paths, are waited for.
+const SETTLING: Duration = Duration::from_secs(2);
 
 impl Live {
     /// Of a data plane that was just started.
@@ -135,8 +148,8 @@ impl Live {
         steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
     ) -> Result<Vec<String>, NotDone> {
         let mut guard = self.lock();
+        self.settle(&mut guard)?;
         let steps = steps(guard.as_ref().ok_or(WorkerGone)?)?;
-        self.settle()?;
         let mut told: Vec<String> = steps.iter().map(Step::told).collect();
         let done = Self::with_guard(&self.handle, &mut guard, move |p, m| {
             (apply::run(p, m, steps), std::mem::take(&mut m.notes))
@@ -150,31 +163,56 @@ impl Live {
     ///
     /// # Errors
     /// [`NotDone`].
-    pub fn reload(&self, path: &Path, socket_given: SocketGiven) -> Result<Vec<String>, NotDone> {
+    pub fn reload(
+        &self,
+        path: &std::path::Path,
+        socket_given: SocketGiven,
+    ) -> Result<Vec<String>, NotDone> {
         let mut plan = read::load(path)?;
         apply::rehearse(&plan)?;
-        self.change(move |m| {
+        let paths: Vec<(Vid, Path)> =
+            plan.vdps.values().filter(|v| v.vid.0 != 0).map(|v| (v.vid, v.path)).collect();
+        let mut told = self.change(move |m| {
             if socket_given == SocketGiven::OnTheCommandLine {
                 plan.fixed.socket.clone_from(&m.plan.fixed.socket);
             }
             Ok(diff(&m.plan, &plan)?)
-        })
+        })?;
+        let arrived = self.settle(&mut self.lock())?;
+        for (vid, wanted) in paths {
+            if arrived.get(&vid).is_some_and(|at| *at != wanted) {
+                told.push(format!(
+                    "VDP {vid}: still on its old path, since its channel did not become empty in \
+                     time; reload to try again"
+                ));
+            }
+        }
+        Ok(told)
     }
 
-    /// Waits until no VDP is being deleted, so that numbers and TCAM slices are free again; gives
-    /// up after a while, since a frame may be held by a program for as long as it likes.
-    fn settle(&self) -> Result<(), WorkerGone> {
-        let until = Instant::now() + DELETION;
-        while Instant::now() < until {
-            let deleting = self
+    /// Waits until no VDP is being deleted or is between two paths, so that numbers, TCAM slices and
+    /// paths are free again; gives up after a while, since a frame may be held by a program for as
+    /// long as it likes. Returns on which path each VDP is, and notes it in the plan.
+    fn settle(&self, guard: &mut Option<Model>) -> Result<BTreeMap<Vid, Path>, WorkerGone> {
+        let until = Instant::now() + SETTLING;
+        loop {
+            let phases: Vec<(Vid, Phase)> = self
                 .handle
-                .call(|p| p.snapshot().vdps.iter().any(|v| v.phase == Phase::Deleting))?;
-            if !deleting {
-                break;
+                .call(|p| p.snapshot().vdps.iter().map(|v| (v.vid, v.phase)).collect())?;
+            let on = |(vid, phase): &(Vid, Phase)| match phase {
+                Phase::On(path) => Some((*vid, *path)),
+                _ => None,
+            };
+            let paths: BTreeMap<Vid, Path> = phases.iter().filter_map(on).collect();
+            if paths.len() < phases.len() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            for v in guard.iter_mut().flat_map(|m| m.plan.vdps.values_mut()) {
+                v.path = paths.get(&v.vid).copied().unwrap_or(v.path);
+            }
+            return Ok(paths);
         }
-        Ok(())
     }
 
     /// Waits until a VDP is on one path; `None` when that takes too long.

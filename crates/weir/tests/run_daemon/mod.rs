@@ -37,7 +37,15 @@ impl Daemon {
 
     /// Runs a configuration.
     pub fn spawn(config: &str, arguments: &[&str]) -> Self {
+        Self::spawn_with(config, arguments, &[])
+    }
+
+    /// Runs a configuration that has files beside it.
+    pub fn spawn_with(config: &str, arguments: &[&str], files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
         std::fs::write(dir.path().join("t.toml"), config).unwrap();
         let mut child = weir()
             .arg("run")
