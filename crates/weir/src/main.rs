@@ -27,19 +27,12 @@ struct Cli {
 enum Command {
     /// The tour: no root, no configuration; ends with a report
     Demo(commands::demo::Args),
-    /// Run a data plane in the foreground, from a configuration
     Run(commands::run::Args),
-    /// Show what a running data plane consists of
     Show(commands::show::Args),
-    /// Print the counters of a running data plane
     Stats(commands::stats::Args),
-    /// Show the rates of a running data plane, live
     Top(commands::top::Args),
-    /// Add, remove and list ports of a running data plane
     Port(commands::port::Args),
-    /// Make, change, move and delete VDPs of a running data plane
     Vdp(commands::vdp::Args),
-    /// Capture frames of a running data plane at any port, VDP or stage
     Capture(commands::capture::Args),
     /// One frame: which VDP, rule, action, port or drop, and why
     Trace(commands::trace::Args),

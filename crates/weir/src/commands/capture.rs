@@ -19,6 +19,7 @@ use weir_packet::Nanos;
 /// Arguments of `weir capture`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Capture frames of a running data plane at any port, VDP or stage",
     long_about = "Captures frames of a running data plane and writes them as pcapng, which tshark, \
                   tcpdump and Wireshark read: at a port, of a VDP, at the end of a stage; whatever \
                   is given must all hold. Without --stage, frames are taken as they enter (at \

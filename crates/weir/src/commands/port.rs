@@ -16,6 +16,7 @@ use weir_io::open::PortSpec;
 /// Arguments of `weir port`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Add, remove and list ports of a running data plane",
     long_about = "Adds, removes and lists ports of a running data plane. What runs on changes at \
                   once; the configuration file does not, and a reload makes the ports what the \
                   file says again.\n\n\

@@ -4,8 +4,9 @@
 //! socket, waits for signals, and at the end gives everything back and checks the sums.
 
 use super::say::{complain, put, say};
-use crate::config::apply::{self, Devices, Failed, Model};
+use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::{Step, diff};
+use crate::config::failed::Failed;
 use crate::config::plan::Plan;
 use crate::config::read;
 use crate::fault::bad_input;
@@ -24,6 +25,7 @@ use weir_packet::{Nanos, PortId};
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Run a data plane in the foreground, from a configuration",
     long_about = "Runs a data plane in the foreground: its ports, VDPs, rules and limits come from \
                   a TOML file, which docs/guide/configuration.md describes.\n\n\
                   The whole file is read and tried on a data plane without real ports first, so \

@@ -14,6 +14,7 @@ use serde::Serialize;
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Show what a running data plane consists of",
     long_about = "Shows what a running data plane consists of: its ports; its VDPs with their \
                   mapping rules, ports and shares, channel, slow-path program and its state; the \
                   TCAM's budget, with each VDP's slices and the blocks that one of its frames \

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 /// Arguments of `weir stats`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Print the counters of a running data plane",
     long_about = "Prints the counters of a running data plane: frames and bytes per port and per \
                   VDP, and every reason for which frames were dropped. Frames are counted without \
                   FCS. For each VDP, received + generated + cloned = forwarded + consumed + \

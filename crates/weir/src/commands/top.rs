@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `weir top`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Show the rates of a running data plane, live",
     long_about = "Shows the rates of a running data plane's ports and VDPs, busiest VDPs first, \
                   and refreshes them until Ctrl-C. On a terminal it uses the whole screen and \
                   gives it back as it was; in a pipe it prints one table after the other.",

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 /// Arguments of `weir vdp`.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Make, change, move and delete VDPs of a running data plane",
     long_about = "Makes, changes, moves and deletes VDPs of a running data plane, their rules and \
                   their mapping rules. Every change happens between two bursts: no frame meets a \
                   half-way state, and a change that is refused changes nothing. The configuration \

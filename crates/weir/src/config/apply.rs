@@ -5,83 +5,17 @@
 
 use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
-use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RulePlan, VdpPlan};
+use super::failed::{Failed, Reason};
+use super::plan::{Plan, PortPlan, RulePlan, VdpPlan};
+use super::vdp_steps::{attach, create, put_group, put_meter, put_rule, reserve, resolve};
 use std::collections::BTreeMap;
-use std::fmt;
-use weir_classify::{Field, Owner, Part};
-use weir_dataplane::{
-    Config, ControlError, DataPlane, MappingRule, Placed, PortNo, PortShare, VdpSpec, Vid,
-};
+use weir_classify::Field;
+use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
 use weir_io::af_xdp::Umem;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened, PortSpec};
 use weir_io::replay::Null;
-use weir_packet::{Device, DeviceError, PortId};
-
-/// Why a step failed.
-#[derive(Debug)]
-pub enum Reason {
-    /// The data plane refused.
-    Control(ControlError),
-    /// A port could not be opened.
-    Device(DeviceError),
-    /// Something the plan says can't be.
-    Config(String),
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Control(e) => e.fmt(f),
-            Self::Device(e) => e.fmt(f),
-            Self::Config(e) => e.fmt(f),
-        }
-    }
-}
-
-/// A step that failed, with whose it was.
-#[derive(Debug)]
-pub struct Failed {
-    /// Where the file says so.
-    pub place: Option<Place>,
-    /// Whose.
-    pub whose: String,
-    /// Why.
-    pub reason: Reason,
-    /// How many changes had been made before.
-    pub after: usize,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(p) = &self.place {
-            write!(f, "{p}: ")?;
-        }
-        write!(f, "{}: {}", self.whose, self.reason)
-    }
-}
-
-impl std::error::Error for Failed {}
-
-impl Failed {
-    /// Whether the machine is to blame, and not what the user wrote.
-    pub fn is_environment(&self) -> bool {
-        matches!(
-            self.reason,
-            Reason::Device(
-                DeviceError::InterfaceDown(_)
-                    | DeviceError::NoRights { .. }
-                    | DeviceError::System { .. }
-            )
-        )
-    }
-}
-
-impl From<ControlError> for Reason {
-    fn from(e: ControlError) -> Self {
-        Self::Control(e)
-    }
-}
+use weir_packet::{Device, PortId};
 
 /// Which devices ports get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -426,82 +360,6 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
     }
 }
 
-/// Grows a VDP's slices to hold `entries`, or gives back what is not in use beyond them.
-fn reserve(plane: &mut DataPlane, vid: Vid, entries: usize) -> Result<(), Reason> {
-    let who = Owner(vid.0.into());
-    let wanted = u32::try_from(entries).unwrap_or(u32::MAX);
-    let usage = plane.tcam().usage(Part::Action, who);
-    let tcam = plane.tcam_mut();
-    let done = match wanted.checked_sub(usage.allowed) {
-        Some(more) => tcam.grow(Part::Action, who, more),
-        None => tcam.shrink(Part::Action, who, usage.allowed - wanted.max(usage.used)),
-    };
-    done.map(|_| ()).map_err(|e| Reason::Control(e.into()))
-}
-
-/// A mapping rule in the data plane's numbers; `None` while a port that it names is away.
-fn resolve(
-    m: &MappingPlan,
-    v: &VdpPlan,
-    ids: &BTreeMap<String, PortId>,
-) -> Result<Option<MappingRule>, Reason> {
-    use weir_dataplane::flowtext::FlowErrorKind;
-    match m.resolve(ids, &v.fields) {
-        Ok(matcher) => Ok(Some(MappingRule { matcher, priority: m.priority })),
-        Err(e) if e.kind == FlowErrorKind::UnknownPort => Ok(None),
-        Err(e) => Err(Reason::Config(format!("mapping rule '{}': {e}", m.text))),
-    }
-}
-
-fn put_meter(plane: &mut DataPlane, vid: Vid, id: u32, m: &MeterPlan) -> Result<(), Reason> {
-    let meter = m.build().map_err(|e| Reason::Config(format!("meter {id}: {e}")))?;
-    Ok(plane.put_meter(vid, id, meter)?)
-}
-
-fn put_group(
-    plane: &mut DataPlane,
-    vid: Vid,
-    id: u32,
-    g: &GroupPlan,
-    ids: &BTreeMap<String, PortId>,
-) -> Result<(), Reason> {
-    let group = g.build(ids).map_err(|e| Reason::Config(format!("group {id}: {e}")))?;
-    Ok(plane.put_group(vid, id, group)?)
-}
-
-fn put_rule(plane: &mut DataPlane, vid: Vid, r: &RulePlan) -> Result<Placed, ControlError> {
-    plane.add_rule(vid, r.table, &r.spec, r.placement)
-}
-
-/// The VDP's ports that are there, by its numbers.
-fn present(v: &VdpPlan, ids: &BTreeMap<String, PortId>) -> Vec<(PortNo, PortId)> {
-    v.ports.iter().filter_map(|(n, no)| ids.get(n).map(|id| (*no, *id))).collect()
-}
-
-/// Gives a VDP the ports that its plan names and that are there. Its rules name ports by the VDP's
-/// numbers and are compiled to the data plane's, so they are put in again.
-fn attach(
-    plane: &mut DataPlane,
-    ids: &BTreeMap<String, PortId>,
-    v: &VdpPlan,
-) -> Result<(), Reason> {
-    plane.set_ports(v.vid, present(v, ids))?;
-    for (port, share) in &v.shares {
-        if let (Some(id), Some(_)) = (ids.get(port), v.number_of(port)) {
-            plane.set_share(v.vid, *id, *share)?;
-        }
-    }
-    // What sends to a port that is away stays as it is and loses its frames, counted.
-    for (id, g) in &v.groups {
-        let _ = put_group(plane, v.vid, *id, g, ids);
-    }
-    for r in v.rules_in_order() {
-        let _ = put_rule(plane, v.vid, r);
-    }
-    let _ = plane.set_default(v.vid, &v.default);
-    Ok(())
-}
-
 fn add_port(
     plane: &mut DataPlane,
     model: &mut Model,
@@ -562,75 +420,5 @@ fn remove_port(plane: &mut DataPlane, model: &mut Model, name: &str) -> Result<(
     plane.remove_port(id)?;
     model.ids.remove(name);
     model.plan.ports.retain(|p| p.name != name);
-    Ok(())
-}
-
-fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Result<(), Failed> {
-    let failed = |reason, place: &Option<Place>| Failed {
-        place: place.clone(),
-        whose: v.called(),
-        reason,
-        after: 0,
-    };
-    let program = v.program.as_ref().map(|p| p.build()).transpose();
-    let spec = VdpSpec {
-        ports: present(&v, &model.ids),
-        program: program.map_err(|e| failed(Reason::Config(e), &v.place))?,
-        channel: v.channel,
-        path: v.path,
-        fields: v.fields.clone(),
-        action_entries: v.tcam_entries,
-        action_limit: v.tcam_limit,
-        cpu_permille: v.cpu_permille,
-        ..VdpSpec::new(v.vid, &v.name)
-    };
-    plane.create_vdp(spec).map_err(|e| failed(e.into(), &v.place))?;
-    match fill(plane, model, &v) {
-        Ok(()) => {
-            model.plan.vdps.insert(v.vid.0, v);
-            Ok(())
-        }
-        Err((reason, place)) => {
-            // It was just made, so it is there to be deleted.
-            let _ = plane.delete_vdp(v.vid);
-            Err(failed(reason, &place))
-        }
-    }
-}
-
-/// Gives a new VDP its rules, shares and, last, its frames.
-fn fill(
-    plane: &mut DataPlane,
-    model: &mut Model,
-    v: &VdpPlan,
-) -> Result<(), (Reason, Option<Place>)> {
-    for (id, m) in &v.meters {
-        put_meter(plane, v.vid, *id, m).map_err(|e| (e, v.place.clone()))?;
-    }
-    for (id, g) in &v.groups {
-        put_group(plane, v.vid, *id, g, &model.ids).map_err(|e| (e, v.place.clone()))?;
-    }
-    let mut spilled = 0;
-    for r in v.rules_in_order() {
-        let placed = put_rule(plane, v.vid, r).map_err(|e| (e.into(), r.place.clone()))?;
-        spilled +=
-            usize::from(r.placement == weir_dataplane::Placement::Spill && placed == Placed::Slow);
-    }
-    if spilled > 0 {
-        let text = "rules are on the slow path, because the TCAM has no entry left for them";
-        model.notes.push(format!("{}: {spilled} {text}", v.called()));
-    }
-    let at_vdp = |e: ControlError| (Reason::from(e), v.place.clone());
-    plane.set_default(v.vid, &v.default).map_err(at_vdp)?;
-    for (port, share) in &v.shares {
-        if let Some(id) = model.ids.get(port) {
-            plane.set_share(v.vid, *id, *share).map_err(at_vdp)?;
-        }
-    }
-    for m in &v.mapping {
-        if let Some(rule) = resolve(m, v, &model.ids).map_err(|e| (e, v.place.clone()))? {
-            plane.add_mapping(v.vid, &rule).map_err(at_vdp)?;
-        }
-    }
     Ok(())
 }

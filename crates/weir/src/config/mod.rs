@@ -6,10 +6,13 @@
 pub mod apply;
 pub mod diff;
 pub mod error;
+pub mod failed;
 pub mod plan;
 pub mod program;
 pub mod read;
+pub mod rules;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod vdp_steps;
 mod words;

@@ -4,27 +4,18 @@
 //! and by the control socket for VDPs that are described in the same language.
 
 use super::error::{ConfigError, Source, one_of};
-use super::plan::{
-    BucketPlan, Fixed, GroupPlan, MappingPlan, MeterPlan, Plan, PlaneNames, PortPlan, RulePlan,
-    VdpNames, VdpPlan,
-};
+use super::plan::{Fixed, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
 use super::program;
-use super::schema::{
-    BandSection, DataplaneSection, FieldSection, File, GroupSection, MeterSection, PortSection,
-    RuleSection, ShareSection, VdpSection,
-};
+use super::rules::{flow_error, read_group, read_meter, read_rules};
+use super::schema::{DataplaneSection, FieldSection, File, PortSection, ShareSection, VdpSection};
 use super::words::{self, PortRef, TextOr};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use toml::Spanned;
 use weir_classify::{Geometry, Match};
-use weir_dataplane::flowtext::{
-    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, parse_actions, parse_flows, parse_match,
-};
+use weir_dataplane::flowtext::{DEFAULT_PRIORITY, parse_actions, parse_match};
 use weir_dataplane::{
-    Action, Band, BandKind, Config, GroupKind, Placement, PortNo, PortShare, RuleSpec, Serving,
-    Unit, UserField, UserFields, Vid, WhenIdle,
+    Action, Config, PortNo, PortShare, Serving, UserField, UserFields, Vid, WhenIdle,
 };
 use weir_io::open::{Kind, PortSpec};
 use weir_packet::{Nanos, PortId};
@@ -32,7 +23,7 @@ use weir_packet::{Nanos, PortId};
 /// Longest configuration or rules file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-type Read<T> = Result<T, ConfigError>;
+pub(super) type Read<T> = Result<T, ConfigError>;
 
 /// Reads a configuration file.
 ///
@@ -82,7 +73,7 @@ pub fn vdp_from(text: &str, file: &str, known: &[String], old: Option<&VdpPlan>)
     read_vdp(&source, vdp, known, Path::new(""), old)
 }
 
-fn read_file(path: &Path) -> Read<String> {
+pub(super) fn read_file(path: &Path) -> Read<String> {
     let fail = |text: String| ConfigError { place: None, text };
     let shown = path.display();
     let size = std::fs::metadata(path).map_err(|e| fail(format!("{shown}: {e}")))?.len();
@@ -360,7 +351,7 @@ fn port_number(
 }
 
 /// The name of a VDP's port.
-fn port_name(
+pub(super) fn port_name(
     source: &Source<'_>,
     given: &Spanned<PortRef>,
     ports: &[(String, PortNo)],
@@ -400,170 +391,4 @@ fn read_share(
         queue_frames: g.queue_frames.unwrap_or(d.queue_frames),
     };
     Ok((name, share))
-}
-
-fn read_meter(source: &Source<'_>, m: &Spanned<MeterSection>) -> Read<MeterPlan> {
-    let s = m.get_ref();
-    let unit =
-        one_of(source, &s.unit, "unit", &[("kbps", Unit::Kilobits), ("pktps", Unit::Packets)])?;
-    let band = |b: &BandSection| Band {
-        kind: b.dscp_remark.map_or(BandKind::Drop, BandKind::DscpRemark),
-        rate: b.rate,
-        burst: b.burst.unwrap_or(0),
-    };
-    let plan = MeterPlan { unit, bands: s.band.iter().map(|b| band(b.get_ref())).collect() };
-    plan.build().map_err(|e| source.error(&m.span(), format!("meter {}: {e}", s.id)))?;
-    Ok(plan)
-}
-
-fn read_group(source: &Source<'_>, g: &Spanned<GroupSection>, vdp: &VdpPlan) -> Read<GroupPlan> {
-    let s = g.get_ref();
-    let kinds = [
-        ("all", GroupKind::All),
-        ("select", GroupKind::Select),
-        ("indirect", GroupKind::Indirect),
-        ("fast_failover", GroupKind::FastFailover),
-    ];
-    let kind = one_of(source, &s.kind, "type", &kinds)?;
-    let mut buckets = Vec::new();
-    for b in &s.bucket {
-        let b = b.get_ref();
-        let actions = parse_actions(&b.actions.get_ref().0, &vdp.names(), 0, &Match::any())
-            .map_err(|e| source.error(&b.actions.span(), flow_error("actions", &e)))?;
-        let watch_port = match &b.watch_port {
-            Some(r) => Some(port_name(source, r, &vdp.ports)?),
-            None => None,
-        };
-        buckets.push(BucketPlan { weight: b.weight.unwrap_or(1), watch_port, actions });
-    }
-    let plan = GroupPlan { kind, buckets };
-    let group = plan.build(&BTreeMap::new());
-    group.map_err(|e| source.error(&g.span(), format!("group {}: {e}", s.id)))?;
-    Ok(plan)
-}
-
-const PLACEMENTS: [(&str, Placement); 3] =
-    [("fast", Placement::Fast), ("slow", Placement::Slow), ("spill", Placement::Spill)];
-
-fn read_rules(source: &Source<'_>, v: &VdpSection, base: &Path, plan: &mut VdpPlan) -> Read<()> {
-    let placement = match &v.placement {
-        Some(p) => one_of(source, p, "placement", &PLACEMENTS)?,
-        None => Placement::Fast,
-    };
-    for r in &v.rule {
-        let rule = read_rule(source, r, placement, plan)?;
-        add_rule(plan, rule)?;
-    }
-    let Some(file) = &v.rules_file else { return Ok(()) };
-    let path = base.join(file.get_ref());
-    let text =
-        read_file(&path).map_err(|e| source.error(&file.span(), format!("rules_file {e}")))?;
-    let name: Arc<str> = path.display().to_string().into();
-    for rule in rules_from(&text, &name, placement, plan)? {
-        add_rule(plan, rule)?;
-    }
-    Ok(())
-}
-
-fn add_rule(plan: &mut VdpPlan, mut rule: RulePlan) -> Read<()> {
-    rule.order = plan.rules.len();
-    if let Some(other) = plan.rules.get(&rule.key()) {
-        let at = other.place.as_ref().map(|p| format!(" at {p}")).unwrap_or_default();
-        let text = format!(
-            "VDP {} has a rule with the same match and priority already{at}: change either",
-            plan.vid
-        );
-        return Err(ConfigError { place: rule.place, text });
-    }
-    plan.rules.insert(rule.key(), rule);
-    Ok(())
-}
-
-fn read_rule(
-    source: &Source<'_>,
-    r: &Spanned<RuleSection>,
-    placement: Placement,
-    plan: &VdpPlan,
-) -> Read<RulePlan> {
-    let s = r.get_ref();
-    let names = plan.names();
-    let table = s.table.unwrap_or(0);
-    let matcher = match &s.matcher {
-        Some(m) => parse_match(&m.get_ref().0, &names)
-            .map_err(|e| source.error(&m.span(), flow_error("match", &e)))?,
-        None => Match::any(),
-    };
-    let actions = parse_actions(&s.actions.get_ref().0, &names, table, &matcher)
-        .map_err(|e| source.error(&s.actions.span(), flow_error("actions", &e)))?;
-    let placement = match &s.placement {
-        Some(p) => one_of(source, p, "placement", &PLACEMENTS)?,
-        None => placement,
-    };
-    let spec = RuleSpec {
-        matcher,
-        priority: s.priority.unwrap_or(DEFAULT_PRIORITY).into(),
-        cookie: s.cookie.unwrap_or(0),
-        actions: actions.into(),
-    };
-    let place = Some(source.place(s.actions.span().start));
-    Ok(RulePlan { table, spec, placement, order: 0, place })
-}
-
-/// Reads rules in Open vSwitch's flow syntax for a VDP.
-///
-/// # Errors
-/// [`ConfigError`] with the line.
-pub fn rules_from(
-    text: &str,
-    file: &Arc<str>,
-    placement: Placement,
-    plan: &VdpPlan,
-) -> Read<Vec<RulePlan>> {
-    let place = |line, column| Some(super::error::Place { file: Arc::clone(file), line, column });
-    let flows = parse_flows(text, &plan.names()).map_err(|e| ConfigError {
-        place: place(e.line, e.column),
-        text: format!("'{}': {}", e.token, e.kind),
-    })?;
-    // One flow for every line that is neither blank nor a comment, in order.
-    let lines = text.lines().zip(1..).filter(|(l, _)| {
-        let l = l.trim_ascii_start();
-        !l.is_empty() && !l.starts_with('#')
-    });
-    flows
-        .into_iter()
-        .zip(lines)
-        .map(|(f, (_, line))| {
-            let place = place(line, 1);
-            match rule_of(f, placement, place.clone()) {
-                Ok(r) => Ok(r),
-                Err(text) => Err(ConfigError { place, text }),
-            }
-        })
-        .collect()
-}
-
-/// A rule from a flow.
-fn rule_of(
-    f: FlowSpec,
-    placement: Placement,
-    place: Option<super::error::Place>,
-) -> Result<RulePlan, String> {
-    if f.idle_timeout != 0 || f.hard_timeout != 0 {
-        return Err("rules of a configuration stay: take the timeouts away".to_owned());
-    }
-    if f.flags != FlowFlags::default() {
-        return Err("flags are for controllers: take them away".to_owned());
-    }
-    let spec = RuleSpec {
-        matcher: f.matcher,
-        priority: f.priority.into(),
-        cookie: f.cookie,
-        actions: f.actions.into(),
-    };
-    Ok(RulePlan { table: f.table, spec, placement, order: 0, place })
-}
-
-/// A flow's error inside a text of the configuration: the column is the text's own.
-fn flow_error(what: &str, e: &FlowError) -> String {
-    format!("{what}: '{}' (column {} of the text): {}", e.token, e.column, e.kind)
 }

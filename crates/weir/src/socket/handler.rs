@@ -12,7 +12,7 @@ use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
-use crate::config::read;
+use crate::config::{read, rules};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use weir_dataplane::flowtext::{parse_flow, parse_match};
@@ -150,7 +150,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         Request::VdpDelete { vdp } => vec![Step::DeleteVdp(find(m, &vdp)?.vid)],
         Request::RuleAdd { vdp, flow, placement: p } => {
             let v = find(m, &vdp)?;
-            let mut rules = read::rules_from(&flow, &"rule".into(), placement(p.as_deref())?, v)?;
+            let mut rules = rules::rules_from(&flow, &"rule".into(), placement(p.as_deref())?, v)?;
             for r in &mut rules {
                 r.place = None;
             }

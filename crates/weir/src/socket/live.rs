@@ -3,9 +3,10 @@
 //! Room: between those who ask (signals, the control socket) and the worker. Changes are made one
 //! after the other; each runs between two bursts.
 
-use crate::config::apply::{self, Failed, Model};
+use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
+use crate::config::failed::Failed;
 use crate::config::read;
 use std::collections::BTreeMap;
 use std::fmt;
