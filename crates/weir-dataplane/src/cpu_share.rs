@@ -1,7 +1,7 @@
 //! Each VDP's share of the worker's cycles (DESIGN.md §3): output is not the only thing shared.
 //!
-//! A worker that is busy in every round of an interval may be losing frames in its ports' rings,
-//! those of a VDP that was promised a share among them. So what guaranteed VDPs did not use of their
+//! A worker that is busy in every round of an interval may be losing frames in its ports' rings.
+//! Where a VDP did less in that interval than it was promised, what guaranteed VDPs did not use of their
 //! promise is kept free: the others are dealt the rest of what the worker did in that interval,
 //! max-min, and their frames beyond that are dropped right after mapping, before they cost more.
 //! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
@@ -91,7 +91,8 @@ fn loosen(u: &mut Usage) {
 fn tighten(capacity: u64, of: &mut [(Vid, Usage)]) {
     let promised =
         |u: &Usage| (u128::from(capacity) * u128::from(u.guarantee_permille) / 1000) as u64;
-    if of.iter().all(|(_, u)| u.guarantee_permille == 0) {
+    // Whoever did less than it was promised may have lost frames before they could ask.
+    if of.iter().all(|(_, u)| u.used >= promised(u)) {
         of.iter_mut().for_each(|(_, u)| u.limit = None);
         return;
     }
@@ -126,7 +127,10 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(i, &(guarantee_permille, asked, limit))| {
-                (Vid(i as u16), Usage { guarantee_permille, asked, limit, ..Usage::default() })
+                (
+                    Vid(i as u16),
+                    Usage { guarantee_permille, asked, used: asked, limit, ..Usage::default() },
+                )
             })
             .collect();
         deal(capacity, load, &mut of);
@@ -146,8 +150,10 @@ mod tests {
         let got = dealt(100, Load::Saturated, &[(250, 8, None), (0, 92, None)]);
         assert_eq!(got, [Some(25), Some(75)]);
         // Those without a guarantee share max-min.
-        let got = dealt(100, Load::Saturated, &[(500, 50, None), (0, 10, None), (0, 500, None)]);
+        let got = dealt(100, Load::Saturated, &[(500, 40, None), (0, 10, None), (0, 500, None)]);
         assert_eq!(got, [Some(50), Some(10), Some(40)]);
+        // A promise that was kept, or that nobody else disturbs, needs no limits.
+        assert_eq!(dealt(100, Load::Saturated, &[(500, 50, None), (0, 50, None)]), [None, None]);
     }
 
     #[test]
