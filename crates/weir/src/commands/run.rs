@@ -66,6 +66,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
+    // Signals are taken from here on, so that none that comes early is lost.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let plan = read::load(&args.config).map_err(bad_input)?;
     apply::rehearse(&plan).map_err(bad_input)?;
     if args.check {
@@ -77,8 +79,6 @@ pub fn run(args: &Args) -> Result<()> {
         ));
         return Ok(());
     }
-    // Signals are taken from here on, so that none that comes early is lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let (socket, given) = match (&args.socket, &plan.fixed.socket) {
         (Some(p), _) => (p.clone(), SocketGiven::OnTheCommandLine),
         (None, Some(p)) => (p.clone(), SocketGiven::InTheFile),

@@ -47,18 +47,23 @@ impl std::error::Error for ConfigError {}
 /// A file's text with its name: turns byte offsets into places.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
-    /// The file's name as given.
-    pub file: Arc<str>,
-    /// Its text.
-    pub text: &'a str,
+    file: Arc<str>,
+    text: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// A text, and what errors call it.
+    pub fn new(file: &str, text: &'a str) -> Self {
+        let next = text.bytes().zip(1..).filter(|(b, _)| *b == b'\n').map(|(_, i)| i);
+        Self { file: file.into(), text, lines: std::iter::once(0).chain(next).collect() }
+    }
     /// The place of a byte.
     pub fn place(&self, byte: usize) -> Place {
-        let before = self.text.get(..byte).unwrap_or(self.text);
-        let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let line = self.lines.partition_point(|begin| *begin <= byte).max(1);
+        let begin = self.lines.get(line - 1).copied().unwrap_or(0);
+        let column = self.text.get(begin..byte).unwrap_or_default().chars().count() + 1;
         Place { file: Arc::clone(&self.file), line, column }
     }
     /// An error at a place.

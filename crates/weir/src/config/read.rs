@@ -32,7 +32,7 @@ pub(super) type Read<T> = Result<T, ConfigError>;
 pub fn load(path: &Path) -> Read<Plan> {
     let text = read_file(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let source = Source { file: path.display().to_string().into(), text: &text };
+    let source = Source::new(&path.display().to_string(), &text);
     let file: File = toml::from_str(&text).map_err(|e| source.toml(&e))?;
     let mut plan = Plan::empty(fixed(&source, &file.dataplane, base)?);
     for p in &file.port {
@@ -58,7 +58,7 @@ pub fn load(path: &Path) -> Read<Plan> {
 /// # Errors
 /// [`ConfigError`].
 pub fn vdp_from(text: &str, file: &str, known: &[String], old: Option<&VdpPlan>) -> Read<VdpPlan> {
-    let source = Source { file: file.into(), text };
+    let source = Source::new(file, text);
     let parsed: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
     let [vdp] = parsed.vdp.as_slice() else {
         let what = format!("{} [[vdp]] sections: exactly one is needed", parsed.vdp.len());
