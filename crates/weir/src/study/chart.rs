@@ -7,7 +7,9 @@ use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{KeyPointHint, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-const WIDTH: u32 = 900;
+const WIDTH: u32 = 1000;
+/// What of it the names of the series take.
+const LEGEND: u32 = 190;
 const PANEL: u32 = 420;
 /// Colours that stay apart for people who see few of them (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
@@ -136,7 +138,8 @@ fn panel(
     let (xs, ys) = (Scale::of_x(group), Scale::of_y(group));
     let (x_ticks, y_ticks) = (xs.ticks.len(), ys.ticks.len());
     let font = ("sans-serif", 14).into_font();
-    let mut chart = ChartBuilder::on(area)
+    let (area, legend) = area.split_horizontally(WIDTH - LEGEND);
+    let mut chart = ChartBuilder::on(&area)
         .caption(format!("{study}: {}", first.y.name), ("sans-serif", 18))
         .margin(14)
         .x_label_area_size(46)
@@ -150,18 +153,18 @@ fn panel(
         .x_labels(x_ticks)
         .y_labels(y_ticks)
         .x_desc(label(first.x))
-        .y_desc(label(first.y))
+        .y_desc(if first.y.unit.is_empty() { first.y.name } else { first.y.unit })
         .label_style(font.clone())
         .axis_desc_style(font.clone())
         .draw()
         .map_err(|e| told(e.to_string()))?;
-    for (s, colour) in group.iter().zip(COLOURS.iter().cycle()) {
+    let (marks, mut lines) = (marks(group), Vec::new());
+    for (s, (colour, opacity)) in group.iter().zip(marks) {
+        let colour = colour.mix(opacity);
         let at: Vec<(f64, f64)> = s.points.iter().filter_map(|p| Some((p.x, p.median?))).collect();
         chart
             .draw_series(LineSeries::new(at.iter().copied(), colour.stroke_width(2)))
-            .map_err(|e| told(e.to_string()))?
-            .label(&s.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            .map_err(|e| told(e.to_string()))?;
         let bars = s.points.iter().filter_map(|p| Some([(p.x, p.min?), (p.x, p.max?)]));
         chart
             .draw_series(bars.map(|b| PathElement::new(b, colour.mix(0.5).stroke_width(1))))
@@ -169,13 +172,35 @@ fn panel(
         chart
             .draw_series(at.iter().map(|p| Circle::new(*p, 3, colour.filled())))
             .map_err(|e| told(e.to_string()))?;
+        lines.push((s.name.as_str(), colour));
     }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.2))
-        .label_font(font)
-        .draw()
-        .map_err(|e| told(e.to_string()))?;
+    for (i, (name, colour)) in lines.into_iter().enumerate() {
+        let y = 60 + 22 * i as i32;
+        legend
+            .draw(&PathElement::new([(4, y), (26, y)], colour.stroke_width(3)))
+            .map_err(|e| told(e.to_string()))?;
+        legend
+            .draw(&Text::new(name, (32, y - 6), font.clone()))
+            .map_err(|e| told(e.to_string()))?;
+    }
     Ok(())
+}
+
+/// A colour and an opacity for each series: percentiles of one thing share a colour, the second is
+/// lighter.
+fn marks(group: &[&Series]) -> Vec<(RGBColor, f64)> {
+    let base = |s: &Series| s.name.rsplit_once(" p").map_or(s.name.as_str(), |n| n.0).to_owned();
+    let mut bases: Vec<String> = Vec::new();
+    group
+        .iter()
+        .map(|s| {
+            let known = bases.iter().position(|b| *b == base(s));
+            let at = known.unwrap_or_else(|| {
+                bases.push(base(s));
+                bases.len() - 1
+            });
+            let colour = COLOURS.iter().cycle().nth(at).copied().unwrap_or(BLACK);
+            (colour, if known.is_some() { 0.4 } else { 1.0 })
+        })
+        .collect()
 }

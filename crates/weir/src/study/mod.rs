@@ -141,7 +141,9 @@ impl Id {
             Id::VdpOffload => {
                 "paper 004, section 4.2: rules that do not fit the TCAM are on the slow path"
             }
-            Id::VethForward => "weir's own promise: at least the Linux bridge's rate over veth",
+            Id::VethForward => {
+                "what weir promises of itself: at least the Linux bridge's rate over veth"
+            }
         }
     }
     /// Whether it measures from memory.
@@ -155,8 +157,8 @@ impl Id {
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
         let (quick, full) = match self {
-            Id::VdpThroughput => ((3, 15), (30, 220)),
-            Id::VdpLatency => ((2, 4), (15, 60)),
+            Id::VdpThroughput => ((3, 20), (45, 150)),
+            Id::VdpLatency => ((2, 14), (20, 100)),
             Id::VdpScale | Id::VdpOffload => ((2, 0), (25, 0)),
             Id::VethForward => ((0, 4), (0, 40)),
         };
