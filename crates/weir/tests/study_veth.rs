@@ -96,6 +96,8 @@ fn latency_of_every_path() {
         // Probes that were lost have no latency, so each path carried some of every size.
         assert!(points.iter().all(|p| p["median"].as_f64().is_some_and(|m| m > 0.0)), "{name}");
     }
+    let apart = series(&r, "latency over veth, weir on a thread of its own");
+    assert_eq!(apart.len(), 4, "two paths, two percentiles");
     let published = r["published"].as_array().expect("a list");
     assert!(published.iter().any(|p| p["value"] == "not stated"));
 }

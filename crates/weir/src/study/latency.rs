@@ -252,6 +252,7 @@ fn over_veth(
         }
     }
     report.series.extend(all.series);
+    report.series.extend(apart.series);
     report.condition(
         "rate over veth",
         format!("{} frames per second over all ports, evenly spaced", number(VETH_FPS)),

@@ -66,9 +66,10 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         "'Generator alone' is what was subtracted, as a rate: making a frame in user space, handing \
          it to the kernel by AF_XDP, and its end at the far side. A data plane in user space does the \
          like once more for each frame that it forwards (in copy mode the kernel allocates and fills \
-         a socket buffer), after it has received it; the kernel's bridge passes on the socket buffer \
-         that it has. So a bridge that is faster than the generator alone is out of reach for any \
-         forwarder that sends this way.",
+         a socket buffer), after it has received it; \
+         the kernel's bridge passes on the socket buffer that it has. Where the bridge's rate is \
+         above the generator's, a frame costs the bridge less than it costs to make, send and drop \
+         one.",
     );
     Ok(report)
 }
