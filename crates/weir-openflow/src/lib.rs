@@ -7,3 +7,5 @@
 //! with limits on length and nesting, and the channel's state machine (version negotiation, echo,
 //! roles, barriers). Empty so far: nothing of weir speaks OpenFlow yet.
 #![forbid(unsafe_code)]
+
+pub mod model;
