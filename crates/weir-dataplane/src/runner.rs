@@ -3,13 +3,18 @@
 //! Room: the only place of this crate that knows threads and the system's monotonic clock. A
 //! [`Handle`] sends closures; each runs between two rounds, alone with the data plane, and its
 //! answer comes back when it has happened. Nothing is shared, so nothing is locked.
+//!
+//! A thread that finds nothing to do rests, and is woken by whoever has something for it: a request
+//! wakes the worker, frames and jobs wake a server, what a server gives back wakes the worker.
+//! Waking is `Thread::unpark`: one atomic exchange while the other is awake, a system call only
+//! when it rests. Frames in the devices' rings wake nobody; a rest is short because of them.
 
 use crate::plane::DataPlane;
 use crate::software::Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use weir_packet::Nanos;
@@ -35,14 +40,19 @@ pub enum Serving {
 pub enum WhenIdle {
     /// Polls on: lowest latency, a whole core.
     Spin,
-    /// Sleeps a little, longer the longer it has been idle, up to half a millisecond.
+    /// Sleeps a little, longer the longer it has been idle, up to half a millisecond. A request
+    /// wakes it at once.
     Rest,
 }
 
 /// Asks a running data plane. Cheap to clone.
+///
+/// Requests of one handle are carried out in the order in which they were made, whichever method
+/// made them. So are those of several handles where one was made after another had returned.
 #[derive(Clone, Debug)]
 pub struct Handle {
     to: Sender<Request>,
+    worker: Thread,
 }
 
 impl Handle {
@@ -56,12 +66,35 @@ impl Handle {
         f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
         let (tx, rx) = channel();
-        let request: Request = Box::new(move |p| {
+        self.post(move |p| {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
-        });
-        self.to.send(request).map_err(|_| WorkerGone)?;
+        })?;
         rx.recv().map_err(|_| WorkerGone)
+    }
+    /// Has `f` run between two bursts, and returns at once. Should the worker end before, `f` is
+    /// dropped without having run.
+    ///
+    /// # Errors
+    /// [`WorkerGone`].
+    pub fn post(&self, f: impl FnOnce(&mut DataPlane) + Send + 'static) -> Result<(), WorkerGone> {
+        self.to.send(Box::new(f)).map_err(|_| WorkerGone)?;
+        self.worker.unpark();
+        Ok(())
+    }
+    /// As [`Handle::call`], for callers that must not wait: `done` gets the answer, on the worker's
+    /// thread and between two bursts, so it must be short and never block: a channel's `send`, a
+    /// waker. Should the worker end before, `done` is dropped, which whoever waits at the other
+    /// end of its channel sees.
+    ///
+    /// # Errors
+    /// [`WorkerGone`].
+    pub fn send<R>(
+        &self,
+        f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
+        done: impl FnOnce(R) + Send + 'static,
+    ) -> Result<(), WorkerGone> {
+        self.post(move |p| done(f(p)))
     }
 }
 
@@ -79,10 +112,20 @@ impl Runner {
     ///
     /// # Errors
     /// The system has no thread for it.
-    pub fn start(mut plane: DataPlane, serving: Serving, idle: WhenIdle) -> std::io::Result<Self> {
+    pub fn start(plane: DataPlane, serving: Serving, idle: WhenIdle) -> std::io::Result<Self> {
+        Self::start_resting(plane, serving, idle, RESTS)
+    }
+    fn start_resting(
+        mut plane: DataPlane,
+        serving: Serving,
+        mode: WhenIdle,
+        rests: Rests,
+    ) -> std::io::Result<Self> {
         let (to, from) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let epoch = Instant::now();
+        let idle = Idle { mode, rests, rounds: 0, grace: 0 };
+        let ends = StopUnlessKept(Some(Arc::clone(&stop)));
         let mut servers = Vec::new();
         if let Serving::Threads(n) = serving {
             let n = n.clamp(1, plane.channels().max(1));
@@ -94,28 +137,37 @@ impl Runner {
             }
             for (i, mine) in dealt.into_iter().enumerate() {
                 let stop = Arc::clone(&stop);
+                let idle = idle.clone();
                 let name = format!("weir-soft-{i}");
                 let run = move || serve(mine, &stop, idle, epoch);
                 servers.push(thread::Builder::new().name(name).spawn(run)?);
+            }
+            for (c, ch) in plane.channels.iter_mut().enumerate() {
+                ch.ring.server = servers.get(c % n).map(|s| s.thread().clone());
             }
         }
         let flag = Arc::clone(&stop);
         let worker = thread::Builder::new()
             .name("weir-worker".to_owned())
             .spawn(move || work(plane, &from, &flag, idle, epoch))?;
-        Ok(Self { handle: Handle { to }, stop, worker: Some(worker), servers })
+        ends.keep();
+        let handle = Handle { to, worker: worker.thread().clone() };
+        Ok(Self { handle, stop, worker: Some(worker), servers })
     }
     /// For asking.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
-    /// Ends the threads and gives the data plane back, its servers inside it.
+    /// Ends the threads and gives the data plane back, its servers inside it. What was asked before
+    /// is carried out, up to a tenth of a second of it.
     ///
     /// # Errors
     /// [`WorkerGone`] when the worker had panicked.
     pub fn stop(mut self) -> Result<DataPlane, WorkerGone> {
         self.stop.store(true, Ordering::Release);
         let worker = self.worker.take().ok_or(WorkerGone)?;
+        worker.thread().unpark();
+        self.servers.iter().for_each(|s| s.thread().unpark());
         let mut plane = worker.join().map_err(|_| WorkerGone)?;
         for s in self.servers.drain(..) {
             for (c, server) in s.join().map_err(|_| WorkerGone)? {
@@ -126,34 +178,81 @@ impl Runner {
     }
 }
 
+/// Ends the threads that a start has made already when it fails half way.
+struct StopUnlessKept(Option<Arc<AtomicBool>>);
+
+impl StopUnlessKept {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for StopUnlessKept {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.0 {
+            stop.store(true, Ordering::Release);
+        }
+    }
+}
+
 fn since(epoch: Instant) -> Nanos {
     Nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// How long rests are.
+#[derive(Clone, Copy, Debug)]
+struct Rests {
+    /// The first; each is longer by this.
+    step: Duration,
+    /// None is longer.
+    longest: Duration,
+}
+
+const RESTS: Rests = Rests { step: Duration::from_micros(1), longest: Duration::from_micros(500) };
+
+/// Rounds without work before a thread lets others run, and before it rests.
+const SPINS: u32 = 64;
+const YIELDS: u32 = 256;
+/// Rounds that a thread polls on after a request: the next may be on its way.
+const GRACE: u32 = 32;
+
 /// How long a thread has found nothing to do.
+#[derive(Clone, Debug)]
 struct Idle {
     mode: WhenIdle,
+    rests: Rests,
     rounds: u32,
+    grace: u32,
 }
 
 impl Idle {
+    /// A request came. It says nothing about frames, so the next rests are as long as the last.
+    fn asked(&mut self) {
+        self.grace = GRACE;
+    }
     fn found(&mut self, moved: usize) {
         if moved > 0 {
             self.rounds = 0;
             return;
         }
+        if self.grace > 0 {
+            self.grace -= 1;
+            return std::hint::spin_loop();
+        }
         self.rounds = self.rounds.saturating_add(1);
         match (self.mode, self.rounds) {
-            (_, 0..=64) => std::hint::spin_loop(),
+            (_, 0..=SPINS) => std::hint::spin_loop(),
             (WhenIdle::Spin, _) => {
                 // Other threads of this machine may be what it waits for.
                 if self.rounds.is_multiple_of(1024) {
                     thread::yield_now();
                 }
             }
-            (WhenIdle::Rest, 65..=256) => thread::yield_now(),
+            (WhenIdle::Rest, ..=YIELDS) => thread::yield_now(),
             (WhenIdle::Rest, n) => {
-                thread::sleep(Duration::from_micros(u64::from((n - 256).min(500))));
+                let rest = self.rests.step.saturating_mul(n - YIELDS).min(self.rests.longest);
+                // Whoever woke it since it last looked has left a token: then it does not rest.
+                thread::park_timeout(rest);
             }
         }
     }
@@ -161,24 +260,42 @@ impl Idle {
 
 /// Links are looked at this often.
 const LINKS: Nanos = Nanos(250_000_000);
+/// Requests of one round: none is begun later than this after the first.
+const ASKED: Duration = Duration::from_micros(50);
+/// The same for those that are left when the worker is stopped.
+const ASKED_AT_THE_END: Duration = Duration::from_millis(100);
+
+/// Carries out what was asked, in order, for about `limit`. Says how many requests.
+fn carry_out(plane: &mut DataPlane, from: &Receiver<Request>, limit: Duration) -> usize {
+    let mut done = 0;
+    let mut began = None;
+    // Without a handle nobody can ask; the runner still can stop it.
+    while let Ok(request) = from.try_recv() {
+        let began = *began.get_or_insert_with(Instant::now);
+        request(plane);
+        done += 1;
+        if began.elapsed() >= limit {
+            break;
+        }
+    }
+    done
+}
 
 fn work(
     mut plane: DataPlane,
     from: &Receiver<Request>,
     stop: &AtomicBool,
-    mode: WhenIdle,
+    mut idle: Idle,
     epoch: Instant,
 ) -> DataPlane {
-    let mut idle = Idle { mode, rounds: 0 };
+    for c in plane.channels.iter().filter(|c| c.inline.is_none()) {
+        let me = thread::current();
+        c.ring.post(Box::new(move |s| s.worker = Some(me)));
+    }
     let mut links = Nanos(0);
     loop {
-        loop {
-            match from.try_recv() {
-                Ok(request) => request(&mut plane),
-                Err(TryRecvError::Empty) => break,
-                // Without a handle nobody can ask; the runner still can stop it.
-                Err(TryRecvError::Disconnected) => break,
-            }
+        if carry_out(&mut plane, from, ASKED) > 0 {
+            idle.asked();
         }
         let now = since(epoch);
         let moved = plane.poll(now);
@@ -187,6 +304,7 @@ fn work(
             plane.check_links();
         }
         if stop.load(Ordering::Acquire) {
+            carry_out(&mut plane, from, ASKED_AT_THE_END);
             return plane;
         }
         idle.found(moved);
@@ -196,10 +314,9 @@ fn work(
 fn serve(
     mut mine: Vec<(u8, Server)>,
     stop: &AtomicBool,
-    mode: WhenIdle,
+    mut idle: Idle,
     epoch: Instant,
 ) -> Vec<(u8, Server)> {
-    let mut idle = Idle { mode, rounds: 0 };
     while !stop.load(Ordering::Acquire) {
         let now = since(epoch);
         let n = mine.iter_mut().map(|(_, s)| s.serve(now)).sum();
@@ -207,3 +324,6 @@ fn serve(
     }
     mine
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Thread;
 use weir_classify::{FlowKey, Match};
 use weir_packet::{DropReason, Frame, Nanos, PortId};
 
@@ -57,8 +58,10 @@ pub struct Channel {
     /// Spare frames that the server has.
     pub spares_out: usize,
     inbox: Sender<Job>,
-    /// Whether a job was posted since the worker last looked.
+    /// Whether a job was posted or a frame pushed since the worker last looked.
     posted: Cell<bool>,
+    /// Who serves it, when that is not the worker: to be woken.
+    pub(crate) server: Option<Thread>,
     size: usize,
     /// Frames of VDPs that are in the server's hands.
     pub in_flight: usize,
@@ -89,6 +92,7 @@ pub fn pair(size: usize) -> (Channel, Server) {
         key: FlowKey::default(),
         last_tick: Nanos(0),
         now: Nanos(0),
+        worker: None,
     };
     let ch = Channel {
         to,
@@ -97,6 +101,7 @@ pub fn pair(size: usize) -> (Channel, Server) {
         spares_out: 0,
         inbox,
         posted: Cell::new(false),
+        server: None,
         size,
         in_flight: 0,
         users: 0,
@@ -111,10 +116,19 @@ impl Channel {
         // The receiver lives in the server; when that has ended there is nothing to change.
         let _ = self.inbox.send(job);
     }
-    /// Whether a job was posted since this was last asked.
+    /// Whether a job was posted or a frame pushed since this was last asked.
     #[inline]
     pub fn has_posted(&self) -> bool {
         self.posted.replace(false)
+    }
+    /// Wakes the server's thread if there is something new for it.
+    #[inline]
+    pub fn wake(&self) {
+        if self.has_posted()
+            && let Some(t) = &self.server
+        {
+            t.unpark();
+        }
     }
     /// How many frames one VDP may have in flight now.
     #[inline]
@@ -130,6 +144,7 @@ impl Channel {
     /// Gives it back when the ring is full.
     #[inline]
     pub fn push(&mut self, f: ToServer) -> Result<(), ToServer> {
+        self.posted.set(true);
         self.to.push(f).map_err(|rtrb::PushError::Full(f)| f)
     }
     /// Frames that have come back and wait.
@@ -294,6 +309,8 @@ pub struct Server {
     key: FlowKey,
     last_tick: Nanos,
     now: Nanos,
+    /// The worker, when it does not serve itself: to be woken when something goes back.
+    pub(crate) worker: Option<Thread>,
 }
 
 impl Server {
@@ -397,6 +414,9 @@ impl Server {
             && let Ok(c) = self.tx.write_chunk_uninit(n)
         {
             c.fill_from_iter(self.done.drain(..n));
+            if let Some(w) = &self.worker {
+                w.unpark();
+            }
         }
     }
 

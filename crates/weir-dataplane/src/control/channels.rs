@@ -14,8 +14,10 @@ impl DataPlane {
         self.channels.get_mut(usize::from(channel))?.inline.take()
     }
     /// Puts a server back, to be run by the worker.
-    pub fn put_server(&mut self, channel: u8, server: Server) {
+    pub fn put_server(&mut self, channel: u8, mut server: Server) {
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
+            // Nobody else has to be woken any more.
+            (server.worker, c.ring.server) = (None, None);
             c.inline = Some(server);
         }
     }

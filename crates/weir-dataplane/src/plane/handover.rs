@@ -144,15 +144,17 @@ impl DataPlane {
                     }
                 }
             }
-            if let Some(s) = &mut c.inline
-                && (c.ring.in_flight > 0 || c.ring.has_posted() || s.is_due(self.now))
-            {
-                timer.begin();
-                let n = s.serve(self.now);
-                if n > 0 {
-                    timer.end(Stage::Software, n);
+            if let Some(s) = &mut c.inline {
+                if c.ring.has_posted() | (c.ring.in_flight > 0) || s.is_due(self.now) {
+                    timer.begin();
+                    let n = s.serve(self.now);
+                    if n > 0 {
+                        timer.end(Stage::Software, n);
+                    }
+                    moved += n;
                 }
-                moved += n;
+            } else {
+                c.ring.wake();
             }
             let n = c.ring.returned();
             if n == 0 {
