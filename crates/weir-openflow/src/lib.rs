@@ -3,9 +3,17 @@
 //! Room: above the header formats, below whoever speaks to switches or is one. Bytes, messages and
 //! time are arguments; no sockets, no clocks, no flow tables. May depend on `weir-wire` alone.
 //!
-//! It will hold three floors: messages (one meaning each, with an encoding per version), framing
-//! with limits on length and nesting, and the channel's state machine (version negotiation, echo,
-//! roles, barriers). Empty so far: nothing of weir speaks OpenFlow yet.
+//! Three floors. *Messages*: [`model`] is the one meaning, [`of10`] and [`of13`] are declarative
+//! encodings of it, [`codec`] chooses between them and knows what they share, [`errors`] numbers
+//! what can be wrong, [`wire`] reads and writes bytes within bounds. *Framing*: [`framing`] cuts a
+//! stream into messages, [`multipart`] joins requests that span several. The *channel* stands on both.
 #![forbid(unsafe_code)]
 
+pub mod codec;
+pub mod errors;
+pub mod framing;
 pub mod model;
+pub mod multipart;
+pub mod of10;
+pub mod of13;
+pub mod wire;

@@ -70,8 +70,13 @@ pub enum Message {
     },
     /// Change a meter.
     MeterMod(MeterMod),
-    /// Statistics, please.
-    StatsRequest(StatsRequest),
+    /// Statistics, please. `more`: this is not the last part (1.3 only).
+    StatsRequest {
+        /// Whether another part follows.
+        more: Part,
+        /// What is asked.
+        body: StatsRequest,
+    },
     /// Statistics. `more`: this is not the last part.
     StatsReply {
         /// Whether another part follows.
@@ -104,7 +109,7 @@ pub enum Message {
     SetAsync(AsyncConfig),
 }
 
-/// Whether a reply is complete.
+/// Whether a request or reply is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The last, or only, part.
