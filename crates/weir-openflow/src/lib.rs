@@ -6,9 +6,10 @@
 //! Three floors. *Messages*: [`model`] is the one meaning, [`of10`] and [`of13`] are declarative
 //! encodings of it, [`codec`] chooses between them and knows what they share, [`errors`] numbers
 //! what can be wrong, [`wire`] reads and writes bytes within bounds. *Framing*: [`framing`] cuts a
-//! stream into messages, [`multipart`] joins requests that span several. The *channel* stands on both.
+//! stream into messages, [`multipart`] joins requests that span several. The [`channel`] stands on both.
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod codec;
 pub mod errors;
 pub mod framing;

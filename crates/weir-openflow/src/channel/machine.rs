@@ -1,0 +1,487 @@
+//! The channel: what its owner calls.
+//!
+//! Room: holds the buffers, the limits and the phase of one connection. What arrives is judged in
+//! `understand`; here it is taken in, held back and let out.
+
+use super::greeting::{Greeting, greet, hello_failed};
+use super::inbox::{Front, HEADER, Inbox};
+use super::keep_alive::{Due, Watch};
+use super::outbox::Outbox;
+use super::stats::From;
+use super::token_bucket::TokenBucket;
+use super::{ChannelStats, Config, Kind, Offer};
+use crate::codec::{self, DecodeError, EncodeError};
+use crate::model::{ErrorCode, ErrorMsg, Message, Msg, Version};
+use crate::multipart::Joiner;
+use core::time::Duration;
+
+/// Bytes of an offending message that an error repeats: the least that 1.0 §5.4.4 and 1.3 §7.4.4 ask for.
+const OFFENDING: usize = 64;
+/// OFPT_FLOW_MOD, in both versions.
+const FLOW_MOD: u8 = 14;
+/// What an echo request for a sign of life carries, so that its answer is told from others.
+pub(super) const PROBE: &[u8] = b"weir alive?";
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "nearly every event is a message")]
+pub enum Event {
+    /// The versions are agreed; messages flow.
+    Up(Version),
+    /// A message for the owner.
+    Message(Received),
+    /// The connection is over. Write what is still outgoing, then close it.
+    Closed(CloseReason),
+}
+
+/// A message with the first bytes it came as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What it means.
+    pub msg: Msg,
+    /// How it began, for an error about it.
+    pub head: Head,
+}
+
+/// The first bytes of a message, as many as an error repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    bytes: [u8; OFFENDING],
+    len: u8,
+}
+
+impl Head {
+    /// Of a whole message.
+    pub fn of(frame: &[u8]) -> Self {
+        let mut bytes = [0; OFFENDING];
+        let len = frame.len().min(OFFENDING);
+        bytes[..len].copy_from_slice(&frame[..len]);
+        Self { bytes, len: len as u8 }
+    }
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
+    }
+    /// The message's transaction id.
+    pub fn xid(&self) -> u32 {
+        u32::from_be_bytes([self.bytes[4], self.bytes[5], self.bytes[6], self.bytes[7]])
+    }
+}
+
+/// Why a connection is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// No version is spoken by both.
+    NoCommonVersion {
+        /// What the peer offered.
+        theirs: Offer,
+    },
+    /// The peer's first message was not a hello.
+    NoHello {
+        /// Its type.
+        kind: u8,
+    },
+    /// The peer sent an error instead of a hello, or HELLO_FAILED after one.
+    Refused {
+        /// The error's type.
+        kind: u16,
+        /// Its code.
+        code: u16,
+        /// The text in it.
+        text: String,
+    },
+    /// No version was agreed in time.
+    HandshakeTimeout,
+    /// A header's length is less than a header: where the next message begins is lost.
+    BrokenFraming,
+    /// No sign of life.
+    Dead,
+}
+
+impl std::fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoCommonVersion { theirs } => {
+                write!(f, "no common version: the peer offers {theirs}")
+            }
+            Self::NoHello { kind } => write!(f, "the first message has type {kind}, not hello"),
+            Self::Refused { kind, code, text } => {
+                write!(f, "the peer refused: error type {kind}, code {code}: {text:?}")
+            }
+            Self::HandshakeTimeout => f.write_str("no version was agreed in time"),
+            Self::BrokenFraming => f.write_str("a message's length is less than its header"),
+            Self::Dead => f.write_str("no sign of life"),
+        }
+    }
+}
+
+/// What became of a message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It waits to be written.
+    Queued,
+    /// It was asynchronous and there was no room; it is counted.
+    Dropped,
+}
+
+/// Why a message could not be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// No version is agreed yet, or the connection is over.
+    #[error("the channel is not up")]
+    NotUp,
+    /// It has no form in this version, or does not fit into a message.
+    #[error(transparent)]
+    Unencodable(#[from] EncodeError),
+}
+
+/// Where the conversation stands.
+pub(super) enum Phase {
+    /// Our hello is out; the peer's is awaited until then.
+    Greeting { until: Duration },
+    /// A version is agreed.
+    Up(Version),
+    /// It is over; the reason is taken by the next event.
+    Closed(Option<CloseReason>),
+}
+
+/// One control connection.
+pub struct Channel {
+    inbox: Inbox,
+    core: Core,
+}
+
+/// All of a channel but its input, which it judges.
+pub(super) struct Core {
+    pub(super) config: Config,
+    pub(super) phase: Phase,
+    pub(super) out: Outbox,
+    pub(super) stats: ChannelStats,
+    pub(super) joiner: Joiner,
+    watch: Option<Watch>,
+    messages: Option<TokenBucket>,
+    flow_mods: Option<TokenBucket>,
+    throttled: Option<Duration>,
+    pushing_back: bool,
+    moved: bool,
+    xid: u32,
+}
+
+impl Channel {
+    /// A connection that was just made: our hello waits to be written.
+    /// `now` here and everywhere: time since any fixed moment, the same for all calls.
+    pub fn new(config: Config, now: Duration) -> Self {
+        let limits = &config.limits;
+        let mut core = Core {
+            phase: Phase::Greeting { until: now.saturating_add(limits.handshake) },
+            out: Outbox::default(),
+            stats: ChannelStats::default(),
+            joiner: Joiner::new(),
+            watch: config.keep_alive.map(|k| Watch::new(k, now)),
+            messages: limits.messages.map(|r| TokenBucket::new(r, now)),
+            flow_mods: limits.flow_mods.map(|r| TokenBucket::new(r, now)),
+            throttled: None,
+            pushing_back: false,
+            moved: false,
+            xid: 0,
+            config,
+        };
+        let xid = core.next_xid();
+        let hello = Msg { xid, body: Offer::of(config.versions).message() };
+        // Sixteen bytes always have a form.
+        let _ = core.send(Version::V10, &hello);
+        Self { inbox: Inbox::default(), core }
+    }
+
+    /// The version agreed on, while the connection is up.
+    pub fn version(&self) -> Option<Version> {
+        match self.core.phase {
+            Phase::Up(version) => Some(version),
+            _ => None,
+        }
+    }
+    /// Whether the connection is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.core.phase, Phase::Closed(_))
+    }
+    /// What passed through.
+    pub fn stats(&self) -> &ChannelStats {
+        &self.core.stats
+    }
+    /// Whether input should be read: not while the output is full or a rate limit holds it back.
+    pub fn wants_read(&self) -> bool {
+        self.input_room() > 0
+    }
+    /// How many bytes should be read at most.
+    pub fn input_room(&self) -> usize {
+        let core = &self.core;
+        if self.is_closed() || core.is_full() || core.throttled.is_some() {
+            return 0;
+        }
+        self.inbox.room()
+    }
+
+    /// Takes bytes in, and says how many: all of them, up to [`input_room`](Self::input_room). What
+    /// it does not take is to be given again. After the end it takes and forgets everything.
+    pub fn receive(&mut self, bytes: &[u8], now: Duration) -> usize {
+        if self.is_closed() {
+            return bytes.len();
+        }
+        let taken = self.inbox.push(bytes);
+        self.core.stats.bytes_in += taken as u64;
+        if taken > 0 {
+            self.core.heard(now);
+        }
+        taken
+    }
+
+    /// The next thing that happened. `None`: nothing, until more bytes come, the output is written or
+    /// [`wake_at`](Self::wake_at) has come.
+    pub fn next_event(&mut self, now: Duration) -> Option<Event> {
+        loop {
+            if let Phase::Closed(reason) = &mut self.core.phase {
+                return reason.take().map(Event::Closed);
+            }
+            let length = match self.inbox.front() {
+                Front::Whole(length) => length,
+                // Whoever does not begin with a hello is told so by the header alone: what looks
+                // like its length may be the text of another protocol.
+                Front::Partial if self.core.awaits_hello_in_vain(self.inbox.peek(HEADER)) => HEADER,
+                Front::Partial => return None,
+                Front::Broken => {
+                    self.core.framing_is_broken(self.inbox.peek(HEADER));
+                    continue;
+                }
+            };
+            let frame = self.inbox.peek(length);
+            if !self.core.may_take(frame, now) {
+                return None;
+            }
+            let event = self.core.handle(frame);
+            self.inbox.consume(length);
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    /// Sends a message. Asynchronous ones (packet-in, flow_removed, port_status) are dropped and
+    /// counted where there is no room; all others are taken, and hold the input back until the peer
+    /// has read them.
+    ///
+    /// # Errors
+    /// Nothing was queued: see [`SendError`].
+    pub fn send(&mut self, msg: &Msg) -> Result<Sent, SendError> {
+        let Phase::Up(version) = self.core.phase else { return Err(SendError::NotUp) };
+        self.core.send(version, msg)
+    }
+
+    /// Answers the message that began with `head` by an error.
+    ///
+    /// # Errors
+    /// The connection is not up.
+    pub fn refuse(&mut self, head: &Head, code: ErrorCode) -> Result<(), SendError> {
+        let body = Message::Error(ErrorMsg { code, data: head.as_bytes().to_vec() });
+        self.send(&Msg { xid: head.xid(), body }).map(drop)
+    }
+
+    /// A transaction id for a message that answers none.
+    pub fn next_xid(&mut self) -> u32 {
+        self.core.next_xid()
+    }
+
+    /// How many bytes of output there is room for before input is held back; for answers in chunks.
+    pub fn output_room(&self) -> usize {
+        self.core.config.limits.output.saturating_sub(self.core.out.len())
+    }
+    /// What waits to be written.
+    pub fn outgoing(&self) -> &[u8] {
+        self.core.out.waiting()
+    }
+    /// The first `n` bytes of it were written.
+    pub fn advance(&mut self, n: usize) {
+        let n = n.min(self.core.out.len());
+        self.core.out.advance(n);
+        self.core.stats.bytes_out += n as u64;
+        self.core.moved |= n > 0;
+    }
+
+    /// When [`tick`](Self::tick) and [`next_event`](Self::next_event) are due at the latest.
+    pub fn wake_at(&self) -> Option<Duration> {
+        match self.core.phase {
+            Phase::Greeting { until } => Some(until),
+            Phase::Up(_) => {
+                let watch = self.core.watch.as_ref().map(Watch::deadline);
+                [watch, self.core.throttled].into_iter().flatten().min()
+            }
+            Phase::Closed(_) => None,
+        }
+    }
+
+    /// Does what is due by time.
+    pub fn tick(&mut self, now: Duration) {
+        match self.core.phase {
+            Phase::Greeting { until } if now >= until => {
+                self.core.close(CloseReason::HandshakeTimeout);
+            }
+            Phase::Up(version) => {
+                let full = self.inbox.room() == 0;
+                if self.core.watch_peer(version, full, now) == Due::Probe {
+                    // Nothing was heard for a while: a time to give memory back.
+                    self.inbox.relax();
+                    self.core.out.relax();
+                }
+            }
+            Phase::Greeting { .. } | Phase::Closed(_) => {}
+        }
+    }
+}
+
+impl Core {
+    fn next_xid(&mut self) -> u32 {
+        self.xid = self.xid.wrapping_add(1);
+        self.xid
+    }
+
+    fn is_full(&self) -> bool {
+        self.out.len() >= self.config.limits.output
+    }
+
+    fn heard(&mut self, now: Duration) {
+        if let Some(watch) = &mut self.watch {
+            watch.heard(now);
+        }
+    }
+
+    pub(super) fn close(&mut self, reason: CloseReason) {
+        self.phase = Phase::Closed(Some(reason));
+    }
+
+    fn awaits_hello_in_vain(&self, header: &[u8]) -> bool {
+        let greeting = matches!(self.phase, Phase::Greeting { .. });
+        greeting
+            && header.len() == HEADER
+            && !matches!(header[1], super::hello::TYPE | super::greeting::ERROR)
+    }
+
+    /// Whether limits let this message be taken now; if so, it has paid.
+    fn may_take(&mut self, frame: &[u8], now: Duration) -> bool {
+        if self.is_full() {
+            self.stats.pushed_back += u64::from(!self.pushing_back);
+            self.pushing_back = true;
+            return false;
+        }
+        self.pushing_back = false;
+        if !matches!(self.phase, Phase::Up(_)) {
+            return true;
+        }
+        let is_flow_mod = frame.get(1) == Some(&FLOW_MOD);
+        let flow_mods = self.flow_mods.as_mut().filter(|_| is_flow_mod);
+        let mut buckets = [self.messages.as_mut(), flow_mods];
+        let until = buckets.iter_mut().flatten().filter_map(|b| b.wait(now)).max();
+        if until.is_some() {
+            self.stats.throttled += u64::from(self.throttled.is_none());
+            self.throttled = until;
+            return false;
+        }
+        self.throttled = None;
+        buckets.into_iter().flatten().for_each(TokenBucket::take);
+        true
+    }
+
+    /// Judges a whole message.
+    fn handle(&mut self, frame: &[u8]) -> Option<Event> {
+        match self.phase {
+            Phase::Greeting { .. } => self.greeted(frame),
+            Phase::Up(version) => self.understand(version, frame),
+            Phase::Closed(_) => None,
+        }
+    }
+
+    fn greeted(&mut self, frame: &[u8]) -> Option<Event> {
+        match greet(self.config.versions, frame) {
+            Greeting::Agreed(version) => {
+                self.stats.received[Kind::Hello as usize] += 1;
+                self.phase = Phase::Up(version);
+                Some(Event::Up(version))
+            }
+            Greeting::Failed(reason, told) => {
+                if let Some((version, text)) = told {
+                    let xid = Head::of(frame).xid();
+                    self.stats.refused += 1;
+                    // A line of text has a form in every version.
+                    let _ = self.send(version, &Msg { xid, body: hello_failed(&text) });
+                }
+                self.close(reason);
+                None
+            }
+        }
+    }
+
+    fn framing_is_broken(&mut self, header: &[u8]) {
+        if let Phase::Up(version) = self.phase {
+            self.refuse(version, header, ErrorCode::BadLen);
+        }
+        self.close(CloseReason::BrokenFraming);
+    }
+
+    /// Answers a message by an error.
+    pub(super) fn refuse(&mut self, version: Version, frame: &[u8], code: ErrorCode) {
+        if let Some(reply) = DecodeError::new(frame, code).into_reply() {
+            self.stats.refused += 1;
+            // An error always has a form; were there none, the peer would miss an answer, no more.
+            let _ = self.send(version, &reply);
+        } else {
+            self.stats.ignored += 1;
+        }
+    }
+
+    /// Queues a message, or drops an asynchronous one.
+    pub(super) fn send(&mut self, version: Version, msg: &Msg) -> Result<Sent, SendError> {
+        let kind = Kind::of(&msg.body);
+        if kind.from() == From::SwitchUnasked {
+            // Packet-ins leave half to what says that the switch itself changed.
+            let limit = self.config.limits.output;
+            let limit = if kind == Kind::PacketIn { limit / 2 } else { limit };
+            if self.out.len() >= limit {
+                self.stats.dropped[kind as usize] += 1;
+                return Ok(Sent::Dropped);
+            }
+        }
+        codec::encode(version, msg, self.out.tail())?;
+        self.stats.sent[kind as usize] += 1;
+        Ok(Sent::Queued)
+    }
+
+    /// Asks a silent peer for a sign of life, or gives it up.
+    fn watch_peer(&mut self, version: Version, inbox_is_full: bool, now: Duration) -> Due {
+        let Some(watch) = &mut self.watch else { return Due::Nothing };
+        if now < watch.deadline() {
+            return Due::Nothing;
+        }
+        // While we do not read, nothing can be heard, and silence says nothing. A peer that reads
+        // is alive, too: where output waits, more of it goes out only as the peer takes it.
+        let stuck = self.out.len() > 0;
+        let deaf = !self.is_full() && (self.throttled.is_some() || inbox_is_full);
+        let alive = deaf || (stuck && self.moved);
+        self.moved = false;
+        let Some(watch) = &mut self.watch else { return Due::Nothing };
+        if alive {
+            watch.heard(now);
+            return Due::Nothing;
+        }
+        let due = watch.check(now);
+        match due {
+            Due::Dead => self.close(CloseReason::Dead),
+            Due::Probe if !self.is_full() => {
+                let xid = self.next_xid();
+                let probe = Msg { xid, body: Message::EchoRequest(PROBE.to_vec()) };
+                self.stats.probes += u64::from(self.send(version, &probe).is_ok());
+            }
+            Due::Probe | Due::Nothing => {}
+        }
+        due
+    }
+}

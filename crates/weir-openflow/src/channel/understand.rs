@@ -1,0 +1,65 @@
+//! What a message leads to once a version is agreed: an event, an answer of the channel's own, or nothing.
+//!
+//! Room: a part of `machine`. Echo requests are answered, late hellos passed over (1.3.5 §6.3.1 has
+//! one each way), what can't be understood is refused and the connection kept; errors never
+//! lead to errors.
+
+use super::greeting::{is_hello_failed, refusal};
+use super::machine::{Core, PROBE};
+use super::{Event, Head, Kind, Received, hello};
+use crate::codec;
+use crate::model::{ErrorCode, Message, Msg, Part, Version};
+
+impl Core {
+    /// Judges a whole message under the version agreed.
+    pub(super) fn understand(&mut self, version: Version, frame: &[u8]) -> Option<Event> {
+        if is_hello_failed(frame) {
+            // The peer could not take our hello, whatever we thought of its.
+            self.close(refusal(frame));
+            return None;
+        }
+        if frame.get(1) == Some(&hello::TYPE) {
+            self.stats.ignored += 1;
+            return None;
+        }
+        let msg = match codec::decode(version, frame) {
+            Ok(msg) => msg,
+            Err(e) => {
+                self.refuse(version, frame, e.code);
+                return None;
+            }
+        };
+        let kind = Kind::of(&msg.body);
+        if !kind.may_reach(self.config.side) {
+            self.refuse(version, frame, ErrorCode::BadType);
+            return None;
+        }
+        self.stats.received[kind as usize] += 1;
+        let Msg { xid, body } = msg;
+        let body = match body {
+            Message::StatsRequest { more, body } => {
+                match self.joiner.join(xid, more, body, frame.len()) {
+                    Ok(whole) => Message::StatsRequest { more: Part::Last, body: whole? },
+                    Err(code) => {
+                        self.refuse(version, frame, code);
+                        return None;
+                    }
+                }
+            }
+            other => other,
+        };
+        match body {
+            Message::EchoRequest(data) => {
+                // What was read as an echo request can be written as its reply.
+                let _ = self.send(version, &Msg { xid, body: Message::EchoReply(data) });
+                None
+            }
+            // It has done its work by being heard.
+            Message::EchoReply(ref data) if data == PROBE => None,
+            body => {
+                let msg = Msg { xid, body };
+                Some(Event::Message(Received { msg, head: Head::of(frame) }))
+            }
+        }
+    }
+}
