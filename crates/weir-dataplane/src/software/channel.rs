@@ -1,0 +1,150 @@
+//! The worker's end of a channel: rings, spares, the inbox of jobs.
+//!
+//! Room: called by the worker alone; `pair` makes both ends.
+
+use super::server::Server;
+use crate::action::Vid;
+use crate::program::{Done, Punt};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::cell::Cell;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Thread;
+use weir_packet::{Frame, PortId};
+
+/// A frame on its way to a server.
+#[derive(Debug)]
+pub struct ToServer {
+    /// The frame.
+    pub frame: Frame,
+    /// Its VDP.
+    pub vid: Vid,
+    /// Where it came in.
+    pub in_port: PortId,
+    /// Why it comes.
+    pub why: Punt,
+}
+
+/// Work for a server, done between two of its batches.
+pub type Job = Box<dyn FnOnce(&mut Server) + Send>;
+
+/// Frames that a server takes at once.
+pub const BATCH: usize = 64;
+
+/// The worker's end of a channel.
+#[derive(Debug)]
+pub struct Channel {
+    to: Producer<ToServer>,
+    from: Consumer<Done>,
+    spares: Producer<Frame>,
+    /// Spare frames that the server has.
+    pub spares_out: usize,
+    inbox: Sender<Job>,
+    /// Whether a job was posted or a frame pushed since the worker last looked.
+    posted: Cell<bool>,
+    /// Who serves it, when that is not the worker: to be woken.
+    pub(crate) server: Option<Thread>,
+    size: usize,
+    /// Frames of VDPs that are in the server's hands.
+    pub in_flight: usize,
+    /// VDPs with frames in flight.
+    pub users: usize,
+}
+
+/// Spare frames that a server may hold for copies and frames of its programs' making.
+pub(super) const SPARES: usize = 256;
+
+/// A channel of `size` frames each way, and its server.
+pub fn pair(size: usize) -> (Channel, Server) {
+    let (to, rx) = RingBuffer::new(size);
+    // Everything that can be in the server's hands must fit back.
+    let (tx, from) = RingBuffer::new(2 * size + SPARES);
+    let (spares, spare_rx) = RingBuffer::new(SPARES);
+    let (inbox, jobs) = channel();
+    let server = Server::new(rx, tx, spare_rx, jobs, size);
+    let ch = Channel {
+        to,
+        from,
+        spares,
+        spares_out: 0,
+        inbox,
+        posted: Cell::new(false),
+        server: None,
+        size,
+        in_flight: 0,
+        users: 0,
+    };
+    (ch, server)
+}
+
+impl Channel {
+    /// Posts a job. Frames pushed afterwards are handled after it. A server that is gone drops it.
+    pub fn post(&self, job: Job) {
+        self.posted.set(true);
+        // The receiver lives in the server; when that has ended there is nothing to change.
+        let _ = self.inbox.send(job);
+    }
+    /// Whether a job was posted or a frame pushed since this was last asked.
+    #[inline]
+    pub fn has_posted(&self) -> bool {
+        self.posted.replace(false)
+    }
+    /// Wakes the server's thread if there is something new for it.
+    #[inline]
+    pub fn wake(&self) {
+        if self.has_posted()
+            && let Some(t) = &self.server
+        {
+            t.unpark();
+        }
+    }
+    /// How many frames one VDP may have in flight now.
+    #[inline]
+    pub fn part(&self, dedicated: Dedicated) -> usize {
+        match dedicated {
+            Dedicated::Yes => self.size,
+            Dedicated::No => (self.size / self.users.max(1)).max(BATCH),
+        }
+    }
+    /// Hands a frame over.
+    ///
+    /// # Errors
+    /// Gives it back when the ring is full.
+    #[inline]
+    pub fn push(&mut self, f: ToServer) -> Result<(), ToServer> {
+        self.posted.set(true);
+        self.to.push(f).map_err(|rtrb::PushError::Full(f)| f)
+    }
+    /// Frames that have come back and wait.
+    #[inline]
+    pub fn returned(&self) -> usize {
+        self.from.slots()
+    }
+    /// Takes one that came back.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Done> {
+        self.from.pop().ok()
+    }
+    /// Whether the server could use spare frames.
+    #[inline]
+    pub fn wants_spares(&self) -> bool {
+        self.spares.slots() > SPARES / 2
+    }
+    /// Gives the server a spare frame.
+    ///
+    /// # Errors
+    /// Gives it back when it has enough.
+    pub fn give_spare(&mut self, f: Frame) -> Result<(), Frame> {
+        let r = self.spares.push(f).map_err(|rtrb::PushError::Full(f)| f);
+        self.spares_out += usize::from(r.is_ok());
+        r
+    }
+}
+
+/// Whether a channel belongs to one VDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dedicated {
+    /// To one.
+    Yes,
+    /// Shared.
+    No,
+}

@@ -1,0 +1,278 @@
+//! The other end of a channel: it runs the slow paths of the VDPs that use it.
+//!
+//! Room: one thread, the worker's or its own. Whatever it does with a frame goes back as `Done`; it
+//! counts nothing but hits of rules that live here.
+
+use super::channel::{BATCH, Job, SPARES, ToServer};
+use super::egress::SlowEgress;
+use super::slot::Slot;
+use crate::action::Vid;
+use crate::execute::{self, Egress, Source, Subject};
+use crate::packet::extract;
+use crate::program::{Done, End, Origin, Program, ProgramCx, Punt, SlowFrame};
+use rtrb::{Consumer, Producer};
+use std::collections::VecDeque;
+use std::sync::mpsc::Receiver;
+use std::thread::Thread;
+use weir_classify::FlowKey;
+use weir_packet::{DropReason, Frame, Nanos};
+
+/// Time between two calls of a program's `tick`.
+const TICK: Nanos = Nanos(1_000_000);
+
+/// The other end of a channel: it runs the slow paths of the VDPs that use it.
+#[derive(Debug)]
+pub struct Server {
+    rx: Consumer<ToServer>,
+    tx: Producer<Done>,
+    spare_rx: Consumer<Frame>,
+    jobs: Receiver<Job>,
+    slots: Vec<Option<Box<Slot>>>,
+    done: VecDeque<Done>,
+    spare: Vec<Frame>,
+    /// Copies and frames that programs could not have for want of spares.
+    pub refused: u64,
+    batch: Vec<ToServer>,
+    key: FlowKey,
+    last_tick: Nanos,
+    now: Nanos,
+    /// The worker, when it does not serve itself: to be woken when something goes back.
+    pub(crate) worker: Option<Thread>,
+}
+
+impl Server {
+    /// The end of a channel of `size` frames.
+    pub(super) fn new(
+        rx: Consumer<ToServer>,
+        tx: Producer<Done>,
+        spare_rx: Consumer<Frame>,
+        jobs: Receiver<Job>,
+        size: usize,
+    ) -> Self {
+        Self {
+            rx,
+            tx,
+            spare_rx,
+            jobs,
+            slots: Vec::new(),
+            done: VecDeque::with_capacity(2 * size),
+            spare: Vec::with_capacity(2 * SPARES),
+            refused: 0,
+            batch: Vec::with_capacity(BATCH),
+            key: FlowKey::default(),
+            last_tick: Nanos(0),
+            now: Nanos(0),
+            worker: None,
+        }
+    }
+    /// A VDP's slot.
+    pub fn slot_mut(&mut self, vid: Vid) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(vid.0))?.as_deref_mut()
+    }
+    /// Puts a VDP here.
+    pub fn put_slot(&mut self, vid: Vid, slot: Slot) {
+        let i = usize::from(vid.0);
+        if self.slots.len() <= i {
+            self.slots.resize_with(i + 1, || None);
+        }
+        self.slots[i] = Some(Box::new(slot));
+    }
+    /// Takes a VDP away; frames that its program keeps are ended.
+    pub fn take_slot(&mut self, vid: Vid) -> Option<Box<Slot>> {
+        let mut slot = self.slots.get_mut(usize::from(vid.0))?.take()?;
+        if let Some(p) = &mut slot.program {
+            let mut cx = ProgramCx::new(
+                vid,
+                self.now,
+                &slot.program_ports,
+                &mut self.done,
+                &mut self.spare,
+                &mut self.refused,
+            );
+            p.release(&mut cx);
+        }
+        Some(slot)
+    }
+
+    /// Gives a VDP another program; frames that the old one keeps are ended.
+    pub(crate) fn set_program(&mut self, vid: Vid, program: Option<Box<dyn Program>>) {
+        if let Some(mut slot) = self.take_slot(vid) {
+            slot.program = program;
+            self.slots[usize::from(vid.0)] = Some(slot);
+        }
+    }
+    /// Carries out the jobs in the inbox.
+    pub(crate) fn run_jobs(&mut self) {
+        while let Ok(job) = self.jobs.try_recv() {
+            job(self);
+        }
+    }
+
+    /// One turn: jobs, then at most `BATCH` frames, then what is due. Says how many frames it
+    /// handled; zero means that there was nothing to do.
+    pub fn serve(&mut self, now: Nanos) -> usize {
+        self.now = now;
+        // Count first, then jobs: see the module's text.
+        let n = self.rx.slots().min(BATCH);
+        self.run_jobs();
+        let room = self.spare.capacity().saturating_sub(self.spare.len());
+        if let Ok(c) = self.spare_rx.read_chunk(self.spare_rx.slots().min(room)) {
+            self.spare.extend(c);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        if let Ok(c) = self.rx.read_chunk(n) {
+            batch.extend(c);
+        }
+        for f in batch.drain(..) {
+            self.frame(f);
+        }
+        self.batch = batch;
+        if now.since(self.last_tick) >= TICK {
+            self.last_tick = now;
+            self.tick();
+        }
+        self.give_back();
+        n
+    }
+
+    fn tick(&mut self) {
+        for (vid, slot) in self.slots.iter_mut().enumerate() {
+            let Some(slot) = slot else { continue };
+            if let Some(p) = &mut slot.program {
+                let mut cx = ProgramCx::new(
+                    Vid(vid as u16),
+                    self.now,
+                    &slot.program_ports,
+                    &mut self.done,
+                    &mut self.spare,
+                    &mut self.refused,
+                );
+                p.tick(&mut cx);
+            }
+        }
+    }
+
+    /// Whether programs are due for a tick, or something waits to be given back.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now.since(self.last_tick) >= TICK || !self.done.is_empty()
+    }
+
+    /// Moves what is done into the ring, as far as it goes.
+    fn give_back(&mut self) {
+        let n = self.tx.slots().min(self.done.len());
+        if n > 0
+            && let Ok(c) = self.tx.write_chunk_uninit(n)
+        {
+            c.fill_from_iter(self.done.drain(..n));
+            if let Some(w) = &self.worker {
+                w.unpark();
+            }
+        }
+    }
+
+    #[inline]
+    fn frame(&mut self, f: ToServer) {
+        let Some(Some(slot)) = self.slots.get_mut(usize::from(f.vid.0)) else {
+            let end = End::Drop(DropReason::VdpGone);
+            self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin: Origin::Received });
+            return;
+        };
+        let mut e = SlowEgress {
+            vid: f.vid,
+            now: self.now,
+            slot_live: &slot.live,
+            slot_all: &slot.all,
+            done: &mut self.done,
+            spare: &mut self.spare,
+            refused: &mut self.refused,
+            back: None,
+        };
+        // A frame that a rule sent here goes to the program; others meet the rules that live here.
+        if f.why == Punt::Default && slot.judges() {
+            let local = slot.ports.iter().find(|(_, i)| *i == f.in_port).map_or(0, |(n, _)| n.0);
+            match extract(f.frame.bytes(), local, &mut self.key) {
+                Err(why) => return e.drop(f.frame, why, Origin::Received),
+                Ok(layers) => {
+                    slot.fields.extract(f.frame.bytes(), &layers, &mut self.key);
+                    let hit = Some(slot.tables.tables.first_mut()).and_then(|t| {
+                        let s = t.lookup(&self.key)?;
+                        t.entry_mut(s)?.hits.add(f.frame.len());
+                        Some(s)
+                    });
+                    let src = match hit {
+                        Some(s) => Some(Source::Entry { table: 0, slot: s }),
+                        None if slot.default.is_to_channel() => None,
+                        None => Some(Source::Default),
+                    };
+                    if let Some(src) = src {
+                        let mut subject = Subject {
+                            vid: f.vid,
+                            in_port: f.in_port,
+                            key: &mut self.key,
+                            layers,
+                            fields: &slot.fields,
+                        };
+                        let (t, d) = (&mut slot.tables, &slot.default);
+                        execute::run(src, f.frame, &mut subject, t, d, &mut e);
+                    } else {
+                        e.back = Some((f.frame, Punt::Default));
+                    }
+                }
+            }
+        } else {
+            e.back = Some((f.frame, f.why));
+        }
+        let Some((frame, why)) = e.back.take() else { return };
+        let in_port = slot.local(f.in_port);
+        match &mut slot.program {
+            Some(p) => {
+                let mut cx = ProgramCx::new(
+                    f.vid,
+                    self.now,
+                    &slot.program_ports,
+                    &mut self.done,
+                    &mut self.spare,
+                    &mut self.refused,
+                );
+                p.frame(SlowFrame { frame, in_port, why }, &mut cx);
+            }
+            None => {
+                let end = End::Drop(DropReason::Miss);
+                self.done.push_back(Done { frame, vid: f.vid, end, origin: Origin::Received });
+            }
+        }
+    }
+
+    /// Ends everything: for shutting down. Frames go back to the worker, spares too; to be called
+    /// until none is pending.
+    pub fn release(&mut self) {
+        while let Ok(f) = self.rx.pop() {
+            let (end, origin) = (End::Drop(DropReason::VdpGone), Origin::Received);
+            self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin });
+        }
+        for vid in 0..self.slots.len() {
+            self.take_slot(Vid(vid as u16));
+        }
+        while let Ok(f) = self.spare_rx.pop() {
+            self.spare.push(f);
+        }
+        for frame in self.spare.drain(..) {
+            let (vid, end) = (Vid(0), End::Spare);
+            self.done.push_back(Done { frame, vid, end, origin: Origin::Generated });
+        }
+        self.give_back();
+    }
+    /// Frames that are done and wait for room in the ring.
+    pub fn pending(&self) -> usize {
+        self.done.len()
+    }
+    /// A VDP's program's state in words.
+    pub fn status(&self, vid: Vid) -> Vec<(String, String)> {
+        self.slots
+            .get(usize::from(vid.0))
+            .and_then(Option::as_ref)
+            .and_then(|s| s.program.as_ref())
+            .map_or_else(Vec::new, |p| p.status())
+    }
+}
