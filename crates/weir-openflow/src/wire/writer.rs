@@ -1,17 +1,35 @@
 //! Writes big-endian numbers behind what a buffer holds already.
 //!
 //! Room: `wire`. Lengths that are known only at the end are filled in by [`Writer::patch_u16`].
+//! A value without a form is noted by [`Writer::fail`] and found by [`Writer::check`], so that a
+//! layout need not ask after each field.
+
+use crate::codec::EncodeError;
 
 /// Writes behind what the buffer holds.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    failure: Option<EncodeError>,
 }
 
 impl<'a> Writer<'a> {
     /// Appends to `out`.
     pub const fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out }
+        Self { out, failure: None }
+    }
+
+    /// Notes that something can't be written; the first time counts.
+    pub fn fail(&mut self, why: EncodeError) {
+        self.failure.get_or_insert(why);
+    }
+
+    /// Whether all could be written.
+    ///
+    /// # Errors
+    /// What [`fail`](Self::fail) noted.
+    pub fn check(&mut self) -> Result<(), EncodeError> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// Where the next byte goes.
