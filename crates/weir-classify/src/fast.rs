@@ -136,10 +136,19 @@ impl FastTable {
     }
     /// Second half of a lookup: the winner for `key`, whose [`FastTable::probe`] here was `p`. The
     /// table must not have changed in between, or a winner may be missed.
-    #[inline]
+    #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        // Tables without tuples are answered in place; for the others a call costs little.
+        match self.tuples.is_empty() {
+            true => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
+            false => self.resolve_tuples(key, p),
+        }
+    }
+
+    #[inline(never)]
+    fn resolve_tuples(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         match self.tuples.as_slice() {
-            [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
+            [] => None,
             [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.0),
             [first, others @ ..] => self.resolve_many(key, p, first, others),
         }

@@ -3,7 +3,7 @@
 //!
 //! Room: data-path core. Called by `fast` (the rules that no tuple holds) and by `tuple` (the
 //! rules that share a slot). Cost: a lookup compares four rules a step; a change moves the columns.
-//! Memory: 16 bytes a rule and 16 for each used word.
+//! Memory: 16 bytes a rule and 16 for each used word, for four rules at least.
 
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::RuleId;
@@ -57,28 +57,45 @@ impl Scan {
     }
 
     /// The best rule that fits `key` and is above `floor`, with its rank.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        // A few rules over one word are compared faster than vector code is called.
-        if self.len <= 4 && self.words & self.words.wrapping_sub(1) == 0 && self.words != 0 {
-            return self.lookup_word(key, floor);
+        // A few rules over few words are compared faster than vector code is called.
+        match (self.cap, self.data.len() / FEW) {
+            (4, 4) => self.lookup_few::<1>(key, floor),
+            (4, 6) => self.lookup_few::<2>(key, floor),
+            _ => self.lookup_more(v, key, floor),
         }
-        self.lookup_vector(v, key, floor)
     }
 
-    /// [`Scan::lookup`] where the rules look at one word only.
-    #[inline]
-    fn lookup_word(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        let word = *key.0.get(self.words.trailing_zeros() as usize)?;
-        let (n, cap) = (self.len(), self.cap());
-        let column = |i: usize| self.data.get(i * cap..i * cap + n);
-        let rows = column(0)?.iter().zip(column(1)?).zip(column(2)?.iter().zip(column(3)?));
-        for ((&rank, &id), (&mask, &value)) in rows {
-            if word & mask == value {
-                return (rank > floor).then_some((rank, RuleId(id as u32)));
+    /// [`Scan::lookup`] where there is room for [`FEW`] rules, which look at `W` words. Vacant rows
+    /// match nothing, so there is no count to look at.
+    #[inline(always)]
+    fn lookup_few<const W: usize>(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        let (columns, _) = self.data.as_chunks::<{ 2 * FEW }>();
+        let (heads, columns) = columns.split_first()?;
+        let columns = columns.first_chunk::<W>()?;
+        let mut places = self.words;
+        let mut words = [0; W];
+        for w in &mut words {
+            *w = *key.0.get(places.trailing_zeros() as usize)?;
+            places &= places.wrapping_sub(1);
+        }
+        for row in 0..FEW {
+            let differ = |(w, c): (&u64, &[u64; 2 * FEW])| w & c[row] ^ c[FEW + row];
+            if words.iter().zip(columns).map(differ).fold(0, |a, b| a | b) == 0 {
+                return (heads[row] > floor)
+                    .then_some((heads[row], RuleId(heads[FEW + row] as u32)));
             }
         }
         None
+    }
+
+    #[inline(never)]
+    fn lookup_more(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        if self.data.len() == 8 * FEW && self.cap() == FEW {
+            return self.lookup_few::<3>(key, floor);
+        }
+        self.lookup_vector(v, key, floor)
     }
 
     fn lookup_vector(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
@@ -163,7 +180,9 @@ impl Scan {
         if self.len == 0 {
             *self = Self::default();
         } else if self.len <= self.cap / 2 {
-            self.relay(self.used_words(), self.len);
+            self.relay(self.used_words(), fitting(self.len));
+        } else {
+            self.vacate();
         }
         Some(id)
     }
@@ -184,7 +203,7 @@ impl Scan {
             }
         }
         self.len = stay.len() as u32;
-        self.relay(self.used_words(), self.len);
+        self.relay(self.used_words(), fitting(self.len));
     }
 
     /// Gives every rule the rank that `f` says; the order must stay.
@@ -242,12 +261,31 @@ impl Scan {
             from += 2;
         }
         *self = next;
+        self.vacate();
+    }
+
+    /// Makes the rows without a rule match nothing: a mask without bits, a value with one.
+    fn vacate(&mut self) {
+        let (len, cap) = (self.len(), self.cap());
+        for (column, x) in [(2, 0), (3, 1)] {
+            if let Some(c) = self.data.get_mut(column * cap + len..(column + 1) * cap) {
+                c.fill(x);
+            }
+        }
     }
 }
 
-/// Room for one more: exact while tiny, then by a quarter.
+/// Rules that there is room for at least, and that are compared without a loop.
+const FEW: usize = 4;
+
+/// Room for one more: [`FEW`], then more by a quarter.
 fn grown(len: u32) -> u32 {
-    if len < 4 { len + 1 } else { (len + len / 4 + 4) & !3 }
+    if len < FEW as u32 { FEW as u32 } else { (len + len / 4 + 4) & !3 }
+}
+
+/// Room for these.
+fn fitting(len: u32) -> u32 {
+    len.next_multiple_of(FEW as u32)
 }
 
 const _: () = assert!(WORDS < 32);

@@ -212,7 +212,7 @@ proptest! {
         settle(&mut p, &mut clock);
     }
 
-    /// Random rules in VDP 1 never change what VDP 2's frames get, byte for byte and in order.
+    /// Random rules in VDP 1 never change what VDP 2's frames get, byte for byte.
     #[test]
     fn a_vdp_does_not_see_another(
         frames in prop::collection::vec(any_frame(), 1..40),
@@ -255,10 +255,14 @@ proptest! {
         prop_assert_eq!(&alone.0, &beside.0, "counters");
         prop_assert_eq!(&alone.1, &beside.1, "rule counters");
         // Alone, VLAN 1 belongs to the default VDP, which drops: every frame that left is VDP 2's.
+        // Which of two ports is polled first may change; order within a flow has tests of its own.
         for (a, b) in alone.2.iter().zip(&beside.2) {
-            let mut it = b.iter();
+            let mut left = std::collections::BTreeMap::<&Vec<u8>, i64>::new();
+            b.iter().for_each(|f| *left.entry(f).or_default() += 1);
             for f in a {
-                prop_assert!(it.any(|g| g == f), "a frame of VDP 2 is missing, changed or late");
+                let n = left.entry(f).or_default();
+                *n -= 1;
+                prop_assert!(*n >= 0, "a frame of VDP 2 is missing or changed");
             }
         }
     }
