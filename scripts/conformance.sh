@@ -1,0 +1,22 @@
+#!/bin/sh
+# Called by `./run conformance`, from the root of the repository: sees to packages and weir, then hands over to
+# scripts/conformance/main.py (its --help says what can be asked).
+set -eu
+. scripts/setup.sh
+
+weir_wanted=yes
+for argument in "$@"; do
+	case $argument in
+	ovs | ovs-cacheless | --target=ovs* | --list | -h | --help) weir_wanted=no ;;
+	esac
+done
+if [ $weir_wanted = yes ] && [ -z "${WEIR:-}" ]; then
+	need_rust
+	build_weir
+	WEIR=$PWD/${CARGO_TARGET_DIR:-target}/release/weir
+	case ${CARGO_TARGET_DIR:-} in /*) WEIR=$CARGO_TARGET_DIR/release/weir ;; esac
+	export WEIR
+fi
+want_packages 'python3:python3 ip:iproute2 ovs-vswitchd:openvswitch-switch ethtool:ethtool tshark:tshark'
+python3 -c 'import ensurepip' 2>/dev/null || { missing=python3-venv && want_missing; }
+exec python3 scripts/conformance/main.py "$@"

@@ -1,0 +1,71 @@
+"""The score of a conformance run, as JSON and as Markdown. Pure: outcomes in, text out."""
+import collections
+
+
+def summary(cases, outcomes):
+    """Rows (directory, passed, run), failures by reason."""
+    rows, reasons = collections.OrderedDict(), collections.Counter()
+    for case in cases:
+        outcome = outcomes[case.number]
+        row = rows.setdefault((case.directory, case.kind), [0, 0])
+        row[0] += outcome.ok
+        row[1] += 1
+        if not outcome.ok:
+            reasons[_short(outcome.reason)] += 1
+    return rows, reasons
+
+
+def _short(reason):
+    """What the tester itself counts failures by: the words before the first colon."""
+    return reason.split(":", 1)[0] if reason else "no reason given"
+
+
+def as_json(cases, outcomes, about):
+    rows, reasons = summary(cases, outcomes)
+    return dict(
+        about,
+        passed=sum(outcomes[c.number].ok for c in cases),
+        run=len(cases),
+        directories=[dict(directory=d, kind=k, passed=p, run=n) for (d, k), (p, n) in rows.items()],
+        failures_by_reason=dict(reasons.most_common()),
+        cases=[dict(file=c.path, description=c.description, kind=c.kind, ok=outcomes[c.number].ok,
+                    reason=outcomes[c.number].reason, seconds=round(outcomes[c.number].seconds, 3)) for c in cases],
+    )
+
+
+def score(cases, outcomes):
+    return "%d of %d" % (sum(outcomes[c.number].ok for c in cases), len(cases))
+
+
+def as_markdown(results):
+    """One section a result (what `as_json` gave), failures named."""
+    out = ["# Conformance",
+           "",
+           "os-ken's switch tester, written by `./run conformance`; do not edit. Kinds: *egress* compares the frame that",
+           "leaves port 2, *packet-in* the frame sent to the controller, *table-miss* asks the table's counters whether a",
+           "frame was looked up and not matched, *throughput* sends for half a minute and measures what leaves (±10 %).",
+           ""]
+    for result in results:
+        out += ["## OpenFlow %s, %s" % ({"of10": "1.0", "of13": "1.3"}[result["version"]], result["target"]),
+                "",
+                "%s **%d of %d**%s; %s; os-ken %s; %s; %s, %s, load %s; %.0f s." % (
+                    "" if result["whole"] else "A selection:", result["passed"], result["run"],
+                    "" if result["whole"] else " (the whole has %d)" % result["whole_cases"],
+                    result["target_version"], result["osken"], result["date"], result["machine"], result["kernel"],
+                    result["load"], result["seconds"]),
+                "",
+                "| directory | kind | passed | of |",
+                "| --- | --- | ---: | ---: |"]
+        out += ["| %s | %s | %d | %d |" % (r["directory"], r["kind"], r["passed"], r["run"]) for r in result["directories"]]
+        out.append("")
+        if result["failures_by_reason"]:
+            out += ["| failures by reason | |", "| --- | ---: |"]
+            out += ["| %s | %d |" % item for item in result["failures_by_reason"].items()]
+            out.append("")
+        failed = [c for c in result["cases"] if not c["ok"]]
+        if failed and len(failed) <= 40:
+            out += ["| failed | | reason |", "| --- | --- | --- |"]
+            out += ["| %s | `%s` | %s |" % (c["file"].split("/", 1)[1], c["description"].replace("|", "\\|"),
+                                            c["reason"].replace("|", "\\|")) for c in failed]
+            out.append("")
+    return "\n".join(out)
