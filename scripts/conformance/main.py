@@ -14,6 +14,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "judges"))
 
 import cases as case_files  # noqa: E402
@@ -30,9 +31,19 @@ def main():
     tests = os.path.join(venv.package("os_ken"), "tests", "switch")
     os.makedirs(locked_venv.STATE, exist_ok=True)
     laboratory.enter()
-    good = True
+    good, named = True, 0
     for version in args.versions:
-        good &= one(args, venv, tests, version)
+        whole = case_files.load(tests, version)
+        cases = chosen(args, whole, version)
+        named += len(cases)
+        if args.list:
+            for c in cases:
+                print("%-10s %-45s %s" % (c.kind, c.path, c.description))
+        elif cases:
+            good &= one(args, venv, version, whole, cases)
+    if not named:
+        print("conformance: nothing is called so", file=sys.stderr)
+        good = False
     if args.docs:
         write_docs()
     return 0 if good else 1
@@ -78,16 +89,7 @@ def result_path(target, version, partial=False):
     return os.path.join(locked_venv.STATE, "conformance-%s-%s%s.json" % (target, version, "-part" if partial else ""))
 
 
-def one(args, venv, tests, version):
-    whole = case_files.load(tests, version)
-    cases = chosen(args, whole, version)
-    if args.list:
-        for c in cases:
-            print("%4d %-10s %-45s %s" % (c.number, c.kind, c.path, c.description))
-        return True
-    if not cases:
-        print("conformance: nothing is called so")
-        return False
+def one(args, venv, version, whole, cases):
     began, failures = time.monotonic(), []
 
     def told(case, outcome):
