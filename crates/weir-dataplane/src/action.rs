@@ -41,6 +41,9 @@ pub enum Out {
     Controller(u16),
     /// The VDP's own stack.
     Local,
+    /// Through the VDP's tables, from the first. In the action list of a packet-out only
+    /// (OpenFlow 1.3, §A.3.7; 1.0, §5.3.6).
+    Table,
 }
 
 /// Outer addresses of a tunnel.
@@ -145,6 +148,15 @@ pub enum Action {
         /// Which bits count.
         mask: u64,
     },
+    /// Merge these into the frame's action set, which is carried out where no table follows
+    /// (OpenFlow 1.3, §5.10). Outputs, groups, queues and changes of frames only.
+    WriteActions(Vec<Action>),
+    /// Empty the frame's action set.
+    ClearActions,
+    /// OpenFlow 1.0's SET_VLAN_VID: sets the outer tag's VLAN id; a frame without a tag gets one.
+    ModVlanVid(u16),
+    /// OpenFlow 1.0's SET_VLAN_PCP: sets the outer tag's priority; a frame without a tag gets one.
+    ModVlanPcp(u8),
     /// Go on with a later table.
     Goto(u8),
 }

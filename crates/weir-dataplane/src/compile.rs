@@ -28,6 +28,9 @@ pub mod bits {
     pub const SRC_ONLY: u8 = 64;
     /// Change the destination MAC only.
     pub const DST_ONLY: u8 = 128;
+    /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
+    /// (OpenFlow 1.3, §5.4).
+    pub const TABLE_MISS: u8 = SRC_ONLY;
 }
 
 /// What a rule's match gives: how the frame will be processed (004 §4.2).
@@ -75,8 +78,38 @@ pub enum ChannelWhy {
     Action,
     /// NORMAL.
     Normal,
-    /// The VDP's controllers or own stack.
-    Consume,
+    /// The VDP's controllers; at most so many bytes.
+    Controller(u16),
+    /// The VDP's own stack.
+    Local,
+}
+
+/// Why a frame goes to the controllers (OpenFlow 1.3, §A.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PuntReason {
+    /// No rule took it, or a table-miss entry did.
+    NoMatch,
+    /// An action says so.
+    Action,
+    /// Its TTL can't be decremented.
+    InvalidTtl,
+}
+
+/// What a controller is told of a frame beside its bytes and its ingress port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PuntMeta {
+    /// Why it comes.
+    pub reason: PuntReason,
+    /// The table of the rule that sent it.
+    pub table: u8,
+    /// That rule's mark; all ones for the VDP's default.
+    pub cookie: u64,
+    /// Bytes of it that are wanted.
+    pub max_len: u16,
+    /// Its metadata then.
+    pub metadata: u64,
+    /// Its tunnel id then.
+    pub tunnel_id: u64,
 }
 
 /// A resolved output.
@@ -111,6 +144,9 @@ pub enum CompileError {
     /// Actions after a goto would never run.
     #[error("goto must be the last action")]
     AfterGoto,
+    /// `Out::Table` in a rule.
+    #[error("output to TABLE is for packet-outs only: use goto")]
+    OutTable,
     /// Too many.
     #[error("{0} actions: at most {max} are allowed", max = MAX_ACTIONS)]
     TooMany(usize),
@@ -216,7 +252,10 @@ pub fn compile(
             Action::Output(Out::InPort) => Op::Output(Target::InPort),
             Action::Output(Out::All | Out::Flood) => Op::Output(Target::All),
             Action::Output(Out::Normal) => Op::Channel(ChannelWhy::Normal),
-            Action::Output(Out::Controller(_) | Out::Local) => Op::Channel(ChannelWhy::Consume),
+            Action::Output(Out::Controller(n)) => Op::Channel(ChannelWhy::Controller(*n)),
+            Action::Output(Out::Local) => Op::Channel(ChannelWhy::Local),
+            Action::Output(Out::Table) => return Err(CompileError::OutTable),
+            Action::WriteActions(_) | Action::ClearActions => return Err(CompileError::OutTable),
             Action::SetQueue(q) => Op::SetQueue(*q),
             Action::ToChannel => Op::Channel(ChannelWhy::Action),
             Action::Group(g) => Op::Group(*g),

@@ -1,9 +1,11 @@
 //! Counters, kept by the worker that counts and read between its bursts.
 //!
-//! Conservation (DESIGN.md §3), per VDP and in total:
+//! Conservation (ARCHITECTURE.md), per VDP and in total:
 //! received + generated + cloned = forwarded + consumed + dropped + held.
 
-use weir_packet::DropCounts;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use weir_packet::{DropCounts, Nanos};
 
 /// Frames and bytes (without FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,4 +80,97 @@ pub struct PortCounters {
     pub tx: Tally,
     /// Dropped at this port's output, by reason.
     pub tx_dropped: DropCounts,
+}
+
+/// A tally that the slow path writes and the worker reads at any time. One thread writes; what it
+/// counted for a frame is seen by whoever has that frame back, since a ring lies between.
+#[derive(Debug, Default)]
+pub struct SharedTally {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SharedTally {
+    /// Counts one frame.
+    pub fn add(&self, bytes: usize) {
+        self.frames.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+    /// What was counted so far.
+    pub fn read(&self) -> Tally {
+        Tally { frames: self.frames.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+}
+
+/// Hits of a rule on the slow path.
+#[derive(Debug, Default)]
+pub struct SharedUsage {
+    hits: SharedTally,
+    last_used: AtomicU64,
+}
+
+impl SharedUsage {
+    /// Counts one frame at `now`.
+    pub fn hit(&self, bytes: usize, now: Nanos) {
+        self.hits.add(bytes);
+        self.last_used.store(now.0, Relaxed);
+    }
+    /// What was counted so far.
+    pub fn read(&self) -> Usage {
+        let Tally { frames, bytes } = self.hits.read();
+        Usage { frames, bytes, last_used: Nanos(self.last_used.load(Relaxed)) }
+    }
+}
+
+/// Lookups in one table on the slow path.
+#[derive(Debug, Default)]
+pub struct SharedLookups {
+    /// That found a rule.
+    pub matched: AtomicU64,
+    /// That found none.
+    pub missed: AtomicU64,
+}
+
+/// Lookups of the slow path in all tables of a VDP, by table.
+pub type SlowLookups = Arc<[SharedLookups]>;
+
+/// Who counts: the worker, plainly, or the slow path, where the worker can read it at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// The worker that owns the data plane.
+    #[default]
+    Fast,
+    /// A server of the software stage.
+    Slow,
+}
+
+/// How much a rule was used, on both paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Frames that hit.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The worker's time at the last hit; zero before the first.
+    pub last_used: Nanos,
+}
+
+impl Usage {
+    /// Frames and bytes.
+    pub fn tally(&self) -> Tally {
+        Tally { frames: self.frames, bytes: self.bytes }
+    }
+}
+
+/// What happened in one table of a VDP, on both paths, rules that are gone included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableCounters {
+    /// Which table.
+    pub table: u8,
+    /// Rules in it.
+    pub active: u64,
+    /// Frames that were looked up in it.
+    pub lookups: u64,
+    /// Frames that a rule of it took.
+    pub matched: u64,
 }

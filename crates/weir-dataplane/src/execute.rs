@@ -5,9 +5,9 @@
 //! serves all three. Function modules that change frames: `processing/`.
 
 use crate::action::Vid;
-use crate::compile::{ActionResult, ChannelWhy, Op, Target, bits};
+use crate::compile::{ActionResult, ChannelWhy, Op, PuntMeta, PuntReason, Target, bits};
 use crate::group::{Chosen, Group};
-use crate::matching::Tables;
+use crate::matching::{Entry, Tables};
 use crate::meter::{Meter, Verdict};
 use crate::packet::{Layers, Packet, Stale};
 use crate::processing;
@@ -53,8 +53,10 @@ pub trait Egress {
 pub enum ChannelTo {
     /// To the VDP's program, for this reason.
     Program(Punt),
-    /// To the VDP's controllers or own stack.
-    Consumer,
+    /// To the VDP's controllers.
+    Controller(PuntMeta),
+    /// To the VDP's own stack.
+    Local,
 }
 
 /// A step of the executor, for `trace`.
@@ -105,6 +107,42 @@ struct Cx {
     depth: u8,
     origin: Origin,
     stale: Stale,
+    /// The rule that is carried out.
+    rule: Mark,
+}
+
+/// What the controllers are told of a rule that sends to them.
+#[derive(Clone, Copy)]
+struct Mark {
+    table: u8,
+    cookie: u64,
+    reason: PuntReason,
+}
+
+impl Mark {
+    /// The VDP's default, where table `table` had no rule.
+    fn default_of(table: u8) -> Self {
+        Self { table, cookie: u64::MAX, reason: PuntReason::NoMatch }
+    }
+    #[inline]
+    fn of(table: u8, e: &Entry) -> Self {
+        let miss = bits::PROGRAM | bits::TABLE_MISS;
+        let reason = match e.result.bits & miss == miss {
+            true => PuntReason::NoMatch,
+            false => PuntReason::Action,
+        };
+        Self { table, cookie: e.cookie, reason }
+    }
+}
+
+impl Cx {
+    fn punt(&self, s: &Subject<'_>, max_len: u16) -> PuntMeta {
+        let Mark { table, cookie, reason } = self.rule;
+        // Neither is wider than 64 bits.
+        let metadata = s.key.get(Field::Metadata) as u64;
+        let tunnel_id = s.key.get(Field::TunnelId) as u64;
+        PuntMeta { reason, table, cookie, max_len, metadata, tunnel_id }
+    }
 }
 
 /// How a program ended.
@@ -145,15 +183,20 @@ pub fn run<E: Egress>(
     default: &ActionResult,
     e: &mut E,
 ) {
-    let mut cx = Cx { queue: 0, depth: 0, origin: Origin::Received, stale: Stale::No };
-    let Tables { tables, groups, meters } = t;
+    let rule = Mark::default_of(0);
+    let mut cx = Cx { queue: 0, depth: 0, origin: Origin::Received, stale: Stale::No, rule };
+    let Tables { tables, groups, meters, counting } = t;
     let mut shared = Shared { groups, meters, copies: MAX_COPIES };
     let (mut source, mut frame) = (source, frame);
     loop {
         let r = match source {
             Source::Default => Some(default),
             Source::Entry { table, slot } => {
-                tables.get(usize::from(table)).and_then(|t| t.entry(slot)).map(|e| &e.result)
+                let e = tables.get(usize::from(table)).and_then(|t| t.entry(slot));
+                e.map(|e| {
+                    cx.rule = Mark::of(table, e);
+                    &e.result
+                })
             }
         };
         let Some(r) = r else { return e.drop(frame, DropReason::Miss, cx.origin) };
@@ -173,12 +216,17 @@ pub fn run<E: Egress>(
                 let table = tables.get_mut(usize::from(n));
                 let slot = table.as_ref().and_then(|t| t.lookup(s.key));
                 e.note(Note::Table(n, slot));
-                let hit = slot.zip(table).and_then(|(s, t)| t.entry_mut(s));
-                let (Some(hit), Some(slot)) = (hit, slot) else {
-                    return e.drop(f, DropReason::Miss, cx.origin);
+                source = match (slot, table) {
+                    (Some(slot), Some(t)) => {
+                        counting.hit(t, n, slot, f.len(), e.now());
+                        Source::Entry { table: n, slot }
+                    }
+                    (_, t) => {
+                        counting.miss(t, n);
+                        cx.rule = Mark::default_of(n);
+                        Source::Default
+                    }
                 };
-                hit.hits.add(f.len());
-                source = Source::Entry { table: n, slot };
                 frame = f;
             }
         }
@@ -358,7 +406,8 @@ fn give<E: Egress>(
             let to = match why {
                 ChannelWhy::Action => ChannelTo::Program(Punt::Action),
                 ChannelWhy::Normal => ChannelTo::Program(Punt::Normal),
-                ChannelWhy::Consume => ChannelTo::Consumer,
+                ChannelWhy::Controller(max_len) => ChannelTo::Controller(cx.punt(s, *max_len)),
+                ChannelWhy::Local => ChannelTo::Local,
             };
             e.channel(frame, s.in_port, to, origin);
         }
@@ -450,7 +499,7 @@ fn bucket<E: Egress>(
         layers: s.layers,
         fields: s.fields,
     };
-    let mut cx = Cx { queue: cx.queue, depth: cx.depth + 1, origin, stale: cx.stale };
+    let mut cx = Cx { origin, depth: cx.depth + 1, ..*cx };
     match carry_out(r, frame, &mut own, t, &mut cx, e) {
         Next::Done => {}
         // A bucket's actions can't go to a table: OpenFlow has no such action.

@@ -32,12 +32,14 @@ mod userfield;
 mod vdp;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
-pub use compile::{ActionResult, CompileError, MAX_ACTIONS, Op, ResolvePort, bits, compile};
-pub use control::{
-    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, RuleView, Snapshot,
-    VdpSpec, VdpView,
+pub use compile::{
+    ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
 };
-pub use counters::{PortCounters, Tally, VdpCounters};
+pub use control::{
+    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, RuleRef, RuleView,
+    Snapshot, VdpSpec, VdpView,
+};
+pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use forwarding::PortShare;
 pub use group::{
     Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,

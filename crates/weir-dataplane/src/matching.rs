@@ -8,14 +8,16 @@
 //! that live there. Changed between bursts only.
 
 use crate::action::Action;
-use crate::compile::ActionResult;
-use crate::counters::Tally;
+use crate::compile::{ActionResult, bits};
+use crate::counters::{SharedLookups, SharedUsage, Side, SlowLookups, TableCounters, Tally, Usage};
 use crate::group::Group;
 use crate::meter::Meter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
 use weir_classify::{Classifier, FastTable, FlowKey, Match, Rule, RuleId};
+use weir_packet::Nanos;
 
 /// A rule as its owner wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +39,72 @@ pub struct RuleSpec {
 pub struct Entry {
     /// What to do.
     pub result: ActionResult,
-    /// Frames that hit.
+    /// Frames that hit on this side.
     pub hits: Tally,
+    /// When the last of them came.
+    pub last_used: Nanos,
     /// The owner's mark.
     pub cookie: u64,
+    /// Hits of the slow path: read by the worker, written by the slow path's own entry.
+    slow: Option<Arc<SharedUsage>>,
     /// As the owner wrote it.
     pub actions: Arc<[Action]>,
 }
 
+// What a hit touches is one line.
+const _: () = assert!(std::mem::offset_of!(Entry, slow) == 64);
+
 impl Entry {
+    fn new(spec: &RuleSpec, result: ActionResult) -> Self {
+        let mut result = result;
+        let all = spec.priority == 0 && spec.matcher == Match::any();
+        if all && result.bits & bits::PROGRAM != 0 {
+            result.bits |= bits::TABLE_MISS;
+        }
+        let actions = Arc::clone(&spec.actions);
+        Self { result, actions, cookie: spec.cookie, ..Self::vacant() }
+    }
     /// What stands in a slot that no rule has.
     fn vacant() -> Self {
-        let (hits, cookie) = (Tally::default(), 0);
-        Self { result: ActionResult::drop(), hits, cookie, actions: Arc::default() }
+        Self {
+            result: ActionResult::drop(),
+            hits: Tally::default(),
+            last_used: Nanos(0),
+            cookie: 0,
+            slow: None,
+            actions: Arc::default(),
+        }
+    }
+    /// Counts a frame that the worker saw.
+    #[inline(always)]
+    pub fn hit(&mut self, len: usize, now: Nanos) {
+        self.hits.add(len);
+        self.last_used = now;
+    }
+    /// Its use on both paths.
+    pub fn usage(&self) -> Usage {
+        let slow = self.slow.as_ref().map(|s| s.read()).unwrap_or_default();
+        Usage {
+            frames: self.hits.frames + slow.frames,
+            bytes: self.hits.bytes + slow.bytes,
+            last_used: self.last_used.max(slow.last_used),
+        }
+    }
+    /// Where the slow path counts for this rule.
+    pub fn share(&mut self) -> Arc<SharedUsage> {
+        Arc::clone(self.slow.get_or_insert_default())
+    }
+    /// Forgets all hits. Gives the new place where the slow path counts, if it does.
+    fn reset(&mut self) -> Option<Arc<SharedUsage>> {
+        self.hits = Tally::default();
+        // A new one: the old may be written to at this moment.
+        let slow = self.slow.as_mut()?;
+        *slow = Arc::default();
+        Some(Arc::clone(slow))
+    }
+    /// Other actions and another mark; hits stay.
+    fn replace(&mut self, new: Entry) {
+        (self.result, self.cookie, self.actions) = (new.result, new.cookie, new.actions);
     }
 }
 
@@ -61,6 +116,12 @@ pub struct Table {
     pub classifier: FastTable,
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// Lookups on this side that found a rule.
+    matched: u64,
+    /// Lookups on this side that found none.
+    missed: u64,
+    /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
+    aside: HashMap<(Match, u32), u32>,
 }
 
 /// No table is this large.
@@ -75,53 +136,114 @@ impl Table {
     /// # Errors
     /// [`TableFull`].
     pub fn put(&mut self, spec: &RuleSpec, result: ActionResult) -> Result<Put, TableFull> {
-        let entry = Entry {
-            result,
-            hits: Tally::default(),
-            cookie: spec.cookie,
-            actions: Arc::clone(&spec.actions),
-        };
+        let entry = Entry::new(spec, result);
         if let Some(RuleId(slot)) = self.classifier.find(&spec.matcher, spec.priority) {
             if let Some(e) = self.entries.get_mut(slot as usize) {
-                let hits = e.hits;
-                *e = Entry { hits, ..entry };
+                e.replace(entry);
             }
             return Ok(Put::Replaced);
         }
-        let slot = match self.free.pop() {
+        let back = self.aside.get(&(spec.matcher, spec.priority)).copied();
+        let slot = match back {
             Some(s) => s,
-            None => {
-                let s = u32::try_from(self.entries.len()).map_err(|_| TableFull)?;
-                self.entries.push(Entry::vacant());
-                s
-            }
+            None => self.new_slot()?,
         };
         let rule = Rule { matcher: spec.matcher, priority: spec.priority, id: RuleId(slot) };
         if self.classifier.insert(rule).is_err() {
-            self.free.push(slot);
+            if back.is_none() {
+                self.free.push(slot);
+            }
             return Ok(Put::Replaced);
         }
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            *e = entry;
+            e.replace(entry);
         }
-        Ok(Put::Added)
+        self.aside.remove(&(spec.matcher, spec.priority));
+        Ok(if back.is_some() { Put::Replaced } else { Put::Added })
     }
-    /// Takes a rule out.
+    /// Keeps the place and counters of a rule that lives on the slow path, and says where that
+    /// counts. Frames do not find it here.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_aside(
+        &mut self,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<Arc<SharedUsage>, TableFull> {
+        let entry = Entry::new(spec, result);
+        let slot = match self.set_aside(&spec.matcher, spec.priority) {
+            Some(s) => s,
+            None => {
+                let s = self.new_slot()?;
+                self.aside.insert((spec.matcher, spec.priority), s);
+                s
+            }
+        };
+        let e = self.entries.get_mut(slot as usize).ok_or(TableFull)?;
+        e.replace(entry);
+        Ok(e.share())
+    }
+    /// Takes a rule out of the frames' way; its place and counters stay.
+    pub fn set_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
+        if let Some(RuleId(slot)) = self.classifier.remove(matcher, priority) {
+            self.aside.insert((*matcher, priority), slot);
+        }
+        self.aside.get(&(*matcher, priority)).copied()
+    }
+    fn new_slot(&mut self) -> Result<u32, TableFull> {
+        if let Some(s) = self.free.pop() {
+            return Ok(s);
+        }
+        let s = u32::try_from(self.entries.len()).map_err(|_| TableFull)?;
+        self.entries.push(Entry::vacant());
+        Ok(s)
+    }
+    /// Takes a rule out, wherever it lives.
     pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<Entry> {
-        let RuleId(slot) = self.classifier.remove(matcher, priority)?;
+        let slot = match self.classifier.remove(matcher, priority) {
+            Some(RuleId(slot)) => slot,
+            None => self.aside.remove(&(*matcher, priority))?,
+        };
         self.free.push(slot);
         let e = self.entries.get_mut(slot as usize)?;
         Some(std::mem::replace(e, Entry::vacant()))
     }
-    /// The entry of a rule.
+    /// The slot of a rule, wherever it lives.
+    pub fn find(&self, matcher: &Match, priority: u32) -> Option<u32> {
+        match self.classifier.find(matcher, priority) {
+            Some(RuleId(slot)) => Some(slot),
+            None => self.aside.get(&(*matcher, priority)).copied(),
+        }
+    }
+    /// The entry of a rule that frames find here.
     pub fn get(&self, matcher: &Match, priority: u32) -> Option<&Entry> {
         let RuleId(slot) = self.classifier.find(matcher, priority)?;
         self.entries.get(slot as usize)
     }
-    /// The entry of a rule, to be changed.
-    pub fn get_mut(&mut self, matcher: &Match, priority: u32) -> Option<&mut Entry> {
-        let RuleId(slot) = self.classifier.find(matcher, priority)?;
-        self.entries.get_mut(slot as usize)
+    /// Forgets a rule's hits. Gives the new place where the slow path counts, if it does.
+    pub fn reset(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
+        self.entries.get_mut(slot as usize)?.reset()
+    }
+    /// Where this slow-path rule counts from now on.
+    pub fn count_in(&mut self, matcher: &Match, priority: u32, usage: Arc<SharedUsage>) {
+        let e = self.find(matcher, priority).and_then(|s| self.entries.get_mut(s as usize));
+        if let Some(e) = e {
+            e.slow = Some(usage);
+        }
+    }
+    /// Counts a frame that found the rule in `slot` on the fast path.
+    #[inline(always)]
+    pub fn hit(&mut self, slot: u32, len: usize, now: Nanos) -> Option<&mut Entry> {
+        let e = self.entries.get_mut(slot as usize)?;
+        self.matched += 1;
+        e.hit(len, now);
+        Some(e)
+    }
+    /// Counts a frame that found no rule on the fast path.
+    #[inline(always)]
+    pub fn miss(&mut self) {
+        self.missed += 1;
     }
     /// The entry in `slot`.
     #[inline(always)]
@@ -148,6 +270,15 @@ impl Table {
             }
         });
     }
+    /// Every rule with its entry, to be changed.
+    pub fn for_each_mut(&mut self, f: &mut dyn FnMut(&Rule, &mut Entry)) {
+        let entries = &mut self.entries;
+        self.classifier.for_each(&mut |r| {
+            if let Some(e) = entries.get_mut(r.id.0 as usize) {
+                f(r, e);
+            }
+        });
+    }
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.classifier.len()
@@ -166,6 +297,7 @@ impl Table {
         self.classifier.memory_bytes()
             + self.entries.capacity() * size_of::<Entry>()
             + self.free.capacity() * 4
+            + self.aside.capacity() * size_of::<((Match, u32), u32)>()
     }
 }
 
@@ -213,6 +345,10 @@ impl TableSet {
         }
     }
     /// All, table 0 first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        std::iter::once(&mut self.first).chain(&mut self.later)
+    }
+    /// All, table 0 first.
     pub fn iter(&self) -> impl Iterator<Item = &Table> {
         std::iter::once(&self.first).chain(&self.later)
     }
@@ -227,9 +363,92 @@ pub struct Tables {
     pub groups: BTreeMap<u32, Group<Arc<ActionResult>>>,
     /// By meter number.
     pub meters: BTreeMap<u32, Meter>,
+    /// Where lookups are counted.
+    pub(crate) counting: Counting,
+}
+
+/// Tables of a VDP at most: 0 to 254 (OpenFlow 1.3, §A.3.4.1).
+pub const MAX_TABLES: usize = 255;
+
+/// Who counts lookups and hits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counting {
+    side: Side,
+    /// Those of the slow path, by table.
+    slow: Option<SlowLookups>,
+}
+
+impl Counting {
+    /// A frame found the rule in `slot` of `t`, table `n`.
+    #[inline]
+    pub fn hit<'t>(
+        &self,
+        t: &'t mut Table,
+        n: u8,
+        slot: u32,
+        len: usize,
+        now: Nanos,
+    ) -> Option<&'t mut Entry> {
+        if self.side == Side::Fast {
+            return t.hit(slot, len, now);
+        }
+        if let Some(l) = self.of(n) {
+            l.matched.fetch_add(1, Relaxed);
+        }
+        let e = t.entry_mut(slot)?;
+        if let Some(s) = &e.slow {
+            s.hit(len, now);
+        }
+        Some(e)
+    }
+    /// A frame found no rule in `t`, table `n`.
+    #[inline]
+    pub fn miss(&self, t: Option<&mut Table>, n: u8) {
+        match (self.side, t) {
+            (Side::Fast, Some(t)) => t.miss(),
+            (Side::Fast, None) => {}
+            (Side::Slow, _) => {
+                if let Some(l) = self.of(n) {
+                    l.missed.fetch_add(1, Relaxed);
+                }
+            }
+        }
+    }
+    fn of(&self, n: u8) -> Option<&SharedLookups> {
+        self.slow.as_ref()?.get(usize::from(n))
+    }
 }
 
 impl Tables {
+    /// Empty tables for the slow path of the VDP whose fast path these are.
+    pub(crate) fn slow_side(&mut self) -> Tables {
+        let new = || (0..MAX_TABLES).map(|_| SharedLookups::default()).collect();
+        let shared = self.counting.slow.get_or_insert_with(new);
+        let counting = Counting { side: Side::Slow, slow: Some(Arc::clone(shared)) };
+        Tables { counting, ..Tables::default() }
+    }
+    /// Looks a frame up in table 0 and counts it.
+    pub(crate) fn lookup_first(&mut self, key: &FlowKey, len: usize, now: Nanos) -> Option<u32> {
+        let t = &mut self.tables.first;
+        let slot = t.lookup(key);
+        match slot {
+            Some(s) => _ = self.counting.hit(t, 0, s, len, now),
+            None => self.counting.miss(Some(t), 0),
+        }
+        slot
+    }
+    /// What happened in each table that is there, on both paths.
+    pub fn counters(&self) -> Vec<TableCounters> {
+        let one = |(n, t): (usize, &Table)| {
+            let n = n as u8;
+            let slow = self.counting.of(n);
+            let read = |f: fn(&SharedLookups) -> &AtomicU64| slow.map_or(0, |l| f(l).load(Relaxed));
+            let matched = t.matched + read(|l| &l.matched);
+            let lookups = matched + t.missed + read(|l| &l.missed);
+            TableCounters { table: n, active: (t.len() + t.aside.len()) as u64, lookups, matched }
+        };
+        self.tables.iter().enumerate().map(one).collect()
+    }
     /// Table `n`, made when it is not there yet.
     pub fn table_mut(&mut self, n: u8) -> &mut Table {
         let Some(n) = usize::from(n).checked_sub(1) else { return &mut self.tables.first };

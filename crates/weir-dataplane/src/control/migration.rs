@@ -4,6 +4,7 @@ use super::*;
 use crate::action::Vid;
 use crate::matching::RuleSpec;
 use crate::plane::DataPlane;
+use crate::software::SlowRule;
 use crate::vdp::{Path, Phase};
 use std::sync::Arc;
 
@@ -42,18 +43,19 @@ impl DataPlane {
 
     /// Gives the slow path a copy of all rules of the fast path.
     pub(super) fn copy_to_slow(&mut self, vid: Vid) -> Result<(), ControlError> {
-        let v = self.vdp(vid)?;
+        let v = self.vdp_mut(vid)?;
         let mut rules = Vec::with_capacity(v.fast.len());
-        for (n, t) in v.fast.tables.iter().enumerate() {
-            t.for_each(&mut |r, e| {
+        for (n, t) in v.fast.tables.iter_mut().enumerate() {
+            t.for_each_mut(&mut |r, e| {
                 let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
                 let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
-                rules.push((n as u8, spec, e.result.clone()));
+                let (result, usage) = (e.result.clone(), e.share());
+                rules.push((n as u8, SlowRule { spec, result, usage }));
             });
         }
         self.post(vid, move |s| {
-            for (n, spec, result) in rules {
-                s.put_copy(n, &spec, result);
+            for (n, r) in rules {
+                s.put_copy(n, r);
             }
         })
     }

@@ -19,7 +19,7 @@ mod view;
 
 pub use config::Config;
 pub use error::ControlError;
-pub use rules::{Placed, Placement};
+pub use rules::{Placed, Placement, RuleRef};
 pub use vdps::VdpSpec;
 pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
 

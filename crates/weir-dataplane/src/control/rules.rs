@@ -3,9 +3,12 @@
 use super::*;
 use crate::action::{Action, Vid};
 use crate::compile::{self, ActionResult, CompileError, Op};
-use crate::matching::RuleSpec;
+use crate::counters::{SharedUsage, TableCounters, Usage};
+use crate::matching::{Entry, RuleSpec};
 use crate::plane::DataPlane;
+use crate::software::SlowRule;
 use crate::vdp::{Path, Phase};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use weir_classify::{Match, Part};
 
@@ -27,6 +30,15 @@ pub enum Placed {
     Fast,
     /// On the slow path.
     Slow,
+}
+
+/// Where a rule's counters stand: good until the rule is removed, wherever it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleRef {
+    /// Its table.
+    pub table: u8,
+    /// Its place there.
+    pub slot: u32,
 }
 
 impl DataPlane {
@@ -66,9 +78,14 @@ impl DataPlane {
         if !fast && room && !known {
             self.uncharge(Part::Action, vid, 1);
         }
+        if let Some(&Action::Goto(n)) = spec.actions.last() {
+            // So that lookups there can be counted.
+            self.vdp_mut(vid)?.fast.table_mut(n);
+        }
         if fast {
             let v = self.vdp_mut(vid)?;
-            v.fast.table_mut(table).put(spec, result.clone())?;
+            let t = v.fast.table_mut(table);
+            t.put(spec, result.clone())?;
             let was_slow = v.undemoted(table, &spec.matcher, spec.priority);
             let copy = v.phase != Phase::On(Path::Fast);
             if was_slow {
@@ -76,16 +93,31 @@ impl DataPlane {
                 self.post(vid, move |s| s.take_rule(table, &m, p))?;
             }
             if copy {
-                let spec = spec.clone();
-                self.post(vid, move |s| s.put_copy(table, &spec, result))?;
+                let usage = self.usage_of(vid, table, spec)?;
+                let r = SlowRule { spec: spec.clone(), result, usage };
+                self.post(vid, move |s| s.put_copy(table, r))?;
             }
             return Ok(Placed::Fast);
         }
         self.demote_below(vid, table, spec)?;
-        self.vdp_mut(vid)?.demoted(table, &spec.matcher, spec.priority);
-        let spec = spec.clone();
-        self.post(vid, move |s| s.put_own(table, &spec, result))?;
+        let v = self.vdp_mut(vid)?;
+        let usage = v.fast.table_mut(table).put_aside(spec, result.clone())?;
+        v.demoted(table, &spec.matcher, spec.priority);
+        let r = SlowRule { spec: spec.clone(), result, usage };
+        self.post(vid, move |s| s.put_own(table, r))?;
         Ok(Placed::Slow)
+    }
+
+    /// Where the slow path counts for a rule.
+    fn usage_of(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        spec: &RuleSpec,
+    ) -> Result<Arc<SharedUsage>, ControlError> {
+        let t = self.vdp_mut(vid)?.fast.table_mut(table);
+        let slot = t.find(&spec.matcher, spec.priority).ok_or(ControlError::NoRule(vid))?;
+        t.entry_mut(slot).map(Entry::share).ok_or(ControlError::NoRule(vid))
     }
 
     pub(super) fn compile_for(
@@ -128,19 +160,20 @@ impl DataPlane {
         });
         let mut moved = Vec::new();
         for (m, p) in lower {
-            if let Some(e) = t.take(&m, p) {
-                let (cookie, actions) = (e.cookie, e.actions);
-                moved.push((RuleSpec { matcher: m, priority: p, cookie, actions }, e.result));
+            if let Some(e) = t.set_aside(&m, p).and_then(|s| t.entry_mut(s)) {
+                let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
+                let spec = RuleSpec { matcher: m, priority: p, cookie, actions };
+                moved.push(SlowRule { spec, result: e.result.clone(), usage: e.share() });
             }
         }
         self.uncharge(Part::Action, vid, moved.len());
         let v = self.vdp_mut(vid)?;
-        for (s, _) in &moved {
-            v.demoted(table, &s.matcher, s.priority);
+        for r in &moved {
+            v.demoted(table, &r.spec.matcher, r.spec.priority);
         }
         self.post(vid, move |slot| {
-            for (s, r) in moved {
-                slot.put_own(table, &s, r);
+            for r in moved {
+                slot.put_own(table, r);
             }
         })
     }
@@ -157,23 +190,73 @@ impl DataPlane {
         priority: u32,
     ) -> Result<(), ControlError> {
         let v = self.vdp_mut(vid)?;
-        let gone = v
-            .fast
-            .tables
-            .get_mut(usize::from(table))
-            .and_then(|t| t.take(matcher, priority))
-            .is_some();
-        if gone {
-            self.uncharge(Part::Action, vid, 1);
-        } else if !v.undemoted(table, matcher, priority) {
+        let taken =
+            v.fast.tables.get_mut(usize::from(table)).and_then(|t| t.take(matcher, priority));
+        if taken.is_none() {
             return Err(ControlError::NoRule(vid));
+        }
+        if !v.undemoted(table, matcher, priority) {
+            self.uncharge(Part::Action, vid, 1);
         }
         let matcher = *matcher;
         self.post(vid, move |s| s.take_rule(table, &matcher, priority))
     }
 
-    /// The VDP's rules with their counters: those of the fast path now, those that only the slow
-    /// path has (and hits counted there) from the receiver, after the next turn of its server.
+    /// Forgets what a rule matched.
+    ///
+    /// # Errors
+    /// No such VDP or rule.
+    pub fn reset_rule(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        matcher: &Match,
+        priority: u32,
+    ) -> Result<(), ControlError> {
+        let t = self.vdp_mut(vid)?.fast.tables.get_mut(usize::from(table));
+        let t = t.ok_or(ControlError::NoRule(vid))?;
+        let slot = t.find(matcher, priority).ok_or(ControlError::NoRule(vid))?;
+        let Some(usage) = t.reset(slot) else { return Ok(()) };
+        let matcher = *matcher;
+        self.post(vid, move |s| s.tables.table_mut(table).count_in(&matcher, priority, usage))
+    }
+
+    /// Where a rule's counters stand, until it is removed.
+    pub fn rule_ref(&self, vid: Vid, table: u8, matcher: &Match, priority: u32) -> Option<RuleRef> {
+        let t = self.vdp(vid).ok()?.fast.tables.get(usize::from(table))?;
+        Some(RuleRef { table, slot: t.find(matcher, priority)? })
+    }
+
+    /// How much rules were used up to now, on both paths, in the order of `rules`; nothing for one
+    /// that is gone.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn usage(
+        &self,
+        vid: Vid,
+        rules: &[RuleRef],
+        out: &mut Vec<Usage>,
+    ) -> Result<(), ControlError> {
+        let tables = &self.vdp(vid)?.fast.tables;
+        out.extend(rules.iter().map(|r| {
+            let e = tables.get(usize::from(r.table)).and_then(|t| t.entry(r.slot));
+            e.map(Entry::usage).unwrap_or_default()
+        }));
+        Ok(())
+    }
+
+    /// Lookups and matches of each of a VDP's tables up to now, on both paths.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn table_counters(&self, vid: Vid) -> Result<Vec<TableCounters>, ControlError> {
+        Ok(self.vdp(vid)?.fast.counters())
+    }
+
+    /// The VDP's rules with their counters, which are those of both paths: the rules of the fast
+    /// path now, those that only the slow path has from the receiver, after the next turn of its
+    /// server.
     ///
     /// # Errors
     /// No such VDP.

@@ -184,6 +184,7 @@ impl DataPlane {
         let mut slot = Slot::new(spec.program);
         slot.fields = spec.fields;
         slot.default = default;
+        slot.tables = v.fast.slow_side();
         let i = usize::from(vid.0);
         if self.vdps.len() <= i {
             self.vdps.resize_with(i + 1, || None);

@@ -4,9 +4,8 @@
 
 use super::*;
 use crate::action::{PortNo, Vid};
-use crate::compile::ActionResult;
 use crate::counters::{PortCounters, Tally, VdpCounters};
-use crate::matching::{Put, RuleSpec, Tables};
+use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase};
@@ -257,15 +256,11 @@ impl Tables {
                         cookie: e.cookie,
                         actions: Arc::clone(&e.actions),
                     },
-                    hits: e.hits,
+                    hits: e.usage().tally(),
                     placed,
                 });
             });
         }
         out
-    }
-    /// Puts a rule into table `n` where that is possible.
-    pub(crate) fn put(&mut self, n: u8, spec: &RuleSpec, result: ActionResult) -> Option<Put> {
-        self.table_mut(n).put(spec, result).ok()
     }
 }

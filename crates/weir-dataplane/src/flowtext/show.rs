@@ -376,6 +376,7 @@ fn action(a: &Action, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         Action::Output(Out::Normal) => f.write_str("normal"),
         Action::Output(Out::Controller(n)) => write!(f, "controller:{n}"),
         Action::Output(Out::Local) => f.write_str("local"),
+        Action::Output(Out::Table) => f.write_str("table"),
         Action::SetQueue(q) => write!(f, "set_queue:{q}"),
         Action::ToChannel => f.write_str("channel"),
         Action::Drop => f.write_str("drop"),
@@ -436,6 +437,17 @@ fn action(a: &Action, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         Action::Mirror(p) => write!(f, "mirror:{}", Port(p.0, names)),
         Action::WriteMetadata { value, mask: u64::MAX } => write!(f, "write_metadata:{value:#x}"),
         Action::WriteMetadata { value, mask } => write!(f, "write_metadata:{value:#x}/{mask:#x}"),
+        Action::WriteActions(list) => {
+            f.write_str("write_actions(")?;
+            for (i, a) in list.iter().enumerate() {
+                f.write_str(if i > 0 { "," } else { "" })?;
+                action(a, names, f)?;
+            }
+            f.write_str(")")
+        }
+        Action::ClearActions => f.write_str("clear_actions"),
+        Action::ModVlanVid(v) => write!(f, "mod_vlan_vid:{v}"),
+        Action::ModVlanPcp(p) => write!(f, "mod_vlan_pcp:{p}"),
         Action::Goto(t) => write!(f, "goto_table:{t}"),
     }
 }

@@ -61,7 +61,7 @@ impl Egress for FastEgress<'_> {
             ChannelTo::Program(why) => {
                 self.soft.push(ToServer { frame, vid: self.vid, in_port, why });
             }
-            ChannelTo::Consumer => {
+            ChannelTo::Controller(_) | ChannelTo::Local => {
                 self.counters.consumed += 1;
                 self.grave.push(frame);
             }

@@ -19,13 +19,12 @@ use crate::cpu_share::{self, Load};
 use crate::forwarding::{TxAccount, TxPort};
 use crate::mapping::Mapping;
 use crate::packet::Layers;
-use crate::software::{Channel, CopyHits, Dedicated, Server, ToServer};
+use crate::software::{Channel, Dedicated, Server, ToServer};
 use crate::tap::{NO_VDP, Seen, Taps};
 use crate::timing::{NoTimer, Stage, StageTimer};
 use crate::vdp::Vdp;
 use accounts::{Accounts, FastEgress};
 use std::collections::VecDeque;
-use std::sync::mpsc::Receiver;
 use weir_classify::{FlowKey, Probe};
 use weir_packet::{BURST, Burst, DropReason, Feed, Frame, Nanos, Pool, PortId};
 
@@ -126,8 +125,6 @@ pub struct DataPlane {
     pub(crate) config: crate::control::Config,
     /// Counters of ports that were removed.
     pub(crate) removed_ports: Option<PortCounters>,
-    /// Hits on the slow path, on their way back to the rules of the fast path.
-    merges: Vec<(Vid, Receiver<Vec<CopyHits>>)>,
     work: Work,
 }
 
@@ -174,7 +171,6 @@ impl DataPlane {
             idle_rounds: 0,
             config,
             removed_ports: None,
-            merges: Vec::new(),
             work: Work {
                 burst: Burst::new(),
                 keys: Box::new([FlowKey::default(); BURST]),
@@ -311,9 +307,6 @@ impl DataPlane {
             if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
                 v.cpu = *usage;
             }
-        }
-        if !self.merges.is_empty() {
-            self.merge_hits();
         }
     }
 

@@ -5,7 +5,6 @@ use crate::action::Vid;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
-use std::sync::mpsc::TryRecvError;
 use weir_packet::{BURST, Nanos};
 
 impl DataPlane {
@@ -68,39 +67,16 @@ impl DataPlane {
         self.take_copies_back(vid, channel);
     }
 
-    /// The slow path's copies of the rules go, and what they matched comes back.
+    /// The slow path's copies of the rules go.
     pub(super) fn take_copies_back(&mut self, vid: Vid, channel: u8) {
         let Some(c) = self.channels.get_mut(usize::from(channel)) else { return };
-        let (tx, rx) = std::sync::mpsc::channel();
         c.ring.post(Box::new(move |s| {
-            let hits = s.slot_mut(vid).map(|slot| slot.end_copy()).unwrap_or_default();
-            // A data plane that is gone needs no counters.
-            let _ = tx.send(hits);
+            if let Some(slot) = s.slot_mut(vid) {
+                slot.end_copy();
+            }
         }));
-        self.merges.push((vid, rx));
         if let Some(s) = &mut c.inline {
             s.run_jobs();
-        }
-        self.merge_hits();
-    }
-
-    /// Adds hits that have come back from the slow path to the rules of the fast path.
-    pub(crate) fn merge_hits(&mut self) {
-        let merges = std::mem::take(&mut self.merges);
-        for (vid, rx) in merges {
-            match rx.try_recv() {
-                Ok(hits) => {
-                    let Some(v) = vdp_mut(&mut self.vdps, vid) else { continue };
-                    for h in hits {
-                        let t = v.fast.tables.get_mut(usize::from(h.table));
-                        if let Some(e) = t.and_then(|t| t.get_mut(&h.matcher, h.priority)) {
-                            e.hits.merge(h.hits);
-                        }
-                    }
-                }
-                Err(TryRecvError::Empty) => self.merges.push((vid, rx)),
-                Err(TryRecvError::Disconnected) => {}
-            }
         }
     }
 

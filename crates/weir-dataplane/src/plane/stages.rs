@@ -123,7 +123,7 @@ impl DataPlane {
                 continue;
             };
             let entry = match slot {
-                Slot::Rule(s) => v.fast.tables.first_mut().entry_mut(s),
+                Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
                 Slot::Default => None,
                 Slot::Hold => {
                     if v.hold.len() < HOLD_FRAMES {
@@ -141,10 +141,7 @@ impl DataPlane {
                 }
             };
             let (r, source) = match (entry, slot) {
-                (Some(e), Slot::Rule(s)) => {
-                    e.hits.add(frame.len());
-                    (&e.result, Source::Entry { table: 0, slot: s })
-                }
+                (Some(e), Slot::Rule(s)) => (&e.result, Source::Entry { table: 0, slot: s }),
                 // On the slow path the default rule is the first rule: everything by the channel.
                 _ if v.phase == Phase::On(Path::Slow) => {
                     if v.cpu.ask(2) == Grant::Exceeded {
@@ -156,7 +153,13 @@ impl DataPlane {
                     }
                     continue;
                 }
-                _ => (&v.miss, Source::Default),
+                _ => {
+                    // Where rules live on the slow path only, that looks the frame up.
+                    if v.slow_only.is_empty() {
+                        v.fast.tables.first_mut().miss();
+                    }
+                    (&v.miss, Source::Default)
+                }
             };
             let units = u64::from(r.cost);
             if v.cpu.ask(units) == Grant::Exceeded {
@@ -169,7 +172,7 @@ impl DataPlane {
             if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD {
                 match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
                     Ok(()) if r.port != in_port => {
-                        w.out.push(OutItem { frame, port: r.port, vid });
+                        w.out.push(OutItem { frame, port: r.port, vid, queue: 0 });
                     }
                     Ok(()) => {
                         v.counters.dropped.add(DropReason::Action);

@@ -82,7 +82,19 @@ pub fn compile(action: &Action) -> Result<Option<Change>, ActionError> {
         | Action::Group(_)
         | Action::Meter(_)
         | Action::Mirror(_)
+        | Action::WriteActions(_)
+        | Action::ClearActions
         | Action::Goto(_) => return Ok(None),
+        Action::ModVlanVid(v) if v > 0xfff => {
+            let (field, value) = (Field::VlanVid, v.into());
+            return Err(ActionError::TooLarge { field, what: "value", value, width: 12 });
+        }
+        Action::ModVlanVid(v) => Change::ModTag(vlan::SetTci::outer(v, 0xfff)),
+        Action::ModVlanPcp(p) if p > 7 => {
+            let (field, value) = (Field::VlanPcp, p.into());
+            return Err(ActionError::TooLarge { field, what: "value", value, width: 3 });
+        }
+        Action::ModVlanPcp(p) => Change::ModTag(vlan::SetTci::outer(u16::from(p) << 13, 0xe000)),
         Action::SetField { field, value, mask } => return set_field(field, value, mask),
         Action::DecTtl => Change::DecTtl,
         Action::CopyTtlOut => Change::CopyTtlOut,

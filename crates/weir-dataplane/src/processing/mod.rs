@@ -80,6 +80,8 @@ pub enum Change {
     PopVlan,
     /// Bits of a VLAN tag.
     Tci(vlan::SetTci),
+    /// Bits of the outer VLAN tag; a frame without one gets one (OpenFlow 1.0, §5.2.4).
+    ModTag(vlan::SetTci),
     /// Push an MPLS label; the EtherType becomes this.
     PushMpls(u16),
     /// Pop an MPLS label; the EtherType becomes this.
@@ -164,6 +166,7 @@ fn apply_rare(change: &Change, p: &mut Packet<'_>) -> Result<(), DropReason> {
         Change::PopMpls(t) => return mpls::pop(*t, p),
         Change::PushPbb => return pbb::push(p),
         Change::PopPbb => return pbb::pop(p),
+        Change::ModTag(c) => return c.apply_or_add(p),
         Change::PbbService(c) => c.apply(p),
         Change::EncapVxlan(c) => return c.apply(p),
         Change::DecapVxlan => return vxlan::decap(p),

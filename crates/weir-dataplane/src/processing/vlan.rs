@@ -93,6 +93,21 @@ pub struct SetTci {
 }
 
 impl SetTci {
+    /// Bits of the outer tag.
+    pub(super) const fn outer(value: u16, mask: u16) -> Self {
+        Self { level: Level::Outer, value, mask }
+    }
+    /// Writes them into the outer tag, into a new one of TPID 0x8100 where there is none.
+    ///
+    /// # Errors
+    /// [`DropReason::NoRoom`]; the frame is as it was.
+    pub fn apply_or_add(&self, p: &mut Packet<'_>) -> Result<(), DropReason> {
+        if p.layers.vlans == 0 {
+            push(0x8100, p)?;
+        }
+        self.apply(p);
+        Ok(())
+    }
     /// Writes them into the tag; a frame without it is not changed.
     #[inline]
     pub fn apply(&self, p: &mut Packet<'_>) {

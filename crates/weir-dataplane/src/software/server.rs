@@ -195,11 +195,7 @@ impl Server {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
                 Ok(layers) => {
                     slot.fields.extract(f.frame.bytes(), &layers, &mut self.key);
-                    let hit = Some(slot.tables.tables.first_mut()).and_then(|t| {
-                        let s = t.lookup(&self.key)?;
-                        t.entry_mut(s)?.hits.add(f.frame.len());
-                        Some(s)
-                    });
+                    let hit = slot.tables.lookup_first(&self.key, f.frame.len(), self.now);
                     let src = match hit {
                         Some(s) => Some(Source::Entry { table: 0, slot: s }),
                         None if slot.default.is_to_channel() => None,

@@ -5,9 +5,11 @@
 use crate::action::PortNo;
 use crate::compile::ActionResult;
 use crate::control::{Placed, RuleView};
-use crate::counters::Tally;
+use crate::counters::SharedUsage;
 use crate::matching::{Put, RuleSpec, Tables};
 use crate::program::{Program, ProgramPort};
+use std::collections::HashSet;
+use std::sync::Arc;
 use weir_classify::Match;
 use weir_packet::PortId;
 
@@ -27,20 +29,17 @@ pub struct Slot {
     /// The VDP's own fields.
     pub fields: crate::userfield::UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
-    copied: Vec<(u8, Match, u32)>,
+    copied: HashSet<(u8, Match, u32)>,
 }
 
-/// Hits that a copied rule had on the slow path.
-#[derive(Clone, Copy, Debug)]
-pub struct CopyHits {
-    /// Its table.
-    pub table: u8,
-    /// Its match.
-    pub matcher: Match,
-    /// Its priority.
-    pub priority: u32,
-    /// What it matched.
-    pub hits: Tally,
+/// A rule on its way to the slow path.
+pub(crate) struct SlowRule {
+    /// As its owner wrote it.
+    pub spec: RuleSpec,
+    /// What it comes down to.
+    pub result: ActionResult,
+    /// Where its hits are counted.
+    pub usage: Arc<SharedUsage>,
 }
 
 impl std::fmt::Debug for Slot {
@@ -64,7 +63,7 @@ impl Slot {
             all: Vec::new(),
             program_ports: Vec::new(),
             fields: crate::userfield::UserFields::default(),
-            copied: Vec::new(),
+            copied: HashSet::new(),
         }
     }
     /// Whether frames that come by the default rule meet anything here before the program.
@@ -73,33 +72,44 @@ impl Slot {
         !self.tables.is_empty() || !self.default.is_to_channel()
     }
     /// Puts a copy of a fast-path rule here.
-    pub(crate) fn put_copy(&mut self, table: u8, spec: &RuleSpec, result: ActionResult) {
-        if self.tables.put(table, spec, result) == Some(Put::Added) {
-            self.copied.push((table, spec.matcher, spec.priority));
+    pub(crate) fn put_copy(&mut self, table: u8, r: SlowRule) {
+        let (matcher, priority) = (r.spec.matcher, r.spec.priority);
+        if self.put(table, r) == Some(Put::Added) {
+            self.copied.insert((table, matcher, priority));
         }
     }
     /// Puts a rule here that the fast path has not.
-    pub(crate) fn put_own(&mut self, table: u8, spec: &RuleSpec, result: ActionResult) {
-        self.copied.retain(|c| *c != (table, spec.matcher, spec.priority));
-        self.tables.put(table, spec, result);
+    pub(crate) fn put_own(&mut self, table: u8, r: SlowRule) {
+        self.copied.remove(&(table, r.spec.matcher, r.spec.priority));
+        self.put(table, r);
+    }
+    fn put(&mut self, table: u8, r: SlowRule) -> Option<Put> {
+        let t = self.tables.table_mut(table);
+        let put = t.put(&r.spec, r.result).ok()?;
+        t.count_in(&r.spec.matcher, r.spec.priority, r.usage);
+        Some(put)
     }
     /// Takes a rule away.
     pub(crate) fn take_rule(&mut self, table: u8, matcher: &Match, priority: u32) {
         if let Some(t) = self.tables.tables.get_mut(usize::from(table)) {
             t.take(matcher, priority);
+            self.copied.remove(&(table, *matcher, priority));
         }
     }
-    /// Takes all copies away and says what they matched.
-    pub(crate) fn end_copy(&mut self) -> Vec<CopyHits> {
-        let take = |(table, matcher, priority): (u8, Match, u32)| {
-            let e = self.tables.tables.get_mut(usize::from(table))?.take(&matcher, priority)?;
-            Some(CopyHits { table, matcher, priority, hits: e.hits })
-        };
-        std::mem::take(&mut self.copied).into_iter().filter_map(take).collect()
+    /// Takes all copies away.
+    pub(crate) fn end_copy(&mut self) {
+        for (table, matcher, priority) in std::mem::take(&mut self.copied) {
+            if let Some(t) = self.tables.tables.get_mut(usize::from(table)) {
+                t.take(&matcher, priority);
+            }
+        }
     }
-    /// Every rule here with its counters.
+    /// Every rule that only this path has, with its counters.
     pub(crate) fn views(&self) -> Vec<RuleView> {
-        self.tables.views(Placed::Slow)
+        let mut views = self.tables.views(Placed::Slow);
+        let copied = |r: &RuleView| (r.table, r.spec.matcher, r.spec.priority);
+        views.retain(|r| !self.copied.contains(&copied(r)));
+        views
     }
     /// Tells the slot its ports: number, port of the data plane, whether up, longest frame.
     pub fn set_ports(&mut self, ports: &[(ProgramPort, PortId)]) {

@@ -83,6 +83,7 @@ pub fn walk(
             tables: TableSet::default(),
             groups: place.tables.groups.clone(),
             meters: place.tables.meters.clone(),
+            ..Tables::default()
         };
         for h in &hits {
             // An empty table has room for a rule.
