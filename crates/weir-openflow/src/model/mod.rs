@@ -17,7 +17,7 @@ mod switch;
 
 pub use action::{Action, Instruction};
 pub use error::{ErrorCode, ErrorMsg};
-pub use field::{Field, FieldMatch, Match};
+pub use field::{Field, FieldMatch, Match, Prerequisite, VLAN_PRESENT};
 pub use flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, RemovedReason};
 pub use group::{Bucket, GroupCommand, GroupKind, GroupMod};
 pub use message::{Message, Msg, Part};

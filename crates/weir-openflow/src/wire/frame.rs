@@ -71,7 +71,9 @@ pub fn message(
     body: impl FnOnce(&mut Writer<'_>) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     let at = start(out, version, kind, xid);
-    body(&mut Writer::new(out))?;
+    let mut w = Writer::new(out);
+    body(&mut w)?;
+    w.check()?;
     finish(out, at)
 }
 
@@ -109,7 +111,9 @@ impl<'a> Parts<'a> {
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
         let before = self.out.len();
-        write(&mut Writer::new(self.out))?;
+        let mut w = Writer::new(self.out);
+        write(&mut w)?;
+        w.check()?;
         if self.out.len() - self.at <= MAX_LEN {
             return Ok(());
         }
