@@ -36,11 +36,11 @@ pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
 };
 pub use control::{
-    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, RuleRef, RuleView,
-    Snapshot, VdpSpec, VdpView,
+    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, QueueCounters,
+    QueueView, RuleRef, RuleView, Snapshot, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
-pub use forwarding::PortShare;
+pub use forwarding::{PortShare, QueueRate};
 pub use group::{
     Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,
     MAX_CHAIN, Watch, check_chains, choose as choose_bucket,

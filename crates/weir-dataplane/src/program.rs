@@ -47,8 +47,8 @@ pub enum Origin {
 pub enum End {
     /// Send by this port of the VDP.
     Output(PortNo),
-    /// Send by this port of the data plane: what a rule on the slow path says.
-    Forward(PortId),
+    /// Send by this port of the data plane and this queue: what a rule on the slow path says.
+    Forward(PortId, u32),
     /// Drop for this reason.
     Drop(DropReason),
     /// The program was its destination.

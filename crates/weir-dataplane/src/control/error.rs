@@ -80,6 +80,26 @@ pub enum ControlError {
         /// What is wrong and how to mend it.
         why: &'static str,
     },
+    /// A VDP has no such port.
+    #[error("VDP {vid} has no port {port}: 'weir show' lists its ports")]
+    NoVdpPort {
+        /// Whose.
+        vid: Vid,
+        /// Its number of the port.
+        port: PortNo,
+    },
+    /// A queue that can't be.
+    #[error("queue {queue} of VDP {vid} at its port {port}: {why}")]
+    Queue {
+        /// Whose.
+        vid: Vid,
+        /// Its number of the port.
+        port: PortNo,
+        /// Its number.
+        queue: u32,
+        /// What is wrong and how to mend it.
+        why: &'static str,
+    },
     /// Guarantees would exceed the worker.
     #[error("CPU guarantees would add up to {0} ‰: at most 1000 can be promised")]
     CpuShare(u32),

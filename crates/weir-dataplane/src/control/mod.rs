@@ -13,12 +13,14 @@ mod mapping_rules;
 mod migration;
 mod objects;
 mod ports;
+mod queues;
 mod rules;
 mod vdps;
 mod view;
 
 pub use config::Config;
 pub use error::ControlError;
+pub use queues::{QueueCounters, QueueView};
 pub use rules::{Placed, Placement, RuleRef};
 pub use vdps::VdpSpec;
 pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
@@ -26,6 +28,7 @@ pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
 use budget::{entries, owner};
 
 use crate::action::Vid;
+use crate::counters::Tally;
 use crate::forwarding::TxAccount;
 use crate::plane::{DataPlane, WorkerChannel};
 use crate::software::{self, Dedicated};
@@ -69,7 +72,7 @@ impl DataPlane {
 pub(crate) struct Ends<'a>(pub(crate) &'a mut dyn FnMut(Vid, Frame, DropReason));
 
 impl TxAccount for Ends<'_> {
-    fn sent(&mut self, _vid: Vid, _bytes: usize) {
+    fn sent(&mut self, _vid: Vid, _what: Tally) {
         // Only removals and links go through here: they send nothing.
     }
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {

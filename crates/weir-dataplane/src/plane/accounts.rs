@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::counters::{PortCounters, VdpCounters};
+use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::execute::{ChannelTo, Egress};
 use crate::forwarding::TxAccount;
 use crate::program::Origin;
@@ -20,11 +20,11 @@ pub(super) struct Accounts<'a> {
 
 impl TxAccount for Accounts<'_> {
     #[inline(always)]
-    fn sent(&mut self, vid: Vid, bytes: usize) {
-        self.port.tx.add(bytes);
+    fn sent(&mut self, vid: Vid, what: Tally) {
+        self.port.tx.merge(what);
         match vdp_mut(self.vdps, vid) {
-            Some(v) => v.counters.forwarded.add(bytes),
-            None => self.retired.forwarded.add(bytes),
+            Some(v) => v.counters.forwarded.merge(what),
+            None => self.retired.forwarded.merge(what),
         }
     }
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
@@ -51,9 +51,9 @@ pub(super) struct FastEgress<'a> {
 }
 
 impl Egress for FastEgress<'_> {
-    fn output(&mut self, frame: Frame, port: PortId, _queue: u32, origin: Origin) {
+    fn output(&mut self, frame: Frame, port: PortId, queue: u32, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);
-        self.out.push(OutItem { frame, port, vid: self.vid });
+        self.out.push(OutItem { frame, port, vid: self.vid, queue });
     }
     fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);

@@ -114,10 +114,10 @@ impl DataPlane {
                 port: &mut p.counters,
                 grave: &mut w.grave,
             };
-            p.tx.submit(first.vid, first.frame, self.now, &mut self.pool, &mut a);
+            p.tx.submit(first.vid, first.queue, first.frame, self.now, &mut self.pool, &mut a);
             // A run of frames for one port finds the port once.
             while let Some(next) = items.next_if(|n| n.port == at) {
-                p.tx.submit(next.vid, next.frame, self.now, &mut self.pool, &mut a);
+                p.tx.submit(next.vid, next.queue, next.frame, self.now, &mut self.pool, &mut a);
             }
         }
         drop(items);
@@ -183,6 +183,7 @@ impl DataPlane {
         if let End::Spare = end {
             return self.pool.free(frame);
         }
+        let mut queue = 0;
         let (counters, port) = match vdp_mut(&mut self.vdps, vid) {
             Some(v) => {
                 if origin == Origin::Received {
@@ -192,7 +193,10 @@ impl DataPlane {
                 }
                 let port = match end {
                     End::Output(no) => v.ports.iter().find(|(n, _)| *n == no).map(|(_, id)| *id),
-                    End::Forward(id) => Some(id),
+                    End::Forward(id, q) => {
+                        queue = q;
+                        Some(id)
+                    }
                     _ => None,
                 };
                 (&mut v.counters, port)
@@ -205,7 +209,7 @@ impl DataPlane {
             Origin::Generated => counters.generated += 1,
         }
         match (end, port) {
-            (_, Some(port)) => self.work.out.push(OutItem { frame, port, vid }),
+            (_, Some(port)) => self.work.out.push(OutItem { frame, port, vid, queue }),
             (End::Drop(why), _) => {
                 counters.dropped.add(why);
                 self.work.grave.push(frame);

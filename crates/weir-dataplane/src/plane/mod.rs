@@ -64,6 +64,8 @@ struct OutItem {
     frame: Frame,
     port: PortId,
     vid: Vid,
+    /// Which of the VDP's queues at that port.
+    queue: u32,
 }
 
 /// What is known of each frame of a burst.

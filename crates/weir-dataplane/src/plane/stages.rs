@@ -172,7 +172,7 @@ impl DataPlane {
             if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD {
                 match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
                     Ok(()) if r.port != in_port => {
-                        w.out.push(OutItem { frame, port: r.port, vid });
+                        w.out.push(OutItem { frame, port: r.port, vid, queue: 0 });
                     }
                     Ok(()) => {
                         v.counters.dropped.add(DropReason::Action);

@@ -27,8 +27,8 @@ impl SlowEgress<'_> {
 }
 
 impl Egress for SlowEgress<'_> {
-    fn output(&mut self, frame: Frame, port: PortId, _queue: u32, origin: Origin) {
-        self.end(frame, End::Forward(port), origin);
+    fn output(&mut self, frame: Frame, port: PortId, queue: u32, origin: Origin) {
+        self.end(frame, End::Forward(port, queue), origin);
     }
     fn channel(&mut self, frame: Frame, _in: PortId, to: ChannelTo, origin: Origin) {
         match (to, origin) {

@@ -1,0 +1,329 @@
+//! Stage 5, forwarding: output queues per port, and who may send next.
+//!
+//! A port divides what it can send among VDPs, a VDP its share among its queues (`share`). Each VDP
+//! has, at each port, a guaranteed rate, a ceiling and a weight. Two passes serve the VDPs
+//! (`serve`): first those below their guarantee, then all below their ceiling, by deficit round
+//! robin with quanta by weight (Shreedhar and Varghese, SIGCOMM '95). Token buckets measure rates,
+//! in bits of frame plus FCS.
+//!
+//! Room: called by the worker and, through it, by returning slow-path frames. While a device takes
+//! everything (no backlog), frames pass by the queues in order of arrival and cost a few stores. Frames
+//! of one queue of a VDP and port always leave in the order in which they were submitted.
+
+mod bucket;
+mod serve;
+mod share;
+mod waiting;
+
+pub(crate) use share::{MAX_QUEUES, QueueStats};
+pub use share::{PortShare, QueueRate};
+
+use crate::action::Vid;
+use crate::counters::Tally;
+use share::{Paid, Share};
+use std::collections::VecDeque;
+use waiting::Waiting;
+use weir_packet::{BURST, Burst, Device, DropReason, Frame, Nanos, Pool};
+
+/// FCS bytes, which rates count and frames here do not hold.
+const FCS: usize = 4;
+/// Bytes that weight 1 earns a round: one full frame.
+const QUANTUM: i64 = 1518;
+
+/// Whose a staged frame is: its VDP, the place of its queue, how it was paid for there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tag(u32);
+
+impl Tag {
+    /// A frame that passes by the queues of a VDP that has but one.
+    #[inline(always)]
+    fn plain(vid: Vid) -> Self {
+        Self(vid.0.into())
+    }
+    fn new(vid: Vid, place: usize, paid: Paid) -> Self {
+        Self(u32::from(vid.0) | (place as u32 & 0xff) << 16 | (paid as u32) << 24)
+    }
+    #[inline(always)]
+    fn vid(self) -> Vid {
+        Vid(self.0 as u16)
+    }
+    #[inline(always)]
+    fn place(self) -> usize {
+        (self.0 >> 16 & 0xff) as usize
+    }
+    fn paid(self) -> Paid {
+        match self.0 >> 24 {
+            1 => Paid::Min,
+            2 => Paid::Turn,
+            _ => Paid::Not,
+        }
+    }
+}
+
+/// A port's output side.
+pub struct TxPort {
+    /// The device.
+    pub device: Box<dyn Device>,
+    max_frame_bytes: usize,
+    up: bool,
+    /// Frames that go out with the next flush, and whose they are.
+    stage: Burst,
+    stage_tags: [Tag; BURST],
+    /// Which pass paid for the stage, for frames that come back from it.
+    stage_pass: Pass,
+    shares: Vec<Option<Box<Share>>>,
+    waiting: Waiting,
+    active: VecDeque<u16>,
+    backlog: usize,
+    /// The device refused a frame and has not caught up since.
+    contended: bool,
+    /// Whose turn was cut short by that, so that its turn goes on without a new quantum.
+    resume: Option<u16>,
+    /// VDPs with a ceiling or queues of their own.
+    shaped: usize,
+}
+
+/// Which promise is being kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// None: frames pass by the queues.
+    By,
+    Guaranteed,
+    Rest,
+}
+
+impl std::fmt::Debug for TxPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TxPort")
+            .field("device", &self.device.name())
+            .field("backlog", &self.backlog)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a port tells about frames that it sent or dropped, so that they are counted where they
+/// belong.
+pub trait TxAccount {
+    /// Frames of `vid` left.
+    fn sent(&mut self, vid: Vid, what: Tally);
+    /// A frame of `vid` ended here.
+    fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason);
+}
+
+impl TxPort {
+    /// An output side for `device`; at most `waiting` frames may wait in all its queues.
+    pub fn new(device: Box<dyn Device>, waiting: usize) -> Self {
+        let max_frame_bytes = device.caps().max_frame_bytes;
+        Self {
+            device,
+            max_frame_bytes,
+            up: true,
+            stage: Burst::new(),
+            stage_tags: [Tag::default(); BURST],
+            stage_pass: Pass::By,
+            shares: Vec::new(),
+            waiting: Waiting::with_capacity(waiting),
+            active: VecDeque::new(),
+            backlog: 0,
+            contended: false,
+            resume: None,
+            shaped: 0,
+        }
+    }
+    /// Whether the device can send.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+    /// Notes the device's link; frames that wait for a port that went down are dropped.
+    pub fn set_up<A: TxAccount>(&mut self, up: bool, a: &mut A) {
+        self.up = up;
+        if !up {
+            self.drop_all(DropReason::PortDown, a);
+        }
+    }
+    /// Frames that wait in queues.
+    pub fn backlog(&self) -> usize {
+        self.backlog
+    }
+    /// Frames of one VDP that wait.
+    pub fn backlog_of(&self, vid: Vid) -> usize {
+        self.share(vid).map_or(0, |s| s.len() as usize)
+    }
+    /// Everything that a VDP sent by this port.
+    pub fn sent_by(&self, vid: Vid) -> Tally {
+        self.share(vid).map_or(Tally::default(), Share::sent)
+    }
+    fn share(&self, vid: Vid) -> Option<&Share> {
+        self.shares.get(usize::from(vid.0))?.as_deref()
+    }
+    #[inline(always)]
+    fn share_mut(&mut self, vid: Vid) -> Option<&mut Share> {
+        self.shares.get_mut(usize::from(vid.0))?.as_deref_mut()
+    }
+    /// Sets a VDP's share; frames that wait stay.
+    pub fn set_share(&mut self, vid: Vid, share: PortShare, now: Nanos) {
+        let i = usize::from(vid.0);
+        if self.shares.len() <= i {
+            self.shares.resize_with(i + 1, || None);
+        }
+        // A list of active VDPs that never has to grow while frames pass.
+        self.active.reserve(self.shares.len());
+        if self.shares[i].is_none() {
+            self.shares[i] = Some(Box::new(Share::new(share, now)));
+            self.shaped += usize::from(share.ceiling_bps.is_some());
+            return;
+        }
+        self.reshape(vid, |s, _| s.set(share, now));
+    }
+    /// Sets the rates of a VDP's queue, made if need be; `None` when the VDP has no share here or
+    /// too many queues.
+    pub(crate) fn set_queue(
+        &mut self,
+        vid: Vid,
+        queue: u32,
+        rate: QueueRate,
+        now: Nanos,
+    ) -> Option<()> {
+        self.reshape(vid, |s, _| s.set_queue(queue, rate, now))?
+    }
+    /// Takes a VDP's queue away; what waits there waits on in queue 0. `None` when there is none.
+    pub(crate) fn remove_queue(&mut self, vid: Vid, queue: u32) -> Option<()> {
+        self.reshape(vid, |s, w| s.remove_queue(queue, w))?
+    }
+    /// A VDP's queues, by number.
+    pub(crate) fn queues(&self, vid: Vid) -> impl Iterator<Item = QueueStats> {
+        self.share(vid).into_iter().flat_map(Share::stats)
+    }
+    fn reshape<R>(&mut self, vid: Vid, f: impl FnOnce(&mut Share, &mut Waiting) -> R) -> Option<R> {
+        let s = self.shares.get_mut(usize::from(vid.0))?.as_deref_mut()?;
+        self.shaped -= usize::from(s.is_shaped());
+        let r = f(s, &mut self.waiting);
+        self.shaped += usize::from(s.is_shaped());
+        Some(r)
+    }
+    /// Takes a VDP's share and queues away; its frames are dropped.
+    pub fn remove_share<A: TxAccount>(&mut self, vid: Vid, a: &mut A) {
+        self.drop_queues(vid.0, DropReason::VdpGone, a);
+        if let Some(s) = self.shares.get_mut(usize::from(vid.0)).and_then(Option::take) {
+            self.shaped -= usize::from(s.is_shaped());
+        }
+        self.active.retain(|&v| v != vid.0);
+    }
+
+    /// Takes a frame of `vid` for sending by its queue `queue`.
+    #[inline(always)]
+    pub fn submit<A: TxAccount>(
+        &mut self,
+        vid: Vid,
+        queue: u32,
+        frame: Frame,
+        now: Nanos,
+        pool: &mut Pool,
+        a: &mut A,
+    ) {
+        if !self.up {
+            return a.dropped(vid, frame, DropReason::PortDown);
+        }
+        if frame.len() > self.max_frame_bytes {
+            return a.dropped(vid, frame, DropReason::FrameTooLong);
+        }
+        let looked_at = self.backlog | self.shaped | queue as usize;
+        if looked_at == 0 && !self.contended {
+            return self.stage(Tag::plain(vid), frame, pool, a);
+        }
+        self.submit_queued(vid, queue, frame, now, pool, a);
+    }
+
+    #[inline(always)]
+    fn stage<A: TxAccount>(&mut self, tag: Tag, frame: Frame, pool: &mut Pool, a: &mut A) {
+        let at = self.stage.len();
+        match self.stage.push(frame) {
+            Ok(()) => self.stage_tags[at] = tag,
+            Err(frame) => {
+                self.send_stage(pool, a);
+                // Either there is room now, or the device is full and the frame must wait.
+                match self.stage.push(frame) {
+                    Ok(()) => self.stage_tags[self.stage.len() - 1] = tag,
+                    Err(frame) => self.enqueue(tag.vid(), tag.place(), frame, a),
+                }
+                return;
+            }
+        }
+        if self.stage.room() == 0 {
+            self.send_stage(pool, a);
+        }
+    }
+
+    fn submit_queued<A: TxAccount>(
+        &mut self,
+        vid: Vid,
+        queue: u32,
+        frame: Frame,
+        now: Nanos,
+        pool: &mut Pool,
+        a: &mut A,
+    ) {
+        let free = !self.contended && self.stage.room() > 0;
+        let Some(s) = self.share_mut(vid) else {
+            return a.dropped(vid, frame, DropReason::NoSuchPort);
+        };
+        let place = s.place(queue);
+        // With nothing waiting of its own and nobody waiting for the wire, it goes at once.
+        if free && s.passes(place, 8 * (frame.len() + FCS) as i64, now) {
+            return self.stage(Tag::new(vid, place, Paid::Not), frame, pool, a);
+        }
+        self.enqueue(vid, place, frame, a);
+    }
+
+    fn enqueue<A: TxAccount>(&mut self, vid: Vid, place: usize, frame: Frame, a: &mut A) {
+        let Some(s) = self.shares.get_mut(usize::from(vid.0)).and_then(Option::as_mut) else {
+            return a.dropped(vid, frame, DropReason::NoSuchPort);
+        };
+        if let Err(frame) = s.push(place, frame, &mut self.waiting) {
+            return a.dropped(vid, frame, DropReason::QueueFull);
+        }
+        self.backlog += 1;
+        if !s.active {
+            s.active = true;
+            self.active.push_back(vid.0);
+        }
+    }
+
+    /// Offers the stage to the device; what it does not take goes (back) to the queues' heads.
+    fn send_stage<A: TxAccount>(&mut self, pool: &mut Pool, a: &mut A) {
+        let n = self.stage.len();
+        let mut lens = [0u16; BURST];
+        for (l, f) in lens.iter_mut().zip(self.stage.as_slice()) {
+            *l = f.len() as u16;
+        }
+        let taken = self.device.tx(pool, &mut self.stage).min(n);
+        let mut sent = lens.iter().zip(&self.stage_tags).take(taken).peekable();
+        while let Some((&len, &tag)) = sent.next() {
+            let mut run = Tally { frames: 1, bytes: len.into() };
+            // Frames that follow each other and are alike are counted together.
+            while let Some((&len, _)) = sent.next_if(|(_, t)| **t == tag) {
+                run.add(len.into());
+            }
+            a.sent(tag.vid(), run);
+            if let Some(Some(s)) = self.shares.get_mut(usize::from(tag.vid().0)) {
+                s.count_sent(tag.place(), run);
+            }
+        }
+        if taken < n {
+            self.contended = true;
+            self.requeue(taken, a);
+        }
+    }
+
+    /// Ends a round: sends what is staged, then serves the queues while the device takes frames.
+    #[inline]
+    pub fn flush<A: TxAccount>(&mut self, now: Nanos, pool: &mut Pool, a: &mut A) {
+        if !self.stage.is_empty() {
+            self.send_stage(pool, a);
+        }
+        if self.backlog > 0 {
+            self.serve(now, pool, a);
+        }
+        self.device.flush(pool);
+    }
+}

@@ -1,0 +1,396 @@
+//! One VDP at one port: what it may send, and the queues among which it divides that.
+//!
+//! A VDP has queue 0 at each of its ports, and as many more as it was given (OpenFlow 1.0 §5.3.4,
+//! 1.3 §7.2.2). When the port gives the VDP a turn, its queues below their least rate come first, then
+//! all below their greatest by deficit round robin. What the VDP as a whole may send is decided by
+//! the port before: queues divide a share, they never enlarge it.
+//!
+//! Room: forwarding. [`super::TxPort`] holds one for each VDP and asks it which frame is next.
+
+use super::bucket::Bucket;
+use super::waiting::{Fifo, Waiting};
+use super::{FCS, QUANTUM};
+use crate::counters::Tally;
+use weir_packet::{Frame, Nanos};
+
+/// What a VDP may send by a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortShare {
+    /// Bits per second that it gets whatever the others do; 0: none.
+    pub guarantee_bps: u64,
+    /// Bits per second that it never exceeds; `None`: no ceiling.
+    pub ceiling_bps: Option<u64>,
+    /// Its part, relative to the others', of what guarantees leave over. At least 1.
+    pub weight: u16,
+    /// Frames that may wait, divided evenly among its queues.
+    pub queue_frames: u32,
+}
+
+impl Default for PortShare {
+    fn default() -> Self {
+        Self { guarantee_bps: 0, ceiling_bps: None, weight: 1, queue_frames: 1024 }
+    }
+}
+
+/// What one queue of a VDP may send, in bits per second of frame plus FCS, within the VDP's share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueRate {
+    /// It gets this much of the VDP's share before others get more; 0: nothing is promised.
+    pub min_bps: u64,
+    /// It never exceeds this; `None`: no limit.
+    pub max_bps: Option<u64>,
+}
+
+/// Queues that a VDP may have at a port beside queue 0.
+pub(crate) const MAX_QUEUES: usize = 255;
+
+/// What happened in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueStats {
+    pub(crate) queue: u32,
+    pub(crate) rate: QueueRate,
+    pub(crate) sent: Tally,
+    pub(crate) dropped: u64,
+    pub(crate) strays: u64,
+    pub(crate) since: Nanos,
+}
+
+/// How a frame that left its queue was paid for there, so that it can be paid back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paid {
+    /// Not at all, but for the greatest rate: it never waited, or there is one queue.
+    Not = 0,
+    /// Out of the least rate.
+    Min = 1,
+    /// Out of its turn.
+    Turn = 2,
+}
+
+#[derive(Debug)]
+struct Class {
+    number: u32,
+    rate: QueueRate,
+    fifo: Fifo,
+    deficit: i64,
+    min: Bucket,
+    max: Option<Bucket>,
+    sent: Tally,
+    dropped: u64,
+    since: Nanos,
+}
+
+impl Class {
+    fn new(number: u32, rate: QueueRate, now: Nanos) -> Self {
+        let mut c = Self {
+            number,
+            rate,
+            fifo: Fifo::default(),
+            deficit: 0,
+            min: Bucket::default(),
+            max: None,
+            sent: Tally::default(),
+            dropped: 0,
+            since: now,
+        };
+        c.set_rate(rate, now);
+        c
+    }
+    fn set_rate(&mut self, rate: QueueRate, now: Nanos) {
+        self.rate = rate;
+        self.min = Bucket::new(rate.min_bps, now);
+        self.max = rate.max_bps.map(|r| Bucket::new(r, now));
+    }
+    /// Bytes with FCS of its next frame.
+    fn head(&self, w: &Waiting) -> Option<i64> {
+        self.fifo.head_bytes(w).map(|b| (b + FCS) as i64)
+    }
+    fn below_max(&mut self, bits: i64, now: Nanos) -> bool {
+        let Some(m) = &mut self.max else { return true };
+        m.refill(now);
+        m.has(bits)
+    }
+    fn below_min(&mut self, bits: i64, now: Nanos) -> bool {
+        if self.rate.min_bps == 0 {
+            return false;
+        }
+        self.min.refill(now);
+        self.min.has(bits)
+    }
+}
+
+/// One VDP at one port.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) share: PortShare,
+    pub(super) deficit: i64,
+    pub(super) guarantee: Bucket,
+    pub(super) ceiling: Option<Bucket>,
+    pub(super) active: bool,
+    /// Frames that wait in all its queues.
+    len: u32,
+    /// Queue 0.
+    first: Class,
+    /// The others, by number.
+    more: Vec<Class>,
+    /// Whose turn it is: among queues below their least rate, and among all.
+    min_turn: usize,
+    turn: usize,
+    /// Frames for queues that are not there; queue 0 took them.
+    strays: u64,
+    /// Sent by queues that were removed.
+    gone: Tally,
+}
+
+impl Share {
+    pub(super) fn new(share: PortShare, now: Nanos) -> Self {
+        Self {
+            share,
+            deficit: 0,
+            guarantee: Bucket::new(share.guarantee_bps, now),
+            ceiling: share.ceiling_bps.map(|r| Bucket::new(r, now)),
+            active: false,
+            len: 0,
+            first: Class::new(0, QueueRate::default(), now),
+            more: Vec::new(),
+            min_turn: 0,
+            turn: 0,
+            strays: 0,
+            gone: Tally::default(),
+        }
+    }
+    pub(super) fn set(&mut self, share: PortShare, now: Nanos) {
+        self.share = share;
+        self.guarantee = Bucket::new(share.guarantee_bps, now);
+        self.ceiling = share.ceiling_bps.map(|r| Bucket::new(r, now));
+    }
+    /// Frames that wait.
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+    /// Whether its frames have to be looked at one by one, even while the device takes everything.
+    pub(super) fn is_shaped(&self) -> bool {
+        self.ceiling.is_some() || !self.has_one_plain_queue()
+    }
+    fn has_one_plain_queue(&self) -> bool {
+        self.more.is_empty() && self.first.rate == QueueRate::default()
+    }
+    #[inline(always)]
+    fn class_mut(&mut self, i: usize) -> Option<&mut Class> {
+        match i.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(i) => self.more.get_mut(i),
+        }
+    }
+    fn classes(&self) -> impl Iterator<Item = &Class> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+    /// The place of queue `number`; that of queue 0 where there is none.
+    pub(super) fn place(&mut self, number: u32) -> usize {
+        if number == 0 {
+            return 0;
+        }
+        match self.more.binary_search_by_key(&number, |c| c.number) {
+            Ok(i) => i + 1,
+            Err(_) => {
+                self.strays += 1;
+                0
+            }
+        }
+    }
+    /// Sets a queue's rates; `None` when there are too many queues. What waits and what was counted
+    /// stays.
+    pub(super) fn set_queue(&mut self, number: u32, rate: QueueRate, now: Nanos) -> Option<()> {
+        if number == 0 {
+            self.first.set_rate(rate, now);
+            return Some(());
+        }
+        match self.more.binary_search_by_key(&number, |c| c.number) {
+            Ok(i) => self.more.get_mut(i)?.set_rate(rate, now),
+            Err(_) if self.more.len() >= MAX_QUEUES => return None,
+            Err(i) => self.more.insert(i, Class::new(number, rate, now)),
+        }
+        Some(())
+    }
+    /// Takes a queue away; its frames wait on at the end of queue 0. `None` when there is none.
+    pub(super) fn remove_queue(&mut self, number: u32, w: &mut Waiting) -> Option<()> {
+        let i = self.more.binary_search_by_key(&number, |c| c.number).ok()?;
+        let c = self.more.remove(i);
+        self.first.fifo.append(c.fifo, w);
+        self.first.dropped += c.dropped;
+        self.gone.merge(c.sent);
+        Some(())
+    }
+    pub(super) fn stats(&self) -> impl Iterator<Item = QueueStats> {
+        self.classes().map(|c| QueueStats {
+            queue: c.number,
+            rate: c.rate,
+            sent: c.sent,
+            dropped: c.dropped,
+            strays: if c.number == 0 { self.strays } else { 0 },
+            since: c.since,
+        })
+    }
+    /// Everything it sent by this port.
+    pub(super) fn sent(&self) -> Tally {
+        let mut all = self.gone;
+        self.classes().for_each(|c| all.merge(c.sent));
+        all
+    }
+    #[inline(always)]
+    pub(super) fn count_sent(&mut self, place: usize, what: Tally) {
+        if let Some(c) = self.class_mut(place) {
+            c.sent.merge(what);
+        }
+    }
+    fn count_dropped(&mut self, place: usize) {
+        if let Some(c) = self.class_mut(place) {
+            c.dropped += 1;
+        }
+    }
+
+    /// Whether a frame of `bits` may pass by the queues at once; then it is paid for.
+    pub(super) fn passes(&mut self, place: usize, bits: i64, now: Nanos) -> bool {
+        if self.len > 0 {
+            return false;
+        }
+        if let Some(c) = &mut self.ceiling {
+            c.refill(now);
+            if !c.has(bits) {
+                return false;
+            }
+        }
+        if !self.class_mut(place).is_some_and(|c| c.below_max(bits, now)) {
+            return false;
+        }
+        self.pay(place, Paid::Not, bits);
+        true
+    }
+    /// Puts a frame into a queue; gives it back, counted there, when it may not wait.
+    pub(super) fn push(
+        &mut self,
+        place: usize,
+        frame: Frame,
+        w: &mut Waiting,
+    ) -> Result<(), Frame> {
+        let all = self.share.queue_frames;
+        // A queue that its rate holds back leaves the others of this VDP their room.
+        let part = (all / (self.more.len() as u32 + 1)).max(1);
+        let full = self.len >= all;
+        let r = match self.class_mut(place) {
+            Some(c) if !full && c.fifo.len() < part => c.fifo.push(frame, w),
+            _ => Err(frame),
+        };
+        match &r {
+            Ok(()) => self.len += 1,
+            Err(_) => self.count_dropped(place),
+        }
+        r
+    }
+    /// Puts a frame back where [`Share::take`] had it from; what it paid is paid back.
+    pub(super) fn put_back(
+        &mut self,
+        place: usize,
+        paid: Paid,
+        frame: Frame,
+        w: &mut Waiting,
+    ) -> Result<(), Frame> {
+        let bits = 8 * (frame.len() + FCS) as i64;
+        let Some(c) = self.class_mut(place) else { return Err(frame) };
+        if let Err(frame) = c.fifo.push_front(frame, w) {
+            c.dropped += 1;
+            return Err(frame);
+        }
+        self.len += 1;
+        self.pay(place, paid, -bits);
+        Ok(())
+    }
+    /// Which queue's head is next, and what pays for it.
+    pub(super) fn next(&mut self, w: &Waiting, now: Nanos) -> Option<Next> {
+        if self.has_one_plain_queue() {
+            let bytes = self.first.head(w)?;
+            return Some(Next { place: 0, paid: Paid::Not, bytes });
+        }
+        let n = self.more.len() + 1;
+        for step in 0..n {
+            let place = (self.min_turn + step) % n;
+            let Some(c) = self.class_mut(place) else { continue };
+            let Some(bytes) = c.head(w) else { continue };
+            if c.below_min(8 * bytes, now) && c.below_max(8 * bytes, now) {
+                return Some(Next { place, paid: Paid::Min, bytes });
+            }
+        }
+        // Once round, and back to where it began with a new turn.
+        for _ in 0..=n {
+            let place = self.turn % n;
+            if let Some(c) = self.class_mut(place) {
+                match c.head(w) {
+                    None => c.deficit = 0,
+                    Some(bytes) if c.deficit >= bytes && c.below_max(8 * bytes, now) => {
+                        return Some(Next { place, paid: Paid::Turn, bytes });
+                    }
+                    Some(_) => {}
+                }
+            }
+            self.turn = (place + 1) % n;
+            let turn = self.turn;
+            if let Some(c) = self.class_mut(turn) {
+                // One turn is enough for its next frame, however long, and turns are not saved up.
+                let quantum = QUANTUM.max(c.head(w).unwrap_or(0));
+                c.deficit = (c.deficit + quantum).min(2 * quantum);
+            }
+        }
+        None
+    }
+    /// Takes what [`Share::next`] named.
+    pub(super) fn take(&mut self, n: &Next, w: &mut Waiting) -> Option<Frame> {
+        let f = self.class_mut(n.place)?.fifo.pop(w)?;
+        self.len -= 1;
+        self.pay(n.place, n.paid, 8 * n.bytes);
+        if n.paid == Paid::Min {
+            self.min_turn = n.place + 1;
+        }
+        Some(f)
+    }
+    /// Takes the frames of all queues, counted as dropped there.
+    pub(super) fn take_any(&mut self, w: &mut Waiting) -> Option<Frame> {
+        for place in 0..=self.more.len() {
+            if let Some(f) = self.class_mut(place).and_then(|c| c.fifo.pop(w)) {
+                self.len -= 1;
+                self.count_dropped(place);
+                return Some(f);
+            }
+        }
+        None
+    }
+    /// The longest frame, with FCS, that is next in any queue.
+    pub(super) fn longest_head(&self, w: &Waiting) -> i64 {
+        self.classes().filter_map(|c| c.head(w)).max().unwrap_or(0)
+    }
+    /// Takes `bits` from the buckets that pay; from those of the VDP the ceiling only, the rest is
+    /// the port's business.
+    fn pay(&mut self, place: usize, paid: Paid, bits: i64) {
+        if let Some(c) = &mut self.ceiling {
+            c.bits -= bits;
+        }
+        let Some(c) = self.class_mut(place) else { return };
+        if let Some(m) = &mut c.max {
+            m.bits -= bits;
+        }
+        match paid {
+            Paid::Not => {}
+            Paid::Min => c.min.bits -= bits,
+            Paid::Turn => c.deficit -= bits / 8,
+        }
+    }
+}
+
+/// The frame that is next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    /// The place of its queue.
+    pub(super) place: usize,
+    /// What pays for it in its queue.
+    pub(super) paid: Paid,
+    /// Its length with FCS.
+    pub(super) bytes: i64,
+}
