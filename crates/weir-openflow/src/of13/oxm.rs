@@ -50,10 +50,13 @@ impl Header {
     }
 }
 
-/// Bytes that a field's value takes.
+/// Bytes that a field's value takes: as many as hold it, but for the labels of 20 bits, which take four.
 const fn bytes_of(field: Field) -> u8 {
-    // At most 128 bits.
-    field.bits().div_ceil(8) as u8
+    match field.bits() {
+        20 => 4,
+        // At most 128.
+        bits => bits.div_ceil(8) as u8,
+    }
 }
 
 /// Reads `ofp_match` with its padding.
