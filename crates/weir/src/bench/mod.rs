@@ -2,6 +2,7 @@
 
 mod callgrind;
 mod dataplane;
+mod openflow;
 pub mod rig;
 
 use clap::Subcommand;
@@ -13,6 +14,8 @@ pub enum Bench {
     Dataplane(dataplane::Args),
     /// Fixed work, to be run under callgrind: prints each case with its frames
     Callgrind(callgrind::Args),
+    /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
+    Openflow(openflow::Args),
 }
 
 /// Runs a benchmark.
@@ -20,5 +23,6 @@ pub fn run(b: Bench) -> anyhow::Result<()> {
     match b {
         Bench::Dataplane(a) => dataplane::run(&a),
         Bench::Callgrind(a) => callgrind::run(&a),
+        Bench::Openflow(a) => openflow::run(&a),
     }
 }

@@ -1,0 +1,100 @@
+//! Flow_mods a second, statistics of what they made, deletion.
+
+use super::link::Link;
+use super::{Percentiles, Spread};
+use anyhow::Result;
+use serde::Serialize;
+use std::time::Instant;
+use weir_openflow::model::{
+    Action, Field, FlowCommand, FlowFilter, FlowMod, GROUP_ANY, Instruction, Match, Message, Port,
+    StatsRequest, TABLE_ALL,
+};
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Rules inserted in each measurement.
+    pub rules: u32,
+    /// Flow_mods a second, from the first byte sent to the barrier's reply.
+    pub per_s: Spread,
+    /// Milliseconds until the statistics of all of them were here.
+    pub stats_ms: Spread,
+    /// Flows in those.
+    pub flows_seen: usize,
+    /// Milliseconds until one flow_mod had deleted all of them.
+    pub delete_ms: Spread,
+    /// Microseconds for a hundred rules and a barrier.
+    pub hundred_us: Percentiles,
+    /// Errors that came.
+    pub errors: u64,
+}
+
+/// An exact rule on a destination MAC.
+pub fn exact(n: u32) -> Message {
+    Message::FlowMod(FlowMod {
+        cookie: u64::from(n),
+        cookie_mask: 0,
+        table: 0,
+        command: FlowCommand::Add,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        priority: 1000,
+        buffer_id: weir_openflow::model::NO_BUFFER,
+        out_port: Port::ANY,
+        out_group: GROUP_ANY,
+        flags: weir_openflow::model::FlowFlags(0),
+        matcher: Match::default().with(Field::EthDst, 0x0200_0000_0000 | u128::from(n)),
+        instructions: vec![Instruction::Apply(vec![Action::Output { port: Port(1), max_len: 0 }])],
+    })
+}
+
+/// Measures.
+pub fn measure(link: &mut Link, rules: u32, repeats: usize) -> Result<Report> {
+    let errors = link.errors;
+    let (mut rates, mut stats, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seen = 0;
+    for _ in 0..repeats {
+        let mut bytes = Vec::new();
+        for n in 0..rules {
+            link.append(exact(n), &mut bytes)?;
+        }
+        let barrier = link.append(Message::BarrierRequest, &mut bytes)?;
+        let start = Instant::now();
+        link.write(&bytes)?;
+        link.until_barrier(barrier)?;
+        rates.push(f64::from(rules) / start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        seen = link.count_flows(StatsRequest::Flow(FlowFilter {
+            table: TABLE_ALL,
+            out_port: Port::ANY,
+            out_group: GROUP_ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matcher: Match::default(),
+        }))?;
+        stats.push(start.elapsed().as_secs_f64() * 1e3);
+        deletes.push(link.delete_flows()?.as_secs_f64() * 1e3);
+    }
+    let mut hundred = Vec::new();
+    for _ in 0..50 {
+        let mut bytes = Vec::new();
+        for n in 0..100 {
+            link.append(exact(n), &mut bytes)?;
+        }
+        let barrier = link.append(Message::BarrierRequest, &mut bytes)?;
+        let start = Instant::now();
+        link.write(&bytes)?;
+        link.until_barrier(barrier)?;
+        hundred.push(start.elapsed().as_nanos() as u64);
+        link.delete_flows()?;
+    }
+    Ok(Report {
+        rules,
+        per_s: Spread::of(rates),
+        stats_ms: Spread::of(stats),
+        flows_seen: seen,
+        delete_ms: Spread::of(deletes),
+        hundred_us: Percentiles::of(hundred),
+        errors: link.errors - errors,
+    })
+}

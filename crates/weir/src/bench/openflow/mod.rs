@@ -1,0 +1,178 @@
+//! `weir bench openflow`: what a switch's control channel sustains, weir's or anybody's.
+//!
+//! Room: a controller over one blocking TCP connection; nothing of a switch is known here. One run
+//! against weir and one against another switch are comparable, since they send the same bytes.
+
+mod insert;
+mod link;
+mod punt;
+
+use crate::environment::Envelope;
+use crate::fault::bad_input;
+use anyhow::Result;
+use link::{Link, Target};
+use serde::Serialize;
+use weir_openflow::model::Version;
+
+/// Arguments.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Connects to a switch as its controller and measures: flow_mods a second until the \
+                  barrier's reply, barrier round trips, packet_in to packet_out, flow statistics. The \
+                  switch must listen (weir: listen = [\"ptcp:6633\"]; Open vSwitch: ovs-vsctl \
+                  set-controller BRIDGE ptcp:6633). Its flows are deleted before and after."
+)]
+pub struct Args {
+    /// Where the switch listens
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6633")]
+    target: String,
+    /// Version to speak
+    #[arg(long, value_name = "V", default_value = "1.3")]
+    of: OfVersion,
+    /// Exact rules to insert
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    rules: u32,
+    /// Measurements; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    repeats: usize,
+    /// Only these
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    only: Vec<What>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OfVersion {
+    #[value(name = "1.0")]
+    V10,
+    #[value(name = "1.3")]
+    V13,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Barrier round trips
+    Barrier,
+    /// flow_mods until the barrier's reply, then statistics of all flows, then their deletion
+    Insert,
+    /// packet_in to packet_out, in a closed loop through the switch's tables
+    Punt,
+}
+
+/// Median and spread of several measurements.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Spread {
+    /// Of values of any order; zeros where there is none.
+    pub fn of(mut v: Vec<f64>) -> Self {
+        v.sort_by(f64::total_cmp);
+        let at = |i: usize| v.get(i).copied().unwrap_or(0.0);
+        Self { median: at(v.len() / 2), low: at(0), high: at(v.len().saturating_sub(1)) }
+    }
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    switch: String,
+    version: &'static str,
+    barrier_us: Option<Percentiles>,
+    insert: Option<insert::Report>,
+    punt: Option<punt::Report>,
+}
+
+/// Percentiles of a time in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Percentiles {
+    samples: usize,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Percentiles {
+    /// Of times in nanoseconds.
+    pub fn of(mut ns: Vec<u64>) -> Self {
+        ns.sort_unstable();
+        let at = |p: f64| {
+            let i = (p * ns.len().saturating_sub(1) as f64).round() as usize;
+            ns.get(i).map_or(0.0, |v| *v as f64 / 1e3)
+        };
+        Self { samples: ns.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// Runs it.
+pub fn run(a: &Args) -> Result<()> {
+    if a.rules == 0 || a.rules > 4_000_000 || a.repeats == 0 {
+        return Err(bad_input("--rules must be 1 to 4000000 and --repeats at least 1"));
+    }
+    let (version, name) = match a.of {
+        OfVersion::V10 => (Version::V10, "1.0"),
+        OfVersion::V13 => (Version::V13, "1.3"),
+    };
+    let target = Target { address: a.target.clone(), version };
+    let wanted = |w: What| a.only.is_empty() || a.only.contains(&w);
+    let mut link = Link::open(&target)?;
+    let mut report = Report { switch: link.describe()?, version: name, ..Report::default() };
+    link.delete_flows()?;
+    if wanted(What::Barrier) {
+        let mut times = Vec::with_capacity(2000);
+        for _ in 0..2000 {
+            times.push(link.barrier()?.as_nanos() as u64);
+        }
+        report.barrier_us = Some(Percentiles::of(times));
+    }
+    if wanted(What::Insert) {
+        report.insert = Some(insert::measure(&mut link, a.rules, a.repeats)?);
+    }
+    if wanted(What::Punt) {
+        report.punt = Some(punt::measure(&mut link)?);
+    }
+    link.delete_flows()?;
+    if a.json {
+        println!("{}", serde_json::to_string(&Envelope::new("bench-openflow", &report))?);
+    } else {
+        show(&report);
+    }
+    Ok(())
+}
+
+fn show(r: &Report) {
+    println!("{}, OpenFlow {}", r.switch, r.version);
+    let times = |what: &str, p: &Percentiles| {
+        println!(
+            "  {what}: median {:.1} us, p90 {:.1}, p99 {:.1}, max {:.0}",
+            p.p50, p.p90, p.p99, p.max
+        );
+    };
+    if let Some(p) = &r.barrier_us {
+        times("barrier round trip", p);
+    }
+    if let Some(i) = &r.insert {
+        println!(
+            "  {} exact rules: {:.0} flow_mods a second until the barrier's reply ({:.0} to {:.0})",
+            i.rules, i.per_s.median, i.per_s.low, i.per_s.high
+        );
+        println!("  statistics of all: {:.1} ms, {} flows", i.stats_ms.median, i.flows_seen);
+        println!("  deleted by one flow_mod: {:.1} ms", i.delete_ms.median);
+        times("100 rules and a barrier", &i.hundred_us);
+        if i.errors > 0 {
+            println!("  {} flow_mods were refused", i.errors);
+        }
+    }
+    if let Some(p) = &r.punt {
+        println!(
+            "  packet_in to packet_out: {:.0} a second, {} in flight",
+            p.per_s.median, p.in_flight
+        );
+        times("packet_out to packet_in at 1000 a second", &p.round_us);
+    }
+}
