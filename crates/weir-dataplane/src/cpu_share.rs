@@ -1,4 +1,4 @@
-//! Each VDP's share of the worker's cycles (DESIGN.md §3): output is not the only thing shared.
+//! Each VDP's share of the worker's cycles: output is not the only thing shared.
 //!
 //! A worker that is busy in every round of an interval may be losing frames in its ports' rings.
 //! Where a VDP did less in that interval than it was promised, what guaranteed VDPs did not use of their

@@ -79,6 +79,8 @@ pub struct TxPort {
     contended: bool,
     /// Whose turn was cut short by that, so that its turn goes on without a new quantum.
     resume: Option<u16>,
+    /// Whose turn is next in what guarantees leave over.
+    first: Option<u16>,
     /// VDPs with a ceiling or queues of their own.
     shaped: usize,
 }
@@ -127,6 +129,7 @@ impl TxPort {
             backlog: 0,
             contended: false,
             resume: None,
+            first: None,
             shaped: 0,
         }
     }

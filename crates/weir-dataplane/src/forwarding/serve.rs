@@ -59,6 +59,11 @@ impl TxPort {
         self.contended = false;
         let mut budget = ROUND_FRAMES;
         for pass in [Pass::Guaranteed, Pass::Rest] {
+            if pass == Pass::Rest {
+                // Turns go on where they stopped, however guarantees went through the list.
+                let at = self.active.iter().position(|v| Some(*v) == self.first);
+                self.active.rotate_left(at.unwrap_or(0));
+            }
             // A pass is over when a whole turn through the list has moved nothing.
             let mut still = 0;
             while still < self.active.len() && budget > 0 {
@@ -84,11 +89,14 @@ impl TxPort {
                     }
                 }
                 if cut_short {
-                    self.resume = (pass == Pass::Rest).then_some(vid);
+                    if pass == Pass::Rest {
+                        (self.resume, self.first) = (Some(vid), Some(vid));
+                    }
                     return;
                 }
             }
         }
+        self.first = self.active.front().copied();
         // Whatever still waits is held back by its own ceiling, or by this round's budget.
         self.contended = budget == 0;
     }
