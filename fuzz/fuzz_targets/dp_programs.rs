@@ -68,6 +68,7 @@ fuzz_target!(|data: &[u8]| {
     let ports = [1, 2, 3].map(|n| ProgramPort {
         no: PortNo(n),
         up: n != 3 || pick & 0x80 == 0,
+        floods: true,
         max_frame_bytes: 1514,
     });
     let mut pool = Pool::new(64, 2048).expect("a small pool");

@@ -66,7 +66,12 @@ impl Program for Guard {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut guard = Guard::default();
     let mut pool = Pool::new(16, 2048)?;
-    let ports = [1, 2].map(|n| ProgramPort { no: PortNo(n), up: true, max_frame_bytes: 1514 });
+    let ports = [1, 2].map(|n| ProgramPort {
+        no: PortNo(n),
+        up: true,
+        floods: true,
+        max_frame_bytes: 1514,
+    });
     let (mut done, mut spare, mut refused) = (VecDeque::new(), Vec::new(), 0);
 
     for (port, station) in [(1, 0xa), (1, 0xb), (2, 0xc), (1, 0xd), (1, 0xa)] {

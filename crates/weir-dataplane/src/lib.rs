@@ -11,6 +11,7 @@ mod compile;
 mod control;
 mod counters;
 mod cpu_share;
+mod edge;
 mod execute;
 pub mod flowtext;
 mod forwarding;
@@ -36,10 +37,11 @@ pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
 };
 pub use control::{
-    Config, ControlError, FramesView, Imbalance, Placed, Placement, PortView, QueueCounters,
-    QueueView, RuleRef, RuleView, Snapshot, VdpSpec, VdpView,
+    Config, ControlError, FramesView, Imbalance, LinkEvent, Placed, Placement, PortChange,
+    PortEvent, PortView, QueueCounters, QueueView, RuleRef, RuleView, Snapshot, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
+pub use edge::{Fragments, PortFlags, VdpPortCounters};
 pub use forwarding::{PortShare, QueueRate};
 pub use group::{
     Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,

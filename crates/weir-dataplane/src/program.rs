@@ -77,6 +77,8 @@ pub struct ProgramPort {
     pub no: PortNo,
     /// Whether frames can leave by it.
     pub up: bool,
+    /// Whether flooding goes there.
+    pub floods: bool,
     /// Longest frame it takes, in bytes with the Ethernet header.
     pub max_frame_bytes: usize,
 }
@@ -154,11 +156,11 @@ impl<'a> ProgramCx<'a> {
         self.end(f, End::Output(port), Origin::Cloned);
         true
     }
-    /// Sends a frame that came in by all ports that are up but `except`; drops it when there is
-    /// none.
+    /// Sends a frame that came in by all ports that are up and take part in flooding but `except`;
+    /// drops it when there is none.
     pub fn flood(&mut self, frame: Frame, except: PortNo) {
         let mut last = None;
-        for p in self.ports.iter().filter(|p| p.up && p.no != except) {
+        for p in self.ports.iter().filter(|p| p.up && p.floods && p.no != except) {
             if let Some(no) = last.replace(p.no) {
                 self.send_copy(&frame, no);
             }

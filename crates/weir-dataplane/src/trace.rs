@@ -20,7 +20,7 @@ use crate::packet::{Layers, extract};
 use crate::plane::DataPlane;
 use crate::program::Punt;
 use crate::software::Slot;
-use crate::vdp::{Path, Phase, Renumbered, Vdp};
+use crate::vdp::{Path, Phase, Vdp};
 use std::sync::mpsc::{Receiver, channel};
 use thiserror::Error;
 use walk::{Place, Software, walk, winner};
@@ -250,9 +250,7 @@ fn matching(
             return Ok(());
         }
     }
-    if v.renumbered == Renumbered::Yes {
-        it.key.set(Field::InPort, v.local_no(it.in_port).into());
-    }
+    it.key.set(Field::InPort, v.edge.at(it.in_port).no.into());
     v.fields.extract(it.bytes, &it.layers, &mut it.key);
     let hit = winner(&v.fast, 0, &it.key);
     if !v.fast.is_empty() {
@@ -267,7 +265,7 @@ fn matching(
         tables: &v.fast,
         default: &v.miss,
         fields: &v.fields,
-        ports: &v.port_ids,
+        ports: &v.all_ids,
         live: &live,
         software: Software::Ahead,
     };

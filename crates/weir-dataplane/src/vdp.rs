@@ -6,6 +6,7 @@
 use crate::action::{PortNo, Vid};
 use crate::compile::{ActionResult, ResolvePort};
 use crate::counters::VdpCounters;
+use crate::edge::{Edge, PortFlags, VdpPortCounters};
 use crate::matching::Tables;
 use crate::userfield::UserFields;
 use std::collections::{HashSet, VecDeque};
@@ -74,17 +75,17 @@ pub struct MigrationReport {
 
 /// One VDP. What every frame touches stands first, in few cache lines.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Vdp {
     /// What it is doing.
     pub phase: Phase,
-    /// Whether its numbers are the data plane's own, so that keys need no change.
-    pub renumbered: Renumbered,
+    /// Its ports as frames meet them.
+    pub(crate) edge: Edge,
     /// Its part of the worker's cycles.
     pub cpu: crate::cpu_share::Usage,
     /// Fields of its own.
     pub fields: UserFields,
-    /// Counters.
+    /// Counters, but for frames received and forwarded: `edge` has those, by port.
     pub counters: VdpCounters,
     /// Tables, groups and meters of the fast path.
     pub fast: Tables,
@@ -93,8 +94,6 @@ pub struct Vdp {
     /// What a frame gets that no rule of the fast path takes: the default, or the channel while
     /// there are rules on the slow path only, which must be asked first.
     pub miss: ActionResult,
-    /// Its number for each port of the data plane, 0 where it has none.
-    pub local: Vec<u32>,
     /// Its channel.
     pub channel: ChannelUse,
     /// Its id.
@@ -105,6 +104,10 @@ pub struct Vdp {
     pub ports: Vec<(PortNo, PortId)>,
     /// Its ports without their numbers.
     pub port_ids: Vec<PortId>,
+    /// Those of its ports that an output to all goes to.
+    pub all_ids: Vec<PortId>,
+    /// Those of its ports that flooding goes to.
+    pub flood_ids: Vec<PortId>,
     /// Frames held for a migration, oldest first.
     pub hold: VecDeque<Held>,
     /// Rules that are on the slow path only: table, match, priority.
@@ -117,34 +120,38 @@ pub struct Vdp {
     pub action_limit: Option<u32>,
 }
 
-/// Whether a VDP's port numbers differ from the data plane's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renumbered {
-    /// They do.
-    Yes,
-    /// They are the same.
-    No,
-}
-
 impl Vdp {
-    /// The VDP's number for a port of the data plane.
-    #[inline]
-    pub fn local_no(&self, id: PortId) -> u32 {
-        self.local.get(usize::from(id.0)).copied().unwrap_or(0)
-    }
-    /// Tells it its ports.
+    /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {
-        let top = ports.iter().map(|(_, id)| usize::from(id.0) + 1).max().unwrap_or(0);
-        self.local = vec![0; top];
-        for (no, id) in &ports {
-            if let Some(l) = self.local.get_mut(usize::from(id.0)) {
-                *l = no.0;
-            }
-        }
-        let same = ports.iter().all(|(no, id)| no.0 == u32::from(id.0));
-        self.renumbered = if same { Renumbered::No } else { Renumbered::Yes };
+        self.edge.set_ports(&ports);
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
         self.ports = ports;
+        self.list_ports();
+    }
+    /// Asks something of one of its ports.
+    pub fn set_flags(&mut self, id: PortId, flags: PortFlags) {
+        self.edge.set_flags(id, flags);
+        self.list_ports();
+    }
+    /// Lists the ports that outputs to more than one go to.
+    fn list_ports(&mut self) {
+        let flags = |id: &PortId| self.edge.flags(*id);
+        let all = self.port_ids.iter().copied().filter(|id| flags(id).may_send());
+        self.all_ids = all.collect();
+        let floods = |id: &PortId| !flags(id).any_of(PortFlags::NO_FLOOD);
+        self.flood_ids = self.all_ids.iter().copied().filter(floods).collect();
+    }
+    /// What happened at each of its ports.
+    pub fn port_counters(&self) -> Vec<(PortNo, VdpPortCounters)> {
+        self.ports.iter().map(|(no, id)| (*no, self.edge.counters(*id))).collect()
+    }
+    /// Its counters, whole.
+    pub fn tally(&self) -> VdpCounters {
+        let mut c = self.counters.clone();
+        let at_ports = self.edge.sum();
+        c.received.merge(at_ports.rx);
+        c.forwarded.merge(at_ports.tx);
+        c
     }
     /// Settles what a frame gets that no rule of the fast path takes.
     pub fn set_miss(&mut self) {

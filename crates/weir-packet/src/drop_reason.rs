@@ -67,6 +67,8 @@ reasons! {
     HoldFull = "hold-full",
     /// The fault injector dropped it, as configured.
     Injected = "injected",
+    /// The VDP's configuration of the port says that nothing passes.
+    PortConfig = "port-config",
     /// The fragment handling of the VDP says drop.
     Fragment = "fragment",
 }

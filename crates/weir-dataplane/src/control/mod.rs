@@ -12,6 +12,8 @@ mod limits;
 mod mapping_rules;
 mod migration;
 mod objects;
+mod port_config;
+mod port_events;
 mod ports;
 mod queues;
 mod rules;
@@ -20,6 +22,8 @@ mod view;
 
 pub use config::Config;
 pub use error::ControlError;
+pub(crate) use port_events::Subscribers;
+pub use port_events::{LinkEvent, PortChange, PortEvent};
 pub use queues::{QueueCounters, QueueView};
 pub use rules::{Placed, Placement, RuleRef};
 pub use vdps::VdpSpec;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::action::{PortNo, Vid};
 use crate::counters::PortCounters;
+use crate::edge;
 use crate::forwarding::{PortShare, TxPort};
 use crate::plane::{DataPlane, Port};
 use std::collections::VecDeque;
@@ -24,6 +25,9 @@ impl DataPlane {
         }
         let id = u16::try_from(self.ports.len()).map_err(|_| ControlError::NoPortNumber)?;
         let id = PortId(id);
+        if id >= edge::LOCAL {
+            return Err(ControlError::NoPortNumber);
+        }
         let feed = device.caps().feed;
         let mut tx = TxPort::new(device, self.config.queue_frames);
         // The default VDP may send by every port.
@@ -39,7 +43,10 @@ impl DataPlane {
         self.polled.push(id);
         let mut ports = self.vdp(Vid(0))?.ports.clone();
         ports.push((PortNo(id.0.into()), id));
+        let no = PortNo(id.0.into());
         self.vdp_mut(Vid(0))?.set_ports(ports);
+        let change = PortChange::Added;
+        self.subscribers.port(PortEvent { vid: Vid(0), no, port: id, change });
         self.tell_ports(Vid(0))?;
         Ok(id)
     }
@@ -64,10 +71,12 @@ impl DataPlane {
         port.tx.device.close(&mut self.pool);
         let mut told = Vec::new();
         for v in self.vdps.iter_mut().flatten() {
-            if v.ports.iter().any(|(_, p)| *p == id) {
+            if let Some(&(no, _)) = v.ports.iter().find(|(_, p)| *p == id) {
                 let rest = v.ports.iter().copied().filter(|(_, p)| *p != id).collect();
                 v.set_ports(rest);
-                told.push(v.vid);
+                let (vid, change) = (v.vid, PortChange::Removed);
+                self.subscribers.port(PortEvent { vid, no, port: id, change });
+                told.push(vid);
             }
         }
         for vid in told {
@@ -97,6 +106,16 @@ impl DataPlane {
                 })
             });
             changed.extend(state.flatten().map(|l| (id, l)));
+        }
+        for &(port, link) in &changed {
+            let up = link == LinkState::Up;
+            self.subscribers.link(LinkEvent { port, up });
+            let change = if up { PortChange::Up } else { PortChange::Down };
+            for v in self.vdps.iter().flatten() {
+                for (no, _) in v.ports.iter().filter(|(_, id)| *id == port) {
+                    self.subscribers.port(PortEvent { vid: v.vid, no: *no, port, change });
+                }
+            }
         }
         if !changed.is_empty() {
             let vids: Vec<Vid> = self.vdps.iter().flatten().map(|v| v.vid).collect();

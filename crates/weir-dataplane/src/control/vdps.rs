@@ -4,14 +4,15 @@ use super::*;
 use crate::action::{Action, PortNo, Vid};
 use crate::compile::{self, ActionResult};
 use crate::counters::VdpCounters;
+use crate::edge::{Edge, PortFlags};
 use crate::forwarding::PortShare;
 use crate::mapping::MappingRule;
 use crate::matching::Tables;
 use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
-use crate::software::{Dedicated, Job, Server, Slot};
+use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
-use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Renumbered, Vdp};
+use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Vdp};
 use std::collections::{HashSet, VecDeque};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
@@ -163,8 +164,9 @@ impl DataPlane {
             default: ActionResult::drop(),
             ports: Vec::new(),
             port_ids: Vec::new(),
-            local: Vec::new(),
-            renumbered: Renumbered::No,
+            all_ids: Vec::new(),
+            flood_ids: Vec::new(),
+            edge: Edge::default(),
             channel: ChannelUse { channel, in_flight: 0 },
             hold: VecDeque::new(),
             counters: VdpCounters::default(),
@@ -219,6 +221,7 @@ impl DataPlane {
         }
         self.vdp(vid)?;
         self.mapping.remove_all(vid);
+        self.subscribers.forget(vid);
         let (hold, channel, was) = {
             let v = self.vdp_mut(vid)?;
             let was = std::mem::replace(&mut v.phase, Phase::Deleting);
@@ -264,6 +267,7 @@ impl DataPlane {
         ports: Vec<(PortNo, PortId)>,
     ) -> Result<(), ControlError> {
         self.check_ports(&ports)?;
+        let before = self.vdp(vid)?.ports.clone();
         let old = self.vdp(vid)?.port_ids.clone();
         let now = self.now;
         for (_, id) in ports.iter().filter(|(_, id)| !old.contains(id)) {
@@ -272,6 +276,7 @@ impl DataPlane {
         for id in old.iter().filter(|id| !ports.iter().any(|(_, p)| p == *id)) {
             self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
         }
+        self.subscribers.ports(vid, &before, &ports);
         self.vdp_mut(vid)?.set_ports(ports);
         self.tell_ports(vid)
     }
@@ -279,16 +284,17 @@ impl DataPlane {
     /// Tells the VDP's slow path its ports.
     pub(super) fn tell_ports(&mut self, vid: Vid) -> Result<(), ControlError> {
         let v = self.vdp(vid)?;
-        let ports: Vec<(ProgramPort, PortId)> = v
-            .ports
-            .iter()
-            .filter_map(|(no, id)| {
-                let p = self.ports.get(usize::from(id.0))?.as_ref()?;
-                let max_frame_bytes = p.tx.device.caps().max_frame_bytes;
-                Some((ProgramPort { no: *no, up: p.tx.is_up(), max_frame_bytes }, *id))
-            })
-            .collect();
-        self.post(vid, move |slot| slot.set_ports(&ports))
+        let slot_port = |no: PortNo, id: PortId| {
+            let p = self.ports.get(usize::from(id.0))?.as_ref()?;
+            let flags = v.edge.flags(id);
+            let floods = !flags.any_of(PortFlags::NO_FLOOD);
+            let max_frame_bytes = p.tx.device.caps().max_frame_bytes;
+            let up = p.tx.is_up() && flags.may_send();
+            Some(SlotPort { port: ProgramPort { no, up, floods, max_frame_bytes }, id, flags })
+        };
+        let ports: Vec<SlotPort> =
+            v.ports.iter().filter_map(|(no, id)| slot_port(*no, *id)).collect();
+        self.post(vid, move |slot| slot.set_ports(ports))
     }
 
     /// Runs `f` on the VDP's slow-path slot, before any frame that comes after this call.

@@ -5,6 +5,7 @@
 use super::*;
 use crate::action::{PortNo, Vid};
 use crate::counters::{PortCounters, Tally, VdpCounters};
+use crate::edge::VdpPortCounters;
 use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
 use crate::software::Dedicated;
@@ -45,6 +46,10 @@ pub struct VdpView {
     pub channel: (u8, Dedicated),
     /// Counters.
     pub counters: VdpCounters,
+    /// Counters of each of its ports.
+    pub port_counters: Vec<(PortNo, VdpPortCounters)>,
+    /// Frames at ports that are not, or no longer, its own.
+    pub elsewhere: VdpPortCounters,
     /// Frames inside the data plane.
     pub held: usize,
     /// Memory of its tables in bytes.
@@ -137,6 +142,12 @@ impl Snapshot {
             let (came, ended) = (v.counters.came(), v.counters.ended());
             sum(format!("VDP {}", v.vid), came, ended, v.held as u64)?;
             all.merge(&v.counters);
+            let mut at_ports = v.elsewhere;
+            v.port_counters.iter().for_each(|(_, c)| at_ports.merge(c));
+            let (received, forwarded) = (v.counters.received, v.counters.forwarded);
+            let by_port = |what: &str| format!("{what} of VDP {} by port", v.vid);
+            sum(by_port("received"), at_ports.rx.frames, received.frames, 0)?;
+            sum(by_port("forwarded"), at_ports.tx.frames, forwarded.frames, 0)?;
         }
         let mut rx = Tally::default();
         let mut tx = Tally::default();
@@ -179,7 +190,9 @@ impl DataPlane {
                         .get(usize::from(v.channel.channel))
                         .map_or(Dedicated::No, |c| c.dedicated),
                 ),
-                counters: v.counters.clone(),
+                counters: v.tally(),
+                port_counters: v.port_counters(),
+                elsewhere: v.edge.elsewhere(),
                 held: v.held() + backlog(v.vid) + parked(v.vid),
                 memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
                 migration: v.migration,

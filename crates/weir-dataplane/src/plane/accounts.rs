@@ -3,6 +3,7 @@
 use super::*;
 use crate::action::Vid;
 use crate::counters::{PortCounters, Tally, VdpCounters};
+use crate::edge::{Edge, PortFlags};
 use crate::execute::{ChannelTo, Egress};
 use crate::forwarding::TxAccount;
 use crate::program::Origin;
@@ -12,6 +13,8 @@ use weir_packet::{DropReason, Frame, Nanos, Pool, PortId};
 
 /// Counts what the forwarding stage does, and keeps dropped frames until they can be freed.
 pub(super) struct Accounts<'a> {
+    /// The port that sends or drops.
+    pub(super) at: PortId,
     pub(super) vdps: &'a mut [Option<Box<Vdp>>],
     pub(super) retired: &'a mut VdpCounters,
     pub(super) port: &'a mut PortCounters,
@@ -23,14 +26,17 @@ impl TxAccount for Accounts<'_> {
     fn sent(&mut self, vid: Vid, what: Tally) {
         self.port.tx.merge(what);
         match vdp_mut(self.vdps, vid) {
-            Some(v) => v.counters.forwarded.merge(what),
+            Some(v) => v.edge.sent(self.at, what),
             None => self.retired.forwarded.merge(what),
         }
     }
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
         self.port.tx_dropped.add(why);
         match vdp_mut(self.vdps, vid) {
-            Some(v) => v.counters.dropped.add(why),
+            Some(v) => {
+                v.counters.dropped.add(why);
+                v.edge.lost(self.at);
+            }
             None => self.retired.dropped.add(why),
         }
         self.grave.push(frame);
@@ -44,6 +50,7 @@ pub(super) struct FastEgress<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) ports: &'a [Option<Box<Port>>],
     pub(super) vdp_ports: &'a [PortId],
+    pub(super) edge: &'a mut Edge,
     pub(super) counters: &'a mut VdpCounters,
     pub(super) out: &'a mut Vec<OutItem>,
     pub(super) soft: &'a mut Vec<ToServer>,
@@ -53,6 +60,12 @@ pub(super) struct FastEgress<'a> {
 impl Egress for FastEgress<'_> {
     fn output(&mut self, frame: Frame, port: PortId, queue: u32, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);
+        if self.edge.guarded()
+            && let Some(why) = self.edge.refuse_out(port)
+        {
+            self.counters.dropped.add(why);
+            return self.grave.push(frame);
+        }
         self.out.push(OutItem { frame, port, vid: self.vid, queue });
     }
     fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
@@ -92,7 +105,8 @@ impl Egress for FastEgress<'_> {
         self.vdp_ports
     }
     fn is_live(&self, port: PortId) -> bool {
-        self.ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| p.tx.is_up())
+        let up = |p: &Port| p.tx.is_up() && !self.edge.flags(port).any_of(PortFlags::DOWN);
+        self.ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))
     }
     fn now(&self) -> Nanos {
         self.now

@@ -109,6 +109,7 @@ impl DataPlane {
                 continue;
             };
             let mut a = Accounts {
+                at,
                 vdps: &mut self.vdps,
                 retired: &mut self.retired,
                 port: &mut p.counters,
@@ -184,7 +185,7 @@ impl DataPlane {
             return self.pool.free(frame);
         }
         let mut queue = 0;
-        let (counters, port) = match vdp_mut(&mut self.vdps, vid) {
+        let (counters, port, refused) = match vdp_mut(&mut self.vdps, vid) {
             Some(v) => {
                 if origin == Origin::Received {
                     v.channel.in_flight -= 1;
@@ -199,9 +200,13 @@ impl DataPlane {
                     }
                     _ => None,
                 };
-                (&mut v.counters, port)
+                let refused = match port {
+                    Some(id) if v.edge.guarded() => v.edge.refuse_out(id),
+                    _ => None,
+                };
+                (&mut v.counters, port, refused)
             }
-            None => (&mut self.retired, None),
+            None => (&mut self.retired, None, None),
         };
         match origin {
             Origin::Received => {}
@@ -209,7 +214,13 @@ impl DataPlane {
             Origin::Generated => counters.generated += 1,
         }
         match (end, port) {
-            (_, Some(port)) => self.work.out.push(OutItem { frame, port, vid, queue }),
+            (_, Some(port)) => match refused {
+                None => self.work.out.push(OutItem { frame, port, vid, queue }),
+                Some(why) => {
+                    counters.dropped.add(why);
+                    self.work.grave.push(frame);
+                }
+            },
             (End::Drop(why), _) => {
                 counters.dropped.add(why);
                 self.work.grave.push(frame);
@@ -229,6 +240,7 @@ impl DataPlane {
         timer.begin();
         for p in self.ports.iter_mut().flatten() {
             let mut a = Accounts {
+                at: p.id,
                 vdps: &mut self.vdps,
                 retired: &mut self.retired,
                 port: &mut p.counters,

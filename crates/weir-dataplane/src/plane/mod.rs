@@ -110,6 +110,7 @@ pub struct DataPlane {
     pub(crate) channels: Vec<WorkerChannel>,
     pub(crate) tcam: weir_classify::Tcam,
     pub(crate) taps: Taps,
+    pub(crate) subscribers: crate::control::Subscribers,
     pub(crate) now: Nanos,
     /// Counters of VDPs that were deleted.
     pub(crate) retired: VdpCounters,
@@ -161,6 +162,7 @@ impl DataPlane {
             channels,
             tcam,
             taps: Taps::default(),
+            subscribers: crate::control::Subscribers::default(),
             now: Nanos(0),
             retired: VdpCounters::default(),
             unmapped: VdpCounters::default(),
@@ -341,10 +343,10 @@ impl DataPlane {
     ) -> Option<R> {
         let p = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)?;
         let (vdps, retired) = (&mut self.vdps, &mut self.retired);
-        let counters = &mut p.counters;
+        let (at, counters) = (p.id, &mut p.counters);
         let grave = &mut self.work.grave;
         let mut end = |vid: Vid, frame: Frame, why: DropReason| {
-            Accounts { vdps, retired, port: counters, grave }.dropped(vid, frame, why);
+            Accounts { at, vdps, retired, port: counters, grave }.dropped(vid, frame, why);
         };
         let r = f(&mut p.tx, &mut self.pool, &mut end);
         self.bury();

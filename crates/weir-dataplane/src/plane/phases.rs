@@ -5,7 +5,7 @@ use crate::action::Vid;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
-use weir_packet::{BURST, Nanos};
+use weir_packet::{BURST, Nanos, PortId};
 
 impl DataPlane {
     /// Carries migrations and deletions on.
@@ -39,8 +39,6 @@ impl DataPlane {
         v.migration.drain_ns = self.now.since(since).0;
         self.migrating -= 1;
         let mut hold = std::mem::take(&mut v.hold);
-        // Held frames were counted as received when they came: not again.
-        let before = v.counters.received;
         while let Some(first) = hold.front() {
             let in_port = first.in_port;
             while self.work.burst.room() > 0 && hold.front().is_some_and(|h| h.in_port == in_port) {
@@ -49,22 +47,32 @@ impl DataPlane {
                     self.work.grave.push(f);
                 }
             }
-            self.map(in_port);
-            // They belong to this VDP whatever the mapping rules say by now.
-            self.work.vids = [vid; BURST];
-            self.match_rules(in_port);
-            self.process(in_port);
-            self.hand_to_software(in_port);
-            self.hand_to_forwarding();
+            self.once_more(vid, in_port);
         }
         let mut channel = 0;
         if let Some(v) = vdp_mut(&mut self.vdps, vid) {
-            v.counters.received = before;
             v.hold = hold;
             channel = v.channel.channel;
         }
         self.bury();
         self.take_copies_back(vid, channel);
+    }
+
+    /// Takes the burst through the stages as frames of `vid`, whatever the mapping rules say. They
+    /// have been let in and counted before: neither happens again.
+    pub(super) fn once_more(&mut self, vid: Vid, in_port: PortId) {
+        self.map(in_port);
+        self.work.vids = [vid; BURST];
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        let (guards, rx) = (v.edge.take_guards(), v.edge.rx(in_port));
+        self.match_rules(in_port);
+        if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+            v.edge.set_guards(guards);
+            v.edge.set_rx(in_port, rx);
+        }
+        self.process(in_port);
+        self.hand_to_software(in_port);
+        self.hand_to_forwarding();
     }
 
     /// The slow path's copies of the rules go.
@@ -113,12 +121,13 @@ impl DataPlane {
         if v.channel.in_flight > 0 || backlog > 0 {
             return;
         }
-        self.retired.merge(&v.counters);
+        self.retired.merge(&v.tally());
         if let Some(slot) = self.vdps.get_mut(usize::from(vid.0)) {
             *slot = None;
         }
         for p in self.ports.iter_mut().flatten() {
             let mut a = Accounts {
+                at: p.id,
                 vdps: &mut self.vdps,
                 retired: &mut self.retired,
                 port: &mut p.counters,

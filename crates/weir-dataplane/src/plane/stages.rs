@@ -8,7 +8,7 @@ use crate::execute::{self, Source, Subject, apply_paper_bits};
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
-use crate::vdp::{Held, Path, Phase, Renumbered};
+use crate::vdp::{Held, Path, Phase};
 use weir_classify::simd::prefetch_read;
 use weir_packet::{DropReason, PortId};
 
@@ -71,16 +71,20 @@ impl DataPlane {
                 *slot = Slot::Drop(DropReason::VdpGone);
                 continue;
             };
-            v.counters.received.add(f.len());
+            let at = v.edge.at(in_port);
+            v.edge.received(at, f.len());
             if v.cpu.first_seen() {
                 self.seen.push(vid);
             }
+            if v.edge.guarded()
+                && let Some(why) = v.edge.refuse_in(at, key)
+            {
+                *slot = Slot::Drop(why);
+                continue;
+            }
             match v.phase {
                 Phase::On(Path::Fast) => {
-                    if v.renumbered == Renumbered::Yes {
-                        let local = v.local_no(in_port);
-                        key.0[0] = key.0[0] & 0xffff_ffff | u64::from(local) << 32;
-                    }
+                    key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
                     v.fields.extract(f.bytes(), layers, key);
                     *probe = v.fast.tables.first().classifier.probe(key);
                     *slot = Slot::Rule(0);
@@ -172,7 +176,15 @@ impl DataPlane {
             if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD {
                 match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
                     Ok(()) if r.port != in_port => {
-                        w.out.push(OutItem { frame, port: r.port, vid, queue: 0 });
+                        let port = r.port;
+                        if v.edge.guarded()
+                            && let Some(why) = v.edge.refuse_out(port)
+                        {
+                            v.counters.dropped.add(why);
+                            w.grave.push(frame);
+                            continue;
+                        }
+                        w.out.push(OutItem { frame, port, vid, queue: 0 });
                     }
                     Ok(()) => {
                         v.counters.dropped.add(DropReason::Action);
@@ -198,7 +210,8 @@ impl DataPlane {
                 now: self.now,
                 pool: &mut self.pool,
                 ports: &self.ports,
-                vdp_ports: &v.port_ids,
+                vdp_ports: &v.all_ids,
+                edge: &mut v.edge,
                 counters: &mut v.counters,
                 out: &mut w.out,
                 soft: &mut w.soft,

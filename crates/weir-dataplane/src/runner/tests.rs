@@ -159,7 +159,7 @@ fn a_flood_of_requests_does_not_stop_the_forwarding() {
                 while began.elapsed() < Duration::from_micros(20) {
                     std::hint::spin_loop();
                 }
-                seen.lock().unwrap().push(p.vdps[1].as_ref().unwrap().counters.forwarded.frames);
+                seen.lock().unwrap().push(p.vdps[1].as_ref().unwrap().tally().forwarded.frames);
             })
             .unwrap();
         }

@@ -32,7 +32,9 @@ impl Egress for SlowEgress<'_> {
     }
     fn channel(&mut self, frame: Frame, _in: PortId, to: ChannelTo, origin: Origin) {
         match (to, origin) {
-            (ChannelTo::Controller(_) | ChannelTo::Local, _) => self.end(frame, End::Consume, origin),
+            (ChannelTo::Controller(_) | ChannelTo::Local, _) => {
+                self.end(frame, End::Consume, origin)
+            }
             (ChannelTo::Program(why), Origin::Received) if self.back.is_none() => {
                 self.back = Some((frame, why));
             }

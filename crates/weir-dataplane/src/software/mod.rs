@@ -22,5 +22,5 @@ mod slot;
 
 pub use channel::{Channel, Dedicated, Job, ToServer, pair};
 pub use server::Server;
-pub use slot::Slot;
 pub(crate) use slot::SlowRule;
+pub use slot::{Slot, SlotPort};

@@ -190,7 +190,7 @@ impl Server {
         };
         // A frame that a rule sent here goes to the program; others meet the rules that live here.
         if f.why == Punt::Default && slot.judges() {
-            let local = slot.ports.iter().find(|(_, i)| *i == f.in_port).map_or(0, |(n, _)| n.0);
+            let local = slot.local(f.in_port).0;
             match extract(f.frame.bytes(), local, &mut self.key) {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
                 Ok(layers) => {

@@ -6,6 +6,7 @@ use crate::action::PortNo;
 use crate::compile::ActionResult;
 use crate::control::{Placed, RuleView};
 use crate::counters::SharedUsage;
+use crate::edge::{PortFlags, reserved_no};
 use crate::matching::{Put, RuleSpec, Tables};
 use crate::program::{Program, ProgramPort};
 use std::collections::HashSet;
@@ -21,15 +22,27 @@ pub struct Slot {
     pub default: ActionResult,
     /// The program.
     pub program: Option<Box<dyn Program>>,
-    /// The VDP's ports: number, port of the data plane.
-    pub ports: Vec<(PortNo, PortId)>,
+    /// The VDP's ports.
+    pub ports: Vec<SlotPort>,
     pub(super) live: Vec<PortId>,
     pub(super) all: Vec<PortId>,
+    pub(super) flood: Vec<PortId>,
     pub(super) program_ports: Vec<ProgramPort>,
     /// The VDP's own fields.
     pub fields: crate::userfield::UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
     copied: HashSet<(u8, Match, u32)>,
+}
+
+/// A port of a VDP on the slow path.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotPort {
+    /// As programs see it.
+    pub port: ProgramPort,
+    /// The port of the data plane.
+    pub id: PortId,
+    /// What the VDP asks of it.
+    pub flags: PortFlags,
 }
 
 /// A rule on its way to the slow path.
@@ -61,6 +74,7 @@ impl Slot {
             ports: Vec::new(),
             live: Vec::new(),
             all: Vec::new(),
+            flood: Vec::new(),
             program_ports: Vec::new(),
             fields: crate::userfield::UserFields::default(),
             copied: HashSet::new(),
@@ -111,12 +125,16 @@ impl Slot {
         views.retain(|r| !self.copied.contains(&copied(r)));
         views
     }
-    /// Tells the slot its ports: number, port of the data plane, whether up, longest frame.
-    pub fn set_ports(&mut self, ports: &[(ProgramPort, PortId)]) {
-        self.ports = ports.iter().map(|(p, id)| (p.no, *id)).collect();
-        self.all = ports.iter().map(|(_, id)| *id).collect();
-        self.live = ports.iter().filter(|(p, _)| p.up).map(|(_, id)| *id).collect();
-        self.program_ports = ports.iter().map(|(p, _)| *p).collect();
+    /// Tells the slot its ports.
+    pub fn set_ports(&mut self, ports: Vec<SlotPort>) {
+        let ids = |of: &dyn Fn(&SlotPort) -> bool| -> Vec<PortId> {
+            ports.iter().filter(|p| of(p)).map(|p| p.id).collect()
+        };
+        self.all = ids(&|p| p.flags.may_send());
+        self.flood = ids(&|p| p.flags.may_send() && p.port.floods);
+        self.live = ids(&|p| p.port.up);
+        self.program_ports = ports.iter().map(|p| p.port).collect();
+        self.ports = ports;
     }
     /// Its ports that are up.
     pub(crate) fn live(&self) -> &[PortId] {
@@ -128,6 +146,10 @@ impl Slot {
     }
     /// Its number for a port of the data plane, 0 where it has none.
     pub(crate) fn local(&self, id: PortId) -> PortNo {
-        self.ports.iter().find(|(_, i)| *i == id).map_or(PortNo(0), |(n, _)| *n)
+        self.port(id).map_or_else(|| reserved_no(id), |p| p.port.no)
+    }
+    /// A port of the data plane as the VDP has it.
+    pub(crate) fn port(&self, id: PortId) -> Option<&SlotPort> {
+        self.ports.iter().find(|p| p.id == id)
     }
 }
