@@ -7,6 +7,7 @@
 mod bench;
 mod commands;
 mod config;
+mod controller;
 mod environment;
 mod fault;
 mod socket;

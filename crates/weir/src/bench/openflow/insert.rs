@@ -1,7 +1,7 @@
 //! Flow_mods a second, statistics of what they made, deletion.
 
-use super::link::Link;
 use super::{Percentiles, Spread};
+use crate::controller::link::Link;
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;

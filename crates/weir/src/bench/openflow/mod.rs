@@ -4,13 +4,12 @@
 //! against weir and one against another switch are comparable, since they send the same bytes.
 
 mod insert;
-mod link;
 mod punt;
 
+use crate::controller::link::{Link, Target};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
-use link::{Link, Target};
 use serde::Serialize;
 use weir_openflow::model::Version;
 

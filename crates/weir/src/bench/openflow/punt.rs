@@ -2,8 +2,8 @@
 //! whose table-miss entry sends it back as a packet_in, which is answered with the next packet_out.
 //! No port of the switch is needed.
 
-use super::link::Link;
 use super::{Percentiles, Spread, insert};
+use crate::controller::link::Link;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
-//! A controller's connection for measurements: blocking, one thread, bytes made beforehand.
+//! A controller's connection: blocking, one thread.
+//!
+//! Room: one TCP stream, `weir_openflow`'s framing and codec. Either end may have connected.
 
 use crate::fault::bad_input;
 use anyhow::{Context, Result, bail};
@@ -38,6 +40,10 @@ pub struct Link {
     pub first_error: Option<String>,
 }
 
+fn is_timeout(e: &std::io::Error) -> bool {
+    matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+}
+
 /// No answer for so long: the switch hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,6 +52,11 @@ impl Link {
     pub fn open(t: &Target) -> Result<Self> {
         let stream = TcpStream::connect(&t.address)
             .map_err(|e| bad_input(format!("{}: {e}: does a switch listen there?", t.address)))?;
+        Self::greet(stream, t.version).with_context(|| format!("switch at {}", t.address))
+    }
+
+    /// Greets on a stream that is there already.
+    pub fn greet(stream: TcpStream, version: Version) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut link = Self {
@@ -53,17 +64,17 @@ impl Link {
             framer: Framer::new(),
             input: Vec::new(),
             at: 0,
-            version: t.version,
+            version,
             xid: 1,
             errors: 0,
             first_error: None,
         };
-        let bitmap = vec![1 << t.version as u8];
-        link.send(Message::Hello { version: t.version as u8, bitmap })?;
+        let bitmap = vec![1 << version as u8];
+        link.send(Message::Hello { version: version as u8, bitmap })?;
         loop {
             match link.next()?.body {
                 Message::Hello { .. } => break,
-                Message::Error(e) => bail!("{} refuses version: {e:?}", t.address),
+                Message::Error(e) => bail!("it refuses the version: {e:?}"),
                 _ => {}
             }
         }
@@ -81,6 +92,13 @@ impl Link {
     pub fn bytes(&mut self, body: Message) -> Result<(u32, Vec<u8>)> {
         let mut out = Vec::new();
         self.append(body, &mut out).map(|xid| (xid, out))
+    }
+
+    /// Answers a message: sends `body` with its xid.
+    pub fn answer(&mut self, xid: u32, body: Message) -> Result<()> {
+        let mut out = Vec::new();
+        encode(self.version, &Msg { xid, body }, &mut out)?;
+        self.write(&out)
     }
 
     /// Appends a message to bytes that will be sent together.
@@ -115,6 +133,20 @@ impl Link {
         Ok(())
     }
 
+    /// How long an answer is waited for.
+    pub fn set_patience(&mut self, patience: Duration) -> Result<()> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
+    /// [`Link::next`], or `None` when nothing came in time.
+    pub fn next_within_patience(&mut self) -> Result<Option<Msg>> {
+        match self.next() {
+            Ok(m) => Ok(Some(m)),
+            Err(e) if e.downcast_ref::<std::io::Error>().is_some_and(is_timeout) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The next message; echo requests are answered, errors counted and passed on.
     pub fn next(&mut self) -> Result<Msg> {
         loop {
@@ -131,9 +163,7 @@ impl Link {
             }
             match msg {
                 Some(Msg { xid, body: Message::EchoRequest(data) }) => {
-                    let mut out = Vec::new();
-                    encode(self.version, &Msg { xid, body: Message::EchoReply(data) }, &mut out)?;
-                    self.write(&out)?;
+                    self.answer(xid, Message::EchoReply(data))?;
                 }
                 Some(m) => {
                     if let Message::Error(e) = &m.body {
