@@ -61,11 +61,13 @@ pub struct KeepAlive {
 }
 
 /// What bounds a channel. With them, a connection holds at most [`Limits::INPUT`] bytes of input
-/// and `output` bytes plus the answer to one request of output.
+/// (a few KiB while it is held back), and `output` bytes of output plus the answer to one request;
+/// a controller keeps 64 KiB more for answers to echo requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of output that may wait. From there on nothing more is taken from the input, and
-    /// flow_removed and port_status are dropped; packet-ins are dropped from half of it on.
+    /// Bytes of output that may wait. From there on a switch takes nothing more from the input, and
+    /// flow_removed and port_status are dropped; packet-ins are dropped from half of it on. A
+    /// controller's requests are refused.
     pub output: usize,
     /// Messages taken from the input; above it, they wait.
     pub messages: Option<Rate>,

@@ -9,7 +9,7 @@ use super::keep_alive::{Due, Watch};
 use super::outbox::Outbox;
 use super::stats::From;
 use super::token_bucket::TokenBucket;
-use super::{ChannelStats, Config, Kind, Offer};
+use super::{ChannelStats, Config, Kind, Offer, Side};
 use crate::codec::{self, DecodeError, EncodeError};
 use crate::model::{ErrorCode, ErrorMsg, Message, Msg, Version};
 use crate::multipart::Joiner;
@@ -17,6 +17,13 @@ use core::time::Duration;
 
 /// Bytes of an offending message that an error repeats: the least that 1.0 §5.4.4 and 1.3 §7.4.4 ask for.
 const OFFENDING: usize = 64;
+/// OFPT_ECHO_REQUEST, in all versions.
+const ECHO_REQUEST: u8 = 2;
+/// Output that a controller keeps beyond its limit for answers to echo requests: a switch that waits
+/// for them while it waits for us to read would else wait for ever.
+const ECHO_ROOM: usize = 64 * 1024;
+/// Input taken while it is held back.
+const HELD_INPUT: usize = 4096;
 /// OFPT_FLOW_MOD, in both versions.
 const FLOW_MOD: u8 = 14;
 /// What an echo request for a sign of life carries, so that its answer is told from others.
@@ -132,6 +139,9 @@ pub enum SendError {
     /// No version is agreed yet, or the connection is over.
     #[error("the channel is not up")]
     NotUp,
+    /// The output is full; a controller's requests are to wait until the switch has read.
+    #[error("the output is full")]
+    Full,
     /// It has no form in this version, or does not fit into a message.
     #[error(transparent)]
     Unencodable(#[from] EncodeError),
@@ -210,21 +220,25 @@ impl Channel {
     pub fn stats(&self) -> &ChannelStats {
         &self.core.stats
     }
-    /// Whether input should be read: not while the output is full or a rate limit holds it back.
+    /// Whether input should be read: not for long while answers wait to be read or a rate limit
+    /// holds it back.
     pub fn wants_read(&self) -> bool {
         self.input_room() > 0
     }
     /// How many bytes should be read at most.
     pub fn input_room(&self) -> usize {
         let core = &self.core;
-        if self.is_closed() || core.is_full() || core.throttled.is_some() {
-            return 0;
+        if self.is_closed() {
+            0
+        } else if core.throttled.is_some() || core.answers_wait() {
+            HELD_INPUT.saturating_sub(self.inbox.len())
+        } else {
+            self.inbox.room()
         }
-        self.inbox.room()
     }
 
-    /// Takes bytes in, and says how many: all of them, up to [`input_room`](Self::input_room). What
-    /// it does not take is to be given again. After the end it takes and forgets everything.
+    /// Takes bytes in, and says how many: at least [`input_room`](Self::input_room) of them. What it
+    /// does not take is to be given again. After the end it takes and forgets everything.
     pub fn receive(&mut self, bytes: &[u8], now: Duration) -> usize {
         if self.is_closed() {
             return bytes.len();
@@ -267,9 +281,9 @@ impl Channel {
         }
     }
 
-    /// Sends a message. Asynchronous ones (packet-in, flow_removed, port_status) are dropped and
-    /// counted where there is no room; all others are taken, and hold the input back until the peer
-    /// has read them.
+    /// Sends a message. A switch's asynchronous ones (packet-in, flow_removed, port_status) are
+    /// dropped and counted where there is no room; its answers are always taken, and hold the input
+    /// back until the peer has read them. A controller's requests are refused where there is no room.
     ///
     /// # Errors
     /// Nothing was queued: see [`SendError`].
@@ -349,6 +363,18 @@ impl Core {
         self.out.len() >= self.config.limits.output
     }
 
+    /// Whether so many answers wait to be read that no more may be caused. What a controller reads
+    /// causes none but answers to echo requests, so it goes on reading while its requests wait:
+    /// were both sides to wait for the other to read, neither ever would.
+    fn answers_wait(&self) -> bool {
+        match self.config.side {
+            Side::Switch => self.is_full(),
+            Side::Controller => {
+                self.out.len() >= self.config.limits.output.saturating_add(ECHO_ROOM)
+            }
+        }
+    }
+
     fn heard(&mut self, now: Duration) {
         if let Some(watch) = &mut self.watch {
             watch.heard(now);
@@ -368,7 +394,8 @@ impl Core {
 
     /// Whether limits let this message be taken now; if so, it has paid.
     fn may_take(&mut self, frame: &[u8], now: Duration) -> bool {
-        if self.is_full() {
+        let answers = self.config.side == Side::Switch || frame.get(1) == Some(&ECHO_REQUEST);
+        if answers && self.answers_wait() {
             self.stats.pushed_back += u64::from(!self.pushing_back);
             self.pushing_back = true;
             return false;
@@ -438,17 +465,25 @@ impl Core {
         }
     }
 
-    /// Queues a message, or drops an asynchronous one.
+    /// Queues a message, drops it or refuses it, by what kind it is and what room there is.
     pub(super) fn send(&mut self, version: Version, msg: &Msg) -> Result<Sent, SendError> {
         let kind = Kind::of(&msg.body);
-        if kind.from() == From::SwitchUnasked {
-            // Packet-ins leave half to what says that the switch itself changed.
-            let limit = self.config.limits.output;
-            let limit = if kind == Kind::PacketIn { limit / 2 } else { limit };
-            if self.out.len() >= limit {
-                self.stats.dropped[kind as usize] += 1;
-                return Ok(Sent::Dropped);
+        match (self.config.side, kind.from()) {
+            (_, From::SwitchUnasked) => {
+                // Packet-ins leave half to what says that the switch itself changed.
+                let limit = self.config.limits.output;
+                let limit = if kind == Kind::PacketIn { limit / 2 } else { limit };
+                if self.out.len() >= limit {
+                    self.stats.dropped[kind as usize] += 1;
+                    return Ok(Sent::Dropped);
+                }
             }
+            (Side::Controller, _)
+                if self.is_full() && !matches!(kind, Kind::EchoReply | Kind::Hello) =>
+            {
+                return Err(SendError::Full);
+            }
+            _ => {}
         }
         codec::encode(version, msg, self.out.tail())?;
         self.stats.sent[kind as usize] += 1;
@@ -464,7 +499,7 @@ impl Core {
         // While we do not read, nothing can be heard, and silence says nothing. A peer that reads
         // is alive, too: where output waits, more of it goes out only as the peer takes it.
         let stuck = self.out.len() > 0;
-        let deaf = !self.is_full() && (self.throttled.is_some() || inbox_is_full);
+        let deaf = !self.answers_wait() && (self.throttled.is_some() || inbox_is_full);
         let alive = deaf || (stuck && self.moved);
         self.moved = false;
         let Some(watch) = &mut self.watch else { return Due::Nothing };
