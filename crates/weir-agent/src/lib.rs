@@ -1,11 +1,51 @@
 //! An OpenFlow switch in front of each VDP: from messages to changes of the data plane, and back.
 //!
 //! Room: between the control channel and the data plane's control interface. Messages and time are
-//! arguments; no sockets, no frames but those inside messages. May depend on `weir-openflow` and
-//! `weir-dataplane`.
+//! arguments; no sockets, no clocks, no threads, no frames but those inside messages. May depend on
+//! `weir-openflow` and `weir-dataplane`, and on the words they share: `weir-classify`'s fields and
+//! `weir-packet`'s time.
 //!
-//! It will hold a VDP's datapath id, port numbering, controllers and roles, flow, group and meter
-//! modifications, packet-in and packet-out, statistics, and the barrier that is answered only when
-//! the worker forwards by the new rules. Empty so far: VDPs are changed by `weir run`'s configuration
-//! and by its control socket.
+//! [`Switch`] is one VDP as a switch of 1.0 and 1.3 at once. What changes flows or sends frames is
+//! gathered and carried out in one closure on the data plane ([`Plane`]), in order; whatever must
+//! see its effect, a barrier above all, has it carried out first.
+//!
+//! - `switch`: who gets which message; `request`: how a refusal finds its sender;
+//! - `fields`, `matches`, `actions`, `instructions`: OpenFlow's words checked, and turned into the
+//!   data plane's;
+//! - `flows/`: what is kept of each flow; `flow_mod`, `apply`, `timeouts`: how flows change;
+//! - `groups`, `meters`, `ports`, `queues`, `roles`, `buffers`, `packet_in`, `packet_out`, `fail`;
+//! - `stats/`: statistics and descriptions, a file a kind.
 #![forbid(unsafe_code)]
+
+mod actions;
+mod apply;
+mod buffers;
+mod config;
+mod dp;
+mod fail;
+mod fields;
+mod flow_mod;
+mod flows;
+mod groups;
+mod instructions;
+mod matches;
+mod meters;
+mod outbox;
+mod packet_in;
+mod packet_out;
+mod plane;
+mod ports;
+mod request;
+mod roles;
+mod state;
+mod stats;
+mod switch;
+mod timeouts;
+
+pub use config::{Config, FailMode, Limits};
+pub use outbox::{ConnId, Kind, Outbox, Sent};
+pub use packet_in::Arrived;
+pub use plane::{Plane, PlaneGone};
+pub use ports::{Link, PortChange};
+pub use roles::Purpose;
+pub use switch::Switch;

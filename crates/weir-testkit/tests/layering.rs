@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-classify", &[]),
     ("weir-dataplane", &["weir-wire", "weir-packet", "weir-classify"]),
     ("weir-openflow", &["weir-wire"]),
-    ("weir-agent", &["weir-openflow", "weir-dataplane"]),
+    ("weir-agent", &["weir-openflow", "weir-dataplane", "weir-classify", "weir-packet"]),
     ("weir-io", &["weir-packet"]),
     ("weir-measure", &["weir-wire", "weir-packet", "weir-openflow", "weir-io"]),
     ("weir-estimate", &[]),

@@ -1,0 +1,63 @@
+//! What happens to frames that no flow takes (1.3 §6.3.2, 1.0 §4.3 and §3.4): dropped where 1.3
+//! rules, sent to controllers of 1.0, treated as by a plain switch when controllers stay away.
+
+use crate::config::FailMode;
+use crate::dp;
+use crate::plane::Plane;
+use crate::request::{Cx, Stop};
+use crate::switch::Switch;
+use weir_dataplane::{Action, Out};
+use weir_openflow::model::NO_MAX_LEN;
+use weir_packet::Nanos;
+
+/// What a frame without a flow gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Miss {
+    Drop,
+    Controller,
+    Normal,
+}
+
+impl Miss {
+    fn actions(self) -> Vec<Action> {
+        match self {
+            Miss::Drop => vec![],
+            Miss::Controller => vec![Action::Output(Out::Controller(NO_MAX_LEN))],
+            Miss::Normal => vec![Action::Output(Out::Normal)],
+        }
+    }
+}
+
+impl Switch {
+    /// When a switch without controllers begins to stand alone.
+    pub(crate) fn alone_at(&self) -> Option<Nanos> {
+        match (self.config.fail_mode, self.alone_since) {
+            (FailMode::Standalone { after }, Some(since)) if self.miss != Some(Miss::Normal) => {
+                Some(since + after)
+            }
+            _ => None,
+        }
+    }
+    /// Sees to it that frames without a flow get what they should.
+    pub(crate) fn settle_miss<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        if self.conns.any_controller() {
+            self.alone_since = None;
+        } else {
+            self.alone_since.get_or_insert(cx.now);
+        }
+        let alone = self.alone_at().is_some_and(|at| at <= cx.now);
+        let wanted = match (self.conns.any_controller(), self.conns.any_old_controller()) {
+            (true, true) => Miss::Controller,
+            (true, false) => Miss::Drop,
+            _ if alone || self.miss == Some(Miss::Normal) => Miss::Normal,
+            _ => Miss::Drop,
+        };
+        if self.miss == Some(wanted) {
+            return Ok(());
+        }
+        let (vid, actions) = (self.config.vid, wanted.actions());
+        cx.plane.with(move |plane| dp::set_miss(plane, vid, &actions))?;
+        self.miss = Some(wanted);
+        Ok(())
+    }
+}

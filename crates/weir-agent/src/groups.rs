@@ -1,0 +1,149 @@
+//! Groups (1.3 §5.6, §6.5, §7.3.4.2): checked, kept, given to the data plane; deleted with the flows
+//! that use them.
+
+use crate::actions::{Named, Place, turn};
+use crate::apply::code_of;
+use crate::plane::Plane;
+use crate::request::{Cx, Stop};
+use crate::state::{Group, follows};
+use crate::switch::Switch;
+use std::collections::BTreeSet;
+use weir_dataplane::{
+    Action, Bucket as Way, ChainError, ControlError, Group as Ways, GroupKind as Kind, MAX_BUCKETS,
+    MAX_CHAIN,
+};
+use weir_openflow::model::{
+    Bucket, ErrorCode, GROUP_ALL, GROUP_ANY, GROUP_MAX, GroupCommand, GroupKind, GroupMod, Port,
+    RemovedReason,
+};
+
+impl Switch {
+    pub(crate) fn group_mod<P: Plane>(
+        &mut self,
+        m: GroupMod,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<(), Stop> {
+        self.flush(cx)?;
+        let there = self.state.groups.contains_key(&m.id);
+        match m.command {
+            GroupCommand::Add if there => Err(ErrorCode::GroupExists.into()),
+            GroupCommand::Add if m.id > GROUP_MAX => Err(ErrorCode::GroupInvalid.into()),
+            GroupCommand::Add if self.state.groups.len() >= self.config.limits.groups as usize => {
+                Err(ErrorCode::GroupOutOfGroups.into())
+            }
+            GroupCommand::Modify if m.id > GROUP_MAX => Err(ErrorCode::GroupInvalid.into()),
+            GroupCommand::Modify if !there => Err(ErrorCode::GroupUnknown.into()),
+            GroupCommand::Add | GroupCommand::Modify => self.put_group(m, cx),
+            GroupCommand::Delete if m.id == GROUP_ALL => self.delete_groups(cx),
+            GroupCommand::Delete if m.id > GROUP_MAX => Err(ErrorCode::GroupInvalid.into()),
+            GroupCommand::Delete if there => self.delete_group(m.id, cx),
+            GroupCommand::Delete => Ok(()),
+        }
+    }
+
+    fn put_group<P: Plane>(&mut self, m: GroupMod, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        let ways = self.turn_group(&m)?;
+        self.check_loop(&m)?;
+        let (vid, id) = (self.config.vid, m.id);
+        cx.plane.with(move |dp| dp.put_group(vid, id, ways))?.map_err(|e| match e {
+            ControlError::Chain { chain: ChainError::Loop(_), .. } => ErrorCode::GroupLoop,
+            ControlError::Chain { .. } => ErrorCode::GroupChainingUnsupported,
+            e => code_of(e),
+        })?;
+        let before = self.state.groups.get(&id);
+        let created = before.map_or(cx.now, |g| g.created);
+        self.state.groups.insert(id, Group { kind: m.kind, buckets: m.buckets, created });
+        Ok(())
+    }
+
+    /// Checks a group's buckets and turns them.
+    fn turn_group(&self, m: &GroupMod) -> Result<Ways<Vec<Action>>, ErrorCode> {
+        if m.buckets.len() > MAX_BUCKETS {
+            return Err(ErrorCode::GroupOutOfBuckets);
+        }
+        if m.kind == GroupKind::Indirect && m.buckets.len() != 1 {
+            return Err(ErrorCode::GroupInvalid);
+        }
+        let mut ways = Vec::with_capacity(m.buckets.len());
+        for b in &m.buckets {
+            let mut way = Way::new(self.turn_bucket(m, b)?);
+            way.weight = b.weight;
+            way.watch_port = (b.watch_port != Port::ANY).then_some(b.watch_port.0);
+            way.watch_group = (b.watch_group != GROUP_ANY).then_some(b.watch_group);
+            ways.push(way);
+        }
+        let kind = match m.kind {
+            GroupKind::All => Kind::All,
+            GroupKind::Select => Kind::Select,
+            GroupKind::Indirect => Kind::Indirect,
+            GroupKind::FastFailover => Kind::FastFailover,
+        };
+        Ways::new(kind, ways).map_err(|_| ErrorCode::GroupInvalid)
+    }
+
+    fn turn_bucket(&self, m: &GroupMod, b: &Bucket) -> Result<Vec<Action>, ErrorCode> {
+        let unwatched = b.watch_port == Port::ANY && b.watch_group == GROUP_ANY;
+        // Fields that mean nothing for a kind (§6.5), and failover without a sign of life.
+        let weighs = m.kind != GroupKind::Select && b.weight != 0;
+        if weighs || m.kind == GroupKind::FastFailover && unwatched {
+            return Err(ErrorCode::GroupInvalid);
+        }
+        if b.watch_port != Port::ANY && !self.state.ports.contains_key(&b.watch_port) {
+            return Err(ErrorCode::GroupBadWatch);
+        }
+        if follows(b).any(|g| g == m.id) {
+            return Err(ErrorCode::GroupLoop);
+        }
+        if b.watch_group != GROUP_ANY && !self.state.groups.contains_key(&b.watch_group) {
+            return Err(ErrorCode::GroupBadWatch);
+        }
+        let mut named = Named::default();
+        turn(&b.actions, Place::Rule, &self.state, &mut named)
+    }
+
+    /// Whether the group, as it shall be, leads back to itself or too far.
+    fn check_loop(&self, m: &GroupMod) -> Result<(), ErrorCode> {
+        let mut seen = BTreeSet::new();
+        let mut now: BTreeSet<u32> = m.buckets.iter().flat_map(follows).collect();
+        while !now.is_empty() {
+            if now.contains(&m.id) {
+                return Err(ErrorCode::GroupLoop);
+            }
+            seen.extend(now.iter().copied());
+            let next = |g| self.state.groups.get(g).map(Group::follows).unwrap_or_default();
+            now = now.iter().flat_map(next).filter(|g| !seen.contains(g)).collect();
+        }
+        // The data plane counts how far; this ends what can't be far at all.
+        if seen.len() > MAX_CHAIN * MAX_BUCKETS {
+            return Err(ErrorCode::GroupChainingUnsupported);
+        }
+        Ok(())
+    }
+
+    fn delete_group<P: Plane>(&mut self, id: u32, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        if self.state.groups.iter().any(|(_, g)| g.follows().contains(&id)) {
+            return Err(ErrorCode::GroupChained.into());
+        }
+        let flows = self.flows.doing(|b| b.groups.contains(&id));
+        self.remove_flows(flows, RemovedReason::GroupDelete, cx)?;
+        self.state.groups.remove(&id);
+        let vid = self.config.vid;
+        // It was there; and if it was not, it is not.
+        let _ = cx.plane.with(move |dp| dp.remove_group(vid, id))?;
+        Ok(())
+    }
+
+    fn delete_groups<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        let flows = self.flows.doing(|b| !b.groups.is_empty());
+        self.remove_flows(flows, RemovedReason::GroupDelete, cx)?;
+        let ids: Vec<u32> = std::mem::take(&mut self.state.groups).into_keys().collect();
+        let vid = self.config.vid;
+        cx.plane.with(move |dp| {
+            for id in ids {
+                // As above.
+                let _ = dp.remove_group(vid, id);
+            }
+        })?;
+        Ok(())
+    }
+}
