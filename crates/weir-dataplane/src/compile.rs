@@ -4,7 +4,10 @@
 //! The common shapes become 004's action result (a bitmap and a few values); everything else gets a
 //! program of operations beside it.
 
+pub mod set;
+
 use crate::action::{Action, Out, PortNo};
+use crate::matching::MAX_TABLES;
 use crate::processing::{ActionError, Change, compile as compile_change};
 use thiserror::Error;
 use weir_classify::Field;
@@ -69,6 +72,33 @@ pub enum Op {
     Metadata(u64, u64),
     /// Next table.
     Goto(u8),
+    /// Empty the action set. Stands in front of all others.
+    Clear,
+    /// Merge these into the action set. Stands in front of all others but [`Op::Clear`].
+    Write(Box<[SetOp]>),
+    /// Nothing: what stands in an action set for a change of no bits.
+    Nothing,
+}
+
+/// An operation of an action set.
+#[derive(Clone, Debug)]
+pub struct SetOp {
+    /// Its place; see [`set`].
+    pub kind: u8,
+    /// What it does.
+    pub op: Op,
+}
+
+impl ActionResult {
+    /// All its operations, those for the action set included.
+    pub fn ops(&self) -> impl Iterator<Item = &Op> {
+        let inner = |op| match op {
+            &Op::Write(ref w) => w.as_ref(),
+            _ => &[],
+        };
+        let ops = self.program.iter().flatten();
+        ops.flat_map(move |op| std::iter::once(op).chain(inner(op).iter().map(|s| &s.op)))
+    }
 }
 
 /// Why an action sends to the software stage.
@@ -119,8 +149,12 @@ pub enum Target {
     Port(PortId),
     /// The ingress port.
     InPort,
-    /// All or flood, but the ingress port.
+    /// All, but the ingress port.
     All,
+    /// All that take part in flooding, but the ingress port.
+    Flood,
+    /// The tables, from the first; in packet-outs.
+    Table,
 }
 
 /// A list of actions that can't be installed.
@@ -134,7 +168,7 @@ pub enum CompileError {
     #[error(transparent)]
     Change(#[from] ActionError),
     /// `goto` to the same or an earlier table, or past the last.
-    #[error("goto table {to} from table {from}: only a later table, up to 253")]
+    #[error("goto table {to} from table {from}: only a later table, up to 254")]
     Goto {
         /// From.
         from: u8,
@@ -147,6 +181,12 @@ pub enum CompileError {
     /// `Out::Table` in a rule.
     #[error("output to TABLE is for packet-outs only: use goto")]
     OutTable,
+    /// An action that has no place in an action set.
+    #[error("meter, metadata, goto, drop and other action sets have no place in an action set")]
+    NotInSet,
+    /// An instruction in a packet-out.
+    #[error("goto, metadata and action sets are for rules, not for packet-outs")]
+    Instruction,
     /// Too many.
     #[error("{0} actions: at most {max} are allowed", max = MAX_ACTIONS)]
     TooMany(usize),
@@ -232,10 +272,124 @@ pub fn compile(
     table: u8,
     ports: &dyn ResolvePort,
 ) -> Result<ActionResult, CompileError> {
-    if actions.len() > MAX_ACTIONS {
-        return Err(CompileError::TooMany(actions.len()));
+    check_len(actions)?;
+    if actions.contains(&Action::Drop) {
+        return Ok(ActionResult::drop());
     }
-    if actions.is_empty() || actions.contains(&Action::Drop) {
+    let (list, written) = divide(actions)?;
+    // In table 0 the set is empty before; where no table follows it is carried out at once.
+    if table == 0 && !matches!(list.last(), Some(Action::Goto(_))) {
+        let mut flat: Vec<Action> = list.into_iter().cloned().collect();
+        flat.extend(set::as_list(&written.actions)?);
+        return compile_list(&flat, |a| op(a, table, ports), ports);
+    }
+    if !written.is_nothing() || list.is_empty() {
+        let mut ops = written.ops(table, ports)?;
+        for (i, a) in list.iter().enumerate() {
+            if matches!(a, Action::Goto(_)) && i + 1 != list.len() {
+                return Err(CompileError::AfterGoto);
+            }
+            ops.extend(op(a, table, ports)?);
+        }
+        return Ok(program(ops));
+    }
+    let list: Vec<Action> = list.into_iter().cloned().collect();
+    compile_list(&list, |a| op(a, table, ports), ports)
+}
+
+/// Compiles a bucket's actions, which are an action set (OpenFlow 1.3, §5.6).
+///
+/// # Errors
+/// [`CompileError`]; nothing has happened then.
+pub fn compile_bucket(
+    actions: &[Action],
+    ports: &dyn ResolvePort,
+) -> Result<ActionResult, CompileError> {
+    check_len(actions)?;
+    if actions.contains(&Action::Drop) {
+        return Ok(ActionResult::drop());
+    }
+    compile_list(&set::as_list(actions)?, |a| op(a, 0, ports), ports)
+}
+
+/// Compiles the actions of a packet-out, which may go to the tables.
+///
+/// # Errors
+/// [`CompileError`]; nothing has happened then.
+pub fn compile_packet_out(
+    actions: &[Action],
+    ports: &dyn ResolvePort,
+) -> Result<ActionResult, CompileError> {
+    check_len(actions)?;
+    if actions.contains(&Action::Drop) {
+        return Ok(ActionResult::drop());
+    }
+    let one = |a: &Action| match a {
+        Action::Output(Out::Table) => Ok(Some(Op::Output(Target::Table))),
+        Action::Goto(_)
+        | Action::WriteActions(_)
+        | Action::ClearActions
+        | Action::WriteMetadata { .. } => Err(CompileError::Instruction),
+        a => op(a, 0, ports),
+    };
+    compile_list(actions, one, ports)
+}
+
+fn check_len(actions: &[Action]) -> Result<(), CompileError> {
+    let in_set = |a: &Action| if let Action::WriteActions(w) = a { w.len() } else { 0 };
+    let n = actions.len() + actions.iter().map(in_set).sum::<usize>();
+    if n > MAX_ACTIONS { Err(CompileError::TooMany(n)) } else { Ok(()) }
+}
+
+/// What a list does to the action set.
+#[derive(Default)]
+struct Written {
+    clears: bool,
+    actions: Vec<Action>,
+}
+
+impl Written {
+    fn is_nothing(&self) -> bool {
+        !self.clears && self.actions.is_empty()
+    }
+    fn ops(&self, table: u8, ports: &dyn ResolvePort) -> Result<Vec<Op>, CompileError> {
+        let mut ops = Vec::new();
+        if self.clears {
+            ops.push(Op::Clear);
+        }
+        let mut written = Vec::new();
+        for (kind, a) in set::ordered(&self.actions)? {
+            // What changes nothing takes the place of what was there all the same.
+            let op = op(a, table, ports)?.unwrap_or(Op::Nothing);
+            written.push(SetOp { kind, op });
+        }
+        if !written.is_empty() {
+            ops.push(Op::Write(written.into()));
+        }
+        Ok(ops)
+    }
+}
+
+/// A list without what it does to the action set, and that.
+fn divide(actions: &[Action]) -> Result<(Vec<&Action>, Written), CompileError> {
+    let (mut list, mut w) = (Vec::with_capacity(actions.len()), Written::default());
+    for a in actions {
+        match a {
+            Action::ClearActions => w = Written { clears: true, actions: Vec::new() },
+            Action::WriteActions(more) => w.actions.extend_from_slice(more),
+            other => list.push(other),
+        }
+    }
+    set::ordered(&w.actions)?;
+    Ok((list, w))
+}
+
+fn compile_list(
+    actions: &[Action],
+    one: impl Fn(&Action) -> Result<Option<Op>, CompileError>,
+    ports: &dyn ResolvePort,
+) -> Result<ActionResult, CompileError> {
+    if actions.is_empty() {
         return Ok(ActionResult::drop());
     }
     if actions == [Action::ToChannel] {
@@ -244,45 +398,44 @@ pub fn compile(
     if let Some(r) = paper_shape(actions, ports) {
         return Ok(r);
     }
-    let resolve = |no: PortNo| ports.port(no).ok_or(CompileError::NoSuchPort(no));
     let mut ops = Vec::with_capacity(actions.len());
     for (i, a) in actions.iter().enumerate() {
-        ops.push(match a {
-            Action::Output(Out::Port(no)) => Op::Output(Target::Port(resolve(*no)?)),
-            Action::Output(Out::InPort) => Op::Output(Target::InPort),
-            Action::Output(Out::All | Out::Flood) => Op::Output(Target::All),
-            Action::Output(Out::Normal) => Op::Channel(ChannelWhy::Normal),
-            Action::Output(Out::Controller(n)) => Op::Channel(ChannelWhy::Controller(*n)),
-            Action::Output(Out::Local) => Op::Channel(ChannelWhy::Local),
-            Action::Output(Out::Table) => return Err(CompileError::OutTable),
-            Action::WriteActions(_) | Action::ClearActions => return Err(CompileError::OutTable),
-            Action::SetQueue(q) => Op::SetQueue(*q),
-            Action::ToChannel => Op::Channel(ChannelWhy::Action),
-            Action::Group(g) => Op::Group(*g),
-            Action::Meter(m) => Op::Meter(*m),
-            Action::Mirror(no) => Op::Mirror(resolve(*no)?),
-            Action::WriteMetadata { value, mask } => Op::Metadata(*value, *mask),
-            Action::Goto(t) => {
-                if *t <= table || *t > 253 {
-                    return Err(CompileError::Goto { from: table, to: *t });
-                }
-                if i + 1 != actions.len() {
-                    return Err(CompileError::AfterGoto);
-                }
-                Op::Goto(*t)
-            }
-            other => match compile_change(other)? {
-                Some(c) => Op::Change(c),
-                None => continue,
-            },
-        });
+        if matches!(a, Action::Goto(_)) && i + 1 != actions.len() {
+            return Err(CompileError::AfterGoto);
+        }
+        ops.extend(one(a)?);
     }
+    Ok(program(ops))
+}
+
+fn program(ops: Vec<Op>) -> ActionResult {
     let cost = (1 + ops.len() / 2).min(255) as u8;
-    Ok(ActionResult {
-        bits: bits::PROGRAM,
-        cost,
-        port: PortId(0),
-        macs: [0; 12],
-        program: Some(ops.into()),
-    })
+    let (port, macs) = (PortId(0), [0; 12]);
+    ActionResult { bits: bits::PROGRAM, cost, port, macs, program: Some(ops.into()) }
+}
+
+/// One action of a rule in table `table`. `None`: it does nothing.
+fn op(a: &Action, table: u8, ports: &dyn ResolvePort) -> Result<Option<Op>, CompileError> {
+    let resolve = |no: PortNo| ports.port(no).ok_or(CompileError::NoSuchPort(no));
+    Ok(Some(match a {
+        Action::Output(Out::Port(no)) => Op::Output(Target::Port(resolve(*no)?)),
+        Action::Output(Out::InPort) => Op::Output(Target::InPort),
+        Action::Output(Out::All) => Op::Output(Target::All),
+        Action::Output(Out::Flood) => Op::Output(Target::Flood),
+        Action::Output(Out::Normal) => Op::Channel(ChannelWhy::Normal),
+        Action::Output(Out::Controller(n)) => Op::Channel(ChannelWhy::Controller(*n)),
+        Action::Output(Out::Local) => Op::Channel(ChannelWhy::Local),
+        Action::Output(Out::Table) => return Err(CompileError::OutTable),
+        Action::SetQueue(q) => Op::SetQueue(*q),
+        Action::ToChannel => Op::Channel(ChannelWhy::Action),
+        Action::Group(g) => Op::Group(*g),
+        Action::Meter(m) => Op::Meter(*m),
+        Action::Mirror(no) => Op::Mirror(resolve(*no)?),
+        Action::WriteMetadata { value, mask } => Op::Metadata(*value, *mask),
+        Action::Goto(t) if *t <= table || usize::from(*t) >= MAX_TABLES => {
+            return Err(CompileError::Goto { from: table, to: *t });
+        }
+        Action::Goto(t) => Op::Goto(*t),
+        other => return Ok(compile_change(other)?.map(Op::Change)),
+    }))
 }

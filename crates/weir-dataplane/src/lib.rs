@@ -35,6 +35,7 @@ mod vdp;
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
+    compile_bucket, compile_packet_out,
 };
 pub use control::{
     Config, ControlError, FramesView, Imbalance, LinkEvent, Placed, Placement, PortChange,
@@ -42,13 +43,14 @@ pub use control::{
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use edge::{Fragments, PortFlags, VdpPortCounters};
+pub use execute::InvalidTtl;
 pub use forwarding::{PortShare, QueueRate};
 pub use group::{
     Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,
     MAX_CHAIN, Watch, check_chains, choose as choose_bucket,
 };
 pub use mapping::{MappingError, MappingRule};
-pub use matching::RuleSpec;
+pub use matching::{MAX_TABLES, RuleSpec};
 pub use meter::{Band, BandKind, MAX_BANDS, Meter, MeterError, Unit, Verdict};
 pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use plane::DataPlane;

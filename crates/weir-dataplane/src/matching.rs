@@ -10,6 +10,7 @@
 use crate::action::Action;
 use crate::compile::{ActionResult, bits};
 use crate::counters::{SharedLookups, SharedUsage, Side, SlowLookups, TableCounters, Tally, Usage};
+use crate::execute::InvalidTtl;
 use crate::group::Group;
 use crate::meter::Meter;
 use std::collections::{BTreeMap, HashMap};
@@ -365,6 +366,8 @@ pub struct Tables {
     pub meters: BTreeMap<u32, Meter>,
     /// Where lookups are counted.
     pub(crate) counting: Counting,
+    /// Where frames go whose TTL can't be decremented.
+    pub(crate) invalid_ttl: InvalidTtl,
 }
 
 /// Tables of a VDP at most: 0 to 254 (OpenFlow 1.3, §A.3.4.1).

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::action::{Action, Vid};
-use crate::compile::{ActionResult, Op};
+use crate::compile::{ActionResult, Op, compile_bucket};
 use crate::group::{Group, check_chains};
 use crate::meter::Meter;
 use crate::plane::DataPlane;
@@ -14,7 +14,7 @@ fn groups_in(r: &ActionResult) -> Vec<u32> {
         Op::Group(id) => Some(*id),
         _ => None,
     };
-    r.program.iter().flatten().filter_map(named).collect()
+    r.ops().filter_map(named).collect()
 }
 
 impl DataPlane {
@@ -29,7 +29,13 @@ impl DataPlane {
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
         let mut failed = None;
-        let compiled = group.map(|actions| match self.compile_for(vid, 0, &actions) {
+        let v = self.vdp(vid)?;
+        let one = |actions: &[Action]| {
+            let r = compile_bucket(actions, v)?;
+            Self::check_objects(v, &r)?;
+            Ok(r)
+        };
+        let compiled = group.map(|actions| match one(&actions) {
             Ok(r) => Arc::new(r),
             Err(e) => {
                 failed = Some(e);

@@ -7,7 +7,7 @@ use crate::counters::{SharedUsage, TableCounters, Usage};
 use crate::matching::{Entry, RuleSpec};
 use crate::plane::DataPlane;
 use crate::software::SlowRule;
-use crate::vdp::{Path, Phase};
+use crate::vdp::{Path, Phase, Vdp};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use weir_classify::{Match, Part};
@@ -128,7 +128,13 @@ impl DataPlane {
     ) -> Result<ActionResult, ControlError> {
         let v = self.vdp(vid)?;
         let r = compile::compile(actions, table, v)?;
-        for op in r.program.iter().flatten() {
+        Self::check_objects(v, &r)?;
+        Ok(r)
+    }
+
+    /// Checks that the groups and meters that `r` names are there.
+    pub(super) fn check_objects(v: &Vdp, r: &ActionResult) -> Result<(), ControlError> {
+        for op in r.ops() {
             let missing = match op {
                 Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
                 Op::Meter(id) if !v.fast.meters.contains_key(id) => Some(("meter", *id)),
@@ -138,7 +144,7 @@ impl DataPlane {
                 return Err(CompileError::Missing { what, id }.into());
             }
         }
-        Ok(r)
+        Ok(())
     }
 
     /// Moves rules of the fast path that a new slow-path rule would lose to over to the slow path.

@@ -5,11 +5,12 @@
 //! are found one by one: the executor ends where its copy of a table has no rule, which leaves the
 //! key of that lookup; the real table is asked with it, and the executor runs again from the start.
 
-use super::{Punted, Step, Surroundings, Traveller};
+use super::{Fallback, Punted, Step, Surroundings, Traveller};
 use crate::action::{Action, Vid};
 use crate::compile::{ActionResult, Op};
 use crate::execute::{self, ChannelTo, Egress, Note, Source, Subject};
 use crate::matching::{Entry, RuleSpec, TableSet, Tables};
+use crate::processing;
 use crate::program::Origin;
 use crate::userfield::UserFields;
 use weir_classify::FlowKey;
@@ -118,13 +119,13 @@ pub fn walk(
         execute::run(source, frame, &mut s, &mut tables, place.default, &mut e);
         let (notes, punted, missed) = (e.notes, e.punted, e.missed);
         let last = hits.last().map(|h| h.table);
-        if let Some(n) = missed.filter(|n| last.is_none_or(|l| *n > l))
+        if let Some((n, key)) = missed.filter(|(n, _)| last.is_none_or(|l| *n > l))
             && let Some(next) = winner(place.tables, n, &key)
         {
             hits.push(next);
             continue;
         }
-        return Ok(Walked { steps: told(notes, &hits, &tables), punted });
+        return Ok(Walked { steps: told(notes, &hits, &tables, place.default), punted });
     }
 }
 
@@ -136,40 +137,60 @@ enum Heard {
     Table(u8, Option<u32>),
 }
 
-fn told(notes: Vec<Heard>, hits: &[Hit], tables: &Tables) -> Vec<Step> {
-    let mut current = hits.first();
+fn told(notes: Vec<Heard>, hits: &[Hit], tables: &Tables, default: &ActionResult) -> Vec<Step> {
     let mut steps = Vec::with_capacity(notes.len());
     for n in notes {
-        steps.push(match n {
+        let step = match n {
             Heard::Step(s) => *s,
-            Heard::Table(table, slot) => {
-                current = hits.iter().find(|h| h.table == table).filter(|_| slot.is_some());
-                Step::Table { table, rule: current.map(|h| h.spec.clone()) }
+            Heard::Table(table, None) => {
+                steps.push(Step::Table { table, rule: None });
+                Step::Default(Fallback::of(default))
+            }
+            Heard::Table(table, Some(_)) => {
+                let hit = hits.iter().find(|h| h.table == table);
+                Step::Table { table, rule: hit.map(|h| h.spec.clone()) }
             }
             Heard::Changed(op, before, after) => {
-                let by = current.map(|h| made_by(op, h, tables)).unwrap_or_default();
-                Step::Changed { by, before, after }
+                Step::Changed { by: made_by(op, hits, tables), before, after }
             }
-        });
+        };
+        steps.push(step);
     }
     steps
 }
 
-/// The actions of `h` behind the operation at address `op` of its copy in `tables`.
-fn made_by(op: usize, h: &Hit, tables: &Tables) -> Vec<Action> {
-    let actions = &h.spec.actions;
-    let table = tables.tables.get(usize::from(h.table));
-    let copy = table.and_then(|t| t.get(&h.spec.matcher, h.spec.priority));
-    match copy.and_then(|e| e.result.program.as_ref()) {
-        // The bitmap: everything but the output, which is last.
-        None => actions.split_last().map_or(Vec::new(), |(_, changes)| changes.to_vec()),
-        // A program has an operation for each action, in order.
-        Some(ops) => {
-            let nth = ops.iter().position(|o| address(o) == op);
-            nth.and_then(|i| actions.get(i)).cloned().into_iter().collect()
+/// The actions behind the operation at address `op` of the rules' copies in `tables`; none for one
+/// of a group's or a default rule's.
+fn made_by(op: usize, hits: &[Hit], tables: &Tables) -> Vec<Action> {
+    for h in hits {
+        let table = tables.tables.get(usize::from(h.table));
+        let copy = table.and_then(|t| t.get(&h.spec.matcher, h.spec.priority));
+        let Some(copy) = copy else { continue };
+        let actions = h.spec.actions.iter().flat_map(|a| match a {
+            Action::WriteActions(w) => w.as_slice(),
+            a => std::slice::from_ref(a),
+        });
+        if op == BITMAP {
+            if copy.result.program.is_none() {
+                // Everything but outputs.
+                let changes = |a: &&Action| processing::compile(a).is_ok_and(|c| c.is_some());
+                return actions.filter(changes).cloned().collect();
+            }
+            continue;
         }
+        let Some(Op::Change(made)) = copy.result.ops().find(|o| address(o) == op) else { continue };
+        // Equal actions come down to equal changes.
+        let made = format!("{made:?}");
+        let same = |a: &&Action| {
+            processing::compile(a).ok().flatten().is_some_and(|c| format!("{c:?}") == made)
+        };
+        return actions.filter(same).take(1).cloned().collect();
     }
+    Vec::new()
 }
+
+/// What stands for the address of an operation where 004's bitmap changed a frame.
+const BITMAP: usize = 0;
 
 fn address(op: &Op) -> usize {
     std::ptr::from_ref(op).addr()
@@ -184,7 +205,7 @@ struct Recorder<'a> {
     notes: Vec<Heard>,
     punted: Vec<Punted>,
     /// The table that had no rule, if that was the end.
-    missed: Option<u8>,
+    missed: Option<(u8, FlowKey)>,
     pool: &'a mut Pool,
 }
 
@@ -206,7 +227,7 @@ impl Recorder<'_> {
         self.pool.free(frame);
         // 004's bitmap changes a frame without a note.
         if let Some(before) = self.whole.pop().filter(|b| *b != bytes) {
-            self.notes.push(Heard::Changed(0, before, bytes.clone()));
+            self.notes.push(Heard::Changed(BITMAP, before, bytes.clone()));
         }
         bytes
     }
@@ -269,8 +290,8 @@ impl Egress for Recorder<'_> {
             }
             Note::Metered(id, v) => self.step(Step::Metered(id, v)),
             Note::Group(id, c) => self.step(Step::Group(id, c)),
-            Note::Table(n, slot) => {
-                self.missed = slot.is_none().then_some(n);
+            Note::Table(n, slot, key) => {
+                self.missed = slot.is_none().then_some((n, *key));
                 self.notes.push(Heard::Table(n, slot));
             }
         }
