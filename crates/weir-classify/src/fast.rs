@@ -278,12 +278,11 @@ fn worthwhile(tuples: usize) -> usize {
     STEP + 2 * tuples
 }
 
-impl Classifier for FastTable {
-    fn insert(&mut self, rule: Rule) -> Result<(), Duplicate> {
+impl FastTable {
+    /// [`Classifier::insert`] of a rule of which [`Classifier::find`] has just said that it is not
+    /// there. One that is there would stand twice.
+    pub fn insert_new(&mut self, rule: Rule) {
         let m = &rule.matcher;
-        if let Some(id) = self.find(m, rule.priority) {
-            return Err(Duplicate(id));
-        }
         let rank = self.next_rank(rule.priority);
         if !self.union.as_ref().is_some_and(|u| u.covers(m.mask())) {
             self.widen(m.mask());
@@ -297,12 +296,21 @@ impl Classifier for FastTable {
             if t.top() != top {
                 self.resort(i);
             }
-            return Ok(());
+            return;
         }
         self.rest.insert(rank, rule.id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
+    }
+}
+
+impl Classifier for FastTable {
+    fn insert(&mut self, rule: Rule) -> Result<(), Duplicate> {
+        if let Some(id) = self.find(&rule.matcher, rule.priority) {
+            return Err(Duplicate(id));
+        }
+        self.insert_new(rule);
         Ok(())
     }
 

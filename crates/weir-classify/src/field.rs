@@ -4,7 +4,7 @@
 //! are Open vSwitch's where it has one, with OXM's as a second name; the flow syntax, the TOML and
 //! `weir trace` all read them from here.
 
-use crate::key::{FlowKey, FlowMask, ones};
+use crate::key::{FlowKey, FlowMask, WORDS, ones};
 use thiserror::Error;
 
 /// Where a field lies and what must hold before a rule may look at it.
@@ -293,16 +293,33 @@ const SHARED: &[&[Field]] = &[
     &[Field::ArpTha, Field::NdTll],
 ];
 
+/// Bits of the fields that need nothing: a rule on these alone, such as one on MAC addresses, is
+/// right at a glance.
+const FREE: [u64; WORDS] = {
+    let (mut bits, mut i) = ([0; WORDS], 0);
+    while i < Field::INFO.len() {
+        let f = &Field::INFO[i];
+        if matches!(f.prereq, Prereq::None) && f.width <= 64 {
+            bits[f.word] |= (ones(f.width) as u64) << f.shift;
+        }
+        i += 1;
+    }
+    bits
+};
+
 /// Checks the prerequisites of every field that `mask` looks at.
 ///
 /// # Errors
 /// The first field whose prerequisite is not matched.
 pub fn check_prereqs(value: &FlowKey, mask: &FlowMask) -> Result<(), MissingPrereq> {
+    if mask.0.iter().zip(FREE).fold(0, |rest, (m, free)| rest | m & !free) == 0 {
+        return Ok(());
+    }
     for &f in Field::ALL {
-        if !mask.looks_at(f) {
+        let needs = f.info().prereq;
+        if needs == Prereq::None || !mask.looks_at(f) {
             continue;
         }
-        let needs = f.info().prereq;
         let group = SHARED.iter().find(|g| g.contains(&f));
         let ok = needs.holds(value, mask)
             || group.is_some_and(|g| g.iter().any(|o| o.info().prereq.holds(value, mask)));

@@ -129,7 +129,7 @@ impl Scan {
         mask: &FlowMask,
         priority: u32,
     ) -> Option<usize> {
-        if words_of(mask) & !self.words != 0 {
+        if self.is_empty() || words_of(mask) & !self.words != 0 {
             return None;
         }
         let ranks = self.ranks();

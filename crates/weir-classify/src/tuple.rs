@@ -308,7 +308,12 @@ impl Tuple {
     pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
         self.move_some();
         let (want, hash, found) = self.slot_of(m);
-        let (value, mask) = self.beyond(m);
+        let exact = *m.mask() == self.cold.mask;
+        let (value, mask) = match (exact, found) {
+            // The usual rule of an exact table: nothing lies beyond.
+            (true, None) => (FlowKey::default(), FlowMask::default()),
+            _ => self.beyond(m),
+        };
         match found {
             Some((_, head)) if head & BUCKET != 0 => {
                 if let Some(b) = self.buckets.get_mut((head >> 32) as usize) {
@@ -326,7 +331,7 @@ impl Tuple {
                 self.set(place, payload << 32 | BUCKET, 0);
             }
             None => {
-                let (head, rank) = if mask.is_empty() {
+                let (head, rank) = if exact {
                     (u64::from(id.0) << 32 | RULE, rank)
                 } else {
                     let mut bucket = Scan::default();
@@ -340,7 +345,9 @@ impl Tuple {
             }
         }
         self.cold.rules += 1;
-        self.cold.union = self.cold.union.union(m.mask());
+        if !exact {
+            self.cold.union = self.cold.union.union(m.mask());
+        }
         let priority = (rank >> 32) as u32;
         *self.cold.priorities.entry(priority).or_insert(0) += 1;
         self.top = self.top.max(priority);
