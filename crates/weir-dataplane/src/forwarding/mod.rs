@@ -300,17 +300,18 @@ impl TxPort {
             *l = f.len() as u16;
         }
         let taken = self.device.tx(pool, &mut self.stage).min(n);
-        let mut sent = lens.iter().zip(&self.stage_tags).take(taken).peekable();
-        while let Some((&len, &tag)) = sent.next() {
-            let mut run = Tally { frames: 1, bytes: len.into() };
-            // Frames that follow each other and are alike are counted together.
-            while let Some((&len, _)) = sent.next_if(|(_, t)| **t == tag) {
-                run.add(len.into());
+        // Frames that follow each other and are alike are counted together.
+        let mut whose = self.stage_tags[0];
+        let mut run = Tally::default();
+        for (&len, &tag) in lens.iter().zip(&self.stage_tags).take(taken) {
+            if tag != whose {
+                count_sent(&mut self.shares, whose, std::mem::take(&mut run), a);
+                whose = tag;
             }
-            a.sent(tag.vid(), run);
-            if let Some(Some(s)) = self.shares.get_mut(usize::from(tag.vid().0)) {
-                s.count_sent(tag.place(), run);
-            }
+            run.add(len.into());
+        }
+        if run.frames > 0 {
+            count_sent(&mut self.shares, whose, run, a);
         }
         if taken < n {
             self.contended = true;
@@ -328,5 +329,14 @@ impl TxPort {
             self.serve(now, pool, a);
         }
         self.device.flush(pool);
+    }
+}
+
+/// Counts frames of one VDP and queue that left.
+#[inline(always)]
+fn count_sent<A: TxAccount>(shares: &mut [Option<Box<Share>>], of: Tag, what: Tally, a: &mut A) {
+    a.sent(of.vid(), what);
+    if let Some(Some(s)) = shares.get_mut(usize::from(of.vid().0)) {
+        s.count_sent(of.place(), what);
     }
 }
