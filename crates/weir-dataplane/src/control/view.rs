@@ -249,6 +249,10 @@ impl DataPlane {
             frames,
         }
     }
+    /// The time of the latest round: what last uses are measured by.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
     /// Rules in all fast tables of all VDPs and mapping rules.
     pub fn rule_counts(&self) -> (usize, usize) {
         (self.mapping.len(), self.vdps.iter().flatten().map(|v| v.fast.len()).sum())
