@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use weir_openflow::model::*;
 
 /// A match: of some fields, each that whose prerequisites can be had beside the others.
-pub fn any_match() -> impl Strategy<Value = Match> {
-    vec((0..Field::COUNT as u8, any::<u128>(), any::<u128>(), any::<bool>()), 0..8).prop_map(
-        |wishes| {
+pub fn any_match() -> BoxedStrategy<Match> {
+    vec((0..Field::COUNT as u8, any::<u128>(), any::<u128>(), any::<bool>()), 0..8)
+        .prop_map(|wishes| {
             let mut matcher = Match::default();
             for (number, value, mask, exact) in wishes {
                 let field = Field::from_number(number).unwrap();
@@ -16,8 +16,8 @@ pub fn any_match() -> impl Strategy<Value = Match> {
                 }
             }
             matcher
-        },
-    )
+        })
+        .boxed()
 }
 
 fn demand(matcher: Match, field: Field, value: u128, mask: u128, exact: bool) -> Match {
@@ -66,7 +66,7 @@ fn provide(matcher: Match, needs: Prerequisite) -> Option<Match> {
     made.filter(|m| needs.met_by(m))
 }
 
-fn any_port() -> impl Strategy<Value = Port> {
+fn any_port() -> BoxedStrategy<Port> {
     prop_oneof![
         (1..100u32).prop_map(Port),
         Just(Port::IN_PORT),
@@ -74,9 +74,10 @@ fn any_port() -> impl Strategy<Value = Port> {
         Just(Port::CONTROLLER),
         Just(Port::LOCAL),
     ]
+    .boxed()
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> BoxedStrategy<Action> {
     prop_oneof![
         (any_port(), any::<u16>()).prop_map(|(port, max_len)| Action::Output { port, max_len }),
         any::<u32>().prop_map(Action::SetQueue),
@@ -101,6 +102,7 @@ fn any_action() -> impl Strategy<Value = Action> {
             data: vec![7; 8 * n]
         }),
     ]
+    .boxed()
 }
 
 fn set_field(number: u8, value: u128) -> Action {
@@ -112,12 +114,12 @@ fn set_field(number: u8, value: u128) -> Action {
     Action::SetField(field, value & field.full() | present)
 }
 
-fn any_actions() -> impl Strategy<Value = Vec<Action>> {
-    vec(any_action(), 0..6)
+fn any_actions() -> BoxedStrategy<Vec<Action>> {
+    vec(any_action(), 0..6).boxed()
 }
 
 /// In the order in which they are kept; set-fields only such as need nothing of the match.
-fn any_instructions() -> impl Strategy<Value = Vec<Instruction>> {
+fn any_instructions() -> BoxedStrategy<Vec<Instruction>> {
     let unconditional = || {
         any_actions().prop_map(|mut list| {
             list.retain(|a| match a {
@@ -142,9 +144,10 @@ fn any_instructions() -> impl Strategy<Value = Vec<Instruction>> {
         one((200..=TABLE_MAX).prop_map(Instruction::GotoTable)),
     )
         .prop_map(|(a, b, c, d, e, f, g)| [a, b, c, d, e, f, g].into_iter().flatten().collect())
+        .boxed()
 }
 
-fn any_flow_mod() -> impl Strategy<Value = Message> {
+fn any_flow_mod() -> BoxedStrategy<Message> {
     let command = prop::sample::select(vec![
         FlowCommand::Add,
         FlowCommand::Modify,
@@ -172,6 +175,7 @@ fn any_flow_mod() -> impl Strategy<Value = Message> {
                 })
             })
         })
+        .boxed()
 }
 
 /// A flow of a reply, told from others by `n`.
@@ -195,63 +199,71 @@ pub fn flow_stats(n: u64) -> FlowStats {
     }
 }
 
-fn any_bucket() -> impl Strategy<Value = Bucket> {
-    (1..9u16, 1..9u32, any_actions()).prop_map(|(weight, port, actions)| Bucket {
-        weight,
-        watch_port: Port(port),
-        watch_group: GROUP_ANY,
-        actions,
-    })
+fn any_bucket() -> BoxedStrategy<Bucket> {
+    (1..9u16, 1..9u32, any_actions())
+        .prop_map(|(weight, port, actions)| Bucket {
+            weight,
+            watch_port: Port(port),
+            watch_group: GROUP_ANY,
+            actions,
+        })
+        .boxed()
 }
 
-fn any_band() -> impl Strategy<Value = Band> {
+fn any_band() -> BoxedStrategy<Band> {
     let kind = prop_oneof![
         Just(BandKind::Drop),
         any::<u8>().prop_map(BandKind::DscpRemark),
         any::<u32>().prop_map(BandKind::Experimenter),
     ];
-    (any::<u32>(), any::<u32>(), kind).prop_map(|(rate, burst, kind)| Band { rate, burst, kind })
+    (any::<u32>(), any::<u32>(), kind)
+        .prop_map(|(rate, burst, kind)| Band { rate, burst, kind })
+        .boxed()
 }
 
-fn any_group() -> impl Strategy<Value = Message> {
+fn any_group() -> BoxedStrategy<Message> {
     let kind = prop::sample::select(vec![
         GroupKind::All,
         GroupKind::Select,
         GroupKind::Indirect,
         GroupKind::FastFailover,
     ]);
-    (kind, 0..GROUP_MAX, vec(any_bucket(), 1..4)).prop_map(|(kind, id, mut buckets)| {
-        if kind != GroupKind::Select {
-            buckets.iter_mut().for_each(|b| b.weight = 0);
-        }
-        if kind == GroupKind::Indirect {
-            buckets.truncate(1);
-        }
-        Message::GroupMod(GroupMod { command: GroupCommand::Add, kind, id, buckets })
-    })
+    (kind, 0..GROUP_MAX, vec(any_bucket(), 1..4))
+        .prop_map(|(kind, id, mut buckets)| {
+            if kind != GroupKind::Select {
+                buckets.iter_mut().for_each(|b| b.weight = 0);
+            }
+            if kind == GroupKind::Indirect {
+                buckets.truncate(1);
+            }
+            Message::GroupMod(GroupMod { command: GroupCommand::Add, kind, id, buckets })
+        })
+        .boxed()
 }
 
-fn any_port_desc() -> impl Strategy<Value = PortDesc> {
-    (any::<[u32; 8]>(), any::<[u8; 6]>(), "[a-zé]{0,7}").prop_map(|(n, mac, name)| PortDesc {
-        no: Port(n[7]),
-        mac,
-        name,
-        config: PortConfig(n[0]),
-        state: PortState(n[1]),
-        current: PortFeatures(n[2]),
-        advertised: PortFeatures(n[3]),
-        supported: PortFeatures(n[4]),
-        peer: PortFeatures(n[5]),
-        current_kbps: n[6],
-        max_kbps: n[0] ^ n[6],
-    })
+fn any_port_desc() -> BoxedStrategy<PortDesc> {
+    (any::<[u32; 8]>(), any::<[u8; 6]>(), "[a-zé]{0,7}")
+        .prop_map(|(n, mac, name)| PortDesc {
+            no: Port(n[7]),
+            mac,
+            name,
+            config: PortConfig(n[0]),
+            state: PortState(n[1]),
+            current: PortFeatures(n[2]),
+            advertised: PortFeatures(n[3]),
+            supported: PortFeatures(n[4]),
+            peer: PortFeatures(n[5]),
+            current_kbps: n[6],
+            max_kbps: n[0] ^ n[6],
+        })
+        .boxed()
 }
 
-fn any_field() -> impl Strategy<Value = Field> {
-    (0..Field::COUNT as u8).prop_map(|n| Field::from_number(n).unwrap())
+fn any_field() -> BoxedStrategy<Field> {
+    (0..Field::COUNT as u8).prop_map(|n| Field::from_number(n).unwrap()).boxed()
 }
 
-fn any_table_features() -> impl Strategy<Value = TableFeatures> {
+fn any_table_features() -> BoxedStrategy<TableFeatures> {
     let entries = || prop::sample::select(vec![Entries::Regular, Entries::Miss]);
     let ids = || vec(0..30u16, 0..9);
     let maskable = prop::sample::select(vec![Maskable::No, Maskable::Yes]);
@@ -279,22 +291,23 @@ fn any_table_features() -> impl Strategy<Value = TableFeatures> {
             max_entries: n[1],
             properties,
         })
+        .boxed()
 }
 
-fn any_filter() -> impl Strategy<Value = FlowFilter> {
-    (any::<u8>(), any::<[u32; 2]>(), any::<[u64; 2]>(), any_match()).prop_map(
-        |(table, n, cookies, matcher)| FlowFilter {
+fn any_filter() -> BoxedStrategy<FlowFilter> {
+    (any::<u8>(), any::<[u32; 2]>(), any::<[u64; 2]>(), any_match())
+        .prop_map(|(table, n, cookies, matcher)| FlowFilter {
             table,
             out_port: Port(n[0]),
             out_group: n[1],
             cookie: cookies[0],
             cookie_mask: cookies[1],
             matcher,
-        },
-    )
+        })
+        .boxed()
 }
 
-fn any_request() -> impl Strategy<Value = StatsRequest> {
+fn any_request() -> BoxedStrategy<StatsRequest> {
     use StatsRequest as R;
     prop_oneof![
         prop::sample::select(vec![
@@ -316,9 +329,10 @@ fn any_request() -> impl Strategy<Value = StatsRequest> {
         (any::<(u32, u32)>(), vec(any::<u8>(), 0..40))
             .prop_map(|((experimenter, kind), data)| R::Experimenter { experimenter, kind, data }),
     ]
+    .boxed()
 }
 
-fn any_reply() -> impl Strategy<Value = StatsReply> {
+fn any_reply() -> BoxedStrategy<StatsReply> {
     use StatsReply as R;
     prop_oneof![
         "[a-zß]{0,15}".prop_map(|s| R::Desc(SwitchDesc {
@@ -420,13 +434,14 @@ fn any_reply() -> impl Strategy<Value = StatsReply> {
                 max_color,
             }
         )),
-        vec(any_table_features(), 0..4).prop_map(R::TableFeatures),
+        vec(any_table_features(), 1..4).prop_map(R::TableFeatures),
         vec(any_port_desc(), 0..5).prop_map(R::PortDesc),
     ]
+    .boxed()
 }
 
 /// What a switch or a controller may say of itself.
-fn any_small() -> impl Strategy<Value = Message> {
+fn any_small() -> BoxedStrategy<Message> {
     let role = prop::sample::select(vec![Role::NoChange, Role::Equal, Role::Master, Role::Slave]);
     let role = (role, any::<u64>()).prop_map(|(role, generation)| RoleMsg { role, generation });
     let fragments =
@@ -498,9 +513,10 @@ fn any_small() -> impl Strategy<Value = Message> {
             })
         }),
     ]
+    .boxed()
 }
 
-fn any_packet() -> impl Strategy<Value = Message> {
+fn any_packet() -> BoxedStrategy<Message> {
     let reason = prop::sample::select(vec![
         PacketInReason::NoMatch,
         PacketInReason::Action,
@@ -527,17 +543,18 @@ fn any_packet() -> impl Strategy<Value = Message> {
             }
         ),
     ]
+    .boxed()
 }
 
-fn any_removed() -> impl Strategy<Value = Message> {
+fn any_removed() -> BoxedStrategy<Message> {
     let reason = prop::sample::select(vec![
         RemovedReason::IdleTimeout,
         RemovedReason::HardTimeout,
         RemovedReason::Delete,
         RemovedReason::GroupDelete,
     ]);
-    (any::<[u64; 3]>(), any::<[u32; 2]>(), any::<[u16; 3]>(), reason, any_match()).prop_map(
-        |(n, duration, shorts, reason, matcher)| {
+    (any::<[u64; 3]>(), any::<[u32; 2]>(), any::<[u16; 3]>(), reason, any_match())
+        .prop_map(|(n, duration, shorts, reason, matcher)| {
             Message::FlowRemoved(FlowRemoved {
                 cookie: n[0],
                 priority: shorts[0],
@@ -551,18 +568,18 @@ fn any_removed() -> impl Strategy<Value = Message> {
                 bytes: n[2],
                 matcher,
             })
-        },
-    )
+        })
+        .boxed()
 }
 
 /// Any message but an error, which the numbers' test covers.
-pub fn any_message() -> impl Strategy<Value = Message> {
+pub fn any_message() -> BoxedStrategy<Message> {
     let part = prop::sample::select(vec![Part::Last, Part::More]);
     let reason =
         prop::sample::select(vec![PortReason::Add, PortReason::Delete, PortReason::Modify]);
     prop_oneof![
-        4 => any_flow_mod().boxed(),
-        2 => any_group().boxed(),
+        4 => any_flow_mod(),
+        2 => any_group(),
         1 => (1..METER_MAX, 0..3u16, vec(any_band(), 0..4)).prop_map(|(id, flags, bands)| {
             Message::MeterMod(MeterMod {
                 command: MeterCommand::Modify,
@@ -571,13 +588,14 @@ pub fn any_message() -> impl Strategy<Value = Message> {
                 bands,
             })
         }),
-        3 => any_small().boxed(),
-        2 => any_packet().boxed(),
-        1 => any_removed().boxed(),
+        3 => any_small(),
+        2 => any_packet(),
+        1 => any_removed(),
         1 => (reason, any_port_desc())
             .prop_map(|(reason, desc)| Message::PortStatus(PortStatus { reason, desc })),
-        3 => (any_request().boxed(), part.clone())
+        3 => (any_request(), part.clone())
             .prop_map(|(body, more)| Message::StatsRequest { more, body }),
-        4 => (any_reply().boxed(), part).prop_map(|(body, more)| Message::StatsReply { more, body }),
+        4 => (any_reply(), part).prop_map(|(body, more)| Message::StatsReply { more, body }),
     ]
+    .boxed()
 }
