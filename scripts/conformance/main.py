@@ -8,7 +8,7 @@ import datetime
 import json
 import os
 import platform
-import subprocess
+import shutil
 import sys
 import time
 
@@ -100,6 +100,7 @@ def one(args, venv, version, whole, cases):
                                      "" if outcome.ok else "\n      " + outcome.reason), flush=True)
 
     logs = os.path.join(locked_venv.STATE, "logs-%s-%s" % (args.target, version))
+    shutil.rmtree(logs, ignore_errors=True)
     with laboratory.Lab(keep_logs_in=logs) as lab:
         bed = Bed(lab, venv, args.target.split("-")[0], version, args.target == "ovs-cacheless")
         with Capture(lab, 6653, os.path.join(logs, "control.pcapng")) as capture:

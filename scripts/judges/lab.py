@@ -50,7 +50,8 @@ def enter():
     _os(_LIBC.mount(b"none", b"/", None, _MS_REC_PRIVATE, None), "mount")
     _os(_LIBC.mount(b"proc", b"/proc", b"proc", 0, None), "mount /proc")
     _os(_LIBC.mount(b"tmpfs", RUN.encode(), b"tmpfs", 0, None), "mount " + RUN)
-    os.makedirs("/run/netns")
+    for directory in ("netns", "openvswitch"):      # where ip and ovs-ofctl leave things
+        os.makedirs(os.path.join(RUN, directory))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
@@ -103,7 +104,7 @@ class Lab:
     def __init__(self, keep_logs_in=None):
         self.logs = keep_logs_in or tempfile.mkdtemp(dir=RUN)
         os.makedirs(self.logs, exist_ok=True)
-        self.processes = []
+        self.processes, self.namespaces, self.interfaces = [], [], []
         self._serial = 0
 
     def __enter__(self):
@@ -112,6 +113,10 @@ class Lab:
     def __exit__(self, *_):
         for process in reversed(self.processes):
             process.stop()
+        for name in self.namespaces:
+            self.run("ip", "netns", "del", name, check=False)
+        for interface in self.interfaces:
+            self.run("ip", "link", "del", interface, check=False)
 
     def directory(self, name):
         """A fresh directory that ends with the lab."""
@@ -158,6 +163,7 @@ class Lab:
 
     def namespace(self, name):
         self.run("ip", "netns", "add", name)
+        self.namespaces.append(name)
         self.run("ip", "link", "set", "lo", "up", ns=name)
         return name
 
@@ -167,6 +173,8 @@ class Lab:
         for interface, ns in ((a, a_ns), (b, b_ns)):
             if ns:
                 self.run("ip", "link", "set", interface, "netns", ns)
+            else:
+                self.interfaces.append(interface)
         for interface, ns in ((a, a_ns), (b, b_ns)):
             self.run("ip", "link", "set", interface, "up", ns=ns)
 
@@ -209,6 +217,19 @@ class Lab:
     def ping(self, ns, to, count=3, patience_s=1, size=None):
         """How many of `count` echo requests were answered. Python's own raw sockets: no ping package is wanted."""
         return _ping(self, ns, to, count, patience_s, size)
+
+    def send(self, ns, frame, count=1):
+        """`count` copies of a frame (bytes) out of a host's eth0, as they are; 10,000 a second, since a switch that
+        reads a socket has but its buffer."""
+        code = ("import socket,sys,time; s=socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('eth0', 0)); "
+                "[(s.send(bytes.fromhex(sys.argv[1])), n % 20 or time.sleep(0.002)) for n in range(int(sys.argv[2]))]")
+        self.run(sys.executable, "-c", code, frame.hex(), count, ns=ns)
+
+    def received(self, ns):
+        """Frames that a host's eth0 has received."""
+        import json
+        _, out, _ = self.run("ip", "-s", "-j", "link", "show", "eth0", ns=ns)
+        return json.loads(out)[0]["stats64"]["rx"]["packets"]
 
     def iperf(self, server_ns, client_ns, to, seconds=2):
         """Bits a second by TCP, received."""
