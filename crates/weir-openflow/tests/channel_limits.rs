@@ -90,7 +90,7 @@ fn asynchronous_messages_are_dropped_and_counted() {
     assert_eq!(fits, 5, "packet-ins of 100 bytes take half");
     let fits = (0..100).filter(|_| sent(&mut c, &port_status()) == Sent::Queued).count();
     assert_eq!(fits, 8, "port status of 64 bytes takes the rest");
-    assert!(!c.next_event(ms(0)).is_some() && c.outgoing().len() < 1000 + 64);
+    assert!(c.next_event(ms(0)).is_none() && c.outgoing().len() < 1000 + 64);
     assert_eq!(c.stats().dropped[Kind::PacketIn as usize], 95);
     assert_eq!(c.stats().dropped[Kind::PortStatus as usize], 92);
     // Answers are taken even so.

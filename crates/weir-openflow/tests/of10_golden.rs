@@ -232,7 +232,10 @@ fn expected_switch() -> Vec<(&'static str, Message)> {
         ("get_config_request", Message::GetConfigRequest),
         (
             "get_config_reply",
-            Message::GetConfigReply(SwitchConfig { fragments: Fragments::Drop, miss_send_len: 128 }),
+            Message::GetConfigReply(SwitchConfig {
+                fragments: Fragments::Drop,
+                miss_send_len: 128,
+            }),
         ),
         (
             "set_config",
@@ -291,10 +294,7 @@ fn role(role: Role, message: fn(RoleMsg) -> Message) -> Message {
 fn expected_packets() -> Vec<(&'static str, Message)> {
     vec![
         ("hello", Message::Hello { version: 1, bitmap: Vec::new() }),
-        (
-            "error",
-            Message::Error(ErrorMsg { code: ErrorCode::FlowOverlap, data: vec![b'x'; 64] }),
-        ),
+        ("error", Message::Error(ErrorMsg { code: ErrorCode::FlowOverlap, data: vec![b'x'; 64] })),
         ("echo_request", Message::EchoRequest(b"ping".to_vec())),
         ("echo_reply", Message::EchoReply(b"ping".to_vec())),
         (

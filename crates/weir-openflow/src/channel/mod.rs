@@ -14,6 +14,7 @@
 
 mod backoff;
 mod config;
+mod event;
 mod greeting;
 mod hello;
 mod inbox;
@@ -26,6 +27,7 @@ mod understand;
 
 pub use backoff::Backoff;
 pub use config::{Config, KeepAlive, Limits, Rate, Side, Versions};
+pub use event::{CloseReason, Event, Head, Received, SendError, Sent};
 pub use hello::{Offer, negotiate};
-pub use machine::{Channel, CloseReason, Event, Head, Received, SendError, Sent};
+pub use machine::Channel;
 pub use stats::{ChannelStats, Kind};
