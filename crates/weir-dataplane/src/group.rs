@@ -6,9 +6,10 @@
 //! bucket is its share of the weights). What a flow's bucket is depends on no other bucket being
 //! there: removing, adding or losing one moves only the flows that it has or gets.
 
-use crate::counters::Tally;
+use crate::counters::{SharedTally, Side, Tally};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// How a group uses its buckets (§5.6.1).
@@ -96,13 +97,49 @@ pub enum GroupError {
 /// Buckets of a group at most: a choice looks at each.
 pub const MAX_BUCKETS: usize = 256;
 
-/// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A group. Clones count on their own; see [`Group::share`].
+#[derive(Debug)]
 pub struct Group<T> {
     kind: GroupKind,
     buckets: Vec<Bucket<T>>,
     counted: Tally,
     taken: Vec<Tally>,
+    side: Side,
+    /// What the slow path counts: the group, then its buckets.
+    slow: Option<Arc<[SharedTally]>>,
+}
+
+impl<T: Clone> Clone for Group<T> {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind,
+            buckets: self.buckets.clone(),
+            counted: self.counted(),
+            taken: self.taken(),
+            side: Side::Fast,
+            slow: None,
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Group<T> {
+    fn eq(&self, o: &Self) -> bool {
+        (self.kind, self.counted(), self.taken()) == (o.kind, o.counted(), o.taken())
+            && self.buckets == o.buckets
+    }
+}
+
+impl<T: Eq> Eq for Group<T> {}
+
+impl<T: Clone> Group<T> {
+    /// The same group for the slow path. What it counts there is counted here.
+    pub(crate) fn share(&mut self) -> Self {
+        let new = || (0..=self.buckets.len()).map(|_| SharedTally::default()).collect();
+        let slow = Arc::clone(self.slow.get_or_insert_with(new));
+        let (counted, taken) = (Tally::default(), vec![Tally::default(); self.buckets.len()]);
+        let (kind, buckets) = (self.kind, self.buckets.clone());
+        Self { kind, buckets, counted, taken, side: Side::Slow, slow: Some(slow) }
+    }
 }
 
 impl<T> Group<T> {
@@ -124,7 +161,8 @@ impl<T> Group<T> {
             }
         }
         let taken = vec![Tally::default(); buckets.len()];
-        Ok(Self { kind, buckets, counted: Tally::default(), taken })
+        let counted = Tally::default();
+        Ok(Self { kind, buckets, counted, taken, side: Side::Fast, slow: None })
     }
 
     /// Where a frame of a flow with this hash goes. `live` answers for what buckets watch.
@@ -146,6 +184,15 @@ impl<T> Group<T> {
 
     /// Counts a frame of `len` bytes that went where [`Group::pick`] said.
     pub fn count(&mut self, chosen: Chosen, len: usize) {
+        if let (Side::Slow, Some(slow)) = (self.side, &self.slow) {
+            let taken = match chosen {
+                Chosen::None => None,
+                Chosen::One(i) => slow.get(i + 1..i + 2),
+                Chosen::All => slow.get(1..),
+            };
+            slow.iter().take(1).chain(taken.into_iter().flatten()).for_each(|c| c.add(len));
+            return;
+        }
         self.counted.add(len);
         let taken = match chosen {
             Chosen::None => None,
@@ -186,11 +233,25 @@ impl<T> Group<T> {
     }
     /// Frames that came to it.
     pub fn counted(&self) -> Tally {
-        self.counted
+        self.with_slow(0, self.counted)
     }
     /// Frames that each bucket got, in order.
-    pub fn taken(&self) -> &[Tally] {
-        &self.taken
+    pub fn taken(&self) -> Vec<Tally> {
+        (1..).zip(&self.taken).map(|(i, t)| self.with_slow(i, *t)).collect()
+    }
+    fn with_slow(&self, i: usize, mut t: Tally) -> Tally {
+        if let Some(s) = self.slow.as_ref().and_then(|s| s.get(i)) {
+            t.merge(s.read());
+        }
+        t
+    }
+    /// The same group watching other ports; counters go along.
+    #[must_use]
+    pub fn watching(mut self, port: impl Fn(u32) -> u32) -> Self {
+        for b in &mut self.buckets {
+            b.watch_port = b.watch_port.map(&port);
+        }
+        self
     }
     /// The same group with each payload replaced; counters go along.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Group<U> {
@@ -206,6 +267,8 @@ impl<T> Group<T> {
             buckets: buckets.collect(),
             counted: self.counted,
             taken: self.taken,
+            side: self.side,
+            slow: self.slow,
         }
     }
 }

@@ -9,7 +9,9 @@
 //! Exact: tokens are counted in billionths of the burst's unit (a packet or 1000 bits), so that a
 //! rate times nanoseconds is a whole number of them and nothing is ever rounded.
 
-use crate::counters::Tally;
+use crate::counters::{SharedTally, Side, Tally};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
 use weir_packet::Nanos;
 
@@ -72,23 +74,69 @@ pub enum Verdict {
     Remark(u8),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A band's bucket. The worker and the slow path take from it both.
+#[derive(Debug)]
 struct Bucket {
     band: Band,
     /// Tokens, in billionths of the unit.
-    tokens: u64,
+    tokens: AtomicU64,
     /// The most it holds.
     full: u64,
-    decided: Tally,
 }
 
-/// A meter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Bucket {
+    /// Fills it for `elapsed` nanoseconds and takes `cost`, if it holds as much.
+    fn take(&self, elapsed: u64, cost: u64) -> bool {
+        let mut old = self.tokens.load(Relaxed);
+        loop {
+            let gained = u128::from(self.band.rate) * u128::from(elapsed);
+            let filled = u64::try_from(u128::from(old) + gained).unwrap_or(u64::MAX);
+            let filled = filled.min(self.full);
+            let left = filled.checked_sub(cost);
+            match self.tokens.compare_exchange_weak(old, left.unwrap_or(filled), Relaxed, Relaxed) {
+                Ok(_) => return left.is_some(),
+                // The other path was quicker.
+                Err(now) => old = now,
+            }
+        }
+    }
+}
+
+/// What both paths take from.
+#[derive(Debug)]
+struct Rates {
+    buckets: Box<[Bucket]>,
+    /// Up to when the buckets are filled. They begin full, so it need not begin with the first
+    /// frame.
+    last: AtomicU64,
+}
+
+/// A meter. Clones limit and count on their own; see [`Meter::share`].
+#[derive(Debug)]
 pub struct Meter {
     unit: Unit,
-    buckets: Vec<Bucket>,
-    last: Option<Nanos>,
+    rates: Arc<Rates>,
     counted: Tally,
+    /// Frames that each band decided.
+    decided: Vec<Tally>,
+    side: Side,
+    /// What the slow path counts: the meter, then its bands.
+    slow: Option<Arc<[SharedTally]>>,
+}
+
+impl Clone for Meter {
+    fn clone(&self) -> Self {
+        let copy = |b: &Bucket| {
+            let tokens = AtomicU64::new(b.tokens.load(Relaxed));
+            Bucket { band: b.band, tokens, full: b.full }
+        };
+        let last = AtomicU64::new(self.rates.last.load(Relaxed));
+        let rates =
+            Arc::new(Rates { buckets: self.rates.buckets.iter().map(copy).collect(), last });
+        let decided = self.bands().map(|(_, t)| t).collect();
+        let (unit, counted) = (self.unit, self.counted());
+        Self { unit, rates, counted, decided, side: Side::Fast, slow: None }
+    }
 }
 
 /// Tokens to the unit.
@@ -120,37 +168,60 @@ impl Meter {
                 (0, Unit::Kilobits) => (u64::from(band.rate) * SCALE).max(FRAME * PER_BYTE),
                 (burst, _) => u64::from(burst) * SCALE,
             };
-            buckets.push(Bucket { band, tokens: full, full, decided: Tally::default() });
+            buckets.push(Bucket { band, tokens: AtomicU64::new(full), full });
         }
-        Ok(Self { unit, buckets, last: None, counted: Tally::default() })
+        let (counted, decided) = (Tally::default(), vec![Tally::default(); buckets.len()]);
+        let rates = Arc::new(Rates { buckets: buckets.into(), last: AtomicU64::new(0) });
+        Ok(Self { unit, rates, counted, decided, side: Side::Fast, slow: None })
+    }
+
+    /// The same meter for the slow path: one limit for both, and what it counts there is counted
+    /// here.
+    pub(crate) fn share(&mut self) -> Self {
+        let new = || (0..=self.decided.len()).map(|_| SharedTally::default()).collect();
+        let slow = Arc::clone(self.slow.get_or_insert_with(new));
+        let (counted, decided) = (Tally::default(), vec![Tally::default(); self.decided.len()]);
+        let (unit, rates) = (self.unit, Arc::clone(&self.rates));
+        Self { unit, rates, counted, decided, side: Side::Slow, slow: Some(slow) }
+    }
+
+    fn count(&mut self, band: Option<usize>, len: usize) {
+        let place = |i: usize| i.checked_sub(1);
+        for i in std::iter::once(0).chain(band.map(|b| b + 1)) {
+            match (self.side, &self.slow, place(i)) {
+                (Side::Slow, Some(s), _) => s.get(i).into_iter().for_each(|t| t.add(len)),
+                (_, _, None) => self.counted.add(len),
+                (_, _, Some(b)) => {
+                    self.decided.get_mut(b).into_iter().for_each(|t| t.add(len));
+                }
+            }
+        }
     }
 
     /// Takes one frame of `len` bytes at `now`. A clock that goes back adds no tokens.
     pub fn pass(&mut self, now: Nanos, len: usize) -> Verdict {
-        let elapsed = self.last.map_or(0, |last| now.since(last).0);
-        self.last = Some(self.last.map_or(now, |last| last.max(now)));
-        self.counted.add(len);
+        // Frames of a burst have one time: only the first of them fills. Whoever moves the time on
+        // fills for what lies between.
+        let last = self.rates.last.load(Relaxed);
+        let elapsed = match now.0 > last {
+            true => now.0.saturating_sub(self.rates.last.fetch_max(now.0, Relaxed)),
+            false => 0,
+        };
         let cost = match self.unit {
             Unit::Packets => SCALE,
             Unit::Kilobits => (len as u64).saturating_mul(PER_BYTE),
         };
-        let mut exceeded: Option<&mut Bucket> = None;
-        for b in &mut self.buckets {
-            let filled = u128::from(b.tokens) + u128::from(b.band.rate) * u128::from(elapsed);
-            b.tokens = u64::try_from(filled).unwrap_or(u64::MAX).min(b.full);
-            match b.tokens.checked_sub(cost) {
-                Some(rest) => b.tokens = rest,
-                None if exceeded.as_ref().is_none_or(|e| e.band.rate < b.band.rate) => {
-                    exceeded = Some(b);
-                }
-                None => {}
+        let mut exceeded: Option<(usize, Band)> = None;
+        for (i, b) in self.rates.buckets.iter().enumerate() {
+            if !b.take(elapsed, cost) && exceeded.is_none_or(|(_, e)| e.rate < b.band.rate) {
+                exceeded = Some((i, b.band));
             }
         }
-        let Some(b) = exceeded else { return Verdict::Pass };
-        b.decided.add(len);
-        match b.band.kind {
-            BandKind::Drop => Verdict::Drop,
-            BandKind::DscpRemark(levels) => Verdict::Remark(levels),
+        self.count(exceeded.map(|(i, _)| i), len);
+        match exceeded {
+            None => Verdict::Pass,
+            Some((_, Band { kind: BandKind::Drop, .. })) => Verdict::Drop,
+            Some((_, Band { kind: BandKind::DscpRemark(levels), .. })) => Verdict::Remark(levels),
         }
     }
 
@@ -160,10 +231,17 @@ impl Meter {
     }
     /// Frames that came to it.
     pub fn counted(&self) -> Tally {
-        self.counted
+        self.with_slow(0, self.counted)
     }
     /// Its bands in the order given, and the frames that each decided.
     pub fn bands(&self) -> impl Iterator<Item = (Band, Tally)> + '_ {
-        self.buckets.iter().map(|b| (b.band, b.decided))
+        let own = self.rates.buckets.iter().zip(&self.decided);
+        (1..).zip(own).map(|(i, (b, t))| (b.band, self.with_slow(i, *t)))
+    }
+    fn with_slow(&self, i: usize, mut t: Tally) -> Tally {
+        if let Some(s) = self.slow.as_ref().and_then(|s| s.get(i)) {
+            t.merge(s.read());
+        }
+        t
     }
 }

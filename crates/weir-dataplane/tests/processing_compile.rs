@@ -15,12 +15,6 @@ fn refused(text: &str) -> String {
 fn errors_say_how_to_mend_the_action() {
     for (text, words) in [
         ("set in_port 1 1", "'in_port' can't be set: it says where the frame came from"),
-        ("set dl_type 1 1", "'dl_type' can't be set: push or pop a header instead"),
-        (
-            "set nw_proto 6 255",
-            "'nw_proto' can't be set: the bytes behind the IP header would not be that protocol",
-        ),
-        ("set mpls_bos 1 1", "'mpls_bos' can't be set: push_mpls and pop_mpls keep it right"),
         ("set user0 1 1", "'user0' can't be set: a VDP's own fields are for matching"),
         (
             "set mpls_label 0x100000 0xfffff",

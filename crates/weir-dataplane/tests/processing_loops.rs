@@ -99,7 +99,7 @@ fn a_group_that_is_not_there_is_counted_or_refused() {
 fn tables_lead_only_forward() {
     let (mut p, _) = plane(0);
     let goto = |t| rule(Match::any(), 1, &[Action::Goto(t)]);
-    for (from, to) in [(0, 0), (1, 0), (2, 2), (0, 254)] {
+    for (from, to) in [(0, 0), (1, 0), (2, 2), (0, 255)] {
         assert!(p.add_rule(Vid(1), from, &goto(to), Placement::Fast).is_err(), "{from} to {to}");
     }
     assert!(p.add_rule(Vid(1), 0, &goto(1), Placement::Fast).is_ok());

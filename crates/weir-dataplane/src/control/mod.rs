@@ -22,6 +22,7 @@ mod view;
 
 pub use config::Config;
 pub use error::ControlError;
+pub use objects::{GroupCounters, MeterCounters};
 pub(crate) use port_events::Subscribers;
 pub use port_events::{LinkEvent, PortChange, PortEvent};
 pub use queues::{QueueCounters, QueueView};

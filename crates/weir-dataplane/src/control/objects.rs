@@ -1,8 +1,10 @@
 //! Groups and meters.
 
 use super::*;
-use crate::action::{Action, Vid};
-use crate::compile::{ActionResult, Op, compile_bucket};
+use crate::action::{Action, PortNo, Vid};
+use crate::compile::{ActionResult, Op, ResolvePort, compile_bucket};
+use crate::counters::Tally;
+use crate::execute::InvalidTtl;
 use crate::group::{Group, check_chains};
 use crate::meter::Meter;
 use crate::plane::DataPlane;
@@ -15,6 +17,24 @@ fn groups_in(r: &ActionResult) -> Vec<u32> {
         _ => None,
     };
     r.ops().filter_map(named).collect()
+}
+
+/// What a group got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounters {
+    /// All of it.
+    pub counted: Tally,
+    /// Each bucket, in order.
+    pub buckets: Vec<Tally>,
+}
+
+/// What a meter got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeterCounters {
+    /// All of it.
+    pub counted: Tally,
+    /// What each band decided, in order.
+    pub bands: Vec<Tally>,
 }
 
 impl DataPlane {
@@ -35,7 +55,7 @@ impl DataPlane {
             Self::check_objects(v, &r)?;
             Ok(r)
         };
-        let compiled = group.map(|actions| match one(&actions) {
+        let mut compiled = group.map(|actions| match one(&actions) {
             Ok(r) => Arc::new(r),
             Err(e) => {
                 failed = Some(e);
@@ -45,8 +65,9 @@ impl DataPlane {
         if let Some(e) = failed {
             return Err(e);
         }
+        let slow = compiled.share();
         let groups = &mut self.vdp_mut(vid)?.fast.groups;
-        let before = groups.insert(id, compiled.clone());
+        let before = groups.insert(id, compiled);
         if let Err(chain) = check_chains(groups, |r| groups_in(r)) {
             match before {
                 Some(old) => groups.insert(id, old),
@@ -55,7 +76,7 @@ impl DataPlane {
             return Err(ControlError::Chain { vid, chain });
         }
         self.post(vid, move |s| {
-            s.tables.groups.insert(id, compiled);
+            s.tables.groups.insert(id, slow);
         })
     }
     /// Removes a group. Rules that name it lose their frames there, counted.
@@ -71,14 +92,59 @@ impl DataPlane {
             s.tables.groups.remove(&id);
         })
     }
-    /// Adds or replaces a meter. On the slow path it counts for itself.
+    /// As [`DataPlane::put_group`], with watched ports in the VDP's own numbers. One that the VDP
+    /// has not is never live.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn put_own_group(
+        &mut self,
+        vid: Vid,
+        id: u32,
+        group: Group<Vec<Action>>,
+    ) -> Result<(), ControlError> {
+        let v = self.vdp(vid)?;
+        let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
+        self.put_group(vid, id, group)
+    }
+    /// What a group and, in order, its buckets got since it was put there, on both paths.
+    ///
+    /// # Errors
+    /// No such VDP or group.
+    pub fn group_counters(&self, vid: Vid, id: u32) -> Result<GroupCounters, ControlError> {
+        let why = "there is none";
+        let g = self.vdp(vid)?.fast.groups.get(&id);
+        let g = g.ok_or(ControlError::Object { what: "group", id, vid, why })?;
+        Ok(GroupCounters { counted: g.counted(), buckets: g.taken() })
+    }
+    /// What a meter got and, in order, its bands decided since it was put there, on both paths.
+    ///
+    /// # Errors
+    /// No such VDP or meter.
+    pub fn meter_counters(&self, vid: Vid, id: u32) -> Result<MeterCounters, ControlError> {
+        let why = "there is none";
+        let m = self.vdp(vid)?.fast.meters.get(&id);
+        let m = m.ok_or(ControlError::Object { what: "meter", id, vid, why })?;
+        Ok(MeterCounters { counted: m.counted(), bands: m.bands().map(|(_, t)| t).collect() })
+    }
+    /// Says what becomes of a VDP's frames whose TTL can't be decremented.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_invalid_ttl(&mut self, vid: Vid, to: InvalidTtl) -> Result<(), ControlError> {
+        self.vdp_mut(vid)?.fast.invalid_ttl = to;
+        self.post(vid, move |s| s.tables.invalid_ttl = to)
+    }
+    /// Adds or replaces a meter: one limit, whichever path frames take.
     ///
     /// # Errors
     /// No such VDP.
     pub fn put_meter(&mut self, vid: Vid, id: u32, meter: Meter) -> Result<(), ControlError> {
-        self.vdp_mut(vid)?.fast.meters.insert(id, meter.clone());
+        let mut meter = meter;
+        let slow = meter.share();
+        self.vdp_mut(vid)?.fast.meters.insert(id, meter);
         self.post(vid, move |s| {
-            s.tables.meters.insert(id, meter);
+            s.tables.meters.insert(id, slow);
         })
     }
     /// Removes a meter.

@@ -3,7 +3,7 @@
 
 use super::Change;
 use super::{gre, metadata, mpls, pbb, set_arp, set_ipv4, set_ipv6, set_l4, set_mac, set_nd};
-use super::{set_tos, ttl, vlan, vxlan};
+use super::{set_tos, set_type, ttl, vlan, vxlan};
 use crate::action::{Action, Outer, TunnelAddrs};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -151,11 +151,8 @@ fn check_outer(outer: &Outer) -> Result<(), ActionError> {
 fn read_only(field: Field) -> Option<&'static str> {
     Some(match field {
         Field::InPort | Field::InPhyPort => "it says where the frame came from",
-        Field::EthType => "push or pop a header instead",
         Field::Ipv6Exthdr => "it follows from the frame's headers",
-        Field::IpProto => "the bytes behind the IP header would not be that protocol",
         Field::IpFrag => "it follows from the IP header's fragment fields",
-        Field::MplsBos => "push_mpls and pop_mpls keep it right",
         Field::TcpFlags => "they belong to the state of the connection's ends",
         Field::UserPresent | Field::User0 | Field::User1 | Field::User2 | Field::User3 => {
             "a VDP's own fields are for matching"
@@ -213,6 +210,8 @@ fn set_field(field: Field, value: u128, mask: u128) -> Result<Option<Change>, Ac
         Field::VlanTci | Field::VlanVid => tci(vlan::Level::Outer, 0),
         Field::VlanPcp => tci(vlan::Level::Outer, 13),
         Field::InnerTci => tci(vlan::Level::Inner, 0),
+        Field::EthType => Change::EtherType(set_type::SetEtherType { value: v16, mask: m16 }),
+        Field::IpProto => Change::Proto(set_type::SetProto { value: v8, mask: m8 }),
         Field::Ipv4Src => ipv4(set_ipv4::Which::Src),
         Field::Ipv4Dst => ipv4(set_ipv4::Which::Dst),
         Field::Ipv6Src => ipv6(set_ipv6::Which::Src),
@@ -236,6 +235,7 @@ fn set_field(field: Field, value: u128, mask: u128) -> Result<Option<Change>, Ac
         Field::NdTll => nd(set_nd::Which::Target),
         Field::MplsLabel => entry(12),
         Field::MplsTc => entry(9),
+        Field::MplsBos => entry(8),
         Field::MplsTtl => entry(0),
         Field::PbbIsid => Change::PbbService(pbb::SetService { value: v32, mask: m32 }),
         Field::Metadata => meta(metadata::Which::Metadata),

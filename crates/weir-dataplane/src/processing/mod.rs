@@ -29,6 +29,7 @@ pub mod set_l4;
 pub mod set_mac;
 pub mod set_nd;
 pub mod set_tos;
+pub mod set_type;
 mod transport;
 pub mod ttl;
 pub mod vlan;
@@ -94,6 +95,10 @@ pub enum Change {
     PushPbb,
     /// Pop a PBB service tag.
     PopPbb,
+    /// Bits of the EtherType.
+    EtherType(set_type::SetEtherType),
+    /// Bits of the IP protocol.
+    Proto(set_type::SetProto),
     /// Bits of the PBB service id.
     PbbService(pbb::SetService),
     /// Wrap in VXLAN.
@@ -166,6 +171,8 @@ fn apply_rare(change: &Change, p: &mut Packet<'_>) -> Result<(), DropReason> {
         Change::PopMpls(t) => return mpls::pop(*t, p),
         Change::PushPbb => return pbb::push(p),
         Change::PopPbb => return pbb::pop(p),
+        Change::EtherType(c) => return c.apply(p),
+        Change::Proto(c) => return c.apply(p),
         Change::ModTag(c) => return c.apply_or_add(p),
         Change::PbbService(c) => c.apply(p),
         Change::EncapVxlan(c) => return c.apply(p),
