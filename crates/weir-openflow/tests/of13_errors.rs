@@ -149,7 +149,7 @@ fn matches() {
         refused(&lying.frame(), MatchBadLen);
     }
     let port = oxm(0, 0, &[0, 0, 0, 1]);
-    taken(&with_match(&[port.clone()]));
+    taken(&with_match(std::slice::from_ref(&port)));
     refused(&with_match(&[port.clone(), port.clone()]), MatchDupField);
     refused(&with_match(&[port[..7].to_vec()]), MatchBadLen);
     refused(&with_match(&[oxm(0, 0, &[0; 3])]), MatchBadLen);
@@ -207,7 +207,7 @@ fn match_masks() {
 fn match_prerequisites() {
     let (v4, v6) = (ETH_IPV4.to_vec(), ETH_IPV6.to_vec());
     let src = oxm(11, 0, &[10, 0, 0, 1]);
-    refused(&with_match(&[src.clone()]), MatchBadPrereq);
+    refused(&with_match(std::slice::from_ref(&src)), MatchBadPrereq);
     refused(&with_match(&[v6.clone(), src.clone()]), MatchBadPrereq);
     // §7.2.3.6: it stands before what needs it.
     refused(&with_match(&[src.clone(), v4.clone()]), MatchBadPrereq);
