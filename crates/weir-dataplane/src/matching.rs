@@ -137,30 +137,34 @@ impl Table {
     /// # Errors
     /// [`TableFull`].
     pub fn put(&mut self, spec: &RuleSpec, result: ActionResult) -> Result<Put, TableFull> {
-        let entry = Entry::new(spec, result);
-        if let Some(RuleId(slot)) = self.classifier.find(&spec.matcher, spec.priority) {
-            if let Some(e) = self.entries.get_mut(slot as usize) {
-                e.replace(entry);
-            }
-            return Ok(Put::Replaced);
-        }
-        let back = self.aside.get(&(spec.matcher, spec.priority)).copied();
-        let slot = match back {
+        let known = self.find(&spec.matcher, spec.priority);
+        self.put_at(known, spec, result)?;
+        Ok(if known.is_some() { Put::Replaced } else { Put::Added })
+    }
+    /// [`Table::put`] where [`Table::find`] has just said `known`. Gives the rule's slot.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_at(
+        &mut self,
+        known: Option<u32>,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<u32, TableFull> {
+        let slot = match known {
             Some(s) => s,
             None => self.new_slot()?,
         };
-        let rule = Rule { matcher: spec.matcher, priority: spec.priority, id: RuleId(slot) };
-        if self.classifier.insert(rule).is_err() {
-            if back.is_none() {
-                self.free.push(slot);
-            }
-            return Ok(Put::Replaced);
+        let back =
+            !self.aside.is_empty() && self.aside.remove(&(spec.matcher, spec.priority)).is_some();
+        if known.is_none() || back {
+            let (matcher, priority) = (spec.matcher, spec.priority);
+            self.classifier.insert_new(Rule { matcher, priority, id: RuleId(slot) });
         }
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            e.replace(entry);
+            e.replace(Entry::new(spec, result));
         }
-        self.aside.remove(&(spec.matcher, spec.priority));
-        Ok(if back.is_some() { Put::Replaced } else { Put::Added })
+        Ok(slot)
     }
     /// Keeps the place and counters of a rule that lives on the slow path, and says where that
     /// counts. Frames do not find it here.

@@ -166,13 +166,20 @@ impl Vdp {
         self.slow_top = self.slow_top.max(Some(priority));
         self.set_miss();
     }
+    /// Whether a rule lives on the slow path only.
+    pub fn is_demoted(&self, table: u8, matcher: &Match, priority: u32) -> bool {
+        !self.slow_only.is_empty() && self.slow_only.contains(&(table, *matcher, priority))
+    }
     /// A rule is no longer on the slow path only; says whether it was.
     pub fn undemoted(&mut self, table: u8, matcher: &Match, priority: u32) -> bool {
-        let was = self.slow_only.remove(&(table, *matcher, priority));
+        let was = self.is_demoted(table, matcher, priority)
+            && self.slow_only.remove(&(table, *matcher, priority));
         if was && self.slow_top == Some(priority) {
             self.slow_top = self.slow_only.iter().map(|(_, _, p)| *p).max();
         }
-        self.set_miss();
+        if was {
+            self.set_miss();
+        }
         was
     }
     /// Frames that it has inside the data plane, queues at ports not counted.

@@ -53,14 +53,27 @@ impl DataPlane {
         spec: &RuleSpec,
         placement: Placement,
     ) -> Result<Placed, ControlError> {
+        self.place_rule(vid, table, spec, placement).map(|(placed, _)| placed)
+    }
+
+    /// [`DataPlane::add_rule`], which also says where the rule's counters stand.
+    ///
+    /// # Errors
+    /// [`ControlError`]; a spent budget is [`ControlError::Tcam`].
+    pub fn place_rule(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        spec: &RuleSpec,
+        placement: Placement,
+    ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
         let result = self.compile_for(vid, table, &spec.actions)?;
         let v = self.vdp(vid)?;
-        let known = v
-            .fast
-            .tables
-            .get(usize::from(table))
-            .is_some_and(|t| t.get(&spec.matcher, spec.priority).is_some());
+        let there = v.fast.tables.get(usize::from(table));
+        let slot = there.and_then(|t| t.find(&spec.matcher, spec.priority));
+        // One that lives on the slow path has no entry of the TCAM.
+        let known = slot.is_some() && !v.is_demoted(table, &spec.matcher, spec.priority);
         // A rule below one that lives on the slow path must not be found first where they overlap.
         let shadowed =
             placement != Placement::Fast && v.slow_top.is_some_and(|top| spec.priority <= top);
@@ -84,28 +97,30 @@ impl DataPlane {
         }
         if fast {
             let v = self.vdp_mut(vid)?;
-            let t = v.fast.table_mut(table);
-            t.put(spec, result.clone())?;
-            let was_slow = v.undemoted(table, &spec.matcher, spec.priority);
             let copy = v.phase != Phase::On(Path::Fast);
+            let kept = copy.then(|| result.clone());
+            let slot = v.fast.table_mut(table).put_at(slot, spec, result)?;
+            let was_slow = v.undemoted(table, &spec.matcher, spec.priority);
             if was_slow {
                 let (m, p) = (spec.matcher, spec.priority);
                 self.post(vid, move |s| s.take_rule(table, &m, p))?;
             }
-            if copy {
+            if let Some(result) = kept {
                 let usage = self.usage_of(vid, table, spec)?;
                 let r = SlowRule { spec: spec.clone(), result, usage };
                 self.post(vid, move |s| s.put_copy(table, r))?;
             }
-            return Ok(Placed::Fast);
+            return Ok((Placed::Fast, RuleRef { table, slot }));
         }
         self.demote_below(vid, table, spec)?;
         let v = self.vdp_mut(vid)?;
-        let usage = v.fast.table_mut(table).put_aside(spec, result.clone())?;
+        let t = v.fast.table_mut(table);
+        let usage = t.put_aside(spec, result.clone())?;
+        let slot = t.find(&spec.matcher, spec.priority).ok_or(ControlError::NoRule(vid))?;
         v.demoted(table, &spec.matcher, spec.priority);
         let r = SlowRule { spec: spec.clone(), result, usage };
         self.post(vid, move |s| s.put_own(table, r))?;
-        Ok(Placed::Slow)
+        Ok((Placed::Slow, RuleRef { table, slot }))
     }
 
     /// Where the slow path counts for a rule.
@@ -201,8 +216,14 @@ impl DataPlane {
         if taken.is_none() {
             return Err(ControlError::NoRule(vid));
         }
-        if !v.undemoted(table, matcher, priority) {
+        let was_slow = v.undemoted(table, matcher, priority);
+        let copied = v.phase != Phase::On(Path::Fast);
+        if !was_slow {
             self.uncharge(Part::Action, vid, 1);
+        }
+        if !was_slow && !copied {
+            // The slow path has never heard of it.
+            return Ok(());
         }
         let matcher = *matcher;
         self.post(vid, move |s| s.take_rule(table, &matcher, priority))
