@@ -4,7 +4,7 @@
 //! [`multipart`](crate::multipart); replies are cut here, where an item would not fit.
 
 use super::port::{Desc as PortLayout, Port32};
-use super::{flow, group, kind as message, meter, oxm, table_features};
+use super::{flow, group, meter, oxm, table_features};
 use crate::codec::EncodeError;
 use crate::model::{
     Aggregate, ErrorCode, FlowFilter, GroupFeatures, GroupStats, Message, MeterFeatures,
@@ -209,7 +209,7 @@ pub(super) fn write_request(
     more: Part,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    let mut parts = parts(out, message::MULTIPART_REQUEST, request_kind(request), xid);
+    let mut parts = parts(out, super::kind::MULTIPART_REQUEST, request_kind(request), xid);
     match request {
         StatsRequest::TableFeatures(tables) => {
             for table in tables {
@@ -364,31 +364,31 @@ pub(super) fn write_reply(
     more: Part,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    let mut p = parts(out, message::MULTIPART_REPLY, reply_kind(reply), xid);
-    let p_ref = &mut p;
+    let mut message = parts(out, super::kind::MULTIPART_REPLY, reply_kind(reply), xid);
+    let p = &mut message;
     match reply {
-        StatsReply::Desc(desc) => one::<Desc>(p_ref, desc)?,
-        StatsReply::Flow(flows) => each(p_ref, flows, flow::write_stats)?,
-        StatsReply::Aggregate(sum) => one::<Sum>(p_ref, sum)?,
-        StatsReply::Table(tables) => each(p_ref, tables, fixed::<Table>)?,
-        StatsReply::Port(ports) => each(p_ref, ports, fixed::<Port>)?,
-        StatsReply::Queue(queues) => each(p_ref, queues, fixed::<Queue>)?,
-        StatsReply::Group(groups) => each(p_ref, groups, write_group)?,
-        StatsReply::GroupDesc(groups) => each(p_ref, groups, group::write_desc)?,
-        StatsReply::GroupFeatures(features) => one::<GroupAbilities>(p_ref, features)?,
-        StatsReply::Meter(meters) => each(p_ref, meters, write_meter)?,
-        StatsReply::MeterConfig(meters) => each(p_ref, meters, meter::write_config)?,
-        StatsReply::MeterFeatures(features) => one::<MeterAbilities>(p_ref, features)?,
-        StatsReply::TableFeatures(tables) => each(p_ref, tables, table_features::write)?,
-        StatsReply::PortDesc(ports) => each(p_ref, ports, fixed::<PortLayout>)?,
-        StatsReply::Experimenter { experimenter, kind, data } => p_ref.item(|w| {
+        StatsReply::Desc(desc) => one::<Desc>(p, desc)?,
+        StatsReply::Flow(flows) => each(p, flows, flow::write_stats)?,
+        StatsReply::Aggregate(sum) => one::<Sum>(p, sum)?,
+        StatsReply::Table(tables) => each(p, tables, fixed::<Table>)?,
+        StatsReply::Port(ports) => each(p, ports, fixed::<Port>)?,
+        StatsReply::Queue(queues) => each(p, queues, fixed::<Queue>)?,
+        StatsReply::Group(groups) => each(p, groups, write_group)?,
+        StatsReply::GroupDesc(groups) => each(p, groups, group::write_desc)?,
+        StatsReply::GroupFeatures(features) => one::<GroupAbilities>(p, features)?,
+        StatsReply::Meter(meters) => each(p, meters, write_meter)?,
+        StatsReply::MeterConfig(meters) => each(p, meters, meter::write_config)?,
+        StatsReply::MeterFeatures(features) => one::<MeterAbilities>(p, features)?,
+        StatsReply::TableFeatures(tables) => each(p, tables, table_features::write)?,
+        StatsReply::PortDesc(ports) => each(p, ports, fixed::<PortLayout>)?,
+        StatsReply::Experimenter { experimenter, kind, data } => p.item(|w| {
             w.u32(*experimenter);
             w.u32(*kind);
             w.bytes(data);
             Ok(())
         })?,
     }
-    p.finish(more)
+    message.finish(more)
 }
 
 fn one<K: Kind>(parts: &mut Parts<'_>, value: &K::Value) -> Result<(), EncodeError> {
