@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import cases as case_files
 from switches import CONTROLLER, Ovs, switch
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 TARGET_DPID, TESTER_DPID = 1, 2
 SPARE_S = 45.0          # for a case beyond what it sends for: several answers of 3 s each may be missing
 DYING_S = 5.0           # after an exception in the tester
@@ -68,7 +69,7 @@ class Bed:
         version = {"of10": "openflow10", "of13": "openflow13"}[self.version]
         process = self.lab.spawn("osken-tester", [
             self.venv.bin("python"), "-u", self.venv.bin("osken-manager"),
-            os.path.join(self.venv.package("os_ken"), "tests", "switch", "tester.py"),
+            os.path.join(HERE, "paced_tester.py"),
             "--ofp-tcp-listen-port", "6653", "--test-switch-dir", directory,
             "--test-switch-target", "%016x" % TARGET_DPID, "--test-switch-tester", "%016x" % TESTER_DPID,
             "--test-switch-target-version", version, "--test-switch-tester-version", version,

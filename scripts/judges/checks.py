@@ -51,8 +51,8 @@ class Judge:
                                  seconds=round(now - self.last, 2)))
         self.last = now
         word = "skip" if skipped else "ok" if good else "FAIL"
-        print("%-4s %s%s" % (word, what, (": %s" % (detail,)) if detail != "" and (skipped or not good or len(str(detail)) < 160)
-                             else ""), flush=True)
+        detail = " ".join(str(detail).split())
+        print("%-4s %s%s" % (word, what, ": " + detail[:500 if word == "FAIL" else 150] if detail else ""), flush=True)
         return bool(good)
 
     def attempt(self, what, doing):
