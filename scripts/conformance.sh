@@ -1,6 +1,7 @@
 #!/bin/sh
 # Called by `./run conformance`, from the root of the repository: sees to packages and weir, then hands over to
-# scripts/conformance/main.py (its --help says what can be asked).
+# scripts/conformance/main.py (its --help says what can be asked). Where the first word is faucet, osken_apps or ofctl, to
+# that judge in scripts/judges instead.
 set -eu
 . scripts/setup.sh
 
@@ -17,6 +18,13 @@ if [ $weir_wanted = yes ] && [ -z "${WEIR:-}" ]; then
 	case ${CARGO_TARGET_DIR:-} in /*) WEIR=$CARGO_TARGET_DIR/release/weir ;; esac
 	export WEIR
 fi
-want_packages 'python3:python3 ip:iproute2 ovs-vswitchd:openvswitch-switch ethtool:ethtool tshark:tshark'
+script=scripts/conformance/main.py
+case ${1:-} in
+faucet | osken_apps | ofctl)
+	script=scripts/judges/$1.py
+	shift
+	;;
+esac
+want_packages 'python3:python3 ip:iproute2 ovs-vswitchd:openvswitch-switch ethtool:ethtool tshark:tshark iperf3:iperf3'
 python3 -c 'import ensurepip' 2>/dev/null || { missing=python3-venv && want_missing; }
-exec python3 scripts/conformance/main.py "$@"
+exec python3 $script "$@"

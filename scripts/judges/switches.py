@@ -100,10 +100,11 @@ def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, soc
         socket=socket,
         port_sections="\n".join('[[port]]\nname = "%s"\ndevice = "af_packet:%s"\n' % (p, p) for p in ports),
         ports=quoted(ports),
+        mapping=quoted("in_port=" + p for p in ports),
         dpid="%016x" % dpid,
         versions=quoted({"of10": "1.0", "of13": "1.3"}[p] for p in protocols),
         controllers=quoted(controllers),
-        mgmt="127.0.0.1:%d" % mgmt_port,
+        mgmt="ptcp:%d:127.0.0.1" % mgmt_port,
         fail_mode=fail_mode,
     )
 
