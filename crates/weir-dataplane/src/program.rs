@@ -18,6 +18,8 @@ pub enum Punt {
     Action,
     /// NORMAL: forward as a switch without OpenFlow would.
     Normal,
+    /// LOCAL: for the VDP's own stack, which gets it instead of the VDP's program.
+    Local,
 }
 
 /// A frame handed to a program.

@@ -106,8 +106,6 @@ pub struct Vdp {
     pub port_ids: Vec<PortId>,
     /// Those of its ports that an output to all goes to.
     pub all_ids: Vec<PortId>,
-    /// Those of its ports that flooding goes to.
-    pub flood_ids: Vec<PortId>,
     /// Frames held for a migration, oldest first.
     pub hold: VecDeque<Held>,
     /// Rules that are on the slow path only: table, match, priority.
@@ -138,8 +136,6 @@ impl Vdp {
         let flags = |id: &PortId| self.edge.flags(*id);
         let all = self.port_ids.iter().copied().filter(|id| flags(id).may_send());
         self.all_ids = all.collect();
-        let floods = |id: &PortId| !flags(id).any_of(PortFlags::NO_FLOOD);
-        self.flood_ids = self.all_ids.iter().copied().filter(floods).collect();
     }
     /// What happened at each of its ports.
     pub fn port_counters(&self) -> Vec<(PortNo, VdpPortCounters)> {

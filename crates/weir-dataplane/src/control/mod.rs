@@ -15,6 +15,7 @@ mod objects;
 mod port_config;
 mod port_events;
 mod ports;
+mod punt;
 mod queues;
 mod rules;
 mod vdps;

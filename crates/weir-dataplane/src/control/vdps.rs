@@ -165,7 +165,6 @@ impl DataPlane {
             ports: Vec::new(),
             port_ids: Vec::new(),
             all_ids: Vec::new(),
-            flood_ids: Vec::new(),
             edge: Edge::default(),
             channel: ChannelUse { channel, in_flight: 0 },
             hold: VecDeque::new(),
@@ -311,22 +310,6 @@ impl DataPlane {
                 }
             });
             c.ring.post(job);
-        }
-        Ok(())
-    }
-
-    /// Gives a VDP another slow-path program.
-    ///
-    /// # Errors
-    /// No such VDP.
-    pub fn set_program(
-        &mut self,
-        vid: Vid,
-        program: Option<Box<dyn Program>>,
-    ) -> Result<(), ControlError> {
-        let channel = self.vdp(vid)?.channel.channel;
-        if let Some(c) = self.channels.get(usize::from(channel)) {
-            c.ring.post(Box::new(move |s| s.set_program(vid, program)));
         }
         Ok(())
     }

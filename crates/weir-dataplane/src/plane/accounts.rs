@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::action::Vid;
+use crate::compile::PuntReason;
 use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::edge::{Edge, PortFlags};
 use crate::execute::{ChannelTo, Egress};
@@ -70,15 +71,15 @@ impl Egress for FastEgress<'_> {
     }
     fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);
-        match to {
-            ChannelTo::Program(why) => {
-                self.soft.push(ToServer { frame, vid: self.vid, in_port, why });
-            }
-            ChannelTo::Controller(_) | ChannelTo::Local => {
-                self.counters.consumed += 1;
-                self.grave.push(frame);
-            }
+        if let ChannelTo::Controller(meta) = to
+            && self.edge.guarded()
+            && meta.reason == PuntReason::NoMatch
+            && self.edge.flags(in_port).any_of(PortFlags::NO_PACKET_IN)
+        {
+            self.counters.dropped.add(DropReason::PortConfig);
+            return self.grave.push(frame);
         }
+        self.soft.push(ToServer { frame, vid: self.vid, in_port, to });
     }
     fn drop(&mut self, frame: Frame, why: DropReason, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);

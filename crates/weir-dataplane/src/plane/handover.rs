@@ -69,11 +69,10 @@ impl DataPlane {
         let Some(c) = self.channels.get_mut(usize::from(v.channel.channel)) else {
             return Err((f, DropReason::ChannelFull));
         };
-        if v.channel.in_flight >= c.ring.part(c.dedicated) {
+        if !c.ring.has_part(c.dedicated, v.channel.in_flight) {
             return Err((f, DropReason::ChannelFull));
         }
         c.ring.push(f).map_err(|f| (f, DropReason::ChannelFull))?;
-        c.ring.users += usize::from(v.channel.in_flight == 0);
         v.channel.in_flight += 1;
         c.ring.in_flight += 1;
         v.counters.slow += 1;
@@ -190,7 +189,6 @@ impl DataPlane {
                 if origin == Origin::Received {
                     v.channel.in_flight -= 1;
                     c.ring.in_flight -= 1;
-                    c.ring.users -= usize::from(v.channel.in_flight == 0);
                 }
                 let port = match end {
                     End::Output(no) => v.ports.iter().find(|(n, _)| *n == no).map(|(_, id)| *id),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::action::Vid;
+use crate::execute::ChannelTo;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
@@ -105,7 +106,8 @@ impl DataPlane {
                 self.migrating -= 1;
                 return;
             };
-            let f = ToServer { frame: h.frame, vid, in_port: h.in_port, why: Punt::Default };
+            let to = ChannelTo::Program(Punt::Default);
+            let f = ToServer { frame: h.frame, vid, in_port: h.in_port, to };
             if let Err((f, _)) = self.push_channel(f) {
                 if let Some(v) = vdp_mut(&mut self.vdps, vid) {
                     v.hold.push_front(Held { frame: f.frame, in_port: f.in_port });

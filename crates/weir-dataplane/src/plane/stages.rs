@@ -4,7 +4,7 @@ use super::*;
 use crate::action::Vid;
 use crate::compile::bits;
 use crate::cpu_share::Grant;
-use crate::execute::{self, Source, Subject, apply_paper_bits};
+use crate::execute::{self, ChannelTo, Source, Subject, apply_paper_bits};
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
@@ -153,7 +153,12 @@ impl DataPlane {
                         w.grave.push(frame);
                     } else {
                         self.interval_units += 2;
-                        w.soft.push(ToServer { frame, vid, in_port, why: Punt::Default });
+                        w.soft.push(ToServer {
+                            frame,
+                            vid,
+                            in_port,
+                            to: ChannelTo::Program(Punt::Default),
+                        });
                     }
                     continue;
                 }
@@ -202,7 +207,8 @@ impl DataPlane {
                     Source::Default => Punt::Default,
                     Source::Entry { .. } => Punt::Action,
                 };
-                w.soft.push(ToServer { frame, vid, in_port, why });
+                let to = ChannelTo::Program(why);
+                w.soft.push(ToServer { frame, vid, in_port, to });
                 continue;
             }
             let mut e = FastEgress {

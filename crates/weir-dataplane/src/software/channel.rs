@@ -4,7 +4,8 @@
 
 use super::server::Server;
 use crate::action::Vid;
-use crate::program::{Done, Punt};
+use crate::execute::ChannelTo;
+use crate::program::Done;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::cell::Cell;
 use std::sync::mpsc::{Sender, channel};
@@ -20,8 +21,8 @@ pub struct ToServer {
     pub vid: Vid,
     /// Where it came in.
     pub in_port: PortId,
-    /// Why it comes.
-    pub why: Punt,
+    /// For whom, and why.
+    pub to: ChannelTo,
 }
 
 /// Work for a server, done between two of its batches.
@@ -46,8 +47,6 @@ pub struct Channel {
     size: usize,
     /// Frames of VDPs that are in the server's hands.
     pub in_flight: usize,
-    /// VDPs with frames in flight.
-    pub users: usize,
 }
 
 /// Spare frames that a server may hold for copies and frames of its programs' making.
@@ -71,7 +70,6 @@ pub fn pair(size: usize) -> (Channel, Server) {
         server: None,
         size,
         in_flight: 0,
-        users: 0,
     };
     (ch, server)
 }
@@ -97,12 +95,14 @@ impl Channel {
             t.unpark();
         }
     }
-    /// How many frames one VDP may have in flight now.
+    /// Whether a VDP that has so many frames in flight may have one more: on a shared channel while
+    /// it has no more than there are places free (Choudhury and Hahne, "Dynamic Queue Length
+    /// Thresholds", 1998), so that whoever floods leaves room for the next.
     #[inline]
-    pub fn part(&self, dedicated: Dedicated) -> usize {
+    pub fn has_part(&self, dedicated: Dedicated, in_flight: usize) -> bool {
         match dedicated {
-            Dedicated::Yes => self.size,
-            Dedicated::No => (self.size / self.users.max(1)).max(BATCH),
+            Dedicated::Yes => in_flight < self.size,
+            Dedicated::No => in_flight + self.in_flight < self.size,
         }
     }
     /// Hands a frame over.

@@ -9,8 +9,8 @@
 //! takes that many frames. A job that the worker posted before it pushed a frame is therefore done
 //! before that frame is seen: rule changes and frames keep their order without a lock.
 //!
-//! Fairness on a shared channel: a VDP may have at most its part of the ring in flight, the ring
-//! divided by the VDPs that use it now. A flood finds its part full and loses its own frames.
+//! Fairness on a shared channel: a VDP may have at most as many frames in flight as there are places
+//! free. A flood finds its part full and loses its own frames; whoever comes next finds room.
 //!
 //! Room: `channel` is the worker's end, `server` the other, `slot` one VDP there, `egress` the way
 //! out for rules that live there.

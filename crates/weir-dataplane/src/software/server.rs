@@ -5,11 +5,11 @@
 
 use super::channel::{BATCH, Job, SPARES, ToServer};
 use super::egress::SlowEgress;
-use super::slot::Slot;
+use super::slot::{Slot, local_no};
 use crate::action::Vid;
-use crate::execute::{self, Egress, Source, Subject};
+use crate::execute::{self, ChannelTo, Egress, Source, Subject};
 use crate::packet::extract;
-use crate::program::{Done, End, Origin, Program, ProgramCx, Punt, SlowFrame};
+use crate::program::{Done, End, Origin, ProgramCx, ProgramPort, Punt, SlowFrame};
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
@@ -77,27 +77,24 @@ impl Server {
         }
         self.slots[i] = Some(Box::new(slot));
     }
-    /// Takes a VDP away; frames that its program keeps are ended.
+    /// Takes a VDP away; frames that its programs keep are ended.
     pub fn take_slot(&mut self, vid: Vid) -> Option<Box<Slot>> {
         let mut slot = self.slots.get_mut(usize::from(vid.0))?.take()?;
-        if let Some(p) = &mut slot.program {
-            let mut cx = ProgramCx::new(
-                vid,
-                self.now,
-                &slot.program_ports,
-                &mut self.done,
-                &mut self.spare,
-                &mut self.refused,
-            );
-            p.release(&mut cx);
+        let ports = std::mem::take(&mut slot.program_ports);
+        for p in slot.programs() {
+            p.release(&mut self.cx(vid, &ports));
         }
+        slot.program_ports = ports;
         Some(slot)
     }
+    fn cx<'a>(&'a mut self, vid: Vid, ports: &'a [ProgramPort]) -> ProgramCx<'a> {
+        ProgramCx::new(vid, self.now, ports, &mut self.done, &mut self.spare, &mut self.refused)
+    }
 
-    /// Gives a VDP another program; frames that the old one keeps are ended.
-    pub(crate) fn set_program(&mut self, vid: Vid, program: Option<Box<dyn Program>>) {
+    /// Gives a VDP other programs; frames that the old ones keep are ended.
+    pub(crate) fn set_programs(&mut self, vid: Vid, change: impl FnOnce(&mut Slot)) {
         if let Some(mut slot) = self.take_slot(vid) {
-            slot.program = program;
+            change(&mut slot);
             self.slots[usize::from(vid.0)] = Some(slot);
         }
     }
@@ -138,11 +135,12 @@ impl Server {
     fn tick(&mut self) {
         for (vid, slot) in self.slots.iter_mut().enumerate() {
             let Some(slot) = slot else { continue };
-            if let Some(p) = &mut slot.program {
+            let Slot { program, own_stack, program_ports, .. } = &mut **slot;
+            for p in program.iter_mut().chain(own_stack) {
                 let mut cx = ProgramCx::new(
                     Vid(vid as u16),
                     self.now,
-                    &slot.program_ports,
+                    program_ports,
                     &mut self.done,
                     &mut self.spare,
                     &mut self.refused,
@@ -178,19 +176,23 @@ impl Server {
             self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin: Origin::Received });
             return;
         };
+        let judges = slot.judges();
         let mut e = SlowEgress {
             vid: f.vid,
             now: self.now,
+            ports: &slot.ports,
+            sink: slot.sink.as_deref_mut(),
             slot_live: &slot.live,
             slot_all: &slot.all,
             done: &mut self.done,
             spare: &mut self.spare,
             refused: &mut self.refused,
             back: None,
+            stands_for: Origin::Received,
         };
         // A frame that a rule sent here goes to the program; others meet the rules that live here.
-        if f.why == Punt::Default && slot.judges() {
-            let local = slot.local(f.in_port).0;
+        if f.to == ChannelTo::Program(Punt::Default) && judges {
+            let local = local_no(&slot.ports, f.in_port).0;
             match extract(f.frame.bytes(), local, &mut self.key) {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
                 Ok(layers) => {
@@ -217,11 +219,15 @@ impl Server {
                 }
             }
         } else {
-            e.back = Some((f.frame, f.why));
+            e.channel(f.frame, f.in_port, f.to, Origin::Received);
         }
         let Some((frame, why)) = e.back.take() else { return };
         let in_port = slot.local(f.in_port);
-        match &mut slot.program {
+        let program = match why {
+            Punt::Local => &mut slot.own_stack,
+            _ => &mut slot.program,
+        };
+        match program {
             Some(p) => {
                 let mut cx = ProgramCx::new(
                     f.vid,
@@ -234,7 +240,10 @@ impl Server {
                 p.frame(SlowFrame { frame, in_port, why }, &mut cx);
             }
             None => {
-                let end = End::Drop(DropReason::Miss);
+                let end = End::Drop(match why {
+                    Punt::Local => DropReason::NoSuchPort,
+                    _ => DropReason::Miss,
+                });
                 self.done.push_back(Done { frame, vid: f.vid, end, origin: Origin::Received });
             }
         }

@@ -9,6 +9,7 @@ use crate::counters::SharedUsage;
 use crate::edge::{PortFlags, reserved_no};
 use crate::matching::{Put, RuleSpec, Tables};
 use crate::program::{Program, ProgramPort};
+use crate::punt::PuntSink;
 use std::collections::HashSet;
 use std::sync::Arc;
 use weir_classify::Match;
@@ -22,11 +23,14 @@ pub struct Slot {
     pub default: ActionResult,
     /// The program.
     pub program: Option<Box<dyn Program>>,
+    /// What gets frames for LOCAL.
+    pub own_stack: Option<Box<dyn Program>>,
+    /// Where frames for the controllers go.
+    pub sink: Option<Box<dyn PuntSink>>,
     /// The VDP's ports.
     pub ports: Vec<SlotPort>,
     pub(super) live: Vec<PortId>,
     pub(super) all: Vec<PortId>,
-    pub(super) flood: Vec<PortId>,
     pub(super) program_ports: Vec<ProgramPort>,
     /// The VDP's own fields.
     pub fields: crate::userfield::UserFields,
@@ -74,7 +78,8 @@ impl Slot {
             ports: Vec::new(),
             live: Vec::new(),
             all: Vec::new(),
-            flood: Vec::new(),
+            own_stack: None,
+            sink: None,
             program_ports: Vec::new(),
             fields: crate::userfield::UserFields::default(),
             copied: HashSet::new(),
@@ -131,10 +136,13 @@ impl Slot {
             ports.iter().filter(|p| of(p)).map(|p| p.id).collect()
         };
         self.all = ids(&|p| p.flags.may_send());
-        self.flood = ids(&|p| p.flags.may_send() && p.port.floods);
         self.live = ids(&|p| p.port.up);
         self.program_ports = ports.iter().map(|p| p.port).collect();
         self.ports = ports;
+    }
+    /// All that may keep frames.
+    pub(super) fn programs(&mut self) -> impl Iterator<Item = &mut Box<dyn Program>> {
+        self.program.iter_mut().chain(&mut self.own_stack)
     }
     /// Its ports that are up.
     pub(crate) fn live(&self) -> &[PortId] {
@@ -146,10 +154,11 @@ impl Slot {
     }
     /// Its number for a port of the data plane, 0 where it has none.
     pub(crate) fn local(&self, id: PortId) -> PortNo {
-        self.port(id).map_or_else(|| reserved_no(id), |p| p.port.no)
+        local_no(&self.ports, id)
     }
-    /// A port of the data plane as the VDP has it.
-    pub(crate) fn port(&self, id: PortId) -> Option<&SlotPort> {
-        self.ports.iter().find(|p| p.id == id)
-    }
+}
+
+/// A VDP's number for a port of the data plane.
+pub(super) fn local_no(ports: &[SlotPort], id: PortId) -> PortNo {
+    ports.iter().find(|p| p.id == id).map_or_else(|| reserved_no(id), |p| p.port.no)
 }

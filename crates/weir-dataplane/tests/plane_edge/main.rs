@@ -3,4 +3,5 @@
 #[path = "../plane_common/mod.rs"]
 mod plane_common;
 mod ports;
+mod punts;
 mod rig;

@@ -276,6 +276,7 @@ impl Teller<'_> {
                     Punt::Default => "default",
                     Punt::Action => "action",
                     Punt::Normal => "normal",
+                    Punt::Local => "local",
                 },
             },
             Step::Program { name, frame } => TellStep::Program { name, frame: hex(&frame) },

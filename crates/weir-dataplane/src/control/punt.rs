@@ -1,0 +1,54 @@
+//! Who gets a VDP's frames on the slow path: its program, its own stack, its controllers.
+//!
+//! Room: as the rest of `control`. Frames that are pushed afterwards meet the new one.
+
+use super::*;
+use crate::action::Vid;
+use crate::plane::DataPlane;
+use crate::program::Program;
+use crate::punt::PuntSink;
+
+impl DataPlane {
+    /// Gives a VDP another slow-path program.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_program(
+        &mut self,
+        vid: Vid,
+        program: Option<Box<dyn Program>>,
+    ) -> Result<(), ControlError> {
+        let channel = self.vdp(vid)?.channel.channel;
+        if let Some(c) = self.channels.get(usize::from(channel)) {
+            c.ring.post(Box::new(move |s| s.set_programs(vid, |slot| slot.program = program)));
+        }
+        Ok(())
+    }
+    /// Gives a VDP what frames for LOCAL go to; without it they are dropped.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_local_program(
+        &mut self,
+        vid: Vid,
+        program: Option<Box<dyn Program>>,
+    ) -> Result<(), ControlError> {
+        let channel = self.vdp(vid)?.channel.channel;
+        if let Some(c) = self.channels.get(usize::from(channel)) {
+            c.ring.post(Box::new(move |s| s.set_programs(vid, |slot| slot.own_stack = program)));
+        }
+        Ok(())
+    }
+    /// Says where a VDP's frames for its controllers go; without a sink they end unseen, counted as
+    /// consumed.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn set_punt_sink(
+        &mut self,
+        vid: Vid,
+        sink: Option<Box<dyn PuntSink>>,
+    ) -> Result<(), ControlError> {
+        self.post(vid, move |slot| slot.sink = sink)
+    }
+}
