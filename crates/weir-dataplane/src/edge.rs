@@ -14,6 +14,9 @@ pub(crate) const LOCAL: PortId = PortId(u16::MAX - 1);
 /// Stands for `OFPP_CONTROLLER` as an ingress port: no port of a data plane has this number.
 pub(crate) const CONTROLLER: PortId = PortId(u16::MAX);
 
+/// Stands for no ingress port: port 0 is never given out.
+pub(crate) const NOWHERE: PortId = PortId(0);
+
 /// The VDP's number for an ingress port that is none of its ports (OpenFlow 1.3, §A.2.1).
 pub(crate) fn reserved_no(id: PortId) -> PortNo {
     match id {
@@ -55,6 +58,16 @@ impl PortFlags {
     /// Whether frames can leave by the port, as far as its configuration goes.
     pub const fn may_send(self) -> bool {
         !self.any_of(Self::DOWN.with(Self::NO_FWD))
+    }
+    /// Why frames can't leave by the port, if they can't.
+    pub(crate) fn why_not_out(self) -> Option<DropReason> {
+        if self.any_of(Self::DOWN) {
+            Some(DropReason::PortDown)
+        } else if self.any_of(Self::NO_FWD) {
+            Some(DropReason::PortConfig)
+        } else {
+            None
+        }
     }
 }
 
@@ -161,40 +174,42 @@ impl Edge {
     pub fn guarded(&self) -> bool {
         self.guards != 0
     }
-    /// Why a frame may not come in, if it may not; counted at the port.
+    /// Why a frame may not come in, if it may not.
+    pub fn why_not_in(&self, at: At, key: &FlowKey) -> Option<DropReason> {
+        let fragment = || key.get(Field::IpFrag) & u128::from(FRAG_ANY) != 0;
+        if at.flags.any_of(PortFlags::DOWN) {
+            Some(DropReason::PortDown)
+        } else if at.flags.any_of(PortFlags::NO_RECV) {
+            Some(DropReason::PortConfig)
+        } else if self.guards & FRAGMENTS != 0 && fragment() {
+            Some(DropReason::Fragment)
+        } else {
+            None
+        }
+    }
+    /// As [`Edge::why_not_in`], counted at the port.
     #[cold]
     pub fn refuse_in(&mut self, at: At, key: &FlowKey) -> Option<DropReason> {
-        let fragment = || key.get(Field::IpFrag) & u128::from(FRAG_ANY) != 0;
-        let why = if at.flags.any_of(PortFlags::DOWN) {
-            DropReason::PortDown
-        } else if at.flags.any_of(PortFlags::NO_RECV) {
-            DropReason::PortConfig
-        } else if self.guards & FRAGMENTS != 0 && fragment() {
-            DropReason::Fragment
-        } else {
-            return None;
-        };
+        let why = self.why_not_in(at, key)?;
         if let Some(p) = self.places.get_mut(usize::from(at.place)) {
             p.rx_dropped += 1;
         }
         Some(why)
     }
-    /// Why a frame may not leave by a port, if it may not; counted at the port.
+    /// Why a frame may not leave by a port, if it may not.
+    pub fn why_not_out(&self, id: PortId) -> Option<DropReason> {
+        let at = self.at(id);
+        if at.place == 0 && self.guards & FORMER != 0 {
+            Some(DropReason::NoSuchPort)
+        } else {
+            at.flags.why_not_out()
+        }
+    }
+    /// As [`Edge::why_not_out`], counted at the port.
     #[cold]
     pub fn refuse_out(&mut self, id: PortId) -> Option<DropReason> {
-        let at = self.at(id);
-        let why = if at.place == 0 {
-            DropReason::NoSuchPort
-        } else if at.flags.any_of(PortFlags::DOWN) {
-            DropReason::PortDown
-        } else if at.flags.any_of(PortFlags::NO_FWD) {
-            DropReason::PortConfig
-        } else {
-            return None;
-        };
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.tx_dropped += 1;
-        }
+        let why = self.why_not_out(id)?;
+        self.lost(id);
         Some(why)
     }
     /// Holds frames against nothing until [`Edge::set_guards`]: they have come in before.

@@ -39,9 +39,9 @@ pub use compile::{
     compile_bucket, compile_packet_out,
 };
 pub use control::{
-    Config, ControlError, FramesView, GroupCounters, Imbalance, LinkEvent, MeterCounters, Placed,
-    Placement, PortChange, PortEvent, PortView, QueueCounters, QueueView, RuleRef, RuleView,
-    Snapshot, VdpSpec, VdpView,
+    Config, ControlError, FramesView, GroupCounters, Imbalance, LinkEvent, MeterCounters,
+    PacketOut, Placed, Placement, PortChange, PortEvent, PortIn, PortView, QueueCounters,
+    QueueView, RuleRef, RuleView, Snapshot, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use edge::{Fragments, PortFlags, VdpPortCounters};

@@ -12,6 +12,7 @@ mod walk;
 use crate::action::{Action, Vid};
 use crate::compile::{ActionResult, bits};
 use crate::control::ControlError;
+use crate::edge::PortFlags;
 use crate::group::Chosen;
 use crate::mapping::MappingRule;
 use crate::matching::RuleSpec;
@@ -234,6 +235,11 @@ fn matching(
     punted: &mut Vec<Punted>,
 ) -> Result<(), PoolError> {
     steps.push(Step::Phase(v.phase));
+    let at = v.edge.at(it.in_port);
+    if let Some(why) = v.edge.why_not_in(at, &it.key) {
+        steps.push(Step::Dropped(why));
+        return Ok(());
+    }
     match v.phase {
         Phase::On(Path::Fast) => {}
         Phase::On(Path::Slow) => {
@@ -250,7 +256,7 @@ fn matching(
             return Ok(());
         }
     }
-    it.key.set(Field::InPort, v.edge.at(it.in_port).no.into());
+    it.key.set(Field::InPort, at.no.into());
     v.fields.extract(it.bytes, &it.layers, &mut it.key);
     let hit = winner(&v.fast, 0, &it.key);
     if !v.fast.is_empty() {
@@ -259,7 +265,10 @@ fn matching(
     if hit.is_none() {
         steps.push(Step::Default(Fallback::of(&v.miss)));
     }
-    let live = |p: PortId| around.ports.iter().any(|q| q.id == p && q.up);
+    let up = |p: PortId| around.ports.iter().any(|q| q.id == p && q.up);
+    let live = |p: PortId| up(p) && !v.edge.flags(p).any_of(PortFlags::DOWN);
+    let flags = |p: PortId| v.edge.flags(p);
+    let refused = |p: PortId| v.edge.why_not_out(p);
     let place = Place {
         vid: v.vid,
         tables: &v.fast,
@@ -267,6 +276,8 @@ fn matching(
         fields: &v.fields,
         ports: &v.all_ids,
         live: &live,
+        flags: &flags,
+        refused: &refused,
         software: Software::Ahead,
     };
     let out = walk(&place, hit, it, around)?;
@@ -300,6 +311,8 @@ fn in_software(
         }
         if !to_program {
             let live = |p: PortId| slot.live().contains(&p);
+            let flags = |p: PortId| slot.flags(p);
+            let refused = |p: PortId| slot.flags(p).why_not_out();
             let place = Place {
                 vid,
                 tables: &slot.tables,
@@ -307,6 +320,8 @@ fn in_software(
                 fields: &slot.fields,
                 ports: slot.all(),
                 live: &live,
+                flags: &flags,
+                refused: &refused,
                 software: Software::Here,
             };
             let it = Traveller { in_port, bytes: &p.bytes, key, layers };

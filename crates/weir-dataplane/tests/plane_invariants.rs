@@ -25,6 +25,9 @@ fn any_action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Output(Out::All)),
         1 => Just(Action::Output(Out::InPort)),
         1 => Just(Action::Output(Out::Normal)),
+        1 => Just(Action::Output(Out::Flood)),
+        1 => Just(Action::Output(Out::Controller(64))),
+        1 => Just(Action::Output(Out::Local)),
         1 => Just(Action::ToChannel),
         1 => Just(Action::Drop),
         1 => Just(Action::DecTtl),
@@ -71,6 +74,9 @@ enum Step {
     Create,
     Port,
     Default(Vec<Action>),
+    Flags(u32, u8),
+    Fragments(bool),
+    PacketOut(u8, Vec<u8>, Vec<Action>),
     Poll(u8),
 }
 
@@ -84,6 +90,11 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Create),
         1 => Just(Step::Port),
         1 => prop::collection::vec(any_action(), 0..4).prop_map(Step::Default),
+        1 => (1u32..4, 0u8..32).prop_map(|(n, f)| Step::Flags(n, f)),
+        1 => any::<bool>().prop_map(Step::Fragments),
+        3 => (0u8..6, any_frame(), prop::collection::vec(
+            prop_oneof![5 => any_action(), 1 => Just(Action::Output(Out::Table))], 0..5))
+            .prop_map(|(p, f, a)| Step::PacketOut(p, f, a)),
         8 => (1u8..6).prop_map(Step::Poll),
     ]
 }
@@ -124,6 +135,26 @@ fn apply(p: &mut DataPlane, vid: u16, ports: &[PortId], s: &Step, clock: &mut u6
         }
         Step::Default(a) => {
             let _ = p.set_default(v, a);
+        }
+        Step::Flags(n, bits) => {
+            use PortFlags as F;
+            let all = [F::DOWN, F::NO_RECV, F::NO_FWD, F::NO_FLOOD, F::NO_PACKET_IN];
+            let set = all.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
+            let flags = set.fold(F::NONE, |f, (_, more)| f.with(*more));
+            let _ = p.set_port_config(v, PortNo(*n), flags);
+        }
+        Step::Fragments(drop) => {
+            let f = if *drop { Fragments::Drop } else { Fragments::Normal };
+            let _ = p.set_fragments(v, f);
+        }
+        Step::PacketOut(n, frame, actions) => {
+            let in_port = match n {
+                0 => PortIn::None,
+                4 => PortIn::Controller,
+                n => PortIn::Port(PortNo((*n).into())),
+            };
+            let _ = p.packet_out(v, PacketOut { in_port, frame, actions });
+            p.snapshot().check().unwrap();
         }
         Step::Poll(n) => {
             for _ in 0..*n {

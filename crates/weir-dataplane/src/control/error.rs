@@ -115,6 +115,9 @@ pub enum ControlError {
     /// The TCAM's budget is spent.
     #[error(transparent)]
     Tcam(#[from] TcamError),
+    /// No frame is free.
+    #[error("no frame is free: raise 'frames', or send less at once")]
+    NoFrame,
     /// No memory for frames.
     #[error(transparent)]
     Pool(#[from] PoolError),

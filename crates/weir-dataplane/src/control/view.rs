@@ -54,6 +54,8 @@ pub struct VdpView {
     pub held: usize,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
+    /// Packet-outs that were refused for want of a frame.
+    pub packet_outs_refused: u64,
     /// How migrations went.
     pub migration: MigrationReport,
 }
@@ -195,6 +197,7 @@ impl DataPlane {
                 elsewhere: v.edge.elsewhere(),
                 held: v.held() + backlog(v.vid) + parked(v.vid),
                 memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
+                packet_outs_refused: v.packet_outs_refused,
                 migration: v.migration,
             })
             .collect();

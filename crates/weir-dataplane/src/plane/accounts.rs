@@ -105,6 +105,9 @@ impl Egress for FastEgress<'_> {
     fn ports(&self) -> &[PortId] {
         self.vdp_ports
     }
+    fn floods(&self, port: PortId) -> bool {
+        !self.edge.flags(port).any_of(PortFlags::NO_FLOOD)
+    }
     fn is_live(&self, port: PortId) -> bool {
         let up = |p: &Port| p.tx.is_up() && !self.edge.flags(port).any_of(PortFlags::DOWN);
         self.ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))

@@ -10,6 +10,7 @@
 
 mod accounts;
 mod handover;
+mod inject;
 mod phases;
 mod stages;
 
@@ -24,6 +25,7 @@ use crate::tap::{NO_VDP, Seen, Taps};
 use crate::timing::{NoTimer, Stage, StageTimer};
 use crate::vdp::Vdp;
 use accounts::{Accounts, FastEgress};
+pub(crate) use inject::Injected;
 use std::collections::VecDeque;
 use weir_classify::{FlowKey, Probe};
 use weir_packet::{BURST, Burst, DropReason, Feed, Frame, Nanos, Pool, PortId};

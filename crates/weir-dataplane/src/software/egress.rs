@@ -92,6 +92,10 @@ impl Egress for SlowEgress<'_> {
     fn ports(&self) -> &[PortId] {
         self.slot_all
     }
+    fn floods(&self, port: PortId) -> bool {
+        let no_flood = |p: &SlotPort| p.flags.any_of(PortFlags::NO_FLOOD);
+        !self.ports.iter().any(|p| p.id == port && no_flood(p))
+    }
     fn is_live(&self, port: PortId) -> bool {
         self.slot_live.contains(&port)
     }

@@ -152,6 +152,10 @@ impl Slot {
     pub(crate) fn all(&self) -> &[PortId] {
         &self.all
     }
+    /// What the VDP asks of a port.
+    pub(crate) fn flags(&self, id: PortId) -> PortFlags {
+        self.ports.iter().find(|p| p.id == id).map_or(PortFlags::NONE, |p| p.flags)
+    }
     /// Its number for a port of the data plane, 0 where it has none.
     pub(crate) fn local(&self, id: PortId) -> PortNo {
         local_no(&self.ports, id)

@@ -7,7 +7,8 @@
 
 use super::{Fallback, Punted, Step, Surroundings, Traveller};
 use crate::action::{Action, Vid};
-use crate::compile::{ActionResult, Op};
+use crate::compile::{ActionResult, Op, PuntReason};
+use crate::edge::PortFlags;
 use crate::execute::{self, ChannelTo, Egress, Note, Source, Subject};
 use crate::matching::{Entry, RuleSpec, TableSet, Tables};
 use crate::processing;
@@ -62,6 +63,10 @@ pub struct Place<'a> {
     pub fields: &'a UserFields,
     pub ports: &'a [PortId],
     pub live: &'a dyn Fn(PortId) -> bool,
+    /// What the VDP asks of a port.
+    pub flags: &'a dyn Fn(PortId) -> PortFlags,
+    /// Why its configuration lets nothing out by a port, if it does not.
+    pub refused: &'a dyn Fn(PortId) -> Option<DropReason>,
     pub software: Software,
 }
 
@@ -238,13 +243,20 @@ impl Egress for Recorder<'_> {
         let frame = self.end(frame);
         let refused = match self.around.ports.iter().find(|p| p.id == port) {
             None => Some(DropReason::NoSuchPort),
+            Some(_) if (self.place.refused)(port).is_some() => (self.place.refused)(port),
             Some(p) if !p.up => Some(DropReason::PortDown),
             Some(p) => (frame.len() > p.max_frame_bytes).then_some(DropReason::FrameTooLong),
         };
         self.step(Step::Output { port, frame, queue, refused });
     }
-    fn channel(&mut self, frame: Frame, _in: PortId, to: ChannelTo, origin: Origin) {
+    fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
         let bytes = self.end(frame);
+        if let ChannelTo::Controller(meta) = to
+            && meta.reason == PuntReason::NoMatch
+            && (self.place.flags)(in_port).any_of(PortFlags::NO_PACKET_IN)
+        {
+            return self.step(Step::Dropped(DropReason::PortConfig));
+        }
         match (to, self.place.software) {
             (ChannelTo::Program(why), Software::Ahead) => {
                 self.step(Step::Software(why));
@@ -272,6 +284,9 @@ impl Egress for Recorder<'_> {
     }
     fn ports(&self) -> &[PortId] {
         self.place.ports
+    }
+    fn floods(&self, port: PortId) -> bool {
+        !(self.place.flags)(port).any_of(PortFlags::NO_FLOOD)
     }
     fn is_live(&self, port: PortId) -> bool {
         (self.place.live)(port)
