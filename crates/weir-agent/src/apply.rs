@@ -151,15 +151,12 @@ fn put(
     };
     let table = job.id.table;
     let full = there.is_none() && flows.len() >= set.max_flows as usize;
-    let placed = match full {
+    let rule = match full {
         true => Err(ErrorCode::FlowTableFull),
-        false => dp.add_rule(set.vid, table, &spec, set.placement).map(drop).map_err(code_of),
+        false => dp.place_rule(set.vid, table, &spec, set.placement).map_err(code_of),
     };
-    let rule = placed.and_then(|()| {
-        dp.rule_ref(set.vid, table, &spec.matcher, spec.priority).ok_or(ErrorCode::FlowEperm)
-    });
     let rule = match rule {
-        Ok(rule) => rule,
+        Ok((_, rule)) => rule,
         Err(code) => {
             flows.behaviours.release(behaviour);
             flows.forget(job.id);
@@ -226,19 +223,20 @@ pub(crate) fn change(
     let cookie = to.cookie.unwrap_or(f.cookie);
     let (table, priority) = (f.table, f.priority.into());
     let spec = RuleSpec { matcher: *keys, priority, cookie, actions };
-    if let Err(e) = dp.add_rule(set.vid, table, &spec, set.placement) {
-        flows.behaviours.release(to.behaviour);
-        return Err(code_of(e));
-    }
+    let rule = match dp.place_rule(set.vid, table, &spec, set.placement) {
+        Ok((_, rule)) => rule,
+        Err(e) => {
+            flows.behaviours.release(to.behaviour);
+            return Err(code_of(e));
+        }
+    };
     if to.flags.has(FlowFlags::RESET_COUNTS) {
         // The rule was just put there.
         let _ = dp.reset_rule(set.vid, table, keys, priority);
     }
-    let rule = dp.rule_ref(set.vid, table, keys, priority);
     flows.set_behaviour(i, to.behaviour);
     if let Some(f) = flows.get_mut(i) {
-        f.cookie = cookie;
-        f.rule = rule.unwrap_or(f.rule);
+        (f.cookie, f.rule) = (cookie, rule);
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! What is asked of the data plane beside rules, in its own words.
 
 use crate::apply::Frame;
-use weir_dataplane::{Action, DataPlane, QueueCounters, Vid};
-use weir_openflow::model::{Fragments, Port, PortConfig, PortStats, QueueStats};
+use weir_dataplane::{
+    Action, DataPlane, Fragments, InvalidTtl, PortFlags, PortNo, QueueCounters, Tally,
+    VdpPortCounters, Vid,
+};
+use weir_openflow::model::{self, Port, PortConfig, PortStats, QueueStats};
 use weir_packet::Nanos;
 
 /// Counters of a thing and of its parts: packets, bytes.
@@ -12,15 +15,55 @@ pub(crate) struct Parted {
     pub parts: Vec<(u64, u64)>,
 }
 
+impl Parted {
+    fn of(whole: Tally, parts: &[Tally]) -> Self {
+        let pair = |t: &Tally| (t.frames, t.bytes);
+        Self { whole: pair(&whole), parts: parts.iter().map(pair).collect() }
+    }
+}
+
 pub(crate) fn send(_: &mut DataPlane, _: Vid, _: &Frame) {}
 pub(crate) fn set_miss(dp: &mut DataPlane, vid: Vid, actions: &[Action]) {
     // The VDP is there as long as its switch.
     let _ = dp.set_default(vid, actions);
 }
-pub(crate) fn set_port_config(_: &mut DataPlane, _: Vid, _: Port, _: PortConfig) {}
-pub(crate) fn set_fragments(_: &mut DataPlane, _: Vid, _: Fragments) {}
-pub(crate) fn port_counters(_: &DataPlane, _: Vid) -> Vec<PortStats> {
-    Vec::new()
+/// What is asked of a port.
+pub(crate) fn set_port_config(dp: &mut DataPlane, vid: Vid, port: Port, config: PortConfig) {
+    let flags = [
+        (PortConfig::DOWN, PortFlags::DOWN),
+        (PortConfig::NO_RECV, PortFlags::NO_RECV),
+        (PortConfig::NO_FWD, PortFlags::NO_FWD),
+        (PortConfig::NO_FLOOD, PortFlags::NO_FLOOD),
+        (PortConfig::NO_PACKET_IN, PortFlags::NO_PACKET_IN),
+    ];
+    let set = flags.iter().filter(|(c, _)| config.has(*c));
+    let flags = set.fold(PortFlags::NONE, |all, (_, f)| all | *f);
+    // A port that went meanwhile is told of by itself.
+    let _ = dp.set_port_config(vid, PortNo(port.0), flags);
+}
+/// What becomes of fragments.
+pub(crate) fn set_fragments(dp: &mut DataPlane, vid: Vid, f: model::Fragments) {
+    let f = match f {
+        model::Fragments::Drop => Fragments::Drop,
+        _ => Fragments::Normal,
+    };
+    // The VDP is there as long as its switch.
+    let _ = dp.set_fragments(vid, f);
+}
+/// What came and went by each port.
+pub(crate) fn port_counters(dp: &DataPlane, vid: Vid) -> Vec<PortStats> {
+    let of = |(no, c): (PortNo, VdpPortCounters)| PortStats {
+        port: Port(no.0),
+        rx_packets: c.rx.frames,
+        tx_packets: c.tx.frames,
+        rx_bytes: c.rx.bytes,
+        tx_bytes: c.tx.bytes,
+        rx_dropped: c.rx_dropped,
+        tx_dropped: c.tx_dropped,
+        ..PortStats::default()
+    };
+    // As above.
+    dp.vdp_port_counters(vid).unwrap_or_default().into_iter().map(of).collect()
 }
 /// What left by each queue.
 pub(crate) fn queue_counters(dp: &DataPlane, vid: Vid) -> Vec<QueueStats> {
@@ -35,12 +78,24 @@ pub(crate) fn queue_counters(dp: &DataPlane, vid: Vid) -> Vec<QueueStats> {
     // The VDP is there as long as its switch.
     dp.queue_counters(vid).unwrap_or_default().into_iter().map(of).collect()
 }
-pub(crate) fn group_counters(_: &DataPlane, _: Vid, ids: &[u32]) -> Vec<Parted> {
-    vec![Parted::default(); ids.len()]
+/// What groups and their buckets got.
+pub(crate) fn group_counters(dp: &DataPlane, vid: Vid, ids: &[u32]) -> Vec<Parted> {
+    // A group that the switch has is there.
+    let of = |id: &u32| dp.group_counters(vid, *id).unwrap_or_default();
+    ids.iter().map(of).map(|c| Parted::of(c.counted, &c.buckets)).collect()
 }
-pub(crate) fn meter_counters(_: &DataPlane, _: Vid, ids: &[u32]) -> Vec<Parted> {
-    vec![Parted::default(); ids.len()]
+/// What meters and their bands got.
+pub(crate) fn meter_counters(dp: &DataPlane, vid: Vid, ids: &[u32]) -> Vec<Parted> {
+    // As above.
+    let of = |id: &u32| dp.meter_counters(vid, *id).unwrap_or_default();
+    ids.iter().map(of).map(|c| Parted::of(c.counted, &c.bands)).collect()
 }
-pub(crate) fn in_our_time(_: &DataPlane, last: Nanos, _: Nanos) -> Nanos {
-    last
+/// What becomes of frames whose TTL can't be decremented.
+pub(crate) fn set_invalid_ttl(dp: &mut DataPlane, vid: Vid, to: InvalidTtl) {
+    // The VDP is there as long as its switch.
+    let _ = dp.set_invalid_ttl(vid, to);
+}
+/// When a rule was last used, on the switch's clock, which says `now`; zero: never.
+pub(crate) fn in_our_time(dp: &DataPlane, then: Nanos, now: Nanos) -> Nanos {
+    if then == Nanos(0) { then } else { now - dp.now().since(then) }
 }

@@ -5,9 +5,10 @@ use crate::config::FailMode;
 use crate::dp;
 use crate::plane::Plane;
 use crate::request::{Cx, Stop};
+use crate::roles::Conn;
 use crate::switch::Switch;
-use weir_dataplane::{Action, Out};
-use weir_openflow::model::NO_MAX_LEN;
+use weir_dataplane::{Action, InvalidTtl, Out};
+use weir_openflow::model::{NO_MAX_LEN, PacketInReason};
 use weir_packet::Nanos;
 
 /// What a frame without a flow gets.
@@ -45,6 +46,7 @@ impl Switch {
         } else {
             self.alone_since.get_or_insert(cx.now);
         }
+        self.settle_ttl(cx)?;
         let alone = self.alone_at().is_some_and(|at| at <= cx.now);
         let wanted = match (self.conns.any_controller(), self.conns.any_old_controller()) {
             (true, true) => Miss::Controller,
@@ -58,6 +60,21 @@ impl Switch {
         let (vid, actions) = (self.config.vid, wanted.actions());
         cx.plane.with(move |plane| dp::set_miss(plane, vid, &actions))?;
         self.miss = Some(wanted);
+        Ok(())
+    }
+    /// Frames whose TTL can't be decremented go to the controllers when one wants them (1.3 §7.4.1,
+    /// OFPR_INVALID_TTL).
+    fn settle_ttl<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        let wants = |c: &Conn| c.wants_packet(PacketInReason::InvalidTtl);
+        let to = match self.conns.all.values().any(wants) {
+            true => InvalidTtl::Controller(NO_MAX_LEN),
+            false => InvalidTtl::Drop,
+        };
+        if to != self.invalid_ttl {
+            let vid = self.config.vid;
+            cx.plane.with(move |plane| dp::set_invalid_ttl(plane, vid, to))?;
+            self.invalid_ttl = to;
+        }
         Ok(())
     }
 }

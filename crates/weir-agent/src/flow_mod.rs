@@ -52,7 +52,10 @@ impl Switch {
             FlowCommand::DeleteStrict => Command::DeleteStrict,
             _ => Command::Add,
         };
-        if command == Command::Add && m.flags.has(FlowFlags::CHECK_OVERLAP) {
+        // 1.0 §4.6: a modify that finds nothing acts like an add, this check included.
+        let adds = command == Command::Add
+            || command == Command::ModifyStrict && who.version == Version::V10;
+        if adds && m.flags.has(FlowFlags::CHECK_OVERLAP) {
             self.check_overlap(&m, behaviour, cx)?;
         }
         let id = self.flows.identity(m.table, m.priority, &m.matcher);
@@ -116,7 +119,8 @@ impl Switch {
     ) -> Result<(), Stop> {
         self.flush(cx)?;
         let id = self.flows.identity(m.table, m.priority, &m.matcher);
-        let overlaps = self.flows.overlaps(&id, &m.matcher);
+        let modifies = m.command == FlowCommand::ModifyStrict && self.flows.find(&id).is_some();
+        let overlaps = !modifies && self.flows.overlaps(&id, &m.matcher);
         self.flows.forget(id);
         if overlaps {
             if let Some(b) = behaviour {

@@ -45,7 +45,7 @@ impl Switch {
         let ways = self.turn_group(&m)?;
         self.check_loop(&m)?;
         let (vid, id) = (self.config.vid, m.id);
-        cx.plane.with(move |dp| dp.put_group(vid, id, ways))?.map_err(|e| match e {
+        cx.plane.with(move |dp| dp.put_own_group(vid, id, ways))?.map_err(|e| match e {
             ControlError::Chain { chain: ChainError::Loop(_), .. } => ErrorCode::GroupLoop,
             ControlError::Chain { .. } => ErrorCode::GroupChainingUnsupported,
             e => code_of(e),

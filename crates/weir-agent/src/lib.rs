@@ -46,6 +46,6 @@ pub use config::{Config, FailMode, Limits};
 pub use outbox::{ConnId, Kind, Outbox, Sent};
 pub use packet_in::Arrived;
 pub use plane::{Plane, PlaneGone};
-pub use ports::{Link, PortChange};
+pub use ports::{Link, PortUpdate};
 pub use roles::Purpose;
 pub use switch::Switch;

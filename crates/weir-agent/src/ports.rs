@@ -14,7 +14,7 @@ use weir_packet::Nanos;
 
 /// Something happened to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PortChange {
+pub enum PortUpdate {
     /// It is there, as described: a new one, or one that changed. What controllers have set of it
     /// stays.
     Is(PortDesc),
@@ -44,9 +44,9 @@ const SETTABLE: PortConfig = PortConfig(
 
 impl Switch {
     /// Something happened to a port.
-    pub fn port_changed(&mut self, change: PortChange, now: Nanos, out: &mut Outbox) {
+    pub fn port_changed(&mut self, change: PortUpdate, now: Nanos, out: &mut Outbox) {
         let (reason, desc) = match change {
-            PortChange::Is(mut desc) => {
+            PortUpdate::Is(mut desc) => {
                 self.state.since.entry(desc.no).or_insert(now);
                 let old = self.state.ports.get(&desc.no).cloned();
                 desc.config = old.as_ref().map_or(desc.config, |o| o.config);
@@ -57,13 +57,13 @@ impl Switch {
                 self.state.ports.insert(desc.no, desc.clone());
                 (old.map_or(PortReason::Add, |_| PortReason::Modify), desc)
             }
-            PortChange::Gone(no) => {
+            PortUpdate::Gone(no) => {
                 let Some(desc) = self.state.ports.remove(&no) else { return };
                 self.state.since.remove(&no);
                 self.state.queues.retain(|q| q.port != no);
                 (PortReason::Delete, desc)
             }
-            PortChange::Link(no, link) => {
+            PortUpdate::Link(no, link) => {
                 let Some(desc) = self.state.ports.get_mut(&no) else { return };
                 let before = desc.state;
                 desc.state.0 &= !PortState::LINK_DOWN.0;

@@ -16,7 +16,8 @@ use crate::ports::first;
 use crate::request::{Asker, Cx, Stop};
 use crate::roles::{Conn, Conns, Listens, Purpose, changes};
 use crate::state::State;
-use weir_dataplane::DataPlane;
+use crate::stats::Walk;
+use weir_dataplane::{DataPlane, InvalidTtl};
 use weir_openflow::model::{
     Capabilities, ErrorCode, Features, Fragments, Message, Msg, Role, SwitchConfig, TABLE_ALL,
     TABLE_MAX, Version,
@@ -34,6 +35,8 @@ pub struct Switch {
     pub(crate) flows: Box<Flows>,
     pub(crate) state: State,
     pub(crate) pending: Vec<Job>,
+    /// Answers that are not complete.
+    pub(crate) walks: Vec<Walk>,
     pub(crate) buffers: Buffers,
     pub(crate) packet_ins: Option<Rate>,
     pub(crate) packets_kept_back: u64,
@@ -42,6 +45,8 @@ pub struct Switch {
     pub(crate) table_config: Vec<u32>,
     /// What frames without a flow get now; `None`: not set yet.
     pub(crate) miss: Option<Miss>,
+    /// What frames whose TTL can't be decremented get now.
+    pub(crate) invalid_ttl: InvalidTtl,
     /// Since when there is no controller.
     pub(crate) alone_since: Option<Nanos>,
 }
@@ -62,13 +67,15 @@ impl Switch {
             conns: Conns::default(),
             flows: Box::default(),
             state,
-            pending: Vec::with_capacity(GATHERED),
+            pending: Vec::new(),
+            walks: Vec::new(),
             buffers: Buffers::new(config.buffers),
             packet_ins: config.limits.packet_ins.map(Rate::new),
             packets_kept_back: 0,
             fragments: Fragments::Normal,
             table_config: vec![0; usize::from(tables)],
             miss: None,
+            invalid_ttl: InvalidTtl::Drop,
             alone_since: Some(now),
             config,
         }
@@ -105,6 +112,7 @@ impl Switch {
         let mut cx = Cx { now, plane, out };
         settled(self.flush(&mut cx))?;
         self.conns.all.remove(&conn);
+        self.walks.retain(|w| w.who.conn != conn);
         settled(self.settle_miss(&mut cx))
     }
 
@@ -126,7 +134,11 @@ impl Switch {
         let Some(c) = self.conns.all.get(&conn) else { return Ok(()) };
         let who = Asker::new(conn, c.version, msg.xid, raw);
         let mut cx = Cx { now, plane, out };
-        let done = match c.role == Role::Slave && changes(&msg.body) {
+        let slave = c.role == Role::Slave;
+        if self.walks.iter().any(|w| w.who.conn == conn) {
+            settled(self.tell_rest(conn, &mut cx))?;
+        }
+        let done = match slave && changes(&msg.body) {
             true => Err(ErrorCode::IsSlave.into()),
             false => self.dispatch(&who, msg.body, &mut cx),
         };
@@ -167,11 +179,16 @@ impl Switch {
         let mut cx = Cx { now, plane, out };
         settled(self.flush(&mut cx))?;
         settled(self.expire(&mut cx))?;
+        settled(self.tell_parts(&mut cx))?;
         settled(self.settle_miss(&mut cx))
     }
 
-    /// When [`Switch::tick`] has something to do.
+    /// When [`Switch::tick`] has something to do; at once while an answer of many flows is not
+    /// complete, of which each tick tells a part (so that what is told can be sent in between).
     pub fn next_deadline(&self) -> Option<Nanos> {
+        if !self.walks.is_empty() {
+            return Some(Nanos(0));
+        }
         [self.flows.timers.next(), self.alone_at()].into_iter().flatten().min()
     }
 
@@ -218,7 +235,7 @@ impl Switch {
                 self.flush(cx)?;
                 let now = self.conns.request(who.conn, m)?;
                 who.reply(Message::RoleReply(now), cx.out);
-                Ok(())
+                self.settle_miss(cx)
             }
             Message::GetAsyncRequest => {
                 let wants = self.conn(who)?.wants;
@@ -229,7 +246,7 @@ impl Switch {
                 self.flush(cx)?;
                 let c = self.conn(who)?;
                 (c.wants, c.listens) = (wants, Listens::Yes);
-                Ok(())
+                self.settle_miss(cx)
             }
             Message::QueueConfigRequest(port) => {
                 let queues = self.queues_of(port)?;

@@ -35,6 +35,10 @@ impl<T> Intern<T> {
         let same = |i: &u32| self.slots[*i as usize].value.as_ref().is_some_and(&is);
         self.index.find(hash, same).copied()
     }
+    /// The number of the value that `key` describes, if it is there.
+    pub fn find(&self, key: &impl Hash, is: impl Fn(&T) -> bool) -> Option<u32> {
+        self.at(self.hasher.hash_one(key), is)
+    }
     /// The number of the value that `key` describes, made when it is not there; one user more.
     pub fn take(
         &mut self,

@@ -105,6 +105,9 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    fn means_table(&self, table: u8) -> bool {
+        self.table == TABLE_ALL || self.table == table
+    }
     /// Whether it leaves a flow alone that does not output where it says, or has another cookie.
     pub fn admits(&self, flow: &Flow, does: Option<&Behaviour>) -> bool {
         (flow.cookie ^ self.cookie) & self.cookie_mask == 0
@@ -147,11 +150,13 @@ impl Flows {
     }
     /// The number of the flow with this identity.
     pub fn find(&self, id: &Identity) -> Option<u32> {
-        let hash = self.hash(id.table, id.priority, id.shape, &id.values);
+        self.find_at(id.table, id.priority, id.shape, &id.values)
+    }
+    fn find_at(&self, table: u8, priority: u16, shape: u32, values: &[u8]) -> Option<u32> {
+        let hash = self.hash(table, priority, shape, values);
         let same = |i: &u32| {
             self.get(*i).is_some_and(|f| {
-                (f.table, f.priority, f.shape) == (id.table, id.priority, id.shape)
-                    && f.values == id.values
+                (f.table, f.priority, f.shape) == (table, priority, shape) && *f.values == *values
             })
         };
         self.index.find(hash, same).copied()
@@ -267,18 +272,40 @@ impl Flows {
     }
     /// The numbers of the flows that a non-strict request means.
     pub fn select(&self, filter: &Filter, within: &Match) -> Vec<u32> {
+        let admits = |f: &Flow| filter.admits(f, self.behaviours.get(f.behaviour));
+        if let Some(few) = self.select_by_index(filter, within) {
+            return few.into_iter().filter(|i| self.get(*i).is_some_and(admits)).collect();
+        }
         let all = within.0.is_empty();
         let mut out = Vec::new();
         for (i, f) in self.slots.iter().enumerate() {
             let Some(f) = f else { continue };
-            if (filter.table == TABLE_ALL || filter.table == f.table)
-                && filter.admits(f, self.behaviours.get(f.behaviour))
-                && (all || self.shapes.get(f.shape).is_some_and(|s| s.is_within(&f.values, within)))
+            let fits = |s: &Shape| s.is_within(&f.values, within);
+            if filter.means_table(f.table)
+                && admits(f)
+                && (all || self.shapes.get(f.shape).is_some_and(fits))
             {
                 out.push(i as u32);
             }
         }
         out
+    }
+    /// Where only flows with just these fields and masks can be meant: those, found one by one.
+    fn select_by_index(&self, filter: &Filter, within: &Match) -> Option<Vec<u32>> {
+        let own = self.shapes.find(&ShapeKey(within), |s| s.is_of(within));
+        let values = pack(within);
+        let mut out = Vec::new();
+        for (table, priority, shape) in self.shapes_at.keys() {
+            if !filter.means_table(*table) {
+                continue;
+            }
+            if Some(*shape) == own {
+                out.extend(self.find_at(*table, *priority, *shape, &values));
+            } else if self.shapes.get(*shape).is_none_or(|s| s.covers(within)) {
+                return None;
+            }
+        }
+        Some(out)
     }
     /// The numbers of the flows whose behaviour is one of those that `is` says.
     pub fn doing(&self, is: impl Fn(&Behaviour) -> bool) -> Vec<u32> {

@@ -67,6 +67,13 @@ impl Shape {
             p.mask & o.mask == o.mask && self.value(p, values) & o.mask == o.value
         })
     }
+    /// Whether it looks at all that `outer` looks at: without that, nothing of it is within.
+    pub fn covers(&self, outer: &Match) -> bool {
+        outer.0.iter().all(|o| {
+            let at = self.fields.binary_search_by_key(&o.field, |p| p.field);
+            at.is_ok_and(|i| self.fields[i].mask & o.mask == o.mask)
+        })
+    }
     /// Whether some frame may fit both (1.3 §6.4, CHECK_OVERLAP).
     pub fn overlaps(&self, values: &[u8], other: &Match) -> bool {
         self.fields.iter().all(|p| {

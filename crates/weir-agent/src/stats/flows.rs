@@ -6,6 +6,7 @@ use crate::apply::{counts, duration};
 use crate::flow_mod::CHUNK;
 use crate::flows::Filter;
 use crate::matches;
+use crate::outbox::ConnId;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
@@ -17,6 +18,15 @@ use weir_openflow::model::{
 
 /// 1.0's emergency table, which is empty (§5.3.5).
 const EMERGENCY: u8 = TABLE_MAX;
+
+/// An answer that is told part by part, so that neither the data plane is held up nor all of it
+/// waits in memory.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub who: Asker,
+    which: Vec<u32>,
+    at: usize,
+}
 
 impl Switch {
     /// The flows that a filter means.
@@ -58,18 +68,62 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         let which = self.asked_for(who, &mut f)?;
-        let mut chunks = which.chunks(CHUNK).peekable();
-        loop {
-            let chunk = chunks.next().unwrap_or_default();
-            let used = self.usage(chunk, cx)?;
-            let of = |(i, used): (&u32, Usage)| self.one(who, *i, used, cx);
-            let body = StatsReply::Flow(chunk.iter().zip(used).filter_map(of).collect());
-            let more = if chunks.peek().is_some() { Part::More } else { Part::Last };
-            who.reply(Message::StatsReply { more, body }, cx.out);
-            if more == Part::Last {
-                return Ok(());
+        let walk = Walk { who: *who, which, at: 0 };
+        if let Some(left) = self.tell_part(walk, cx)? {
+            self.walks.push(left);
+        }
+        Ok(())
+    }
+
+    /// Tells the next part of an answer; what is left of it after that.
+    fn tell_part<P: Plane>(
+        &mut self,
+        mut walk: Walk,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Option<Walk>, Stop> {
+        let end = walk.which.len().min(walk.at + CHUNK);
+        // Flows that went meanwhile are left out.
+        let chunk: Vec<u32> = walk.which[walk.at..end]
+            .iter()
+            .copied()
+            .filter(|i| self.flows.get(*i).is_some())
+            .collect();
+        walk.at = end;
+        let used = self.usage(&chunk, cx)?;
+        let of = |(i, used): (&u32, Usage)| self.one(&walk.who, *i, used, cx);
+        let body = StatsReply::Flow(chunk.iter().zip(used).filter_map(of).collect());
+        let more = if end < walk.which.len() { Part::More } else { Part::Last };
+        walk.who.reply(Message::StatsReply { more, body }, cx.out);
+        Ok((more == Part::More).then_some(walk))
+    }
+
+    /// Tells another part of each answer that is not complete.
+    pub(crate) fn tell_parts<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        for walk in std::mem::take(&mut self.walks) {
+            if let Some(left) = self.tell_part(walk, cx)? {
+                self.walks.push(left);
             }
         }
+        Ok(())
+    }
+
+    /// Tells all that is left for a connection: it has asked for something else.
+    pub(crate) fn tell_rest<P: Plane>(
+        &mut self,
+        conn: ConnId,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<(), Stop> {
+        let (mine, others) =
+            std::mem::take(&mut self.walks).into_iter().partition(|w| w.who.conn == conn);
+        self.walks = others;
+        let mine: Vec<Walk> = mine;
+        for walk in mine {
+            let mut left = Some(walk);
+            while let Some(walk) = left {
+                left = self.tell_part(walk, cx)?;
+            }
+        }
+        Ok(())
     }
 
     /// A flow as `who` can be shown it; `None` where its version has no words for it.

@@ -6,6 +6,8 @@ mod groups;
 mod ports;
 mod project;
 
+pub(crate) use flows::Walk;
+
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;

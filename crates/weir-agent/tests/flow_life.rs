@@ -1,0 +1,219 @@
+//! The life of flows: added, replaced, changed, run out, deleted; what is counted and told meanwhile.
+
+mod rig;
+use rig::*;
+use weir_agent::{Kind, Sent};
+use weir_openflow::model::*;
+
+fn removed(sent: Vec<Sent>) -> Vec<FlowRemoved> {
+    let of = |s: Sent| match s.msg.body {
+        Message::FlowRemoved(m) if s.to == NEW => {
+            assert_eq!(s.kind, Kind::Async);
+            Some(m)
+        }
+        m => panic!("{m:?}"),
+    };
+    sent.into_iter().filter_map(of).collect()
+}
+
+fn command(mut m: FlowMod, c: FlowCommand) -> Message {
+    m.command = c;
+    Message::FlowMod(m)
+}
+
+#[test]
+fn adding_again_keeps_counters_in_1_3_and_clears_them_in_1_0() {
+    let mut rig = Rig::new();
+    let f = |p| Message::FlowMod(flow(dst(1), 10, to(p)));
+    rig.ok(NEW, f(2));
+    rig.send(1, &frame(1));
+    rig.pass(1000);
+    rig.ok(NEW, f(3));
+    let s = &rig.flows(NEW)[0];
+    assert_eq!((s.packets, s.bytes, s.duration_sec, s.duration_nsec), (1, 64, 0, 0));
+    assert_eq!(rig.send(1, &frame(1))[0].0, 3);
+    let mut reset = flow(dst(1), 10, to(3));
+    reset.flags = FlowFlags::RESET_COUNTS;
+    rig.ok(NEW, Message::FlowMod(reset));
+    assert_eq!(rig.flows(NEW)[0].packets, 0);
+    rig.send(1, &frame(1));
+    rig.ok(OLD, f(2));
+    assert_eq!(rig.flows(NEW)[0].packets, 0);
+    assert_eq!(rig.out.take(), vec![]);
+}
+
+#[test]
+fn a_modify_changes_what_it_means_and_nothing_else() {
+    let mut rig = Rig::new();
+    for n in 1..=3 {
+        let mut f = flow(dst(n), 10, to(2));
+        (f.cookie, f.hard_timeout) = (u64::from(n), 9);
+        rig.ok(NEW, Message::FlowMod(f));
+    }
+    rig.send(1, &frame(2));
+    rig.pass(500);
+    let mut m = flow(any(), 99, to(4));
+    (m.cookie, m.cookie_mask) = (2, 2);
+    rig.ok(NEW, command(m.clone(), FlowCommand::Modify));
+    let ports: Vec<u32> = (1..=3).map(|n| rig.send(1, &frame(n))[0].0).collect();
+    assert_eq!(ports, [2, 4, 4]);
+    let s = &rig.flows(NEW)[1];
+    assert_eq!((s.packets, s.cookie, s.hard_timeout, s.duration_nsec), (2, 2, 9, 500_000_000));
+    // Strictly, only the one with its priority.
+    rig.ok(NEW, command(m, FlowCommand::ModifyStrict));
+    assert_eq!(rig.flows(NEW).len(), 3);
+    // In 1.0 a modify that finds nothing adds; in 1.3 it does not.
+    let none = flow(dst(8), 10, to(3));
+    rig.ok(NEW, command(none.clone(), FlowCommand::Modify));
+    rig.ok(NEW, command(none.clone(), FlowCommand::ModifyStrict));
+    assert_eq!(rig.flows(NEW).len(), 3);
+    rig.ok(OLD, command(none, FlowCommand::Modify));
+    rig.ok(OLD, command(flow(dst(9), 10, to(3)), FlowCommand::ModifyStrict));
+    assert_eq!(rig.flows(NEW).len(), 5);
+}
+
+#[test]
+fn deletes_go_by_match_cookie_port_and_group() {
+    let mut rig = Rig::new();
+    let left = |rig: &mut Rig| rig.flows(NEW).iter().map(|f| f.cookie).collect::<Vec<_>>();
+    let group =
+        GroupMod { command: GroupCommand::Add, kind: GroupKind::All, id: 1, buckets: vec![] };
+    rig.ok(NEW, Message::GroupMod(group));
+    let to_group = vec![Instruction::Write(vec![Action::Group(1)])];
+    let flows = [
+        (dst(1), to(2)),
+        (dst(2), to(3)),
+        (dst(3).with(Field::InPort, 1), to(2)),
+        (dst(4), to_group),
+    ];
+    for (n, (m, i)) in flows.iter().enumerate() {
+        let mut f = flow(m.clone(), 10, i.clone());
+        (f.cookie, f.table, f.flags) = (n as u64, n as u8 % 2, FlowFlags::SEND_FLOW_REM);
+        rig.ok(NEW, Message::FlowMod(f));
+    }
+    let delete = |f: &dyn Fn(&mut FlowMod)| {
+        let mut m = flow(any(), 0, vec![]);
+        (m.table, m.command) = (TABLE_ALL, FlowCommand::Delete);
+        f(&mut m);
+        Message::FlowMod(m)
+    };
+    rig.ok(NEW, delete(&|m| m.out_port = Port(4)));
+    rig.ok(NEW, delete(&|m| (m.cookie, m.cookie_mask) = (4, 4)));
+    rig.ok(NEW, delete(&|m| m.matcher = dst(7)));
+    rig.ok(NEW, delete(&|m| (m.matcher, m.command) = (dst(1), FlowCommand::DeleteStrict)));
+    assert_eq!(left(&mut rig), [0, 1, 2, 3]);
+    let gone = rig.tell(NEW, delete(&|m| m.out_group = 1));
+    assert_eq!(removed(gone)[0].cookie, 3);
+    rig.ok(NEW, delete(&|m| (m.out_port, m.matcher) = (Port(2), any().with(Field::InPort, 1))));
+    assert_eq!(left(&mut rig), [0, 1]);
+    let strict = |m: &mut FlowMod| {
+        (m.matcher, m.priority, m.command) = (dst(2), 10, FlowCommand::DeleteStrict);
+    };
+    rig.ok(NEW, delete(&strict));
+    assert_eq!(left(&mut rig), [0]);
+    let gone = removed(rig.tell(NEW, delete(&|_| {})));
+    assert_eq!((gone.len(), gone[0].reason), (1, RemovedReason::Delete));
+    assert_eq!(gone[0].matcher, dst(1));
+}
+
+#[test]
+fn flows_run_out_when_their_time_has_come() {
+    let mut rig = Rig::new();
+    let add = |rig: &mut Rig, n, idle, hard| {
+        let mut f = flow(dst(n), 10, to(2));
+        (f.idle_timeout, f.hard_timeout, f.flags) = (idle, hard, FlowFlags::SEND_FLOW_REM);
+        rig.ok(NEW, Message::FlowMod(f));
+    };
+    add(&mut rig, 1, 2, 0);
+    add(&mut rig, 2, 0, 3);
+    add(&mut rig, 3, 2, 3);
+    assert_eq!(rig.pass(1500), vec![]);
+    rig.send(1, &frame(1));
+    rig.send(1, &frame(3));
+    // At 2 s nobody has been idle since the beginning.
+    assert_eq!(rig.pass(1400), vec![]);
+    assert_eq!(rig.switch.next_deadline(), Some(rig.now + weir_packet::Nanos::from_millis(100)));
+    let gone = removed(rig.pass(100));
+    let told = |r: &FlowRemoved| (r.matcher.clone(), r.reason, r.packets, r.duration_sec);
+    let hard = RemovedReason::HardTimeout;
+    let mut told: Vec<_> = gone.iter().map(told).collect();
+    told.sort_by_key(|t| t.0.0[0].value);
+    assert_eq!(told, [(dst(2), hard, 0, 3), (dst(3), hard, 1, 3)]);
+    assert_eq!(rig.pass(499), vec![]);
+    let gone = removed(rig.pass(1));
+    assert_eq!((gone[0].reason, gone[0].packets), (RemovedReason::IdleTimeout, 1));
+    assert_eq!((gone[0].bytes, gone[0].duration_sec, gone[0].duration_nsec), (64, 3, 500_000_000));
+    assert_eq!(rig.switch.next_deadline(), None);
+    assert_eq!(rig.send(1, &frame(1)), vec![]);
+}
+
+#[test]
+fn what_is_not_counted_is_all_ones() {
+    let mut rig = Rig::new();
+    let mut f = flow(dst(1), 10, to(2));
+    f.flags = FlowFlags::NO_PKT_COUNTS;
+    rig.ok(NEW, Message::FlowMod(f));
+    rig.send(1, &frame(1));
+    let s = &rig.flows(NEW)[0];
+    assert_eq!((s.packets, s.bytes, s.flags), (u64::MAX, 64, FlowFlags::NO_PKT_COUNTS));
+}
+
+#[test]
+fn gathered_changes_keep_their_order_and_a_barrier_has_them_done() {
+    let mut rig = Rig::new();
+    for n in 0..1000u32 {
+        rig.give(NEW, Message::FlowMod(flow(dst(1), 10, to(1 + n % 4))));
+        if n % 3 == 0 {
+            rig.give(NEW, command(flow(dst(1), 10, vec![]), FlowCommand::DeleteStrict));
+        }
+    }
+    rig.give(NEW, Message::FlowMod(flow(dst(1), 10, to(3))));
+    assert_eq!(rig.out.take(), vec![]);
+    let xid = rig.give(NEW, Message::BarrierRequest);
+    let sent = rig.out.take();
+    assert_eq!((sent.len(), sent[0].msg.xid), (1, xid));
+    assert_eq!(rig.send(1, &frame(1))[0].0, 3);
+}
+
+#[test]
+fn many_flows_come_in_parts_and_sum_up() {
+    let mut rig = Rig::new();
+    for n in 0..1000u128 {
+        let m = any().with(Field::EthDst, n);
+        rig.give(NEW, Message::FlowMod(flow(m, 10, to(2))));
+    }
+    let mut f = vec![0; 64];
+    f[5] = 7;
+    rig.send(1, &f);
+    let flows = rig.flows(NEW);
+    assert_eq!(flows.len(), 1000);
+    // A part a tick; who asks for something else gets the rest first.
+    let all = FlowFilter {
+        table: 0,
+        out_port: Port::ANY,
+        out_group: GROUP_ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        matcher: any(),
+    };
+    let body = StatsRequest::Flow(all);
+    let asked = rig.give(NEW, Message::StatsRequest { more: Part::Last, body });
+    assert_eq!(rig.out.take().len(), 1);
+    rig.tick();
+    assert_eq!(rig.out.take().len(), 1);
+    let barrier = rig.give(NEW, Message::BarrierRequest);
+    let xids: Vec<u32> = rig.out.take().iter().map(|s| s.msg.xid).collect();
+    assert_eq!(xids, [asked, asked, barrier]);
+    let hit: Vec<_> = flows.iter().filter(|f| f.packets > 0).collect();
+    assert_eq!((hit.len(), hit[0].matcher.0[0].value), (1, 7));
+    let all = FlowFilter {
+        table: 0,
+        out_port: Port(2),
+        out_group: GROUP_ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        matcher: any(),
+    };
+    let sum = Aggregate { packets: 1, bytes: 64, flows: 1000 };
+    assert_eq!(rig.stats(OLD, StatsRequest::Aggregate(all)), [StatsReply::Aggregate(sum)]);
+}
