@@ -119,14 +119,21 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A text in a field of `n` bytes, which ends at the first zero; what is not UTF-8 is replaced.
+    /// A text in a field of `n` bytes, which ends at the first zero, and before the last byte. What is
+    /// not UTF-8 is read as ASCII with question marks, so that it does not grow.
     ///
     /// # Errors
     /// Where fewer are left.
     pub fn text(&mut self, n: usize) -> Result<String, ErrorCode> {
         let field = self.take(n)?;
-        let end = field.iter().position(|b| *b == 0).unwrap_or(n);
-        Ok(String::from_utf8_lossy(&field[..end]).into_owned())
+        let end = field.iter().position(|b| *b == 0).unwrap_or(n.saturating_sub(1));
+        let text = &field[..end];
+        Ok(match std::str::from_utf8(text) {
+            Ok(text) => text.to_owned(),
+            Err(_) => {
+                text.iter().map(|b| if b.is_ascii() { char::from(*b) } else { '?' }).collect()
+            }
+        })
     }
 
     /// Nothing may be left.
