@@ -140,3 +140,19 @@ fn what_is_too_long_or_not_of_1_3_is_refused_and_nothing_is_written() {
     }
     assert_eq!(out, [1, 2, 3]);
 }
+
+/// Found by fuzzing: names of other character sets, and such as fill their field, grew when written.
+#[test]
+fn a_name_that_is_no_utf_8_is_read_once_and_for_all() {
+    let mut features = vec![4, 19, 0, 80, 0, 0, 0, 1, 0, 12, 0, 0, 0, 0, 0, 0];
+    features.extend([0, 64]);
+    features.resize(80, 0);
+    for name in [[0xe4; 32], [b'a'; 32]] {
+        features[24..56].copy_from_slice(&name);
+        let msg = decode(V, &features).unwrap();
+        let mut again = Vec::new();
+        encode(V, &msg, &mut again).unwrap();
+        assert_eq!(again.len(), features.len());
+        assert_eq!(decode(V, &again), Ok(msg));
+    }
+}
