@@ -53,6 +53,7 @@ def enter():
     for directory in ("netns", "openvswitch"):      # where ip and ovs-ofctl leave things
         os.makedirs(os.path.join(RUN, directory))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))     # also where a shell started us with it ignored
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
