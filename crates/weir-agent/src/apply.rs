@@ -48,6 +48,7 @@ pub(crate) struct FlowJob {
 /// A frame to be sent.
 #[derive(Debug)]
 pub(crate) struct Frame {
+    pub asker: Asker,
     pub in_port: Port,
     pub bytes: Vec<u8>,
     pub actions: Vec<Action>,
@@ -77,19 +78,33 @@ pub(crate) fn run(
     jobs: &mut Vec<Job>,
     events: &mut Vec<Event>,
 ) {
+    // Frames that follow one another go together.
+    let mut frames = Vec::new();
     for job in jobs.drain(..) {
         match job {
             Job::Flow(j) => {
+                send(dp, set, &mut frames, events);
                 let asker = j.asker;
                 if let Err(code) = flow(dp, set, flows, *j, events) {
                     events.push(Event::Refused(Box::new(asker), code));
                 }
             }
-            Job::Send(f) => {
-                crate::dp::send(dp, set.vid, &f);
-            }
+            Job::Send(f) => frames.push(f),
         }
     }
+    send(dp, set, &mut frames, events);
+}
+
+fn send(dp: &mut DataPlane, set: Setting, frames: &mut Vec<Frame>, events: &mut Vec<Event>) {
+    if frames.is_empty() {
+        return;
+    }
+    for (i, code) in crate::dp::send(dp, set.vid, frames) {
+        if let Some(f) = frames.get(i) {
+            events.push(Event::Refused(Box::new(f.asker), code));
+        }
+    }
+    frames.clear();
 }
 
 fn flow(

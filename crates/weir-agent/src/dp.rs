@@ -1,11 +1,11 @@
 //! What is asked of the data plane beside rules, in its own words.
 
-use crate::apply::Frame;
+use crate::apply::{Frame, code_of};
 use weir_dataplane::{
-    Action, DataPlane, Fragments, InvalidTtl, PortFlags, PortNo, QueueCounters, Tally,
-    VdpPortCounters, Vid,
+    Action, ControlError, DataPlane, Fragments, InvalidTtl, PacketOut, PortFlags, PortIn, PortNo,
+    QueueCounters, Tally, VdpPortCounters, Vid,
 };
-use weir_openflow::model::{self, Port, PortConfig, PortStats, QueueStats};
+use weir_openflow::model::{self, ErrorCode, Port, PortConfig, PortStats, QueueStats};
 use weir_packet::Nanos;
 
 /// Counters of a thing and of its parts: packets, bytes.
@@ -22,7 +22,25 @@ impl Parted {
     }
 }
 
-pub(crate) fn send(_: &mut DataPlane, _: Vid, _: &Frame) {}
+/// Sends frames, in order; places of those that can't be sent, and why not.
+pub(crate) fn send(dp: &mut DataPlane, vid: Vid, frames: &[Frame]) -> Vec<(usize, ErrorCode)> {
+    fn of(f: &Frame) -> PacketOut<'_> {
+        let in_port = match f.in_port {
+            Port::CONTROLLER => PortIn::Controller,
+            Port::ANY => PortIn::None,
+            p => PortIn::Port(PortNo(p.0)),
+        };
+        PacketOut { in_port, frame: &f.bytes, actions: &f.actions }
+    }
+    let why = |(i, e): (usize, ControlError)| match e {
+        // Lost for want of room, as on any wire; counted there.
+        ControlError::NoFrame => None,
+        ControlError::Size { .. } => Some((i, ErrorCode::BadPacket)),
+        ControlError::NoVdpPort { .. } => Some((i, ErrorCode::BadPort)),
+        e => Some((i, code_of(e))),
+    };
+    dp.packet_outs(vid, frames.iter().map(of)).into_iter().filter_map(why).collect()
+}
 pub(crate) fn set_miss(dp: &mut DataPlane, vid: Vid, actions: &[Action]) {
     // The VDP is there as long as its switch.
     let _ = dp.set_default(vid, actions);

@@ -75,7 +75,7 @@ impl Switch {
             behaviour,
         })));
         if !deletes {
-            self.release_buffer(m.buffer_id)?;
+            self.release_buffer(who, m.buffer_id)?;
         }
         self.flush_when_full(cx)
     }
@@ -132,12 +132,13 @@ impl Switch {
     }
 
     /// A buffered packet meets the tables after the change that names it.
-    fn release_buffer(&mut self, id: u32) -> Result<(), ErrorCode> {
+    fn release_buffer(&mut self, who: &Asker, id: u32) -> Result<(), ErrorCode> {
         if id == NO_BUFFER {
             return Ok(());
         }
         let b = self.buffers.take(id)?;
         self.pending.push(Job::Send(Frame {
+            asker: *who,
             in_port: b.in_port,
             bytes: b.frame,
             actions: vec![Action::Output(Out::Table)],
@@ -225,7 +226,7 @@ impl Switch {
             }
         }
         self.flows.behaviours.release(behaviour);
-        self.release_buffer(m.buffer_id)?;
+        self.release_buffer(who, m.buffer_id)?;
         Ok(false)
     }
 }

@@ -6,6 +6,7 @@
 use crate::buffers::Buffered;
 use crate::outbox::{ConnId, Outbox};
 use crate::switch::Switch;
+use weir_dataplane::{PuntReason, Punted};
 use weir_openflow::model::{
     Field, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketInReason, Port, Version,
 };
@@ -30,6 +31,25 @@ pub struct Arrived {
     pub tunnel_id: u64,
     /// The frame.
     pub frame: Vec<u8>,
+}
+
+impl From<Punted<'_>> for Arrived {
+    fn from(p: Punted<'_>) -> Self {
+        Self {
+            in_port: Port(p.in_port.0),
+            reason: match p.reason {
+                PuntReason::NoMatch => PacketInReason::NoMatch,
+                PuntReason::Action => PacketInReason::Action,
+                PuntReason::InvalidTtl => PacketInReason::InvalidTtl,
+            },
+            table: p.table,
+            cookie: p.cookie,
+            max_len: p.max_len,
+            metadata: p.metadata,
+            tunnel_id: p.tunnel_id,
+            frame: p.frame.to_vec(),
+        }
+    }
 }
 
 /// Cookie of a frame that no flow sent.

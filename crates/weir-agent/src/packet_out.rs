@@ -41,7 +41,7 @@ impl Switch {
             return Ok(());
         }
         let in_port = m.in_port;
-        self.pending.push(Job::Send(Frame { in_port, bytes, actions }));
+        self.pending.push(Job::Send(Frame { asker: *who, in_port, bytes, actions }));
         self.flush_when_full(cx)
     }
 }

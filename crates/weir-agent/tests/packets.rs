@@ -121,3 +121,85 @@ fn wrong_packet_outs_are_refused() {
     assert_eq!(rig.refused(NEW, Message::FlowMod(f)), BufferEmpty);
     assert_eq!(rig.flows(NEW).len(), 1);
 }
+
+/// A frame in, what came out of each port, and the packet-ins.
+fn through(rig: &mut Rig, port: u32, f: &[u8]) -> (Vec<u32>, Vec<(ConnId, PacketIn)>) {
+    let out = rig.send(port, f).into_iter().map(|(n, _)| n).collect();
+    (out, told(rig))
+}
+
+fn told(rig: &mut Rig) -> Vec<(ConnId, PacketIn)> {
+    let of = |s: weir_agent::Sent| match s.msg.body {
+        Message::PacketIn(p) => (s.to, p),
+        m => panic!("{m:?}"),
+    };
+    rig.out.take().into_iter().map(of).collect()
+}
+
+#[test]
+fn misses_go_to_1_0_and_miss_entries_to_all() {
+    let mut rig = Rig::new();
+    assert_eq!(through(&mut rig, 1, &frame(1)), (vec![], vec![]), "1.3 drops");
+    rig.connect(OLDER, Version::V10, Purpose::Controller);
+    let (_, got) = through(&mut rig, 2, &frame(1));
+    let [(OLDER, p)] = &got[..] else { panic!("{got:?}") };
+    assert_eq!((p.reason, p.data.len(), p.cookie), (PacketInReason::NoMatch, 64, u64::MAX));
+    assert_eq!(p.matcher, any().with(Field::InPort, 2));
+    rig.disconnect(OLDER);
+    assert_eq!(through(&mut rig, 2, &frame(1)), (vec![], vec![]));
+    let max_len = NO_MAX_LEN;
+    let up = Action::Output { port: Port::CONTROLLER, max_len };
+    let mut miss = flow(any(), 0, vec![Instruction::Apply(vec![up.clone()])]);
+    miss.cookie = 77;
+    rig.ok(NEW, Message::FlowMod(miss));
+    let (_, got) = through(&mut rig, 3, &frame(1));
+    let [(NEW, p)] = &got[..] else { panic!("{got:?}") };
+    assert_eq!((p.reason, p.cookie, p.table), (PacketInReason::NoMatch, 77, 0));
+    assert_eq!(p.data, frame(1));
+    rig.ok(NEW, Message::FlowMod(flow(any(), 1, vec![Instruction::Apply(vec![up])])));
+    let (_, got) = through(&mut rig, 3, &frame(1));
+    assert_eq!(got[0].1.reason, PacketInReason::Action);
+}
+
+#[test]
+fn packets_go_out_by_every_port_there_is() {
+    let mut rig = Rig::new();
+    let mut sent = |actions: Vec<Action>, in_port| {
+        let (in_port, data) = (Port(in_port), frame(5));
+        rig.ok(NEW, out(NO_BUFFER, in_port, actions, data));
+        let all: Vec<u32> = rig.settle().into_iter().map(|(n, _)| n).collect();
+        (all, told(&mut rig).len())
+    };
+    assert_eq!(sent(vec![output(3)], Port::CONTROLLER.0), (vec![3], 0));
+    assert_eq!(sent(vec![output(Port::ALL.0)], 2), (vec![1, 3, 4], 0));
+    assert_eq!(sent(vec![output(Port::FLOOD.0)], Port::CONTROLLER.0), (vec![1, 2, 3, 4], 0));
+    assert_eq!(sent(vec![output(Port::IN_PORT.0)], 2), (vec![2], 0));
+    assert_eq!(sent(vec![output(2), output(3)], 2), (vec![3], 0));
+    assert_eq!(sent(vec![output(Port::CONTROLLER.0)], 2), (vec![], 1));
+    assert_eq!(sent(vec![output(Port::LOCAL.0)], 2), (vec![], 0));
+    assert_eq!(sent(vec![output(Port::TABLE.0)], 2), (vec![], 0), "no flow");
+    assert_eq!(sent(vec![], 2), (vec![], 0));
+}
+
+#[test]
+fn a_flow_takes_the_buffered_packet_and_order_is_kept() {
+    let mut rig = Rig::new();
+    let up = Action::Output { port: Port::CONTROLLER, max_len: 16 };
+    rig.ok(NEW, Message::FlowMod(flow(any(), 0, vec![Instruction::Apply(vec![up])])));
+    let (_, got) = through(&mut rig, 1, &frame(6));
+    let p = &got[0].1;
+    assert_eq!((p.data.len(), p.total_len), (16, 64));
+    let mut f = flow(dst(6), 5, to(4));
+    f.buffer_id = p.buffer_id;
+    rig.ok(NEW, Message::FlowMod(f));
+    assert_eq!(rig.settle(), [(4, frame(6))]);
+    assert_eq!(rig.flows(NEW)[1].packets, 1);
+    // Gathered with changes of flows: each frame meets the flows that were asked for before it.
+    for port in [2, 3, 2] {
+        rig.give(NEW, Message::FlowMod(flow(dst(6), 5, to(port))));
+        rig.give(NEW, out(NO_BUFFER, Port(1), vec![output(Port::TABLE.0)], frame(6)));
+    }
+    rig.switch.settle(rig.now, &mut rig.plane, &mut rig.out).unwrap();
+    let ports: Vec<u32> = rig.settle().into_iter().map(|(n, _)| n).collect();
+    assert_eq!(ports, [2, 2, 3]);
+}

@@ -1,9 +1,12 @@
 //! A switch on a data plane with memory ports, driven by hand: messages, frames, time.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use weir_agent::{Config, ConnId, Kind, Outbox, Purpose, Sent, Switch};
+use std::sync::{Arc, Mutex};
+use weir_agent::{Arrived, Config, ConnId, Kind, Outbox, Purpose, Sent, Switch};
 use weir_classify::Match as Keys;
-use weir_dataplane::{Config as Sizes, DataPlane, MappingRule, PortNo, VdpSpec, Vid};
+use weir_dataplane::{
+    Config as Sizes, DataPlane, MappingRule, PortNo, PuntSink, Punted, VdpSpec, Vid,
+};
 use weir_io::memory::{Memory, MemoryPeer, WireSize};
 use weir_openflow::model::*;
 use weir_packet::Nanos;
@@ -23,7 +26,16 @@ pub struct Rig {
     pub out: Outbox,
     pub now: Nanos,
     pub peers: Vec<MemoryPeer>,
+    punted: Arc<Mutex<Vec<Arrived>>>,
     xid: u32,
+}
+
+struct Sink(Arc<Mutex<Vec<Arrived>>>);
+
+impl PuntSink for Sink {
+    fn punt(&mut self, p: Punted<'_>) {
+        self.0.lock().unwrap().push(p.into());
+    }
 }
 
 pub fn port_desc(no: u32) -> PortDesc {
@@ -78,9 +90,11 @@ impl Rig {
         change(&mut spec);
         plane.create_vdp(spec).unwrap();
         let now = Nanos::from_secs(100);
+        let punted = Arc::new(Mutex::new(Vec::new()));
+        plane.set_punt_sink(VID, Some(Box::new(Sink(Arc::clone(&punted))))).unwrap();
         plane.poll(now);
         let switch = Switch::new(config, now);
-        let mut rig = Self { plane, switch, out: Outbox::default(), now, peers, xid: 0 };
+        let mut rig = Self { plane, switch, out: Outbox::default(), now, peers, punted, xid: 0 };
         rig.tick();
         rig
     }
@@ -188,6 +202,9 @@ impl Rig {
             }
         }
         self.plane.snapshot().check().unwrap();
+        for a in std::mem::take(&mut *self.punted.lock().unwrap()) {
+            self.switch.punted(a, self.now, &mut self.out);
+        }
         out
     }
 }
