@@ -1,0 +1,8 @@
+//! A switch: any messages, frames and times. What must hold is in weir-agent's `tests/exercise`.
+
+#![no_main]
+
+#[path = "../../crates/weir-agent/tests/exercise/mod.rs"]
+mod exercise;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| exercise::script(bytes));
