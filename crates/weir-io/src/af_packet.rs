@@ -275,6 +275,7 @@ impl Device for AfPacket {
     }
     fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         let Some(s) = &self.sockets else { return 0 };
+        burst.as_mut_slice().iter_mut().for_each(interface::no_runt);
         let mut taken = 0;
         while let Some(rest) = burst.as_slice().get(taken..).filter(|r| !r.is_empty()) {
             match self.tx.send(&s.tx, rest) {

@@ -120,6 +120,18 @@ impl Frame {
         self.chunk.len -= n as u16;
         Ok(())
     }
+    /// Makes data shorter than `len` bytes as long, with zeros; where the chunk has no room, the
+    /// data stays as it is.
+    #[inline]
+    pub fn pad(&mut self, len: usize) {
+        let before = self.len();
+        if before < len
+            && self.set_len(len).is_ok()
+            && let Some(added) = self.bytes_mut().get_mut(before..)
+        {
+            added.fill(0);
+        }
+    }
     /// Makes the data `len` bytes long; bytes added at the end are whatever was there.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ mod settings;
 pub use bound::{Mode, Umem};
 pub use settings::OtherEnd;
 
-use crate::interface::{Seen, Watch};
+use crate::interface::{Seen, Watch, no_runt};
 use crate::offload::checksum::complete_if_partial;
 use crate::offload::layout;
 use crate::offload::segment::{Cut, MAX_SUPER};
@@ -345,7 +345,8 @@ impl Device for AfXdp {
         }
         let Some(b) = &mut self.bound else { return 0 };
         let n = burst.len().min(b.socket.tx.room(burst.len()));
-        for frame in burst.drain_front(n) {
+        for mut frame in burst.drain_front(n) {
+            no_runt(&mut frame);
             let ours = if frame.len() < MIN_FRAME {
                 Err(frame)
             } else {
