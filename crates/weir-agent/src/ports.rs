@@ -43,6 +43,11 @@ const SETTABLE: PortConfig = PortConfig(
 );
 
 impl Switch {
+    /// The queues that there are from now on; controllers see them when they ask.
+    pub fn set_queues(&mut self, queues: Vec<QueueDesc>) {
+        self.state.queues = queues;
+    }
+
     /// Something happened to a port.
     pub fn port_changed(&mut self, change: PortUpdate, now: Nanos, out: &mut Outbox) {
         let (reason, desc) = match change {
