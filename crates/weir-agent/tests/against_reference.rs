@@ -7,7 +7,7 @@ mod rig;
 use proptest::prelude::*;
 use reference::packet::{PLAIN, Packet, Udp};
 use reference::{Flow, Reference, Removed};
-use rig::*;
+use rig::{NEW, OLD, PORTS, Rig, config, flow, output};
 use weir_agent::Sent;
 use weir_openflow::model::*;
 

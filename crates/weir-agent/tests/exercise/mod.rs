@@ -41,7 +41,7 @@ fn desc(no: u32) -> PortDesc {
 
 impl Bench {
     fn new() -> Self {
-        let sizes = Sizes { frames: 256, channel_frames: 64, ..Sizes::default() };
+        let sizes = Sizes { frames: 2048, channels: 1, channel_frames: 64, ..Sizes::default() };
         let mut plane = DataPlane::new(sizes).expect("sizes that can be");
         let mut spec = VdpSpec::new(VID, "vdp");
         let mut peers = Vec::new();

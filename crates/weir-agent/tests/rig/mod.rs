@@ -76,7 +76,7 @@ impl Rig {
     }
     /// Nobody connected yet.
     pub fn alone(config: Config, change: impl FnOnce(&mut VdpSpec)) -> Self {
-        let sizes = Sizes { frames: 2048, ..Sizes::default() };
+        let sizes = Sizes { frames: 4096, channels: 1, ..Sizes::default() };
         let mut plane = DataPlane::new(sizes).unwrap();
         let mut spec = VdpSpec::new(VID, "vdp");
         let mut peers = Vec::new();
