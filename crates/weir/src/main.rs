@@ -10,6 +10,7 @@ mod config;
 mod controller;
 mod environment;
 mod fault;
+mod openflow;
 mod socket;
 mod study;
 

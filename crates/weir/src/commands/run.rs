@@ -10,15 +10,17 @@ use crate::config::failed::Failed;
 use crate::config::plan::Plan;
 use crate::config::read;
 use crate::fault::bad_input;
+use crate::openflow::service::Switches;
 use crate::socket::live::{Live, SocketGiven};
 use crate::socket::{place, server, view};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_agent::Link;
 use weir_dataplane::{DataPlane, PortView, Runner, Serving, Snapshot};
 use weir_packet::{Nanos, PortId};
 
@@ -94,6 +96,10 @@ pub fn run(args: &Args) -> Result<()> {
     let (serving, idle) = (plan.fixed.serving, plan.fixed.idle);
     let runner = Runner::start(plane, serving, idle).context("starting the worker")?;
     let live = Arc::new(Live::new(runner.handle(), model)?);
+    let stopping = Switching(&live);
+    if let Some(why) = live.follow()?.into_iter().next() {
+        bail!(why);
+    }
     let mut server = server::Server::start(listener, &socket, Arc::clone(&live))?;
     let who = match serving {
         Serving::Worker => "the worker serves the channels".to_owned(),
@@ -102,10 +108,20 @@ pub fn run(args: &Args) -> Result<()> {
     say(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = attend(args, &live, &mut signals, given);
     server.stop();
+    drop(stopping);
     drop(bound);
     let plane = runner.stop()?;
     finish(plane)?;
     ended
+}
+
+/// Ends the OpenFlow switches before the worker that they ask.
+struct Switching<'a>(&'a Live);
+
+impl Drop for Switching<'_> {
+    fn drop(&mut self) {
+        self.0.switches().stop();
+    }
 }
 
 /// Takes the socket away again if starting fails.
@@ -173,13 +189,13 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
             say(format_args!("stopping: every port is exhausted"));
             return Ok(());
         }
-        tell_changes(&mut seen, snapshot.ports);
+        tell_changes(&mut seen, snapshot.ports, live.switches());
         std::thread::sleep(LOOK);
     }
 }
 
-/// Prints what has changed at ports since the last look.
-fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>) {
+/// Prints what has changed at ports since the last look, and tells the switches.
+fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>, switches: &Switches) {
     let mut now = BTreeMap::new();
     for p in ports.into_iter().filter(|p| p.id != PortId(0)) {
         now.insert(p.id, Seen { name: p.name, up: p.up, fault: p.fault });
@@ -187,6 +203,9 @@ fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>) {
     for (id, n) in &now {
         let before = seen.get(id);
         let name = &n.name;
+        if before.is_none_or(|b| b.up != n.up) {
+            switches.link(name, if n.up { Link::Up } else { Link::Down });
+        }
         if let Some(b) = before.filter(|b| b.up != n.up) {
             say(format_args!("port {name}: {}", if b.up { "down" } else { "up" }));
         } else if before.is_none() && !n.up {

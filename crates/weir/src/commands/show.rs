@@ -6,6 +6,7 @@ use super::columns::Columns;
 use super::say::{put, say};
 use super::stats::{Stats, reasons};
 use crate::environment::Envelope;
+use crate::openflow::status::{ConnectionItem, SwitchItem};
 use crate::socket::client::Where;
 use crate::socket::protocol::{Item, Request, RuleItem, VdpDetail, VdpItem, WithRules};
 use anyhow::Result;
@@ -205,4 +206,60 @@ fn detail(d: &VdpDetail, out: &mut String) {
             line("", format!("{name}: {value}"));
         }
     }
+    if let Some(o) = &d.openflow {
+        openflow(o, &mut line);
+    }
+}
+
+fn openflow(o: &SwitchItem, line: &mut impl FnMut(&str, String)) {
+    line(
+        "openflow",
+        format!(
+            "datapath {}, fail-{}: {} flows; packet-ins: {} dropped, {} over the limit",
+            o.datapath_id, o.fail_mode, o.flows, o.packet_ins_dropped, o.packet_ins_limited
+        ),
+    );
+    for c in &o.controllers {
+        let mut text = match (c.connections.first(), c.retry_in_ms) {
+            (Some(_), _) => c.address.clone(),
+            (None, Some(ms)) => {
+                format!("{}: attempt {} in {} ms", c.address, c.attempts + 1, ms)
+            }
+            (None, None) => format!("{}: connecting", c.address),
+        };
+        if let Some(e) = &c.last_error {
+            text.push_str(&format!("; last error: {e}"));
+        }
+        line("controller", text);
+        c.connections.iter().for_each(|c| line("", connection(c)));
+    }
+    for l in &o.listeners {
+        let mut text = match &l.bound {
+            Some(at) => format!("{} at {at}", l.address),
+            None => format!("{}: not listening", l.address),
+        };
+        text.push_str(&format!(": {} came, {} refused", l.connected, l.refused));
+        if let Some(e) = &l.last_error {
+            text.push_str(&format!("; last error: {e}"));
+        }
+        line("listener", text);
+        l.connections.iter().for_each(|c| line("", connection(c)));
+    }
+}
+
+fn connection(c: &ConnectionItem) -> String {
+    let version = match &c.version {
+        Some(v) => format!("OpenFlow {v}, {}", c.role),
+        None => "no version yet".to_owned(),
+    };
+    format!(
+        "{} for {} s: {version}; messages {} in, {} out; errors {} in, {} out; {} dropped",
+        c.peer,
+        c.for_ms / 1000,
+        c.messages_in,
+        c.messages_out,
+        c.errors_in,
+        c.errors_out,
+        c.dropped
+    )
 }

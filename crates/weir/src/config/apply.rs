@@ -7,7 +7,9 @@ use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
 use super::failed::{Failed, Reason};
 use super::plan::{Plan, PortPlan, RulePlan, VdpPlan};
-use super::vdp_steps::{attach, create, put_group, put_meter, put_rule, reserve, resolve};
+use super::vdp_steps::{
+    attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
+};
 use std::collections::BTreeMap;
 use weir_classify::Field;
 use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
@@ -235,7 +237,10 @@ fn vid_of(s: &Step) -> Option<Vid> {
         | Step::SetCpu(v, _)
         | Step::SetLimit(v, _)
         | Step::Reserve(v, _)
-        | Step::Migrate(v, _) => Some(*v),
+        | Step::Migrate(v, _)
+        | Step::PutQueue(v, ..)
+        | Step::RemoveQueue(v, ..)
+        | Step::SetOpenflow(v, _) => Some(*v),
     }
 }
 
@@ -355,6 +360,25 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
         Step::Migrate(vid, path) => {
             plane.migrate(vid, path)?;
             of(plan, vid)?.path = path;
+            Ok(())
+        }
+        Step::PutQueue(vid, port, id, q) => {
+            let v = of(plan, vid)?;
+            put_queue(plane, v, ids, (&port, id), q)?;
+            v.queues.insert((port, id), q);
+            Ok(())
+        }
+        Step::RemoveQueue(vid, port, id) => {
+            let v = of(plan, vid)?;
+            if let Some(no) = v.number_of(&port).filter(|_| ids.contains_key(&port)) {
+                plane.remove_queue(vid, no, id)?;
+            }
+            v.queues.remove(&(port, id));
+            Ok(())
+        }
+        // The plan is all: the switches' thread is told of it when the change is done.
+        Step::SetOpenflow(vid, o) => {
+            of(plan, vid)?.openflow = Some(*o);
             Ok(())
         }
     }

@@ -7,6 +7,7 @@
 //! free for what comes. All steps run between two bursts, so no frame meets a half-way state.
 
 use super::error::ConfigError;
+use super::openflow::{Nature, OpenflowPlan, QueuePlan};
 use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RuleKey, RulePlan, VdpPlan};
 use super::program::ProgramPlan;
 use weir_dataplane::{Action, Path, PortNo, PortShare, Vid};
@@ -56,6 +57,12 @@ pub enum Step {
     Reserve(Vid, usize),
     /// Moves a VDP to another path.
     Migrate(Vid, Path),
+    /// Adds a queue of a port or changes its rates.
+    PutQueue(Vid, String, u32, QueuePlan),
+    /// Removes a queue of a port.
+    RemoveQueue(Vid, String, u32),
+    /// Makes a VDP an OpenFlow switch, or changes with whom it speaks.
+    SetOpenflow(Vid, Box<OpenflowPlan>),
 }
 
 /// The steps from one plan to another.
@@ -135,6 +142,7 @@ fn same_nature(old: &VdpPlan, new: &VdpPlan) -> Result<(), ConfigError> {
     let what = match () {
         () if old.fields != new.fields => "its own fields",
         () if old.channel != new.channel => "its channel",
+        () if old.openflow.is_some() && nature(old) != nature(new) => "what it is to controllers",
         () => return Ok(()),
     };
     let text = format!(
@@ -146,6 +154,11 @@ fn same_nature(old: &VdpPlan, new: &VdpPlan) -> Result<(), ConfigError> {
     Err(ConfigError { place: new.place.clone(), text })
 }
 
+/// What a switch is made with, if it is one.
+fn nature(v: &VdpPlan) -> Option<&Nature> {
+    v.openflow.as_ref().map(|o| &o.nature)
+}
+
 /// Whatever a VDP gives up.
 fn lessen(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     let vid = new.vid;
@@ -154,6 +167,11 @@ fn lessen(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     }
     for key in old.rules.keys().filter(|k| !new.rules.contains_key(k)) {
         steps.push(Step::RemoveRule(vid, Box::new(*key)));
+    }
+    for (port, id) in old.queues.keys().filter(|k| !new.queues.contains_key(*k)) {
+        if new.number_of(port).is_some() {
+            steps.push(Step::RemoveQueue(vid, port.clone(), *id));
+        }
     }
     if new.cpu_permille < old.cpu_permille {
         steps.push(Step::SetCpu(vid, new.cpu_permille));
@@ -217,6 +235,12 @@ fn change(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     for m in new.mapping.iter().filter(|m| !old.mapping.contains(m)) {
         steps.push(Step::AddMapping(vid, m.clone()));
     }
+    for ((port, id), q) in new.queues.iter().filter(|(k, q)| old.queues.get(*k) != Some(*q)) {
+        steps.push(Step::PutQueue(vid, port.clone(), *id, *q));
+    }
+    if let Some(o) = new.openflow.as_ref().filter(|_| old.openflow != new.openflow) {
+        steps.push(Step::SetOpenflow(vid, Box::new(o.clone())));
+    }
     if old.path != new.path {
         steps.push(Step::Migrate(vid, new.path));
     }
@@ -261,6 +285,19 @@ impl Step {
             Step::SetLimit(v, None) => format!("VDP {v}: no limit of TCAM entries"),
             Step::Reserve(v, n) => format!("VDP {v}: {n} TCAM entries reserved"),
             Step::Migrate(v, p) => format!("VDP {v}: to the {} path", path_name(*p)),
+            Step::PutQueue(v, p, id, _) => format!("VDP {v}: queue {id} of port {p}"),
+            Step::RemoveQueue(v, p, id) => format!("VDP {v}: without queue {id} of port {p}"),
+            Step::SetOpenflow(v, o) => {
+                let all =
+                    |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+                let (c, l) = (o.controllers.len(), o.listen.len());
+                let id = o.nature.datapath_id;
+                format!(
+                    "VDP {v}: OpenFlow switch {id:016x}, {}, {}",
+                    all(c, "controller"),
+                    all(l, "listener")
+                )
+            }
         }
     }
 }

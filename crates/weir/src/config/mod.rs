@@ -7,6 +7,9 @@ pub mod apply;
 pub mod diff;
 pub mod error;
 pub mod failed;
+pub mod openflow;
+#[cfg(test)]
+mod openflow_tests;
 pub mod plan;
 pub mod program;
 pub mod read;

@@ -4,6 +4,7 @@
 //! the control socket.
 
 use super::error::Place;
+use super::openflow::{OpenflowPlan, QueuePlan};
 use super::program::ProgramPlan;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -86,6 +87,10 @@ pub struct VdpPlan {
     pub groups: BTreeMap<u32, GroupPlan>,
     /// Rules.
     pub rules: HashMap<RuleKey, RulePlan>,
+    /// Its ports' queues beside the default ones, by port name and number.
+    pub queues: BTreeMap<(String, u32), QueuePlan>,
+    /// As an OpenFlow switch, if it is one.
+    pub openflow: Option<OpenflowPlan>,
     /// Where the file says so.
     pub place: Option<Place>,
 }
@@ -212,6 +217,8 @@ impl VdpPlan {
             meters: BTreeMap::new(),
             groups: BTreeMap::new(),
             rules: HashMap::new(),
+            queues: BTreeMap::new(),
+            openflow: None,
             place: None,
         }
     }

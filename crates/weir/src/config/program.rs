@@ -33,6 +33,10 @@ pub enum ProgramPlan {
 }
 
 impl ProgramPlan {
+    /// A learning switch as it is without options.
+    pub fn learning() -> Self {
+        Self::Learning(LearningConfig::default(), Vec::new())
+    }
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -90,7 +94,7 @@ pub fn read(
     let plan = match given.get_ref() {
         TextOr::Short(name) => match name.as_str() {
             "forward" => ProgramPlan::Forward(Vec::new()),
-            "learning" => ProgramPlan::Learning(LearningConfig::default(), Vec::new()),
+            "learning" => ProgramPlan::learning(),
             "reflector" => ProgramPlan::Reflector,
             "sink" => ProgramPlan::Sink,
             "router" => {

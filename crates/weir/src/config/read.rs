@@ -4,8 +4,9 @@
 //! and by the control socket for VDPs that are described in the same language.
 
 use super::error::{ConfigError, Source, one_of};
+use super::openflow::{read_openflow, read_queues};
 use super::plan::{Fixed, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
-use super::program;
+use super::program::{self, ProgramPlan};
 use super::rules::{flow_error, read_group, read_meter, read_rules};
 use super::schema::{DataplaneSection, FieldSection, File, PortSection, ShareSection, VdpSection};
 use super::words::{self, PortRef, TextOr};
@@ -32,8 +33,20 @@ pub(super) type Read<T> = Result<T, ConfigError>;
 pub fn load(path: &Path) -> Read<Plan> {
     let text = read_file(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let source = Source::new(&path.display().to_string(), &text);
-    let file: File = toml::from_str(&text).map_err(|e| source.toml(&e))?;
+    read_all(&text, &path.display().to_string(), base)
+}
+
+/// Reads a configuration from a text, which errors call `name`.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn from_text(text: &str, name: &str) -> Read<Plan> {
+    read_all(text, name, Path::new(""))
+}
+
+fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
+    let source = Source::new(name, text);
+    let file: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
     let mut plan = Plan::empty(fixed(&source, &file.dataplane, base)?);
     for p in &file.port {
         let port = read_port(&source, p, base)?;
@@ -267,6 +280,12 @@ fn read_vdp(
         }
     }
     read_rules(source, v, base, &mut plan)?;
+    read_queues(source, v, &mut plan)?;
+    if let Some(o) = &v.openflow {
+        plan.openflow = Some(read_openflow(source, o, plan.vid, base)?);
+        // A controller may say NORMAL, and what no flow takes may be for it some day.
+        plan.program.get_or_insert(ProgramPlan::learning());
+    }
     Ok(plan)
 }
 
@@ -282,6 +301,8 @@ fn only_default(source: &Source<'_>, v: &VdpSection) -> Read<()> {
         ("rules_file", v.rules_file.is_some()),
         ("field", !v.field.is_empty()),
         ("rule", !v.rule.is_empty()),
+        ("queue", !v.queue.is_empty()),
+        ("openflow", v.openflow.is_some()),
     ];
     match given.into_iter().find(|(_, is)| *is) {
         Some((key, _)) => {

@@ -4,7 +4,7 @@
 //! and nowhere else; `docs/guide/configuration.md` says what each does. Values that can be wrong in
 //! a way of their own carry their place in the file ([`toml::Spanned`]).
 
-use super::words::{ActionsText, MatchText, PortRef, Ports, Program, Serving, TextOr};
+use super::words::{ActionsText, DatapathId, MatchText, PortRef, Ports, Program, Serving, TextOr};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -80,6 +80,9 @@ pub struct VdpSection {
     pub group: Vec<Spanned<GroupSection>>,
     #[serde(default)]
     pub rule: Vec<Spanned<RuleSection>>,
+    #[serde(default)]
+    pub queue: Vec<Spanned<QueueSection>>,
+    pub openflow: Option<Spanned<OpenflowSection>>,
 }
 
 /// A mapping rule: its match alone, or a table.
@@ -223,4 +226,57 @@ pub struct NeighbourSection {
 pub struct IcmpSection {
     pub errors_per_second: Option<u32>,
     pub burst: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSection {
+    pub port: Spanned<PortRef>,
+    pub id: Spanned<u32>,
+    #[serde(default)]
+    pub min_bps: u64,
+    pub max_bps: Option<u64>,
+}
+
+/// A VDP as an OpenFlow switch; `openflow.rs` gives it its meaning.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenflowSection {
+    pub datapath_id: Option<Spanned<DatapathId>>,
+    pub versions: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    pub controllers: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub listen: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub insecure: bool,
+    pub fail_mode: Option<Spanned<String>>,
+    pub tables: Option<Spanned<u8>>,
+    pub spill: Option<Spanned<String>>,
+    pub miss_send_len: Option<u16>,
+    pub buffers: Option<Spanned<u16>>,
+    pub echo_interval_s: Option<Spanned<u32>>,
+    pub backoff_max_s: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub limits: OpenflowLimitsSection,
+    pub tls: Option<Spanned<TlsSection>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenflowLimitsSection {
+    pub messages_per_s: Option<Spanned<u32>>,
+    pub flow_mods_per_s: Option<Spanned<u32>>,
+    pub packet_ins_per_s: Option<Spanned<u32>>,
+    pub queue_bytes: Option<Spanned<usize>>,
+    pub connections: Option<Spanned<usize>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSection {
+    pub certificate: Spanned<String>,
+    pub key: Spanned<String>,
+    pub ca: Spanned<String>,
+    pub peer_name: Option<Spanned<String>>,
 }

@@ -5,10 +5,13 @@
 use super::apply::Model;
 use super::error::Place;
 use super::failed::{Failed, Reason};
+use super::openflow::QueuePlan;
 use super::plan::{GroupPlan, MappingPlan, MeterPlan, RulePlan, VdpPlan};
 use std::collections::BTreeMap;
 use weir_classify::{Owner, Part};
-use weir_dataplane::{ControlError, DataPlane, MappingRule, Placed, PortNo, VdpSpec, Vid};
+use weir_dataplane::{
+    ControlError, DataPlane, MappingRule, Placed, PortNo, QueueRate, VdpSpec, Vid,
+};
 use weir_packet::PortId;
 
 /// Grows a VDP's slices to hold `entries`, or gives back what is not in use beyond them.
@@ -67,6 +70,19 @@ pub(super) fn put_rule(
     plane.add_rule(vid, r.table, &r.spec, r.placement)
 }
 
+/// Sets a queue of a port; one that is away gets it when it comes.
+pub(super) fn put_queue(
+    plane: &mut DataPlane,
+    v: &VdpPlan,
+    ids: &BTreeMap<String, PortId>,
+    (port, id): (&str, u32),
+    q: QueuePlan,
+) -> Result<(), ControlError> {
+    let Some(no) = v.number_of(port).filter(|_| ids.contains_key(port)) else { return Ok(()) };
+    let rate = QueueRate { min_bps: q.min_bps, max_bps: q.max_bps };
+    plane.set_queue(v.vid, no, id, rate)
+}
+
 /// The VDP's ports that are there, by its numbers.
 fn present(v: &VdpPlan, ids: &BTreeMap<String, PortId>) -> Vec<(PortNo, PortId)> {
     v.ports.iter().filter_map(|(n, no)| ids.get(n).map(|id| (*no, *id))).collect()
@@ -84,6 +100,9 @@ pub(super) fn attach(
         if let (Some(id), Some(_)) = (ids.get(port), v.number_of(port)) {
             plane.set_share(v.vid, *id, *share)?;
         }
+    }
+    for ((port, id), q) in &v.queues {
+        put_queue(plane, v, ids, (port, *id), *q)?;
     }
     // What sends to a port that is away stays as it is and loses its frames, counted.
     for (id, g) in &v.groups {
@@ -158,6 +177,9 @@ fn fill(
         if let Some(id) = model.ids.get(port) {
             plane.set_share(v.vid, *id, *share).map_err(at_vdp)?;
         }
+    }
+    for ((port, id), q) in &v.queues {
+        put_queue(plane, v, &model.ids, (port, *id), *q).map_err(at_vdp)?;
     }
     for m in &v.mapping {
         if let Some(rule) = resolve(m, v, &model.ids).map_err(|e| (e, v.place.clone()))? {

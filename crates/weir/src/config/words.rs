@@ -251,3 +251,37 @@ impl<'de> Deserialize<'de> for Serving {
         d.deserialize_any(V)
     }
 }
+
+/// A datapath id: a number, or 16 hexadecimal digits as controllers show it, with or without colons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatapathId(pub u64);
+
+impl<'de> Deserialize<'de> for DatapathId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = DatapathId;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a datapath id, as in \"0000000000000001\" or 1")
+            }
+            fn visit_i64<E: Error>(self, v: i64) -> Result<DatapathId, E> {
+                u64::try_from(v).map(DatapathId).map_err(|_| E::custom("no datapath id"))
+            }
+            fn visit_str<E: Error>(self, v: &str) -> Result<DatapathId, E> {
+                let digits: String = match v.strip_prefix("0x") {
+                    Some(hex) => format!("{:0>16}", hex),
+                    None => v.chars().filter(|c| *c != ':').collect(),
+                };
+                let hex = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+                let id = u64::from_str_radix(&digits, 16).ok().filter(|_| hex);
+                id.map(DatapathId).ok_or_else(|| {
+                    let shown: String = v.chars().take(32).collect();
+                    E::custom(format!(
+                        "datapath_id '{shown}': 16 hexadecimal digits, as in 0000000000000001"
+                    ))
+                })
+            }
+        }
+        d.deserialize_any(V)
+    }
+}

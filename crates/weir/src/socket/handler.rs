@@ -40,7 +40,9 @@ pub fn handle(
             });
             match asked {
                 Ok(Ok(asked)) => {
-                    asked.tell(|i| reply(lines, &Reply::Item(i)))?;
+                    asked
+                        .with_switches(live.switches().status())
+                        .tell(|i| reply(lines, &Reply::Item(i)))?;
                     Ok(Reply::Ok(Done::default()))
                 }
                 Ok(Err(e)) => Ok(refusal(&e)),

@@ -8,6 +8,8 @@ use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::failed::Failed;
 use crate::config::read;
+use crate::openflow::service::Switches;
+use crate::openflow::wanted;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,6 +72,8 @@ pub struct Live {
     handle: Handle,
     /// Taken out while the worker has it.
     model: Mutex<Option<Model>>,
+    /// VDPs as OpenFlow switches; they follow the plan.
+    switches: Switches,
     /// Unix time of the worker's time zero, in nanoseconds.
     epoch_ns: u64,
 }
@@ -87,7 +91,28 @@ impl Live {
         let at = handle.call(|p| p.snapshot().at)?;
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let epoch_ns = now.saturating_sub(at.0);
-        Ok(Self { handle, model: Mutex::new(Some(model)), epoch_ns })
+        let switches = Switches::new(handle.clone());
+        Ok(Self { handle, model: Mutex::new(Some(model)), switches, epoch_ns })
+    }
+
+    /// VDPs as OpenFlow switches.
+    pub fn switches(&self) -> &Switches {
+        &self.switches
+    }
+
+    /// Makes the switches those of the plan. Says what could not be had, a line each.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn follow(&self) -> Result<Vec<String>, WorkerGone> {
+        self.follow_with(&self.lock())
+    }
+
+    fn follow_with(&self, model: &Option<Model>) -> Result<Vec<String>, WorkerGone> {
+        let plan = &model.as_ref().ok_or(WorkerGone)?.plan;
+        let ports = self.handle.call(|p| p.snapshot().ports)?;
+        let links = ports.into_iter().map(|p| (p.name, p.up)).collect();
+        Ok(self.switches.update(wanted::all(plan, &links)))
     }
 
     /// For asking the worker.
@@ -156,6 +181,8 @@ impl Live {
             (apply::run(p, m, steps), std::mem::take(&mut m.notes))
         })?;
         told.extend(done.1);
+        // Whatever was changed before a step failed is what there is now.
+        told.extend(self.follow_with(&guard)?);
         done.0?;
         Ok(told)
     }

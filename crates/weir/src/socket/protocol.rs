@@ -4,6 +4,7 @@
 //! lines `{"item": …}` and then one line `{"ok": …}` or `{"error": …}`. Both the server and the
 //! client commands read these types.
 
+use crate::openflow::status::SwitchItem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -360,6 +361,9 @@ pub struct VdpDetail {
     pub migration_held: u64,
     /// How long it drained.
     pub migration_drain_ns: u64,
+    /// As an OpenFlow switch, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openflow: Option<Box<SwitchItem>>,
 }
 
 /// A port of a VDP.

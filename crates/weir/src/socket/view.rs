@@ -8,6 +8,7 @@ use super::protocol::{
 };
 use crate::config::apply::Model;
 use crate::config::plan::VdpPlan;
+use crate::openflow::status::SwitchItem;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -206,10 +207,21 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         migrations_given_up: v.migration.given_up,
         migration_held: v.migration.held,
         migration_drain_ns: v.migration.drain_ns,
+        openflow: None,
     }
 }
 
 impl Asked {
+    /// The same with what there is of the VDPs as OpenFlow switches.
+    pub fn with_switches(mut self, mut all: BTreeMap<u16, SwitchItem>) -> Self {
+        for v in &mut self.vdps {
+            if let Some(d) = &mut v.item.detail {
+                d.openflow = all.remove(&v.item.vid).map(Box::new);
+            }
+        }
+        self
+    }
+
     /// Awaits the slow path's answers and hands everything on, part by part.
     ///
     /// # Errors

@@ -1,0 +1,110 @@
+//! One connection as its VDP sees it: the channel, who is at the other end, and how to wake its task.
+//!
+//! Room: shared between the connection's task (`session`) and the switch that writes to it (`vdp`),
+//! on one thread. Nothing here reads or writes a socket.
+
+use super::clock::since_start;
+use crate::config::openflow::ConnectionsPlan;
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+use std::time::Duration;
+use weir_agent::{ConnId, Purpose};
+use weir_openflow::channel::{Channel, Config, KeepAlive, Limits, Rate, Side};
+use weir_openflow::model::{Role, Version};
+use weir_packet::Nanos;
+
+/// Echo requests without an answer before a peer is held to be dead.
+const PROBES: u32 = 3;
+/// Time for both ends to agree on a version.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Which controller or listener a connection belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointId(pub u64);
+
+/// A connection.
+pub struct Conn {
+    /// Its number, never used twice.
+    pub id: ConnId,
+    /// Whose it is.
+    pub endpoint: EndpointId,
+    /// Who is at the other end, for people.
+    pub peer: String,
+    /// Controller or tool.
+    pub purpose: Purpose,
+    /// Since when.
+    pub since: Nanos,
+    /// Its state machine.
+    pub channel: RefCell<Channel>,
+    /// The version, once agreed.
+    pub version: Cell<Option<Version>>,
+    /// The role it was told last.
+    pub role: Cell<Role>,
+    waker: RefCell<Option<Waker>>,
+    stop: RefCell<Option<String>>,
+}
+
+impl Conn {
+    /// A connection that was just made.
+    pub fn new(
+        id: ConnId,
+        endpoint: EndpointId,
+        peer: String,
+        purpose: Purpose,
+        how: &ConnectionsPlan,
+        now: Nanos,
+    ) -> Self {
+        Self {
+            id,
+            endpoint,
+            peer,
+            purpose,
+            since: now,
+            channel: RefCell::new(Channel::new(channel(how), since_start(now))),
+            version: Cell::new(None),
+            role: Cell::new(Role::Equal),
+            waker: RefCell::new(None),
+            stop: RefCell::new(None),
+        }
+    }
+
+    /// Remembers whom to wake.
+    pub fn watched_by(&self, waker: &Waker) {
+        let mut kept = self.waker.borrow_mut();
+        if !kept.as_ref().is_some_and(|w| w.will_wake(waker)) {
+            *kept = Some(waker.clone());
+        }
+    }
+    /// Wakes its task: there is something to write, or it is to end.
+    pub fn wake(&self) {
+        if let Some(w) = &*self.waker.borrow() {
+            w.wake_by_ref();
+        }
+    }
+    /// Ends it.
+    pub fn stop(&self, why: &str) {
+        *self.stop.borrow_mut() = Some(why.to_owned());
+        self.wake();
+    }
+    /// Why it is to end, if it is.
+    pub fn stopped(&self) -> Option<String> {
+        self.stop.borrow_mut().take()
+    }
+}
+
+fn channel(how: &ConnectionsPlan) -> Config {
+    // A tenth of a second's worth at once.
+    let rate = |n: u32| Rate { per_second: n, burst: (n / 10).max(1) };
+    Config {
+        versions: how.versions,
+        keep_alive: (!how.echo_interval.is_zero())
+            .then_some(KeepAlive { interval: how.echo_interval, probes: PROBES }),
+        limits: Limits {
+            output: how.queue_bytes,
+            messages: how.messages_per_s.map(rate),
+            flow_mods: how.flow_mods_per_s.map(rate),
+            handshake: HANDSHAKE,
+        },
+        ..Config::new(Side::Switch)
+    }
+}

@@ -1,0 +1,55 @@
+//! What `weir run` says of connections: a line each, a few a minute for each controller and listener.
+//!
+//! Room: prints. Whoever comes and goes without end is told of now and then, with how often it was
+//! left out; `weir show` knows the rest.
+
+use crate::commands::say::say;
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// Lines at once, after a pause.
+const BURST: u32 = 8;
+/// One more after this long.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The lines about one thing.
+#[derive(Debug)]
+pub struct Lines {
+    about: String,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    tokens: u32,
+    last: Instant,
+    left_out: u64,
+}
+
+impl Lines {
+    /// About this.
+    pub fn new(about: String) -> Self {
+        let state = State { tokens: BURST, last: Instant::now(), left_out: 0 };
+        Self { about, state: RefCell::new(state) }
+    }
+    /// Says a line, unless there were many.
+    pub fn tell(&self, what: impl Display) {
+        let mut s = self.state.borrow_mut();
+        let passed = s.last.elapsed().as_nanos() / EVERY.as_nanos();
+        if passed > 0 {
+            s.tokens = s.tokens.saturating_add(u32::try_from(passed).unwrap_or(BURST)).min(BURST);
+            s.last = Instant::now();
+        }
+        if s.tokens == 0 {
+            s.left_out += 1;
+            return;
+        }
+        s.tokens -= 1;
+        let about = &self.about;
+        match std::mem::take(&mut s.left_out) {
+            0 => say(format_args!("{about}: {what}")),
+            n => say(format_args!("{about}: {what} ({n} lines about it were left out)")),
+        }
+    }
+}

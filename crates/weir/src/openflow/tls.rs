@@ -1,0 +1,256 @@
+//! Mutual TLS: what a VDP shows, what it demands of controllers, and what went wrong in words.
+//!
+//! Room: rustls with ring's cryptography. The configuration hands in PEM texts, so that a file that
+//! can't be used is found before anything runs; `connect` and `listen` take the finished halves.
+//! No secret is ever shown: errors name a file, never what stands in it.
+
+use std::fmt;
+use std::sync::Arc;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+
+/// Whose certificate a controller that we connect to must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PeerName {
+    /// The host's that we connected to.
+    #[default]
+    Host,
+    /// This one's.
+    Is(ServerName<'static>),
+    /// Anybody's that the CA has signed.
+    Any,
+}
+
+/// A VDP's identity and whom it trusts, ready for use.
+#[derive(Clone)]
+pub struct Identity {
+    material: Arc<Material>,
+    name: PeerName,
+    /// For listeners.
+    pub server: Arc<ServerConfig>,
+    /// For connections that we make.
+    pub client: Arc<ClientConfig>,
+}
+
+/// What was read; two identities are the same if these are.
+#[derive(PartialEq, Eq)]
+struct Material {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.material == other.material && self.name == other.name
+    }
+}
+
+impl Eq for Identity {}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Which of the three texts is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Our certificate.
+    Certificate,
+    /// Its key.
+    Key,
+    /// Whom we trust.
+    Ca,
+}
+
+/// PEM texts of certificate (with its chain), key and trusted authorities.
+pub struct Pem<'a> {
+    /// Our certificate first, then whoever signed it, up to the authority.
+    pub certificate: &'a [u8],
+    /// Its private key.
+    pub key: &'a [u8],
+    /// Certificates of the authorities that sign controllers.
+    pub ca: &'a [u8],
+}
+
+impl Identity {
+    /// Reads and joins the three.
+    ///
+    /// # Errors
+    /// Which part, and what is wrong with it.
+    pub fn new(pem: &Pem<'_>, name: PeerName) -> Result<Self, (Part, String)> {
+        let chain = certificates(pem.certificate).map_err(|e| (Part::Certificate, e))?;
+        let trusted = certificates(pem.ca).map_err(|e| (Part::Ca, e))?;
+        let key = PrivateKeyDer::from_pem_slice(pem.key)
+            .map_err(|_| (Part::Key, "no private key in PEM in it".to_owned()))?;
+        let mut roots = RootCertStore::empty();
+        for c in &trusted {
+            roots.add(c.clone()).map_err(|e| (Part::Ca, in_words(&e)))?;
+        }
+        let roots = Arc::new(roots);
+        let provider = Arc::new(ring::default_provider());
+        let ours = |e: Error| match e {
+            Error::InvalidCertificate(_) => (Part::Certificate, in_words(&e)),
+            _ => (Part::Key, in_words(&e)),
+        };
+        let server = server(&provider, &roots, &chain, &key).map_err(ours)?;
+        let client = client(&provider, &roots, &chain, &key, &name).map_err(ours)?;
+        let material = Arc::new(Material { chain, key, trusted });
+        Ok(Self { material, name, server: Arc::new(server), client: Arc::new(client) })
+    }
+
+    /// The name that a controller at `host` must have a certificate for.
+    ///
+    /// # Errors
+    /// Where `host` can't stand in a certificate.
+    pub fn expected(&self, host: &str) -> Result<ServerName<'static>, String> {
+        match &self.name {
+            PeerName::Is(name) => Ok(name.clone()),
+            PeerName::Host | PeerName::Any => ServerName::try_from(host.to_owned())
+                .map_err(|_| format!("no certificate can be for '{host}'")),
+        }
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err("no certificate in PEM in it".to_owned()),
+    }
+}
+
+fn server(
+    provider: &Arc<CryptoProvider>,
+    roots: &Arc<RootCertStore>,
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+) -> Result<ServerConfig, Error> {
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider.clone())
+        .build()
+        .map_err(|e| Error::General(e.to_string()))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain.to_vec(), key.clone_key())?;
+    // Controllers stay connected; tickets would only cost memory.
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn client(
+    provider: &Arc<CryptoProvider>,
+    roots: &Arc<RootCertStore>,
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+    name: &PeerName,
+) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()?;
+    let signed =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(provider))
+            .build()
+            .map_err(|e| Error::General(e.to_string()))?;
+    let builder = match name {
+        PeerName::Host | PeerName::Is(_) => builder.with_webpki_verifier(signed),
+        PeerName::Any => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(signed)))
+        }
+    };
+    builder.with_client_auth_cert(chain.to_vec(), key.clone_key())
+}
+
+/// Verifies everything but the name, as Open vSwitch does: signature, chain, validity.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // The name is looked at last, once the certificate has been found good.
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// A TLS error for the log: what to look at, without what was in a certificate.
+pub fn in_words(e: &Error) -> String {
+    match e {
+        Error::InvalidCertificate(why) => format!("the certificate does not verify: {}", say(why)),
+        Error::NoCertificatesPresented => "no certificate was shown".to_owned(),
+        Error::AlertReceived(alert) => format!("the other side refuses: {alert:?}"),
+        Error::InvalidMessage(_) => "what came is not TLS".to_owned(),
+        Error::InconsistentKeys(_) => "the key does not belong to the certificate".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn say(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet"
+        }
+        CertificateError::UnknownIssuer => "nobody in 'ca' has signed it",
+        CertificateError::BadSignature => "its signature is wrong",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name ('peer_name' says which is expected)"
+        }
+        CertificateError::Revoked => "it was revoked",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is for another purpose"
+        }
+        CertificateError::BadEncoding => "it can't be read",
+        _ => "it is not acceptable",
+    }
+}
+
+/// The same for an error that came up through a stream.
+pub fn io_in_words(e: &std::io::Error) -> String {
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(tls) => in_words(tls),
+        None => e.to_string(),
+    }
+}

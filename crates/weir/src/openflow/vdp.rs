@@ -1,0 +1,247 @@
+//! One VDP's switch with its connections: messages go in, answers go to whom they are for.
+//!
+//! Room: on the switches' thread; owns the [`Switch`]. No sockets and no waiting, but the data plane
+//! is asked here and answers at once. Called by `session` (a turn of a connection), `keeper` (time and
+//! frames for controllers) and `hub` (changes of the configuration).
+
+use super::clock::{Clock, since_start};
+use super::conn::{Conn, EndpointId};
+use super::punts::Punts;
+use crate::config::openflow::ConnectionsPlan;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tokio::sync::Notify;
+use weir_agent::{ConnId, Outbox, PlaneGone, PortUpdate, Switch};
+use weir_dataplane::{Handle, Vid};
+use weir_openflow::channel::{CloseReason, Event};
+use weir_openflow::model::{Message, Role};
+use weir_packet::Nanos;
+
+/// Messages that one connection may have handled before others have their turn.
+const BATCH: usize = 256;
+/// Frames for controllers that one VDP may have handled before others have their turn.
+const PUNTS: usize = 64;
+
+/// How a turn ended.
+#[derive(Debug)]
+pub enum Turn {
+    /// There is nothing more to handle now.
+    Drained,
+    /// There is, but it is others' turn.
+    More,
+    /// The connection is over.
+    Closed(CloseReason),
+    /// The data plane is.
+    Gone,
+}
+
+/// What all VDPs of the thread share.
+#[derive(Debug)]
+pub struct Common {
+    /// What sockets are read into.
+    pub buffer: RefCell<Box<[u8]>>,
+    /// The worker's clock.
+    pub clock: Clock,
+    /// The data plane.
+    pub plane: Handle,
+    next: Cell<u64>,
+}
+
+impl Common {
+    /// For a thread.
+    pub fn new(plane: Handle, clock: Clock) -> Self {
+        let buffer = RefCell::new(vec![0; 64 * 1024].into());
+        Self { buffer, clock, plane, next: Cell::new(0) }
+    }
+    /// A number that was never given before.
+    pub fn number(&self) -> u64 {
+        let n = self.next.get() + 1;
+        self.next.set(n);
+        n
+    }
+}
+
+/// A VDP's switch.
+pub struct Vdp {
+    /// Its number.
+    pub vid: Vid,
+    /// The thread's.
+    pub common: Rc<Common>,
+    /// How connections are made from now on.
+    pub how: Cell<ConnectionsPlan>,
+    /// Its time-outs have changed.
+    pub rearm: Notify,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    switch: Switch,
+    plane: Handle,
+    out: Outbox,
+    conns: BTreeMap<ConnId, Rc<Conn>>,
+    /// What the keeper waits for.
+    armed: Option<Nanos>,
+    /// Messages that had no form in their connection's version.
+    unsendable: u64,
+}
+
+impl Vdp {
+    /// A VDP with a new switch.
+    pub fn new(vid: Vid, common: Rc<Common>, how: ConnectionsPlan, switch: Switch) -> Self {
+        let plane = common.plane.clone();
+        let (out, conns) = (Outbox::default(), BTreeMap::new());
+        let inner = Inner { switch, plane, out, conns, armed: None, unsendable: 0 };
+        Self { vid, common, how: Cell::new(how), rearm: Notify::new(), inner: RefCell::new(inner) }
+    }
+
+    fn now(&self) -> Nanos {
+        self.common.clock.now()
+    }
+
+    /// A connection has been made; its greeting comes next.
+    pub fn enter(&self, conn: Rc<Conn>) {
+        self.inner.borrow_mut().conns.insert(conn.id, conn);
+    }
+
+    /// A connection has ended.
+    pub fn leave(&self, conn: &Conn) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.conns.remove(&conn.id);
+        if conn.version.get().is_some() {
+            let now = self.now();
+            // Without a data plane there is nobody to tell, and everything ends.
+            let _ = inner.switch.disconnected(conn.id, now, &mut inner.plane, &mut inner.out);
+            self.settled(inner);
+        }
+    }
+
+    /// Handles what a connection has brought, up to a batch of it.
+    pub fn turn(&self, conn: &Conn, now: Nanos) -> Turn {
+        let inner = &mut *self.inner.borrow_mut();
+        match inner.turn(conn, now) {
+            Ok(how) => {
+                self.settled(inner);
+                how
+            }
+            Err(PlaneGone) => Turn::Gone,
+        }
+    }
+
+    /// Does what is due by time; says when that is next.
+    ///
+    /// # Errors
+    /// [`PlaneGone`].
+    pub fn tick(&self, now: Nanos) -> Result<(), PlaneGone> {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.switch.tick(now, &mut inner.plane, &mut inner.out)?;
+        self.settled(inner);
+        Ok(())
+    }
+
+    /// When `tick` is due.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.armed = inner.switch.next_deadline();
+        inner.armed
+    }
+
+    /// Takes frames for controllers out of a queue, up to a batch of them; whether there are more.
+    pub fn take_punts(&self, from: &mut Punts) -> bool {
+        let now = self.now();
+        let inner = &mut *self.inner.borrow_mut();
+        for _ in 0..PUNTS {
+            let Some(arrived) = from.pop() else { return false };
+            inner.switch.punted(arrived, now, &mut inner.out);
+            inner.distribute();
+        }
+        true
+    }
+
+    /// Something happened to a port.
+    pub fn port_changed(&self, change: PortUpdate) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.switch.port_changed(change, self.now(), &mut inner.out);
+        self.settled(inner);
+    }
+
+    /// Ends the connections of an endpoint, or all.
+    pub fn stop(&self, of: Option<EndpointId>, why: &str) {
+        let inner = self.inner.borrow();
+        let meant = |c: &&Rc<Conn>| of.is_none_or(|e| e == c.endpoint);
+        inner.conns.values().filter(meant).for_each(|c| c.stop(why));
+    }
+
+    /// Looks at the switch and its connections.
+    pub fn look<R>(&self, f: impl FnOnce(&Switch, &BTreeMap<ConnId, Rc<Conn>>, u64) -> R) -> R {
+        let inner = self.inner.borrow();
+        f(&inner.switch, &inner.conns, inner.unsendable)
+    }
+
+    /// Changes something about the switch itself.
+    pub fn switch(&self, f: impl FnOnce(&mut Switch)) {
+        f(&mut self.inner.borrow_mut().switch);
+    }
+
+    /// Sends what waits, and sees to it that the keeper is awake in time.
+    fn settled(&self, inner: &mut Inner) {
+        inner.distribute();
+        let next = inner.switch.next_deadline();
+        if next.is_some_and(|n| inner.armed.is_none_or(|a| n < a)) {
+            inner.armed = next;
+            self.rearm.notify_one();
+        }
+    }
+}
+
+impl Inner {
+    fn turn(&mut self, conn: &Conn, now: Nanos) -> Result<Turn, PlaneGone> {
+        let mut how = Turn::More;
+        for _ in 0..BATCH {
+            let event = conn.channel.borrow_mut().next_event(since_start(now));
+            let Self { switch, plane, out, .. } = self;
+            match event {
+                None => {
+                    how = Turn::Drained;
+                    break;
+                }
+                Some(Event::Up(version)) => {
+                    conn.version.set(Some(version));
+                    switch.connected(conn.id, version, conn.purpose, now, plane, out)?;
+                }
+                Some(Event::Message(r)) => {
+                    switch.handle(conn.id, r.msg, r.head.as_bytes(), now, plane, out)?;
+                }
+                Some(Event::Closed(why)) => {
+                    how = Turn::Closed(why);
+                    break;
+                }
+            }
+            // At once, so that the channel knows how full it is before it gives the next message.
+            self.distribute();
+        }
+        self.switch.settle(now, &mut self.plane, &mut self.out)?;
+        Ok(how)
+    }
+
+    /// Hands messages to the channels that they are for, and wakes their tasks.
+    fn distribute(&mut self) {
+        for sent in self.out.sent.drain(..) {
+            let Some(conn) = self.conns.get(&sent.to) else { continue };
+            if let Message::RoleReply(r) = &sent.msg.body {
+                conn.role.set(r.role);
+                if r.role == Role::Master {
+                    // There is one (1.3 §6.3.4).
+                    let others = self.conns.values().filter(|o| o.id != conn.id);
+                    for o in others.filter(|o| o.role.get() == Role::Master) {
+                        o.role.set(Role::Slave);
+                    }
+                }
+            }
+            match conn.channel.borrow_mut().send(&sent.msg) {
+                Ok(_) => conn.wake(),
+                Err(_) => self.unsendable += 1,
+            }
+        }
+    }
+}
