@@ -107,6 +107,7 @@ fn port() -> impl Strategy<Value = Action> {
         8 => (1u32..=PORTS).prop_map(output),
         1 => Just(output(9)),
         1 => Just(output(Port::IN_PORT.0)),
+        1 => Just(output(Port::CONTROLLER.0)),
         1 => Just(output(Port::ALL.0)),
         1 => Just(output(Port::FLOOD.0)),
     ]
@@ -260,6 +261,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A packet-in as the reference's frame to the controller.
+fn up(s: Sent) -> (u32, Vec<u8>) {
+    match s.msg.body {
+        Message::PacketIn(p) => {
+            assert_eq!((p.buffer_id, usize::from(p.total_len)), (NO_BUFFER, p.data.len()));
+            (Port::CONTROLLER.0, p.data)
+        }
+        m => panic!("{m:?}"),
+    }
+}
+
 /// What a switch said: errors, and what it told 1.3's controller of flows that are gone.
 type Said = (Vec<ErrorCode>, Vec<FlowRemoved>);
 
@@ -327,7 +339,8 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     judge.frame(*n, p).into_iter().map(|(n, p)| (n, p.bytes())).collect();
                 // Ports are read one after the other; the order at each stays.
                 want.sort_by_key(|(n, _)| *n);
-                let got = rig.send(*n, &p.bytes());
+                let mut got = rig.send(*n, &p.bytes());
+                got.extend(rig.out.take().into_iter().filter(|s| s.to == NEW).map(up));
                 let shown = |all: &[(u32, Vec<u8>)]| {
                     all.iter().map(|(n, f)| (*n, Packet::read(f))).collect::<Vec<_>>()
                 };

@@ -48,6 +48,9 @@ pub struct Reference {
     pub lookups: Vec<(u64, u64)>,
 }
 
+/// Reserved ports that flows may output to here.
+const RESERVED: [Port; 4] = [Port::IN_PORT, Port::ALL, Port::FLOOD, Port::CONTROLLER];
+
 /// What is said of flows that are gone: those that were to be told of.
 pub type Removed = Vec<(RemovedReason, Flow)>;
 
@@ -165,7 +168,7 @@ impl Reference {
             match a {
                 Action::Output { port, .. } => {
                     let there = port.0 >= 1 && port.0 <= self.ports;
-                    if !there && ![Port::IN_PORT, Port::ALL, Port::FLOOD].contains(port) {
+                    if !there && !RESERVED.contains(port) {
                         return Err(ErrorCode::ActionBadOutPort);
                     }
                 }
