@@ -38,6 +38,7 @@ pub(crate) enum Place {
 pub(crate) struct Named {
     pub outs: BTreeSet<Port>,
     pub groups: BTreeSet<u32>,
+    pub queues: BTreeSet<(Port, u32)>,
 }
 
 /// Checks actions and turns them. Whether set-field fits the match was checked when the message was
@@ -69,12 +70,14 @@ pub(crate) fn turn(
                     return Err(ErrorCode::ActionBadQueue);
                 }
                 named.outs.insert(*port);
+                named.queues.extend((*queue != 0).then_some((*port, *queue)));
                 out.extend([Act::SetQueue(*queue), Act::Output(to), Act::SetQueue(0)]);
             }
             Action::SetQueue(q) => {
                 if *q != 0 && !world.has_queue(Port::ANY, *q) {
                     return Err(ErrorCode::ActionBadQueue);
                 }
+                named.queues.extend((*q != 0).then_some((Port::ANY, *q)));
                 out.push(Act::SetQueue(*q));
             }
             Action::Group(g) => {

@@ -3,7 +3,7 @@
 
 use crate::apply::{self, Command, FlowJob, Frame, Job};
 use crate::flows::{Behaviour, Filter};
-use crate::instructions::turn_all;
+use crate::instructions::{still_right, turn_all};
 use crate::matches;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
@@ -105,9 +105,16 @@ impl Switch {
 
     /// Checks what a flow shall do; its number, counted once for the caller.
     fn behaviour(&mut self, m: &FlowMod) -> Result<u32, ErrorCode> {
-        let turned = turn_all(&m.instructions, m.table, &self.state)?;
         let all = &m.instructions;
         let is = |b: &Behaviour| *b.instructions == all[..];
+        // Most flows do what others do.
+        if let Some(i) = self.flows.behaviours.find(all, is)
+            && self.flows.behaviours.get(i).is_some_and(|b| still_right(b, m.table, &self.state))
+        {
+            self.flows.behaviours.more(i);
+            return Ok(i);
+        }
+        let turned = turn_all(all, m.table, &self.state)?;
         Ok(self.flows.behaviours.take(all, is, || turned))
     }
 

@@ -73,6 +73,17 @@ pub(crate) fn turn_all(
         actions: out.into(),
         outs: named.outs.into_iter().collect(),
         groups: named.groups.into_iter().collect(),
+        queues: named.queues.into_iter().collect(),
         meter,
+        goto,
     })
+}
+
+/// Whether what was checked once would pass again, for a flow of `table`: what it names is there.
+pub(crate) fn still_right(b: &Behaviour, table: u8, world: &impl World) -> bool {
+    b.outs.iter().all(|p| !p.is_physical() || world.has_port(*p))
+        && b.groups.iter().all(|g| world.has_group(*g))
+        && b.meter.is_none_or(|m| world.has_meter(m))
+        && b.queues.iter().all(|(p, q)| world.has_queue(*p, *q))
+        && b.goto.is_none_or(|t| t > table && t < world.tables())
 }

@@ -32,8 +32,12 @@ pub(crate) struct Behaviour {
     pub outs: Box<[Port]>,
     /// Groups that they use.
     pub groups: Box<[u32]>,
+    /// Queues that they put frames into, at a port or any.
+    pub queues: Box<[(Port, u32)]>,
     /// The meter that they pass.
     pub meter: Option<u32>,
+    /// The table that they go on with.
+    pub goto: Option<u8>,
 }
 
 /// One flow.
