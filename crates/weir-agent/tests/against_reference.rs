@@ -20,7 +20,11 @@ enum Step {
     Flow(Version, FlowMod),
     Group(GroupMod),
     Meter(MeterMod),
+    /// For the match, priority and table of a flow that is there.
+    Again(Version, usize, FlowMod),
     Frame(u32, Packet),
+    /// A frame made to fit a flow that is there.
+    Hit(usize, u32, Packet),
     Pass(u64),
     Barrier,
 }
@@ -148,10 +152,10 @@ fn instructions() -> impl Strategy<Value = Vec<Instruction>> {
     (
         prop::option::weighted(0.15, 1u32..4),
         prop::option::weighted(0.7, list()),
-        prop::option::weighted(0.1, Just(())),
+        prop::option::weighted(0.3, Just(())),
         prop::option::weighted(0.4, list()),
         prop::option::weighted(0.2, 0u64..3),
-        prop::option::weighted(0.4, 1u8..4),
+        prop::option::weighted(0.5, 1u8..4),
     )
         .prop_map(|(meter, apply, clear, write, meta, goto)| {
             let mut out: Vec<Instruction> = meter.map(Instruction::Meter).into_iter().collect();
@@ -255,10 +259,47 @@ fn step() -> impl Strategy<Value = Step> {
         3 => flow_mod(Version::V10).prop_map(|m| Step::Flow(Version::V10, m)),
         3 => group_mod().prop_map(Step::Group),
         1 => meter_mod().prop_map(Step::Meter),
-        12 => (1u32..=PORTS, packet()).prop_map(|(n, p)| Step::Frame(n, p)),
+        2 => (0usize..9, flow_mod(Version::V13)).prop_map(|(i, m)| Step::Again(Version::V13, i, m)),
+        1 => (0usize..9, flow_mod(Version::V10)).prop_map(|(i, m)| Step::Again(Version::V10, i, m)),
+        6 => (1u32..=PORTS, packet()).prop_map(|(n, p)| Step::Frame(n, p)),
+        8 => (0usize..9, 1u32..=PORTS, packet()).prop_map(|(i, n, p)| Step::Hit(i, n, p)),
         1 => (1u64..1500).prop_map(Step::Pass),
         1 => Just(Step::Barrier),
     ]
+}
+
+/// A step with what it means now.
+fn settled(s: Step, flows: &[Flow]) -> Step {
+    let at = |i: usize| flows.get(i % flows.len().max(1)).map(|f| &f.m);
+    match s {
+        Step::Again(v, i, mut m) => {
+            let Some(f) = at(i) else { return Step::Barrier };
+            let new = |f: &FieldMatch| f.field == Field::Metadata || f.mask != f.field.full();
+            if v == Version::V10 && (f.table != 0 || f.matcher.0.iter().any(new)) {
+                return Step::Barrier;
+            }
+            (m.table, m.priority, m.matcher) = (f.table, f.priority, f.matcher.clone());
+            Step::Flow(v, m)
+        }
+        Step::Hit(i, mut port, mut p) => {
+            for f in at(i).map(|f| &f.matcher.0[..]).unwrap_or_default() {
+                match f.field {
+                    Field::InPort => port = f.value as u32,
+                    Field::EthType if f.value == u128::from(PLAIN) => p.udp = None,
+                    Field::EthType => {
+                        let (src, dst) = (1, 2);
+                        p.udp.get_or_insert(Udp { dscp: 0, src, dst, from: 1, to: 1 });
+                    }
+                    Field::VlanVid if f.value == 0 => p.tags.clear(),
+                    Field::VlanVid if p.tags.is_empty() => p.tags.push((0, f.value as u16 & 0xfff)),
+                    Field::VlanVid if f.mask == 0x1000 => {}
+                    field => p.set(field, f.value),
+                }
+            }
+            Step::Frame(port, p)
+        }
+        s => s,
+    }
 }
 
 /// A packet-in as the reference's frame to the controller.
@@ -323,7 +364,9 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut rig = Rig::with(c, |_| {});
     let mut judge = Reference::new(PORTS, TABLES, FLOWS as usize);
     for s in steps {
+        let s = settled(s, &judge.flows);
         let (got, want) = match &s {
+            Step::Again(..) | Step::Hit(..) => unreachable!("settled"),
             Step::Flow(v, m) => {
                 let conn = if *v == Version::V10 { OLD } else { NEW };
                 (said(rig.tell(conn, Message::FlowMod(m.clone()))), judge.flow_mod(*v, m))

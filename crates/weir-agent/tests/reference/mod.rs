@@ -137,13 +137,16 @@ impl Reference {
             return Err(ErrorCode::FlowTableFull);
         }
         let mut flow = Flow { m: m.clone(), added: self.now, used: self.now, packets: 0, bytes: 0 };
-        if let Some(i) = before {
-            let gone = self.flows.remove(i);
-            if !old && !m.flags.has(FlowFlags::RESET_COUNTS) {
-                (flow.packets, flow.bytes) = (gone.packets, gone.bytes);
-            }
+        let Some(i) = before else {
+            self.flows.push(flow);
+            return Ok(());
+        };
+        // In its old place: which of two flows of equal priority wins is nobody's promise, and the
+        // older does here.
+        if !old && !m.flags.has(FlowFlags::RESET_COUNTS) {
+            (flow.packets, flow.bytes) = (self.flows[i].packets, self.flows[i].bytes);
         }
-        self.flows.push(flow);
+        self.flows[i] = flow;
         Ok(())
     }
 
