@@ -8,7 +8,7 @@ set -eu
 weir_wanted=yes
 for argument in "$@"; do
 	case $argument in
-	ovs | ovs-cacheless | --target=ovs* | --list | -h | --help) weir_wanted=no ;;
+	ovs | ovs-cacheless | --target=ovs* | --list | --docs | -h | --help) weir_wanted=no ;;
 	esac
 done
 if [ $weir_wanted = yes ] && [ -z "${WEIR:-}" ]; then

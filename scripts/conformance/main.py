@@ -1,7 +1,7 @@
 """`./run conformance`: os-ken's switch tester against weir, or against Open vSwitch to prove the harness.
 
 Makes the tester's environment (network, once), enters a lab, runs the chosen cases, prints how they ended, writes
-target/judges/conformance-TARGET-VERSION.json, and docs/conformance.md for whole runs with --docs.
+target/judges/conformance-TARGET-VERSION.json; with --docs, docs/conformance.md from those of whole runs.
 """
 import argparse
 import datetime
@@ -27,6 +27,8 @@ from tester import Bed  # noqa: E402
 
 def main():
     args = arguments()
+    if args.docs:
+        return write_docs()
     venv = locked_venv.ensure("osken")
     tests = os.path.join(venv.package("os_ken"), "tests", "switch")
     os.makedirs(locked_venv.STATE, exist_ok=True)
@@ -44,8 +46,6 @@ def main():
     if not named:
         print("conformance: nothing is called so", file=sys.stderr)
         good = False
-    if args.docs:
-        write_docs()
     return 0 if good else 1
 
 
@@ -60,7 +60,7 @@ def arguments():
     p.add_argument("--again", action="store_true", help="only the cases that failed in the last run of the same target")
     p.add_argument("--at-least", type=int, metavar="N", help="fail unless so many pass; default: all")
     p.add_argument("--list", action="store_true", help="name the cases and stop")
-    p.add_argument("--docs", action="store_true", help="write docs/conformance.md from the last results of whole runs")
+    p.add_argument("--docs", action="store_true", help="run nothing: write docs/conformance.md from the last whole runs")
     p.add_argument("--verbose", action="store_true", help="a line a case")
     args = p.parse_args()
     args.versions = args.versions or ["of10", "of13"]
@@ -138,8 +138,12 @@ def write_docs():
             if os.path.exists(result_path(target, version)):
                 with open(result_path(target, version)) as f:
                     results.append(json.load(f))
+    if not results:
+        print("conformance: no whole run has been made yet", file=sys.stderr)
+        return 1
     with open(os.path.join(ROOT, "docs", "conformance.md"), "w") as f:
         f.write(report.as_markdown(results))
+    return 0
 
 
 if __name__ == "__main__":
