@@ -55,8 +55,8 @@ def as_markdown(results):
     for result in results:
         out += ["## OpenFlow %s, %s" % ({"of10": "1.0", "of13": "1.3"}[result["version"]], result["target"]),
                 "",
-                "%s **%d of %d**%s; %s; os-ken %s; %s; %s, %s, load %s; %.0f s." % (
-                    "" if result["whole"] else "A selection:", result["passed"], result["run"],
+                "%s**%d of %d**%s; %s; os-ken %s; %s; %s, %s, load %s; %.0f s." % (
+                    "" if result["whole"] else "A selection: ", result["passed"], result["run"],
                     "" if result["whole"] else " (the whole has %d)" % result["whole_cases"],
                     result["target_version"], result["osken"], result["date"], result["machine"], result["kernel"],
                     result["load"], result["seconds"]),
