@@ -110,7 +110,7 @@ def one(args, venv, version, whole, cases):
     about = dict(
         target={"weir": "weir", "ovs": "Open vSwitch", "ovs-cacheless": "Open vSwitch without its flow cache"}[args.target],
         target_version=said, version=version, osken=venv.version("os-ken"), whole=len(cases) == len(whole),
-        whole_cases=len(whole), date=datetime.date.today().isoformat(), machine=machine(), kernel=platform.release(),
+        whole_cases=len(whole), date=datetime.date.today().isoformat(), machine=machine(), kernel="Linux " + platform.release().split("-")[0],
         load="%.1f" % os.getloadavg()[0], seconds=round(time.monotonic() - began, 1), restarts=bed.starts - 1,
         decoded=wire.as_dict(),
     )

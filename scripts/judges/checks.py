@@ -67,7 +67,7 @@ class Judge:
     def end(self):
         passed = sum(r["ok"] for r in self.results)
         result = dict(judge=self.name, target=self.args.target, target_version=self.version, passed=passed,
-                      run=len(self.results), date=datetime.date.today().isoformat(), kernel=platform.release(),
+                      run=len(self.results), date=datetime.date.today().isoformat(), kernel="Linux " + platform.release().split("-")[0],
                       seconds=round(time.monotonic() - self.began, 1), checks=self.results)
         with open(os.path.join(locked_venv.STATE, "%s-%s.json" % (self.name, self.args.target)), "w") as f:
             json.dump(result, f, indent=1)
