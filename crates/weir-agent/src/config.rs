@@ -17,6 +17,9 @@ pub struct Config {
     pub tables: u8,
     /// Packets buffered at once, 4096 at most; 0: none.
     pub buffers: u16,
+    /// Bytes of a packet that a packet-in without an action carries, until a connection says
+    /// otherwise (1.3 §7.3.2).
+    pub miss_send_len: u16,
     /// Where its rules live.
     pub placement: Placement,
     /// Its ports.
@@ -76,6 +79,7 @@ impl Config {
             },
             tables: 1,
             buffers: 256,
+            miss_send_len: crate::roles::MISS_SEND_LEN,
             placement: Placement::Fast,
             ports: Vec::new(),
             queues: Vec::new(),

@@ -94,7 +94,8 @@ impl Switch {
         plane: &mut P,
         out: &mut Outbox,
     ) -> Result<(), PlaneGone> {
-        self.conns.all.insert(conn, Conn::new(version, purpose));
+        let miss_send_len = self.config.miss_send_len;
+        self.conns.all.insert(conn, Conn { miss_send_len, ..Conn::new(version, purpose) });
         settled(self.settle_miss(&mut Cx { now, plane, out }))
     }
 
