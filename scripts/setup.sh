@@ -6,6 +6,7 @@
 #   want_test_tools     those and what the tests compare with, if they can be had: a test that lacks one skips, visibly
 #   want_packages LIST  the same for any "program:package" pairs
 #   build_weir          target/release/weir
+#   want_osken          WEIR_OSKEN_MANAGER: os-ken's manager, if it can be had without root's help
 
 say() { echo "run: $*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -213,4 +214,17 @@ want_test_tools() {
 	done
 	/usr/bin/python3 -c 'import scapy' 2>/dev/null || missing="$missing python3-scapy"
 	want_missing
+}
+
+# ---- os-ken ---------------------------------------------------------------------------------------------------------
+
+# The demo's controllers are os-ken's where Python and pip's packages are at hand; without them it brings its own, so
+# nothing here may fail or wait long.
+want_osken() {
+	has python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || return 0
+	venv=$(timeout 300 python3 scripts/judges/locked_venv.py osken-apps 2>/dev/null) || return 0
+	WEIR_OSKEN_MANAGER=$(dirname "$venv")/osken-manager
+	printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$venv/bin/python" "$PWD/scripts/judges/osken_apps_manager.py" \
+		>"$WEIR_OSKEN_MANAGER" && chmod +x "$WEIR_OSKEN_MANAGER" || return 0
+	export WEIR_OSKEN_MANAGER
 }

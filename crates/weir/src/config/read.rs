@@ -281,6 +281,12 @@ fn read_vdp(
     }
     read_rules(source, v, base, &mut plan)?;
     read_queues(source, v, &mut plan)?;
+    if let Some(d) = v.default.as_ref().filter(|_| v.openflow.is_some() || plan.openflow.is_some())
+    {
+        let text = "'default' in an OpenFlow VDP: what frames without a flow get is for controllers \
+                    and fail_mode to say; take it away";
+        return Err(source.error(&d.span(), text));
+    }
     if let Some(o) = &v.openflow {
         plan.openflow = Some(read_openflow(source, o, plan.vid, base)?);
         // A controller may say NORMAL, and what no flow takes may be for it some day.

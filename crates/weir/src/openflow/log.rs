@@ -6,7 +6,16 @@
 use crate::commands::say::say;
 use std::cell::RefCell;
 use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Whether the process keeps its peace: a daemon speaks, a demo shows something else.
+static HUSHED: AtomicBool = AtomicBool::new(false);
+
+/// No more lines, for the rest of the process.
+pub fn hush() {
+    HUSHED.store(true, Ordering::Relaxed);
+}
 
 /// Lines at once, after a pause.
 const BURST: u32 = 8;
@@ -35,6 +44,9 @@ impl Lines {
     }
     /// Says a line, unless there were many.
     pub fn tell(&self, what: impl Display) {
+        if HUSHED.load(Ordering::Relaxed) {
+            return;
+        }
         let mut s = self.state.borrow_mut();
         let passed = s.last.elapsed().as_nanos() / EVERY.as_nanos();
         if passed > 0 {

@@ -19,7 +19,7 @@ mod endpoint;
 mod hub;
 mod keeper;
 mod listen;
-mod log;
+pub mod log;
 mod punts;
 pub mod service;
 mod session;

@@ -2,6 +2,7 @@
 //!
 //! - `tenants`: the capture's hosts, and the four VDPs that carry them;
 //! - `forward`: the capture through the fast and the slow path, compared frame by frame;
+//! - `networks`, `hosts`: four networks, each with an OpenFlow controller of its own;
 //! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
 //! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
 //! - `report`: what was found, as JSON; `show`: the same for people.
@@ -11,8 +12,10 @@
 
 mod forward;
 mod growth;
+mod hosts;
 mod load;
 mod moving;
+mod networks;
 mod report;
 mod show;
 mod tcam;
@@ -82,6 +85,10 @@ pub fn run(a: &Args) -> Result<()> {
     progress.clear();
     tell(show::forwarding(&style, &forwarding))?;
 
+    let networks = networks::run(&mut progress)?;
+    progress.clear();
+    tell(show::networks(&style, &networks))?;
+
     let moving = moving::run(amounts.moves, &mut progress)?;
     progress.clear();
     tell(show::moving(&style, &moving))?;
@@ -93,6 +100,7 @@ pub fn run(a: &Args) -> Result<()> {
     let mut report = Report {
         capture: capture.facts(),
         forwarding,
+        networks,
         moving,
         growth,
         seconds: begin.elapsed().as_secs_f64(),

@@ -10,6 +10,8 @@ pub struct Report {
     pub capture: CaptureFacts,
     /// The capture through both paths.
     pub forwarding: Forwarding,
+    /// Networks with a controller each.
+    pub networks: Networks,
     /// VDPs that moved under load.
     pub moving: Moving,
     /// More and more VDPs.
@@ -90,6 +92,51 @@ pub struct Fate {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Still inside.
     pub held: u64,
+}
+
+/// Networks with a controller each.
+#[derive(Debug, Default, Serialize)]
+pub struct Networks {
+    /// Whose controllers they are.
+    pub controllers: String,
+    /// The networks, which all use the same addresses.
+    pub networks: Vec<Network>,
+    /// Pings for a host that no network has.
+    pub strange_pings: u64,
+    /// Answers to them.
+    pub strange_answers: u64,
+    /// Frames that hosts of the asking network got meanwhile: the questions, flooded.
+    pub heard_at_home: u64,
+    /// Frames that hosts of the other networks got meanwhile.
+    pub strange_frames: u64,
+    /// What does not add up.
+    pub imbalance: Option<String>,
+    /// How long it took, the controllers' start included.
+    pub seconds: f64,
+}
+
+/// One network.
+#[derive(Debug, Serialize)]
+pub struct Network {
+    /// Its VDP.
+    pub vid: u16,
+    /// Its controller.
+    pub controller: String,
+    /// The version of OpenFlow that this speaks.
+    pub version: String,
+    /// Its hosts.
+    pub hosts: usize,
+    /// Pings sent between them.
+    pub pings: usize,
+    /// Pings answered.
+    pub answered: usize,
+    /// Half of the first pings took at most this, ARP and the controller's thinking included, in
+    /// microseconds.
+    pub first_us: f64,
+    /// Half of the second ones.
+    pub later_us: f64,
+    /// Flows that the controller has installed by then.
+    pub flows: usize,
 }
 
 /// VDPs that moved under load.
@@ -209,6 +256,15 @@ impl Report {
             let n = w.routed - w.routed_as_kernel;
             f.push(format!("{n} routed frames differ from the kernel's"));
         }
+        let t = &self.networks;
+        f.extend(t.imbalance.iter().cloned());
+        for n in t.networks.iter().filter(|n| n.answered != n.pings) {
+            let lost = n.pings - n.answered;
+            f.push(format!("network {}: {lost} of {} pings not answered", n.vid, n.pings));
+        }
+        if t.strange_frames + t.strange_answers > 0 {
+            f.push(format!("{} frames came into another network", t.strange_frames));
+        }
         let m = &self.moving;
         for (n, what) in [
             (m.lost, "lost"),
@@ -247,6 +303,7 @@ mod tests {
                 routed: 1,
                 routed_as_kernel: 1,
             },
+            networks: Networks::default(),
             moving: Moving::default(),
             growth: Growth {
                 rules_per_vdp: 16,
@@ -269,6 +326,10 @@ mod tests {
             r.failures.join("; ")
         };
         assert_eq!(judged(&|_| {}), "");
+        assert_eq!(
+            judged(&|r| r.networks.strange_frames = 2),
+            "2 frames came into another network"
+        );
         assert_eq!(judged(&|r| r.moving.lost = 3), "3 frames lost while VDPs moved");
         assert_eq!(judged(&|r| r.moving.reordered = 1), "1 frames reordered while VDPs moved");
         assert_eq!(judged(&|r| r.moving.imbalance = Some("off".to_owned())), "off");

@@ -1,6 +1,8 @@
 //! The demo's tables, for people.
 
-use super::report::{CaptureFacts, Fate, Forwarding, Growth, Moving, Report, Step, VdpReport};
+use super::report::{
+    CaptureFacts, Fate, Forwarding, Growth, Moving, Networks, Report, Step, VdpReport,
+};
 use crate::commands::style::{Style, Verdict};
 use crate::environment::VERSION;
 use std::path::Path;
@@ -98,9 +100,44 @@ fn dropped(f: &Fate) -> String {
     reasons.join(", ")
 }
 
+/// Networks with a controller each.
+pub fn networks(s: &Style, n: &Networks) -> String {
+    let mut out =
+        heading(s, 2, "Four networks with the same addresses, an OpenFlow controller each");
+    let mut rows = vec![cells(&[
+        "<VDP",
+        "<controller",
+        "<OpenFlow",
+        "hosts",
+        "pings answered",
+        "first",
+        "second",
+        "flows",
+    ])];
+    rows.extend(n.networks.iter().map(|n| {
+        vec![
+            format!("{} net{}", n.vid, n.vid),
+            n.controller.clone(),
+            n.version.clone(),
+            n.hosts.to_string(),
+            format!("{} of {}", n.answered, n.pings),
+            micros(n.first_us),
+            micros(n.later_us),
+            n.flows.to_string(),
+        ]
+    }));
+    out += &table(s, &rows);
+    let text = format!(
+        "   {}; each host pings each of its network twice\n   questions that nobody could answer \
+         were heard at {} ports of their own network and {} of the others\n",
+        n.controllers, n.heard_at_home, n.strange_frames
+    );
+    out + &s.faint(&text)
+}
+
 /// VDPs that moved.
 pub fn moving(s: &Style, m: &Moving) -> String {
-    let mut out = heading(s, 2, "A VDP moves between the paths while it carries traffic");
+    let mut out = heading(s, 3, "A VDP moves between the paths while it carries traffic");
     out += &format!(
         "   {} round trips in {:.1} s, four VDPs in turn, {} flows at full rate ({:.1} million \
          frames/s)\n   {} frames sent, {} of them by software\n",
@@ -134,7 +171,7 @@ pub fn growth(s: &Style, g: &Growth) -> String {
         g.steps.last().map_or(0, |x| x.vdps),
         g.rules_per_vdp
     );
-    let mut out = heading(s, 3, &title);
+    let mut out = heading(s, 4, &title);
     let top = g.steps.iter().map(|x| x.mpps_per_cpu_s).fold(0.0, f64::max);
     let mut rows = vec![cells(&[
         "VDPs",
@@ -171,7 +208,7 @@ pub fn growth(s: &Style, g: &Growth) -> String {
 }
 
 fn tcam(s: &Style, g: &Growth) -> String {
-    let mut out = heading(s, 4, "The TCAM as a budget: what a lookup wakes of it");
+    let mut out = heading(s, 5, "The TCAM as a budget: what a lookup wakes of it");
     let mut rows = vec![cells(&[
         "VDPs",
         "mapping entries",
@@ -209,6 +246,8 @@ pub fn summary(s: &Style, r: &Report) -> String {
     let played: u64 = r.growth.steps.iter().map(|x| x.received).sum();
     let seen = 2 * f.compared as u64 + m.sent + played;
     let same = f.different.is_empty();
+    let apart = r.networks.strange_frames + r.networks.strange_answers == 0
+        && r.networks.networks.iter().all(|n| n.answered == n.pings);
     let routed = f.routed == f.routed_as_kernel;
     let delivered = r.growth.steps.iter().all(|x| x.received == x.forwarded);
     let lines = [
@@ -228,6 +267,16 @@ pub fn summary(s: &Style, r: &Report) -> String {
             format!(
                 "{} of {} routed frames as the Linux kernel's router sent them",
                 f.routed_as_kernel, f.routed
+            ),
+        ),
+        (
+            apart,
+            "four controllers",
+            format!(
+                "{} of {} pings answered inside networks; {} frames came into another",
+                r.networks.networks.iter().map(|n| n.answered).sum::<usize>(),
+                r.networks.networks.iter().map(|n| n.pings).sum::<usize>(),
+                r.networks.strange_frames
             ),
         ),
         (
