@@ -63,7 +63,8 @@ impl Running {
     /// # Errors
     /// No port or no thread for it.
     pub fn start(app: App) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a port for a controller")?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a port for a controller")?;
         let at = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
