@@ -116,6 +116,8 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         }
         assert!(!said.contains('\n'), "more than one line: {said}");
     }
+    let said = load("default = 'drop'\n[vdp.openflow]\n").unwrap_err();
+    assert!(said.contains("t.toml:7:11: 'default' in an OpenFlow VDP"), "{said}");
     let said = load("[[vdp]]\nvid = 0\nopenflow = {}\n").unwrap_err();
     assert!(said.contains("'openflow' in VDP 0"), "{said}");
     assert!(load("[vdp.openflow]\nlisten = ['ptcp:1:0.0.0.0']\ninsecure = true").is_ok());

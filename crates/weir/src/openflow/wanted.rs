@@ -59,6 +59,7 @@ impl Wanted {
         c.desc.datapath.clone_from(&self.name);
         c.tables = n.tables;
         c.buffers = n.buffers;
+        c.miss_send_len = n.miss_send_len;
         c.placement = match n.spill {
             Spill::Refuse => Placement::Fast,
             Spill::SlowPath => Placement::Spill,
