@@ -48,7 +48,7 @@ ONLY = {"OpenFlow10": [
     "priority=42,ip,nw_proto=47,actions=clear_actions,write_actions(set_field:10.0.0.9->ip_dst,output:2),goto_table:1",
     "priority=43,ip,nw_proto=4,actions=group:1",
     "priority=44,ip,nw_proto=88,actions=meter:1,output:2",
-    "priority=45,ip,nw_proto=89,actions=set_queue:1,output:2",
+    "priority=45,ip,nw_proto=89,actions=set_queue:1,output:3",
     "priority=46,ip,nw_proto=90,actions=push_mpls:0x8847,set_field:77->mpls_label,output:2",
 ]}
 GROUPS = [

@@ -100,6 +100,7 @@ def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, soc
         socket=socket,
         port_sections="\n".join('[[port]]\nname = "%s"\ndevice = "af_packet:%s"\n' % (p, p) for p in ports),
         ports=quoted(ports),
+        last=ports[-1],
         mapping=quoted("in_port=" + p for p in ports),
         dpid="%016x" % dpid,
         versions=quoted({"of10": "1.0", "of13": "1.3"}[p] for p in protocols),
