@@ -77,6 +77,7 @@ fn update(common: &Rc<Common>, all: &mut BTreeMap<u16, Entry>, wanted: Vec<Wante
     let stays = |vid: &u16| wanted.iter().any(|w| w.vid.0 == *vid);
     let gone: Vec<u16> = all.keys().copied().filter(|v| !stays(v)).collect();
     for e in gone.iter().filter_map(|vid| all.remove(vid)) {
+        e.vdp.delete();
         e.endpoints.iter().for_each(|p| p.stop(&e.vdp));
         e.stay.send_replace(Stay::No);
     }

@@ -72,6 +72,8 @@ pub struct Vdp {
     pub how: Cell<ConnectionsPlan>,
     /// Its time-outs have changed.
     pub rearm: Notify,
+    /// Whether its VDP was deleted: another may have its number by now.
+    deleted: Cell<bool>,
     inner: RefCell<Inner>,
 }
 
@@ -92,11 +94,23 @@ impl Vdp {
         let plane = common.plane.clone();
         let (out, conns) = (Outbox::default(), BTreeMap::new());
         let inner = Inner { switch, plane, out, conns, armed: None, unsendable: 0 };
-        Self { vid, common, how: Cell::new(how), rearm: Notify::new(), inner: RefCell::new(inner) }
+        Self {
+            vid,
+            common,
+            how: Cell::new(how),
+            rearm: Notify::new(),
+            deleted: Cell::new(false),
+            inner: RefCell::new(inner),
+        }
     }
 
     fn now(&self) -> Nanos {
         self.common.clock.now()
+    }
+
+    /// Its VDP was deleted: the data plane is asked nothing more in its name.
+    pub fn delete(&self) {
+        self.deleted.set(true);
     }
 
     /// A connection has been made; its greeting comes next.
@@ -108,7 +122,7 @@ impl Vdp {
     pub fn leave(&self, conn: &Conn) {
         let inner = &mut *self.inner.borrow_mut();
         inner.conns.remove(&conn.id);
-        if conn.version.get().is_some() {
+        if conn.version.get().is_some() && !self.deleted.get() {
             let now = self.now();
             // Without a data plane there is nobody to tell, and everything ends.
             let _ = inner.switch.disconnected(conn.id, now, &mut inner.plane, &mut inner.out);
@@ -118,6 +132,9 @@ impl Vdp {
 
     /// Handles what a connection has brought, up to a batch of it.
     pub fn turn(&self, conn: &Conn, now: Nanos) -> Turn {
+        if self.deleted.get() {
+            return Turn::Gone;
+        }
         let inner = &mut *self.inner.borrow_mut();
         match inner.turn(conn, now) {
             Ok(how) => {
@@ -133,6 +150,9 @@ impl Vdp {
     /// # Errors
     /// [`PlaneGone`].
     pub fn tick(&self, now: Nanos) -> Result<(), PlaneGone> {
+        if self.deleted.get() {
+            return Err(PlaneGone);
+        }
         let inner = &mut *self.inner.borrow_mut();
         inner.switch.tick(now, &mut inner.plane, &mut inner.out)?;
         self.settled(inner);
