@@ -163,6 +163,33 @@ fn a_controller_must_be_who_it_should_be() {
 }
 
 #[test]
+fn a_renewed_identity_is_used_after_a_reload() {
+    // A port that is free now.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (at, ca) = (format!("127.0.0.1:{port}"), Authority::new());
+    let openflow = format!("listen = ['pssl:{port}']");
+    let mut d = daemon(&openflow, &ca, &ca.signs("switch.example"));
+    let mut first = client(&at, &ca, Some(&ca.signs("tool.example"))).unwrap();
+    first.barrier().unwrap();
+    let text = config(&format!("{openflow}\n{TLS}"));
+    assert!(d.reload(&text).contains("nothing differs"));
+    first.barrier().unwrap();
+
+    let ca = Authority::new();
+    let own = ca.signs("switch.example");
+    for (name, pem) in
+        [("switch.pem", &own.certificate), ("switch.key", &own.key), ("ca.pem", &ca.pem)]
+    {
+        std::fs::write(d.path(name), pem).unwrap();
+    }
+    assert!(d.reload(&text).contains("done"));
+    assert!(first.barrier().is_err(), "it was there by the old identity");
+    client(&at, &ca, Some(&ca.signs("tool.example"))).unwrap().barrier().unwrap();
+    let said = d.stop().join("\n");
+    assert!(!said.contains("can't listen"), "{said}");
+}
+
+#[test]
 fn any_name_will_do_where_the_file_says_so() {
     let ca = Authority::new();
     let l = TcpListener::bind("127.0.0.1:0").unwrap();

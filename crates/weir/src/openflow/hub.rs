@@ -16,10 +16,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use weir_agent::{Link, PortUpdate, Switch};
 use weir_dataplane::Vid;
 use weir_openflow::model::Port;
+
+/// Turns of all others that a listener needs to end, and some more.
+const LETTING_GO: usize = 8;
 
 /// What is asked of the thread.
 #[derive(Debug)]
@@ -53,7 +56,7 @@ pub async fn serve(common: Rc<Common>, mut commands: mpsc::UnboundedReceiver<Com
     while let Some(command) = commands.recv().await {
         match command {
             Command::Update(wanted, answer) => {
-                let told = update(&common, &mut all, wanted);
+                let told = update(&common, &mut all, wanted).await;
                 // Whoever asked may have given up.
                 let _ = answer.send(told);
             }
@@ -73,7 +76,11 @@ pub async fn serve(common: Rc<Common>, mut commands: mpsc::UnboundedReceiver<Com
     }
 }
 
-fn update(common: &Rc<Common>, all: &mut BTreeMap<u16, Entry>, wanted: Vec<Wanted>) -> Vec<String> {
+async fn update(
+    common: &Rc<Common>,
+    all: &mut BTreeMap<u16, Entry>,
+    wanted: Vec<Wanted>,
+) -> Vec<String> {
     let stays = |vid: &u16| wanted.iter().any(|w| w.vid.0 == *vid);
     let gone: Vec<u16> = all.keys().copied().filter(|v| !stays(v)).collect();
     for e in gone.iter().filter_map(|vid| all.remove(vid)) {
@@ -94,7 +101,7 @@ fn update(common: &Rc<Common>, all: &mut BTreeMap<u16, Entry>, wanted: Vec<Wante
                 }
             },
         };
-        all.insert(vid, endpoints(entry, &mut told));
+        all.insert(vid, endpoints(entry, &mut told).await);
     }
     told
 }
@@ -137,7 +144,7 @@ fn changed(mut e: Entry, w: Wanted) -> Entry {
 }
 
 /// Starts and ends controllers and listeners; those that stay are not touched.
-fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
+async fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
     let plan = &e.wanted.plan;
     let controllers = plan.controllers.iter().map(|c| {
         let tls = plan.tls.clone().filter(|_| c.security == Security::Tls);
@@ -149,6 +156,7 @@ fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
     });
     let mut wanted: Vec<_> = controllers.chain(listeners).collect();
     let vdp = &e.vdp;
+    let before = e.endpoints.len();
     e.endpoints.retain(|p| {
         let found = wanted.iter().position(|(what, tls)| *what == p.what && *tls == p.tls);
         match found {
@@ -159,6 +167,12 @@ fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
         }
         found.is_some()
     });
+    if e.endpoints.len() < before {
+        // Whoever was stopped lets go of its address, which may be wanted again at once.
+        for _ in 0..LETTING_GO {
+            yield_now().await;
+        }
+    }
     let called = called(e.wanted.vid, &e.wanted.name);
     for (what, tls) in wanted {
         let p = Endpoint::new(vdp.common.number(), &called, what.clone(), tls);
