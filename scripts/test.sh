@@ -101,6 +101,17 @@ cargo_tests() {
 	fi
 }
 
+# Other people's controllers and testers against weir, a selection of every kind. Rates are not asked for here: a
+# machine that does something else as well says nothing about them (`./run conformance` has them).
+judge() {
+	[ "$(id -u)" = 0 ] || { echo "needs root for network namespaces"; return 77; }
+	has ovs-vswitchd && python3 -c 'import ensurepip' 2>/dev/null || { echo "needs openvswitch-switch and python3-venv"; return 77; }
+	[ -x "$release" ] || { echo "needs a release build"; return 77; }
+	WEIR=$release ./run conformance "$@"
+}
+
+case ${CARGO_TARGET_DIR:-} in /*) release=$CARGO_TARGET_DIR/release/weir ;; *) release=$PWD/${CARGO_TARGET_DIR:-target}/release/weir ;; esac
+
 if cargo fmt --version >/dev/null 2>&1; then step "format" formatted; else skip "format" "rustfmt is not installed"; fi
 if cargo clippy --version >/dev/null 2>&1; then
 	step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -129,6 +140,10 @@ else
 		skip "fuzz targets" "a C++ compiler is not installed"
 	fi
 	step "instructions per frame" bash scripts/callgrind.sh
+	step "judge: os-ken's switch tester, a selection" judge --quick --skip-kind throughput
+	step "judge: Faucet and Gauge" judge faucet --target weir
+	step "judge: os-ken's applications" judge osken_apps --target weir
+	step "judge: ovs-ofctl" judge ofctl --target weir
 fi
 
 echo

@@ -51,6 +51,13 @@ def as_markdown(results):
            "",
            "The tester by itself would run 184 cases of 1.0: of two pairs of files with the same description it keeps one.",
            "Here all 192 run.",
+           "",
+           "Sixteen cases of 1.3 are disputed: those that set SCTP's ports (action/25_SET_FIELD/17_SCTP_* and 18_SCTP_*).",
+           "RFC 9260 (§6.8, appendix A) has the checksum of an SCTP packet be the CRC32c of its bytes. os-ken's",
+           "`lib/packet/sctp.py` goes over the characters of Python's text for those bytes instead, `str(data)`, which",
+           "begins with `bytearray(b'`, so what it expects behind the change is the checksum of no packet. A switch that",
+           "writes the right checksum fails these, one that writes the difference into the old one fails them, too, and",
+           "so does one that leaves it alone. weir writes the right one; what counts as passed is otherwise the tester's.",
            ""]
     for result in results:
         out += ["## OpenFlow %s, %s" % ({"of10": "1.0", "of13": "1.3"}[result["version"]], result["target"]),

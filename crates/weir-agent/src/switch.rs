@@ -136,7 +136,7 @@ impl Switch {
         let who = Asker::new(conn, c.version, msg.xid, raw);
         let mut cx = Cx { now, plane, out };
         let slave = c.role == Role::Slave;
-        if self.walks.iter().any(|w| w.who.conn == conn) {
+        if self.owes(conn) {
             settled(self.tell_rest(conn, &mut cx))?;
         }
         let done = match slave && changes(&msg.body) {
@@ -180,16 +180,31 @@ impl Switch {
         let mut cx = Cx { now, plane, out };
         settled(self.flush(&mut cx))?;
         settled(self.expire(&mut cx))?;
-        settled(self.tell_parts(&mut cx))?;
         settled(self.settle_miss(&mut cx))
     }
 
-    /// When [`Switch::tick`] has something to do; at once while an answer of many flows is not
-    /// complete, of which each tick tells a part (so that what is told can be sent in between).
+    /// Whether an answer of many flows to this connection is not complete.
+    pub fn owes(&self, conn: ConnId) -> bool {
+        self.walks.iter().any(|w| w.who.conn == conn)
+    }
+
+    /// Tells a connection the next part of what it is owed. To be called while it has room for it,
+    /// before its next message is handled (which would have all of the rest told at once).
+    ///
+    /// # Errors
+    /// [`PlaneGone`].
+    pub fn tell_part_to<P: Plane>(
+        &mut self,
+        conn: ConnId,
+        now: Nanos,
+        plane: &mut P,
+        out: &mut Outbox,
+    ) -> Result<(), PlaneGone> {
+        settled(self.tell_part_of(conn, &mut Cx { now, plane, out }))
+    }
+
+    /// When [`Switch::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if !self.walks.is_empty() {
-            return Some(Nanos(0));
-        }
         [self.flows.timers.next(), self.alone_at()].into_iter().flatten().min()
     }
 

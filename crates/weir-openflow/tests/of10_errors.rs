@@ -132,7 +132,15 @@ fn fields_without_their_prerequisite_are_wildcarded() {
     let and = |more: &[Field]| [&l2[..], more].concat();
     use Field::*;
     assert_eq!(fields(matched(all, 0x88cc, 6)), l2);
-    assert_eq!(fields(matched(all, 0x86dd, 6)), l2, "1.0 knows nothing of IPv6");
+    // 1.0 knows nothing of IPv6; what is not an address means there what it means in IPv4.
+    assert_eq!(fields(matched(all, 0x86dd, 6)), and(&[IpDscp, IpProto, TcpSrc, TcpDst]));
+    assert_eq!(fields(matched(all, 0x86dd, 58)), and(&[IpDscp, IpProto, Icmpv6Type, Icmpv6Code]));
+    assert_eq!(fields(matched(all, 0x86dd, 1)), and(&[IpDscp, IpProto]));
+    assert_eq!(
+        fields(matched(all, 0x0800, 58)),
+        and(&[IpDscp, IpProto, Ipv4Src, Ipv4Dst]),
+        "ICMP of the other version"
+    );
     assert_eq!(fields(matched(all, 0x0806, 1)), and(&[ArpOp, ArpSpa, ArpTpa]));
     assert_eq!(fields(matched(all, 0x0800, 47)), and(&[IpDscp, IpProto, Ipv4Src, Ipv4Dst]));
     assert_eq!(
@@ -190,7 +198,7 @@ fn what_1_0_has_not_is_refused() {
         any().with(Field::VlanVid, 0).with(Field::VlanPcp, 1),
         any().with(Field::VlanVid, 5),
         any().with(Field::IpProto, 6),
-        any().with(Field::EthType, 0x86dd).with(Field::IpProto, 6),
+        any().with(Field::EthType, 0x86dd).with(Field::Ipv6Src, 6),
         ip().with(Field::TcpDst, 80),
         ip().with(Field::IpProto, 17).with(Field::TcpDst, 80),
         ip().with_masked(Field::Ipv4Src, 0, 0x00ff_ffff),

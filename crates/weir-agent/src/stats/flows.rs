@@ -97,12 +97,16 @@ impl Switch {
         Ok((more == Part::More).then_some(walk))
     }
 
-    /// Tells another part of each answer that is not complete.
-    pub(crate) fn tell_parts<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
-        for walk in std::mem::take(&mut self.walks) {
-            if let Some(left) = self.tell_part(walk, cx)? {
-                self.walks.push(left);
-            }
+    /// Tells another part of the first answer to a connection that is not complete.
+    pub(crate) fn tell_part_of<P: Plane>(
+        &mut self,
+        conn: ConnId,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<(), Stop> {
+        let Some(i) = self.walks.iter().position(|w| w.who.conn == conn) else { return Ok(()) };
+        let walk = self.walks.remove(i);
+        if let Some(left) = self.tell_part(walk, cx)? {
+            self.walks.insert(i, left);
         }
         Ok(())
     }

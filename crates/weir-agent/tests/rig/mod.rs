@@ -117,8 +117,9 @@ impl Rig {
     pub fn tell(&mut self, conn: ConnId, body: Message) -> Vec<Sent> {
         self.give(conn, body);
         self.switch.settle(self.now, &mut self.plane, &mut self.out).unwrap();
-        while self.switch.next_deadline() == Some(Nanos(0)) {
-            self.tick();
+        while self.switch.owes(conn) {
+            let (now, p, o) = (self.now, &mut self.plane, &mut self.out);
+            self.switch.tell_part_to(conn, now, p, o).unwrap();
         }
         self.out.take()
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::action::Vid;
 use crate::compile::bits;
 use crate::cpu_share::Grant;
-use crate::execute::{self, ChannelTo, Source, Subject, apply_paper_bits};
+use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject, apply_paper_bits};
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
@@ -177,8 +177,9 @@ impl DataPlane {
                 continue;
             }
             self.interval_units += units;
-            // The common shapes, straight.
-            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD {
+            // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
+            let told = r.bits & bits::TTL != 0 && v.fast.invalid_ttl != InvalidTtl::Drop;
+            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD && !told {
                 match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
                     Ok(()) if r.port != in_port => {
                         let port = r.port;

@@ -57,7 +57,7 @@ pub fn matcher() -> impl Strategy<Value = Match> {
     let transport = (option::of(any::<u16>()), option::of(any::<u16>()));
     let upper = (option::of(any::<u8>()), option::of(0..64_u8), addresses, transport);
     let kind = option::of(select(vec![0x0800_u16, 0x0806, 0x86dd, 0x88cc]));
-    let proto = option::of(prop_oneof![select(vec![1_u8, 6, 17, 132]), any::<u8>()]);
+    let proto = option::of(prop_oneof![select(vec![1_u8, 6, 17, 58, 132]), any::<u8>()]);
     (layer2(), kind, proto, upper).prop_map(
         |(m, kind, proto, (op, dscp, (s, sl, d, dl), (ts, td)))| {
             let m = exact(m, Field::EthType, kind);
@@ -66,11 +66,15 @@ pub fn matcher() -> impl Strategy<Value = Match> {
                     let m = exact(m, Field::ArpOp, op);
                     prefix(prefix(m, Field::ArpSpa, s, sl), Field::ArpTpa, d, dl)
                 }
-                Some(0x0800) => {
+                Some(kind @ (0x0800 | 0x86dd)) => {
                     let m = exact(exact(m, Field::IpDscp, dscp), Field::IpProto, proto);
-                    let m = prefix(prefix(m, Field::Ipv4Src, s, sl), Field::Ipv4Dst, d, dl);
+                    let m = match kind {
+                        0x0800 => prefix(prefix(m, Field::Ipv4Src, s, sl), Field::Ipv4Dst, d, dl),
+                        _ => m,
+                    };
                     let (source, target) = match proto {
-                        Some(1) => (Field::Icmpv4Type, Field::Icmpv4Code),
+                        Some(1) if kind == 0x0800 => (Field::Icmpv4Type, Field::Icmpv4Code),
+                        Some(58) if kind == 0x86dd => (Field::Icmpv6Type, Field::Icmpv6Code),
                         Some(6) => (Field::TcpSrc, Field::TcpDst),
                         Some(17) => (Field::UdpSrc, Field::UdpDst),
                         Some(132) => (Field::SctpSrc, Field::SctpDst),

@@ -15,6 +15,9 @@ const FRAMES: usize = 1024;
 /// Bytes of them.
 const BYTES: usize = 256 * 1024;
 
+/// Bytes of the shortest frame that Ethernet carries, without FCS (IEEE 802.3, §4A.2.3.2.4).
+const SHORTEST: usize = 60;
+
 /// What both ends look at.
 #[derive(Debug, Default)]
 struct Between {
@@ -57,9 +60,11 @@ impl PuntSink for Sink {
             b.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let bytes = p.frame.len();
-        b.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.frames.push(p.into()).is_ok() {
+        let mut arrived = Arrived::from(p);
+        // As a wire would carry it: what a popped label leaves may be less.
+        arrived.frame.resize(arrived.frame.len().max(SHORTEST), 0);
+        b.bytes.fetch_add(arrived.frame.len(), Ordering::Relaxed);
+        if self.frames.push(arrived).is_ok() {
             // One atomic operation while the other end is awake; a system call only when it sleeps.
             b.wake.notify_one();
         }

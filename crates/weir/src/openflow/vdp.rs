@@ -218,6 +218,16 @@ impl Inner {
     fn turn(&mut self, conn: &Conn, now: Nanos) -> Result<Turn, PlaneGone> {
         let mut how = Turn::More;
         for _ in 0..BATCH {
+            if self.switch.owes(conn.id) {
+                // A long answer goes on as the other end reads it; what was asked next waits.
+                if conn.channel.borrow().output_room() == 0 {
+                    how = Turn::Drained;
+                    break;
+                }
+                self.switch.tell_part_to(conn.id, now, &mut self.plane, &mut self.out)?;
+                self.distribute();
+                continue;
+            }
             let event = conn.channel.borrow_mut().next_event(since_start(now));
             let Self { switch, plane, out, .. } = self;
             match event {

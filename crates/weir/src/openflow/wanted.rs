@@ -65,6 +65,10 @@ impl Wanted {
             Spill::SlowPath => Placement::Spill,
         };
         c.ports = self.ports.iter().map(|(_, p)| p.clone()).collect();
+        // Applications look up its address, whether or not they ever send there.
+        let mut local = port(self.vid, &self.name, PortNo(Port::LOCAL.0), true);
+        local.no = Port::LOCAL;
+        c.ports.push(local);
         c.queues.clone_from(&self.queues);
         c.limits.packet_ins = n.packet_ins_per_s;
         c.fail_mode = match n.fail_mode {

@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use weir_openflow::model::{
-    Action, Instruction, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketOut, Port,
+    Action, Fragments, Instruction, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketOut, Port,
+    SwitchConfig,
 };
 
 /// What came out.
@@ -53,6 +54,9 @@ pub fn measure(link: &mut Link) -> Result<Report> {
     let to = Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
     miss.instructions = vec![Instruction::Apply(vec![to])];
     link.send(Message::FlowMod(miss))?;
+    // A connection that came by a management listener is told nothing unless it asks for it.
+    let fragments = Fragments::Normal;
+    link.send(Message::SetConfig(SwitchConfig { fragments, miss_send_len: NO_MAX_LEN }))?;
     link.barrier()?;
     let (_, one) = link.bytes(out())?;
     let mut times = Vec::new();
