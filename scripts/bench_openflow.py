@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""`./run bench-openflow`: `weir bench openflow` against weir and against Open vSwitch's user-space data path, one after the
+other in one run, on this machine; writes docs/openflow-performance.md and the raw results beside it.
+
+Needs root (namespaces) and Debian's openvswitch-switch. Nothing in the page is typed by hand.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(HERE, "judges"))
+
+import lab as laboratory  # noqa: E402
+from switches import find_weir, switch  # noqa: E402
+
+ROWS = [
+    ("flow_mods a second until the barrier's reply", lambda r: r["insert"]["per_s"]["median"], "%.0f", "higher"),
+    ("statistics of all flows, ms", lambda r: r["insert"]["stats_ms"]["median"], "%.1f", "lower"),
+    ("all flows deleted by one flow_mod, ms", lambda r: r["insert"]["delete_ms"]["median"], "%.1f", "lower"),
+    ("100 rules and a barrier, median us", lambda r: r["insert"]["hundred_us"]["p50"], "%.0f", "lower"),
+    ("barrier round trip, median us", lambda r: r["barrier_us"]["p50"], "%.1f", "lower"),
+    ("barrier round trip, 99th percentile us", lambda r: r["barrier_us"]["p99"], "%.1f", "lower"),
+    ("packet_in to packet_out, a second", lambda r: r["punt"]["per_s"]["median"], "%.0f", "higher"),
+    ("packet_out to packet_in at 1000 a second, median us", lambda r: r["punt"]["round_us"]["p50"], "%.1f", "lower"),
+    ("resident memory beyond the empty switch, bytes a rule", lambda r: r["bytes_a_rule"], "%.0f", "lower"),
+]
+
+
+def resident(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+
+
+def measure(weir, kind, rules, repeats):
+    with laboratory.Lab() as lab:
+        ports = [lab.host("h%d" % n, "10.0.0.%d/24" % n) for n in (1, 2)]
+        target = switch(kind, lab, ports, ["of13"], controllers=())
+        pid = target.process.popen.pid
+        before = resident(pid)
+        _, out, _ = lab.run(weir, "bench", "openflow", "--target", target.mgmt[len("tcp:"):], "--rules", str(rules),
+                            "--repeats", str(repeats), "--json", timeout=900)
+        result = json.loads(out)
+        result["result"]["bytes_a_rule"] = (resident(pid) - before) / rules
+        result["result"]["version_of_target"] = target.version
+        return result
+
+
+def main():
+    p = argparse.ArgumentParser(prog="./run bench-openflow", description=__doc__)
+    p.add_argument("--rules", type=int, nargs="+", default=[100000, 1000000])
+    p.add_argument("--repeats", type=int, default=3)
+    args = p.parse_args()
+    weir = os.environ.get("WEIR") or find_weir()
+    laboratory.enter()
+    everything = {}
+    for rules in args.rules:
+        for kind in ("ovs", "weir"):
+            print("bench-openflow: %d rules, %s" % (rules, kind), file=sys.stderr, flush=True)
+            everything["%s-%d" % (kind, rules)] = measure(weir, kind, rules, args.repeats)
+    page(everything, args)
+
+
+def page(everything, args):
+    any_one = next(iter(everything.values()))
+    e = any_one["environment"]
+    out = ["# The control channel beside Open vSwitch", "",
+           "Made by `./run bench-openflow`; do not edit. The same bytes of OpenFlow 1.3 over one TCP connection on loopback,",
+           "Open vSwitch's user-space data path first, weir next, in one run; medians of %d." % args.repeats, "",
+           "Machine: %s, %d cores, Linux %s, load %.1f. weir %s." % (e["cpu"], e["cores"], e["kernel"], e["load"], e["commit"]), ""]
+    for rules in args.rules:
+        ovs, weir = (everything["%s-%d" % (kind, rules)]["result"] for kind in ("ovs", "weir"))
+        out += ["## %s exact rules" % format(rules, ","), "",
+                "| | %s | weir | ratio |" % ovs["version_of_target"], "| --- | ---: | ---: | ---: |"]
+        for name, get, form, better in ROWS:
+            a, b = get(ovs), get(weir)
+            ratio = (b / a if better == "higher" else a / b) if a and b else float("nan")
+            out.append("| %s | %s | %s | %.1f |" % (name, form % a, form % b, ratio))
+        refused = [(k, r["insert"]["errors"]) for k, r in (("Open vSwitch", ovs), ("weir", weir)) if r["insert"]["errors"]]
+        out += [""] + ["%s refused %d flow_mods." % r for r in refused] + ([""] if refused else [])
+    out += ["A ratio above 1 is in weir's favour."]
+    with open(os.path.join(ROOT, "docs", "openflow-performance.md"), "w") as f:
+        f.write("\n".join(out) + "\n")
+    with open(os.path.join(ROOT, "docs", "openflow-performance.json"), "w") as f:
+        json.dump(everything, f, indent=1)
+    print("\n".join(out))
+
+
+if __name__ == "__main__":
+    main()
