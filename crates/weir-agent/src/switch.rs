@@ -118,7 +118,7 @@ impl Switch {
     }
 
     /// A message has come; `raw` is how it stood on the wire, for errors. Changes may be gathered:
-    /// [`Switch::flush`] when there is nothing more to read.
+    /// [`Switch::settle`] when there is nothing more to read.
     ///
     /// # Errors
     /// [`PlaneGone`].

@@ -92,12 +92,14 @@ pub struct SetOp {
 impl ActionResult {
     /// All its operations, those for the action set included.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
-        let inner = |op| match op {
-            &Op::Write(ref w) => w.as_ref(),
-            _ => &[],
-        };
+        fn inner(op: &Op) -> &[SetOp] {
+            match op {
+                Op::Write(w) => w,
+                _ => &[],
+            }
+        }
         let ops = self.program.iter().flatten();
-        ops.flat_map(move |op| std::iter::once(op).chain(inner(op).iter().map(|s| &s.op)))
+        ops.flat_map(|op| std::iter::once(op).chain(inner(op).iter().map(|s| &s.op)))
     }
 }
 

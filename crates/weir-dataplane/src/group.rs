@@ -97,7 +97,7 @@ pub enum GroupError {
 /// Buckets of a group at most: a choice looks at each.
 pub const MAX_BUCKETS: usize = 256;
 
-/// A group. Clones count on their own; see [`Group::share`].
+/// A group. Clones count on their own; see `share`.
 #[derive(Debug)]
 pub struct Group<T> {
     kind: GroupKind,

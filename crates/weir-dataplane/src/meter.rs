@@ -111,7 +111,7 @@ struct Rates {
     last: AtomicU64,
 }
 
-/// A meter. Clones limit and count on their own; see [`Meter::share`].
+/// A meter. Clones limit and count on their own; see `share`.
 #[derive(Debug)]
 pub struct Meter {
     unit: Unit,

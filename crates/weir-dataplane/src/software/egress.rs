@@ -50,7 +50,7 @@ impl SlowEgress<'_> {
     }
     /// Gives a frame to a program, after the rules. There is one frame for programs; further copies
     /// end here.
-    fn to_program(&mut self, frame: Frame, why: Punt, origin: Origin) {
+    fn give_program(&mut self, frame: Frame, why: Punt, origin: Origin) {
         if self.back.is_some() || self.stands_for != Origin::Received {
             return self.end(frame, End::Consume, origin);
         }
@@ -68,8 +68,8 @@ impl Egress for SlowEgress<'_> {
     fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
         match to {
             ChannelTo::Controller(meta) => self.punt(frame, in_port, meta, origin),
-            ChannelTo::Local => self.to_program(frame, Punt::Local, origin),
-            ChannelTo::Program(why) => self.to_program(frame, why, origin),
+            ChannelTo::Local => self.give_program(frame, Punt::Local, origin),
+            ChannelTo::Program(why) => self.give_program(frame, why, origin),
         }
     }
     fn drop(&mut self, frame: Frame, why: DropReason, origin: Origin) {

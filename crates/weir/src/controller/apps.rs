@@ -115,9 +115,8 @@ fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     link.barrier()?;
     let mut places: HashMap<[u8; 6], Port> = HashMap::new();
     while !stop.load(Ordering::Acquire) {
-        match link.next_within_patience()?.map(|m| m.body) {
-            Some(Message::PacketIn(p)) => packet_in(&mut link, app, &mut places, p)?,
-            Some(_) | None => {}
+        if let Some(Message::PacketIn(p)) = link.next_within_patience()?.map(|m| m.body) {
+            packet_in(&mut link, app, &mut places, p)?;
         }
     }
     Ok(())

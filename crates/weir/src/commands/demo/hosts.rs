@@ -148,7 +148,7 @@ pub fn ping(
         for h in hosts.iter_mut() {
             h.attend()?;
         }
-        if hosts[from].replies.iter().any(|r| *r == (to, seq)) {
+        if hosts[from].replies.contains(&(to, seq)) {
             hosts[from].replies.clear();
             return Ok(Some(start.elapsed()));
         }

@@ -49,6 +49,9 @@ const OWN: [(App, &str); 4] = [
     (App::EveryPacket, "1.3"),
 ];
 
+/// A controller with its name and the version that it speaks.
+type Named = (String, String, Controller);
+
 /// A controller that runs, until it is dropped.
 enum Controller {
     Own(Running),
@@ -75,7 +78,7 @@ impl Drop for Controller {
 }
 
 /// os-ken's controllers if they can be had, else weir's own.
-fn controllers(progress: &mut Progress) -> Result<(String, Vec<(String, String, Controller)>)> {
+fn controllers(progress: &mut Progress) -> Result<(String, Vec<Named>)> {
     let manager = std::env::var_os("WEIR_OSKEN_MANAGER").map(PathBuf::from);
     let why = match manager.filter(|p| p.exists()) {
         Some(manager) => {
@@ -96,7 +99,7 @@ fn controllers(progress: &mut Progress) -> Result<(String, Vec<(String, String, 
     Ok((kind, own.collect::<Result<_>>()?))
 }
 
-fn osken(manager: &PathBuf, app: &str, version: &str) -> Result<(String, String, Controller)> {
+fn osken(manager: &PathBuf, app: &str, version: &str) -> Result<Named> {
     // A port that is free now; nobody else on this machine is expected to take it at once.
     let at = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let child = Command::new(manager)
@@ -128,7 +131,7 @@ fn port(network: u8, host: u8) -> String {
 }
 
 /// The configuration, as `weir run` would read it.
-fn config(controllers: &[(String, String, Controller)]) -> String {
+fn config(controllers: &[Named]) -> String {
     let mut text = String::from("[dataplane]\nserving = { threads = 1 }\n");
     for (n, (_, version, controller)) in (1..=NETWORKS).zip(controllers) {
         let names: Vec<String> = (1..=HOSTS).map(|h| port(n, h)).collect();
@@ -194,14 +197,14 @@ pub fn run(progress: &mut Progress) -> Result<Networks> {
 fn attend(
     live: &Live,
     hosts: &mut [Host],
-    controllers: &[(String, String, Controller)],
+    controllers: &[Named],
     progress: &mut Progress,
 ) -> Result<Networks> {
     connected(live, progress)?;
     let mut out = Networks::default();
     let per = usize::from(HOSTS);
     for (n, (name, version, _)) in controllers.iter().enumerate() {
-        progress.say(&format!("hosts of network {} ping each other", n + 1));
+        progress.say(format!("hosts of network {} ping each other", n + 1));
         let (mut sent, mut answered, mut first, mut second) = (0, 0, Vec::new(), Vec::new());
         for from in 0..per {
             for to in (0..per).filter(|to| *to != from) {
@@ -230,7 +233,7 @@ fn attend(
     }
     // A question that a whole network hears: not one frame of it may come to another network.
     for n in 0..usize::from(NETWORKS) {
-        progress.say(&format!("network {} asks for a host that only others could have", n + 1));
+        progress.say(format!("network {} asks for a host that only others could have", n + 1));
         hosts.iter_mut().for_each(|h| h.received = 0);
         let nobody = Ipv4Addr::new(10, 0, 0, 200);
         out.strange_pings += 1;
