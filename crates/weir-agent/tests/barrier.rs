@@ -17,7 +17,7 @@ fn no_frame_after_the_reply_meets_an_old_rule() {
     let mut handle = runner.handle();
     let mut seed = 1u32;
     let mut was = [0u32; 4];
-    for round in 0..2000 {
+    for round in 0..10_000 {
         // A pseudo-random station gets a pseudo-random port, or loses its rule.
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let (station, port) = ((seed >> 8) as u8 % 4, 1 + (seed >> 16) % 4);

@@ -96,7 +96,10 @@ fn wrong(b: &[u8], rest: &[u8]) -> Option<&'static str> {
 }
 
 fn a_field() -> impl Strategy<Value = Action> {
-    let fields = (0..Field::ALL.len()).prop_map(|i| Field::ALL[i]);
+    // What says which header comes next is left alone: behind another, no sum was ever right.
+    let says = [Field::EthType, Field::IpProto, Field::MplsBos];
+    let rest: Vec<Field> = Field::ALL.iter().copied().filter(|f| !says.contains(f)).collect();
+    let fields = (0..rest.len()).prop_map(move |i| rest[i]);
     (fields, any::<u128>(), prop_oneof![Just(u128::MAX), any::<u128>()]).prop_map(
         |(field, v, m)| {
             let width = match field {

@@ -32,7 +32,10 @@ fn edgy() -> impl Strategy<Value = u128> {
 
 /// Any change, as compiled; actions that are refused are no changes.
 fn any_change() -> impl Strategy<Value = Change> {
-    let set = (select(Field::ALL), edgy(), prop_oneof![Just(u128::MAX), edgy()]);
+    // What says which header comes next is left alone: behind another, no sum was ever right.
+    let says = [Field::EthType, Field::IpProto, Field::MplsBos];
+    let fields: Vec<Field> = Field::ALL.iter().copied().filter(|f| !says.contains(f)).collect();
+    let set = (select(fields), edgy(), prop_oneof![Just(u128::MAX), edgy()]);
     let set = set.prop_map(|(field, value, mask)| {
         let full = match field {
             Field::IcmpType | Field::IcmpCode => 0xff,

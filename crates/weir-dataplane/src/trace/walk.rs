@@ -267,6 +267,8 @@ impl Egress for Recorder<'_> {
             {
                 self.punted.push(Punted { bytes, why });
             }
+            // No stack of a VDP's own is known here; without one its frames end.
+            (ChannelTo::Local, _) => self.step(Step::Dropped(DropReason::NoSuchPort)),
             _ => self.step(Step::Consumed(bytes)),
         }
     }
