@@ -327,7 +327,12 @@ fn in_software(
             let it = Traveller { in_port, bytes: &p.bytes, key, layers };
             let Ok(out) = walk(&place, hit, it, around) else { return steps };
             steps.extend(out.steps);
-            left = out.punted.into_iter().next().map(|p| p.bytes);
+            let given = out.punted.into_iter().next();
+            if given.as_ref().is_some_and(|p| p.why == Punt::Local) {
+                steps.push(Step::Dropped(DropReason::NoSuchPort));
+                return steps;
+            }
+            left = given.map(|p| p.bytes);
         }
     }
     match (left, &slot.program) {

@@ -12,7 +12,7 @@ use crate::edge::PortFlags;
 use crate::execute::{self, ChannelTo, Egress, Note, Source, Subject};
 use crate::matching::{Entry, RuleSpec, TableSet, Tables};
 use crate::processing;
-use crate::program::Origin;
+use crate::program::{Origin, Punt};
 use crate::userfield::UserFields;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos, Pool, PoolError, PortId};
@@ -249,7 +249,7 @@ impl Egress for Recorder<'_> {
         };
         self.step(Step::Output { port, frame, queue, refused });
     }
-    fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, origin: Origin) {
+    fn channel(&mut self, frame: Frame, in_port: PortId, to: ChannelTo, _origin: Origin) {
         let bytes = self.end(frame);
         if let ChannelTo::Controller(meta) = to
             && meta.reason == PuntReason::NoMatch
@@ -262,13 +262,17 @@ impl Egress for Recorder<'_> {
                 self.step(Step::Software(why));
                 self.punted.push(Punted { bytes, why });
             }
-            (ChannelTo::Program(why), Software::Here)
-                if origin == Origin::Received && self.punted.is_empty() =>
-            {
+            // The server has one frame for programs; further copies end as consumed.
+            (ChannelTo::Program(why), Software::Here) if self.punted.is_empty() => {
                 self.punted.push(Punted { bytes, why });
             }
+            (ChannelTo::Local, Software::Here) if self.punted.is_empty() => {
+                self.punted.push(Punted { bytes, why: Punt::Local });
+            }
             // No stack of a VDP's own is known here; without one its frames end.
-            (ChannelTo::Local, _) => self.step(Step::Dropped(DropReason::NoSuchPort)),
+            (ChannelTo::Local, Software::Ahead) => {
+                self.step(Step::Dropped(DropReason::NoSuchPort));
+            }
             _ => self.step(Step::Consumed(bytes)),
         }
     }
