@@ -61,6 +61,7 @@ impl Scan {
     pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
         // A few rules over few words are compared faster than vector code is called.
         match (self.cap, self.data.len() / FEW) {
+            (4, 2) => self.lookup_few::<0>(key, floor),
             (4, 4) => self.lookup_few::<1>(key, floor),
             (4, 6) => self.lookup_few::<2>(key, floor),
             _ => self.lookup_more(v, key, floor),
