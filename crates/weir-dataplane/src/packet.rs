@@ -5,7 +5,7 @@
 //! does not hold is treated as absent, as OpenFlow switches do; only a runt is refused.
 
 use weir_classify::{FRAG_ANY, FRAG_LATER, Field, FlowKey, VLAN_PRESENT};
-use weir_packet::{DropReason, Frame};
+use weir_packet::{DropReason, Frame, SHORTEST_FRAME};
 
 /// Where a frame's headers begin, as offsets from its first byte. Zero: there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,8 +119,8 @@ const fn is_vlan(ethertype: u64) -> bool {
 /// [`DropReason::Runt`] when there is no whole Ethernet header.
 #[inline]
 pub fn extract(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, DropReason> {
-    // No Ethernet frame is shorter than 60 bytes, so that one check serves most of them.
-    if let Some(h) = b.first_chunk::<60>()
+    // No Ethernet frame is shorter, so that one check serves most of them.
+    if let Some(h) = b.first_chunk()
         && let Some(l) = extract_common(h, in_port, key)
     {
         return Ok(l);
@@ -132,7 +132,7 @@ pub fn extract(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, Drop
 /// behind at most one VLAN tag. Every offset is known, nothing is checked twice. `None`: the frame
 /// is something else, and `key` is as it was.
 #[inline(always)]
-fn extract_common(h: &[u8; 60], in_port: u32, key: &mut FlowKey) -> Option<Layers> {
+fn extract_common(h: &[u8; SHORTEST_FRAME], in_port: u32, key: &mut FlowKey) -> Option<Layers> {
     let dst_hi = u64::from_be_bytes(*h.first_chunk()?);
     let rest = u64::from_be_bytes(*h[8..].first_chunk()?);
     let ethertype = rest >> 16 & 0xffff;
@@ -167,7 +167,7 @@ struct Transport {
 
 /// The IPv4 header at `AT` and the ports behind it, where both are as [`extract_common`] wants.
 #[inline(always)]
-fn transport<const AT: usize>(h: &[u8; 60]) -> Option<Transport> {
+fn transport<const AT: usize>(h: &[u8; SHORTEST_FRAME]) -> Option<Transport> {
     let h: &[u8; 40] = h[AT..].first_chunk()?;
     // Bytes behind the datagram are padding: they must not be taken for ports.
     let need = match h[9] {

@@ -6,18 +6,15 @@
 
 use crate::sys::netdev::{Control, Interface};
 use std::io;
-use weir_packet::{DeviceError, Frame, LinkState};
-
-/// Bytes of the shortest frame that Ethernet carries, without FCS (IEEE 802.3, §4A.2.3.2.4).
-const SHORTEST: usize = 60;
+use weir_packet::{DeviceError, Frame, LinkState, SHORTEST_FRAME};
 
 /// Fills a frame up with zeros to the length that Ethernet asks of its sender: an adapter would do
 /// it, the interfaces of a kernel do not, and a popped label may leave less. Frames without a whole
 /// header are left to be refused.
 #[inline]
 pub(crate) fn no_runt(frame: &mut Frame) {
-    if (14..SHORTEST).contains(&frame.len()) {
-        frame.pad(SHORTEST);
+    if (14..SHORTEST_FRAME).contains(&frame.len()) {
+        frame.pad(SHORTEST_FRAME);
     }
 }
 

@@ -16,6 +16,9 @@ use crate::Nanos;
 use crate::region::Chunk;
 use thiserror::Error;
 
+/// Bytes of the shortest frame that Ethernet carries, without FCS (IEEE 802.3, §4A.2.3.2.4).
+pub const SHORTEST_FRAME: usize = 60;
+
 /// Bytes at the front of every chunk that are not headroom.
 pub(crate) const RESERVED: u16 = 8;
 

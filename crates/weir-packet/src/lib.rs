@@ -21,6 +21,6 @@ pub use device::{
     Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId, Rejected,
 };
 pub use drop_reason::{DropCounts, DropReason};
-pub use frame::{Frame, NoRoom};
+pub use frame::{Frame, NoRoom, SHORTEST_FRAME};
 pub use region::{Lent, Pool, PoolError};
 pub use time::Nanos;

@@ -7,6 +7,7 @@ use crate::action::Vid;
 use crate::plane::DataPlane;
 use crate::program::Program;
 use crate::punt::PuntSink;
+use crate::software::Slot;
 
 impl DataPlane {
     /// Gives a VDP another slow-path program.
@@ -18,11 +19,7 @@ impl DataPlane {
         vid: Vid,
         program: Option<Box<dyn Program>>,
     ) -> Result<(), ControlError> {
-        let channel = self.vdp(vid)?.channel.channel;
-        if let Some(c) = self.channels.get(usize::from(channel)) {
-            c.ring.post(Box::new(move |s| s.set_programs(vid, |slot| slot.program = program)));
-        }
-        Ok(())
+        self.post_programs(vid, move |slot| slot.program = program)
     }
     /// Gives a VDP what frames for LOCAL go to; without it they are dropped.
     ///
@@ -33,9 +30,17 @@ impl DataPlane {
         vid: Vid,
         program: Option<Box<dyn Program>>,
     ) -> Result<(), ControlError> {
+        self.post_programs(vid, move |slot| slot.own_stack = program)
+    }
+    /// Changes who a VDP's frames go to; frames that the old ones keep are ended.
+    fn post_programs(
+        &self,
+        vid: Vid,
+        change: impl FnOnce(&mut Slot) + Send + 'static,
+    ) -> Result<(), ControlError> {
         let channel = self.vdp(vid)?.channel.channel;
         if let Some(c) = self.channels.get(usize::from(channel)) {
-            c.ring.post(Box::new(move |s| s.set_programs(vid, |slot| slot.own_stack = program)));
+            c.ring.post(Box::new(move |s| s.set_programs(vid, change)));
         }
         Ok(())
     }

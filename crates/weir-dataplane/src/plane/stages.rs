@@ -42,8 +42,8 @@ impl DataPlane {
             }
             *vid = self.mapping.resolve(key, *probe, f.bytes(), layers);
             if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                prefetch_read(&v.counters);
                 prefetch_read(&v.phase);
+                prefetch_read(&v.cpu);
                 prefetch_read(&v.fast.tables.first().classifier);
             }
         }

@@ -3,6 +3,7 @@
 //! Each listens on a loopback port of its own and serves one switch at a time, on its own thread,
 //! until it is dropped.
 
+use super::flows::{add, delete_all};
 use super::link::Link;
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -12,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_openflow::model::{
-    Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, Message,
-    NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut, Port, Version,
+    Action, Field, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut, Port, Version,
 };
 
 /// What a controller does.
@@ -100,16 +100,16 @@ fn serve(listener: &TcpListener, app: App, stop: &AtomicBool) {
 fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     let mut link = Link::greet(stream, app.version())?;
     link.set_patience(Duration::from_millis(100))?;
-    link.send(link.delete_all())?;
+    link.send(Message::FlowMod(delete_all(link.version)))?;
     match app {
         App::Learning10 => {}
         App::Learning13 | App::EveryPacket => {
             let to = Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
-            link.send(flow(0, Match::default(), to))?;
+            link.send(Message::FlowMod(add(0, Match::default(), to)))?;
         }
         App::Hub => {
             let to = Action::Output { port: Port::FLOOD, max_len: 0 };
-            link.send(flow(0, Match::default(), to))?;
+            link.send(Message::FlowMod(add(0, Match::default(), to)))?;
         }
     }
     link.barrier()?;
@@ -120,24 +120,6 @@ fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn flow(priority: u16, matcher: Match, to: Action) -> Message {
-    Message::FlowMod(FlowMod {
-        cookie: 0,
-        cookie_mask: 0,
-        table: 0,
-        command: FlowCommand::Add,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority,
-        buffer_id: NO_BUFFER,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        flags: FlowFlags(0),
-        matcher,
-        instructions: vec![Instruction::Apply(vec![to])],
-    })
 }
 
 fn address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
@@ -167,7 +149,7 @@ fn packet_in(
             .with(Field::InPort, u128::from(in_port.0))
             .with(Field::EthDst, number(dst))
             .with(Field::EthSrc, number(src));
-        link.send(flow(1, m, to.clone()))?;
+        link.send(Message::FlowMod(add(1, m, to.clone())))?;
     }
     let data = if p.buffer_id == NO_BUFFER { p.data } else { Vec::new() };
     let actions = vec![to];

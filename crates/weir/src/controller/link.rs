@@ -2,6 +2,7 @@
 //!
 //! Room: one TCP stream, `weir_openflow`'s framing and codec. Either end may have connected.
 
+use super::flows::delete_all;
 use crate::fault::bad_input;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
@@ -9,10 +10,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::framing::Framer;
-use weir_openflow::model::{
-    FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, Message, Msg, NO_BUFFER, Part, Port,
-    StatsReply, StatsRequest, TABLE_ALL, Version,
-};
+use weir_openflow::model::{Message, Msg, Part, StatsReply, StatsRequest, Version};
 
 /// Which switch, and how to speak to it.
 #[derive(Clone, Debug)]
@@ -227,28 +225,9 @@ impl Link {
         }
     }
 
-    /// A flow_mod that deletes everything.
-    pub fn delete_all(&self) -> Message {
-        Message::FlowMod(FlowMod {
-            cookie: 0,
-            cookie_mask: 0,
-            table: if self.version == Version::V10 { 0 } else { TABLE_ALL },
-            command: FlowCommand::Delete,
-            idle_timeout: 0,
-            hard_timeout: 0,
-            priority: 0,
-            buffer_id: NO_BUFFER,
-            out_port: Port::ANY,
-            out_group: GROUP_ANY,
-            flags: FlowFlags(0),
-            matcher: Match::default(),
-            instructions: Vec::new(),
-        })
-    }
-
     /// Deletes every flow and waits.
     pub fn delete_flows(&mut self) -> Result<Duration> {
-        let all = self.delete_all();
+        let all = Message::FlowMod(delete_all(self.version));
         let start = Instant::now();
         self.send(all)?;
         self.barrier()?;

@@ -4,4 +4,5 @@
 //! demo` runs [`apps`] where no other controller is to be had. Nothing of VDPs is known here.
 
 pub mod apps;
+pub mod flows;
 pub mod link;

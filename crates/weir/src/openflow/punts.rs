@@ -9,14 +9,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use weir_agent::Arrived;
 use weir_dataplane::{PuntSink, Punted};
+use weir_packet::SHORTEST_FRAME;
 
 /// Frames of one VDP that may wait.
 const FRAMES: usize = 1024;
 /// Bytes of them.
 const BYTES: usize = 256 * 1024;
-
-/// Bytes of the shortest frame that Ethernet carries, without FCS (IEEE 802.3, §4A.2.3.2.4).
-const SHORTEST: usize = 60;
 
 /// What both ends look at.
 #[derive(Debug, Default)]
@@ -62,7 +60,7 @@ impl PuntSink for Sink {
         }
         let mut arrived = Arrived::from(p);
         // As a wire would carry it: what a popped label leaves may be less.
-        arrived.frame.resize(arrived.frame.len().max(SHORTEST), 0);
+        arrived.frame.resize(arrived.frame.len().max(SHORTEST_FRAME), 0);
         b.bytes.fetch_add(arrived.frame.len(), Ordering::Relaxed);
         if self.frames.push(arrived).is_ok() {
             // One atomic operation while the other end is awake; a system call only when it sleeps.

@@ -1,13 +1,13 @@
 //! Flow_mods a second, statistics of what they made, deletion.
 
 use super::{Percentiles, Spread};
+use crate::controller::flows::add;
 use crate::controller::link::Link;
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 use weir_openflow::model::{
-    Action, Field, FlowCommand, FlowFilter, FlowMod, GROUP_ANY, Instruction, Match, Message, Port,
-    StatsRequest, TABLE_ALL,
+    Action, Field, FlowFilter, FlowMod, GROUP_ANY, Match, Message, Port, StatsRequest, TABLE_ALL,
 };
 
 /// What came out.
@@ -30,22 +30,10 @@ pub struct Report {
 }
 
 /// An exact rule on a destination MAC.
-pub fn exact(n: u32) -> Message {
-    Message::FlowMod(FlowMod {
-        cookie: u64::from(n),
-        cookie_mask: 0,
-        table: 0,
-        command: FlowCommand::Add,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority: 1000,
-        buffer_id: weir_openflow::model::NO_BUFFER,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        flags: weir_openflow::model::FlowFlags(0),
-        matcher: Match::default().with(Field::EthDst, 0x0200_0000_0000 | u128::from(n)),
-        instructions: vec![Instruction::Apply(vec![Action::Output { port: Port(1), max_len: 0 }])],
-    })
+fn exact(n: u32) -> Message {
+    let m = Match::default().with(Field::EthDst, 0x0200_0000_0000 | u128::from(n));
+    let to = Action::Output { port: Port(1), max_len: 0 };
+    Message::FlowMod(FlowMod { cookie: u64::from(n), ..add(1000, m, to) })
 }
 
 /// Measures.

@@ -2,14 +2,14 @@
 //! whose table-miss entry sends it back as a packet_in, which is answered with the next packet_out.
 //! No port of the switch is needed.
 
-use super::{Percentiles, Spread, insert};
+use super::{Percentiles, Spread};
+use crate::controller::flows::add;
 use crate::controller::link::Link;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use weir_openflow::model::{
-    Action, Fragments, Instruction, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketOut, Port,
-    SwitchConfig,
+    Action, Fragments, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketOut, Port, SwitchConfig,
 };
 
 /// What came out.
@@ -48,12 +48,8 @@ fn until_packet_in(link: &mut Link) -> Result<()> {
 
 /// Measures.
 pub fn measure(link: &mut Link) -> Result<Report> {
-    let Message::FlowMod(mut miss) = insert::exact(0) else { bail!("no flow_mod") };
-    miss.priority = 0;
-    miss.matcher = Match::default();
     let to = Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
-    miss.instructions = vec![Instruction::Apply(vec![to])];
-    link.send(Message::FlowMod(miss))?;
+    link.send(Message::FlowMod(add(0, Match::default(), to)))?;
     // A connection that came by a management listener is told nothing unless it asks for it.
     let fragments = Fragments::Normal;
     link.send(Message::SetConfig(SwitchConfig { fragments, miss_send_len: NO_MAX_LEN }))?;
