@@ -189,6 +189,9 @@ pub enum CompileError {
     /// An instruction in a packet-out.
     #[error("goto, metadata and action sets are for rules, not for packet-outs")]
     Instruction,
+    /// A default rule that goes on with a table: a miss there would come back to it.
+    #[error("goto is for rules, not for the default: add a rule of lowest priority to the table")]
+    DefaultGoto,
     /// Too many.
     #[error("{0} actions: at most {max} are allowed", max = MAX_ACTIONS)]
     TooMany(usize),
@@ -297,6 +300,20 @@ pub fn compile(
     }
     let list: Vec<Action> = list.into_iter().cloned().collect();
     compile_list(&list, |a| op(a, table, ports), ports)
+}
+
+/// Compiles a VDP's default rule, which stands behind every table and so goes on with none.
+///
+/// # Errors
+/// [`CompileError`]; nothing has happened then.
+pub fn compile_default(
+    actions: &[Action],
+    ports: &dyn ResolvePort,
+) -> Result<ActionResult, CompileError> {
+    if actions.iter().any(|a| matches!(a, Action::Goto(_))) {
+        return Err(CompileError::DefaultGoto);
+    }
+    compile(actions, 0, ports)
 }
 
 /// Compiles a bucket's actions, which are an action set (OpenFlow 1.3, §5.6).

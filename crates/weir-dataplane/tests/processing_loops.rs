@@ -104,3 +104,19 @@ fn tables_lead_only_forward() {
     }
     assert!(p.add_rule(Vid(1), 0, &goto(1), Placement::Fast).is_ok());
 }
+
+#[test]
+fn a_default_leads_to_no_table() {
+    // It stands behind every table: a miss there would come back to it for ever.
+    let (mut p, _) = plane(10);
+    let refused = |r: Result<(), ControlError>| {
+        let e = ControlError::Actions(CompileError::DefaultGoto);
+        assert_eq!(r.unwrap_err().to_string(), e.to_string());
+    };
+    refused(p.set_default(Vid(1), &[Action::DecTtl, Action::Goto(1)]));
+    let mut spec = VdpSpec::new(Vid(2), "v2");
+    spec.default = vec![Action::Goto(3)];
+    refused(p.create_vdp(spec));
+    settle(&mut p, &mut 0);
+    assert_eq!(counters(&p).received.frames, 10);
+}

@@ -180,7 +180,7 @@ impl DataPlane {
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
-        v.default = compile::compile(&spec.default, 0, &v)?;
+        v.default = compile::compile_default(&spec.default, &v)?;
         v.set_miss();
         let default = v.default.clone();
         let mut slot = Slot::new(spec.program);
@@ -320,7 +320,7 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn set_default(&mut self, vid: Vid, actions: &[Action]) -> Result<(), ControlError> {
-        let r = compile::compile(actions, 0, self.vdp(vid)?)?;
+        let r = compile::compile_default(actions, self.vdp(vid)?)?;
         let v = self.vdp_mut(vid)?;
         v.default = r.clone();
         v.set_miss();
