@@ -90,8 +90,15 @@ fn actions() {
     refused("priority=1,ip", 1, "priority=1,ip", "actions=drop");
     refused("actions", 1, "actions", "actions=drop");
     refused("actions=resubmit(,3)", 18, ",3", "goto_table");
-    refused("actions=write_actions(2)", 23, "2", "apply-actions only");
-    refused("actions=clear_actions", 9, "clear_actions", "apply-actions only");
+    refused("actions=write_actions(2,drop)", 25, "drop", "clear_actions");
+    refused("actions=write_actions(enqueue:2:3)", 23, "enqueue", "set_queue:QUEUE,output:PORT");
+    refused("actions=write_actions(2,Goto_Table:3)", 25, "Goto_Table", "beside write_actions");
+    refused("actions=write_actions(ouput:2)", 23, "ouput", "did you mean 'output'?");
+    refused("actions=write_actions(output:65533)", 30, "65533", "reserved ones have names");
+    refused("actions=write_actions(2),3", 26, "3", "then clear_actions, write_actions");
+    refused("actions=write_actions(dec_ttl)", 23, "dec_ttl", "match on IPv4 or IPv6");
+    refused("actions=write_actions(2", 22, "(2", "closed");
+    refused("actions=clear_action", 9, "clear_action", "'clear_actions'");
     refused(
         "actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]",
         14,

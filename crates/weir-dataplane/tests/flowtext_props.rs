@@ -130,6 +130,8 @@ fn words() -> impl Strategy<Value = String> {
         "99999999999999999999999",
         "enqueue:",
         "drop",
+        "clear_actions",
+        "write_actions(",
     ];
     proptest::collection::vec(proptest::sample::select(pieces), 0..24).prop_map(|v| v.concat())
 }

@@ -81,6 +81,19 @@ const CHANGES: &[&str] = &[
     "local",
     "output:4",
 ];
+/// What may be in an action set; of two of a kind the later stays.
+const SET: &[&str] = &[
+    "mod_dl_src:02:00:00:00:bb:01",
+    "push_vlan:0x8100",
+    "set_queue:3",
+    "output:1",
+    "output:3",
+    "in_port",
+    "group:1",
+    "controller:64",
+    "normal",
+    "channel",
+];
 /// These need an IP match.
 const IP_CHANGES: &[&str] =
     &["dec_ttl", "mod_nw_tos:184", "set_field:1->nw_ttl", "set_field:10.9.9.9->nw_dst"];
@@ -98,12 +111,20 @@ fn rule(r: &mut Random, table: u8) -> String {
             _ => r.of(CHANGES),
         });
     }
+    let set = format!("write_actions({},{})", r.of(SET), r.of(SET));
+    let (clears, writes) = (r.below(6) == 0, r.below(3) == 0);
+    if clears {
+        actions.push("clear_actions");
+    }
+    if writes {
+        actions.push(&set);
+    }
     if table < 2 && r.below(2) == 0 {
         if r.below(2) == 0 {
             actions.push("write_metadata:7");
         }
         actions.push(if table == 0 && r.below(2) == 0 { "goto_table:1" } else { "goto_table:2" });
-    } else {
+    } else if !(clears || writes) {
         actions.push(r.of(LAST));
     }
     if r.below(10) == 0 {

@@ -10,6 +10,7 @@ use super::shape::Shape;
 use super::token::Pairs;
 use super::value::{ipv4, mac, masked, number};
 use super::words::{Reserved, port, reserved};
+use super::written::write_actions;
 use super::{Names, tunnel};
 use crate::action::{Action, Out};
 use weir_classify::{Field, Form, Match, Prereq, VLAN_PRESENT};
@@ -55,6 +56,8 @@ const NAMES: &[&str] = &[
     "group",
     "meter",
     "goto_table",
+    "clear_actions",
+    "write_actions",
     "write_metadata",
     "set_tunnel",
     "set_tunnel64",
@@ -72,11 +75,13 @@ const NAMES: &[&str] = &[
 
 type Read<T> = Result<T, FlowErrorKind>;
 
-/// The order of OpenFlow's instructions: meter, actions, metadata, next table.
+/// The order of OpenFlow's instructions (1.3, §5.9).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Meter,
     Apply,
+    Clear,
+    Write,
     Metadata,
     Goto,
 }
@@ -102,18 +107,17 @@ pub(super) fn parse<'a>(
         if dropped {
             return Err(Fault::new(key, ALONE));
         }
-        one(key, value, names, &mut shape, out).map_err(|kind| {
-            let token = match (&kind, value) {
-                // It is the name that nobody knows, whatever follows it.
-                (FlowErrorKind::UnknownAction { .. }, _) => key,
-                (_, Some(v)) if !v.is_empty() => v,
-                _ => key,
-            };
-            Fault::new(token, kind)
-        })?;
+        if key.eq_ignore_ascii_case("write_actions") {
+            let set = write_actions(value.unwrap_or_default(), names, &mut shape)?;
+            out.extend(set);
+        } else {
+            one(key, value, names, &mut shape, out).map_err(|kind| kind.place(key, value))?;
+        }
         for a in out.get(before..).unwrap_or_default() {
             let now = match a {
                 Action::Meter(_) => Phase::Meter,
+                Action::ClearActions => Phase::Clear,
+                Action::WriteActions(_) => Phase::Write,
                 Action::WriteMetadata { .. } => Phase::Metadata,
                 Action::Goto(_) => Phase::Goto,
                 _ => Phase::Apply,
@@ -125,7 +129,8 @@ pub(super) fn parse<'a>(
                 }
             }
             if phase.is_some_and(|p| now < p || now == p && now != Phase::Apply) {
-                let rule = "first meter (once), then actions, then write_metadata, then goto_table";
+                let rule = "first meter, then actions, then clear_actions, write_actions, \
+                            write_metadata and goto_table, each once";
                 return Err(Fault::new(key, FlowErrorKind::Order { rule }));
             }
             phase = Some(now);
@@ -165,7 +170,7 @@ fn set(field: Field, value: u128) -> Action {
 }
 
 /// One action, or the few that it comes down to.
-fn one(
+pub(super) fn one(
     key: &str,
     value: Option<&str>,
     names: &dyn Names,
@@ -319,6 +324,7 @@ fn one(
             *shape = Shape::any();
             Action::PopPbb
         }
+        "clear_actions" => none(value).map(|()| Action::ClearActions)?,
         "copy_ttl_in" => none(value).map(|()| Action::CopyTtlIn)?,
         "copy_ttl_out" => none(value).map(|()| Action::CopyTtlOut)?,
         _ => bare(name, key, value, names)?,
@@ -345,9 +351,6 @@ fn bare(name: &str, key: &str, value: Option<&str>, names: &dyn Names) -> Read<A
 #[cold]
 fn refused(name: &str) -> FlowErrorKind {
     let (what, instead) = match name {
-        "write_actions" | "clear_actions" => {
-            ("weir reads apply-actions only, not the action set", "write the actions themselves")
-        }
         "resubmit" => ("weir does not resubmit", "go on with a later table by goto_table:N"),
         "move" => (
             "weir does not copy one field to another",

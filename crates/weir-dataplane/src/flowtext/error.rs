@@ -128,6 +128,19 @@ pub enum FlowErrorKind {
     },
 }
 
+impl FlowErrorKind {
+    /// Where it is, for an action `key` with `value`: the value, if there is one, but a name that
+    /// nobody knows is wrong whatever follows it.
+    pub(super) fn place<'a>(self, key: &'a str, value: Option<&'a str>) -> Fault<'a> {
+        let token = match (&self, value) {
+            (FlowErrorKind::UnknownAction { .. }, _) => key,
+            (_, Some(v)) if !v.is_empty() => v,
+            _ => key,
+        };
+        Fault::new(token, self)
+    }
+}
+
 struct Nearest<'a>(&'a Option<&'static str>);
 
 impl fmt::Display for Nearest<'_> {

@@ -12,8 +12,9 @@
 //! - `pbb_isid`, `ipv6_exthdr`, `inner_vlan_tci`, the VDP's own fields, and the actions `channel`,
 //!   `mirror`, `encap_vxlan`, `decap_vxlan`, `encap_gre`, `decap_gre`, `push_pbb`, `pop_pbb`,
 //!   `copy_ttl_in` and `copy_ttl_out` are added;
-//! - only apply-actions are read: the action set, `resubmit`, `learn`, `ct` and registers are
-//!   refused with a hint.
+//! - in `write_actions(...)` stands what an action set can hold, with the same prerequisites as
+//!   outside; what Open vSwitch leaves out of it (`drop`) or can't send (`enqueue`) is refused;
+//! - `resubmit`, `learn`, `ct` and registers are refused with a hint.
 //!
 //! The added actions' arguments:
 //!
@@ -27,7 +28,7 @@
 //!
 //! - `token`: cuts a line into keys and values; `value`: numbers and addresses;
 //! - `words`: names of fields and ports; `matches`: the match and the flow's attributes;
-//! - `actions`, `setfield`, `tunnel`: the actions; `shape`: what they may presuppose;
+//! - `actions`, `written`, `setfield`, `tunnel`: the actions; `shape`: what they may presuppose;
 //! - `show`: back to text; `error`: what can be wrong and where.
 
 mod actions;
@@ -40,6 +41,7 @@ mod token;
 mod tunnel;
 mod value;
 mod words;
+mod written;
 
 pub use error::{FlowError, FlowErrorKind};
 pub use show::{ActionsText, FlowText, KeyText, MatchText};

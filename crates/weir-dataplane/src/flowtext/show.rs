@@ -78,16 +78,15 @@ impl Display for MatchText<'_> {
 
 impl Display for ActionsText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("drop");
-        }
-        for (i, a) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str(",")?;
-            }
-            action(a, self.1, f)?;
-        }
-        Ok(())
+        // An empty write writes nothing, as Open vSwitch has it.
+        let empty = |a: &Action| matches!(a, Action::WriteActions(set) if set.is_empty());
+        let mut list = self.0.iter().filter(|a| !empty(a));
+        let Some(first) = list.next() else { return f.write_str("drop") };
+        action(first, self.1, f)?;
+        list.try_for_each(|a| {
+            f.write_str(",")?;
+            action(a, self.1, f)
+        })
     }
 }
 

@@ -168,6 +168,22 @@ pub const VALID: &[&str] = &[
     "actions=meter:1,2,write_metadata:5/0xff,goto_table:3",
     "actions=write_metadata:5,goto_table:3",
     "table=5,actions=2,goto_table:6",
+    // The action set.
+    "actions=write_actions(2)",
+    "actions=write_actions()",
+    "actions=write_actions",
+    "actions=2,write_actions()",
+    "actions=write_actions:output:2",
+    "actions=clear_actions",
+    "actions=clear_actions()",
+    "actions=Clear_Actions,WRITE_ACTIONS(normal)",
+    "tcp,actions=clear_actions,write_actions(set_field:5->tcp_dst,output:2),goto_table:3",
+    "ip,actions=meter:1,output:1,clear_actions,write_actions(dec_ttl, group:1),write_metadata:5,goto_table:2",
+    "actions=write_actions(output:1,output:2)",
+    "actions=write_actions(set_queue:1,controller(max_len=64))",
+    "actions=write_actions(mod_vlan_vid:3,in_port)",
+    "dl_vlan=1,actions=pop_vlan,write_actions(push_vlan:0x8100,set_field:4100->vlan_vid,2)",
+    "ip,actions=write_actions(push_mpls:0x8847,set_field:5->mpls_label,load:1->OXM_OF_METADATA[4..7])",
 ];
 
 /// Refused by weir and by Open vSwitch.
@@ -251,6 +267,23 @@ pub const OVS_REFUSES: &[&str] = &[
     "table=5,actions=goto_table:4",
     "actions=write_metadata:5,2",
     "actions=goto_table:3,write_metadata:5",
+    "actions=write_actions(write_actions(2))",
+    "actions=write_actions(clear_actions)",
+    "actions=write_actions(goto_table:2)",
+    "actions=write_actions(meter:2)",
+    "actions=write_actions(write_metadata:2)",
+    "actions=write_actions(enqueue:1:2)",
+    "actions=write_actions(set_queue:1,pop_queue)",
+    "actions=write_actions(2),clear_actions",
+    "actions=write_actions(2),3",
+    "actions=write_actions(2),write_actions(3)",
+    "actions=clear_actions,clear_actions",
+    "actions=clear_actions,2",
+    "actions=clear_actions,drop",
+    "actions=goto_table:2,clear_actions",
+    "actions=write_metadata:2,write_actions(2)",
+    "actions=write_actions(foo)",
+    "dl_vlan=1,actions=pop_vlan,write_actions(set_field:4->vlan_pcp)",
 ];
 
 /// A small deterministic generator (SplitMix64).
@@ -429,8 +462,17 @@ pub fn random(r: &mut Rng) -> String {
         a.push("set_field:2->vlan_pcp".into());
     }
     a.retain(|_| r.below(3) == 0);
+    let mut set = a.clone();
+    set.retain(|s| r.below(3) == 0 && !s.starts_with("enqueue"));
     if r.below(5) == 0 {
         a.insert(0, format!("meter:{}", b + 1));
+    }
+    if r.below(5) == 0 {
+        a.push("clear_actions".into());
+    }
+    // What the list does to a label or a tag may leave nothing for the set to do it to again.
+    if r.below(3) == 0 && kind != "mpls" {
+        a.push(format!("write_actions({})", set.join(",")));
     }
     if r.below(5) == 0 {
         a.push(format!("write_metadata:{n:#x}/{m:#x}"));
