@@ -5,14 +5,17 @@
 //! a result without it is better than none. The library does not know which commit it was built
 //! from; the binary does, and says so.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What stands where something could not be learnt.
 pub const UNKNOWN: &str = "unknown";
 
-/// A moment, in whole seconds of the Unix epoch; shown as RFC 3339 has it, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A moment, in whole seconds of the Unix epoch; shown as RFC 3339 has it, in UTC. JSON has the number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Date(pub u64);
 
 impl Date {
@@ -51,7 +54,7 @@ pub struct Program {
 }
 
 /// The machine, the program, and how it was called.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The machine's product name, as its firmware has it.
     pub machine: String,
@@ -66,14 +69,14 @@ pub struct Environment {
     /// Kernel release.
     pub kernel: String,
     /// Processor architecture.
-    pub architecture: &'static str,
+    pub architecture: String,
     /// The program's version.
-    pub version: &'static str,
+    pub version: String,
     /// The commit that the program was built from.
-    pub commit: &'static str,
+    pub commit: String,
     /// The command line, words separated by spaces.
     pub command: String,
-    /// When this was noted.
+    /// When this was noted, in seconds of the Unix epoch.
     pub date: Date,
     /// Mean number of threads that ran or wanted to, over the last minute; above 0.1 or so the
     /// machine was not idle when the measurement began.
@@ -100,9 +103,9 @@ impl Environment {
                 .and_then(|v| v.strip_suffix(" kB")?.parse::<u64>().ok())
                 .map_or(0, |kib| kib.saturating_mul(1024)),
             kernel: line(&read("/proc/sys/kernel/osrelease")),
-            architecture: std::env::consts::ARCH,
-            version: program.version,
-            commit: program.commit.unwrap_or(UNKNOWN),
+            architecture: std::env::consts::ARCH.to_owned(),
+            version: program.version.to_owned(),
+            commit: program.commit.unwrap_or(UNKNOWN).to_owned(),
             command,
             date: Date::now(),
             load_1min: read("/proc/loadavg").split(' ').next().and_then(|n| n.parse().ok()),

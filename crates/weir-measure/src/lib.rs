@@ -1,7 +1,7 @@
 //! Measurement: load that carries proof, what came of it, and figures with their origin.
 //!
 //! Room: above the ports, below the binary. Touches frames, devices, clocks and `/proc`; never
-//! rules, VDPs or formats that leave the process (the binary converts [`results`] to JSON).
+//! rules or VDPs.
 //!
 //! - [`probe`]: frames with stream, number and time stamp, and the [`probe::Checker`] that says what
 //!   was lost, duplicated, reordered or damaged.
@@ -12,11 +12,12 @@
 //! - [`rfc2544`]: throughput, latency, frame loss rate, back-to-back. Pure: time and ports are the
 //!   trial's.
 //! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
-//! - [`environment`], [`results`]: where a figure comes from, and the shape it is kept in.
+//! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod cpu;
+pub mod document;
 pub mod environment;
 pub mod generator;
 pub mod latency;
@@ -25,7 +26,6 @@ pub mod port;
 pub mod probe;
 mod rate;
 pub mod receiver;
-pub mod results;
 pub mod rfc2544;
 pub mod stats;
 pub mod trial;
