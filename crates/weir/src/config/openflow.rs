@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio_rustls::rustls::pki_types::ServerName;
 use toml::Spanned;
+use weir_agent::Limits;
 use weir_dataplane::{PortNo, Vid};
 use weir_openflow::channel::Versions;
 use weir_openflow::model::Version;
@@ -46,8 +47,8 @@ pub struct Nature {
     pub miss_send_len: u16,
     /// Frames kept for controllers.
     pub buffers: u16,
-    /// Packet-ins a second.
-    pub packet_ins_per_s: Option<u32>,
+    /// What it may have.
+    pub limits: Limits,
 }
 
 /// What happens to frames while no controller is connected.
@@ -180,7 +181,20 @@ fn nature(source: &Source<'_>, s: &OpenflowSection, vid: Vid) -> Read<Nature> {
         spill,
         miss_send_len: s.miss_send_len.unwrap_or(128),
         buffers: within(source, s.buffers.as_ref(), "buffers", 0, 4096)?.unwrap_or(256),
-        packet_ins_per_s: rate(source, s.limits.packet_ins_per_s.as_ref(), "packet_ins_per_s")?,
+        limits: limits(source, s)?,
+    })
+}
+
+/// Most flows, groups or meters that may be allowed: numbers of 28 bits, some hundred bytes each.
+const MOST: u32 = 1 << 28;
+
+fn limits(source: &Source<'_>, s: &OpenflowSection) -> Read<Limits> {
+    let (l, d) = (&s.limits, Limits::default());
+    Ok(Limits {
+        flows: within(source, l.flows.as_ref(), "flows", 1, MOST)?.unwrap_or(d.flows),
+        groups: within(source, l.groups.as_ref(), "groups", 0, MOST)?.unwrap_or(d.groups),
+        meters: within(source, l.meters.as_ref(), "meters", 0, MOST)?.unwrap_or(d.meters),
+        packet_ins: rate(source, l.packet_ins_per_s.as_ref(), "packet_ins_per_s")?,
     })
 }
 

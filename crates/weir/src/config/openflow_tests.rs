@@ -35,6 +35,8 @@ fn what_is_left_out_has_the_values_of_the_guide() {
     assert_eq!(o.nature.datapath_id, 0x0277_6569_0102);
     assert_eq!((o.nature.tables, o.nature.buffers, o.nature.miss_send_len), (254, 256, 128));
     assert_eq!((o.nature.fail_mode, o.nature.spill), (FailMode::Secure, Spill::Refuse));
+    let l = o.nature.limits;
+    assert_eq!((l.flows, l.groups, l.meters), (1_048_576, 65_536, 4096));
     assert_eq!(o.connections.versions, Versions::ALL);
     assert_eq!(
         (o.connections.echo_interval.as_secs(), o.connections.backoff_max.as_secs()),
@@ -54,7 +56,7 @@ fn every_key_is_read() {
                  fail_mode = 'standalone'\ntables = 3\nspill = 'slow-path'\nmiss_send_len = 64\n\
                  buffers = 0\necho_interval_s = 0\nbackoff_max_s = 60\n\
                  limits = { messages_per_s = 1, flow_mods_per_s = 2, packet_ins_per_s = 3, \
-                 queue_bytes = 65536, connections = 4 }\n\
+                 queue_bytes = 65536, connections = 4, flows = 5, groups = 0, meters = 6 }\n\
                  [[vdp.queue]]\nport = 'a'\nid = 7\nmin_bps = 1\nmax_bps = 2\n");
     let o = v.openflow.unwrap();
     assert_eq!((o.nature.datapath_id, o.nature.tables), (0x1f, 3));
@@ -63,7 +65,9 @@ fn every_key_is_read() {
     assert_eq!(shown, ["tcp:127.0.0.1:6653", "tcp:[::1]:99"]);
     assert_eq!(o.listen[0].to_string(), "ptcp:6654:127.0.0.1");
     assert_eq!((o.nature.fail_mode, o.nature.spill), (FailMode::Standalone, Spill::SlowPath));
-    assert_eq!((o.nature.buffers, o.nature.packet_ins_per_s), (0, Some(3)));
+    let l = o.nature.limits;
+    assert_eq!((o.nature.buffers, l.packet_ins), (0, Some(3)));
+    assert_eq!((l.flows, l.groups, l.meters), (5, 0, 6));
     let c = o.connections;
     assert_eq!((c.messages_per_s, c.flow_mods_per_s, c.connections), (Some(1), Some(2), 4));
     assert!(c.echo_interval.is_zero());
@@ -79,7 +83,7 @@ fn every_key_is_read() {
 fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
     let cases: &[(&str, &[&str])] = &[
         ("controler = []", &["t.toml:8:1: unknown key 'controler'", "'controllers'"]),
-        ("limits = { flowmods = 1 }", &["unknown key 'flowmods'", "'flow_mods_per_s'"]),
+        ("limits = { flowmods_per_s = 1 }", &["unknown key 'flowmods_per_s'", "'flow_mods_per_s'"]),
         ("datapath_id = 'abc'", &["t.toml:8:15: datapath_id 'abc': 16 hexadecimal digits"]),
         ("datapath_id = '0x10000000000000000'", &["16 hexadecimal digits"]),
         ("datapath_id = -1", &["t.toml:8:15"]),
@@ -97,6 +101,9 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("spill = 'slow'", &["did you mean 'slow-path'?"]),
         ("buffers = 4097", &["0 to 4096"]),
         ("limits = { messages_per_s = 0 }", &["messages_per_s = 0: 1 to"]),
+        ("limits = { flows = 0 }", &["t.toml:8:20: flows = 0: 1 to 268435456"]),
+        ("limits = { groups = 268435457 }", &["groups = 268435457: 0 to 268435456"]),
+        ("limits = { meters = -1 }", &["t.toml:8:21"]),
         ("limits = { queue_bytes = 9 }", &["queue_bytes = 9: 65536 to"]),
         ("tls = { certificate = 'c', key = 'k' }", &["missing field `ca`"]),
         ("tls = { certificate = 'c', key = 'k', ca = 'x' }", &["t.toml:8:23: certificate c: No"]),
@@ -185,7 +192,8 @@ fn a_reload_changes_with_whom_a_switch_speaks_but_not_what_it_is() {
         assert!(told.iter().any(|t| t.contains(said)), "{told:?}");
     }
     let other = plan("[vdp.openflow]\ntables = 2\n");
-    for to in [&none, &other] {
+    let fewer = plan("[vdp.openflow]\nlimits = { groups = 2 }\n");
+    for to in [&none, &other, &fewer] {
         let e = diff(&one, to).unwrap_err().to_string();
         assert!(e.contains("what it is to controllers can't be changed"), "{e}");
     }

@@ -268,6 +268,9 @@ pub struct OpenflowLimitsSection {
     pub messages_per_s: Option<Spanned<u32>>,
     pub flow_mods_per_s: Option<Spanned<u32>>,
     pub packet_ins_per_s: Option<Spanned<u32>>,
+    pub flows: Option<Spanned<u32>>,
+    pub groups: Option<Spanned<u32>>,
+    pub meters: Option<Spanned<u32>>,
     pub queue_bytes: Option<Spanned<usize>>,
     pub connections: Option<Spanned<usize>>,
 }

@@ -70,7 +70,7 @@ impl Wanted {
         local.no = Port::LOCAL;
         c.ports.push(local);
         c.queues.clone_from(&self.queues);
-        c.limits.packet_ins = n.packet_ins_per_s;
+        c.limits = n.limits;
         c.fail_mode = match n.fail_mode {
             FailMode::Secure => weir_agent::FailMode::Secure,
             FailMode::Standalone => weir_agent::FailMode::Standalone { after: self.alone_after() },
