@@ -59,6 +59,8 @@ pub(crate) struct Frame {
 pub(crate) enum Event {
     Refused(Box<Asker>, ErrorCode),
     Removed(Box<FlowRemoved>),
+    /// A packet-out found no free frame.
+    Lost,
 }
 
 /// What changes are made with.
@@ -100,8 +102,9 @@ fn send(dp: &mut DataPlane, set: Setting, frames: &mut Vec<Frame>, events: &mut 
         return;
     }
     for (i, code) in crate::dp::send(dp, set.vid, frames) {
-        if let Some(f) = frames.get(i) {
-            events.push(Event::Refused(Box::new(f.asker), code));
+        match (frames.get(i), code) {
+            (Some(f), Some(code)) => events.push(Event::Refused(Box::new(f.asker), code)),
+            _ => events.push(Event::Lost),
         }
     }
     frames.clear();

@@ -22,8 +22,13 @@ impl Parted {
     }
 }
 
-/// Sends frames, in order; places of those that can't be sent, and why not.
-pub(crate) fn send(dp: &mut DataPlane, vid: Vid, frames: &[Frame]) -> Vec<(usize, ErrorCode)> {
+/// Sends frames, in order; places of those that can't be sent, and why not. `None`: for want of a
+/// free frame, as on any wire that is full.
+pub(crate) fn send(
+    dp: &mut DataPlane,
+    vid: Vid,
+    frames: &[Frame],
+) -> Vec<(usize, Option<ErrorCode>)> {
     fn of(f: &Frame) -> PacketOut<'_> {
         let in_port = match f.in_port {
             Port::CONTROLLER => PortIn::Controller,
@@ -32,14 +37,14 @@ pub(crate) fn send(dp: &mut DataPlane, vid: Vid, frames: &[Frame]) -> Vec<(usize
         };
         PacketOut { in_port, frame: &f.bytes, actions: &f.actions }
     }
-    let why = |(i, e): (usize, ControlError)| match e {
-        // Lost for want of room, as on any wire; counted there.
+    let why = |e: ControlError| match e {
         ControlError::NoFrame => None,
-        ControlError::Size { .. } => Some((i, ErrorCode::BadPacket)),
-        ControlError::NoVdpPort { .. } => Some((i, ErrorCode::BadPort)),
-        e => Some((i, code_of(e))),
+        ControlError::Size { .. } => Some(ErrorCode::BadPacket),
+        ControlError::NoVdpPort { .. } => Some(ErrorCode::BadPort),
+        e => Some(code_of(e)),
     };
-    dp.packet_outs(vid, frames.iter().map(of)).into_iter().filter_map(why).collect()
+    let refused = dp.packet_outs(vid, frames.iter().map(of));
+    refused.into_iter().map(|(i, e)| (i, why(e))).collect()
 }
 pub(crate) fn set_miss(dp: &mut DataPlane, vid: Vid, actions: &[Action]) {
     // The VDP is there as long as its switch.

@@ -40,6 +40,8 @@ pub struct Switch {
     pub(crate) buffers: Buffers,
     pub(crate) packet_ins: Option<Rate>,
     pub(crate) packets_kept_back: u64,
+    /// Packet-outs that found no free frame.
+    packet_outs_lost: u64,
     pub(crate) fragments: Fragments,
     /// Configuration of each table that was given one.
     pub(crate) table_config: Vec<u32>,
@@ -72,6 +74,7 @@ impl Switch {
             buffers: Buffers::new(config.buffers),
             packet_ins: config.limits.packet_ins.map(Rate::new),
             packets_kept_back: 0,
+            packet_outs_lost: 0,
             fragments: Fragments::Normal,
             table_config: vec![0; usize::from(tables)],
             miss: None,
@@ -211,6 +214,12 @@ impl Switch {
     /// Flows in all tables.
     pub fn flow_count(&self) -> usize {
         self.flows.len()
+    }
+
+    /// Packet-outs so far that ended since the data plane had no free frame for them. No error of
+    /// OpenFlow says so; the VDP counts them as dropped.
+    pub fn packet_outs_lost(&self) -> u64 {
+        self.packet_outs_lost
     }
 
     fn dispatch<P: Plane>(
@@ -384,6 +393,7 @@ impl Switch {
                         who.refuse(code, cx.out);
                     }
                 }
+                Event::Lost => self.packet_outs_lost += 1,
                 Event::Removed(m) => {
                     let reason = m.reason;
                     for (id, _) in self.conns.all.iter().filter(|(_, c)| c.wants_removed(reason)) {

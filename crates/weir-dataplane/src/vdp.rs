@@ -112,8 +112,8 @@ pub struct Vdp {
     pub slow_only: HashSet<(u8, Match, u32)>,
     /// Highest priority among those.
     pub slow_top: Option<u32>,
-    /// Packet-outs that were refused for want of a frame.
-    pub packet_outs_refused: u64,
+    /// Packet-outs that were lost for want of a frame; they are among the dropped.
+    pub packet_outs_lost: u64,
     /// What it did.
     pub migration: MigrationReport,
     /// TCAM entries that it may not exceed with action rules.

@@ -55,7 +55,7 @@ reasons! {
     ChannelFull = "channel-full",
     /// The VDP had used up its share of the worker's cycles.
     CpuShare = "cpu-share",
-    /// No free frame for a copy.
+    /// No free frame for a copy or a packet-out.
     NoFrame = "no-frame",
     /// The slow-path program dropped it.
     Program = "program-drop",

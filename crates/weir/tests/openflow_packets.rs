@@ -4,7 +4,7 @@
 mod openflow_rig;
 mod run_daemon;
 
-use openflow_rig::Peer;
+use openflow_rig::{Peer, listening, switch};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -132,4 +132,44 @@ fn a_flow_that_times_out_is_told_within_a_tenth_of_a_second() {
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(one.flows(), 0);
     d.stop();
+}
+
+/// A region of 4096 frames, and a port that lets through next to nothing of what VDP 1 sends there.
+const NARROW: &str = "[dataplane]\nframes = 4096\n\
+     [[port]]\nname = 'a'\ndevice = 'null'\n\
+     [[vdp]]\nvid = 1\nname = 'red'\nports = ['a']\nmapping = ['in_port=a']\n\
+     [[vdp.share]]\nport = 'a'\nceiling_bps = 1000\nqueue_frames = 4096\n\
+     [vdp.openflow]\nlisten = ['ptcp:0']\n";
+
+#[test]
+fn packet_outs_without_a_free_frame_are_counted_shown_and_told() {
+    const SENT: u64 = 6000;
+    let began = Instant::now();
+    let mut d = Daemon::start(NARROW, &[]);
+    let mut p = Peer::to(&listening(&d));
+    for _ in 0..SENT {
+        p.send(out(Version::V13, frame(1), NO_BUFFER));
+        p.push();
+    }
+    assert_eq!(p.barrier().unwrap(), [], "OpenFlow has no error for it");
+    let lost = switch(&d)["packet_outs_lost"].as_u64().unwrap();
+    // An eighth of the region is kept for reception, the program has spares; the rest waits at
+    // the port.
+    assert!((SENT - 4096..SENT).contains(&lost), "{lost}");
+    // `Daemon::vdp` checks that nothing is missing in the balance.
+    let v = d.vdp(1);
+    assert_eq!(
+        (v["generated"].as_u64(), v["dropped"]["no-frame"].as_u64()),
+        (Some(SENT), Some(lost))
+    );
+    let shown = d.ask(&["show", "--vdp", "1"]);
+    assert!(shown.contains(&format!("packet-outs: {lost} lost")), "{shown}");
+    let line = d.wait_for("no frame is free");
+    assert!(line.starts_with("VDP 1 (red): ") && line.contains("raise 'frames'"), "{line}");
+    // It is still a switch.
+    assert!(matches!(p.ask(Message::FeaturesRequest).unwrap().0, Message::FeaturesReply(_)));
+    // A line now and then, not one a packet.
+    let most = 1 + usize::try_from(began.elapsed().as_secs() / 10).unwrap();
+    let lines = d.stop().into_iter().filter(|l| l.contains("no frame is free")).count();
+    assert!((1..=most).contains(&lines), "{lines} lines");
 }

@@ -46,4 +46,9 @@ impl Config {
     pub(crate) fn reserve_frames(&self) -> usize {
         self.frames / 4
     }
+    /// Free frames below which controllers' packets find none: they are kept for reception. Less
+    /// than the above, since spares may be as many as are left, whether or not a program uses them.
+    pub(crate) fn reserve_for_reception(&self) -> usize {
+        self.frames / 8
+    }
 }

@@ -10,6 +10,7 @@ use crate::edge;
 use crate::packet::extract;
 use crate::plane::{DataPlane, Injected};
 use weir_classify::FlowKey;
+use weir_packet::DropReason;
 
 /// Where a packet-out counts as having come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,8 @@ impl DataPlane {
     /// Sends one frame; see [`DataPlane::packet_outs`].
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// [`ControlError`]. One for which no frame was free ([`ControlError::NoFrame`]) is counted as
+    /// generated and dropped.
     pub fn packet_out(&mut self, vid: Vid, out: PacketOut<'_>) -> Result<(), ControlError> {
         let sent = self.put_in(vid, &out);
         self.send_injected();
@@ -95,9 +97,13 @@ impl DataPlane {
             return Err(ControlError::Size { what, value, why });
         }
         // The last frames are for reception, so that one VDP's controller starves nobody.
-        let enough = self.pool.available() > self.config.reserve_frames();
+        let enough = self.pool.available() > self.config.reserve_for_reception();
         let Some(mut frame) = enough.then(|| self.pool.alloc()).flatten() else {
-            self.vdp_mut(vid)?.packet_outs_refused += 1;
+            // It came into being and ended at once, as a copy does that finds no frame.
+            let v = self.vdp_mut(vid)?;
+            v.packet_outs_lost += 1;
+            v.counters.generated += 1;
+            v.counters.dropped.add(DropReason::NoFrame);
             return Err(ControlError::NoFrame);
         };
         if frame.copy_from(out.frame).is_err() {

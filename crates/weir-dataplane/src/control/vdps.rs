@@ -174,7 +174,7 @@ impl DataPlane {
             miss: ActionResult::drop(),
             slow_top: None,
             migration: MigrationReport::default(),
-            packet_outs_refused: 0,
+            packet_outs_lost: 0,
             action_limit: spec.action_limit,
             cpu: crate::cpu_share::Usage::default(),
         };

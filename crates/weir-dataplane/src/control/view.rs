@@ -54,8 +54,8 @@ pub struct VdpView {
     pub held: usize,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
-    /// Packet-outs that were refused for want of a frame.
-    pub packet_outs_refused: u64,
+    /// Packet-outs that were lost for want of a frame; they are among the dropped.
+    pub packet_outs_lost: u64,
     /// How migrations went.
     pub migration: MigrationReport,
 }
@@ -197,7 +197,7 @@ impl DataPlane {
                 elsewhere: v.edge.elsewhere(),
                 held: v.held() + backlog(v.vid) + parked(v.vid),
                 memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
-                packet_outs_refused: v.packet_outs_refused,
+                packet_outs_lost: v.packet_outs_lost,
                 migration: v.migration,
             })
             .collect();

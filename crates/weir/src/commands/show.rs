@@ -215,8 +215,14 @@ fn openflow(o: &SwitchItem, line: &mut impl FnMut(&str, String)) {
     line(
         "openflow",
         format!(
-            "datapath {}, fail-{}: {} flows; packet-ins: {} dropped, {} over the limit",
-            o.datapath_id, o.fail_mode, o.flows, o.packet_ins_dropped, o.packet_ins_limited
+            "datapath {}, fail-{}: {} flows; packet-ins: {} dropped, {} over the limit; \
+             packet-outs: {} lost",
+            o.datapath_id,
+            o.fail_mode,
+            o.flows,
+            o.packet_ins_dropped,
+            o.packet_ins_limited,
+            o.packet_outs_lost
         ),
     );
     for c in &o.controllers {

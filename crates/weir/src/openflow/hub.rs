@@ -118,7 +118,13 @@ fn made(common: &Rc<Common>, w: Wanted) -> Result<Entry, String> {
         Err(e) => return Err(format!("{}: {e}", called(w.vid, &w.name))),
     }
     let switch = Switch::new(w.config(), common.clock.now());
-    let vdp = Rc::new(Vdp::new(w.vid, Rc::clone(common), w.plan.connections, switch));
+    let vdp = Rc::new(Vdp::new(
+        w.vid,
+        called(w.vid, &w.name),
+        Rc::clone(common),
+        w.plan.connections,
+        switch,
+    ));
     let (stay, staying) = watch::channel(Stay::Yes);
     // Its VDP drops what it has no flow for, or whatever its fail mode says, from here on.
     vdp.tick(common.clock.now()).map_err(|e| format!("{}: {e}", called(w.vid, &w.name)))?;

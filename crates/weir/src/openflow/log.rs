@@ -34,13 +34,28 @@ struct State {
     tokens: u32,
     last: Instant,
     left_out: u64,
+    /// When something was last said rarely.
+    rare: Option<Instant>,
 }
 
 impl Lines {
     /// About this.
     pub fn new(about: String) -> Self {
-        let state = State { tokens: BURST, last: Instant::now(), left_out: 0 };
+        let state = State { tokens: BURST, last: Instant::now(), left_out: 0, rare: None };
         Self { about, state: RefCell::new(state) }
+    }
+    /// Says a line that counts for itself, if the last one was long enough ago; whether it was.
+    pub fn tell_rarely<T: Display>(&self, what: impl FnOnce() -> T) -> bool {
+        let mut s = self.state.borrow_mut();
+        if s.rare.is_some_and(|t| t.elapsed() < EVERY) {
+            return false;
+        }
+        s.rare = Some(Instant::now());
+        drop(s);
+        if !HUSHED.load(Ordering::Relaxed) {
+            say(format_args!("{}: {}", self.about, what()));
+        }
+        true
     }
     /// Says a line, unless there were many.
     pub fn tell(&self, what: impl Display) {

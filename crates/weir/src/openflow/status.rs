@@ -27,6 +27,9 @@ pub struct SwitchItem {
     pub packet_ins_dropped: u64,
     /// Frames for controllers beyond the limit.
     pub packet_ins_limited: u64,
+    /// Frames from controllers for which the data plane had none free.
+    #[serde(default)]
+    pub packet_outs_lost: u64,
     /// Controllers that it connects to.
     pub controllers: Vec<EndpointItem>,
     /// Where it listens.
@@ -107,6 +110,7 @@ pub fn of(e: &Entry) -> SwitchItem {
             flows: switch.flow_count(),
             packet_ins_dropped: e.lost.frames() + at_conns,
             packet_ins_limited: switch.packets_kept_back(),
+            packet_outs_lost: switch.packet_outs_lost(),
             controllers: controllers.into_iter().map(|p| item(p)).collect(),
             listeners: listeners.into_iter().map(|p| item(p)).collect(),
         }

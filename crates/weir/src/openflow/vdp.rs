@@ -6,6 +6,7 @@
 
 use super::clock::{Clock, since_start};
 use super::conn::{Conn, EndpointId};
+use super::log::Lines;
 use super::punts::Punts;
 use crate::config::openflow::ConnectionsPlan;
 use std::cell::{Cell, RefCell};
@@ -74,6 +75,10 @@ pub struct Vdp {
     pub rearm: Notify,
     /// Whether its VDP was deleted: another may have its number by now.
     deleted: Cell<bool>,
+    /// What is said about it as a whole.
+    lines: Lines,
+    /// Packet-outs that were lost when that was last said.
+    told_lost: Cell<u64>,
     inner: RefCell<Inner>,
 }
 
@@ -89,8 +94,14 @@ struct Inner {
 }
 
 impl Vdp {
-    /// A VDP with a new switch.
-    pub fn new(vid: Vid, common: Rc<Common>, how: ConnectionsPlan, switch: Switch) -> Self {
+    /// A VDP, called so, with a new switch.
+    pub fn new(
+        vid: Vid,
+        called: String,
+        common: Rc<Common>,
+        how: ConnectionsPlan,
+        switch: Switch,
+    ) -> Self {
         let plane = common.plane.clone();
         let (out, conns) = (Outbox::default(), BTreeMap::new());
         let inner = Inner { switch, plane, out, conns, armed: None, unsendable: 0 };
@@ -100,6 +111,8 @@ impl Vdp {
             how: Cell::new(how),
             rearm: Notify::new(),
             deleted: Cell::new(false),
+            lines: Lines::new(called),
+            told_lost: Cell::new(0),
             inner: RefCell::new(inner),
         }
     }
@@ -203,9 +216,22 @@ impl Vdp {
         f(&mut self.inner.borrow_mut().switch);
     }
 
+    /// Says that packet-outs were lost: at most once in a while, and how many since.
+    fn tell_lost(&self, lost: u64) {
+        let before = self.told_lost.get();
+        let line = || {
+            let (n, verb) = (lost - before, if lost - before == 1 { " was" } else { "s were" });
+            format!("{n} packet-out{verb} lost: no frame is free; raise 'frames'")
+        };
+        if lost > before && self.lines.tell_rarely(line) {
+            self.told_lost.set(lost);
+        }
+    }
+
     /// Sends what waits, and sees to it that the keeper is awake in time.
     fn settled(&self, inner: &mut Inner) {
         inner.distribute();
+        self.tell_lost(inner.switch.packet_outs_lost());
         let next = inner.switch.next_deadline();
         if next.is_some_and(|n| inner.armed.is_none_or(|a| n < a)) {
             inner.armed = next;
