@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The long repetitions in full: every test with `soak` in its name, built for release, with WEIR_SOAK=1, which such
-# tests read to run their full counts (`./run test` runs them reduced; both print the count). The result, with its
-# commit, is kept in docs/soak.txt.
+# The long repetitions in full: every test with `soak` in its name, optimised (profile `soak`), with WEIR_SOAK=1, which
+# such tests read to run their full counts (`./run test` runs them reduced; both print the count). Only programs of
+# tests that have such a test are built. The result, with its commit, is kept in docs/soak.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,13 @@ mkdir -p docs "$(dirname "$log")"
 echo "soak: full repetitions; this takes long. Everything printed is in $log"
 from=$SECONDS
 status=0
-WEIR_SOAK=1 CARGO_TERM_COLOR=never cargo test --locked --release --workspace --no-fail-fast --tests -- \
+# Their file is their program of tests: crates/CRATE/tests/PROGRAM.rs.
+programs=()
+for file in $(grep -lE 'fn [a-z0-9_]*soak' crates/*/tests/*.rs); do
+	crate=${file#crates/}
+	programs+=(-p "${crate%%/*}" --test "$(basename "$file" .rs)")
+done
+WEIR_SOAK=1 CARGO_TERM_COLOR=never cargo test --locked --profile soak --no-fail-fast "${programs[@]}" -- \
 	--show-output --test-threads=1 soak 2>&1 | tee "$log" | grep -E '^(test .*(ok|FAILED)$|soak:)|SKIPPED: ' || true
 grep -q '^test .*soak' "$log" || { echo "soak: no test ran; see $log"; exit 1; }
 if grep -qE '^error|^test .* FAILED$|^test result: FAILED' "$log"; then status=1; fi
@@ -24,7 +30,10 @@ if grep -qE '^error|^test .* FAILED$|^test result: FAILED' "$log"; then status=1
 	echo "took: $((SECONDS - from)) s"
 	if [ "$status" = 0 ]; then echo "result: passed"; else echo "result: FAILED"; fi
 	echo
-	grep -E '^test .*soak|^soak:|SKIPPED: ' "$log" | sort -u
+	# Each test with its outcome, then what each said, which follows all outcomes of its program.
+	awk '/^test .*soak/ { print }
+		/^---- .* stdout ----$/ { test = $2 }
+		test != "" && (/^soak:/ || /SKIPPED: /) { print "  " test ": " $0 }' "$log"
 } >docs/soak.txt
 cat docs/soak.txt
 exit $status

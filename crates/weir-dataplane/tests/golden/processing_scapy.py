@@ -289,12 +289,20 @@ def dec_ttl(link, rest):
     link.body = ip.bytes()
 
 
+class Inner:
+    """The header of an IP packet inside something else; what lies behind it need not be whole."""
+
+    def __init__(self, b):
+        self.v6 = b[0] >> 4 == 6
+        self.head = IPv6(b[:40]) if self.v6 else IP(b[: (b[0] & 15) * 4])
+
+
 def inner_ip(b):
     """IP inside something that does not say which."""
     if len(b) >= 20 and b[0] >> 4 == 4 and 20 <= (b[0] & 15) * 4 <= len(b):
-        return Internet(b, b"")
+        return Inner(b)
     if len(b) >= 40 and b[0] >> 4 == 6:
-        return Internet(b, b"")
+        return Inner(b)
     return None
 
 
