@@ -123,7 +123,7 @@ impl FastTable {
     /// calling it for all of them before the first probe hides one more cache miss.
     #[inline]
     pub fn warm(&self) {
-        prefetch_slice(&self.tuples, 256);
+        prefetch_slice(&self.tuples, 128);
         self.rest.prefetch();
     }
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
@@ -139,21 +139,19 @@ impl FastTable {
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         // Tables without tuples are answered in place; for the others a call costs little.
-        match self.tuples.is_empty() {
-            true => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            false => self.resolve_tuples(key, p),
-        }
-    }
-
-    #[inline(never)]
-    fn resolve_tuples(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         match self.tuples.as_slice() {
-            [] => None,
+            [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
+            // One field, one mask: the commonest of large tables.
+            [one] if self.rest.is_empty() && one.has_one_word() => match one.find_word(key, p.0) {
+                Some(found) => found,
+                None => one.lookup_id(self.vectors, key, p.0),
+            },
             [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.0),
             [first, others @ ..] => self.resolve_many(key, p, first, others),
         }
     }
 
+    #[inline(never)]
     fn resolve_many(
         &self,
         key: &FlowKey,
@@ -253,6 +251,10 @@ impl FastTable {
         }
         // Both are sorted, larger first.
         self.rest.retain(|rank| moved.binary_search_by(|m| rank.cmp(m)).is_err());
+        // Most tables have one: no room for more until there are more.
+        if self.tuples.is_empty() {
+            self.tuples.reserve_exact(1);
+        }
         self.tuples.push(tuple);
         self.resort(self.tuples.len() - 1);
         self.trigger = (self.rest.len() + STEP) as u32;

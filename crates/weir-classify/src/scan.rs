@@ -10,13 +10,17 @@ use crate::rule::RuleId;
 use crate::simd::{Columns, Vectors, first_match, prefetch_slice};
 
 /// Rules sorted by rank, larger first. Ranks are unique (see `fast`).
+///
+/// The length stands first: who asks whether there is anything to scan asks for no other line of
+/// memory.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Scan {
+    len: u32,
+    words: u32,
     /// Laid out as [`Columns`] says.
     data: Box<[u64]>,
-    words: u32,
     cap: u32,
-    len: u32,
 }
 
 /// Bit `i` set where `mask` looks at word `i`.

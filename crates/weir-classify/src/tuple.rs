@@ -38,8 +38,9 @@ enum Place {
     Old(usize),
 }
 
-/// A hash table over the bits of one mask.
+/// A hash table over the bits of one mask. What a lookup of one rule touches is two lines.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Tuple {
     slots: Slots,
     seed: u64,
@@ -53,6 +54,8 @@ pub(crate) struct Tuple {
     buckets: Vec<Scan>,
     cold: Box<Cold>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Tuple, old) == 128);
 
 /// What lookups do not touch.
 #[derive(Clone, Debug)]
@@ -154,11 +157,26 @@ impl Tuple {
         (want, h)
     }
 
+    /// Whether the mask has bits in one word only.
+    #[inline(always)]
+    pub(crate) fn has_one_word(&self) -> bool {
+        self.n == 1
+    }
+
     /// The hash of `key` here; asks for its cache line.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn probe(&self, key: &FlowKey) -> u64 {
+        if self.has_one_word() {
+            let hash = self.hash_fixed::<2>(key);
+            self.slots.prefetch(hash, 2);
+            return hash;
+        }
+        self.probe_words(key)
+    }
+
+    #[inline(never)]
+    fn probe_words(&self, key: &FlowKey) -> u64 {
         let hash = match self.n {
-            1 => self.hash_fixed::<2>(key),
             2 => self.hash_fixed::<3>(key),
             3 => self.hash_fixed::<4>(key),
             4 => self.hash_fixed::<5>(key),
@@ -204,8 +222,19 @@ impl Tuple {
         (rank > floor).then_some((rank, RuleId(payload)))
     }
 
+    /// The winner where [`Tuple::has_one_word`], if it takes no more than a slot to say: `None` where
+    /// [`Tuple::lookup_id`] must be asked.
+    #[inline(never)]
+    pub(crate) fn find_word(&self, key: &FlowKey, hash: u64) -> Option<Option<RuleId>> {
+        match self.slots.find_fixed(hash, &self.gather::<2>(key)) {
+            Some((_, head)) if head & BUCKET == 0 => Some(Some(RuleId((head >> 32) as u32))),
+            None if self.old.is_none() => Some(None),
+            _ => None,
+        }
+    }
+
     /// As `lookup` without a floor and without the rank, which costs a cache line.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn lookup_id(&self, v: Vectors, key: &FlowKey, hash: u64) -> Option<RuleId> {
         let (_, head) = self.slot(key, Some(hash))?;
         let payload = (head >> 32) as u32;

@@ -3,7 +3,7 @@
 //! Conservation (ARCHITECTURE.md), per VDP and in total:
 //! received + generated + cloned = forwarded + consumed + dropped + held.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_packet::{DropCounts, Nanos};
 
@@ -27,6 +27,13 @@ impl Tally {
     pub fn merge(&mut self, o: Tally) {
         self.frames += o.frames;
         self.bytes += o.bytes;
+    }
+    /// Without another tally that is part of it.
+    pub(crate) fn less(self, part: Tally) -> Tally {
+        Tally {
+            frames: self.frames.saturating_sub(part.frames),
+            bytes: self.bytes.saturating_sub(part.bytes),
+        }
     }
 }
 
@@ -131,8 +138,30 @@ pub struct SharedLookups {
     pub missed: AtomicU64,
 }
 
-/// Lookups of the slow path in all tables of a VDP, by table.
-pub type SlowLookups = Arc<[SharedLookups]>;
+/// Lookups of the slow path in all tables of a VDP. Most VDPs have one table: room for the counts of
+/// others is made when the first frame comes there.
+#[derive(Debug, Default)]
+pub struct SlowLookups {
+    first: SharedLookups,
+    later: OnceLock<Box<[SharedLookups]>>,
+}
+
+impl SlowLookups {
+    /// Where lookups in table `n` are counted.
+    pub fn of(&self, n: u8) -> &SharedLookups {
+        let Some(n) = usize::from(n).checked_sub(1) else { return &self.first };
+        let room = || (1..=u8::MAX).map(|_| SharedLookups::default()).collect();
+        self.later.get_or_init(room).get(n).unwrap_or(&self.first)
+    }
+    /// What was counted for table `n` so far: found, not found.
+    pub fn read(&self, n: u8) -> (u64, u64) {
+        let read = |l: &SharedLookups| (l.matched.load(Relaxed), l.missed.load(Relaxed));
+        match usize::from(n).checked_sub(1) {
+            None => read(&self.first),
+            Some(n) => self.later.get().and_then(|l| l.get(n)).map_or((0, 0), read),
+        }
+    }
+}
 
 /// Who counts: the worker, plainly, or the slow path, where the worker can read it at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

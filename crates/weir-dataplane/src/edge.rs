@@ -6,6 +6,7 @@
 
 use crate::action::PortNo;
 use crate::counters::Tally;
+use weir_classify::simd::prefetch_read;
 use weir_classify::{FRAG_ANY, Field, FlowKey};
 use weir_packet::{DropReason, PortId};
 
@@ -88,13 +89,33 @@ pub enum Fragments {
     Drop,
 }
 
+/// Ports of a VDP that lie in place, so that their frames find all in the VDP's first lines of memory.
+const NEAR: usize = 4;
+
+/// Stands in a vacant place of the list of ids: no port of a data plane has this number.
+const VACANT: PortId = PortId(u16::MAX - 2);
+
+/// Ports of a data plane have smaller numbers.
+pub(crate) const RESERVED: PortId = VACANT;
+
+/// Where to count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// With other ports that are not its own.
+    #[default]
+    Elsewhere,
+    /// At one of the ports that lie in place.
+    Near(u8),
+    /// At one of the others.
+    Far(u16),
+}
+
 /// A VDP at a port of the data plane.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct At {
     /// Its number for the port, 0 where it has none.
     pub no: u32,
-    /// Where to count; 0: with other ports that are not its own.
-    place: u16,
+    place: Place,
     /// What it asks of the port.
     pub flags: PortFlags,
 }
@@ -128,46 +149,134 @@ const FRAGMENTS: u8 = 2;
 /// Ports were taken away: rules may still name them.
 const FORMER: u8 = 4;
 
-/// A VDP's ports. What every frame touches fits, with the VDP's phase, one line of memory.
-#[derive(Debug, Default)]
+/// Frames that passed a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    rx: Tally,
+    tx: Tally,
+}
+
+/// Frames that were dropped at a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    rx: u64,
+    tx: u64,
+}
+
+/// A VDP's ports. What every frame looks at fits, with the VDP's phase, one line of memory; what is
+/// counted for every frame follows, two ports to a line.
+#[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Edge {
-    /// By port of the data plane.
-    at: Box<[At]>,
-    /// By `At::place`.
-    places: Box<[VdpPortCounters]>,
+    ids: [PortId; NEAR],
+    nos: [u32; NEAR],
+    flags: [PortFlags; NEAR],
     guards: u8,
+    far: Box<Far>,
+    /// What passed at the ports that lie in place.
+    passed: [Passed; NEAR],
+}
+
+/// What few frames touch.
+#[derive(Debug, Default)]
+struct Far {
+    /// What was dropped at the ports that lie in place.
+    lost: [Lost; NEAR],
+    elsewhere: VdpPortCounters,
+    /// The other ports, by port of the data plane.
+    at: Box<[At]>,
+    places: Box<[VdpPortCounters]>,
+}
+
+impl Default for Edge {
+    fn default() -> Self {
+        Self {
+            ids: [VACANT; NEAR],
+            nos: [0; NEAR],
+            flags: [PortFlags::NONE; NEAR],
+            guards: 0,
+            far: Box::default(),
+            passed: [Passed::default(); NEAR],
+        }
+    }
 }
 
 impl Edge {
+    /// Where what is counted for every frame begins.
+    pub const COUNTED: usize = std::mem::offset_of!(Edge, passed);
+
+    /// Asks for what is counted at the first ports.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch_read(&self.passed);
+    }
     /// The VDP at a port.
     #[inline(always)]
     pub fn at(&self, id: PortId) -> At {
-        match self.at.get(usize::from(id.0)) {
-            Some(a) => *a,
-            None => strange(id),
+        match self.near(id) {
+            Some(i) => At { no: self.nos[i], place: Place::Near(i as u8), flags: self.flags[i] },
+            None => self.far_at(id),
         }
+    }
+    #[inline(always)]
+    fn near(&self, id: PortId) -> Option<usize> {
+        self.ids.iter().position(|at| *at == id)
+    }
+    fn far_at(&self, id: PortId) -> At {
+        match self.far.at.get(usize::from(id.0)) {
+            Some(a) if a.place != Place::Elsewhere => *a,
+            _ => At { no: reserved_no(id).0, ..At::default() },
+        }
+    }
+    fn far_mut(&mut self, place: Place) -> &mut VdpPortCounters {
+        let far = &mut *self.far;
+        match place {
+            Place::Far(i) => far.places.get_mut(usize::from(i)).unwrap_or(&mut far.elsewhere),
+            Place::Near(_) | Place::Elsewhere => &mut far.elsewhere,
+        }
+    }
+    /// What passed at a place.
+    #[inline(always)]
+    fn passed_mut(&mut self, place: Place) -> (&mut Tally, &mut Tally) {
+        if let Place::Near(i) = place
+            && usize::from(i) < NEAR
+        {
+            let p = &mut self.passed[usize::from(i)];
+            return (&mut p.rx, &mut p.tx);
+        }
+        let p = self.far_mut(place);
+        (&mut p.rx, &mut p.tx)
+    }
+    /// What was dropped at a place.
+    fn lost_mut(&mut self, place: Place) -> (&mut u64, &mut u64) {
+        if let Place::Near(i) = place
+            && usize::from(i) < NEAR
+        {
+            let l = &mut self.far.lost[usize::from(i)];
+            return (&mut l.rx, &mut l.tx);
+        }
+        let p = self.far_mut(place);
+        (&mut p.rx_dropped, &mut p.tx_dropped)
     }
     /// Counts a frame that came in.
     #[inline(always)]
     pub fn received(&mut self, at: At, bytes: usize) {
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.rx.add(bytes);
-        }
+        self.passed_mut(at.place).0.add(bytes);
     }
     /// Counts frames that left.
     #[inline(always)]
     pub fn sent(&mut self, id: PortId, what: Tally) {
-        let at = self.at(id);
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.tx.merge(what);
+        match self.near(id) {
+            Some(i) => self.passed[i].tx.merge(what),
+            None => self.sent_far(id, what),
         }
+    }
+    fn sent_far(&mut self, id: PortId, what: Tally) {
+        self.passed_mut(self.far_at(id).place).1.merge(what);
     }
     /// Counts a frame that was dropped on its way out.
     pub fn lost(&mut self, id: PortId) {
-        let at = self.at(id);
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.tx_dropped += 1;
-        }
+        *self.lost_mut(self.at(id).place).1 += 1;
     }
     /// Whether frames have to be held against anything.
     #[inline(always)]
@@ -191,15 +300,13 @@ impl Edge {
     #[cold]
     pub fn refuse_in(&mut self, at: At, key: &FlowKey) -> Option<DropReason> {
         let why = self.why_not_in(at, key)?;
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.rx_dropped += 1;
-        }
+        *self.lost_mut(at.place).0 += 1;
         Some(why)
     }
     /// Why a frame may not leave by a port, if it may not.
     pub fn why_not_out(&self, id: PortId) -> Option<DropReason> {
         let at = self.at(id);
-        if at.place == 0 && self.guards & FORMER != 0 {
+        if at.place == Place::Elsewhere && self.guards & FORMER != 0 {
             Some(DropReason::NoSuchPort)
         } else {
             at.flags.why_not_out()
@@ -221,31 +328,36 @@ impl Edge {
         self.guards = guards;
     }
     /// What was received by a port so far.
-    pub fn rx(&self, id: PortId) -> Tally {
-        self.places.get(usize::from(self.at(id).place)).map_or_else(Tally::default, |p| p.rx)
+    pub fn rx(&mut self, id: PortId) -> Tally {
+        *self.passed_mut(self.at(id).place).0
     }
     /// Undoes what was received by a port since `rx`.
     pub fn set_rx(&mut self, id: PortId, rx: Tally) {
-        let at = self.at(id);
-        if let Some(p) = self.places.get_mut(usize::from(at.place)) {
-            p.rx = rx;
-        }
+        *self.passed_mut(self.at(id).place).0 = rx;
     }
     /// What happened at a port.
     pub fn counters(&self, id: PortId) -> VdpPortCounters {
         match self.at(id).place {
-            0 => VdpPortCounters::default(),
-            n => self.places.get(usize::from(n)).copied().unwrap_or_default(),
+            Place::Near(i) => self.near_counters(usize::from(i)),
+            Place::Far(i) => self.far.places.get(usize::from(i)).copied().unwrap_or_default(),
+            Place::Elsewhere => VdpPortCounters::default(),
         }
+    }
+    fn near_counters(&self, i: usize) -> VdpPortCounters {
+        let (Some(p), Some(l)) = (self.passed.get(i), self.far.lost.get(i)) else {
+            return VdpPortCounters::default();
+        };
+        VdpPortCounters { rx: p.rx, tx: p.tx, rx_dropped: l.rx, tx_dropped: l.tx }
     }
     /// What happened elsewhere: at ports that are not (or no longer) its own.
     pub fn elsewhere(&self) -> VdpPortCounters {
-        self.places.first().copied().unwrap_or_default()
+        self.far.elsewhere
     }
     /// What happened at all.
     pub fn sum(&self) -> VdpPortCounters {
-        let mut all = VdpPortCounters::default();
-        self.places.iter().for_each(|p| all.merge(p));
+        let mut all = self.far.elsewhere;
+        (0..NEAR).for_each(|i| all.merge(&self.near_counters(i)));
+        self.far.places.iter().for_each(|p| all.merge(p));
         all
     }
     /// What it asks of a port.
@@ -254,11 +366,16 @@ impl Edge {
     }
     /// Asks this of a port that it has.
     pub fn set_flags(&mut self, id: PortId, flags: PortFlags) {
-        if let Some(a) = self.at.get_mut(usize::from(id.0)).filter(|a| a.place != 0) {
-            a.flags = flags;
+        match self.at(id).place {
+            Place::Near(i) => {
+                self.flags.get_mut(usize::from(i)).into_iter().for_each(|f| *f = flags);
+            }
+            Place::Far(_) => {
+                self.far.at.get_mut(usize::from(id.0)).into_iter().for_each(|a| a.flags = flags);
+            }
+            Place::Elsewhere => {}
         }
-        let any = self.at.iter().any(|a| a.flags != PortFlags::NONE);
-        self.guard(PORTS, any);
+        self.guard_ports();
     }
     /// Says what becomes of fragments.
     pub fn set_fragments(&mut self, f: Fragments) {
@@ -271,42 +388,101 @@ impl Edge {
     fn guard(&mut self, bit: u8, on: bool) {
         self.guards = if on { self.guards | bit } else { self.guards & !bit };
     }
+    fn guard_ports(&mut self) {
+        let mut asked = self.flags.iter().chain(self.far.at.iter().map(|a| &a.flags));
+        let any = asked.any(|f| *f != PortFlags::NONE);
+        self.guard(PORTS, any);
+    }
     /// Gives it other ports. Those that stay keep what they have; what happened at others counts
     /// as elsewhere.
     pub fn set_ports(&mut self, ports: &[(PortNo, PortId)]) {
-        let top = ports.iter().map(|(_, id)| usize::from(id.0) + 1).max().unwrap_or(0);
+        let old = std::mem::take(self);
+        let stays = |id: PortId| ports.iter().any(|(_, p)| *p == id);
+        let mut next = Edge { guards: old.guards, ..Edge::default() };
+        next.far.elsewhere = old.far.elsewhere;
+        for id in old.ids().filter(|id| !stays(*id)) {
+            next.guard(FORMER, true);
+            next.far.elsewhere.merge(&old.counters(id));
+        }
+        let top = ports.iter().skip(NEAR).map(|(_, id)| usize::from(id.0) + 1).max().unwrap_or(0);
         let mut at = vec![At::default(); top];
-        let mut places = vec![VdpPortCounters::default()];
-        let mut former = self.guards & FORMER != 0;
-        for (id, old) in self.at.iter().enumerate().filter(|(_, a)| a.place != 0) {
-            if !ports.iter().any(|(_, p)| usize::from(p.0) == id) {
-                former = true;
-                if let (Some(all), Some(p)) =
-                    (places.first_mut(), self.places.get(usize::from(old.place)))
-                {
-                    all.merge(p);
-                }
-            }
-        }
-        if let Some(all) = places.first_mut() {
-            all.merge(&self.elsewhere());
-        }
-        for (no, id) in ports {
-            let flags = self.flags(*id);
-            if let Some(a) = at.get_mut(usize::from(id.0)) {
+        let mut places = Vec::new();
+        for (i, (no, id)) in ports.iter().enumerate() {
+            let (had, flags) = (old.counters(*id), old.flags(*id));
+            if i < NEAR {
+                (next.ids[i], next.nos[i], next.flags[i]) = (*id, no.0, flags);
+                next.passed[i] = Passed { rx: had.rx, tx: had.tx };
+                next.far.lost[i] = Lost { rx: had.rx_dropped, tx: had.tx_dropped };
+            } else if let Some(a) = at.get_mut(usize::from(id.0)) {
                 // A VDP has fewer ports than a data plane has numbers for them.
-                *a = At { no: no.0, place: places.len() as u16, flags };
-                places.push(self.counters(*id));
+                *a = At { no: no.0, place: Place::Far(places.len() as u16), flags };
+                places.push(had);
             }
         }
-        (self.at, self.places) = (at.into(), places.into());
-        let any = self.at.iter().any(|a| a.flags != PortFlags::NONE);
-        self.guard(PORTS, any);
-        self.guard(FORMER, former);
+        (next.far.at, next.far.places) = (at.into(), places.into());
+        *self = next;
+        self.guard_ports();
+    }
+    /// Its ports.
+    fn ids(&self) -> impl Iterator<Item = PortId> {
+        let far = self.far.at.iter().enumerate().filter(|(_, a)| a.place != Place::Elsewhere);
+        let near = self.ids.iter().copied().filter(|id| *id != VACANT);
+        near.chain(far.map(|(id, _)| PortId(id as u16)))
     }
 }
 
-#[cold]
-fn strange(id: PortId) -> At {
-    At { no: reserved_no(id).0, place: 0, flags: PortFlags::NONE }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const ONE: Tally = Tally { frames: 1, bytes: 60 };
+
+    proptest! {
+        /// Whatever ports come and go, near or far, each keeps its number, flags and counters, and
+        /// the sum loses nothing.
+        #[test]
+        fn ports_keep_what_is_theirs(
+            steps in prop::collection::vec(
+                (prop::collection::btree_set(1u16..40, 0..9), 1u16..40, 0u8..4), 1..12),
+        ) {
+            let mut edge = Edge::default();
+            let mut model: BTreeMap<u16, (VdpPortCounters, PortFlags)> = BTreeMap::new();
+            let mut all = VdpPortCounters::default();
+            for (ids, at, asked) in steps {
+                // Numbers of their own, and an order that is not that of the ids.
+                let ports: Vec<_> =
+                    ids.iter().rev().map(|id| (PortNo(u32::from(*id) + 100), PortId(*id))).collect();
+                edge.set_ports(&ports);
+                model.retain(|id, _| ids.contains(id));
+                ids.iter().for_each(|id| _ = model.entry(*id).or_default());
+                for id in (1..40).map(PortId) {
+                    let at = edge.at(id);
+                    edge.received(at, 60);
+                    edge.sent(id, ONE);
+                    edge.lost(id);
+                    let one = VdpPortCounters { rx: ONE, tx: ONE, rx_dropped: 0, tx_dropped: 1 };
+                    all.merge(&one);
+                    if let Some((c, _)) = model.get_mut(&id.0) {
+                        c.merge(&one);
+                    }
+                }
+                let flags = PortFlags(asked);
+                edge.set_flags(PortId(at), flags);
+                if let Some((_, f)) = model.get_mut(&at) {
+                    *f = flags;
+                }
+                for id in (1..40).map(PortId) {
+                    let (counters, flags) = model.get(&id.0).copied().unwrap_or_default();
+                    let no = if model.contains_key(&id.0) { u32::from(id.0) + 100 } else { 0 };
+                    prop_assert_eq!(edge.at(id).no, no);
+                    prop_assert_eq!((edge.counters(id), edge.flags(id)), (counters, flags));
+                }
+                prop_assert_eq!(edge.sum(), all);
+                let any = model.values().any(|(_, f)| *f != PortFlags::NONE);
+                prop_assert_eq!(edge.guards & PORTS != 0, any);
+            }
+        }
+    }
 }

@@ -63,6 +63,8 @@ struct OwnFieldRule {
 #[derive(Debug, Default)]
 pub struct Mapping {
     classifier: FastTable,
+    /// Whose each rule is, apart from what few frames ask for: it is read for every frame.
+    vids: Vec<Vid>,
     mapped: Vec<Mapped>,
     free: Vec<u32>,
     own_fields: Vec<OwnFieldRule>,
@@ -100,13 +102,16 @@ impl Mapping {
         let entry = Mapped { vid, priority: rule.priority, seq };
         let slot = match self.free.pop() {
             Some(i) => {
-                if let Some(m) = self.mapped.get_mut(i as usize) {
-                    *m = entry;
+                if let (Some(m), Some(v)) =
+                    (self.mapped.get_mut(i as usize), self.vids.get_mut(i as usize))
+                {
+                    (*m, *v) = (entry, vid);
                 }
                 i
             }
             None => {
                 self.mapped.push(entry);
+                self.vids.push(vid);
                 self.mapped.len() as u32 - 1
             }
         };
@@ -166,13 +171,12 @@ impl Mapping {
     /// Second half: the VID, 0 when no rule takes the frame.
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, probe: Probe, frame: &[u8], layers: &Layers) -> Vid {
-        let hit = self
-            .classifier
-            .resolve(key, probe)
-            .and_then(|RuleId(i)| self.mapped.get(i as usize).copied());
+        let hit = self.classifier.resolve(key, probe);
         if self.own_fields.is_empty() {
-            return hit.map_or(Vid(0), |m| m.vid);
+            let vid = hit.and_then(|RuleId(i)| self.vids.get(i as usize));
+            return vid.copied().unwrap_or_default();
         }
+        let hit = hit.and_then(|RuleId(i)| self.mapped.get(i as usize).copied());
         let own = self.own_winner(key, hit, frame, layers).map(|o| o.vid);
         own.or(hit.map(|m| m.vid)).unwrap_or(Vid(0))
     }

@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::meter::Meter;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
 use weir_classify::{Classifier, FastTable, FlowKey, Match, Rule, RuleId};
 use weir_packet::Nanos;
@@ -109,16 +109,16 @@ impl Entry {
     }
 }
 
-/// One table of a VDP.
+/// One table of a VDP. What a frame touches in one whose rules have one mask is its first line.
 #[derive(Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Table {
-    /// Answers with slots of `entries`.
-    pub classifier: FastTable,
     entries: Vec<Entry>,
-    free: Vec<u32>,
     /// Lookups on this side that found a rule.
     matched: u64,
+    /// Answers with slots of `entries`.
+    pub classifier: FastTable,
+    free: Vec<u32>,
     /// Lookups on this side that found none.
     missed: u64,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
@@ -317,6 +317,7 @@ pub enum Put {
 
 /// A VDP's tables. The first, which every frame meets, lies in place: one memory access less.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct TableSet {
     first: Table,
     later: Vec<Table>,
@@ -361,6 +362,7 @@ impl TableSet {
 
 /// All that decides over a VDP's frames: tables, groups, meters.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Tables {
     /// Table 0 first.
     pub tables: TableSet,
@@ -382,7 +384,7 @@ pub const MAX_TABLES: usize = 255;
 pub(crate) struct Counting {
     side: Side,
     /// Those of the slow path, by table.
-    slow: Option<SlowLookups>,
+    slow: Option<Arc<SlowLookups>>,
 }
 
 impl Counting {
@@ -422,15 +424,14 @@ impl Counting {
         }
     }
     fn of(&self, n: u8) -> Option<&SharedLookups> {
-        self.slow.as_ref()?.get(usize::from(n))
+        Some(self.slow.as_ref()?.of(n))
     }
 }
 
 impl Tables {
     /// Empty tables for the slow path of the VDP whose fast path these are.
     pub(crate) fn slow_side(&mut self) -> Tables {
-        let new = || (0..MAX_TABLES).map(|_| SharedLookups::default()).collect();
-        let shared = self.counting.slow.get_or_insert_with(new);
+        let shared = self.counting.slow.get_or_insert_default();
         let counting = Counting { side: Side::Slow, slow: Some(Arc::clone(shared)) };
         Tables { counting, ..Tables::default() }
     }
@@ -448,10 +449,10 @@ impl Tables {
     pub fn counters(&self) -> Vec<TableCounters> {
         let one = |(n, t): (usize, &Table)| {
             let n = n as u8;
-            let slow = self.counting.of(n);
-            let read = |f: fn(&SharedLookups) -> &AtomicU64| slow.map_or(0, |l| f(l).load(Relaxed));
-            let matched = t.matched + read(|l| &l.matched);
-            let lookups = matched + t.missed + read(|l| &l.missed);
+            let slow = self.counting.slow.as_ref();
+            let (found, not) = slow.map_or((0, 0), |l| l.read(n));
+            let matched = t.matched + found;
+            let lookups = matched + t.missed + not;
             TableCounters { table: n, active: (t.len() + t.aside.len()) as u64, lookups, matched }
         };
         self.tables.iter().enumerate().map(one).collect()

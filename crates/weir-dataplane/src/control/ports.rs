@@ -25,7 +25,7 @@ impl DataPlane {
         }
         let id = u16::try_from(self.ports.len()).map_err(|_| ControlError::NoPortNumber)?;
         let id = PortId(id);
-        if id >= edge::LOCAL {
+        if id >= edge::RESERVED {
             return Err(ControlError::NoPortNumber);
         }
         let feed = device.caps().feed;

@@ -109,26 +109,17 @@ impl DataPlane {
             since: s.since,
         })
     }
-    /// What a VDP sent by each of its ports, whatever the queue, since it has had the port.
-    ///
-    /// # Errors
-    /// No such VDP.
-    pub fn sent_by_port(&self, vid: Vid) -> Result<Vec<(PortNo, Tally)>, ControlError> {
-        let sent = |(no, id): &(PortNo, PortId)| {
-            let port = self.ports.get(usize::from(id.0)).and_then(Option::as_deref);
-            (*no, port.map_or(Tally::default(), |p| p.tx.sent_by(vid)))
-        };
-        Ok(self.vdp(vid)?.ports.iter().map(sent).collect())
-    }
     fn each_queue<T>(
         &self,
         vid: Vid,
         f: impl Fn(PortNo, QueueStats) -> T,
     ) -> Result<Vec<T>, ControlError> {
         let mut all = Vec::new();
-        for (no, id) in &self.vdp(vid)?.ports {
+        let v = self.vdp(vid)?;
+        for (no, id) in &v.ports {
+            let sent = v.edge.counters(*id).tx;
             let port = self.ports.get(usize::from(id.0)).and_then(Option::as_deref);
-            all.extend(port.into_iter().flat_map(|p| p.tx.queues(vid)).map(|s| f(*no, s)));
+            all.extend(port.into_iter().flat_map(|p| p.tx.queues(vid, sent)).map(|s| f(*no, s)));
         }
         Ok(all)
     }

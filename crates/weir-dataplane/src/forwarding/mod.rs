@@ -152,10 +152,6 @@ impl TxPort {
     pub fn backlog_of(&self, vid: Vid) -> usize {
         self.share(vid).map_or(0, |s| s.len() as usize)
     }
-    /// Everything that a VDP sent by this port.
-    pub fn sent_by(&self, vid: Vid) -> Tally {
-        self.share(vid).map_or(Tally::default(), Share::sent)
-    }
     fn share(&self, vid: Vid) -> Option<&Share> {
         self.shares.get(usize::from(vid.0))?.as_deref()
     }
@@ -193,9 +189,10 @@ impl TxPort {
     pub(crate) fn remove_queue(&mut self, vid: Vid, queue: u32) -> Option<()> {
         self.reshape(vid, |s, w| s.remove_queue(queue, w))?
     }
-    /// A VDP's queues, by number.
-    pub(crate) fn queues(&self, vid: Vid) -> impl Iterator<Item = QueueStats> {
-        self.share(vid).into_iter().flat_map(Share::stats)
+    /// A VDP's queues, by number. `sent` is everything that it sent by this port, of which queue 0 has
+    /// what no other queue has.
+    pub(crate) fn queues(&self, vid: Vid, sent: Tally) -> impl Iterator<Item = QueueStats> {
+        self.share(vid).into_iter().flat_map(move |s| s.stats(sent))
     }
     fn reshape<R>(&mut self, vid: Vid, f: impl FnOnce(&mut Share, &mut Waiting) -> R) -> Option<R> {
         let s = self.shares.get_mut(usize::from(vid.0))?.as_deref_mut()?;
@@ -332,11 +329,13 @@ impl TxPort {
     }
 }
 
-/// Counts frames of one VDP and queue that left.
+/// Counts frames of one VDP and queue that left. Those of queue 0 are what the others do not have.
 #[inline(always)]
 fn count_sent<A: TxAccount>(shares: &mut [Option<Box<Share>>], of: Tag, what: Tally, a: &mut A) {
     a.sent(of.vid(), what);
-    if let Some(Some(s)) = shares.get_mut(usize::from(of.vid().0)) {
+    if of.place() != 0
+        && let Some(Some(s)) = shares.get_mut(usize::from(of.vid().0))
+    {
         s.count_sent(of.place(), what);
     }
 }

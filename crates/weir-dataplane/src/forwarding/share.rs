@@ -220,23 +220,22 @@ impl Share {
         self.gone.merge(c.sent);
         Some(())
     }
-    pub(super) fn stats(&self) -> impl Iterator<Item = QueueStats> {
-        self.classes().map(|c| QueueStats {
+    /// Its queues, where it sent so much in all.
+    pub(super) fn stats(&self, all: Tally) -> impl Iterator<Item = QueueStats> {
+        let others = self.more.iter().fold(self.gone, |mut sum, c| {
+            sum.merge(c.sent);
+            sum
+        });
+        self.classes().map(move |c| QueueStats {
             queue: c.number,
             rate: c.rate,
-            sent: c.sent,
+            sent: if c.number == 0 { all.less(others) } else { c.sent },
             dropped: c.dropped,
             strays: if c.number == 0 { self.strays } else { 0 },
             since: c.since,
         })
     }
-    /// Everything it sent by this port.
-    pub(super) fn sent(&self) -> Tally {
-        let mut all = self.gone;
-        self.classes().for_each(|c| all.merge(c.sent));
-        all
-    }
-    #[inline(always)]
+    /// Counts what a queue other than the first sent.
     pub(super) fn count_sent(&mut self, place: usize, what: Tally) {
         if let Some(c) = self.class_mut(place) {
             c.sent.merge(what);

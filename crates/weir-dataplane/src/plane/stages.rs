@@ -42,9 +42,7 @@ impl DataPlane {
             }
             *vid = self.mapping.resolve(key, *probe, f.bytes(), layers);
             if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                prefetch_read(&v.phase);
-                prefetch_read(&v.cpu);
-                prefetch_read(&v.fast.tables.first().classifier);
+                v.prefetch();
             }
         }
     }
