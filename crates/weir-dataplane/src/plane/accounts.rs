@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::compile::PuntReason;
+use crate::compile::{ActionResult, PuntReason};
 use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::edge::{Edge, PortFlags};
 use crate::execute::{ChannelTo, Egress};
 use crate::forwarding::TxAccount;
+use crate::matching::Tables;
 use crate::program::Origin;
 use crate::software::ToServer;
+use crate::userfield::UserFields;
 use crate::vdp::Vdp;
 use weir_packet::{DropReason, Frame, Nanos, Pool, PortId};
 
@@ -46,16 +48,53 @@ impl TxAccount for Accounts<'_> {
 
 /// The executor's way out of the fast path: everything goes into this round's lists.
 pub(super) struct FastEgress<'a> {
-    pub(super) vid: Vid,
-    pub(super) now: Nanos,
-    pub(super) pool: &'a mut Pool,
-    pub(super) ports: &'a [Option<Box<Port>>],
-    pub(super) vdp_ports: &'a [PortId],
-    pub(super) edge: &'a mut Edge,
-    pub(super) counters: &'a mut VdpCounters,
-    pub(super) out: &'a mut Vec<OutItem>,
-    pub(super) soft: &'a mut Vec<ToServer>,
-    pub(super) grave: &'a mut Vec<Frame>,
+    vid: Vid,
+    now: Nanos,
+    pool: &'a mut Pool,
+    ports: &'a [Option<Box<Port>>],
+    vdp_ports: &'a [PortId],
+    edge: &'a mut Edge,
+    counters: &'a mut VdpCounters,
+    out: &'a mut Vec<OutItem>,
+    soft: &'a mut Vec<ToServer>,
+    grave: &'a mut Vec<Frame>,
+}
+
+/// What decides over a VDP's frames on the fast path.
+pub(super) struct Deciders<'a> {
+    pub(super) tables: &'a mut Tables,
+    pub(super) fields: &'a UserFields,
+    /// For frames that no rule takes.
+    pub(super) miss: &'a ActionResult,
+}
+
+impl<'a> FastEgress<'a> {
+    /// The way out for frames of `v`, and what decides over them.
+    #[inline(always)]
+    pub(super) fn of(
+        v: &'a mut Vdp,
+        now: Nanos,
+        pool: &'a mut Pool,
+        ports: &'a [Option<Box<Port>>],
+        out: &'a mut Vec<OutItem>,
+        soft: &'a mut Vec<ToServer>,
+        grave: &'a mut Vec<Frame>,
+    ) -> (Self, Deciders<'a>) {
+        let (edge, counters) = (&mut v.edge, &mut v.counters);
+        let way = Self {
+            vid: v.vid,
+            now,
+            pool,
+            ports,
+            vdp_ports: &v.all_ids,
+            edge,
+            counters,
+            out,
+            soft,
+            grave,
+        };
+        (way, Deciders { tables: &mut v.fast, fields: &v.fields, miss: &v.miss })
+    }
 }
 
 impl Egress for FastEgress<'_> {

@@ -36,27 +36,17 @@ impl DataPlane {
         // Off the fast path, what goes to the tables goes where received frames go: it misses in
         // empty ones here, and joins them.
         let fast = v.phase == Phase::On(Path::Fast);
-        let aside = (!fast).then(|| std::mem::take(&mut v.fast.tables));
         let to_channel = ActionResult::to_channel();
-        let default = if fast { &v.miss } else { &to_channel };
-        let mut e = FastEgress {
-            vid,
-            now: self.now,
-            pool: &mut self.pool,
-            ports: &self.ports,
-            vdp_ports: &v.all_ids,
-            edge: &mut v.edge,
-            counters: &mut v.counters,
-            out: &mut w.out,
-            soft: &mut w.soft,
-            grave: &mut w.grave,
-        };
-        let in_port = it.in_port;
-        let mut s =
-            Subject { vid, in_port, key: &mut it.key, layers: it.layers, fields: &v.fields };
-        execute::packet_out(r, it.frame, &mut s, &mut v.fast, default, &mut e);
+        let (ports, now, in_port) = (&self.ports, self.now, it.in_port);
+        let (out, soft, grave) = (&mut w.out, &mut w.soft, &mut w.grave);
+        let (mut e, d) = FastEgress::of(v, now, &mut self.pool, ports, out, soft, grave);
+        let aside = (!fast).then(|| std::mem::take(&mut d.tables.tables));
+        let default = if fast { d.miss } else { &to_channel };
+        let (key, layers) = (&mut it.key, it.layers);
+        let mut s = Subject { vid, in_port, key, layers, fields: d.fields };
+        execute::packet_out(r, it.frame, &mut s, d.tables, default, &mut e);
         if let Some(tables) = aside {
-            v.fast.tables = tables;
+            d.tables.tables = tables;
         }
         if matches!(v.phase, Phase::Draining { .. } | Phase::Returning) {
             let waits = |f: &mut ToServer| f.to == ChannelTo::Program(Punt::Default);

@@ -210,26 +210,12 @@ impl DataPlane {
                 w.soft.push(ToServer { frame, vid, in_port, to });
                 continue;
             }
-            let mut e = FastEgress {
-                vid,
-                now: self.now,
-                pool: &mut self.pool,
-                ports: &self.ports,
-                vdp_ports: &v.all_ids,
-                edge: &mut v.edge,
-                counters: &mut v.counters,
-                out: &mut w.out,
-                soft: &mut w.soft,
-                grave: &mut w.grave,
-            };
-            let mut s = Subject {
-                vid,
-                in_port,
-                key: &mut w.keys[i],
-                layers: w.layers[i],
-                fields: &v.fields,
-            };
-            execute::run(source, frame, &mut s, &mut v.fast, &v.miss, &mut e);
+            let (ports, now) = (&self.ports, self.now);
+            let (out, soft, grave) = (&mut w.out, &mut w.soft, &mut w.grave);
+            let (mut e, d) = FastEgress::of(v, now, &mut self.pool, ports, out, soft, grave);
+            let (key, layers) = (&mut w.keys[i], w.layers[i]);
+            let mut s = Subject { vid, in_port, key, layers, fields: d.fields };
+            execute::run(source, frame, &mut s, d.tables, d.miss, &mut e);
         }
     }
 }
