@@ -71,7 +71,7 @@ def page(everything, args):
     out = ["# The control channel beside Open vSwitch", "",
            "Made by `./run bench-openflow`; do not edit. The same bytes of OpenFlow 1.3 over one TCP connection on loopback,",
            "Open vSwitch's user-space data path first, weir next, in one run; medians of %d." % args.repeats, "",
-           "Machine: %s, %d cores, Linux %s, load %.1f. weir %s." % (e["cpu"], e["cores"], e["kernel"], e["load"], e["commit"]), ""]
+           "Machine: %s, %d cores, Linux %s, load %s. weir %s." % (e["cpu_model"], e["cores"], e["kernel"], e["load_1min"], e["commit"]), ""]
     for rules in args.rules:
         ovs, weir = (everything["%s-%d" % (kind, rules)]["result"] for kind in ("ovs", "weir"))
         out += ["## %s exact rules" % format(rules, ","), "",

@@ -63,7 +63,7 @@ fn the_list_names_each_study_once() {
 fn scale_from_memory() {
     let done = json(&["run", "vdp-scale", "--quick", "--json"]);
     assert_eq!((done["kind"].as_str(), done["schema"].as_u64()), (Some("study"), Some(1)));
-    assert!(done["environment"]["load"].is_number());
+    assert!(done["environment"]["load_1min"].is_number());
     let r = &done["result"];
     assert_eq!((r["study"].as_str(), r["extent"].as_str()), (Some("vdp-scale"), Some("quick")));
     assert_eq!(xs(r, "rate"), [4.0, 16.0, 64.0, 256.0, 1024.0]);

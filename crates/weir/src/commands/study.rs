@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use weir_measure::environment::UNKNOWN;
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
@@ -143,18 +144,19 @@ fn check_place(id: Id, plan: &Plan) -> Result<()> {
 fn write(dir: &Path, envelope: &Envelope<Report>) -> Result<()> {
     let report = &envelope.result;
     let e = &envelope.environment;
+    let said = |load: Option<f64>| load.map_or_else(|| UNKNOWN.to_owned(), |l| l.to_string());
     let mut text = report.markdown();
     text += &format!("![{0}]({0}.svg)\n\n", report.study);
     text += &format!(
         "Measured on {} ({} cores), Linux {}, by weir {} with `{}`; load of the machine over the \
          last minute: {} at the start, {} at the end. Samples: [{}.json]({}.json).\n",
-        e.cpu,
+        e.cpu_model,
         e.cores,
         e.kernel,
         e.commit,
         e.command,
-        report.load_at_start.map_or_else(|| "unknown".to_owned(), |l| l.to_string()),
-        e.load,
+        said(report.load_at_start),
+        said(e.load_1min),
         report.study,
         report.study,
     );
