@@ -1,4 +1,4 @@
-//! DESIGN.md §3's invariants on the whole data plane: conservation, isolation, order.
+//! ARCHITECTURE.md's invariants on the whole data plane: conservation, isolation, order.
 
 mod plane_common;
 

@@ -1,9 +1,8 @@
-//! Every action that changes frames, with and without masks, as weir has it and as the judge reads
-//! it, and the way of a frame through a list of them.
+//! Every action that changes frames, with and without masks, and the way of a frame through a list of
+//! them.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use std::fmt::Write;
-use weir_classify::{Field, FlowKey, ones};
+use weir_classify::{Field, FlowKey};
 use weir_dataplane::processing::{Change, apply, compile};
 use weir_dataplane::{Action, GreChecksum, Layers, Outer, Packet, Stale, TunnelAddrs, extract};
 use weir_packet::{DropReason, Pool};
@@ -92,50 +91,6 @@ pub fn actions() -> Vec<Action> {
     out
 }
 
-/// The action as the judge reads it.
-pub fn for_judge(a: &Action) -> String {
-    let outer = |o: &Outer| {
-        let (family, src, dst) = match o.ip {
-            TunnelAddrs::V4(s, d) => ("4", s.to_string(), d.to_string()),
-            TunnelAddrs::V6(s, d) => ("6", s.to_string(), d.to_string()),
-        };
-        let mac = |m: [u8; 6]| m.map(|b| format!("{b:02x}")).join(":");
-        format!(
-            "{family},{src},{dst},{},{},{:x},{:x}",
-            mac(o.eth_src),
-            mac(o.eth_dst),
-            o.ttl,
-            o.tos
-        )
-    };
-    let or_dash = |n: Option<u32>| n.map_or("-".into(), |n| format!("{n:x}"));
-    match a {
-        Action::SetField { field, value, mask } => {
-            format!("set,{},{value:x},{mask:x}", field.name())
-        }
-        Action::DecTtl => "dec_ttl".into(),
-        Action::CopyTtlOut => "copy_ttl_out".into(),
-        Action::CopyTtlIn => "copy_ttl_in".into(),
-        Action::DecMplsTtl => "dec_mpls_ttl".into(),
-        Action::PushVlan(t) => format!("push_vlan,{t:x}"),
-        Action::PopVlan => "pop_vlan".into(),
-        Action::PushMpls(t) => format!("push_mpls,{t:x}"),
-        Action::PopMpls(t) => format!("pop_mpls,{t:x}"),
-        Action::PushPbb(_) => "push_pbb".into(),
-        Action::PopPbb => "pop_pbb".into(),
-        Action::EncapVxlan { outer: o, vni, port } => {
-            format!("encap_vxlan,{},{vni:x},{port:x}", outer(o))
-        }
-        Action::EncapGre { outer: o, key, sequence, checksum } => {
-            let c = u8::from(*checksum == GreChecksum::Present);
-            format!("encap_gre,{},{},{},{c}", outer(o), or_dash(*key), or_dash(*sequence))
-        }
-        Action::DecapVxlan => "decap_vxlan".into(),
-        Action::DecapGre => "decap_gre".into(),
-        other => panic!("not a change: {other:?}"),
-    }
-}
-
 /// What became of a frame.
 #[derive(Debug)]
 pub struct Changed {
@@ -210,30 +165,4 @@ pub fn run(bytes: &[u8], headroom: usize, changes: &[Change]) -> Option<Changed>
     let bytes = frame.bytes().to_vec();
     pool.free(frame);
     Some(Changed { dropped, bytes, steps, key, layers })
-}
-
-pub fn hex(b: &[u8]) -> String {
-    b.iter().fold(String::with_capacity(b.len() * 2), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
-}
-
-/// A number generator for lists that must be the same each time (SplitMix64).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    pub fn value(&mut self, bits: u32) -> u128 {
-        (u128::from(self.next()) << 64 | u128::from(self.next())) & ones(bits)
-    }
 }

@@ -7,7 +7,7 @@ here edits bytes, so that it shares no method with what it judges.
 
 Prints a line `F name hex` for a frame and under it lines `C changes expected`: changes separated
 by ';', expected bytes in hex ('xx' for a byte that is free) or '!' and a drop reason.
-Usage: model.py full | small
+Usage: model.py small | full | soak
 """
 import copy
 import random
@@ -207,6 +207,16 @@ ANY = [
     "set nd_target 0xff00 0xff00",
     "set nd_sll 0x0e0e0e0e0e0e 0xffffffffffff", "set nd_tll 0x0d0d0d0d0d0d 0x0000ffffffff",
     "set mpls_label 0xabcde 0xfffff", "set mpls_tc 2 7", "set mpls_ttl 7 255",
+    # Parts of fields: what the mask leaves out stays.
+    "set dl_dst 0x0a0b0c0d0e0f 0x00ffff0000ff", "set vlan_tci 0xf234 0x30ff",
+    "set dl_vlan_pcp 6 5", "set inner_vlan_tci 0x7abc 0x4f00", "set nw_src 0xcb007109 0x000000ff",
+    "set ipv6_src 0x20010db8ffff00000000000012345678 0xffff", "set ipv6_label 0xfedcb 0x00ff0",
+    "set nw_tos 0x47 0xf1", "set ip_dscp 0x2e 0x15", "set nw_ecn 2 1", "set nw_ttl 201 0x81",
+    "set tp_src 0xcafe 0x00f0", "set icmp_type 0 7", "set icmp_code 13 9", "set arp_op 2 3",
+    "set arp_sha 0x0200000000aa 0xffff", "set arp_spa 0x0a090807 0x00ff00ff",
+    "set arp_tpa 0x01020304 0xff000000", "set nd_sll 0x020000000cc1 0x0000ffff0000",
+    "set mpls_label 0xabcde 0x0f0f0", "set mpls_tc 6 4", "set mpls_ttl 99 0x0f",
+    "set pbb_isid 0xabcdef 0x0ff0ff",
     "encap_vxlan 4 0x123456 4789", "encap_vxlan 6 7 4790",
     "encap_gre 4 - - 0", "encap_gre 4 0x01020304 - 0", "encap_gre 4 0xffffffff 77 1",
     "encap_gre 6 - 0xffffffff 0", "encap_gre 6 5 - 1",
@@ -260,6 +270,10 @@ def sequence(f, rng):
     return todo or ["dec_ttl"]
 
 
+# Lists of changes for each kind of frame.
+LISTS = {"small": 12, "full": 12, "soak": 160}
+
+
 def main():
     size = sys.argv[1]
     rng = random.Random(4)
@@ -271,7 +285,7 @@ def main():
             hidden = ("push_vlan", "pop_vlan", "set dl_", "set vlan", "set inner", "set nw_src")
             cases = [c for c in cases if c[0].startswith(hidden[:-1])]
         else:
-            cases += [sequence(f, rng) for _ in range(12)]
+            cases += [sequence(f, rng) for _ in range(LISTS[size])]
         if size == "small":
             cases = rng.sample(cases, min(3, len(cases)))
         out.write("F %s %s\n" % (name, build(f).hex()))
