@@ -77,7 +77,7 @@ class Weir:
     """`weir run` with one VDP that is an OpenFlow switch."""
 
     def __init__(self, lab, dpid, ports, protocols, controllers=(), mgmt_port=MGMT_PORT, fail_mode="secure",
-                 binary=None):
+                 binary=None, devices=None):
         self.lab = lab
         self.binary = binary or find_weir()
         self.directory = lab.directory("weir")
@@ -85,20 +85,21 @@ class Weir:
         path = os.path.join(self.directory, "weir.toml")
         with open(path, "w") as f:
             f.write(configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode,
-                                  os.path.join(self.directory, "socket")))
+                                  os.path.join(self.directory, "socket"), devices or {}))
         self.process = lab.spawn("weir", [self.binary, "run", path])
         self.mgmt = "tcp:127.0.0.1:%d" % mgmt_port
         lab.wait("weir's listener", lambda: laboratory.listening(lab, None, mgmt_port), needs=[self.process])
 
 
-def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, socket):
-    """weir.toml.in with its names filled in."""
+def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, socket, devices):
+    """weir.toml.in with its names filled in; `devices`: what a port is, where it is no interface of its name."""
     with open(TEMPLATE) as f:
         template = "".join(line for line in f if not line.startswith("#"))
     quoted = lambda items: "[" + ", ".join('"%s"' % i for i in items) + "]"
     return string.Template(template).substitute(
         socket=socket,
-        port_sections="\n".join('[[port]]\nname = "%s"\ndevice = "af_packet:%s"\n' % (p, p) for p in ports),
+        port_sections="\n".join('[[port]]\nname = "%s"\ndevice = "%s"\n' % (p, devices.get(p, "af_packet:" + p))
+                                for p in ports),
         ports=quoted(ports),
         last=ports[-1],
         mapping=quoted("in_port=" + p for p in ports),

@@ -58,7 +58,7 @@ pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use plane::DataPlane;
 pub use program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
 pub use punt::{PuntSink, Punted};
-pub use runner::{Handle, Runner, Serving, WhenIdle, WorkerGone};
+pub use runner::{Handle, Runner, Serving, Waker, WhenIdle, WorkerGone};
 pub use software::{Dedicated, Server};
 pub use tap::{Captured, TapId, TapPoint};
 pub use timing::{NoTimer, Stage, StageTimer};

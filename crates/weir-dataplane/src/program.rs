@@ -190,6 +190,11 @@ pub trait Program: Send {
     /// Called about every millisecond: ageing, retries.
     fn tick(&mut self, _cx: &mut ProgramCx<'_>) {}
 
+    /// How late a tick may come while the worker has nothing else to do.
+    fn patience(&self) -> Nanos {
+        Nanos::from_millis(5)
+    }
+
     /// Frames that it keeps (a router waiting for a neighbour).
     fn held(&self) -> usize {
         0

@@ -5,19 +5,26 @@
 //! answer comes back when it has happened. Nothing is shared, so nothing is locked.
 //!
 //! A thread that finds nothing to do rests, and is woken by whoever has something for it: a request
-//! wakes the worker, frames and jobs wake a server, what a server gives back wakes the worker.
-//! Waking is `Thread::unpark`: one atomic exchange while the other is awake, a system call only
-//! when it rests. Frames in the devices' rings wake nobody; a rest is short because of them.
+//! wakes the worker, frames and jobs wake a server, what a server gives back wakes the worker. Where
+//! every port can tell when frames come, and a [`Waiter`] was given, the worker sleeps until one
+//! does; else a rest is short, since frames in those ports' rings wake nobody.
+
+mod idle;
+mod sleep;
+mod waker;
 
 use crate::plane::DataPlane;
 use crate::software::Server;
+use idle::{Idle, Pause, Rests};
+use sleep::Sleep;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use weir_packet::Nanos;
+pub use waker::Waker;
+use weir_packet::{Nanos, Waiter};
 
 type Request = Box<dyn FnOnce(&mut DataPlane) + Send>;
 
@@ -40,8 +47,9 @@ pub enum Serving {
 pub enum WhenIdle {
     /// Polls on: lowest latency, a whole core.
     Spin,
-    /// Sleeps a little, longer the longer it has been idle, up to half a millisecond. A request
-    /// wakes it at once.
+    /// Sleeps until frames come or something is asked, where every port can tell
+    /// ([`Runner::start_waiting`]); else a little, longer the longer it has been idle, up to half a
+    /// millisecond or forty times as long as asking every port takes. A request wakes it at once.
     Rest,
 }
 
@@ -52,7 +60,7 @@ pub enum WhenIdle {
 #[derive(Clone, Debug)]
 pub struct Handle {
     to: Sender<Request>,
-    worker: Thread,
+    worker: Waker,
 }
 
 impl Handle {
@@ -79,7 +87,7 @@ impl Handle {
     /// [`WorkerGone`].
     pub fn post(&self, f: impl FnOnce(&mut DataPlane) + Send + 'static) -> Result<(), WorkerGone> {
         self.to.send(Box::new(f)).map_err(|_| WorkerGone)?;
-        self.worker.unpark();
+        self.worker.wake();
         Ok(())
     }
     /// As [`Handle::call`], for callers that must not wait: `done` gets the answer, on the worker's
@@ -113,18 +121,30 @@ impl Runner {
     /// # Errors
     /// The system has no thread for it.
     pub fn start(plane: DataPlane, serving: Serving, idle: WhenIdle) -> std::io::Result<Self> {
-        Self::start_resting(plane, serving, idle, RESTS)
+        Self::start_resting(plane, serving, idle, None, Rested::DEFAULT)
+    }
+    /// As [`Runner::start`] with [`WhenIdle::Rest`]; the worker sleeps by `waiter` where every port
+    /// can tell when frames come.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn start_waiting(
+        plane: DataPlane,
+        serving: Serving,
+        waiter: Box<dyn Waiter>,
+    ) -> std::io::Result<Self> {
+        Self::start_resting(plane, serving, WhenIdle::Rest, Some(waiter), Rested::DEFAULT)
     }
     fn start_resting(
         mut plane: DataPlane,
         serving: Serving,
         mode: WhenIdle,
-        rests: Rests,
+        waiter: Option<Box<dyn Waiter>>,
+        rests: Rested,
     ) -> std::io::Result<Self> {
         let (to, from) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let epoch = Instant::now();
-        let idle = Idle { mode, rests, rounds: 0, grace: 0 };
         let ends = StopUnlessKept(Some(Arc::clone(&stop)));
         let mut servers = Vec::new();
         if let Serving::Threads(n) = serving {
@@ -137,7 +157,7 @@ impl Runner {
             }
             for (i, mine) in dealt.into_iter().enumerate() {
                 let stop = Arc::clone(&stop);
-                let idle = idle.clone();
+                let idle = Idle::new(mode, rests.server);
                 let name = format!("weir-soft-{i}");
                 let run = move || serve(mine, &stop, idle, epoch);
                 servers.push(thread::Builder::new().name(name).spawn(run)?);
@@ -147,11 +167,18 @@ impl Runner {
             }
         }
         let flag = Arc::clone(&stop);
-        let worker = thread::Builder::new()
-            .name("weir-worker".to_owned())
-            .spawn(move || work(plane, &from, &flag, idle, epoch))?;
+        let (tell, told) = channel();
+        let worker = thread::Builder::new().name("weir-worker".to_owned()).spawn(move || {
+            let sleep = Sleep::new(waiter);
+            let waker = sleep.waker();
+            // The runner waits for it.
+            let _ = tell.send(waker.clone());
+            let idle = Idle::new(mode, rests.worker);
+            Worker { plane, from, stop: flag, idle, epoch, sleep }.work(&waker)
+        })?;
+        let waker = told.recv().map_err(std::io::Error::other)?;
         ends.keep();
-        let handle = Handle { to, worker: worker.thread().clone() };
+        let handle = Handle { to, worker: waker };
         Ok(Self { handle, stop, worker: Some(worker), servers })
     }
     /// For asking.
@@ -166,7 +193,7 @@ impl Runner {
     pub fn stop(mut self) -> Result<DataPlane, WorkerGone> {
         self.stop.store(true, Ordering::Release);
         let worker = self.worker.take().ok_or(WorkerGone)?;
-        worker.thread().unpark();
+        self.handle.worker.wake();
         self.servers.iter().for_each(|s| s.thread().unpark());
         let mut plane = worker.join().map_err(|_| WorkerGone)?;
         for s in self.servers.drain(..) {
@@ -199,63 +226,15 @@ fn since(epoch: Instant) -> Nanos {
     Nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// How long rests are.
+/// How long each kind of thread rests.
 #[derive(Clone, Copy, Debug)]
-struct Rests {
-    /// The first; each is longer by this.
-    step: Duration,
-    /// None is longer.
-    longest: Duration,
+struct Rested {
+    worker: Rests,
+    server: Rests,
 }
 
-const RESTS: Rests = Rests { step: Duration::from_micros(1), longest: Duration::from_micros(500) };
-
-/// Rounds without work before a thread lets others run, and before it rests.
-const SPINS: u32 = 64;
-const YIELDS: u32 = 256;
-/// Rounds that a thread polls on after a request: the next may be on its way.
-const GRACE: u32 = 32;
-
-/// How long a thread has found nothing to do.
-#[derive(Clone, Debug)]
-struct Idle {
-    mode: WhenIdle,
-    rests: Rests,
-    rounds: u32,
-    grace: u32,
-}
-
-impl Idle {
-    /// A request came. It says nothing about frames, so the next rests are as long as the last.
-    fn asked(&mut self) {
-        self.grace = GRACE;
-    }
-    fn found(&mut self, moved: usize) {
-        if moved > 0 {
-            self.rounds = 0;
-            return;
-        }
-        if self.grace > 0 {
-            self.grace -= 1;
-            return std::hint::spin_loop();
-        }
-        self.rounds = self.rounds.saturating_add(1);
-        match (self.mode, self.rounds) {
-            (_, 0..=SPINS) => std::hint::spin_loop(),
-            (WhenIdle::Spin, _) => {
-                // Other threads of this machine may be what it waits for.
-                if self.rounds.is_multiple_of(1024) {
-                    thread::yield_now();
-                }
-            }
-            (WhenIdle::Rest, ..=YIELDS) => thread::yield_now(),
-            (WhenIdle::Rest, n) => {
-                let rest = self.rests.step.saturating_mul(n - YIELDS).min(self.rests.longest);
-                // Whoever woke it since it last looked has left a token: then it does not rest.
-                thread::park_timeout(rest);
-            }
-        }
-    }
+impl Rested {
+    const DEFAULT: Self = Self { worker: idle::WORKER, server: idle::SERVER };
 }
 
 /// Links are looked at this often.
@@ -281,33 +260,77 @@ fn carry_out(plane: &mut DataPlane, from: &Receiver<Request>, limit: Duration) -
     done
 }
 
-fn work(
-    mut plane: DataPlane,
-    from: &Receiver<Request>,
-    stop: &AtomicBool,
-    mut idle: Idle,
+/// What the worker's thread has.
+struct Worker {
+    plane: DataPlane,
+    from: Receiver<Request>,
+    stop: Arc<AtomicBool>,
+    idle: Idle,
     epoch: Instant,
-) -> DataPlane {
-    for c in plane.channels.iter().filter(|c| c.inline.is_none()) {
-        let me = thread::current();
-        c.ring.post(Box::new(move |s| s.worker = Some(me)));
+    sleep: Sleep,
+}
+
+impl Worker {
+    fn work(mut self, me: &Waker) -> DataPlane {
+        for c in self.plane.channels.iter().filter(|c| c.inline.is_none()) {
+            let me = me.clone();
+            c.ring.post(Box::new(move |s| s.worker = Some(me)));
+        }
+        let mut links = Nanos(0);
+        loop {
+            let (began, moved) = self.round();
+            let now = since(self.epoch);
+            if now.since(links) >= LINKS {
+                links = now;
+                self.plane.check_links();
+                self.sleep.stale = true;
+            }
+            if self.stop.load(Ordering::Acquire) {
+                carry_out(&mut self.plane, &self.from, ASKED_AT_THE_END);
+                return self.plane;
+            }
+            if moved > 0 {
+                self.sleep.found();
+            }
+            match self.idle.after(moved, began, now) {
+                Pause::Spin => std::hint::spin_loop(),
+                Pause::Yield => thread::yield_now(),
+                Pause::Rest(rest) => self.rest(rest),
+            }
+        }
     }
-    let mut links = Nanos(0);
-    loop {
-        if carry_out(&mut plane, from, ASKED) > 0 {
-            idle.asked();
+
+    /// What was asked, then every port once. When it began, and how many frames it moved.
+    fn round(&mut self) -> (Nanos, usize) {
+        let now = since(self.epoch);
+        // Requests look at it: it may be long since the last round.
+        self.plane.now = now;
+        if carry_out(&mut self.plane, &self.from, ASKED) > 0 {
+            self.idle.asked(now);
+            self.sleep.stale = true;
+            return (now, self.plane.poll(since(self.epoch)));
         }
-        let now = since(epoch);
-        let moved = plane.poll(now);
-        if now.since(links) >= LINKS {
-            links = now;
-            plane.check_links();
+        (now, self.plane.poll(now))
+    }
+
+    fn rest(&mut self, rest: Duration) {
+        if !self.sleep.can(&self.plane) {
+            // Whoever woke it since it last looked has left a token: then it does not rest.
+            return thread::park_timeout(rest);
         }
-        if stop.load(Ordering::Acquire) {
-            carry_out(&mut plane, from, ASKED_AT_THE_END);
-            return plane;
+        self.sleep.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // Whoever found it awake until now has left what it would have rung for.
+        let asked = carry_out(&mut self.plane, &self.from, ASKED);
+        if asked == 0 && !self.plane.has_back() && !self.stop.load(Ordering::Acquire) {
+            let patience = Duration::from_nanos(self.plane.patience().0);
+            let Rests { doze, sleep, .. } = self.idle.rests;
+            self.sleep.sleep(patience.clamp(doze, sleep));
         }
-        idle.found(moved);
+        self.sleep.asleep.store(false, Ordering::Relaxed);
+        if asked > 0 {
+            self.idle.asked(since(self.epoch));
+        }
     }
 }
 
@@ -318,9 +341,13 @@ fn serve(
     epoch: Instant,
 ) -> Vec<(u8, Server)> {
     while !stop.load(Ordering::Acquire) {
-        let now = since(epoch);
-        let n = mine.iter_mut().map(|(_, s)| s.serve(now)).sum();
-        idle.found(n);
+        let began = since(epoch);
+        let n = mine.iter_mut().map(|(_, s)| s.serve(began)).sum();
+        match idle.after(n, began, since(epoch)) {
+            Pause::Spin => std::hint::spin_loop(),
+            Pause::Yield => thread::yield_now(),
+            Pause::Rest(rest) => thread::park_timeout(rest),
+        }
     }
     mine
 }

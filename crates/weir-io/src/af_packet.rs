@@ -15,7 +15,7 @@ use crate::offload::{checksum, restore_vlan};
 use crate::sys::packet::{Meta, RxBatch, Socket, TxBatch};
 use std::cell::Cell;
 use weir_packet::{
-    BURST, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool,
+    Arrival, BURST, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool,
 };
 
 /// What the kernel may queue for the port, in bytes of its accounting.
@@ -297,6 +297,9 @@ impl Device for AfPacket {
         taken
     }
     fn flush(&mut self, _pool: &mut Pool) {}
+    fn arrival(&self) -> Arrival<'_> {
+        self.sockets.as_ref().map_or(Arrival::Never, |s| Arrival::Told(s.rx.descriptor()))
+    }
     fn held(&self) -> usize {
         self.frames.len()
     }

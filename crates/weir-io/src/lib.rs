@@ -10,6 +10,7 @@
 //! - [`capture_file`]: pcap and pcapng, read and written.
 //! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
 //! - [`tap`]: a TAP device.
+//! - [`waiting`]: sleeping until a port has frames.
 //! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
 //! - [`open()`]: any of them by a name such as `xdp:veth0`.
 #![deny(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod open;
 pub mod replay;
 mod sys;
 pub mod tap;
+pub mod waiting;
 pub mod wrapper;
 
 pub use open::{Kind, Opened, PortSpec, SpecError, open};

@@ -7,7 +7,9 @@
 use crate::interface::{self, Seen, Watch};
 use crate::sys::netdev::Control;
 use crate::sys::tun;
-use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Pool};
+use weir_packet::{
+    Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Pool,
+};
 
 const NEED: &str = "CAP_NET_ADMIN";
 /// An Ethernet header and two tags, on top of the MTU.
@@ -154,6 +156,9 @@ impl Device for Tap {
         taken
     }
     fn flush(&mut self, _pool: &mut Pool) {}
+    fn arrival(&self) -> Arrival<'_> {
+        self.device.as_ref().map_or(Arrival::Never, |d| Arrival::Told(d.descriptor()))
+    }
     fn held(&self) -> usize {
         0
     }

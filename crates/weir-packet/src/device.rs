@@ -6,6 +6,7 @@
 
 use crate::{Burst, DropReason, Frame, Pool};
 use core::fmt;
+use std::os::fd::BorrowedFd;
 use thiserror::Error;
 
 /// A port of a data plane: a small dense number, 1 and up. OpenFlow's port numbers are per VDP and
@@ -46,6 +47,18 @@ pub struct Caps {
     pub max_frame_bytes: usize,
     /// What happens to frames that nobody takes.
     pub feed: Feed,
+}
+
+/// How it becomes known that a device has frames to receive.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival<'a> {
+    /// By asking: [`Device::rx`].
+    Polled,
+    /// This descriptor becomes readable, as poll(2) says. Asking finds them too.
+    Told(BorrowedFd<'a>),
+    /// None come, as long as [`Device::link`] does not change it: a sink, the end of a file, an
+    /// interface that has gone.
+    Never,
 }
 
 /// What a device counted by itself, outside what it handed over.
@@ -159,6 +172,11 @@ pub trait Device: Send {
     /// are counted as received or not yet as forwarded: a delaying wrapper's queue.
     fn in_transit(&self) -> usize {
         0
+    }
+
+    /// How it becomes known that frames have come. Asked before a worker sleeps.
+    fn arrival(&self) -> Arrival<'_> {
+        Arrival::Polled
     }
 
     /// Whether nothing more will ever come (the end of a capture file).

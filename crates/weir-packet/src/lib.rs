@@ -7,6 +7,7 @@
 //!   a chunk. Layout of a chunk: `frame.rs`.
 //! - [`Burst`] is up to [`BURST`] frames in order.
 //! - [`Device`] is what a port must do; [`DropReason`] is every way in which a frame may end.
+//! - [`Waiter`] is how a worker without work sleeps until a device has some.
 #![deny(unsafe_code)]
 
 mod burst;
@@ -15,12 +16,14 @@ mod drop_reason;
 mod frame;
 mod region;
 mod time;
+mod waiting;
 
 pub use burst::{BURST, Burst};
 pub use device::{
-    Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId, Rejected,
+    Arrival, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId, Rejected,
 };
 pub use drop_reason::{DropCounts, DropReason};
 pub use frame::{Frame, NoRoom, SHORTEST_FRAME};
 pub use region::{Lent, Pool, PoolError};
 pub use time::Nanos;
+pub use waiting::{Bell, Waiter, Woken};

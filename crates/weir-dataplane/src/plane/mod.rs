@@ -12,6 +12,7 @@ mod accounts;
 mod handover;
 mod inject;
 mod phases;
+mod quiet;
 mod stages;
 
 use crate::action::Vid;

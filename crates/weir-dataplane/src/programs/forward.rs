@@ -8,7 +8,7 @@
 use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use thiserror::Error;
-use weir_packet::DropReason;
+use weir_packet::{DropReason, Nanos};
 
 /// A map that says two things at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -79,6 +79,10 @@ impl Program for Forward {
         "forward"
     }
 
+    fn patience(&self) -> Nanos {
+        // It never looks at the time.
+        Nanos(u64::MAX)
+    }
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let to = self.target(rx.in_port);

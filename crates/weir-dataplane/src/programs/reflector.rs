@@ -6,7 +6,7 @@
 //! which real stations and switches discard.
 
 use crate::program::{Program, ProgramCx, SlowFrame};
-use weir_packet::DropReason;
+use weir_packet::{DropReason, Nanos};
 
 /// The reflector.
 #[derive(Debug, Default)]
@@ -19,6 +19,10 @@ impl Program for Reflector {
         "reflector"
     }
 
+    fn patience(&self) -> Nanos {
+        // It never looks at the time.
+        Nanos(u64::MAX)
+    }
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let SlowFrame { mut frame, in_port, .. } = rx;

@@ -1,6 +1,7 @@
 //! `sink`: the end of every frame, counted. Touches nothing of a frame.
 
 use crate::program::{Program, ProgramCx, SlowFrame};
+use weir_packet::Nanos;
 
 /// The sink.
 #[derive(Debug, Default)]
@@ -25,6 +26,10 @@ impl Program for Sink {
         "sink"
     }
 
+    fn patience(&self) -> Nanos {
+        // It never looks at the time.
+        Nanos(u64::MAX)
+    }
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         self.frames += 1;

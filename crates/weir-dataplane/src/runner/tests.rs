@@ -8,14 +8,19 @@ use crate::mapping::MappingRule;
 use crate::matching::RuleSpec;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use crate::vdp::Path;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::RecvTimeoutError;
 use weir_classify::Match;
 use weir_io::memory::WireSize;
 use weir_io::replay::{Arena, Null, Passes, Replay};
-use weir_packet::PortId;
+use weir_packet::{Bell, Burst, Pool, PortId, Woken};
 
-const HOUR: Rests = Rests { step: Duration::from_secs(3600), longest: Duration::from_secs(3600) };
+const AN_HOUR: Duration = Duration::from_secs(3600);
+const LONG: Rests = Rests { step: AN_HOUR, longest: AN_HOUR, sleep: AN_HOUR, doze: AN_HOUR };
+const HOUR: Rested = Rested { worker: LONG, server: LONG };
 /// Longer than any machine takes for what these tests do.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
@@ -44,7 +49,7 @@ fn a_call_and_a_stop_wake_a_resting_worker() {
     watched(|| {
         let serving = [Serving::Worker, Serving::Threads(2)];
         for serving in serving {
-            let r = Runner::start_resting(plane(), serving, WhenIdle::Rest, HOUR).unwrap();
+            let r = Runner::start_resting(plane(), serving, WhenIdle::Rest, None, HOUR).unwrap();
             for i in 0..20 {
                 let_it_rest();
                 assert_eq!(r.handle().call(move |_| i), Ok(i));
@@ -201,7 +206,7 @@ fn frames_wake_a_resting_server_and_what_it_gives_back_wakes_the_worker() {
         s.path = Path::Slow;
         s.program = Some(Box::new(Echo));
         p.create_vdp(s).unwrap();
-        let r = Runner::start_resting(p, Serving::Threads(1), WhenIdle::Rest, HOUR).unwrap();
+        let r = Runner::start_resting(p, Serving::Threads(1), WhenIdle::Rest, None, HOUR).unwrap();
         let mut back = Vec::new();
         for _ in 0..20 {
             let_it_rest();
@@ -214,4 +219,159 @@ fn frames_wake_a_resting_server_and_what_it_gives_back_wakes_the_worker() {
         }
         r.stop().unwrap().snapshot().check().unwrap();
     });
+}
+
+/// A port that tells when frames come: each datagram is one.
+#[derive(Debug)]
+struct Datagrams(std::os::unix::net::UnixDatagram);
+
+impl weir_packet::Device for Datagrams {
+    fn name(&self) -> &str {
+        "datagrams"
+    }
+    fn caps(&self) -> weir_packet::Caps {
+        weir_packet::Caps { max_frame_bytes: 1514, feed: weir_packet::Feed::Overflows }
+    }
+    fn link(&mut self, _: &mut Pool) -> weir_packet::LinkState {
+        weir_packet::LinkState::Up
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let before = burst.len();
+        let mut bytes = [0; 1514];
+        while burst.room() > 0
+            && let Ok(n) = self.0.recv(&mut bytes)
+        {
+            let mut frame = pool.alloc().unwrap();
+            frame.copy_from(&bytes[..n]).unwrap();
+            burst.push(frame).unwrap();
+        }
+        burst.len() - before
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let n = burst.len();
+        for frame in burst.drain() {
+            self.0.send(frame.bytes()).unwrap();
+            pool.free(frame);
+        }
+        n
+    }
+    fn flush(&mut self, _: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn arrival(&self) -> weir_packet::Arrival<'_> {
+        weir_packet::Arrival::Told(self.0.as_fd())
+    }
+    fn counters(&self) -> weir_packet::DeviceCounters {
+        weir_packet::DeviceCounters::default()
+    }
+    fn close(&mut self, _: &mut Pool) {}
+}
+
+fn datagrams() -> (Box<Datagrams>, UnixDatagram) {
+    let (here, there) = UnixDatagram::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    there.set_read_timeout(Some(WATCHDOG)).unwrap();
+    (Box::new(Datagrams(here)), there)
+}
+
+fn sleeping(p: DataPlane, serving: Serving) -> Runner {
+    let waiter = Box::new(weir_io::waiting::Epoll::new().unwrap());
+    Runner::start_resting(p, serving, WhenIdle::Rest, Some(waiter), HOUR).unwrap()
+}
+
+#[test]
+fn frames_requests_and_a_stop_end_the_workers_sleep() {
+    watched(|| {
+        let mut p = plane();
+        let (a, peer_a) = datagrams();
+        let (b, peer_b) = datagrams();
+        let (i, o) = (p.add_port("in", a).unwrap(), p.add_port("out", b).unwrap());
+        fast_vdp(&mut p, i, o);
+        let r = sleeping(p, Serving::Worker);
+        let mut bytes = [0; 100];
+        for n in 0..20 {
+            let_it_rest();
+            peer_a.send(&[n; 60]).unwrap();
+            assert_eq!(peer_b.recv(&mut bytes).unwrap(), 60);
+            assert_eq!(bytes[59], n);
+            let_it_rest();
+            assert_eq!(r.handle().call(move |_| n), Ok(n));
+        }
+        // A port that comes later is watched too.
+        let (late, peer_late) = datagrams();
+        let id = r.handle().call(move |p| p.add_port("late", late).unwrap()).unwrap();
+        let ports = vec![(PortNo(1), id), (PortNo(2), o)];
+        r.handle().call(move |p| p.set_ports(Vid(1), ports).unwrap()).unwrap();
+        let_it_rest();
+        peer_late.send(&[77; 60]).unwrap();
+        assert_eq!(peer_b.recv(&mut bytes).unwrap(), 60);
+        let_it_rest();
+        r.stop().unwrap().snapshot().check().unwrap();
+    });
+}
+
+#[test]
+fn what_a_server_gives_back_ends_the_workers_sleep() {
+    watched(|| {
+        let mut p = plane();
+        let (port, peer) = datagrams();
+        let i = p.add_port("in", port).unwrap();
+        let mut s = VdpSpec::new(Vid(1), "v");
+        s.ports = vec![(PortNo(1), i)];
+        s.mapping = vec![MappingRule { matcher: Match::any(), priority: 1 }];
+        s.path = Path::Slow;
+        s.program = Some(Box::new(Echo));
+        p.create_vdp(s).unwrap();
+        let r = sleeping(p, Serving::Threads(1));
+        let mut bytes = [0; 100];
+        for n in 0..20 {
+            let_it_rest();
+            peer.send(&[n; 60]).unwrap();
+            assert_eq!(peer.recv(&mut bytes).unwrap(), 60);
+        }
+        r.stop().unwrap().snapshot().check().unwrap();
+    });
+}
+
+/// Says for ever that a port has frames, which none has.
+#[derive(Debug)]
+struct CriesWolf(Arc<AtomicU64>);
+
+impl Waiter for CriesWolf {
+    fn watch(&mut self, _: &mut dyn Iterator<Item = BorrowedFd<'_>>) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn wait(&mut self, _: Duration) -> Woken {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Woken::Readable
+    }
+    fn bell(&self) -> Arc<dyn Bell> {
+        weir_io::waiting::Epoll::new().unwrap().bell()
+    }
+}
+
+#[test]
+fn a_port_that_cries_wolf_is_not_believed() {
+    let mut p = plane();
+    let (port, _peer) = datagrams();
+    p.add_port("in", port).unwrap();
+    let cries = Arc::new(AtomicU64::new(0));
+    let mut sleep = Sleep::new(Some(Box::new(CriesWolf(Arc::clone(&cries)))));
+    let slept = (0..3000).filter(|_| {
+        let can = sleep.can(&p);
+        if can {
+            sleep.sleep(AN_HOUR);
+        }
+        can
+    });
+    // Eight, a thousand rests, eight …
+    assert_eq!(slept.count(), 24);
+    // With frames between it goes on being believed.
+    let mut sleep = Sleep::new(Some(Box::new(CriesWolf(cries))));
+    for _ in 0..100 {
+        assert!(sleep.can(&p));
+        sleep.sleep(AN_HOUR);
+        sleep.found();
+    }
 }

@@ -124,6 +124,10 @@ impl Channel {
     pub fn pop(&mut self) -> Option<Done> {
         self.from.pop().ok()
     }
+    /// Whether one is there.
+    pub fn has_back(&self) -> bool {
+        !self.from.is_empty()
+    }
     /// Whether the server could use spare frames.
     #[inline]
     pub fn wants_spares(&self) -> bool {

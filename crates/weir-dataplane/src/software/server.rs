@@ -10,15 +10,17 @@ use crate::action::Vid;
 use crate::execute::{self, ChannelTo, Egress, Source, Subject};
 use crate::packet::extract;
 use crate::program::{Done, End, Origin, ProgramCx, ProgramPort, Punt, SlowFrame};
+use crate::runner::Waker;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
-use std::thread::Thread;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos};
 
 /// Time between two calls of a program's `tick`.
 const TICK: Nanos = Nanos(1_000_000);
+/// What a program is called for whenever it is: it never looks at the time.
+pub(crate) const FOR_EVER: Nanos = Nanos(u64::MAX);
 
 /// The other end of a channel: it runs the slow paths of the VDPs that use it.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub struct Server {
     last_tick: Nanos,
     now: Nanos,
     /// The worker, when it does not serve itself: to be woken when something goes back.
-    pub(crate) worker: Option<Thread>,
+    pub(crate) worker: Option<Waker>,
 }
 
 impl Server {
@@ -164,7 +166,7 @@ impl Server {
         {
             c.fill_from_iter(self.done.drain(..n));
             if let Some(w) = &self.worker {
-                w.unpark();
+                w.wake();
             }
         }
     }
@@ -271,6 +273,12 @@ impl Server {
     /// Frames that are done and wait for room in the ring.
     pub fn pending(&self) -> usize {
         self.done.len()
+    }
+    /// How late a tick may come: as late as its most impatient program says.
+    pub fn patience(&self) -> Nanos {
+        let programs = |s: &Slot| s.program.iter().chain(&s.own_stack).map(|p| p.patience()).min();
+        let all = self.slots.iter().flatten().filter_map(|s| programs(s));
+        all.min().unwrap_or(FOR_EVER)
     }
     /// A VDP's program's state in words.
     pub fn status(&self, vid: Vid) -> Vec<(String, String)> {

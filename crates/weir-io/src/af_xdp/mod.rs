@@ -27,7 +27,10 @@ use crate::sys::xdp::Descriptor;
 use bound::Bound;
 use loans::Loans;
 use std::cell::Cell;
-use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool};
+use std::os::fd::AsFd;
+use weir_packet::{
+    Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool,
+};
 
 /// Length of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -372,6 +375,9 @@ impl Device for AfXdp {
             b.wake();
         }
         self.reap(pool);
+    }
+    fn arrival(&self) -> Arrival<'_> {
+        self.bound.as_ref().map_or(Arrival::Never, |b| Arrival::Told(b.socket.fd.as_fd()))
     }
     fn held(&self) -> usize {
         self.loans.count()

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod epoll;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;

@@ -6,7 +6,7 @@
 use super::{checked, get_option, set_option, socket};
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use weir_packet::Frame;
 
@@ -123,6 +123,11 @@ impl Socket {
         let fd = raw()?;
         promiscuous(&fd, index)?;
         Ok(Self(fd))
+    }
+
+    /// Readable when frames have come.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Frames lost by the receiver since the last call.

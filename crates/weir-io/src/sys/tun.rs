@@ -5,7 +5,7 @@
 use super::checked;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
@@ -74,6 +74,11 @@ impl Tap {
             e if e & libc::POLLOUT != 0 => State::Up,
             _ => State::Down,
         }
+    }
+
+    /// Readable when a frame has come.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Reads one frame; `WouldBlock` when there is none.

@@ -8,7 +8,9 @@ use crate::clock;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Frame, LinkState, Pool};
+use weir_packet::{
+    Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Frame, LinkState, Pool,
+};
 
 /// A device whose frames are written to a file.
 pub struct PcapTap {
@@ -121,6 +123,9 @@ impl Device for PcapTap {
     }
     fn flush(&mut self, pool: &mut Pool) {
         self.inner.flush(pool);
+    }
+    fn arrival(&self) -> Arrival<'_> {
+        self.inner.arrival()
     }
     fn held(&self) -> usize {
         self.inner.held()

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use weir_packet::{
-    BURST, Burst, Caps, Device, DeviceCounters, DeviceError, DropCounts, DropReason, Frame,
-    LinkState, Nanos, Pool,
+    Arrival, BURST, Burst, Caps, Device, DeviceCounters, DeviceError, DropCounts, DropReason,
+    Frame, LinkState, Nanos, Pool,
 };
 
 /// Frames that may be delayed at a time, per direction; beyond, frames pass undelayed.
@@ -372,6 +372,10 @@ impl Device for Faults {
         self.tx.ripen(now);
         self.push_on(pool);
         self.inner.flush(pool);
+    }
+    /// Of what comes; what waits here is in transit.
+    fn arrival(&self) -> Arrival<'_> {
+        self.inner.arrival()
     }
     fn held(&self) -> usize {
         self.inner.held()

@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_agent::Link;
-use weir_dataplane::{DataPlane, PortView, Runner, Serving, Snapshot};
+use weir_dataplane::{DataPlane, PortView, Runner, Serving, Snapshot, WhenIdle};
+use weir_io::waiting::Epoll;
 use weir_packet::{Nanos, PortId};
 
 /// Arguments of `weir run`.
@@ -63,8 +64,10 @@ pub struct Args {
     until_done: bool,
 }
 
-/// How often ports are looked at, and signals.
+/// How often signals are looked at, and whether everything is done.
 const LOOK: Duration = Duration::from_millis(50);
+/// How many of them come to one at the ports, which the worker looks at no more often.
+const PORTS: u32 = 5;
 
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
@@ -94,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
     let bound = Bound(&socket);
     let (plane, model) = start(&plan)?;
     let (serving, idle) = (plan.fixed.serving, plan.fixed.idle);
-    let runner = Runner::start(plane, serving, idle).context("starting the worker")?;
+    let runner = runner(plane, serving, idle).context("starting the worker")?;
     let live = Arc::new(Live::new(runner.handle(), model)?);
     let stopping = Switching(&live);
     if let Some(why) = live.follow()?.into_iter().next() {
@@ -113,6 +116,15 @@ pub fn run(args: &Args) -> Result<()> {
     let plane = runner.stop()?;
     finish(plane)?;
     ended
+}
+
+/// Starts the worker. One that may rest sleeps until a port has frames.
+fn runner(plane: DataPlane, serving: Serving, idle: WhenIdle) -> std::io::Result<Runner> {
+    match (idle, Epoll::new()) {
+        (WhenIdle::Rest, Ok(epoll)) => Runner::start_waiting(plane, serving, Box::new(epoll)),
+        // Without a descriptor for it, it rests by the clock.
+        _ => Runner::start(plane, serving, idle),
+    }
 }
 
 /// Ends the OpenFlow switches before the worker that they ask.
@@ -166,7 +178,7 @@ struct Seen {
 fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -> Result<()> {
     let mut seen: BTreeMap<PortId, Seen> = BTreeMap::new();
     let mut still = Still::default();
-    loop {
+    for look in (0..PORTS).cycle() {
         for signal in signals.pending() {
             if signal != SIGHUP {
                 say(format_args!(
@@ -184,6 +196,10 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
                 Err(e) => complain(format_args!("reload: {e}{}", e.aftermath())),
             }
         }
+        if look > 0 && !args.until_done {
+            std::thread::sleep(LOOK);
+            continue;
+        }
         let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
         if args.until_done && still.is_done(&snapshot) {
             say(format_args!("stopping: every port is exhausted"));
@@ -192,6 +208,7 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
         tell_changes(&mut seen, snapshot.ports, live.switches());
         std::thread::sleep(LOOK);
     }
+    Ok(())
 }
 
 /// Prints what has changed at ports since the last look, and tells the switches.

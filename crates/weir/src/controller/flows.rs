@@ -19,6 +19,11 @@ pub fn delete_all(version: Version) -> FlowMod {
     blank(table, FlowCommand::Delete)
 }
 
+/// A flow_mod that deletes this flow and no other.
+pub fn delete_strict(flow: FlowMod) -> FlowMod {
+    FlowMod { command: FlowCommand::DeleteStrict, instructions: Vec::new(), ..flow }
+}
+
 fn blank(table: u8, command: FlowCommand) -> FlowMod {
     FlowMod {
         cookie: 0,

@@ -267,6 +267,11 @@ impl Program for LearningSwitch {
         }
     }
 
+    /// Stations age in seconds.
+    fn patience(&self) -> Nanos {
+        SWEEP
+    }
+
     fn tick(&mut self, cx: &mut ProgramCx<'_>) {
         let now = cx.now();
         if now.since(self.swept) < SWEEP {

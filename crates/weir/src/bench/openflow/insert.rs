@@ -29,11 +29,23 @@ pub struct Report {
     pub errors: u64,
 }
 
+/// Asks for the statistics of all flows.
+pub fn all_flows() -> StatsRequest {
+    StatsRequest::Flow(FlowFilter {
+        table: TABLE_ALL,
+        out_port: Port::ANY,
+        out_group: GROUP_ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        matcher: Match::default(),
+    })
+}
+
 /// An exact rule on a destination MAC.
-fn exact(n: u32) -> Message {
+pub fn exact(n: u32) -> FlowMod {
     let m = Match::default().with(Field::EthDst, 0x0200_0000_0000 | u128::from(n));
     let to = Action::Output { port: Port(1), max_len: 0 };
-    Message::FlowMod(FlowMod { cookie: u64::from(n), ..add(1000, m, to) })
+    FlowMod { cookie: u64::from(n), ..add(1000, m, to) }
 }
 
 /// Measures.
@@ -44,7 +56,7 @@ pub fn measure(link: &mut Link, rules: u32, repeats: usize) -> Result<Report> {
     for _ in 0..repeats {
         let mut bytes = Vec::new();
         for n in 0..rules {
-            link.append(exact(n), &mut bytes)?;
+            link.append(Message::FlowMod(exact(n)), &mut bytes)?;
         }
         let barrier = link.append(Message::BarrierRequest, &mut bytes)?;
         let start = Instant::now();
@@ -52,14 +64,7 @@ pub fn measure(link: &mut Link, rules: u32, repeats: usize) -> Result<Report> {
         link.until_barrier(barrier)?;
         rates.push(f64::from(rules) / start.elapsed().as_secs_f64());
         let start = Instant::now();
-        seen = link.count_flows(StatsRequest::Flow(FlowFilter {
-            table: TABLE_ALL,
-            out_port: Port::ANY,
-            out_group: GROUP_ANY,
-            cookie: 0,
-            cookie_mask: 0,
-            matcher: Match::default(),
-        }))?;
+        seen = link.count_flows(all_flows())?;
         stats.push(start.elapsed().as_secs_f64() * 1e3);
         deletes.push(link.delete_flows()?.as_secs_f64() * 1e3);
     }
@@ -67,7 +72,7 @@ pub fn measure(link: &mut Link, rules: u32, repeats: usize) -> Result<Report> {
     for _ in 0..50 {
         let mut bytes = Vec::new();
         for n in 0..100 {
-            link.append(exact(n), &mut bytes)?;
+            link.append(Message::FlowMod(exact(n)), &mut bytes)?;
         }
         let barrier = link.append(Message::BarrierRequest, &mut bytes)?;
         let start = Instant::now();

@@ -3,6 +3,7 @@
 //! Room: a controller over one blocking TCP connection; nothing of a switch is known here. One run
 //! against weir and one against another switch are comparable, since they send the same bytes.
 
+mod forwarding;
 mod insert;
 mod punt;
 
@@ -58,6 +59,9 @@ enum What {
     Insert,
     /// packet_in to packet_out, in a closed loop through the switch's tables
     Punt,
+    /// Forwarding while statistics of all flows are asked for, and while flows change: only when it
+    /// is named, since frames must be coming by port 1, which are sent to port 2
+    Forwarding,
 }
 
 /// Median and spread of several measurements.
@@ -84,6 +88,7 @@ struct Report {
     barrier_us: Option<Percentiles>,
     insert: Option<insert::Report>,
     punt: Option<punt::Report>,
+    forwarding: Option<forwarding::Report>,
 }
 
 /// Percentiles of a time in microseconds.
@@ -135,6 +140,9 @@ pub fn run(a: &Args) -> Result<()> {
     if wanted(What::Punt) {
         report.punt = Some(punt::measure(&mut link)?);
     }
+    if a.only.contains(&What::Forwarding) {
+        report.forwarding = Some(forwarding::measure(&mut link, a.rules, a.repeats)?);
+    }
     link.delete_flows()?;
     if a.json {
         println!("{}", serde_json::to_string(&Envelope::new("bench-openflow", &report))?);
@@ -173,5 +181,22 @@ fn show(r: &Report) {
             p.per_s.median, p.in_flight
         );
         times("packet_out to packet_in at 1000 a second", &p.round_us);
+    }
+    if let Some(f) = &r.forwarding {
+        println!(
+            "  forwarding beside {} flows: {:.0} frames a second",
+            f.flows, f.quiet_per_s.median
+        );
+        let under = |what: &str, part: &Spread, n: &Spread| {
+            println!(
+                "  under {:.1} {what} a second: {:.1} % of it ({:.1} to {:.1})",
+                n.median,
+                100.0 * part.median,
+                100.0 * part.low,
+                100.0 * part.high
+            );
+        };
+        under("statistics of all flows", &f.under_stats, &f.replies_per_s);
+        under("flow_mods", &f.under_flow_mods, &f.flow_mods_per_s);
     }
 }

@@ -1,0 +1,44 @@
+//! Whether a data plane that found nothing to do needs no round until it is told of frames.
+//!
+//! Room: `plane`. Asked by the worker's thread before it sleeps.
+
+use super::{DataPlane, Port};
+use crate::software::Server;
+use std::os::fd::BorrowedFd;
+use weir_packet::{Arrival, Nanos};
+
+impl DataPlane {
+    /// Whether nothing is inside that waits for a later round, and every port that may receive
+    /// frames tells when it has some.
+    pub(crate) fn is_told_of_all(&self) -> bool {
+        let waits =
+            |p: &Port| p.tx.backlog() > 0 || !p.parked.is_empty() || p.tx.device.in_transit() > 0;
+        let asked =
+            |p: &Port| matches!(p.tx.device.arrival(), Arrival::Polled) && !p.tx.device.exhausted();
+        self.migrating + self.deleting == 0
+            && !self.ports.iter().flatten().any(|p| waits(p) || asked(p))
+            && !self.inline().any(|s| s.pending() > 0)
+    }
+
+    fn inline(&self) -> impl Iterator<Item = &Server> {
+        self.channels.iter().filter_map(|c| c.inline.as_ref())
+    }
+
+    /// How late a round may be for the programs that the worker itself runs.
+    pub(crate) fn patience(&self) -> Nanos {
+        self.inline().map(Server::patience).min().unwrap_or(Nanos(u64::MAX))
+    }
+
+    /// Whether a server on a thread of its own has given something back.
+    pub(crate) fn has_back(&self) -> bool {
+        self.channels.iter().any(|c| c.ring.has_back())
+    }
+
+    /// What becomes readable when a port has frames.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ports.iter().flatten().filter_map(|p| match p.tx.device.arrival() {
+            Arrival::Told(fd) => Some(fd),
+            Arrival::Polled | Arrival::Never => None,
+        })
+    }
+}

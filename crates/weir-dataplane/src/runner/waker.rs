@@ -1,0 +1,51 @@
+//! Waking a worker, whichever way it sleeps.
+//!
+//! Room: `runner`. Held by whoever has something for a worker: handles, servers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::thread::{self, Thread};
+use weir_packet::Bell;
+
+/// Wakes a worker. While it is awake that costs two atomic operations; a system call only when it
+/// sleeps.
+#[derive(Clone)]
+pub struct Waker {
+    thread: Thread,
+    sleeper: Option<Sleeper>,
+}
+
+/// A worker that sleeps by a [`weir_packet::Waiter`].
+#[derive(Clone)]
+struct Sleeper {
+    asleep: Arc<AtomicBool>,
+    bell: Arc<dyn Bell>,
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waker").finish_non_exhaustive()
+    }
+}
+
+impl Waker {
+    /// Of the calling thread. `asleep` is true while it sleeps by the waiter whose bell this is.
+    pub(super) fn mine(sleeps: Option<(Arc<AtomicBool>, Arc<dyn Bell>)>) -> Self {
+        let sleeper = sleeps.map(|(asleep, bell)| Sleeper { asleep, bell });
+        Self { thread: thread::current(), sleeper }
+    }
+    /// To be called when there is something for the worker to find.
+    #[inline]
+    pub fn wake(&self) {
+        self.thread.unpark();
+        if let Some(s) = &self.sleeper {
+            // Between what was left for the worker and the look at whether it sleeps; the worker
+            // has one between saying that it sleeps and looking for the last time.
+            fence(Ordering::SeqCst);
+            if s.asleep.load(Ordering::Relaxed) {
+                s.bell.ring();
+            }
+        }
+    }
+}
