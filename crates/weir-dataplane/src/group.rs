@@ -215,6 +215,11 @@ impl<T> Group<T> {
         chosen
     }
 
+    /// The same group with the buckets of another; counters stay, since they are as many.
+    pub(crate) fn take_buckets_of(&mut self, other: Self) {
+        debug_assert_eq!(self.buckets.len(), other.buckets.len());
+        self.buckets = other.buckets;
+    }
     /// How it uses its buckets.
     pub fn kind(&self) -> GroupKind {
         self.kind

@@ -57,13 +57,18 @@ const _: () = assert!(std::mem::offset_of!(Entry, slow) == 64);
 
 impl Entry {
     fn new(spec: &RuleSpec, result: ActionResult) -> Self {
-        let mut result = result;
-        let all = spec.priority == 0 && spec.matcher == Match::any();
-        if all && result.bits & bits::PROGRAM != 0 {
-            result.bits |= bits::TABLE_MISS;
+        let mut e = Self::vacant();
+        e.relink(&spec.matcher, spec.priority, result);
+        (e.actions, e.cookie) = (Arc::clone(&spec.actions), spec.cookie);
+        e
+    }
+    /// Gives the rule with this match and priority what its actions come down to now.
+    pub(crate) fn relink(&mut self, matcher: &Match, priority: u32, result: ActionResult) {
+        self.result = result;
+        let all = priority == 0 && *matcher == Match::any();
+        if all && self.result.bits & bits::PROGRAM != 0 {
+            self.result.bits |= bits::TABLE_MISS;
         }
-        let actions = Arc::clone(&spec.actions);
-        Self { result, actions, cookie: spec.cookie, ..Self::vacant() }
     }
     /// What stands in a slot that no rule has.
     fn vacant() -> Self {
@@ -283,6 +288,16 @@ impl Table {
                 f(r, e);
             }
         });
+    }
+    /// Every rule with its entry, to be changed, those that live on the slow path included; says
+    /// whether it does.
+    pub(crate) fn for_each_with_aside(&mut self, f: &mut dyn FnMut(&Match, u32, &mut Entry, bool)) {
+        self.for_each_mut(&mut |r, e| f(&r.matcher, r.priority, e, false));
+        for ((matcher, priority), slot) in &self.aside {
+            if let Some(e) = self.entries.get_mut(*slot as usize) {
+                f(matcher, *priority, e, true);
+            }
+        }
     }
     /// Number of rules.
     pub fn len(&self) -> usize {

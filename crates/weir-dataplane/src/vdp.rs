@@ -5,11 +5,12 @@
 
 use crate::action::{PortNo, Vid};
 use crate::compile::{ActionResult, ResolvePort};
+use crate::control::WrittenGroup;
 use crate::counters::VdpCounters;
 use crate::edge::{Edge, PortFlags, VdpPortCounters};
 use crate::matching::Tables;
 use crate::userfield::UserFields;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use weir_classify::Match;
 use weir_classify::simd::prefetch_read;
 use weir_packet::{Frame, Nanos, PortId};
@@ -113,6 +114,8 @@ pub struct Vdp {
     pub slow_only: HashSet<(u8, Match, u32)>,
     /// Highest priority among those.
     pub slow_top: Option<u32>,
+    /// Groups as they were written, of those that name ports by the VDP's numbers only.
+    pub own_groups: BTreeMap<u32, WrittenGroup>,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
     pub packet_outs_lost: u64,
     /// What it did.

@@ -4,13 +4,14 @@
 mod openflow_rig;
 mod run_daemon;
 
-use openflow_rig::{Peer, listening, switch};
+use openflow_rig::{Peer, config, listening, switch};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weir_openflow::model::{
-    Action, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, Message, NO_BUFFER,
-    NO_MAX_LEN, PacketIn, PacketInReason, PacketOut, Port, RemovedReason, Version,
+    Action, Bucket, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, GroupCommand, GroupKind, GroupMod,
+    Instruction, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketInReason, PacketOut, Port,
+    RemovedReason, Version,
 };
 
 /// `weir run` with two VDPs on one wire; the controllers of both.
@@ -172,4 +173,39 @@ fn packet_outs_without_a_free_frame_are_counted_shown_and_told() {
     let most = 1 + usize::try_from(began.elapsed().as_secs() / 10).unwrap();
     let lines = d.stop().into_iter().filter(|l| l.contains("no frame is free")).count();
     assert!((1..=most).contains(&lines), "{lines} lines");
+}
+
+#[test]
+fn a_group_follows_its_port_that_comes_back() {
+    let d = Daemon::start(&config("listen = ['ptcp:0']"), &[]);
+    let mut p = Peer::to(&listening(&d));
+    let bucket = Bucket {
+        weight: 0,
+        watch_port: Port::ANY,
+        watch_group: GROUP_ANY,
+        actions: vec![Action::Output { port: Port(2), max_len: 0 }],
+    };
+    p.send(Message::GroupMod(GroupMod {
+        command: GroupCommand::Add,
+        kind: GroupKind::All,
+        id: 1,
+        buckets: vec![bucket],
+    }));
+    let by_group = || {
+        let (in_port, actions) = (Port::CONTROLLER, vec![Action::Group(1)]);
+        Message::PacketOut(PacketOut { buffer_id: NO_BUFFER, in_port, actions, data: frame(1) })
+    };
+    let sent = |d: &Daemon| d.port("b")["tx"]["frames"].as_u64();
+    p.send(by_group());
+    assert_eq!(p.barrier().unwrap(), []);
+    d.until("it is sent", |d| sent(d) == Some(1));
+    d.ask(&["port", "remove", "b"]);
+    p.send(by_group());
+    assert_eq!(p.barrier().unwrap(), []);
+    d.ask(&["port", "add", "b", "null"]);
+    p.send(by_group());
+    assert_eq!(p.barrier().unwrap(), []);
+    d.until("it is sent by the new port", |d| sent(d) == Some(1));
+    assert_eq!(d.vdp(1)["dropped"]["no-such-port"], 1);
+    d.stop();
 }

@@ -48,6 +48,17 @@ impl DataPlane {
         id: u32,
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
+        self.install_group(vid, id, group)?;
+        self.vdp_mut(vid)?.own_groups.remove(&id);
+        Ok(())
+    }
+
+    fn install_group(
+        &mut self,
+        vid: Vid,
+        id: u32,
+        group: Group<Vec<Action>>,
+    ) -> Result<(), ControlError> {
         let mut failed = None;
         let v = self.vdp(vid)?;
         let one = |actions: &[Action]| {
@@ -84,16 +95,18 @@ impl DataPlane {
     /// # Errors
     /// No such VDP or group.
     pub fn remove_group(&mut self, vid: Vid, id: u32) -> Result<(), ControlError> {
-        if self.vdp_mut(vid)?.fast.groups.remove(&id).is_none() {
+        let v = self.vdp_mut(vid)?;
+        if v.fast.groups.remove(&id).is_none() {
             let why = "there is none";
             return Err(ControlError::Object { what: "group", id, vid, why });
         }
+        v.own_groups.remove(&id);
         self.post(vid, move |s| {
             s.tables.groups.remove(&id);
         })
     }
     /// As [`DataPlane::put_group`], with watched ports in the VDP's own numbers. One that the VDP
-    /// has not is never live.
+    /// has not is never live, until it has it: [`DataPlane::relink`].
     ///
     /// # Errors
     /// [`ControlError`].
@@ -104,8 +117,11 @@ impl DataPlane {
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
         let v = self.vdp(vid)?;
+        let written = group.clone();
         let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
-        self.put_group(vid, id, group)
+        self.install_group(vid, id, group)?;
+        self.vdp_mut(vid)?.own_groups.insert(id, written);
+        Ok(())
     }
     /// What a group and, in order, its buckets got since it was put there, on both paths.
     ///

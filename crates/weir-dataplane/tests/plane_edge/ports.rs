@@ -269,3 +269,76 @@ fn what_can_t_be_configured_is_refused() {
     assert!(r.p.set_fragments(Vid(9), Fragments::Drop).is_err());
     assert!(r.p.vdp_port_counters(Vid(9)).is_err());
 }
+
+/// Rules that name a port straight, by groups, and on the slow path, while the port goes and returns.
+fn port_1_comes_back(path: Path) {
+    let mut r = Rig::new(3);
+    let v = r.vdp(1);
+    let bucket = |actions: &[Action]| Bucket::new(actions.to_vec());
+    let group = |kind, buckets| Group::new(kind, buckets).unwrap();
+    r.p.put_own_group(v, 1, group(GroupKind::All, vec![bucket(&[by(1)])])).unwrap();
+    let mut first = bucket(&[by(1)]);
+    first.watch_port = Some(no(1).0);
+    let failover = group(GroupKind::FastFailover, vec![first, bucket(&[by(2)])]);
+    r.p.put_own_group(v, 2, failover).unwrap();
+    // Station 1: straight; 2: by a group; 3: by a group that falls over; 4: on the slow path.
+    let to = |n: u8| Match::any().with(Field::EthDst, 0x0200_0000_0000 + u128::from(n));
+    let rules = [
+        (1, vec![by(1)], Placement::Fast),
+        (2, vec![Action::Group(1)], Placement::Fast),
+        (3, vec![Action::Group(2)], Placement::Fast),
+        (4, vec![Action::SetQueue(0), by(1)], Placement::Slow),
+    ];
+    for (n, actions, placement) in &rules {
+        r.p.add_rule(v, 0, &rule(to(*n), 5, actions), *placement).unwrap();
+    }
+    r.p.migrate(v, path).unwrap();
+    r.settle();
+    let through = |r: &mut Rig| -> Vec<Vec<usize>> {
+        let one = |n| {
+            let mut f = frame(1, 1, 0, 0);
+            f[..6].copy_from_slice(&[2, 0, 0, 0, 0, n]);
+            r.send(0, &f);
+            r.settle();
+            r.counts()[1..].to_vec()
+        };
+        (1..=4).map(one).collect()
+    };
+    let there = [[1, 0], [1, 0], [1, 0], [1, 0]];
+    assert_eq!(through(&mut r), there);
+    r.p.remove_port(r.ids[1]).unwrap();
+    assert_eq!(through(&mut r), [[0, 0], [0, 0], [0, 1], [0, 0]], "the group falls over");
+    // While it is away nothing is changed by looking again.
+    r.p.relink(v).unwrap();
+    assert_eq!(through(&mut r), [[0, 0], [0, 0], [0, 1], [0, 0]]);
+    let (port, peer) = weir_io::memory::Memory::with_peer("p1", Default::default());
+    let id = r.p.add_port("p1", Box::new(port)).unwrap();
+    assert_ne!(id, r.ids[1]);
+    (r.ids[1], r.peers[1]) = (id, Some(peer));
+    let ports = r.ids.iter().enumerate().map(|(i, id)| (no(i), *id)).collect();
+    r.p.set_ports(v, ports).unwrap();
+    r.p.relink(v).unwrap();
+    assert_eq!(through(&mut r), there);
+    // Four times each, on whichever path, without a break.
+    for (n, ..) in &rules {
+        let at = r.p.rule_ref(v, 0, &to(*n), 5).unwrap();
+        let mut usage = Vec::new();
+        r.p.usage(v, &[at], &mut usage).unwrap();
+        assert_eq!(usage[0].frames, 4, "rule {n}");
+    }
+    let g = r.p.group_counters(v, 2).unwrap();
+    let buckets: Vec<u64> = g.buckets.iter().map(|b| b.frames).collect();
+    assert_eq!((g.counted.frames, buckets), (4, vec![2, 2]));
+    assert_eq!(r.view(v).slow_rules, 1);
+    // A group that is deleted and one that is put there otherwise do not come back by it.
+    r.p.remove_group(v, 1).unwrap();
+    r.p.put_group(v, 2, group(GroupKind::All, vec![bucket(&[by(2)])])).unwrap();
+    r.p.relink(v).unwrap();
+    assert_eq!(through(&mut r), [[1, 0], [0, 0], [0, 1], [1, 0]]);
+}
+
+#[test]
+fn rules_and_groups_follow_a_port_that_comes_back() {
+    port_1_comes_back(Path::Fast);
+    port_1_comes_back(Path::Slow);
+}

@@ -10,7 +10,7 @@ use super::plan::{GroupPlan, MappingPlan, MeterPlan, RulePlan, VdpPlan};
 use std::collections::BTreeMap;
 use weir_classify::{Owner, Part};
 use weir_dataplane::{
-    ControlError, DataPlane, MappingRule, Placed, Placement, PortNo, QueueRate, VdpSpec, Vid,
+    ControlError, DataPlane, MappingRule, Placed, PortNo, QueueRate, VdpSpec, Vid,
 };
 use weir_packet::PortId;
 
@@ -116,19 +116,10 @@ pub(super) fn attach(
             let _ = plane.set_default(v.vid, &v.default);
         }
         // What frames without a flow get is the switch's to say.
-        Some(_) => again(plane, v),
+        // The rules and groups that controllers have made, for the same reason.
+        Some(_) => plane.relink(v.vid)?,
     }
     Ok(())
-}
-
-/// Puts the rules that controllers have made in again, for the same reason; their counters stay.
-fn again(plane: &mut DataPlane, v: &VdpPlan) {
-    // Those that spilled to the slow path can't be listed here without waiting: a port that comes
-    // back is new to them.
-    let Ok((fast, _)) = plane.rules(v.vid) else { return };
-    for r in fast {
-        let _ = plane.add_rule(v.vid, r.table, &r.spec, Placement::Fast);
-    }
 }
 
 /// Makes a VDP with all that belongs to it, or nothing of it.

@@ -1,0 +1,83 @@
+//! Rules and groups after their VDP's ports have changed: they name ports by the VDP's numbers and
+//! are compiled to the data plane's, and a port that comes back has a new one there.
+//!
+//! Room: as the rest of `control`. Compiles again what is there; adds and removes nothing.
+
+use super::*;
+use crate::action::{Action, PortNo, Vid};
+use crate::compile::{self, ResolvePort};
+use crate::group::Group;
+use crate::matching::RuleSpec;
+use crate::plane::DataPlane;
+use crate::software::SlowRule;
+use crate::vdp::{Path, Phase};
+use std::sync::Arc;
+use weir_packet::PortId;
+
+/// A VDP's ports, beside its tables.
+struct Ports(Vec<(PortNo, PortId)>);
+
+impl ResolvePort for Ports {
+    fn port(&self, no: PortNo) -> Option<PortId> {
+        self.0.iter().find(|(n, _)| *n == no).map(|(_, id)| *id)
+    }
+}
+
+/// A group as its owner wrote it, watched ports in the VDP's own numbers.
+pub(crate) type WrittenGroup = Group<Vec<Action>>;
+
+impl DataPlane {
+    /// Gives a VDP's rules, on whichever path they live, and the groups that were put there by
+    /// [`DataPlane::put_own_group`] the ports that it has now. Counters and places stay. What names
+    /// a port that is away stays as it is: frames end there, counted.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn relink(&mut self, vid: Vid) -> Result<(), ControlError> {
+        self.relink_groups(vid)?;
+        let v = self.vdp_mut(vid)?;
+        let ports = Ports(v.ports.clone());
+        let copied = v.phase != Phase::On(Path::Fast);
+        let mut slow = Vec::new();
+        for (n, t) in v.fast.tables.iter_mut().enumerate() {
+            let n = n as u8;
+            t.for_each_with_aside(&mut |matcher, priority, e, aside| {
+                let Ok(result) = compile::compile(&e.actions, n, &ports) else { return };
+                e.relink(matcher, priority, result);
+                if aside || copied {
+                    let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
+                    let spec = RuleSpec { matcher: *matcher, priority, cookie, actions };
+                    let r = SlowRule { spec, result: e.result.clone(), usage: e.share() };
+                    slow.push((n, aside, r));
+                }
+            });
+        }
+        self.post(vid, move |s| {
+            for (n, aside, r) in slow {
+                match aside {
+                    true => s.put_own(n, r),
+                    false => s.put_copy(n, r),
+                }
+            }
+        })
+    }
+
+    fn relink_groups(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp_mut(vid)?;
+        let ports = Ports(v.ports.clone());
+        let mut slow = Vec::new();
+        for (id, written) in &v.own_groups {
+            let watched = |no| ports.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into());
+            let mut whole = true;
+            let new = written.clone().watching(watched).map(|actions| {
+                let r = compile::compile_bucket(&actions, &ports);
+                whole &= r.is_ok();
+                Arc::new(r.unwrap_or_else(|_| compile::ActionResult::drop()))
+            });
+            let Some(g) = v.fast.groups.get_mut(id).filter(|_| whole) else { continue };
+            g.take_buckets_of(new);
+            slow.push((*id, g.share()));
+        }
+        self.post(vid, move |s| s.tables.groups.extend(slow))
+    }
+}
