@@ -63,4 +63,4 @@ pub use software::{Dedicated, Server};
 pub use tap::{Captured, TapId, TapPoint};
 pub use timing::{NoTimer, Stage, StageTimer};
 pub use userfield::*;
-pub use vdp::{MigrationReport, Path, Phase};
+pub use vdp::{MigrationReport, Path, Phase, Spilled};

@@ -349,6 +349,11 @@ impl TableSet {
     pub fn first_mut(&mut self) -> &mut Table {
         &mut self.first
     }
+    /// Whether there is, or was, more than table 0, if only as where a rule goes on.
+    #[inline]
+    pub fn are_several(&self) -> bool {
+        !self.later.is_empty()
+    }
     /// Table `n`.
     #[inline]
     pub fn get(&self, n: usize) -> Option<&Table> {

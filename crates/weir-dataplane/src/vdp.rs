@@ -69,10 +69,25 @@ pub struct MigrationReport {
     pub completed: u64,
     /// Migrations to the fast path that were given up.
     pub given_up: u64,
+    /// Times that all of the VDP went to the slow path since some of its rules did.
+    pub spilled: u64,
     /// Frames that were held during the last one.
     pub held: u64,
     /// Time from its beginning to the fast path taking over.
     pub drain_ns: u64,
+}
+
+/// Whether a VDP is on the slow path since some of its rules are, and it has several tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spilled {
+    /// It is not.
+    #[default]
+    No,
+    /// It is, until none of its rules lives there only.
+    Whole {
+        /// Where it is then.
+        back: Path,
+    },
 }
 
 /// One VDP. What every frame touches stands first, in few cache lines that follow each other.
@@ -114,6 +129,8 @@ pub struct Vdp {
     pub slow_only: HashSet<(u8, Match, u32)>,
     /// Highest priority among those.
     pub slow_top: Option<u32>,
+    /// Whether it is on the slow path for their sake.
+    pub spilled: Spilled,
     /// Groups as they were written, of those that name ports by the VDP's numbers only.
     pub own_groups: BTreeMap<u32, WrittenGroup>,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.

@@ -49,6 +49,12 @@ pub enum ControlError {
     /// The VDP is between two paths.
     #[error("VDP {0} is migrating: try again when it has arrived")]
     Migrating(Vid),
+    /// A VDP that can't be on the fast path.
+    #[error(
+        "VDP {0} has several tables, and rules that live on the slow path only: give it more TCAM \
+         entries and add those rules again, or remove them"
+    )]
+    Split(Vid),
     /// No such rule.
     #[error("VDP {0} has no rule with this match and priority")]
     NoRule(Vid),

@@ -5,7 +5,7 @@ use crate::action::Vid;
 use crate::matching::RuleSpec;
 use crate::plane::DataPlane;
 use crate::software::SlowRule;
-use crate::vdp::{Path, Phase};
+use crate::vdp::{Path, Phase, Spilled};
 use std::sync::Arc;
 
 impl DataPlane {
@@ -18,27 +18,39 @@ impl DataPlane {
         if vid.0 == 0 {
             return Err(ControlError::DefaultVdp);
         }
-        let deadline = self.now + self.config.drain_limit;
-        let since = self.now;
-        let v = self.vdp(vid)?;
+        let v = self.vdp_mut(vid)?;
+        if let Spilled::Whole { back } = &mut v.spilled {
+            // It stays where it is, whatever it is asked; this says for how long.
+            if to == Path::Fast {
+                return Err(ControlError::Split(vid));
+            }
+            *back = to;
+        }
         match (v.phase, to) {
             (Phase::On(at), to) if at == to => Ok(()),
-            (Phase::On(_), Path::Slow) => {
-                self.copy_to_slow(vid)?;
-                let v = self.vdp_mut(vid)?;
-                v.phase = Phase::On(Path::Slow);
-                v.migration.completed += 1;
-                Ok(())
-            }
-            (Phase::On(_), Path::Fast) => {
-                let v = self.vdp_mut(vid)?;
-                v.phase = Phase::Draining { deadline, since };
-                v.hold.reserve(crate::plane::HOLD_FRAMES);
-                self.migrating += 1;
-                Ok(())
-            }
+            (Phase::On(_), Path::Slow) => self.enter_slow(vid),
+            (Phase::On(_), Path::Fast) => self.enter_fast(vid),
             _ => Err(ControlError::Migrating(vid)),
         }
+    }
+
+    /// From the fast path to the slow one, at once.
+    pub(super) fn enter_slow(&mut self, vid: Vid) -> Result<(), ControlError> {
+        self.copy_to_slow(vid)?;
+        let v = self.vdp_mut(vid)?;
+        v.phase = Phase::On(Path::Slow);
+        v.migration.completed += 1;
+        Ok(())
+    }
+
+    /// From the slow path to the fast one, as soon as the channel is empty.
+    pub(super) fn enter_fast(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let (since, deadline) = (self.now, self.now + self.config.drain_limit);
+        let v = self.vdp_mut(vid)?;
+        v.phase = Phase::Draining { deadline, since };
+        v.hold.reserve(crate::plane::HOLD_FRAMES);
+        self.migrating += 1;
+        Ok(())
     }
 
     /// Gives the slow path a copy of all rules of the fast path.

@@ -12,6 +12,7 @@ mod limits;
 mod mapping_rules;
 mod migration;
 mod objects;
+mod one_path;
 mod packet_out;
 mod port_config;
 mod port_events;

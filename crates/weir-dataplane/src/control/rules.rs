@@ -67,6 +67,18 @@ impl DataPlane {
         spec: &RuleSpec,
         placement: Placement,
     ) -> Result<(Placed, RuleRef), ControlError> {
+        let placed = self.place(vid, table, spec, placement)?;
+        self.settle_path(vid)?;
+        Ok(placed)
+    }
+
+    fn place(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        spec: &RuleSpec,
+        placement: Placement,
+    ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
         let result = self.compile_for(vid, table, &spec.actions)?;
         let v = self.vdp(vid)?;
@@ -226,7 +238,8 @@ impl DataPlane {
             return Ok(());
         }
         let matcher = *matcher;
-        self.post(vid, move |s| s.take_rule(table, &matcher, priority))
+        self.post(vid, move |s| s.take_rule(table, &matcher, priority))?;
+        self.settle_path(vid)
     }
 
     /// Forgets what a rule matched.

@@ -12,7 +12,7 @@ use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
 use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
-use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Vdp};
+use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
@@ -174,6 +174,7 @@ impl DataPlane {
             miss: ActionResult::drop(),
             slow_top: None,
             migration: MigrationReport::default(),
+            spilled: Spilled::No,
             own_groups: BTreeMap::new(),
             packet_outs_lost: 0,
             action_limit: spec.action_limit,

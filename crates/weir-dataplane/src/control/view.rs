@@ -9,7 +9,7 @@ use crate::edge::VdpPortCounters;
 use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
 use crate::software::Dedicated;
-use crate::vdp::{MigrationReport, Phase};
+use crate::vdp::{MigrationReport, Phase, Spilled};
 use std::sync::Arc;
 use thiserror::Error;
 use weir_packet::{DeviceCounters, Nanos, PortId};
@@ -42,6 +42,8 @@ pub struct VdpView {
     pub rules: usize,
     /// Rules on the slow path only.
     pub slow_rules: usize,
+    /// Whether all of it is on the slow path for their sake.
+    pub spilled: Spilled,
     /// Its channel, and whether that is its own.
     pub channel: (u8, Dedicated),
     /// Counters.
@@ -186,6 +188,7 @@ impl DataPlane {
                 ports: v.ports.clone(),
                 rules: v.fast.len(),
                 slow_rules: v.slow_only.len(),
+                spilled: v.spilled,
                 channel: (
                     v.channel.channel,
                     self.channels

@@ -104,6 +104,8 @@ impl DataPlane {
             let Some(h) = v.hold.pop_front() else {
                 v.phase = Phase::On(Path::Slow);
                 self.migrating -= 1;
+                // What sent it here may be over; the VDP is there.
+                let _ = self.settle_path(vid);
                 return;
             };
             let to = ChannelTo::Program(Punt::Default);

@@ -175,6 +175,13 @@ fn detail(d: &VdpDetail, out: &mut String) {
             d.fast_rules, d.slow_rules, d.default
         ),
     );
+    if d.spilled_whole || d.spills > 0 {
+        let now = match d.spilled_whole {
+            true => "all of it is on the slow path, since some rules are and it has several tables",
+            false => "all its rules are reached on its path",
+        };
+        line("spilled", format!("{now}; {} times so far", d.spills));
+    }
     if d.groups + d.meters > 0 {
         line("also", format!("{} groups, {} meters", d.groups, d.meters));
     }

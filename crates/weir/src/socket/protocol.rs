@@ -341,6 +341,12 @@ pub struct VdpDetail {
     pub fast_rules: usize,
     /// Rules on the slow path only.
     pub slow_rules: usize,
+    /// Whether all of it is on the slow path for their sake, since it has several tables.
+    #[serde(default)]
+    pub spilled_whole: bool,
+    /// Times that this came about.
+    #[serde(default)]
+    pub spills: u64,
     /// Groups.
     pub groups: usize,
     /// Meters.

@@ -15,7 +15,8 @@ use std::time::Duration;
 use weir_classify::{Owner, Part};
 use weir_dataplane::flowtext::{ActionsText, FlowSpec, FlowText};
 use weir_dataplane::{
-    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, Snapshot, Tally, VdpView, Vid,
+    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, Snapshot, Spilled, Tally,
+    VdpView, Vid,
 };
 use weir_packet::{DropCounts, PortId};
 
@@ -197,6 +198,8 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         channel_dedicated: v.channel.1 == Dedicated::Yes,
         fast_rules: v.rules,
         slow_rules: v.slow_rules,
+        spilled_whole: v.spilled != Spilled::No,
+        spills: v.migration.spilled,
         groups: plan.groups.len(),
         meters: plan.meters.len(),
         tcam: Part::ALL.map(share).to_vec(),
