@@ -1,0 +1,190 @@
+//! Chains of virtual functions: each frame passes the virtual switch before, between and after them,
+//! crosses a channel into each and out of it, and all compete for cores (002 §5 leaves this open).
+//!
+//! Room: arithmetic over estimates; switch and channels are models like any other. Called by the binary
+//! and by placement.
+
+use crate::estimate::{Estimate, Limit, Numa, Question, estimate, gbps};
+use crate::fault::Fault;
+use crate::model::Library;
+use crate::profile::{Contention, Hardware, Profile};
+
+/// Most functions of a chain.
+pub const MAX_FUNCTIONS: usize = 64;
+/// Millions of bits that make a thousand of them.
+const GIGA: f64 = 1000.0;
+
+/// Functions one after the other, and what joins them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// The functions, by their models' names.
+    pub functions: Vec<String>,
+    /// The model of a pass through the virtual switch, or a VDP.
+    pub switch: String,
+    /// The models of handing a frame to a channel, and of taking one from it.
+    pub channel: (String, String),
+    /// Who has which cores.
+    pub cores: Cores,
+}
+
+/// Who has which cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// The switch and every function have this many each.
+    Own(u32),
+    /// All of them share these.
+    Shared(u32),
+}
+
+/// What a chain sustains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joined {
+    /// The tasks: the switch first, then the functions in order.
+    pub tasks: Vec<Task>,
+    /// Passes through the switch for a frame.
+    pub passes: u32,
+    /// Crossings of channels for a frame.
+    pub crossings: u32,
+    /// What bounds the rate.
+    pub limits: Vec<Limit>,
+    /// The binding one, by its name.
+    pub bottleneck: String,
+    /// Mpps.
+    pub mpps: f64,
+    /// Gbps on the wire.
+    pub gbps: f64,
+    /// What the rate may be, in Mpps.
+    pub interval_mpps: (f64, f64),
+    /// What those that share cores lose by changes of context, as a part of their time.
+    pub contention: f64,
+    /// What the whole of it costs, in cycles a frame.
+    pub cycles: f64,
+    /// The longest that a frame waits for its turn at the cores, in seconds.
+    pub turn_s: f64,
+}
+
+/// A switch or a function in a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its name.
+    pub name: String,
+    /// Cycles of its own for a frame.
+    pub own_cycles: f64,
+    /// Cycles for a frame at channels.
+    pub channel_cycles: f64,
+}
+
+/// What a chain sustains on a profile; `question` says frame, traffic, mode and the like.
+///
+/// # Errors
+/// Those of [`estimate`]; a chain without functions or with too many; a profile that says nothing of
+/// contention where cores are shared.
+pub fn join(
+    library: &Library,
+    chain: &Chain,
+    profile: &Profile,
+    question: &Question,
+) -> Result<Joined, Fault> {
+    let n = chain.functions.len();
+    if !(1..=MAX_FUNCTIONS).contains(&n) {
+        let text = format!("{n} functions: expected 1 to {MAX_FUNCTIONS}");
+        return Err(Fault::new("chain", text));
+    }
+    let Hardware::Processor(processor) = &profile.hardware else {
+        return Err(Fault::new(&profile.file, "a chain of virtual functions needs a [processor]"));
+    };
+    let (Cores::Own(cores) | Cores::Shared(cores)) = chain.cores;
+    // Frames come by channels once they are in: a function's own do not come from another socket.
+    let inside = Question { cores, numa: Numa::Local, target: None, ..question.clone() };
+    let outside = Question { cores, target: None, ..question.clone() };
+    let ask = |name: &str, q: &Question| estimate(library, name, profile, q);
+    let switch = ask(&chain.switch, &outside)?;
+    let (send, receive) = (ask(&chain.channel.0, &inside)?, ask(&chain.channel.1, &inside)?);
+    let crossing = send.cycles + receive.cycles;
+    let (n32, many) = (n as u32, n as f64);
+    let mut tasks = vec![Task {
+        name: chain.switch.clone(),
+        own_cycles: switch.cycles * (many + 1.0),
+        channel_cycles: crossing * many,
+    }];
+    let mut off = relative(&switch) * switch.cycles * (many + 1.0);
+    off += relative(&send).max(relative(&receive)) * crossing * many * 2.0;
+    for name in &chain.functions {
+        let e = ask(name, &inside)?;
+        off += relative(&e) * e.cycles;
+        tasks.push(Task { name: name.clone(), own_cycles: e.cycles, channel_cycles: crossing });
+    }
+    let all = |t: &Task| t.own_cycles + t.channel_cycles;
+    let cycles: f64 = tasks.iter().map(all).sum();
+    let hz = f64::from(cores) * switch.clock_hz;
+    let mut limits = Vec::new();
+    let (mut contention, mut turn_s) = (0.0, 0.0);
+    match chain.cores {
+        Cores::Own(_) => {
+            for (i, t) in tasks.iter().enumerate() {
+                let name =
+                    if i == 0 { format!("switch {}", t.name) } else { format!("{i}: {}", t.name) };
+                let about = format!("{cores} cores / {:.1} cycles", all(t));
+                limits.push(Limit { name, mpps: hz / all(t) / 1e6, about });
+            }
+        }
+        Cores::Shared(_) => {
+            if tasks.len() > cores as usize {
+                let Some(c) = &profile.contention else {
+                    let text = "no [contention]: what do tasks that share cores lose?";
+                    return Err(Fault::new(&profile.file, text));
+                };
+                contention = lost(c, processor.clock_hz);
+                let waiting = (tasks.len() as f64 / f64::from(cores)).ceil() - 1.0;
+                turn_s = waiting * c.timeslice_s;
+            }
+            limits.push(Limit {
+                name: "core".into(),
+                mpps: hz * (1.0 - contention) / cycles / 1e6,
+                about: format!(
+                    "{cores} cores shared by {} tasks / {cycles:.1} cycles, {:.2} % lost to changes \
+                     of context",
+                    tasks.len(),
+                    contention * 100.0
+                ),
+            });
+        }
+    }
+    // What the machine's ports carry bounds a chain as it bounds a function.
+    limits.extend(
+        switch
+            .limits
+            .iter()
+            .filter(|l| matches!(l.name.as_str(), "line rate" | "bus" | "card"))
+            .cloned(),
+    );
+    let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
+    let (mpps, bottleneck) = least.map_or((0.0, String::new()), |l| (l.mpps, l.name.clone()));
+    let wall = matches!(bottleneck.as_str(), "line rate" | "bus" | "card");
+    let part = if wall { 0.0 } else { (off / cycles).min(0.9) };
+    let interval_mpps = (mpps / (1.0 + part), mpps / (1.0 - part));
+    Ok(Joined {
+        tasks,
+        passes: n32 + 1,
+        crossings: 2 * n32,
+        limits,
+        bottleneck,
+        mpps,
+        gbps: gbps(mpps, question.frame, GIGA),
+        interval_mpps,
+        contention,
+        cycles,
+        turn_s,
+    })
+}
+
+/// The part of the time that changes of context take.
+fn lost(c: &Contention, clock_hz: f64) -> f64 {
+    c.context_cycles / (c.context_cycles + c.timeslice_s * clock_hz)
+}
+
+/// How far an estimate's cycles may be off, as a part of them.
+fn relative(e: &Estimate) -> f64 {
+    let squares: f64 = e.operations.iter().map(|o| (o.times * o.cycles * o.error).powi(2)).sum();
+    squares.sqrt() / e.cycles
+}

@@ -1,0 +1,472 @@
+//! Beyond the paper: where data is found, what waits for it, and every bound on a processor.
+//!
+//! Room: the mode `full` on processors. An operation on a table is charged as cold for the part of its
+//! lookups that misses the nearest cache, and waits for each access as long as the level that answers
+//! takes; lookups of a burst wait together. Then each resource has its bound, and the least binds.
+
+use super::charge::{Case, Charge, Tariff};
+use super::expand::{Done, expand, value};
+use super::paper::{in_mpps, short};
+use super::{Estimate, Hits, Limit, Line, Mode, Needed, Numa, Question, Rates, WIRE_BYTES, gbps};
+use crate::fault::Fault;
+use crate::locality::{Capacity, ERROR, Footprint, Stream, flow_cache, hits};
+use crate::model::{Library, Model};
+use crate::operation::{Touches, Where};
+use crate::profile::{Processor, Profile, Shared};
+use crate::traffic::Traffic;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Millions of bits that make a thousand of them.
+const GIGA: f64 = 1000.0;
+
+/// How the accesses to something spread over the levels, main memory last.
+type Levels = Vec<f64>;
+
+pub(super) fn estimate(
+    library: &Library,
+    model: &Model,
+    profile: &Profile,
+    processor: &Processor,
+    question: &Question,
+) -> Result<Estimate, Fault> {
+    let traffic = |m: &Model| traffic_of(library, m, question);
+    let cores = f64::from(question.cores);
+    let traffic = traffic(model)?;
+    let question = &Question { traffic: Some(traffic.clone()), ..question.clone() };
+    // A flow cache belongs to a core, and sees its part of the flows.
+    let in_cache = |m: &Model, table: usize| -> Result<f64, Fault> {
+        let Some(t) = m.tables.get(table) else { return Ok(0.0) };
+        let entries = value(m, question, &t.entries)?;
+        Ok(if entries < 1.0 { 0.0 } else { flow_cache(&traffic, entries, cores) })
+    };
+    let done = expand(library, model, question, &in_cache)?;
+    let (sum, hits) = charged(&done, profile, processor, question, &traffic)?;
+    if sum.work <= 0.0 {
+        return Err(Fault::new(&model.file, "it costs no cycles at all: no rate follows"));
+    }
+    sum.answer(model, profile, question, hits)
+}
+
+/// What a list of operations costs on a processor.
+pub(super) fn charged<'q>(
+    done: &[Done<'_>],
+    profile: &Profile,
+    processor: &'q Processor,
+    question: &'q Question,
+    traffic: &Traffic,
+) -> Result<(Sum<'q>, Vec<Hits>), Fault> {
+    let tables = Tables::of(done, profile, question)?;
+    let spread = tables.levels(processor, traffic, question);
+    let tariff = Tariff { profile, constants: &[], frame: f64::from(question.frame) };
+    let mut sum = Sum::new(processor, question);
+    for d in done {
+        sum.add(&tariff, d, tables.place(d).and_then(|i| spread.get(i)))?;
+    }
+    Ok((sum, hits_of(&tables, processor, &spread)))
+}
+
+/// The traffic that is asked about; where none is given, every entry of the largest table alike.
+pub(super) fn traffic_of(
+    library: &Library,
+    model: &Model,
+    question: &Question,
+) -> Result<Traffic, Fault> {
+    if let Some(t) = &question.traffic {
+        return Ok(t.clone());
+    }
+    // Formulas may need the number of flows to say how large a table is: one, for once.
+    let one = Question { traffic: Some(Traffic::uniform(1.0)), ..question.clone() };
+    let done = expand(library, model, &one, &|_, _| Ok(0.0))?;
+    let mut most = 1.0f64;
+    for d in &done {
+        if let Some(t) = d.op.table.and_then(|t| d.model.tables.get(t)) {
+            most = most.max(value(d.model, &one, &t.entries)?);
+        }
+    }
+    Ok(Traffic::uniform(most.min(crate::traffic::MAX_FLOWS)))
+}
+
+/// The tables of a model and of those that it uses, with how often each is asked.
+struct Tables {
+    names: Vec<(Arc<str>, usize)>,
+    shown: Vec<String>,
+    footprints: Vec<Footprint>,
+}
+
+impl Tables {
+    fn of(done: &[Done<'_>], profile: &Profile, question: &Question) -> Result<Self, Fault> {
+        let mut all = Self { names: Vec::new(), shown: Vec::new(), footprints: Vec::new() };
+        let mut places: BTreeMap<(Arc<str>, usize), usize> = BTreeMap::new();
+        let tariff = Tariff { profile, constants: &[], frame: f64::from(question.frame) };
+        for d in done {
+            let Some(t) = d.op.table else { continue };
+            let Some(table) = d.model.tables.get(t) else { continue };
+            let key = (Arc::clone(&d.model.name), t);
+            let place = match places.get(&key) {
+                Some(p) => *p,
+                None => {
+                    let place = all.footprints.len();
+                    all.footprints.push(Footprint {
+                        entries: value(d.model, question, &table.entries)?,
+                        entry_bytes: value(d.model, question, &table.entry)?.max(1.0),
+                        rate: 0.0,
+                    });
+                    all.shown.push(format!("{}.{}", d.model.name, table.name));
+                    all.names.push(key.clone());
+                    places.insert(key, place);
+                    place
+                }
+            };
+            let cost = tariff.cost(d)?;
+            let cold = tariff.charge(d, cost, Case { cold: 1.0, remote: false })?;
+            if let Some(f) = all.footprints.get_mut(place)
+                && cold.accesses > 0.0
+                && d.at == Where::Memory
+            {
+                f.rate += d.times;
+            }
+        }
+        Ok(all)
+    }
+
+    fn place(&self, d: &Done<'_>) -> Option<usize> {
+        let table = d.op.table?;
+        self.names.iter().position(|n| n.1 == table && n.0 == d.model.name)
+    }
+
+    /// How the accesses to each table spread over caches and main memory.
+    fn levels(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Vec<Levels> {
+        let cores = question.cores.max(1);
+        let mut before = vec![0.0; self.footprints.len()];
+        let mut spread = vec![Levels::new(); self.footprints.len()];
+        for cache in &p.caches {
+            let split = match cache.shared {
+                Shared::Core => f64::from(cores),
+                // Cores fill one socket after the other, and sockets share flows as cores do.
+                Shared::Socket => (f64::from(cores) / f64::from(p.cores_per_socket)).max(1.0),
+            };
+            let capacity = Capacity {
+                lines: cache.bytes / p.line_bytes,
+                line_bytes: p.line_bytes,
+                ways: f64::from(cache.ways),
+                split,
+            };
+            let lines = (f64::from(question.frame) / p.line_bytes).ceil();
+            // The nearest caches see headers, the shared one whole frames.
+            let stream = match cache.shared {
+                Shared::Core => Stream { lines: 1.0, buffers: p.buffers },
+                Shared::Socket => Stream { lines, buffers: p.buffers * f64::from(cores) / split },
+            };
+            let found = hits(&self.footprints, traffic, capacity, stream);
+            for ((before, levels), h) in before.iter_mut().zip(&mut spread).zip(found) {
+                // A farther cache holds what a nearer one does.
+                let h = h.max(*before);
+                levels.push(h - *before);
+                *before = h;
+            }
+        }
+        for (before, levels) in before.iter().zip(&mut spread) {
+            levels.push(1.0 - before);
+        }
+        spread
+    }
+}
+
+fn hits_of(tables: &Tables, p: &Processor, spread: &[Levels]) -> Vec<Hits> {
+    let names = || p.caches.iter().map(|c| c.name.to_string()).chain(["memory".to_owned()]);
+    let one = |(table, levels): (&String, &Levels)| Hits {
+        table: table.clone(),
+        levels: names().zip(levels.iter().copied()).collect(),
+    };
+    tables.shown.iter().zip(spread).map(one).collect()
+}
+
+/// What a frame costs, added up.
+pub(super) struct Sum<'q> {
+    processor: &'q Processor,
+    question: &'q Question,
+    /// The part of the frames that came in at another socket.
+    far: f64,
+    pub work: f64,
+    pub wait: f64,
+    /// Lines from each level, main memory last.
+    lines: Vec<f64>,
+    /// Squares of what each operation's cycles may be off.
+    variance: f64,
+    /// What misjudged locality may add or take.
+    misjudged: f64,
+    pub operations: Vec<Line>,
+}
+
+impl<'q> Sum<'q> {
+    fn new(processor: &'q Processor, question: &'q Question) -> Self {
+        let far = match question.numa {
+            Numa::Local => 0.0,
+            Numa::Spread => 1.0 - 1.0 / f64::from(processor.sockets),
+        };
+        Self {
+            processor,
+            question,
+            far,
+            work: 0.0,
+            wait: 0.0,
+            lines: vec![0.0; processor.caches.len() + 1],
+            variance: 0.0,
+            misjudged: 0.0,
+            operations: Vec::new(),
+        }
+    }
+
+    /// Cycles until a level's data can be used: none of the nearest, whose are in the work.
+    fn latency(&self, level: usize) -> f64 {
+        let p = self.processor;
+        let cycles = match p.caches.get(level) {
+            Some(_) if level == 0 => 0.0,
+            Some(c) => c.latency_cycles,
+            None => (p.memory.latency_s + self.far * p.memory.remote_s) * p.clock_hz,
+        };
+        cycles * p.wait_factor
+    }
+
+    fn add(
+        &mut self,
+        tariff: &Tariff<'_>,
+        d: &Done<'_>,
+        spread: Option<&Levels>,
+    ) -> Result<(), Fault> {
+        let cost = tariff.cost(d)?;
+        let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });
+        let last = self.processor.caches.len();
+        // Where its accesses are answered: a table's by locality, a frame's by the shared cache into
+        // which cards write, all else by the nearest.
+        let mut levels = vec![0.0; last + 1];
+        let (mut far, mut overlap) = (self.far, 1.0);
+        match (d.at, d.operation.touches, spread) {
+            (Where::Cache, ..) | (_, Touches::Nothing, _) => levels[0] = 1.0,
+            (_, Touches::Table, Some(s)) => {
+                levels.clone_from(s);
+                // Lookups of a burst don't depend on each other; a core waits for so many at once.
+                overlap = f64::from(self.question.burst).min(self.processor.outstanding);
+            }
+            (_, Touches::Table, None) => levels[last] = 1.0,
+            (_, Touches::Packet, _) => levels[last.saturating_sub(1)] = 1.0,
+        }
+        if cost.remote.is_none() {
+            far = 0.0;
+        }
+        let near = levels.first().copied().unwrap_or(0.0);
+        let blend = |a: Charge, b: Charge, part: f64| Charge {
+            cycles: a.cycles * part + b.cycles * (1.0 - part),
+            accesses: a.accesses * part + b.accesses * (1.0 - part),
+        };
+        let cold = charge(1.0, false)?;
+        let here = blend(charge(0.0, false)?, cold, near);
+        let there = charge(1.0 - near, true)?;
+        let all = blend(here, there, 1.0 - far);
+        // Accesses beyond the nearest cache are those of a cold operation, where it misses; a frame
+        // of another socket comes through main memory.
+        let mut wait = 0.0;
+        let mut dram = 0.0;
+        for (level, part) in levels.iter().enumerate().skip(1) {
+            let lines = cold.accesses * part * (1.0 - far);
+            self.take(d.times, lines, level);
+            wait += lines * self.latency(level) / overlap;
+            dram += if level == last { lines } else { 0.0 };
+        }
+        if far > 0.0 {
+            let lines = there.accesses * far;
+            self.take(d.times, lines, last);
+            // The lines of a frame follow each other: the core asks for them together.
+            wait += self.latency(last)
+                * far
+                * (there.accesses / self.processor.outstanding).max(1.0)
+                * f64::from(u8::from(there.accesses > 0.0));
+            dram += lines;
+        }
+        if spread.is_some() {
+            self.misjudged += d.times * cold.accesses * ERROR * self.latency(last) / overlap;
+        }
+        self.work += d.times * all.cycles;
+        self.wait += d.times * wait;
+        self.variance += (d.times * all.cycles * cost.error).powi(2);
+        self.operations.push(Line {
+            eo: Arc::clone(&d.op.eo),
+            place: (Arc::clone(&d.model.name), d.op.line),
+            arguments: d.arguments.clone(),
+            times: d.times,
+            cycles: all.cycles,
+            wait_cycles: wait,
+            accesses: cold.accesses * (1.0 - near) * (1.0 - far) + there.accesses * far,
+            dram_accesses: dram,
+            at: d.at,
+            formulas: (cost.cycles.to_string(), cost.accesses.to_string()),
+            provenance: (cost.provenance, cost.source.clone()),
+            error: cost.error,
+        });
+        Ok(())
+    }
+
+    fn take(&mut self, times: f64, lines: f64, level: usize) {
+        if let Some(l) = self.lines.get_mut(level) {
+            *l += times * lines;
+        }
+    }
+
+    fn answer(
+        self,
+        model: &Model,
+        profile: &Profile,
+        question: &Question,
+        hits: Vec<Hits>,
+    ) -> Result<Estimate, Fault> {
+        let p = self.processor;
+        let cores = f64::from(question.cores);
+        let cycles = self.work + self.wait;
+        let core = cores * p.clock_hz / cycles / 1e6;
+        let about = format!(
+            "{} cores x {} MHz / {} cycles",
+            question.cores,
+            short(p.clock_hz / 1e6),
+            short(cycles)
+        );
+        let mut limits = vec![Limit { name: "core".into(), mpps: core, about }];
+        limits.extend(self.caches(cores));
+        limits.extend(self.memory(cores));
+        limits.extend(cards(profile, question.frame));
+        let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
+        let (mpps, bottleneck) =
+            least.map_or((core, "core".to_owned()), |l| (l.mpps, l.name.clone()));
+        let memory = limits
+            .iter()
+            .filter(|l| l.name.starts_with("memory"))
+            .map(|l| l.mpps)
+            .min_by(f64::total_cmp);
+        // What else bounds is known better than what operations cost.
+        let others =
+            limits.iter().skip(1).map(|l| l.mpps).min_by(f64::total_cmp).unwrap_or(f64::MAX);
+        let off = (self.variance + self.misjudged.powi(2)).sqrt().min(cycles * 0.9);
+        let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
+        let interval = (at(cycles + off), at(cycles - off));
+        let g = |mpps| gbps(mpps, question.frame, GIGA);
+        let mut notes = Vec::new();
+        if question.cores > profile.cores() {
+            let (asked, has) = (question.cores, profile.cores());
+            notes.push(format!("{asked} cores are asked for, and the machine has {has}"));
+        }
+        Ok(Estimate {
+            model: Arc::clone(&model.name),
+            profile: Arc::clone(&profile.name),
+            mode: Mode::Full,
+            frame: question.frame,
+            cores: question.cores,
+            cycles,
+            wait_cycles: self.wait,
+            dram_accesses: self.lines.last().copied().unwrap_or(0.0),
+            clock_hz: p.clock_hz,
+            operations: self.operations,
+            bottleneck,
+            rates: Rates {
+                core_mpps: core,
+                core_gbps: g(core),
+                memory_mpps: memory,
+                memory_gbps: memory.map(g),
+                mpps,
+                gbps: g(mpps),
+            },
+            interval_mpps: interval,
+            interval_gbps: (g(interval.0), g(interval.1)),
+            hits,
+            needed: question.target.map(|t| {
+                let mpps = in_mpps(t, question.frame, GIGA);
+                let wall = limits.iter().find(|l| l.mpps < mpps && !scales(&l.name));
+                let cores = (mpps * 1e6 * cycles / p.clock_hz).ceil().min(f64::from(u32::MAX));
+                Needed {
+                    mpps,
+                    cores: wall.is_none().then_some(cores as u32),
+                    hindered_by: wall.map(|l| l.name.clone()),
+                }
+            }),
+            limits,
+            quoted: Vec::new(),
+            notes,
+        })
+    }
+
+    /// What each cache beyond the nearest can give.
+    fn caches(&self, cores: f64) -> Vec<Limit> {
+        let p = self.processor;
+        let one = |(level, cache): (usize, &crate::profile::Cache)| {
+            let lines = self.lines.get(level).copied().filter(|l| *l > 0.0)?;
+            let bytes = cache.bytes_per_cycle?;
+            let mpps = cores * bytes * p.clock_hz / (lines * p.line_bytes) / 1e6;
+            let about = format!(
+                "{} lines a frame, {} bytes a cycle for each core",
+                short(lines),
+                short(bytes)
+            );
+            Some(Limit { name: cache.name.to_string(), mpps, about })
+        };
+        p.caches.iter().enumerate().skip(1).filter_map(one).collect()
+    }
+
+    /// What main memory can give: by what a core can have under way, and by its channels.
+    fn memory(&self, cores: f64) -> Vec<Limit> {
+        let p = self.processor;
+        let Some(lines) = self.lines.last().copied().filter(|l| *l > 0.0) else {
+            return Vec::new();
+        };
+        let seconds = p.memory.latency_s + self.far * p.memory.remote_s;
+        let under_way = Limit {
+            name: "memory latency".into(),
+            mpps: cores * p.outstanding / (lines * seconds) / 1e6,
+            about: format!(
+                "{} lines a frame, {} under way for each core, {} ns",
+                short(lines),
+                short(p.outstanding),
+                short(seconds * 1e9)
+            ),
+        };
+        let sockets = (cores / f64::from(p.cores_per_socket)).ceil().min(f64::from(p.sockets));
+        let bandwidth = p.memory.bandwidth() * sockets;
+        let channels = Limit {
+            name: "memory bandwidth".into(),
+            mpps: bandwidth / (lines * p.line_bytes) / 1e6,
+            about: format!("{} lines a frame, {} GB/s", short(lines), short(bandwidth / 1e9)),
+        };
+        vec![under_way, channels]
+    }
+}
+
+/// Bounds that more cores move.
+fn scales(name: &str) -> bool {
+    !matches!(name, "memory bandwidth" | "line rate" | "card" | "bus")
+}
+
+/// What network cards, their buses and their links carry.
+pub(super) fn cards(profile: &Profile, frame: u32) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    if profile.nics.is_empty() {
+        return limits;
+    }
+    let bits = (f64::from(frame) + WIRE_BYTES) * 8.0;
+    let rate = profile.line_rate();
+    limits.push(Limit {
+        name: "line rate".into(),
+        mpps: rate / bits / 1e6,
+        about: format!("{} Gbit/s / {} bits on the wire", short(rate / 1e9), short(bits)),
+    });
+    let each = |of: &dyn Fn(&crate::profile::Nic) -> Option<f64>| -> Option<f64> {
+        profile.nics.iter().map(of).sum()
+    };
+    if let Some(frames) = each(&|n| n.frames) {
+        let about = "frames per second that the cards take".to_owned();
+        limits.push(Limit { name: "card".into(), mpps: frames / 1e6, about });
+    }
+    if let Some(bytes) = each(&|n| n.bus) {
+        let about = format!("{} GB/s to and from the cards", short(bytes / 1e9));
+        let mpps = bytes / f64::from(frame) / 1e6;
+        limits.push(Limit { name: "bus".into(), mpps, about });
+    }
+    limits
+}

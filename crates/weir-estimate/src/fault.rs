@@ -1,0 +1,128 @@
+//! What can be wrong with a model, a profile or a request: one line that says file, place, key, what
+//! was expected, and the nearest known name.
+//!
+//! Room: text and places in text. Called by everything that reads.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Fault {
+    /// The file, or what stands in its place.
+    pub file: Arc<str>,
+    /// Line and column in characters, from 1, where there is a place.
+    pub place: Option<(usize, usize)>,
+    /// What, and how to mend it.
+    pub text: String,
+}
+
+impl Fault {
+    /// One without a place in a text.
+    pub fn new(file: &str, text: impl fmt::Display) -> Self {
+        Self { file: file.into(), place: None, text: text.to_string() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.text),
+            None => write!(f, "{}: {}", self.file, self.text),
+        }
+    }
+}
+
+/// Turns byte offsets of a text into places.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    file: Arc<str>,
+    text: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// A text, and what errors call it.
+    pub fn new(file: &str, text: &'a str) -> Self {
+        let next = text.bytes().zip(1..).filter(|(b, _)| *b == b'\n').map(|(_, i)| i);
+        Self { file: file.into(), text, lines: std::iter::once(0).chain(next).collect() }
+    }
+    /// What errors call it.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+    /// An error at a place.
+    pub fn fault(&self, span: &Range<usize>, text: impl fmt::Display) -> Fault {
+        let line = self.lines.partition_point(|begin| *begin <= span.start).max(1);
+        let begin = self.lines.get(line - 1).copied().unwrap_or(0);
+        let column = self.text.get(begin..span.start).unwrap_or_default().chars().count() + 1;
+        let text = text.to_string().replace('\n', " ");
+        Fault { file: Arc::clone(&self.file), place: Some((line, column)), text }
+    }
+}
+
+/// "did you mean …?" and the list, for a name that is not known.
+pub fn unknown<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    const LISTED: usize = 24;
+    let shown: String = name.chars().take(64).collect();
+    let near =
+        nearest(name, known.clone()).map(|n| format!("did you mean '{n}'? ")).unwrap_or_default();
+    let mut list: Vec<&str> = known.clone().take(LISTED).collect();
+    if known.clone().nth(LISTED).is_some() {
+        list.push("…");
+    }
+    if list.is_empty() {
+        return format!("unknown {what} '{shown}': there are none");
+    }
+    format!("unknown {what} '{shown}': {near}There are: {}", list.join(", "))
+}
+
+/// The word most like `word`, where one is like it at all.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let limit = (word.chars().count() / 2).max(2);
+    // The beginning of a word means the word.
+    let begins = |k: &str| word.len() >= 3 && k.starts_with(word);
+    known
+        .map(|k| (if begins(k) { 1 } else { edits(word, k) }, k))
+        .min_by_key(|(d, k)| (*d, k.len()))
+        .filter(|(d, _)| *d <= limit)
+        .map(|(_, k)| k)
+}
+
+/// Characters to change, add or remove to turn one word into the other (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            left = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, left);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_from_one() {
+        let s = Source::new("f", "a\nbß = 3\n");
+        assert_eq!(s.fault(&(0..1), "x").place, Some((1, 1)));
+        assert_eq!(s.fault(&(6..7), "x").to_string(), "f:2:4: x");
+    }
+
+    #[test]
+    fn the_nearest_name_is_named() {
+        let known = ["ht_lookup", "lpm_lookup", "parse"];
+        assert_eq!(nearest("ht_lokup", known.into_iter()), Some("ht_lookup"));
+        assert_eq!(nearest("zzzzzzzz", known.into_iter()), None);
+        let text = unknown("operation", "pars", known.into_iter());
+        assert!(text.contains("did you mean 'parse'?"), "{text}");
+    }
+}

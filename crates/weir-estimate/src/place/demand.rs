@@ -1,0 +1,214 @@
+//! What each demand takes of each kind of host: cores, links, memory and its bandwidth.
+//!
+//! Room: estimates. Called by `place`.
+
+use super::request::{Demand, Request};
+use crate::chain::{Chain, Cores, join};
+use crate::estimate::{Mode, Question, Target, WIRE_BYTES, estimate, gbps};
+use crate::fault::{Fault, unknown};
+use crate::model::Library;
+use crate::profile::{Hardware, Profile};
+use std::collections::BTreeMap;
+
+/// Resources of a host, with their units.
+pub const RESOURCES: [(&str, &str); 4] =
+    [("cores", ""), ("links", "Gbit/s"), ("memory bandwidth", "GB/s"), ("memory", "GB")];
+
+/// What a function takes of a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// Of each of [`RESOURCES`].
+    pub takes: [f64; 4],
+    /// The part of its cores that its rate keeps busy.
+    pub busy: f64,
+    /// What a frame takes, in seconds.
+    pub latency_s: f64,
+}
+
+/// A placement, as numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub hosts: Vec<Site>,
+    pub demands: Vec<Wanted>,
+}
+
+/// A host, as numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub name: String,
+    pub profile: String,
+    /// A place in [`Wanted::needs`]: hosts of one profile are alike to a function.
+    pub kind: usize,
+    pub whole: [f64; 4],
+    /// Taken already.
+    pub taken: [f64; 4],
+    pub idle_watts: f64,
+    pub core_watts: f64,
+}
+
+/// A demand, as numbers: what it takes of each kind of host, or why it can't run there.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub name: String,
+    pub needs: Vec<Result<Need, String>>,
+}
+
+pub(super) fn problem(
+    library: &Library,
+    profiles: &BTreeMap<String, Profile>,
+    request: &Request,
+) -> Result<Problem, Fault> {
+    let mut kinds: Vec<&Profile> = Vec::new();
+    let mut hosts = Vec::new();
+    // Equal demands are estimated once.
+    let mut known: Vec<(&Demand, usize, Result<Need, String>)> = Vec::new();
+    for h in &request.hosts {
+        let Some(profile) = profiles.get(&h.profile) else {
+            let text = unknown("profile", &h.profile, profiles.keys().map(String::as_str));
+            return Err(Fault::new(&request.file, format!("host '{}': {text}", h.name)));
+        };
+        let kind = kinds.iter().position(|p| p.name == profile.name).unwrap_or_else(|| {
+            kinds.push(profile);
+            kinds.len() - 1
+        });
+        let Hardware::Processor(p) = &profile.hardware else {
+            let text = format!("host '{}': {} is no [processor]", h.name, profile.name);
+            return Err(Fault::new(&request.file, text));
+        };
+        let set_aside = f64::from(h.reserved_cores) + f64::from(h.switch_cores);
+        let cores = f64::from(profile.cores());
+        if set_aside > cores {
+            let text = format!("host '{}': {set_aside} cores set aside of {cores}", h.name);
+            return Err(Fault::new(&request.file, text));
+        }
+        let sockets = f64::from(p.sockets);
+        let mut site = Site {
+            name: h.name.clone(),
+            profile: h.profile.clone(),
+            kind,
+            whole: [
+                cores,
+                profile.line_rate() / 1e9,
+                p.memory.bandwidth() * sockets / 1e9,
+                p.memory.bytes * sockets / 1e9,
+            ],
+            taken: [set_aside, 0.0, 0.0, 0.0],
+            idle_watts: profile.power.map_or(0.0, |p| p.idle),
+            core_watts: profile.power.map_or(0.0, |p| p.core),
+        };
+        for r in &h.running {
+            let need = once(&mut known, r, kind, || need(library, profile, request, r))?;
+            match need {
+                Ok(n) => site.taken.iter_mut().zip(n.takes).for_each(|(t, n)| *t += n),
+                Err(why) => {
+                    let text = format!("host '{}', running '{}': {why}", h.name, r.name);
+                    return Err(Fault::new(&request.file, text));
+                }
+            }
+        }
+        hosts.push(site);
+    }
+    let mut demands = Vec::new();
+    for d in &request.demands {
+        let mut needs = Vec::new();
+        for (kind, profile) in kinds.iter().enumerate() {
+            needs.push(once(&mut known, d, kind, || need(library, profile, request, d))?);
+        }
+        demands.push(Wanted { name: d.name.clone(), needs });
+    }
+    Ok(Problem { hosts, demands })
+}
+
+fn once<'d>(
+    known: &mut Vec<(&'d Demand, usize, Result<Need, String>)>,
+    d: &'d Demand,
+    kind: usize,
+    ask: impl FnOnce() -> Result<Result<Need, String>, Fault>,
+) -> Result<Result<Need, String>, Fault> {
+    let same = |o: &Demand| Demand { name: String::new(), ..o.clone() };
+    // The latest are the likeliest to be alike; looking farther back would cost what it saves.
+    let found = known.iter().rev().take(64).find(|k| k.1 == kind && same(k.0) == same(d));
+    if let Some(k) = found {
+        return Ok(k.2.clone());
+    }
+    let need = ask()?;
+    known.push((d, kind, need.clone()));
+    Ok(need)
+}
+
+/// What a demand takes of a host of a profile, or why it can't run there.
+fn need(
+    library: &Library,
+    profile: &Profile,
+    request: &Request,
+    d: &Demand,
+) -> Result<Result<Need, String>, Fault> {
+    let question = Question {
+        mode: Mode::Full,
+        frame: d.frame,
+        traffic: d.traffic.clone(),
+        burst: d.burst,
+        ..Question::default()
+    };
+    let mpps = match d.rate {
+        Target::Mpps(m) => m,
+        Target::Gbps(g) => g / gbps(1.0, d.frame, 1000.0),
+    };
+    let mut estimates = Vec::new();
+    for name in &d.functions {
+        let e = estimate(library, name, profile, &question)
+            .map_err(|e| Fault::new(&request.file, format!("'{}': {e}", d.name)))?;
+        estimates.push(e);
+    }
+    let alone = d.functions.len() == 1;
+    let (cycles, passes) = if alone {
+        (estimates.iter().map(|e| e.cycles).sum::<f64>(), 1.0)
+    } else {
+        let chain = Chain {
+            functions: d.functions.clone(),
+            switch: request.switch.clone(),
+            channel: ("channel-send".into(), "channel-receive".into()),
+            cores: Cores::Own(1),
+        };
+        let j = join(library, &chain, profile, &question)
+            .map_err(|e| Fault::new(&request.file, format!("'{}': {e}", d.name)))?;
+        (j.cycles, f64::from(j.passes + j.crossings) + d.functions.len() as f64)
+    };
+    let clock = estimates.first().map_or(1.0, |e| e.clock_hz);
+    let busy = mpps * 1e6 * cycles / clock;
+    let cores = busy.ceil().max(1.0);
+    if cores > f64::from(profile.cores()) {
+        return Ok(Err(format!(
+            "{mpps:.2} Mpps take {cores} cores of {}, and it has {}",
+            profile.name,
+            profile.cores()
+        )));
+    }
+    let wire = (f64::from(d.frame) + WIRE_BYTES) * 8.0 * mpps / 1e3;
+    let line = match &profile.hardware {
+        Hardware::Processor(p) => p.line_bytes,
+        Hardware::Pipeline(_) => 64.0,
+    };
+    let dram: f64 = estimates.iter().map(|e| e.dram_accesses).sum();
+    let memory: f64 = d.functions.iter().map(|f| tables(library, f, &question)).sum::<f64>() / 1e9;
+    // A burst is gathered, then processed, at each place where it stops; while the cores are busy with
+    // other bursts it waits: an M/D/1 queue.
+    let load = (busy / cores).min(0.999);
+    let burst = f64::from(d.burst) * cycles / clock;
+    let latency_s = burst * (1.0 + load / (2.0 * (1.0 - load)))
+        + passes * f64::from(d.burst) / (mpps.max(1e-6) * 1e6);
+    if let Some(limit) = d.latency_s.filter(|l| latency_s > *l) {
+        return Ok(Err(format!(
+            "a frame takes {:.1} us on {}, and may take {:.1}",
+            latency_s * 1e6,
+            profile.name,
+            limit * 1e6
+        )));
+    }
+    Ok(Ok(Need { takes: [cores, wire, dram * line * mpps / 1e3, memory], busy: load, latency_s }))
+}
+
+/// Bytes of a model's tables, and of those that it uses.
+fn tables(library: &Library, name: &str, question: &Question) -> f64 {
+    crate::estimate::table_bytes(library, name, question).unwrap_or(0.0)
+}

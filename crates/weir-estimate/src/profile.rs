@@ -1,0 +1,320 @@
+//! Profiles: a machine as 002's figure 2 describes it (cores, clocks, caches, memory, network cards,
+//! sockets), and what each elementary operation costs on it.
+//!
+//! Room: hardware, without a word of any network function. Read from `profiles/*.toml` by `read`
+//! below; asked by the estimator.
+
+mod reading;
+
+use crate::fault::Fault;
+use crate::formula::Formula;
+use crate::operation::Operations;
+use crate::read::document;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A machine, and what operations cost on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it is.
+    pub about: String,
+    /// Where it comes from.
+    pub sources: Vec<String>,
+    /// The file, for errors.
+    pub file: Arc<str>,
+    /// The CPU's name as its kernel gives it, where the profile was measured on one.
+    pub calibrated_on: Option<String>,
+    /// What computes.
+    pub hardware: Hardware,
+    /// Network cards.
+    pub nics: Vec<Nic>,
+    /// Power in watts, where it is known.
+    pub power: Option<Power>,
+    /// What each operation costs.
+    pub costs: BTreeMap<Arc<str>, Cost>,
+    /// The conventions of the paper's own figures, where it used this machine.
+    pub paper: Option<Convention>,
+    /// The paper's formulas as printed.
+    pub corrected: Option<Convention>,
+    /// What the paper published, by model.
+    pub published: BTreeMap<Arc<str>, Published>,
+    /// What tasks lose that share a core, where it is known.
+    pub contention: Option<Contention>,
+}
+
+/// What computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hardware {
+    /// Cores with caches.
+    Processor(Processor),
+    /// Stages through which frames flow word by word.
+    Pipeline(Pipeline),
+}
+
+/// Cores with caches and memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Processor {
+    /// Sockets.
+    pub sockets: u32,
+    /// Cores of each.
+    pub cores_per_socket: u32,
+    /// Clock in Hz.
+    pub clock_hz: f64,
+    /// Bytes of a cache line.
+    pub line_bytes: f64,
+    /// Cache misses that a core can have under way at once.
+    pub outstanding: f64,
+    /// What waits are to be multiplied with: 1, but for what refinement learned.
+    pub wait_factor: f64,
+    /// Buffers of frames that a core's ports use in turn.
+    pub buffers: f64,
+    /// Caches, nearest first.
+    pub caches: Vec<Cache>,
+    /// Main memory, of one socket.
+    pub memory: Memory,
+}
+
+/// A level of cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// Its name in formulas: `l1`, `l2`, `l3`.
+    pub name: Arc<str>,
+    /// Bytes.
+    pub bytes: f64,
+    /// Lines of a set.
+    pub ways: u32,
+    /// Cycles until data from it can be used.
+    pub latency_cycles: f64,
+    /// Bytes it gives a core in a cycle, where it is known.
+    pub bytes_per_cycle: Option<f64>,
+    /// Who shares it.
+    pub shared: Shared,
+}
+
+/// Who shares a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Each core has its own.
+    Core,
+    /// The cores of a socket.
+    Socket,
+}
+
+/// Main memory of a socket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// Channels.
+    pub channels: u32,
+    /// Transfers per second of a channel.
+    pub rate: f64,
+    /// Bytes of a transfer.
+    pub bus_bytes: f64,
+    /// CAS latency in cycles of the memory's clock, half its transfers.
+    pub cas: Option<f64>,
+    /// Seconds from a miss in the last cache until data can be used.
+    pub latency_s: f64,
+    /// Bytes.
+    pub bytes: f64,
+    /// Additional seconds to another socket's memory.
+    pub remote_s: f64,
+}
+
+impl Memory {
+    /// Bytes per second of all channels.
+    pub fn bandwidth(&self) -> f64 {
+        f64::from(self.channels) * self.rate * self.bus_bytes
+    }
+}
+
+/// A pipeline in hardware: 004's card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// Bytes that it takes in a cycle.
+    pub width_bytes: f64,
+    /// Clock in Hz.
+    pub clock_hz: f64,
+    /// Stages, in order.
+    pub stages: Vec<Arc<str>>,
+    /// Cycles that each stage takes beyond the frame's own words, for the latency.
+    pub stage_cycles: f64,
+    /// Entries of its TCAM.
+    pub tcam_entries: Option<f64>,
+    /// The way to software.
+    pub software: Option<Software>,
+}
+
+/// A pipeline's way to software: what it can't do itself is done there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Software {
+    /// Channels.
+    pub channels: u32,
+    /// Bytes per second of all channels, each way.
+    pub bandwidth: f64,
+    /// The profile of the host, by name.
+    pub host: Arc<str>,
+}
+
+/// A network card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// Ports.
+    pub ports: u32,
+    /// Bits per second of a port.
+    pub rate: f64,
+    /// Frames per second of the whole card, where it is less than its ports would allow.
+    pub frames: Option<f64>,
+    /// Bytes per second of its bus, each way.
+    pub bus: Option<f64>,
+    /// Its socket.
+    pub socket: u32,
+}
+
+/// Power in watts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Power {
+    /// When on, and idle.
+    pub idle: f64,
+    /// For each busy core.
+    pub core: f64,
+}
+
+/// What an operation costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Cycles. Names: the operation's parameters, the coefficients, each cache's latency by its name,
+    /// `line`, and `cold`: 1 where the data is not in the nearest cache, else 0.
+    pub cycles: Formula,
+    /// Accesses beyond the nearest cache, in lines.
+    pub accesses: Formula,
+    /// The cost when the frame came by another socket's card.
+    pub remote: Option<(Formula, Formula)>,
+    /// Named numbers of the formulas: what calibration measures and refinement corrects.
+    pub coefficients: Vec<(Arc<str>, f64)>,
+    /// The stage of a pipeline that does it; nothing on a processor.
+    pub stage: Option<usize>,
+    /// Half the width of the interval around the cycles, as a part of them.
+    pub error: f64,
+    /// How the figures came to be.
+    pub provenance: Provenance,
+    /// Where they come from.
+    pub source: String,
+}
+
+/// How a figure came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Printed in a publication.
+    Published,
+    /// Computed from published figures.
+    Derived,
+    /// Chosen so that a published figure comes out.
+    Fitted,
+    /// Measured.
+    Measured,
+    /// Supposed, for want of better.
+    Assumed,
+}
+
+impl Provenance {
+    /// As written in files.
+    pub const NAMES: &[(&str, Provenance)] = &[
+        ("published", Provenance::Published),
+        ("derived", Provenance::Derived),
+        ("fitted", Provenance::Fitted),
+        ("measured", Provenance::Measured),
+        ("assumed", Provenance::Assumed),
+    ];
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|n| n.1 == self).map_or("", |n| n.0)
+    }
+}
+
+/// How figures are computed where a mode asks for its own way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convention {
+    /// Clock in Hz.
+    pub clock_hz: f64,
+    /// Millions of bits that make one thousand of them: 1000, or the paper's 1024.
+    pub giga: f64,
+    /// Names of formulas that mean something else.
+    pub constants: Vec<(Arc<str>, f64)>,
+    /// Decimals of published figures.
+    pub decimals: Option<u32>,
+    /// Half the width of the interval, as a part of the rate.
+    pub error: f64,
+    /// Why.
+    pub source: String,
+}
+
+/// What the paper published of a model on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Transfers of the memory's data rate for a frame, fitted to the published rate.
+    pub transfers: Option<f64>,
+    /// With how many accesses that holds.
+    pub accesses: Option<f64>,
+    /// The figures that were cut and not rounded.
+    pub cut: Vec<String>,
+    /// Decimals, where they are not the mode's.
+    pub decimals: Option<u32>,
+    /// Figures that can't be derived.
+    pub quoted: Vec<Quoted>,
+    /// Where.
+    pub source: String,
+}
+
+/// A figure of the paper that can't be derived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quoted {
+    /// Which.
+    pub figure: String,
+    /// Cores it holds for.
+    pub cores: u32,
+    /// Bytes of a frame it holds for.
+    pub frame: f64,
+    /// The figure.
+    pub value: f64,
+    /// Where, and why it can't be derived.
+    pub source: String,
+}
+
+/// What tasks lose that share a core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contention {
+    /// Cycles of a change of context.
+    pub context_cycles: f64,
+    /// Seconds between two of them.
+    pub timeslice_s: f64,
+    /// How the figures came to be.
+    pub provenance: Provenance,
+    /// Where they come from.
+    pub source: String,
+}
+
+impl Profile {
+    /// Reads one; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn read(file: &str, text: &str, operations: &Operations) -> Result<Self, Fault> {
+        document(file, text, |top| reading::profile(top, operations))
+    }
+
+    /// Cores of all sockets; none of a pipeline.
+    pub fn cores(&self) -> u32 {
+        match &self.hardware {
+            Hardware::Processor(p) => p.sockets * p.cores_per_socket,
+            Hardware::Pipeline(_) => 0,
+        }
+    }
+
+    /// Bits per second of all ports.
+    pub fn line_rate(&self) -> f64 {
+        self.nics.iter().map(|n| f64::from(n.ports) * n.rate).sum()
+    }
+}

@@ -1,0 +1,143 @@
+//! Quantities with their unit, as they stand in files: "3.6 GHz", "32 KiB", "53 ns".
+//!
+//! Room: text to numbers in base units. Called by the readers of profiles, models and requests, so
+//! that a unit is never guessed.
+
+use std::fmt;
+
+/// What a quantity measures; the base unit in brackets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Size (bytes).
+    Size,
+    /// Frequency (Hz).
+    Frequency,
+    /// Time (seconds).
+    Time,
+    /// Data rate of a link (bits per second).
+    BitRate,
+    /// Data rate of a memory or a bus (bytes per second).
+    ByteRate,
+    /// Rate of transfers (per second).
+    TransferRate,
+    /// Rate of frames (per second).
+    FrameRate,
+    /// Power (watts).
+    Power,
+}
+
+use Dimension::{BitRate, ByteRate, FrameRate, Frequency, Power, Size, Time, TransferRate};
+
+/// Every unit: how it is written, what it measures, and how many base units it is.
+const UNITS: &[(&str, Dimension, f64)] = &[
+    ("B", Size, 1.0),
+    ("KB", Size, 1e3),
+    ("MB", Size, 1e6),
+    ("GB", Size, 1e9),
+    ("KiB", Size, 1024.0),
+    ("MiB", Size, 1_048_576.0),
+    ("GiB", Size, 1_073_741_824.0),
+    ("bit", Size, 0.125),
+    ("Hz", Frequency, 1.0),
+    ("kHz", Frequency, 1e3),
+    ("MHz", Frequency, 1e6),
+    ("GHz", Frequency, 1e9),
+    ("s", Time, 1.0),
+    ("ms", Time, 1e-3),
+    ("us", Time, 1e-6),
+    ("µs", Time, 1e-6),
+    ("ns", Time, 1e-9),
+    ("bit/s", BitRate, 1.0),
+    ("kbit/s", BitRate, 1e3),
+    ("Mbit/s", BitRate, 1e6),
+    ("Gbit/s", BitRate, 1e9),
+    ("B/s", ByteRate, 1.0),
+    ("MB/s", ByteRate, 1e6),
+    ("GB/s", ByteRate, 1e9),
+    ("GiB/s", ByteRate, 1_073_741_824.0),
+    ("MT/s", TransferRate, 1e6),
+    ("GT/s", TransferRate, 1e9),
+    ("pps", FrameRate, 1.0),
+    ("kpps", FrameRate, 1e3),
+    ("Mpps", FrameRate, 1e6),
+    ("W", Power, 1.0),
+];
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Size => "a size",
+            Frequency => "a frequency",
+            Time => "a time",
+            BitRate => "a link's rate",
+            ByteRate => "a rate in bytes",
+            TransferRate => "a rate of transfers",
+            FrameRate => "a rate of frames",
+            Power => "a power",
+        })
+    }
+}
+
+impl Dimension {
+    /// The units that measure it.
+    pub fn units(self) -> impl Iterator<Item = &'static str> {
+        UNITS.iter().filter(move |u| u.1 == self).map(|u| u.0)
+    }
+
+    /// Reads a quantity of this dimension, in base units: finite and above zero.
+    ///
+    /// # Errors
+    /// What was expected, for a text without a number, without a unit, with a unit that measures
+    /// something else, or with a number that is not above zero.
+    pub fn read(self, text: &str) -> Result<f64, String> {
+        let shown: String = text.chars().take(64).collect();
+        let expected = || {
+            let units: Vec<_> = self.units().collect();
+            format!("expected {self} in {}", units.join(", "))
+        };
+        let text = text.trim();
+        let end = text
+            .char_indices()
+            .find(|(_, c)| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
+            .map_or(text.len(), |(i, _)| i);
+        let (number, unit) = text.split_at(end);
+        let unit = unit.trim();
+        let Ok(number) = number.replace('_', "").parse::<f64>() else {
+            return Err(format!("'{shown}' is not a number with its unit: {}", expected()));
+        };
+        let Some((_, dimension, factor)) = UNITS.iter().find(|u| u.0 == unit) else {
+            let what = if unit.is_empty() { "has no unit" } else { "has a unit that is not known" };
+            return Err(format!("'{shown}' {what}: {}", expected()));
+        };
+        if *dimension != self {
+            return Err(format!("'{shown}' is {dimension}: {}", expected()));
+        }
+        let value = number * factor;
+        if !(value.is_finite() && value > 0.0 && value < 1e18) {
+            return Err(format!("'{shown}' must be above zero and below 1e18 base units"));
+        }
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read() {
+        assert_eq!(Size.read("32 KiB"), Ok(32768.0));
+        assert_eq!(Frequency.read("3.6GHz"), Ok(3.6e9));
+        assert_eq!(Time.read("53 ns").map(|t| (t * 1e9).round()), Ok(53.0));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let e = Frequency.read("3 GB").unwrap_err();
+        assert_eq!(e, "'3 GB' is a size: expected a frequency in Hz, kHz, MHz, GHz");
+        assert!(Frequency.read("3").unwrap_err().contains("has no unit"));
+        assert!(Frequency.read("-3 GHz").unwrap_err().contains("above zero"));
+        assert!(Size.read("1e3 B").unwrap_err().contains("not known"));
+        assert!(Size.read("").unwrap_err().contains("not a number"));
+    }
+}

@@ -1,0 +1,180 @@
+//! Bad input is refused in one line: file, place, key, what was expected, the nearest known name.
+
+mod support;
+
+use proptest::prelude::*;
+use std::sync::LazyLock;
+use support::{library, profile, root};
+use weir_estimate::estimate::Mode;
+use weir_estimate::place::Request;
+use weir_estimate::{Library, Profile, Question, estimate};
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(library);
+static MACHINE: LazyLock<String> = LazyLock::new(|| {
+    std::fs::read_to_string(root("profiles/xeon-e5-2690v2.toml")).expect("the profile")
+});
+
+const HEAD: &str = "name = \"x\"\nabout = \"x\"\nsource = [\"x\"]\n";
+
+fn model(body: &str) -> String {
+    let mut library = LIBRARY.clone();
+    let text = format!("{HEAD}{body}");
+    match library.add("x.toml", &text) {
+        Err(e) => e.to_string(),
+        Ok(name) => library.model(&name).map(|_| ()).expect_err(body).to_string(),
+    }
+}
+
+fn machine(from: &str, to: &str) -> String {
+    assert!(MACHINE.contains(from), "{from}");
+    let text = MACHINE.replacen(from, to, 1);
+    Profile::read("p.toml", &text, LIBRARY.operations()).expect_err(to).to_string()
+}
+
+/// What it must begin with, and what it must say.
+fn says(text: &str, begin: &str, parts: &[&str]) {
+    assert!(!text.contains('\n'), "{text}");
+    assert!(text.starts_with(begin), "{text}\nmust begin with {begin}");
+    for p in parts {
+        assert!(text.contains(p), "{text}\nmust say {p}");
+    }
+}
+
+#[test]
+fn models() {
+    let op = |o: &str| format!("steps = [{{ {o} }}]");
+    let m = |b: &str| model(&op(b));
+    says(&m("eo = \"ht_lokup\""), "x.toml:4:", &["unknown operation 'ht_lokup'", "'ht_lookup'?"]);
+    says(&m("eo = \"parse\""), "x.toml:4:", &["steps[0].b", "missing", "bytes"]);
+    says(&m("eo = \"parse\", b = -1"), "x.toml:4:", &["b = -1", "from zero"]);
+    says(&m("eo = \"parse\", b = 1e40"), "x.toml:4:", &["b = "]);
+    says(&m("eo = \"parse\", b = nan"), "x.toml:4:", &["b = NaN"]);
+    says(&m("eo = \"parse\", b = \"6 +\""), "x.toml:4:", &["steps[0].b", "expected a number"]);
+    says(&m("eo = \"parse\", b = \"frme\""), "x.toml:4:", &["unknown name 'frme'", "'frame'?"]);
+    says(&m("eo = \"parse\", b = \"flows\""), "x.toml:4:", &["units disagree", "entries"]);
+    says(&m("eo = \"parse\", b = \"frame + flows\""), "x.toml:4:", &["units disagree"]);
+    says(&m("eo = \"parse\", b = true"), "x.toml:4:", &["steps[0].b", "not a boolean"]);
+    says(&m("eo = \"parse\", b = 6, c = 1"), "x.toml:4:", &["unknown key of steps[0] 'c'"]);
+    says(&m("eo = \"parse\", b = 6, at = \"cash\""), "x.toml:4:", &["'cash'", "'cache'?"]);
+    says(&m("eo = \"ht_lookup\", N = 2, table = \"t\""), "x.toml:4:", &["unknown table 't'"]);
+    says(&m("use = \"l2-basik\""), "x.toml: ", &["unknown model 'l2-basik'", "'l2-basic'?"]);
+    says(&m("use = \"x\""), "x.toml: ", &["a cycle: x → x"]);
+    says(&m("b = 6"), "x.toml:4:", &["a step is one of"]);
+    says(&model("stepz = []"), "x.toml:", &["'steps' is missing"]);
+    says(&model("steps = [{ eo = "), "x.toml:4:", &[]);
+    says(&model("steps = 3"), "x.toml:4:", &["expected a list of tables, not a number"]);
+    let twice = "steps = [{ branch = [{ steps = [] }, { steps = [] }] }]";
+    says(&model(twice), "x.toml:4:", &["without 'probability'"]);
+}
+
+#[test]
+fn profiles() {
+    says(&machine("sockets = 2", "sockets = 0"), "p.toml:", &["processor.sockets", "1 to 64"]);
+    says(
+        &machine("sockets = 2", "sockets = -2"),
+        "p.toml:",
+        &["processor.sockets = -2".split(" =").next().unwrap_or("")],
+    );
+    says(&machine("clock = \"3.6 GHz\"", "clock = \"3.6 GB\""), "p.toml:", &["is a size", "GHz"]);
+    says(&machine("clock = \"3.6 GHz\"", "clock = 3600"), "p.toml:", &["processor.clock", "unit"]);
+    says(&machine("clock = \"3.6 GHz\"", "clok = 1"), "p.toml:", &["'processor.clock' is missing"]);
+    says(
+        &machine("[eo.mem_io]", "[eo.mem_oi]"),
+        "p.toml:",
+        &["unknown operation 'mem_oi'", "'mem_io'?"],
+    );
+    says(
+        &machine("ceil(hdr / line)", "ceil(hrd / line)"),
+        "p.toml:",
+        &["unknown name 'hrd'", "'hdr'?"],
+    );
+    says(
+        &machine("provenance = \"published\"", "provenance = \"publisht\""),
+        "p.toml:",
+        &["'published'?"],
+    );
+    says(
+        &machine("size = \"256 KiB\"", "size = \"16 KiB\""),
+        "p.toml:",
+        &["not larger and slower"],
+    );
+    says(
+        &machine("store = 5", "store = 1e300"),
+        "p.toml:",
+        &["store", "below 1e18".split(' ').next().unwrap_or("")],
+    );
+}
+
+#[test]
+fn questions() {
+    let machine = profile(&LIBRARY, "xeon-e5-2690v2");
+    let ask = |name: &str, q: Question| {
+        estimate(&LIBRARY, name, &machine, &q).expect_err(name).to_string()
+    };
+    let q = Question::default;
+    says(&ask("l2-basik", q()), "model: ", &["unknown network function", "'l2-basic'?"]);
+    says(&ask("l2-basic", Question { frame: 63, ..q() }), "question: frame = 63", &["64 to"]);
+    says(&ask("l2-basic", Question { cores: 0, ..q() }), "question: cores = 0", &["1 to"]);
+    says(&ask("l2-basic", Question { burst: 0, ..q() }), "question: burst = 0", &["1 to"]);
+    let settings = vec![("cachd".to_owned(), 1.0)];
+    says(
+        &ask("ovs-learning", Question { settings, ..q() }),
+        "models/ovs-learning.toml".rsplit('/').next_back().unwrap_or("").get(..0).unwrap_or(""),
+        &["unknown parameter 'cachd'", "'cached'?"],
+    );
+    let card = profile(&LIBRARY, "pearl-card");
+    let e = estimate(&LIBRARY, "l2-basic", &card, &Question { mode: Mode::Paper, ..q() });
+    says(&e.expect_err("no paper").to_string(), "", &["pearl-card.toml", "[mode.paper]"]);
+}
+
+/// Models that use models must not multiply beyond any memory.
+#[test]
+fn models_that_multiply_are_refused() {
+    let mut library = LIBRARY.clone();
+    library
+        .add(
+            "m0",
+            "name = \"m0\"\nabout = \"x\"\nsource = [\"x\"]\nsteps = [{ eo = \"parse\", b = 1 }]",
+        )
+        .expect("m0");
+    for i in 1..12 {
+        let uses = format!("{{ use = \"m{}\" }},", i - 1).repeat(10);
+        let text = format!("name = \"m{i}\"\nabout = \"x\"\nsource = [\"x\"]\nsteps = [{uses}]");
+        library.add("m", &text).expect("a model");
+    }
+    says(&library.model("m11").expect_err("too much").to_string(), "", &["more than 10000 steps"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Nothing that is written panics, and every error is one line.
+    #[test]
+    fn any_text(text in "\\PC{0,200}") {
+        let mut library = LIBRARY.clone();
+        for e in [
+            library.add("m", &text).err(),
+            Profile::read("p", &text, LIBRARY.operations()).err(),
+            Request::read("r", &text).err(),
+        ].into_iter().flatten() {
+            prop_assert!(!e.to_string().contains('\n'));
+        }
+    }
+
+    /// Nor does a shipped file with something struck out or doubled.
+    #[test]
+    fn any_damage(from in 0usize..9000, length in 0usize..40, doubled in any::<bool>()) {
+        let text: Vec<char> = MACHINE.chars().collect();
+        let (a, b) = (from.min(text.len()), (from + length).min(text.len()));
+        let middle: String = if doubled { text[a..b].iter().chain(&text[a..b]).collect() } else { String::new() };
+        let text: String = text[..a].iter().collect::<String>() + &middle + &text[b..].iter().collect::<String>();
+        if let Ok(p) = Profile::read("p", &text, LIBRARY.operations()) {
+            for mode in [Mode::Paper, Mode::Corrected, Mode::Full] {
+                let q = Question { mode, ..Question::default() };
+                if let Ok(e) = estimate(&LIBRARY, "bng", &p, &q) {
+                    prop_assert!(e.rates.mpps.is_finite() && e.rates.mpps >= 0.0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the paper leaves open: caches in front of tables, slow paths, hardware pipelines, chains of
+//! virtual functions.
+
+mod support;
+
+use std::sync::Arc;
+use support::{ask, library, profile};
+use weir_estimate::chain::{Chain, Cores, join};
+use weir_estimate::estimate::Numa;
+use weir_estimate::traffic::{Spread, Traffic};
+use weir_estimate::{Library, Question};
+
+const MACHINE: &str = "xeon-e5-2690v2";
+
+/// §4.1.2: with one address pair the microflow cache answers, far quicker than the estimate; with more
+/// flows than it holds, the slow path makes it far slower.
+#[test]
+fn a_microflow_cache_makes_both_of_the_papers_surprises() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    let cycles = |name: &str, flows: f64| {
+        let traffic = Some(Traffic::uniform(flows));
+        ask(&library, name, &machine, &Question { traffic, ..Question::default() }).cycles
+    };
+    let learning = cycles("l2-learning", 2.0 * 1024.0 * 1024.0);
+    let (few, many) = (cycles("ovs-learning", 2.0), cycles("ovs-learning", 1e6));
+    assert!(few < 0.6 * learning, "{few} {learning}");
+    // "≈ 140" cycles in the paper.
+    assert!((100.0..200.0).contains(&few), "{few}");
+    assert!(many > 1.5 * learning, "{many} {learning}");
+}
+
+#[test]
+fn more_locality_waits_less() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    let at = |s: f64, flows: f64| {
+        let traffic = Some(Traffic { spread: Spread::Zipf(s), flows });
+        ask(&library, "l2-basic", &machine, &Question { traffic, ..Question::default() })
+    };
+    let waits: Vec<f64> = [0.0, 0.5, 1.0, 1.5].map(|s| at(s, 2e6).wait_cycles).into();
+    assert!(waits.windows(2).all(|w| w[1] < w[0]), "{waits:?}");
+    let waits: Vec<f64> = [100.0, 1e4, 1e5, 2e6].map(|f| at(0.9, f).wait_cycles).into();
+    assert!(waits.windows(2).all(|w| w[1] > w[0]), "{waits:?}");
+    // A hundred flows' entries are in the nearest cache.
+    assert!(at(0.9, 100.0).hits[0].levels[0].1 > 0.9);
+}
+
+#[test]
+fn frames_of_the_other_socket_cost_more() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    for frame in [64, 512, 1518] {
+        let near = Question { frame, ..Question::default() };
+        let far = Question { numa: Numa::Spread, ..near.clone() };
+        let (a, b) = (ask(&library, "bng", &machine, &near), ask(&library, "bng", &machine, &far));
+        assert!(b.cycles > a.cycles && b.dram_accesses > a.dram_accesses, "{frame}");
+    }
+}
+
+/// 004 §4.3 and §5: 128 bits at 200 MHz are 25.6 Gbit/s, and the ports' 4 Gbit/s bind.
+#[test]
+fn the_card_forwards_at_line_rate() {
+    let library = library();
+    let card = profile(&library, "pearl-card");
+    for frame in [64, 128, 512, 1518] {
+        let e = ask(&library, "l2-basic", &card, &Question { frame, ..Question::default() });
+        assert_eq!(e.bottleneck, "line rate", "{frame}");
+        assert!((e.rates.gbps - 4.0).abs() < 1e-9);
+    }
+    // As many bits as the pipeline's words: the frame alone, without what is on the wire around it.
+    let e = ask(&library, "l2-basic", &card, &Question { frame: 1024, ..Question::default() });
+    let stage = e.limits.iter().find(|l| l.name == "stage mapping").expect("the stage");
+    assert!((stage.mpps * 1024.0 * 8.0 / 1000.0 - 25.6).abs() < 1e-9);
+}
+
+/// What the card has no module for goes to its host, and the same model still has an answer.
+#[test]
+fn what_hardware_lacks_is_done_by_software() {
+    let library = library();
+    let card = profile(&library, "pearl-card");
+    let host = Some(Arc::new(profile(&library, MACHINE)));
+    let q = Question { host, ..Question::default() };
+    let e = ask(&library, "l2-learning", &card, &q);
+    assert!(e.notes.iter().any(|n| n == "by software: ct_insertion"), "{:?}", e.notes);
+    for name in ["channel", "host"] {
+        assert!(e.limits.iter().any(|l| l.name == name), "{:?}", e.limits);
+    }
+    let e = ask(&library, "l2-basic", &card, &q);
+    assert!(!e.limits.iter().any(|l| l.name == "host"));
+}
+
+fn chain(library: &Library, n: usize, cores: Cores) -> weir_estimate::chain::Joined {
+    let functions = ["l2-basic", "mpls-switch", "bng-core", "l2-learning"];
+    let chain = Chain {
+        functions: functions.iter().take(n).map(|f| (*f).to_owned()).collect(),
+        switch: "l2-basic".into(),
+        channel: ("channel-send".into(), "channel-receive".into()),
+        cores,
+    };
+    join(library, &chain, &profile(library, MACHINE), &Question::default()).expect("a chain")
+}
+
+#[test]
+fn a_longer_chain_passes_the_switch_more_often() {
+    let library = library();
+    for cores in [Cores::Own(1), Cores::Shared(1), Cores::Shared(8)] {
+        let all: Vec<_> = (1..=4).map(|n| chain(&library, n, cores)).collect();
+        for (n, j) in (1..).zip(&all) {
+            assert_eq!((j.passes, j.crossings), (n + 1, 2 * n));
+            let sum: f64 = j.tasks.iter().map(|t| t.own_cycles + t.channel_cycles).sum();
+            assert!((sum - j.cycles).abs() < 1e-6);
+            assert!(j.interval_mpps.0 <= j.mpps && j.mpps <= j.interval_mpps.1);
+        }
+        assert!(all.windows(2).all(|w| w[1].mpps < w[0].mpps && w[1].cycles > w[0].cycles));
+    }
+    // With cores enough nobody takes turns.
+    assert_eq!(chain(&library, 4, Cores::Shared(5)).contention, 0.0);
+    let crowded = chain(&library, 4, Cores::Shared(1));
+    assert!(crowded.contention > 0.0 && crowded.turn_s > 0.0);
+}

@@ -1,0 +1,188 @@
+//! Placement: what it says holds, it is as good as can be where that is known, and a refusal says what
+//! would be enough.
+
+mod support;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use support::{library, profile};
+use weir_estimate::place::{Answer, Plan, Refusal, Request, openstack, place};
+use weir_estimate::{Library, Profile};
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(library);
+static PROFILES: LazyLock<BTreeMap<String, Profile>> = LazyLock::new(|| {
+    let name = "xeon-e5-2690v2";
+    BTreeMap::from([(name.to_owned(), profile(&LIBRARY, name))])
+});
+
+fn ask(text: &str) -> Answer {
+    let request = Request::read("r.toml", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    place(&LIBRARY, &PROFILES, &request).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn placed(text: &str) -> Plan {
+    match ask(text) {
+        Answer::Placed(p) => p,
+        Answer::Infeasible(r) => panic!("{r:?}\n{text}"),
+    }
+}
+
+fn refused(text: &str) -> Refusal {
+    match ask(text) {
+        Answer::Infeasible(r) => r,
+        Answer::Placed(p) => panic!("{p:?}"),
+    }
+}
+
+fn hosts(n: usize) -> String {
+    format!("[[host]]\nname = \"h\"\ncount = {n}\nprofile = \"xeon-e5-2690v2\"\n")
+}
+
+fn function(name: &str, model: &str, mpps: f64) -> String {
+    let traffic = "traffic = \"zipf:1.1,flows=100k\"";
+    format!(
+        "[[function]]\nname = \"{name}\"\nfunction = \"{model}\"\nrate = \"{mpps:.3} Mpps\"\n{traffic}\n"
+    )
+}
+
+/// Whatever is used is there, and is what the functions take.
+fn check(plan: &Plan, demands: usize) {
+    assert_eq!(plan.places.len(), demands);
+    for h in &plan.hosts {
+        for r in 0..4 {
+            assert!(h.used[r] <= h.whole[r] + 1e-6, "{h:?}");
+        }
+        assert!((-1e-9..=1.0).contains(&h.headroom()));
+        let cores: f64 =
+            plan.places.iter().filter(|p| p.host == h.name).map(|p| p.need.takes[0]).sum();
+        assert!(cores <= h.used[0] + 1e-9);
+    }
+    assert!(plan.objective >= plan.bound - 1e-6, "{} {}", plan.objective, plan.bound);
+}
+
+#[test]
+fn objectives_differ_as_they_should() {
+    let functions: String = (0..6).map(|i| function(&format!("f{i}"), "l2-basic", 8.0)).collect();
+    let few = placed(&format!("{}{functions}", hosts(4)));
+    check(&few, 6);
+    assert!(few.optimal, "{few:?}");
+    let wide = placed(&format!("objective = \"most-headroom\"\n{}{functions}", hosts(4)));
+    check(&wide, 6);
+    let used = |p: &Plan| p.hosts.iter().filter(|h| h.used[0] > 0.0).count();
+    let least = |p: &Plan| p.hosts.iter().map(|h| h.headroom()).fold(1.0, f64::min);
+    assert!(used(&few) < used(&wide) && least(&few) < least(&wide));
+    let cold = placed(&format!("objective = \"least-energy\"\n{}{functions}", hosts(4)));
+    check(&cold, 6);
+    assert_eq!(used(&cold), used(&few));
+}
+
+#[test]
+fn what_runs_already_counts() {
+    let running = "[[host.running]]\nname = \"old\"\nfunction = \"l2-basic\"\nrate = \"20 Mpps\"\n";
+    let a = placed(&format!("{}{}", hosts(1), function("f", "l2-basic", 4.0)));
+    let b = placed(&format!("{}{running}{}", hosts(1), function("f", "l2-basic", 4.0)));
+    assert!(b.hosts[0].used[0] > a.hosts[0].used[0]);
+}
+
+#[test]
+fn a_refusal_says_what_would_be_enough() {
+    // 30 Mpps of 64 bytes are more than two ports of 10 Gbit/s carry.
+    let r = refused(&format!("{}{}", hosts(3), function("big", "l2-basic", 30.0)));
+    assert!(r.constraint.starts_with("links: 'big'"), "{r:?}");
+    assert!(r.enough.contains("Gbit/s of links free"), "{r:?}");
+    let many: String = (0..5).map(|i| function(&format!("f{i}"), "l2-basic", 14.0)).collect();
+    let r = refused(&format!("{}{many}", hosts(1)));
+    assert!(r.constraint.starts_with("links: at least"), "{r:?}");
+    assert_eq!(r.enough, "2 more empty hosts of profile xeon-e5-2690v2");
+    // What it says would be enough is, and less is not.
+    placed(&format!("{}{many}", hosts(3)));
+    refused(&format!("{}{many}", hosts(2)));
+    let late = "latency = \"1 ns\"\n";
+    let r = refused(&format!("{}{}{late}", hosts(2), function("f", "l2-basic", 1.0)));
+    assert!(r.constraint.contains("and may take 0.0"), "{r:?}");
+}
+
+#[test]
+fn chains_take_the_switch_along() {
+    let chain =
+        "[[function]]\nname = \"c\"\nchain = [\"l2-basic\", \"mpls-switch\"]\nrate = \"2 Mpps\"\n";
+    let joined = placed(&format!("{}{chain}", hosts(1))).places[0].need.takes[0];
+    let apart = placed(&format!(
+        "{}{}{}",
+        hosts(1),
+        function("a", "l2-basic", 2.0),
+        function("b", "mpls-switch", 2.0)
+    ));
+    assert!(joined > 0.0 && apart.hosts[0].used[0] > 0.0);
+    assert!(joined * 1.0 + 1e-9 >= 1.0);
+}
+
+#[test]
+fn openstack_is_told_what_the_switch_takes() {
+    let text = format!("{}switch_cores = 2\n{}", hosts(2), function("f", "l2-basic", 1.0));
+    let request = Request::read("r.toml", &text).expect("a request");
+    let line = openstack::line(&LIBRARY, &PROFILES, &request).expect("a line").expect("hosts");
+    let pairs = line
+        .strip_prefix("resource_provider_packet_processing_without_direction = ")
+        .expect("the option");
+    let all: Vec<(&str, u64)> = pairs
+        .split(',')
+        .map(|p| p.split_once(':').map(|(h, r)| (h, r.parse().expect("a number"))).expect("a pair"))
+        .collect();
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].0, "h-1");
+    assert!((1_000..40_000).contains(&all[0].1), "{all:?}");
+}
+
+/// 200 functions on 50 hosts: no deadline here, a bench has the time.
+#[test]
+fn many_functions_on_many_hosts() {
+    let names = ["l2-basic", "mpls-switch", "l2-learning", "bng-core"];
+    let functions: String = (0..200)
+        .map(|i| function(&format!("f{i}"), names[i % 4], 0.5 + 0.03 * (i % 37) as f64))
+        .collect();
+    for objective in ["fewest-hosts", "most-headroom", "least-energy"] {
+        let text = format!("objective = \"{objective}\"\n{}{functions}", hosts(50));
+        let plan = placed(&text);
+        check(&plan, 200);
+        assert!(plan.objective <= plan.bound * 1.25 + 1.0, "{} {}", plan.objective, plan.bound);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Small requests: never worse than trying every assignment.
+    #[test]
+    fn as_good_as_every_assignment(rates in proptest::collection::vec(1u32..14, 1..6), n in 1usize..4) {
+        let functions: String = rates
+            .iter()
+            .enumerate()
+            .map(|(i, r)| function(&format!("f{i}"), "l2-basic", f64::from(*r)))
+            .collect();
+        // Links are the scarcest: 20 Gbit/s a host, 0.672 for each Mpps.
+        let load: Vec<f64> = rates.iter().map(|r| f64::from(*r) * 0.672).collect();
+        let mut best = None;
+        for code in 0..n.pow(rates.len() as u32) {
+            let mut used = vec![0.0; n];
+            let mut rest = code;
+            for l in &load {
+                used[rest % n] += l;
+                rest /= n;
+            }
+            if used.iter().all(|u| *u <= 20.0) {
+                let count = used.iter().filter(|u| **u > 0.0).count();
+                best = Some(best.map_or(count, |b: usize| b.min(count)));
+            }
+        }
+        match (ask(&format!("{}{functions}", hosts(n))), best) {
+            (Answer::Placed(p), Some(b)) => {
+                check(&p, rates.len());
+                prop_assert_eq!(p.objective as usize, b);
+            }
+            (Answer::Infeasible(_), None) => {}
+            (a, b) => prop_assert!(false, "{:?} {:?}", a, b),
+        }
+    }
+}

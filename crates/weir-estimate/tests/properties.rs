@@ -1,0 +1,125 @@
+//! What must hold of every estimate: more cores, a faster clock or a longer frame never lowers the
+//! bits, a longer frame never raises the frames; units and bounds.
+
+mod support;
+
+use proptest::prelude::*;
+use std::sync::LazyLock;
+use support::{ask, library, profile};
+use weir_estimate::estimate::{Mode, Numa, Target, gbps};
+use weir_estimate::profile::Hardware;
+use weir_estimate::traffic::{Spread, Traffic};
+use weir_estimate::{Estimate, Library, Profile, Question};
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(library);
+static PROFILE: LazyLock<Profile> = LazyLock::new(|| profile(&LIBRARY, "xeon-e5-2690v2"));
+
+fn name() -> impl Strategy<Value = String> {
+    let names: Vec<String> = LIBRARY.names().map(str::to_owned).collect();
+    proptest::sample::select(names)
+}
+
+fn traffic() -> impl Strategy<Value = Option<Traffic>> {
+    let some = (0.0..2.0f64, 1u64..2_000_000)
+        .prop_map(|(s, flows)| Some(Traffic { spread: Spread::Zipf(s), flows: flows as f64 }));
+    prop_oneof![Just(None), some]
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let mode = proptest::sample::select(vec![Mode::Paper, Mode::Corrected, Mode::Full]);
+    let numa = proptest::sample::select(vec![Numa::Local, Numa::Spread]);
+    (mode, 64u32..2000, 1u32..24, traffic(), numa, 1u32..65).prop_map(
+        |(mode, frame, cores, traffic, numa, burst)| Question {
+            mode,
+            frame,
+            cores,
+            traffic,
+            numa,
+            burst,
+            ..Question::default()
+        },
+    )
+}
+
+/// Published figures are rounded: they may differ in the last place.
+fn slack(e: &Estimate) -> f64 {
+    if e.mode == Mode::Paper { 0.11 } else { 1e-6 * e.rates.mpps }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sound(name in name(), q in question()) {
+        let e = ask(&LIBRARY, &name, &PROFILE, &q);
+        prop_assert!(e.cycles > 0.0 && e.wait_cycles >= 0.0 && e.wait_cycles < e.cycles);
+        prop_assert!(e.rates.mpps > 0.0 && e.rates.mpps <= e.rates.core_mpps + slack(&e));
+        let (low, high) = e.interval_mpps;
+        prop_assert!(low <= e.rates.mpps + 1e-9 && e.rates.mpps <= high + 1e-9 && low > 0.0);
+        let least = e.limits.iter().map(|l| l.mpps).fold(f64::MAX, f64::min);
+        prop_assert!((least - e.rates.mpps).abs() <= slack(&e));
+        prop_assert!(e.limits.iter().any(|l| l.name == e.bottleneck));
+        // Cycles and accesses are those of the operations.
+        let sum: f64 = e.operations.iter().map(|o| o.times * (o.cycles + o.wait_cycles)).sum();
+        prop_assert!((sum / e.cycles - 1.0).abs() < 1e-9);
+        let dram: f64 = e.operations.iter().map(|o| o.times * o.dram_accesses).sum();
+        prop_assert!((dram - e.dram_accesses).abs() < 1e-6);
+        for h in &e.hits {
+            let sum: f64 = h.levels.iter().map(|l| l.1).sum();
+            prop_assert!((sum - 1.0).abs() < 1e-6, "{h:?}");
+            prop_assert!(h.levels.iter().all(|l| (-1e-9..=1.0 + 1e-9).contains(&l.1)), "{h:?}");
+        }
+        if e.mode != Mode::Paper {
+            prop_assert!((gbps(e.rates.mpps, q.frame, 1000.0) - e.rates.gbps).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_longer_frame_is_never_cheaper(name in name(), q in question(), more in 0u32..2000) {
+        let longer = Question { frame: q.frame + more, ..q.clone() };
+        let (a, b) = (ask(&LIBRARY, &name, &PROFILE, &q), ask(&LIBRARY, &name, &PROFILE, &longer));
+        prop_assert!(b.cycles >= a.cycles * (1.0 - 1e-4), "{} {}", a.cycles, b.cycles);
+        prop_assert!(b.rates.core_mpps <= a.rates.core_mpps * (1.0 + 1e-4) + slack(&a));
+    }
+
+    #[test]
+    fn more_cores_never_carry_less(name in name(), q in question(), more in 0u32..24) {
+        let wider = Question { cores: q.cores + more, ..q.clone() };
+        let (a, b) = (ask(&LIBRARY, &name, &PROFILE, &q), ask(&LIBRARY, &name, &PROFILE, &wider));
+        // More cores share what caches hold, which may cost more than it gives only past all reason.
+        prop_assert!(b.rates.mpps >= a.rates.mpps * 0.999 - slack(&a), "{:?} {:?}", a.limits, b.limits);
+    }
+
+    #[test]
+    fn a_faster_clock_never_carries_less(name in name(), q in question(), faster in 1.0..3.0f64) {
+        let q = Question { mode: Mode::Full, ..q };
+        let mut fast = PROFILE.clone();
+        if let Hardware::Processor(p) = &mut fast.hardware {
+            p.clock_hz *= faster;
+        }
+        let (a, b) = (ask(&LIBRARY, &name, &PROFILE, &q), ask(&LIBRARY, &name, &fast, &q));
+        prop_assert!(b.rates.mpps >= a.rates.mpps * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn a_burst_never_waits_longer(name in name(), q in question(), more in 0u32..64) {
+        let q = Question { mode: Mode::Full, ..q };
+        let longer = Question { burst: q.burst + more, ..q.clone() };
+        let (a, b) = (ask(&LIBRARY, &name, &PROFILE, &q), ask(&LIBRARY, &name, &PROFILE, &longer));
+        prop_assert!(b.wait_cycles <= a.wait_cycles * (1.0 + 1e-9));
+    }
+
+    /// The cores that a target takes reach it, and one less does not.
+    #[test]
+    fn a_target_takes_no_core_too_many(name in name(), q in question(), mpps in 0.5..60.0f64) {
+        let q = Question { mode: Mode::Corrected, target: Some(Target::Mpps(mpps)), ..q };
+        let needed = ask(&LIBRARY, &name, &PROFILE, &q).needed.expect("an answer");
+        let at = |cores| {
+            ask(&LIBRARY, &name, &PROFILE, &Question { cores, ..q.clone() }).rates.core_mpps
+        };
+        if let Some(cores) = needed.cores {
+            prop_assert!(at(cores) >= mpps - 1e-9);
+            prop_assert!(cores == 1 || at(cores - 1) < mpps);
+        }
+    }
+}
