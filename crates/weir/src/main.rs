@@ -38,6 +38,9 @@ enum Command {
     Capture(commands::capture::Args),
     /// One frame: which VDP, rule, action, port or drop, and why
     Trace(commands::trace::Args),
+    /// What a network function will sustain, before it is deployed
+    Estimate(commands::estimate::Args),
+    Place(commands::place::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -58,6 +61,8 @@ fn main() -> ExitCode {
         Command::Vdp(a) => commands::vdp::run(&a),
         Command::Capture(a) => commands::capture::run(&a),
         Command::Trace(a) => commands::trace::run(&a),
+        Command::Estimate(a) => commands::estimate::run(&a),
+        Command::Place(a) => commands::place::run(&a),
         Command::Bench(b) => bench::run(b),
         Command::Study(a) => commands::study::run(&a),
     };

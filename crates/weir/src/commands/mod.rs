@@ -3,6 +3,8 @@
 pub mod capture;
 mod columns;
 pub mod demo;
+pub mod estimate;
+pub mod place;
 pub mod port;
 pub mod run;
 pub mod say;

@@ -1,0 +1,157 @@
+//! `weir estimate` and `weir place` as programs: figures, JSON's names, exit statuses, one line for bad
+//! input.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().expect("weir runs")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let out = weir(arguments);
+    assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+/// Exit status 2, and one line that says all of this.
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let out = weir(arguments);
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{arguments:?}: {text}");
+    for p in parts {
+        assert!(text.contains(p), "{arguments:?}: {text}\nmust say {p}");
+    }
+}
+
+const P: [&str; 2] = ["--profile", "xeon-e5-2690v2"];
+
+#[test]
+fn the_papers_figures_by_the_program() {
+    let e = json(&["estimate", "mpls-switch", P[0], P[1], "--mode", "paper", "--json"]);
+    for (key, value) in [
+        ("cycles", 224.0),
+        ("dram_accesses", 1.0),
+        ("core_mpps", 16.45),
+        ("core_gbps", 10.8),
+        ("memory_mpps", 111.08),
+        ("mpps", 16.45),
+        ("gbps", 10.8),
+    ] {
+        assert_eq!(e[key].as_f64(), Some(value), "{key}");
+    }
+    assert_eq!(e["bottleneck"], "core");
+    assert_eq!(e["operations"].as_array().map(Vec::len), Some(7));
+    assert!(e["interval"]["mpps"][0].as_f64() < e["mpps"].as_f64());
+    let bng = ["estimate", "bng", P[0], P[1], "--mode", "paper", "--cores", "6", "--frame", "78"];
+    let e = json(&[&bng[..], &["--json"]].concat());
+    assert_eq!(e["core_mpps"].as_f64(), Some(42.5));
+    assert_eq!(e["quoted"][0]["value"].as_f64(), Some(23.74));
+    let text = weir(&[&bng[..], &["--explain"]].concat());
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for part in ["l3 + store * ceil(hdr / line)", "002 §2.2, 1", "23.74"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn sweeps_are_tables_and_pictures() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let svg = directory.path().join("s.svg").display().to_string();
+    let over = "frame=64..256:64";
+    let base = ["estimate", "sweep", "l2-basic", P[0], P[1], "--over", over, "--over", "cores=1,2"];
+    let out = weir(&[&base[..], &["--csv", "--svg", &svg]].concat());
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(text.lines().count(), 9);
+    assert!(text.starts_with("frame,cores,cycles,"), "{text}");
+    assert!(std::fs::read_to_string(&svg).expect("a picture").contains("<svg"));
+    let all = json(&[&base[..], &["--json"]].concat());
+    assert_eq!(all["result"]["points"].as_array().map(Vec::len), Some(8));
+}
+
+#[test]
+fn a_captures_flows_are_its_traffic() {
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/real.pcap");
+    let e = json(&["estimate", "l2-basic", P[0], P[1], "--pcap", capture, "--json"]);
+    assert!(e["hits"]["l2-basic.mac"]["l1"].as_f64().is_some_and(|h| h > 0.9), "{}", e["hits"]);
+}
+
+#[test]
+fn chains_hosts_and_refinement() {
+    let e = json(&["estimate", "chain", "l2-basic,mpls-switch", P[0], P[1], "--json"]);
+    assert_eq!(
+        (e["result"]["passes"].as_u64(), e["result"]["crossings"].as_u64()),
+        (Some(3), Some(4))
+    );
+    let e = json(&["estimate", "l2-learning", "--profile", "pearl-card", "--json"]);
+    assert_eq!(e["notes"][0], "by software: ct_insertion");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let measured = file(
+        "m.json",
+        &format!(
+            "[{}]",
+            vec!["{\"function\":\"l2-basic\",\"frame\":64,\"cycles\":640}"; 10].join(",")
+        ),
+    );
+    let r = json(&["estimate", "refine", &measured, P[0], P[1], "--json"]);
+    let error = |key: &str| r["result"][key].as_f64().expect(key);
+    assert!(error("error_after") <= error("error_before") / 2.0);
+    let request = file(
+        "r.toml",
+        "[[host]]\nname = \"h\"\ncount = 2\nprofile = \"xeon-e5-2690v2\"\nswitch_cores = 1\n\
+         [[function]]\nname = \"f\"\nfunction = \"l2-basic\"\nrate = \"5 Mpps\"\n",
+    );
+    let counters = file(
+        "c.json",
+        "[{\"function\":\"f\",\"seconds\":0,\"mpps\":1},{\"function\":\"f\",\"seconds\":3600,\"mpps\":2}]",
+    );
+    let p = json(&["place", &request, "--counters", &counters, "--json"]);
+    assert_eq!(p["result"]["places"][0]["host"], "h-1");
+    assert!(p["result"]["growth"][0]["full_in_s"].as_f64().is_some_and(|t| t > 0.0));
+    let line = p["result"]["openstack"].as_str().expect("a line");
+    assert!(line.starts_with("resource_provider_packet_processing_without_direction = h-1:"));
+    let big = file(
+        "b.toml",
+        "[[host]]\nname = \"h\"\nprofile = \"xeon-e5-2690v2\"\n\
+         [[function]]\nname = \"f\"\nfunction = \"l2-basic\"\nrate = \"50 Mpps\"\n",
+    );
+    refused(&["place", &big], &["infeasible: links: 'f' takes 33.60 Gbit/s", "Enough would be"]);
+}
+
+#[test]
+fn bad_input_is_told() {
+    let ask = |more: &[&str]| -> Vec<String> {
+        [&["estimate", "l2-basic", P[0], P[1]], more]
+            .concat()
+            .iter()
+            .map(|s| (*s).to_owned())
+            .collect()
+    };
+    let refuse = |more: &[&str], parts: &[&str]| {
+        let all = ask(more);
+        refused(&all.iter().map(String::as_str).collect::<Vec<_>>(), parts);
+    };
+    refused(&["estimate", "l2-basik", P[0], P[1]], &["unknown network function", "'l2-basic'?"]);
+    refused(
+        &["estimate", "l2-basic", P[0], "xeon-e5-2690"],
+        &["unknown profile", "'xeon-e5-2690v2'?"],
+    );
+    refused(&["estimate", "l2-basic"], &["--profile is missing"]);
+    refused(&["estimate"], &["which network function?"]);
+    refuse(&["--frame", "12"], &["frame = 12", "64 to 65535"]);
+    refuse(&["--cores", "0"], &["cores = 0"]);
+    refuse(&["--mode", "papr"], &["did you mean 'paper'?"]);
+    refuse(&["--traffic", "zopf:1,flows=3"], &["did you mean 'zipf'?"]);
+    refuse(&["--set", "entrys=3"], &["unknown parameter 'entrys'"]);
+    refuse(&["--target", "20"], &["20Mpps or 10Gbps"]);
+    refused(&["estimate", "./none.toml", P[0], P[1]], &["./none.toml"]);
+    refused(&["place", "none.toml"], &["none.toml"]);
+    let over = ["estimate", "sweep", "l2-basic", P[0], P[1], "--over", "fram=1..3"];
+    refused(&over, &["did you mean 'frame'?"]);
+}
