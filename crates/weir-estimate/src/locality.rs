@@ -99,7 +99,7 @@ fn characteristic_time(held: impl Fn(f64) -> f64, capacity: f64) -> Option<f64> 
             f64::midpoint(a, b)
         };
         let f = at(x);
-        if f.abs() < 1e-5 || (b - a) < 1e-6 {
+        if f.abs() < 1e-4 || (b - a) < 1e-5 {
             return Some(x.exp());
         }
         if f < 0.0 {

@@ -39,9 +39,9 @@ pub struct Class {
 }
 
 /// Ranks that are classes of their own.
-const EXACT: f64 = 64.0;
+const EXACT: f64 = 16.0;
 /// The next class begins at this many times the rank.
-const STEP: f64 = 1.15;
+const STEP: f64 = 1.25;
 
 impl Traffic {
     /// Uniform over so many flows.

@@ -3,7 +3,7 @@
 //!
 //! Room: between `weir-measure` (trials, searches, summaries) and the command that prints. From
 //! memory a study needs nothing; over veth it needs root and makes namespaces of its own (`lab`).
-//! Called by `commands::study` only.
+//! Called by `commands::study`; `commands::estimate` draws by `chart`, too.
 
 mod chart;
 mod dut;

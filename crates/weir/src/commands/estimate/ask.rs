@@ -2,7 +2,7 @@
 
 use super::{Files, capture, explain, json, say, shelf};
 use crate::commands::style;
-use crate::environment::Environment;
+use crate::environment::PROGRAM;
 use crate::fault::bad_input;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use weir_estimate::estimate::{Mode, Numa, Target};
 use weir_estimate::profile::Hardware;
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Library, Profile, Question, estimate};
+use weir_measure::environment::Environment;
 
 /// Which function, where, and how to answer.
 #[derive(Clone, Debug, clap::Args)]
@@ -134,7 +135,7 @@ impl QuestionArgs {
 
 /// A warning where a profile was measured on another machine.
 pub fn warn_of_stranger(profile: &Profile) {
-    let here = Environment::here().cpu;
+    let here = Environment::here(PROGRAM).cpu_model;
     if let Some(there) = profile.calibrated_on.as_ref().filter(|c| **c != here) {
         eprintln!(
             "weir: warning: {}: calibrated on '{there}', and this is '{here}': calibrate here for \

@@ -3,11 +3,12 @@
 //! Room: names and shapes of what leaves the process. The figures stand at the top, beside schema and
 //! environment, under the names that issue and documentation give them.
 
-use crate::environment::{Environment, SCHEMA};
+use crate::environment::{PROGRAM, SCHEMA};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_estimate::Estimate;
 use weir_estimate::operation::Where;
+use weir_measure::environment::Environment;
 
 #[derive(Debug, Serialize)]
 pub struct Answer {
@@ -98,7 +99,7 @@ pub fn answer(e: &Estimate) -> Answer {
     Answer {
         schema: SCHEMA,
         kind: "estimate",
-        environment: Environment::here(),
+        environment: Environment::here(PROGRAM),
         figures: figures(e),
     }
 }
