@@ -278,7 +278,12 @@ impl Bounds {
             Bounds::Whole(from, to) => n.fract() == 0.0 && n >= from as f64 && n <= to as f64,
             Bounds::Part => (0.0..=1.0).contains(&n),
         };
-        if within { Ok(n) } else { Err(format!("{n}: expected {self}")) }
+        match within {
+            true => Ok(n),
+            // Hundreds of digits tell nobody anything.
+            false if n.abs() >= 1e15 => Err(format!("{n:e}: expected {self}")),
+            false => Err(format!("{n}: expected {self}")),
+        }
     }
 }
 

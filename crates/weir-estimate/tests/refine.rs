@@ -3,6 +3,7 @@
 mod support;
 
 use support::{ask, library, profile};
+use weir_estimate::formula::Formula;
 use weir_estimate::refine::{Drift, Refiner};
 use weir_estimate::{Library, Profile, Question};
 
@@ -10,11 +11,7 @@ use weir_estimate::{Library, Profile, Question};
 fn another(profile: &Profile, factor: impl Fn(usize) -> f64) -> Profile {
     let mut p = profile.clone();
     for (i, cost) in p.costs.values_mut().enumerate() {
-        let scaled = |f: &weir_estimate::formula::Formula| {
-            let text = format!("{} * ({f})", factor(i));
-            weir_estimate::formula::Formula::read(&text).expect("a formula")
-        };
-        cost.cycles = scaled(&cost.cycles);
+        cost.cycles = Formula::times(factor(i), &cost.cycles);
     }
     p
 }

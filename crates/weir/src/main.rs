@@ -39,7 +39,7 @@ enum Command {
     /// One frame: which VDP, rule, action, port or drop, and why
     Trace(commands::trace::Args),
     /// What a network function will sustain, before it is deployed
-    Estimate(commands::estimate::Args),
+    Estimate(Box<commands::estimate::Args>),
     Place(commands::place::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]

@@ -94,10 +94,7 @@ fn chains_hosts_and_refinement() {
     };
     let measured = file(
         "m.json",
-        &format!(
-            "[{}]",
-            vec!["{\"function\":\"l2-basic\",\"frame\":64,\"cycles\":640}"; 10].join(",")
-        ),
+        &format!("[{}]", ["{\"function\":\"l2-basic\",\"frame\":64,\"cycles\":640}"; 10].join(",")),
     );
     let r = json(&["estimate", "refine", &measured, P[0], P[1], "--json"]);
     let error = |key: &str| r["result"][key].as_f64().expect(key);
