@@ -4,7 +4,7 @@
 //! is touched. Depends on nothing of ours.
 //!
 //! A *model* is a list of elementary operations ([`Operations`]); a *profile* says what they cost on a
-//! machine; [`estimate`] puts both together.
+//! machine; [`estimate()`] puts both together.
 #![forbid(unsafe_code)]
 
 pub mod chain;

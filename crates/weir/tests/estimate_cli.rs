@@ -74,7 +74,8 @@ fn sweeps_are_tables_and_pictures() {
 fn a_captures_flows_are_its_traffic() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/real.pcap");
     let e = json(&["estimate", "l2-basic", P[0], P[1], "--pcap", capture, "--json"]);
-    assert!(e["hits"]["l2-basic.mac"]["l1"].as_f64().is_some_and(|h| h > 0.9), "{}", e["hits"]);
+    let part = |level: &str| e["hits"]["l2-basic.mac"][level].as_f64().expect(level);
+    assert!(part("l1") + part("l2") > 0.99, "{}", e["hits"]);
 }
 
 #[test]

@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Millions of bits that make a thousand of them.
 const GIGA: f64 = 1000.0;
 
+/// Fewer lines a frame than this are none: what is left of a subtraction.
+const SEEN: f64 = 1e-6;
+
 /// How the accesses to something spread over the levels, main memory last.
 type Levels = Vec<f64>;
 
@@ -397,7 +400,7 @@ impl<'q> Sum<'q> {
     fn caches(&self, cores: f64) -> Vec<Limit> {
         let p = self.processor;
         let one = |(level, cache): (usize, &crate::profile::Cache)| {
-            let lines = self.lines.get(level).copied().filter(|l| *l > 0.0)?;
+            let lines = self.lines.get(level).copied().filter(|l| *l > SEEN)?;
             let bytes = cache.bytes_per_cycle?;
             let mpps = cores * bytes * p.clock_hz / (lines * p.line_bytes) / 1e6;
             let about = format!(
@@ -413,7 +416,7 @@ impl<'q> Sum<'q> {
     /// What main memory can give: by what a core can have under way, and by its channels.
     fn memory(&self, cores: f64) -> Vec<Limit> {
         let p = self.processor;
-        let Some(lines) = self.lines.last().copied().filter(|l| *l > 0.0) else {
+        let Some(lines) = self.lines.last().copied().filter(|l| *l > SEEN) else {
             return Vec::new();
         };
         let seconds = p.memory.latency_s + self.far * p.memory.remote_s;
