@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
 use weir_io::replay::{Arena, Collect, Passes, Replay};
-use weir_packet::{Nanos, PortId};
+use weir_packet::{DropReason, Nanos, PortId};
 
 /// A frame of one of a few kinds: what rules below can tell apart.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
@@ -340,4 +340,37 @@ fn a_rule_on_the_slow_path_is_not_overtaken_by_a_lower_one() {
     assert_eq!(seen.lock().unwrap().frames, 400);
     let v = &p.snapshot().vdps[1];
     assert_eq!((v.rules, v.slow_rules), (0, 2), "the lower rule went to the slow path, too");
+}
+
+/// A waiting source's frames that wait for room in a channel end with their VDP: they stay accounted
+/// for, and a new VDP of the same id gets none of them.
+#[test]
+fn frames_that_wait_for_a_channel_end_with_their_vdp() {
+    let config = Config { channel_frames: 64, ..Config::default() };
+    let mut p = DataPlane::new(config).unwrap();
+    let i = p.add_port("in", Box::new(Sequencer::new(5, 1, 64))).unwrap();
+    let o = p.add_port("out", Box::new(Checker::new(1).0)).unwrap();
+    let spec = || {
+        let mut s = vlan_vdp(1, 5, i, o);
+        s.default = vec![Action::Output(Out::Normal); 4];
+        s
+    };
+    p.create_vdp(spec()).unwrap();
+    p.poll(Nanos(1));
+    let v = p.snapshot().vdps[1].clone();
+    assert!(v.held > 64, "more than the channel holds: {}", v.held);
+    p.delete_vdp(Vid(1)).unwrap();
+    p.snapshot().check().unwrap();
+    let mut clock = 1;
+    while p.create_vdp(spec()).is_err() {
+        clock += 1;
+        assert!(clock < 100, "the VDP does not go");
+        p.poll(Nanos(clock));
+        p.snapshot().check().unwrap();
+    }
+    settle(&mut p, &mut clock);
+    let s = p.snapshot();
+    s.check().unwrap();
+    assert!(s.retired.dropped.get(DropReason::VdpGone) > 0, "{:?}", s.retired);
+    assert_eq!((s.vdps[1].counters.slow, s.vdps[1].held), (0, 0));
 }

@@ -238,6 +238,7 @@ impl DataPlane {
         for h in hold {
             self.pool.free(h.frame);
         }
+        self.drop_parked(vid);
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
             if c.owner == Some(vid) {
                 c.owner = None;
@@ -247,6 +248,25 @@ impl DataPlane {
             }));
         }
         Ok(())
+    }
+
+    /// Ends a VDP's frames that wait for room in its channel: another VDP may have its id next.
+    fn drop_parked(&mut self, vid: Vid) {
+        let mut dropped = 0;
+        for p in self.ports.iter_mut().flatten() {
+            for _ in 0..p.parked.len() {
+                match p.parked.pop_front() {
+                    Some(f) if f.vid == vid => {
+                        self.pool.free(f.frame);
+                        dropped += 1;
+                    }
+                    other => p.parked.extend(other),
+                }
+            }
+        }
+        if let Some(Some(v)) = self.vdps.get_mut(usize::from(vid.0)) {
+            v.counters.dropped.add_n(DropReason::VdpGone, dropped);
+        }
     }
 
     /// Gives a VDP another name.
