@@ -10,6 +10,8 @@ mkdir -p docs "$(dirname "$log")"
 echo "soak: full repetitions; this takes long. Everything printed is in $log"
 from=$SECONDS
 status=0
+# Before the result is written, which changes the tree.
+commit=$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 # Their file is their program of tests: crates/CRATE/tests/PROGRAM.rs.
 programs=()
 for file in $(grep -lE 'fn [a-z0-9_]*soak' crates/*/tests/*.rs); do
@@ -23,7 +25,7 @@ if grep -qE '^error|^test .* FAILED$|^test result: FAILED' "$log"; then status=1
 
 {
 	echo "# The last full run of ./run soak"
-	echo "commit: $(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)"
+	echo "commit: $commit"
 	echo "date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 	echo "machine: $(uname -sr), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 	echo "compiler: $(rustc --version)"
