@@ -13,6 +13,7 @@
 //!   trial's.
 //! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
+//! - [`report`]: documents as a page of HTML, CSV, JSON lines, a screen of text.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -26,6 +27,7 @@ pub mod port;
 pub mod probe;
 mod rate;
 pub mod receiver;
+pub mod report;
 pub mod rfc2544;
 pub mod stats;
 pub mod trial;

@@ -47,6 +47,7 @@ enum Command {
     /// One figure of a paper, measured here, published values beside ours
     #[command(subcommand)]
     Study(commands::study::Args),
+    Report(commands::report::Args),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Place(a) => commands::place::run(&a),
         Command::Bench(b) => bench::run(b),
         Command::Study(a) => commands::study::run(&a),
+        Command::Report(a) => commands::report::run(&a),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

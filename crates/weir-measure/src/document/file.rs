@@ -239,7 +239,11 @@ fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
         .map_err(|source| DocumentError::File { path: path.to_owned(), source })
 }
 
-fn read(path: &Path, limit: u64) -> Result<String, DocumentError> {
+/// The text of a file, if it is not longer than `limit` bytes.
+///
+/// # Errors
+/// [`DocumentError::File`], [`DocumentError::Long`].
+pub fn read(path: &Path, limit: u64) -> Result<String, DocumentError> {
     let failed = |source| DocumentError::File { path: path.to_owned(), source };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(failed)?;

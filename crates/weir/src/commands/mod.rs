@@ -6,6 +6,7 @@ pub mod demo;
 pub mod estimate;
 pub mod place;
 pub mod port;
+pub mod report;
 pub mod run;
 pub mod say;
 pub mod show;

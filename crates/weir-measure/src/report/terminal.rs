@@ -1,0 +1,164 @@
+//! A document on a terminal: what matters, on one screen.
+//!
+//! Pure. Verdicts come first; what does not fit is counted and left to the page. Control characters
+//! are replaced, so that a device's words can't move the cursor.
+
+use super::html::shown;
+use super::number::{Shown, number, quantity};
+use super::pair::told_apart;
+use crate::document::{Distribution, Document, Figure, Outcome};
+
+/// The document in at most `height` lines of `width` characters; less than 40 by 8 is taken as that.
+pub fn summary(d: &Document, width: usize, height: usize) -> String {
+    let (width, height) = (width.max(40), height.max(8));
+    let mut head = Vec::new();
+    let paper = d.paper.as_ref().map_or_else(String::new, |p| format!(" ({p})"));
+    head.push(format!("{} on {}: {}{paper}", d.id, d.dut.name, d.title));
+    let mut how = format!("{}, {}", d.environment.date, d.environment.cpu_model);
+    if d.duration_s > 0.0 {
+        how += &format!(", took {}", quantity(d.duration_s, "s"));
+    }
+    if d.quick {
+        how += "; quick run";
+    }
+    head.push(how);
+    head.extend(d.partial.as_ref().map(|why| format!("PARTIAL: {why}")));
+    if let Some(p) = &d.probe {
+        head.push(format!("a flow is probed every {}", quantity(p.interval_ns, "ns")));
+    }
+    let mut lines: Vec<String> = head.iter().map(|l| clip(l, width)).collect();
+
+    let mut body: Vec<String> = Vec::new();
+    let order = |o: Outcome| match o {
+        Outcome::Fails => 0,
+        Outcome::Unclear => 1,
+        Outcome::Holds => 2,
+    };
+    let mut verdicts: Vec<_> = d.verdicts.iter().collect();
+    verdicts.sort_by_key(|v| order(v.outcome));
+    for v in verdicts {
+        let sign = match v.outcome {
+            Outcome::Holds => '✓',
+            Outcome::Fails => '✗',
+            Outcome::Unclear => '?',
+        };
+        let text = format!("{} {}: {}", v.outcome.word(), v.id, v.sentence);
+        let wrapped = wrap(&text, width - 2).into_iter().enumerate();
+        body.extend(wrapped.map(|(i, l)| format!("{} {l}", if i == 0 { sign } else { ' ' })));
+    }
+    if !d.distributions.is_empty() {
+        body.extend(distributions(&d.distributions, width));
+    }
+    for f in &d.figures {
+        body.extend(figure(f));
+    }
+    for t in &d.tables {
+        body.push(format!("table {}: {} rows", t.title, t.rows.len()));
+    }
+    let room = height.saturating_sub(lines.len() + 2);
+    if !body.is_empty() {
+        lines.push(String::new());
+    }
+    if body.len() > room {
+        let kept = room.saturating_sub(1);
+        let left = body.len() - kept;
+        body.truncate(kept);
+        body.push(format!("… and {left} lines more: weir report FILE --out report.html"));
+    }
+    lines.extend(body.iter().map(|l| clip(l, width)));
+    lines.iter().map(|l| l.trim_end().to_owned() + "\n").collect()
+}
+
+/// A line each; the numbers take 56 characters, the name what is left.
+fn distributions(all: &[Distribution], width: usize) -> Vec<String> {
+    let room = width.saturating_sub(56).clamp(12, 40);
+    let one_group = all.iter().all(|s| all.first().is_some_and(|f| f.group == s.group));
+    let name = |s: &Distribution| {
+        let both = !s.group.is_empty() && s.group != s.title && !one_group;
+        let text = if both { format!("{}: {}", s.group, s.title) } else { s.title.clone() };
+        clip(&text, room)
+    };
+    let longest = all.iter().map(|s| name(s).chars().count()).max().unwrap_or(0).max(12);
+    let mut lines = Vec::new();
+    let pad = |text: &str| " ".repeat(longest.saturating_sub(text.chars().count()));
+    let title = "distribution";
+    lines.push(format!(
+        "{title}{}  {:>8} {:>8} {:>8} {:>8} {:>8}  unit",
+        pad(title),
+        "values",
+        "median",
+        "p90",
+        "p99",
+        "most"
+    ));
+    for s in all {
+        let unit = Shown::of(&s.unit, s.percentiles.iter().map(|p| p.1));
+        let p = |percent: f64| {
+            let value = told_apart(s).find(|p| p.0 == percent);
+            value.map_or_else(|| "–".to_owned(), |p| number(p.1 * unit.factor))
+        };
+        let text = name(s);
+        let lost = if s.missing > 0 { format!(", {} missing", s.missing) } else { String::new() };
+        lines.push(format!(
+            "{text}{}  {:>8} {:>8} {:>8} {:>8} {:>8}  {}{lost}",
+            pad(&text),
+            number(s.count as f64),
+            p(50.0),
+            p(90.0),
+            p(99.0),
+            p(100.0),
+            unit.unit
+        ));
+    }
+    lines
+}
+
+/// A line for the figure, and one for each curve: from its first value to its last.
+fn figure(f: &Figure) -> Vec<String> {
+    let mut lines = vec![format!("{}: {} by {}", f.title, f.y.text(), f.x.text())];
+    for s in &f.series {
+        let points: Vec<(f64, f64)> = s.points.iter().filter_map(|p| Some((p.x, p.y?))).collect();
+        let at = |p: &(f64, f64)| format!("{} at {}", number(p.1), number(p.0));
+        let text = match (points.first(), points.last()) {
+            (Some(a), Some(b)) if points.len() > 1 => format!("{} … {}", at(a), at(b)),
+            (Some(a), _) => at(a),
+            _ => "nothing measured".to_owned(),
+        };
+        lines.push(format!("  {}: {text}", s.name));
+    }
+    lines
+}
+
+fn clean(c: char) -> char {
+    match shown(c) {
+        '\n' | '\t' => ' ',
+        c => c,
+    }
+}
+
+fn clip(text: &str, width: usize) -> String {
+    let clean: String = text.chars().map(clean).collect();
+    if clean.chars().count() <= width {
+        return clean;
+    }
+    let mut short: String = clean.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let word = clip(word, width);
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            *line = word;
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(&word);
+        } else {
+            lines.push(word);
+        }
+    }
+    lines
+}

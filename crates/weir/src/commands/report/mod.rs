@@ -1,0 +1,155 @@
+//! `weir report`: results of measurements and studies as a page of HTML, CSV, JSON lines, or a screen of
+//! text.
+//!
+//! Room: arguments and files. What the page looks like is `weir_measure::report`'s.
+
+mod study;
+
+use super::style::say;
+use crate::fault::bad_input;
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use weir_measure::document::{Document, file};
+use weir_measure::report;
+
+/// Where the page goes when nothing else is asked for.
+const PAGE: &str = "report.html";
+
+/// Arguments of `weir report`.
+#[derive(Debug, clap::Args)]
+#[command(
+    about = "Turn results into a page: verdicts, plots, tables, raw data",
+    long_about = "Turns results of 'weir measure' and 'weir study' into one self-contained page of \
+                  HTML: verdicts in words, the papers' figures as interactive plots, tables, where \
+                  it comes from, the raw data to save. It opens from disk without a network, in \
+                  light and dark, and prints. Results of one module on several devices are laid \
+                  side by side. Without --out, --csv, --jsonl or --text the page goes to \
+                  report.html.",
+    after_long_help = "Examples:\n  \
+                       weir report results/ --out report.html\n  \
+                       weir report results/flow-insert-ovs.json --text\n  \
+                       weir report results/ --jsonl - | jq 'select(.fact == \"verdict\")'"
+)]
+pub struct Args {
+    /// Results: files, or directories whose *.json are taken
+    #[arg(value_name = "RESULTS", required = true)]
+    results: Vec<PathBuf>,
+    /// Write the page here; '-' is standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write figures, tables, distributions and verdicts as CSV into this directory
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// Write every fact as a line of JSON here; '-' is standard output
+    #[arg(long, value_name = "FILE")]
+    jsonl: Option<PathBuf>,
+    /// Print a summary that fits a screen, for each result
+    #[arg(long)]
+    text: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    let documents = read_all(&args.results)?;
+    let nothing_else = args.csv.is_none() && args.jsonl.is_none() && !args.text;
+    let page = args.out.clone().or_else(|| nothing_else.then(|| PathBuf::from(PAGE)));
+    if let Some(path) = page {
+        write(&path, &report::html(&documents), "the report")?;
+    }
+    if let Some(dir) = &args.csv {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| bad_input(format!("--csv {}: {e}", dir.display())))?;
+        let files = report::csv::files(&documents);
+        for (name, text) in &files {
+            let path = dir.join(name);
+            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        }
+        eprintln!("{} files of CSV are in {}", files.len(), dir.display());
+    }
+    if let Some(path) = &args.jsonl {
+        write(path, &report::lines::lines(&documents), "JSON lines")?;
+    }
+    if args.text {
+        let (width, height) = screen();
+        let texts: Vec<String> =
+            documents.iter().map(|d| report::terminal::summary(d, width, height)).collect();
+        say(&texts.join("\n"))?;
+    }
+    Ok(())
+}
+
+/// Characters and lines of the terminal; those of an old one where there is none.
+fn screen() -> (usize, usize) {
+    let out = std::io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten();
+    match size {
+        // A line is left for the prompt.
+        Some(s) if s.ws_col > 0 && s.ws_row > 0 => (s.ws_col.into(), usize::from(s.ws_row) - 1),
+        _ => (80, 24),
+    }
+}
+
+fn write(path: &Path, text: &str, what: &str) -> Result<()> {
+    if path == Path::new("-") {
+        return say(text);
+    }
+    std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    eprintln!("{what} is in {}", path.display());
+    Ok(())
+}
+
+fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    for path in results {
+        if !path.is_dir() {
+            documents.push(read(path)?);
+            continue;
+        }
+        let mut inside = json_files(path)?;
+        inside.sort();
+        let before = documents.len();
+        for file in &inside {
+            match read(file) {
+                Ok(d) => documents.push(d),
+                // A directory may hold other things; what is left out is said.
+                Err(e) => eprintln!("weir: left out: {e:#}"),
+            }
+        }
+        if documents.len() == before {
+            return Err(bad_input(format!(
+                "{}: no results in it: 'weir measure run MODULE --out DIR' writes some",
+                path.display()
+            )));
+        }
+    }
+    Ok(documents)
+}
+
+fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e: std::io::Error| bad_input(format!("{}: {e}", dir.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|e| e == "json") && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+#[derive(Deserialize)]
+struct Head {
+    kind: Option<String>,
+}
+
+/// One result, whichever shape it has.
+fn read(path: &Path) -> Result<Document> {
+    let text = file::read(path, file::LONGEST).map_err(bad_input)?;
+    let head: Option<Head> = serde_json::from_str(&text).ok();
+    if head.and_then(|h| h.kind).as_deref() == Some("study") {
+        return study::document(&text).map_err(|e| bad_input(format!("{}: {e}", path.display())));
+    }
+    Document::load(path).map_err(bad_input)
+}

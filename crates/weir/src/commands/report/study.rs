@@ -1,0 +1,296 @@
+//! What `weir study` writes, as a document: so that papers' figures of both kinds stand in one report.
+//!
+//! Pure. Reads the JSON of `crate::study::report`; the shape here is its reader's, and a test holds
+//! both to each other.
+
+use serde::Deserialize;
+use weir_measure::document::{
+    Axis, Cell, Column, Document, Dut, Figure, Outcome, Point, Scale, Series, Table, Verdict,
+};
+use weir_measure::environment::{Date, Environment, UNKNOWN};
+use weir_measure::report::number::quantity;
+
+#[derive(Deserialize)]
+struct Envelope {
+    schema: u32,
+    environment: Place,
+    result: Study,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    cpu: String,
+    cores: usize,
+    memory_bytes: u64,
+    kernel: String,
+    commit: String,
+    command: String,
+}
+
+#[derive(Deserialize)]
+struct Study {
+    study: String,
+    answers: String,
+    extent: String,
+    load_at_start: Option<f64>,
+    conditions: Vec<Condition>,
+    series: Vec<Curve>,
+    figures: Vec<Found>,
+    published: Vec<Published>,
+    accounts: Option<Accounts>,
+    remarks: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize, PartialEq)]
+struct Quantity {
+    name: String,
+    unit: String,
+}
+
+#[derive(Deserialize)]
+struct Curve {
+    name: String,
+    x: Quantity,
+    y: Quantity,
+    points: Vec<Spot>,
+}
+
+#[derive(Deserialize)]
+struct Spot {
+    x: f64,
+    median: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    remark: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    what: String,
+    value: f64,
+    unit: String,
+    promised: Option<Promise>,
+}
+
+#[derive(Deserialize)]
+struct Promise {
+    bound: String,
+    value: f64,
+}
+
+#[derive(Deserialize)]
+struct Published {
+    what: String,
+    value: String,
+    source: String,
+    ours: String,
+}
+
+#[derive(Deserialize)]
+struct Accounts {
+    received: u64,
+    forwarded: u64,
+    dropped: u64,
+    held: u64,
+}
+
+/// Reads it.
+///
+/// # Errors
+/// Not what `weir study` writes, or of a newer one: one line.
+pub fn document(text: &str) -> Result<Document, String> {
+    let e: Envelope =
+        serde_json::from_str(text).map_err(|e| format!("not as 'weir study' writes it: {e}"))?;
+    if e.schema > crate::environment::SCHEMA {
+        let (found, ours) = (e.schema, crate::environment::SCHEMA);
+        return Err(format!("schema {found}, and this weir reads up to {ours}: use a newer weir"));
+    }
+    let (place, s) = (e.environment, e.result);
+    let environment = Environment {
+        machine: UNKNOWN.to_owned(),
+        cpu_model: place.cpu,
+        virtualised: false,
+        cores: place.cores,
+        memory_bytes: place.memory_bytes,
+        kernel: place.kernel,
+        architecture: UNKNOWN.to_owned(),
+        version: String::new(),
+        commit: place.commit,
+        command: place.command,
+        // Studies don't note it.
+        date: Date::default(),
+        load_1min: s.load_at_start,
+    };
+    let dut = Dut { name: "weir".to_owned(), ..Dut::default() };
+    let mut d = Document::new(&s.study, &s.answers, dut, environment);
+    d.quick = s.extent != "full";
+    if s.extent == "reduced" {
+        d.note("Trials were shorter than RFC 2544 asks for.");
+    }
+    for c in &s.conditions {
+        d.parameter(&c.name, c.value.as_str(), "");
+    }
+    d.figures = figures(&s.series);
+    promises(&mut d, &s.figures);
+    published(&mut d, &s.published);
+    for r in s.series.iter().flat_map(|c| &c.points).filter_map(|p| p.remark.as_ref()) {
+        if !d.notes.contains(r) {
+            d.note(r.as_str());
+        }
+    }
+    if let Some(a) = s.accounts {
+        let (received, forwarded, dropped, held) = (a.received, a.forwarded, a.dropped, a.held);
+        d.note(format!(
+            "Frames from memory, every one accounted for: {received} received = {forwarded} \
+             forwarded + {dropped} dropped + {held} held."
+        ));
+    }
+    s.remarks.iter().for_each(|r| d.note(r.as_str()));
+    d.check().map_err(|e| e.to_string())?;
+    Ok(d)
+}
+
+/// Curves over the same axes in one figure.
+fn figures(curves: &[Curve]) -> Vec<Figure> {
+    let mut figures: Vec<(Figure, &Quantity, &Quantity)> = Vec::new();
+    for c in curves {
+        let at = figures.iter().position(|f| *f.1 == c.x && *f.2 == c.y).unwrap_or_else(|| {
+            let axis = |q: &Quantity, values: Vec<f64>| Axis {
+                label: q.name.clone(),
+                unit: q.unit.clone(),
+                scale: scale(values),
+            };
+            let same = |o: &&Curve| o.x == c.x && o.y == c.y;
+            let all = || curves.iter().filter(same).flat_map(|o| &o.points);
+            let x = axis(&c.x, all().map(|p| p.x).collect());
+            let y = axis(&c.y, all().filter_map(|p| p.median).collect());
+            let title = format!("{} by {}", c.y.name, c.x.name);
+            let id = format!("figure-{}", figures.len() + 1);
+            figures.push((Figure::new(&id, &title, x, y), &c.x, &c.y));
+            figures.len() - 1
+        });
+        let mut series = Series::measured(&c.name, "lowest to highest");
+        for p in &c.points {
+            series.push(match (p.median, p.min, p.max) {
+                (Some(y), Some(lo), Some(hi)) => Point::with_spread(p.x, y, lo, hi),
+                (Some(y), ..) => Point::new(p.x, y),
+                _ => Point::missing(p.x),
+            });
+        }
+        if let Some((figure, ..)) = figures.get_mut(at) {
+            figure.series.push(series);
+        }
+    }
+    figures.into_iter().map(|f| f.0).collect()
+}
+
+/// By ratios where values are far apart, all positive.
+fn scale(values: Vec<f64>) -> Scale {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if least > 0.0 && most > 20.0 * least { Scale::Log } else { Scale::Linear }
+}
+
+/// What follows, in a table; what weir promises of it, as verdicts.
+fn promises(d: &mut Document, found: &[Found]) {
+    if found.is_empty() {
+        return;
+    }
+    let columns = ["figure", "value", "unit"].map(Column::text).to_vec();
+    let mut table = Table::new("figures", "What follows", columns);
+    for f in found {
+        table.row([Cell::from(f.what.as_str()), Cell::Number(f.value), f.unit.as_str().into()]);
+        let Some(p) = &f.promised else { continue };
+        let (kept, word) = match p.bound.as_str() {
+            "at-most" => (f.value <= p.value, "At most"),
+            _ => (f.value >= p.value, "At least"),
+        };
+        let outcome = if kept { Outcome::Holds } else { Outcome::Fails };
+        let sentence = format!("{word} {} is promised.", quantity(p.value, &f.unit));
+        let verdict = Verdict::new(&f.what, outcome, sentence).with("found", f.value, &f.unit);
+        d.verdicts.push(verdict);
+    }
+    d.tables.push(table);
+}
+
+fn published(d: &mut Document, published: &[Published]) {
+    if published.is_empty() {
+        return;
+    }
+    let columns = ["published", "the paper's value", "where", "ours"].map(Column::text).to_vec();
+    let mut table = Table::new("published", "Published values beside ours", columns);
+    for p in published {
+        let value = match p.value.as_str() {
+            crate::study::report::NOT_STATED => Cell::NotStated,
+            value => value.into(),
+        };
+        table.row([
+            p.what.as_str().into(),
+            value,
+            p.source.as_str().into(),
+            p.ours.as_str().into(),
+        ]);
+    }
+    d.tables.push(table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::report::{self, Bound, Extent, Promise, Report};
+
+    /// What a study writes today is read: were a field renamed there, this would fail.
+    #[test]
+    fn what_is_written_is_read() {
+        let axis = |name, unit| report::Axis { name, unit };
+        let point = |x, samples: &[f64]| report::Point::of(x, samples.to_vec());
+        let mut r = Report::new(crate::study::Id::ALL[0], Extent::Quick);
+        r.condition("ports", 4);
+        r.remark("a word");
+        r.series.push(report::Series {
+            name: "fast".into(),
+            x: axis("size", "bytes"),
+            y: axis("delay", "ns"),
+            points: vec![point(64.0, &[1.0, 3.0, 2.0]), point(128.0, &[])],
+        });
+        r.figures.push(report::Figure {
+            what: "delay".into(),
+            value: 2.0,
+            unit: "ns",
+            promised: Some(Promise { bound: Bound::AtMost, value: 1.0 }),
+        });
+        r.published.push(report::Published {
+            what: "delay",
+            value: report::NOT_STATED,
+            source: "004",
+            ours: "2 ns".into(),
+        });
+        r.accounts = Some(report::Accounts { received: 1, forwarded: 1, ..Default::default() });
+        let text = serde_json::to_string(&crate::environment::Envelope::new("study", r)).unwrap();
+        let d = document(&text).unwrap();
+        assert!(d.quick);
+        let points = &d.figures[0].series[0].points;
+        assert_eq!(points[0], Point::with_spread(64.0, 2.0, 1.0, 3.0));
+        assert_eq!(points[1], Point::missing(128.0));
+        assert_eq!((d.verdicts[0].outcome, d.parameters.len()), (Outcome::Fails, 1));
+        assert_eq!(d.tables[1].rows[0][1], Cell::NotStated);
+        assert_eq!(d.notes.len(), 2);
+    }
+
+    #[test]
+    fn what_is_not_one_is_refused() {
+        for (text, why) in [
+            ("{\"kind\":\"study\"}", "not as 'weir study' writes it: missing field `schema`"),
+            ("nothing", "not as 'weir study' writes it: expected ident"),
+        ] {
+            let e = document(text).unwrap_err();
+            assert!(e.starts_with(why) && !e.contains('\n'), "{e}");
+        }
+    }
+}

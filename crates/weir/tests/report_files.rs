@@ -1,0 +1,63 @@
+//! `weir report` on files: the studies that are published, a document, and what it refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn weir(dir: &Path, arguments: &[&str]) -> Output {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_weir"));
+    c.arg("report").args(arguments).current_dir(dir).output().unwrap()
+}
+
+fn err(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
+#[test]
+fn published_studies_and_a_document_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = std::fs::read(root().join("fuzz/seeds/measure_document/all")).unwrap();
+    std::fs::write(dir.path().join("one.json"), seed).unwrap();
+    let studies = root().join("docs/studies");
+    let studies = studies.to_str().unwrap();
+    let o = weir(dir.path(), &[studies, "one.json"]);
+    assert!(o.status.success(), "{}", err(&o));
+    assert_eq!(err(&o), "the report is in report.html\n");
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    for words in ["vdp-latency", "004 §5", "paper 004, figure 4", "flow-insert", "at least"] {
+        assert!(page.to_lowercase().contains(words), "{words}");
+    }
+    let o = weir(dir.path(), &["one.json", "--csv", "tables", "--jsonl", "-", "--text"]);
+    assert!(o.status.success(), "{}", err(&o));
+    let said = String::from_utf8_lossy(&o.stdout).into_owned();
+    assert!(said.contains("{\"date\":1700000000") && said.contains("✗ fails v: It is."), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path().join("tables")).unwrap().count(), 5);
+}
+
+#[test]
+fn what_is_refused_is_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("other.json", "{\"kind\": \"demo\"}");
+    write("study.json", "{\"kind\": \"study\", \"schema\": 1}");
+    write("newer.json", "{\"kind\": \"measurement\", \"schema\": 9}");
+    write("cut.json", "{\"kind\": \"measur");
+    for (name, why) in [
+        ("other.json", "\"kind\" is \"demo\", not \"measurement\""),
+        ("study.json", "not as 'weir study' writes it: missing field `environment`"),
+        ("newer.json", "schema 9, and this weir reads up to 1"),
+        ("cut.json", "EOF while parsing a string"),
+        ("none.json", "No such file"),
+        (".", "no results in it"),
+    ] {
+        let o = weir(dir.path(), &[name]);
+        let said = err(&o);
+        let last = said.lines().last().unwrap_or_default();
+        assert_eq!(o.status.code(), Some(2), "{name}: {said}");
+        assert!(last.starts_with("weir: ") && last.contains(why), "{name}: {said}");
+        assert_eq!(said.lines().count(), if name == "." { 5 } else { 1 }, "{said}");
+    }
+}
