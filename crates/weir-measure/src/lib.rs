@@ -12,6 +12,7 @@
 //! - [`rfc2544`]: throughput, latency, frame loss rate, back-to-back. Pure: time and ports are the
 //!   trial's.
 //! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
+//! - [`snmp`]: CPU and counters of a device, by SNMP or from `/proc`.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
 //! - [`report`]: documents as a page of HTML, CSV, JSON lines, a screen of text.
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod rate;
 pub mod receiver;
 pub mod report;
 pub mod rfc2544;
+pub mod snmp;
 pub mod stats;
 pub mod trial;
 
