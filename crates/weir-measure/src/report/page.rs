@@ -251,7 +251,8 @@ fn provenance(h: &mut Html, modules: &[Module<'_>]) {
     for m in modules {
         for (label, d) in &m.documents {
             h.raw("<details class=\"origin\" data-print><summary>");
-            h.text(&format!("{} on {label}, {}", m.id, d.environment.date)).raw("</summary>\n");
+            let when = when(d).map_or_else(String::new, |w| format!(", {w}"));
+            h.text(&format!("{} on {label}{when}", m.id)).raw("</summary>\n");
             one_provenance(h, d);
             h.raw("<p class=\"downloads\"").attribute("data-document", &at.to_string());
             h.raw("></p>\n</details>\n");
@@ -259,6 +260,11 @@ fn provenance(h: &mut Html, modules: &[Module<'_>]) {
         }
     }
     h.raw("</section>\n");
+}
+
+/// When it was measured; results of before dates were noted have none.
+fn when(d: &Document) -> Option<String> {
+    Some(d.environment.date).filter(|d| d.0 > 0).map(|d| d.to_string())
 }
 
 fn one_provenance(h: &mut Html, d: &Document) {
@@ -284,7 +290,7 @@ fn one_provenance(h: &mut Html, d: &Document) {
     let commit = if e.commit == UNKNOWN { "" } else { &e.commit };
     rows.push(("program", format!("weir {} {commit}", e.version)));
     rows.push(("command", e.command.clone()));
-    rows.push(("began", e.date.to_string()));
+    rows.extend(when(d).map(|w| ("noted", w)));
     if d.duration_s > 0.0 {
         rows.push(("took", quantity(d.duration_s, "s")));
     }

@@ -17,8 +17,16 @@ struct Envelope {
     result: Study,
 }
 
+/// The machine, as it is written now or was until then.
 #[derive(Deserialize)]
-struct Place {
+#[serde(untagged, expecting = "environment is not a machine's")]
+enum Place {
+    Whole(Environment),
+    Short(Short),
+}
+
+#[derive(Deserialize)]
+struct Short {
     cpu: String,
     cores: usize,
     memory_bytes: u64,
@@ -112,21 +120,24 @@ pub fn document(text: &str) -> Result<Document, String> {
         return Err(format!("schema {found}, and this weir reads up to {ours}: use a newer weir"));
     }
     let (place, s) = (e.environment, e.result);
-    let environment = Environment {
-        machine: UNKNOWN.to_owned(),
-        cpu_model: place.cpu,
-        virtualised: false,
-        cores: place.cores,
-        memory_bytes: place.memory_bytes,
-        kernel: place.kernel,
-        architecture: UNKNOWN.to_owned(),
-        version: String::new(),
-        commit: place.commit,
-        command: place.command,
-        // Studies don't note it.
-        date: Date::default(),
-        load_1min: s.load_at_start,
+    let mut environment = match place {
+        Place::Whole(e) => e,
+        Place::Short(p) => Environment {
+            machine: UNKNOWN.to_owned(),
+            cpu_model: p.cpu,
+            virtualised: false,
+            cores: p.cores,
+            memory_bytes: p.memory_bytes,
+            kernel: p.kernel,
+            architecture: UNKNOWN.to_owned(),
+            version: String::new(),
+            commit: p.commit,
+            command: p.command,
+            date: Date::default(),
+            load_1min: None,
+        },
     };
+    environment.load_1min = s.load_at_start.or(environment.load_1min);
     let dut = Dut { name: "weir".to_owned(), ..Dut::default() };
     let mut d = Document::new(&s.study, &s.answers, dut, environment);
     d.quick = s.extent != "full";
