@@ -14,7 +14,11 @@ pub fn summary(d: &Document, width: usize, height: usize) -> String {
     let mut head = Vec::new();
     let paper = d.paper.as_ref().map_or_else(String::new, |p| format!(" ({p})"));
     head.push(format!("{} on {}: {}{paper}", d.id, d.dut.name, d.title));
-    let mut how = format!("{}, {}", d.environment.date, d.environment.cpu_model);
+    let e = &d.environment;
+    let mut how = e.cpu_model.clone();
+    if e.date.0 > 0 {
+        how = format!("{}, {how}", e.date);
+    }
     if d.duration_s > 0.0 {
         how += &format!(", took {}", quantity(d.duration_s, "s"));
     }
