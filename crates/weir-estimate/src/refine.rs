@@ -10,6 +10,9 @@
 //! Room: arithmetic over measurements. Reading them is `pmd`'s and the binary's.
 
 pub mod pmd;
+mod rewrite;
+
+pub use rewrite::rewrite;
 
 use crate::estimate::Estimate;
 use crate::formula::Formula;

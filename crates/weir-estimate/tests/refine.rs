@@ -2,9 +2,9 @@
 
 mod support;
 
-use support::{ask, library, profile};
+use support::{ask, library, profile, root};
 use weir_estimate::formula::Formula;
-use weir_estimate::refine::{Drift, Refiner};
+use weir_estimate::refine::{Drift, Refiner, rewrite};
 use weir_estimate::{Library, Profile, Question};
 
 /// A machine on which every operation costs what the profile says times its own factor.
@@ -103,4 +103,30 @@ fn a_change_is_noticed_and_peace_is_not() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(refiner.learn(&e, bad).is_err());
     }
+}
+
+/// What is written is what was learned, and the rest of the text is as it was.
+#[test]
+fn a_refined_profile_can_be_written() {
+    let library = library();
+    let truth = profile(&library, "xeon-e5-2690v2");
+    let wrong = another(&truth, |_| 1.4);
+    let mut refiner = Refiner::new(&truth);
+    for (name, q) in questions() {
+        let measured = ask(&library, name, &wrong, &q).cycles;
+        refiner.learn(&ask(&library, name, &truth, &q), measured).expect("a measurement");
+    }
+    let text = std::fs::read_to_string(root("profiles/xeon-e5-2690v2.toml")).expect("the profile");
+    let once = rewrite(&text, &refiner.factors()).expect("a text");
+    let read = Profile::read("p", &once, library.operations()).unwrap_or_else(|e| panic!("{e}"));
+    let applied = refiner.apply(&truth);
+    for (name, q) in questions().iter().take(7) {
+        let (a, b) = (ask(&library, name, &applied, q), ask(&library, name, &read, q));
+        assert!((a.cycles / b.cycles - 1.0).abs() < 1e-9, "{name}");
+    }
+    assert!(once.contains("# Line fill buffers of a core") && once.contains("fitted"));
+    // A second time: factors on factors.
+    let twice = rewrite(&once, &refiner.factors()).expect("a text");
+    Profile::read("p", &twice, library.operations()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(rewrite("name = 1", &refiner.factors()).is_err());
 }

@@ -97,7 +97,10 @@ fn chains_hosts_and_refinement() {
         "m.json",
         &format!("[{}]", ["{\"function\":\"l2-basic\",\"frame\":64,\"cycles\":640}"; 10].join(",")),
     );
-    let r = json(&["estimate", "refine", &measured, P[0], P[1], "--json"]);
+    let better = directory.path().join("better.toml").display().to_string();
+    let r = json(&["estimate", "refine", &measured, P[0], P[1], "--json", "--out", &better]);
+    let e = json(&["estimate", "l2-basic", "--profile", &better, "--json"]);
+    assert!((e["cycles"].as_f64().expect("cycles") / 640.0 - 1.0).abs() < 0.1, "{}", e["cycles"]);
     let error = |key: &str| r["result"][key].as_f64().expect(key);
     assert!(error("error_after") <= error("error_before") / 2.0);
     let request = file(

@@ -8,10 +8,10 @@ use crate::quantity::Dimension;
 use crate::read::{Bounds, Section, document};
 use crate::traffic::Traffic;
 
-/// Most hosts and most functions.
-pub const MAX_HOSTS: usize = 2000;
+/// Most hosts.
+pub const MAX_HOSTS: usize = 500;
 /// Most functions or chains.
-pub const MAX_DEMANDS: usize = 10_000;
+pub const MAX_DEMANDS: usize = 2000;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]

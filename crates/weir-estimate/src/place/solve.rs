@@ -17,7 +17,7 @@ pub(super) type Assignment = Vec<usize>;
 pub(super) const SLACK: f64 = 1e-9;
 
 /// Most hosts that are added to see what would be enough.
-const MOST_MORE: usize = 4096;
+const MOST_MORE: usize = 500;
 
 pub(super) fn solve(problem: &Problem, objective: Objective) -> Answer {
     if let Some(refusal) = impossible(problem) {

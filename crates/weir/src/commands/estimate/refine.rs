@@ -8,13 +8,13 @@ use crate::commands::columns::Columns;
 use crate::commands::style;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_estimate::refine::{Drift, Refiner, pmd};
+use weir_estimate::refine::{Drift, Refiner, pmd, rewrite};
 use weir_estimate::traffic::Traffic;
-use weir_estimate::{Question, estimate};
+use weir_estimate::{Profile, Question, estimate};
 
 /// Which measurements, and of what.
 #[derive(Debug, clap::Args)]
@@ -40,6 +40,9 @@ pub struct Args {
     /// How its frames were spread over flows
     #[arg(long, value_name = "SPREAD", value_parser = Traffic::read)]
     traffic: Option<Traffic>,
+    /// Also write the corrected profile into this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -113,6 +116,15 @@ pub fn run(a: &Args) -> Result<()> {
             drift,
         });
         estimates.push((e, s.cycles));
+    }
+    if let Some(path) = &a.out {
+        let (file, text) = shelf::profile_text(&a.profile)?;
+        let wrong = |e: String| bad_input(format!("{file}: {e}"));
+        let text = rewrite(&text, &refiner.factors()).map_err(wrong)?;
+        // Nobody shall find later that what was written can't be read.
+        let name = path.display().to_string();
+        Profile::read(&name, &text, library.operations()).map_err(bad_input)?;
+        std::fs::write(path, text).with_context(|| name)?;
     }
     let mean = |f: &dyn Fn(&weir_estimate::Estimate) -> f64| {
         let sum: f64 = estimates.iter().map(|(e, m)| (f(e) / m - 1.0).abs()).sum();

@@ -104,17 +104,24 @@ pub fn function(library: &mut Library, name: &str) -> Result<String> {
 /// # Errors
 /// A file that can't be read or is wrong; a name that is not known.
 pub fn profile(library: &Library, name: &str) -> Result<Profile> {
-    let operations = library.operations();
+    let (file, text) = profile_text(name)?;
+    Profile::read(&file, &text, library.operations()).map_err(bad_input)
+}
+
+/// What errors call a profile, and its text.
+///
+/// # Errors
+/// A file that can't be read; a name that is not known.
+pub fn profile_text(name: &str) -> Result<(String, String)> {
     if is_path(name) {
-        let text = read(Path::new(name))?;
-        return Profile::read(name, &text, operations).map_err(bad_input);
+        return Ok((name.to_owned(), read(Path::new(name))?));
     }
     let Some((file, text)) = PROFILES.iter().find(|p| stem(p.0) == name) else {
         let known = PROFILES.iter().map(|p| stem(p.0));
         let text = unknown("profile", name, known);
         return Err(bad_input(format!("{text}. A file's name has a '/' or ends with '.toml'")));
     };
-    Profile::read(file, text, operations).map_err(bad_input)
+    Ok(((*file).to_owned(), (*text).to_owned()))
 }
 
 /// The profiles that come along.

@@ -17,7 +17,7 @@ use weir_estimate::traffic::{Spread, Traffic};
 use weir_estimate::{Estimate, Mode, Profile, Question, estimate};
 
 /// Most points of a sweep.
-const MAX_POINTS: usize = 1_000_000;
+const MAX_POINTS: usize = 100_000;
 
 /// What is swept.
 #[derive(Debug, clap::Args)]
@@ -196,7 +196,7 @@ pub fn run(a: &Args) -> Result<()> {
         for (x, v) in a.over.iter().zip(&values) {
             set(&mut q, &mut p, &x.name, *v)?;
         }
-        let answer = estimate(&library, &name, &p, &q).map_err(|e| {
+        let mut answer = estimate(&library, &name, &p, &q).map_err(|e| {
             let unknown =
                 a.over.iter().find(|x| e.text.contains(&format!("parameter '{}'", x.name)));
             let near = unknown.and_then(|x| nearest(&x.name, NAMES.iter().copied()));
@@ -205,6 +205,10 @@ pub fn run(a: &Args) -> Result<()> {
                 None => bad_input(e),
             }
         })?;
+        // Only JSON shows them, and they are most of an answer.
+        if !a.json {
+            answer.operations = Vec::new();
+        }
         points.push(Point { values, answer });
     }
     let names: Vec<&str> = a.over.iter().map(|x| x.name.as_str()).collect();
