@@ -13,6 +13,7 @@
 //!   trial's.
 //! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
 //! - [`snmp`]: CPU and counters of a device, by SNMP or from `/proc`.
+//! - [`dut`]: an OpenFlow switch with faults that are known, to measure the measurement by.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
 //! - [`report`]: documents as a page of HTML, CSV, JSON lines, a screen of text.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 pub mod clock;
 pub mod cpu;
 pub mod document;
+pub mod dut;
 pub mod environment;
 pub mod generator;
 pub mod latency;

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use weir_openflow::channel::{
-    Backoff, Channel, CloseReason, Config, Event, KeepAlive, Kind, Limits, Rate, SendError, Sent,
-    Side,
+    Backoff, Channel, CloseReason, Config, EchoBy, Event, KeepAlive, Kind, Limits, Rate, SendError,
+    Sent, Side,
 };
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::model::*;
@@ -221,6 +221,16 @@ fn an_answer_is_a_sign_of_life_and_nobody_elses_business() {
     let other = Msg { xid: 3, body: Message::EchoReply(b"mine".to_vec()) };
     c.receive(&bytes(&other), ms(50_000));
     assert!(matches!(c.next_event(ms(50_000)), Some(Event::Message(r)) if r.msg == other));
+}
+
+#[test]
+fn an_owner_may_answer_echo_requests_itself() {
+    let mut c = up(Config { echo: EchoBy::Owner, keep_alive: None, ..Config::new(Side::Switch) });
+    written(&mut c);
+    c.receive(&echo(7, b"x".to_vec()), ms(0));
+    let Some(Event::Message(m)) = c.next_event(ms(0)) else { panic!("no message") };
+    assert_eq!(m.msg, Msg { xid: 7, body: Message::EchoRequest(b"x".to_vec()) });
+    assert_eq!(written(&mut c), []);
 }
 
 #[test]

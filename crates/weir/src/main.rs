@@ -41,6 +41,7 @@ enum Command {
     /// What a network function will sustain, before it is deployed
     Estimate(Box<commands::estimate::Args>),
     Place(commands::place::Args),
+    Dut(commands::dut::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Trace(a) => commands::trace::run(&a),
         Command::Estimate(a) => commands::estimate::run(&a),
         Command::Place(a) => commands::place::run(&a),
+        Command::Dut(a) => commands::dut::run(&a),
         Command::Bench(b) => bench::run(b),
         Command::Study(a) => commands::study::run(&a),
         Command::Report(a) => commands::report::run(&a),

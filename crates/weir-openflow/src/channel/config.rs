@@ -94,6 +94,16 @@ impl Default for Limits {
     }
 }
 
+/// Who answers the peer's echo requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EchoBy {
+    /// The channel, at once; the owner never sees them.
+    #[default]
+    Channel,
+    /// The owner, who gets them as messages: to look at them, or to answer in its own time.
+    Owner,
+}
+
 /// All of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -103,6 +113,8 @@ pub struct Config {
     pub versions: Versions,
     /// Signs of life; `None`: none are asked for.
     pub keep_alive: Option<KeepAlive>,
+    /// Who answers echo requests.
+    pub echo: EchoBy,
     /// Bounds.
     pub limits: Limits,
 }
@@ -114,6 +126,7 @@ impl Config {
             side,
             versions: Versions::ALL,
             keep_alive: Some(KeepAlive { interval: Duration::from_secs(5), probes: 3 }),
+            echo: EchoBy::Channel,
             limits: Limits::default(),
         }
     }

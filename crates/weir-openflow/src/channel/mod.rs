@@ -26,7 +26,7 @@ mod token_bucket;
 mod understand;
 
 pub use backoff::Backoff;
-pub use config::{Config, KeepAlive, Limits, Rate, Side, Versions};
+pub use config::{Config, EchoBy, KeepAlive, Limits, Rate, Side, Versions};
 pub use event::{CloseReason, Event, Head, Received, SendError, Sent};
 pub use hello::{Offer, negotiate};
 pub use machine::Channel;

@@ -1,12 +1,12 @@
 //! What a message leads to once a version is agreed: an event, an answer of the channel's own, or nothing.
 //!
-//! Room: a part of `machine`. Echo requests are answered, late hellos passed over (1.3.5 §6.3.1 has
+//! Room: a part of `machine`. Echo requests are answered (unless the owner does so), late hellos passed over (1.3.5 §6.3.1 has
 //! one each way), what can't be understood is refused and the connection kept; errors never
 //! lead to errors.
 
 use super::greeting::{is_hello_failed, refusal};
 use super::machine::{Core, PROBE};
-use super::{Event, Head, Kind, Received, hello};
+use super::{EchoBy, Event, Head, Kind, Received, hello};
 use crate::codec;
 use crate::model::{ErrorCode, Message, Msg, Part, Version};
 
@@ -49,7 +49,7 @@ impl Core {
             other => other,
         };
         match body {
-            Message::EchoRequest(data) => {
+            Message::EchoRequest(data) if self.config.echo == EchoBy::Channel => {
                 // What was read as an echo request can be written as its reply.
                 let _ = self.send(version, &Msg { xid, body: Message::EchoReply(data) });
                 None

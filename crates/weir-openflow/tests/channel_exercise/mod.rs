@@ -28,7 +28,7 @@ pub fn script(script: &[u8]) {
     let keep_alive = (how & 32 != 0)
         .then_some(KeepAlive { interval: Duration::from_millis(limit.into()), probes: 2 });
     let mut now = Duration::ZERO;
-    let mut c = Channel::new(Config { side, versions, keep_alive, limits }, now);
+    let mut c = Channel::new(Config { versions, keep_alive, limits, ..Config::new(side) }, now);
     let mut over = false;
     while let Some((&[what, n], more)) = rest.split_first_chunk() {
         rest = more;

@@ -3,6 +3,7 @@
 pub mod capture;
 mod columns;
 pub mod demo;
+pub mod dut;
 pub mod estimate;
 pub mod place;
 pub mod port;
