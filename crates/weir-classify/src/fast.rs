@@ -281,11 +281,53 @@ fn worthwhile(tuples: usize) -> usize {
 }
 
 impl FastTable {
+    /// [`Classifier::insert`], whose rule need not be moved to be tried.
+    ///
+    /// # Errors
+    /// [`Duplicate`] when one with the same match and priority is there; nothing changes.
+    pub fn try_insert(&mut self, m: &Match, priority: u32, id: RuleId) -> Result<(), Duplicate> {
+        // The usual rule of an exact table: finding its place and finding its like are one search.
+        if let Some(i) = self.only_place(m) {
+            let rank = self.next_rank(priority);
+            let Some(t) = self.tuples.get_mut(i) else { return Ok(()) };
+            let top = t.top();
+            t.insert_exact(m, rank, id).map_err(Duplicate)?;
+            let moved = t.top() != top;
+            self.len += 1;
+            if moved {
+                self.resort(i);
+            }
+            return Ok(());
+        }
+        match self.find(m, priority) {
+            Some(there) => Err(Duplicate(there)),
+            None => {
+                self.insert_new(m, priority, id);
+                Ok(())
+            }
+        }
+    }
+
+    /// The tuple with exactly this mask, where a rule like this can be nowhere else.
+    fn only_place(&self, m: &Match) -> Option<usize> {
+        if !self.rest.is_empty() && words_of(m.mask()) & !self.rest.words() == 0 {
+            return None;
+        }
+        let mut place = None;
+        for (i, t) in self.tuples.iter().enumerate() {
+            if t.mask() == m.mask() {
+                place = Some(i);
+            } else if m.mask().covers(t.mask()) {
+                return None;
+            }
+        }
+        place
+    }
+
     /// [`Classifier::insert`] of a rule of which [`Classifier::find`] has just said that it is not
     /// there. One that is there would stand twice.
-    pub fn insert_new(&mut self, rule: Rule) {
-        let m = &rule.matcher;
-        let rank = self.next_rank(rule.priority);
+    pub fn insert_new(&mut self, m: &Match, priority: u32, id: RuleId) {
+        let rank = self.next_rank(priority);
         if !self.union.as_ref().is_some_and(|u| u.covers(m.mask())) {
             self.widen(m.mask());
         }
@@ -294,13 +336,13 @@ impl FastTable {
             && let Some(t) = self.tuples.get_mut(i)
         {
             let top = t.top();
-            t.insert(m, rank, rule.id);
+            t.insert(m, rank, id);
             if t.top() != top {
                 self.resort(i);
             }
             return;
         }
-        self.rest.insert(rank, rule.id, m.value(), m.mask());
+        self.rest.insert(rank, id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
@@ -309,11 +351,7 @@ impl FastTable {
 
 impl Classifier for FastTable {
     fn insert(&mut self, rule: Rule) -> Result<(), Duplicate> {
-        if let Some(id) = self.find(&rule.matcher, rule.priority) {
-            return Err(Duplicate(id));
-        }
-        self.insert_new(rule);
-        Ok(())
+        self.try_insert(&rule.matcher, rule.priority, rule.id)
     }
 
     fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {

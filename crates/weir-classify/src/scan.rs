@@ -46,6 +46,10 @@ impl Scan {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Bit `i` set where a rule may look at word `i`.
+    pub(crate) fn words(&self) -> u32 {
+        self.words
+    }
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.data)
     }

@@ -336,12 +336,51 @@ impl Tuple {
     /// Adds a rule, whose mask covers the tuple's and which is not here yet.
     pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
         self.move_some();
-        let (want, hash, found) = self.slot_of(m);
         let exact = *m.mask() == self.cold.mask;
-        let (value, mask) = match (exact, found) {
-            // The usual rule of an exact table: nothing lies beyond.
-            (true, None) => (FlowKey::default(), FlowMask::default()),
-            _ => self.beyond(m),
+        let at = self.slot_of(m);
+        self.insert_at(m, at, exact, rank, id);
+    }
+
+    /// Adds a rule with exactly the tuple's mask, unless one of the same priority is here.
+    ///
+    /// # Errors
+    /// That rule; nothing has changed.
+    pub(crate) fn insert_exact(&mut self, m: &Match, rank: u64, id: RuleId) -> Result<(), RuleId> {
+        self.move_some();
+        let at = self.slot_of(m);
+        if let Some(found) = at.2
+            && let Some(there) = self.exact_in(found, (rank >> 32) as u32)
+        {
+            return Err(there);
+        }
+        self.insert_at(m, at, true, rank, id);
+        Ok(())
+    }
+
+    /// The rule with exactly the tuple's mask and this priority in a slot.
+    fn exact_in(&self, (place, head): (Place, u64), priority: u32) -> Option<RuleId> {
+        let payload = (head >> 32) as u32;
+        if head & BUCKET == 0 {
+            return ((self.rank(place)? >> 32) as u32 == priority).then_some(RuleId(payload));
+        }
+        let bucket = self.buckets.get(payload as usize)?;
+        let at = bucket.position(&FlowKey::default(), &FlowMask::default(), priority)?;
+        bucket.get(at).map(|r| r.1)
+    }
+
+    /// Adds a rule to the slot that it falls into.
+    fn insert_at(
+        &mut self,
+        m: &Match,
+        (want, hash, found): ([u64; WORDS], u64, Option<(Place, u64)>),
+        exact: bool,
+        rank: u64,
+        id: RuleId,
+    ) {
+        let (value, mask) = match exact {
+            // Nothing lies beyond.
+            true => (FlowKey::default(), FlowMask::default()),
+            false => self.beyond(m),
         };
         match found {
             Some((_, head)) if head & BUCKET != 0 => {

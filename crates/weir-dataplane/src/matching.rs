@@ -13,11 +13,12 @@ use crate::counters::{SharedLookups, SharedUsage, Side, SlowLookups, TableCounte
 use crate::execute::InvalidTtl;
 use crate::group::Group;
 use crate::meter::Meter;
+use crate::software::SlowRule;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
-use weir_classify::{Classifier, FastTable, FlowKey, Match, Rule, RuleId};
+use weir_classify::{Classifier, Duplicate, FastTable, FlowKey, Match, Rule, RuleId};
 use weir_packet::Nanos;
 
 /// A rule as its owner wrote it.
@@ -33,8 +34,8 @@ pub struct RuleSpec {
     pub actions: Arc<[Action]>,
 }
 
-/// An installed rule: its action result with its counters beside it, so that a hit touches one
-/// line of memory; what only people ask for lies in the next.
+/// An installed rule as frames meet it: its action result with its counters beside it, so that a
+/// hit touches one line of memory and nothing else. What only people ask for stands in [`Table`].
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Entry {
@@ -46,24 +47,20 @@ pub struct Entry {
     pub last_used: Nanos,
     /// The owner's mark.
     pub cookie: u64,
-    /// Hits of the slow path: read by the worker, written by the slow path's own entry.
-    slow: Option<Arc<SharedUsage>>,
-    /// As the owner wrote it.
-    pub actions: Arc<[Action]>,
 }
 
-// What a hit touches is one line.
-const _: () = assert!(std::mem::offset_of!(Entry, slow) == 64);
+// A million of them is a million lines.
+const _: () = assert!(size_of::<Entry>() == 64);
 
 impl Entry {
     fn new(spec: &RuleSpec, result: ActionResult) -> Self {
         let mut e = Self::vacant();
         e.relink(&spec.matcher, spec.priority, result);
-        (e.actions, e.cookie) = (Arc::clone(&spec.actions), spec.cookie);
+        e.cookie = spec.cookie;
         e
     }
     /// Gives the rule with this match and priority what its actions come down to now.
-    pub(crate) fn relink(&mut self, matcher: &Match, priority: u32, result: ActionResult) {
+    fn relink(&mut self, matcher: &Match, priority: u32, result: ActionResult) {
         self.result = result;
         let all = priority == 0 && *matcher == Match::any();
         if all && self.result.bits & bits::PROGRAM != 0 {
@@ -72,45 +69,14 @@ impl Entry {
     }
     /// What stands in a slot that no rule has.
     fn vacant() -> Self {
-        Self {
-            result: ActionResult::drop(),
-            hits: Tally::default(),
-            last_used: Nanos(0),
-            cookie: 0,
-            slow: None,
-            actions: Arc::default(),
-        }
+        let result = ActionResult::drop();
+        Self { result, hits: Tally::default(), last_used: Nanos(0), cookie: 0 }
     }
     /// Counts a frame that the worker saw.
     #[inline(always)]
     pub fn hit(&mut self, len: usize, now: Nanos) {
         self.hits.add(len);
         self.last_used = now;
-    }
-    /// Its use on both paths.
-    pub fn usage(&self) -> Usage {
-        let slow = self.slow.as_ref().map(|s| s.read()).unwrap_or_default();
-        Usage {
-            frames: self.hits.frames + slow.frames,
-            bytes: self.hits.bytes + slow.bytes,
-            last_used: self.last_used.max(slow.last_used),
-        }
-    }
-    /// Where the slow path counts for this rule.
-    pub fn share(&mut self) -> Arc<SharedUsage> {
-        Arc::clone(self.slow.get_or_insert_default())
-    }
-    /// Forgets all hits. Gives the new place where the slow path counts, if it does.
-    fn reset(&mut self) -> Option<Arc<SharedUsage>> {
-        self.hits = Tally::default();
-        // A new one: the old may be written to at this moment.
-        let slow = self.slow.as_mut()?;
-        *slow = Arc::default();
-        Some(Arc::clone(slow))
-    }
-    /// Other actions and another mark; hits stay.
-    fn replace(&mut self, new: Entry) {
-        (self.result, self.cookie, self.actions) = (new.result, new.cookie, new.actions);
     }
 }
 
@@ -123,6 +89,11 @@ pub struct Table {
     matched: u64,
     /// Answers with slots of `entries`.
     pub classifier: FastTable,
+    /// What each slot's owner wrote; rules that came with one list share it.
+    actions: Vec<Arc<[Action]>>,
+    /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
+    /// long as the last slot that has any.
+    slow: Vec<Option<Arc<SharedUsage>>>,
     free: Vec<u32>,
     /// Lookups on this side that found none.
     missed: u64,
@@ -158,18 +129,39 @@ impl Table {
     ) -> Result<u32, TableFull> {
         let slot = match known {
             Some(s) => s,
-            None => self.new_slot()?,
+            None => self.next_slot()?,
         };
         let back =
             !self.aside.is_empty() && self.aside.remove(&(spec.matcher, spec.priority)).is_some();
         if known.is_none() || back {
-            let (matcher, priority) = (spec.matcher, spec.priority);
-            self.classifier.insert_new(Rule { matcher, priority, id: RuleId(slot) });
+            self.classifier.insert_new(&spec.matcher, spec.priority, RuleId(slot));
         }
-        if let Some(e) = self.entries.get_mut(slot as usize) {
-            e.replace(Entry::new(spec, result));
+        match known {
+            Some(_) => self.replace(slot, spec, result),
+            None => self.fill(slot, spec, result),
         }
         Ok(slot)
+    }
+    /// [`Table::put`] where no rule lives on the slow path, in one search. Gives the rule's slot.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_fast(
+        &mut self,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<(Put, u32), TableFull> {
+        let slot = self.next_slot()?;
+        match self.classifier.try_insert(&spec.matcher, spec.priority, RuleId(slot)) {
+            Ok(()) => {
+                self.fill(slot, spec, result);
+                Ok((Put::Added, slot))
+            }
+            Err(Duplicate(RuleId(slot))) => {
+                self.replace(slot, spec, result);
+                Ok((Put::Replaced, slot))
+            }
+        }
     }
     /// Keeps the place and counters of a rule that lives on the slow path, and says where that
     /// counts. Frames do not find it here.
@@ -181,18 +173,19 @@ impl Table {
         spec: &RuleSpec,
         result: ActionResult,
     ) -> Result<Arc<SharedUsage>, TableFull> {
-        let entry = Entry::new(spec, result);
         let slot = match self.set_aside(&spec.matcher, spec.priority) {
-            Some(s) => s,
+            Some(s) => {
+                self.replace(s, spec, result);
+                s
+            }
             None => {
-                let s = self.new_slot()?;
+                let s = self.next_slot()?;
                 self.aside.insert((spec.matcher, spec.priority), s);
+                self.fill(s, spec, result);
                 s
             }
         };
-        let e = self.entries.get_mut(slot as usize).ok_or(TableFull)?;
-        e.replace(entry);
-        Ok(e.share())
+        self.share(slot).ok_or(TableFull)
     }
     /// Takes a rule out of the frames' way; its place and counters stay.
     pub fn set_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
@@ -201,23 +194,53 @@ impl Table {
         }
         self.aside.get(&(*matcher, priority)).copied()
     }
-    fn new_slot(&mut self) -> Result<u32, TableFull> {
-        if let Some(s) = self.free.pop() {
-            return Ok(s);
+    /// The slot that [`Table::fill`] fills next.
+    fn next_slot(&self) -> Result<u32, TableFull> {
+        match self.free.last() {
+            Some(s) => Ok(*s),
+            None => u32::try_from(self.entries.len()).map_err(|_| TableFull),
         }
-        let s = u32::try_from(self.entries.len()).map_err(|_| TableFull)?;
-        self.entries.push(Entry::vacant());
-        Ok(s)
     }
-    /// Takes a rule out, wherever it lives.
-    pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<Entry> {
+    /// A new rule in the slot that [`Table::next_slot`] has just named.
+    fn fill(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
+        let (entry, actions) = (Entry::new(spec, result), Arc::clone(&spec.actions));
+        if slot as usize == self.entries.len() {
+            self.entries.push(entry);
+            self.actions.push(actions);
+            return;
+        }
+        self.free.pop();
+        if let (Some(e), Some(a)) =
+            (self.entries.get_mut(slot as usize), self.actions.get_mut(slot as usize))
+        {
+            (*e, *a) = (entry, actions);
+        }
+    }
+    /// Other actions and another mark for a rule that is there; hits stay.
+    fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
+        let new = Entry::new(spec, result);
+        if let (Some(e), Some(a)) =
+            (self.entries.get_mut(slot as usize), self.actions.get_mut(slot as usize))
+        {
+            (e.result, e.cookie) = (new.result, new.cookie);
+            a.clone_from(&spec.actions);
+        }
+    }
+    /// Takes a rule out, wherever it lives. Says which slot it had.
+    pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
         let slot = match self.classifier.remove(matcher, priority) {
             Some(RuleId(slot)) => slot,
             None => self.aside.remove(&(*matcher, priority))?,
         };
+        let at = slot as usize;
+        if let (Some(e), Some(a)) = (self.entries.get_mut(at), self.actions.get_mut(at)) {
+            (*e, *a) = (Entry::vacant(), Arc::default());
+        }
+        if let Some(s) = self.slow.get_mut(at) {
+            *s = None;
+        }
         self.free.push(slot);
-        let e = self.entries.get_mut(slot as usize)?;
-        Some(std::mem::replace(e, Entry::vacant()))
+        Some(slot)
     }
     /// The slot of a rule, wherever it lives.
     pub fn find(&self, matcher: &Match, priority: u32) -> Option<u32> {
@@ -231,15 +254,47 @@ impl Table {
         let RuleId(slot) = self.classifier.find(matcher, priority)?;
         self.entries.get(slot as usize)
     }
+    /// How much the rule in `slot` was used, on both paths.
+    pub fn usage(&self, slot: u32) -> Option<Usage> {
+        let e = self.entries.get(slot as usize)?;
+        let slow = self.slow_of(slot).map(|s| s.read()).unwrap_or_default();
+        Some(Usage {
+            frames: e.hits.frames + slow.frames,
+            bytes: e.hits.bytes + slow.bytes,
+            last_used: e.last_used.max(slow.last_used),
+        })
+    }
+    fn slow_of(&self, slot: u32) -> Option<&Arc<SharedUsage>> {
+        self.slow.get(slot as usize)?.as_ref()
+    }
+    /// Where the slow path counts for a slot.
+    fn slow_at(&mut self, slot: u32) -> Option<&mut Option<Arc<SharedUsage>>> {
+        let at = slot as usize;
+        if at >= self.entries.len() {
+            return None;
+        }
+        if self.slow.len() <= at {
+            self.slow.resize(at + 1, None);
+        }
+        self.slow.get_mut(at)
+    }
+    /// Where the slow path counts for the rule in `slot`, from now on at the latest.
+    pub fn share(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
+        Some(Arc::clone(self.slow_at(slot)?.get_or_insert_default()))
+    }
     /// Forgets a rule's hits. Gives the new place where the slow path counts, if it does.
     pub fn reset(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
-        self.entries.get_mut(slot as usize)?.reset()
+        self.entries.get_mut(slot as usize)?.hits = Tally::default();
+        // A new one: the old may be written to at this moment.
+        let slow = self.slow.get_mut(slot as usize)?.as_mut()?;
+        *slow = Arc::default();
+        Some(Arc::clone(slow))
     }
     /// Where this slow-path rule counts from now on.
     pub fn count_in(&mut self, matcher: &Match, priority: u32, usage: Arc<SharedUsage>) {
-        let e = self.find(matcher, priority).and_then(|s| self.entries.get_mut(s as usize));
-        if let Some(e) = e {
-            e.slow = Some(usage);
+        let slow = self.find(matcher, priority).and_then(|s| self.slow_at(s));
+        if let Some(s) = slow {
+            *s = Some(usage);
         }
     }
     /// Counts a frame that found the rule in `slot` on the fast path.
@@ -272,31 +327,55 @@ impl Table {
             weir_classify::simd::prefetch_read(e);
         }
     }
-    /// Every rule with its entry.
-    pub fn for_each(&self, f: &mut dyn FnMut(&Rule, &Entry)) {
-        self.classifier.for_each(&mut |r| {
-            if let Some(e) = self.entries.get(r.id.0 as usize) {
-                f(r, e);
-            }
+    /// Every rule that frames find here.
+    pub fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
+        self.classifier.for_each(f);
+    }
+    /// A rule, which has `slot`, as its owner wrote it.
+    pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
+        let cookie = self.entries.get(slot as usize)?.cookie;
+        let actions = Arc::clone(self.actions.get(slot as usize)?);
+        Some(RuleSpec { matcher: *matcher, priority, cookie, actions })
+    }
+    /// The same on its way to the slow path, which counts for it from now on.
+    pub(crate) fn lend(&mut self, matcher: &Match, priority: u32, slot: u32) -> Option<SlowRule> {
+        let spec = self.spec(matcher, priority, slot)?;
+        let result = self.entries.get(slot as usize)?.result.clone();
+        Some(SlowRule { spec, result, usage: self.share(slot)? })
+    }
+    /// [`Table::lend`] for every rule that frames find here.
+    pub(crate) fn lend_all(&mut self, f: &mut dyn FnMut(SlowRule)) {
+        self.slow.resize(self.entries.len(), None);
+        let Self { classifier, entries, actions, slow, .. } = self;
+        classifier.for_each(&mut |r| {
+            let at = r.id.0 as usize;
+            let beside = (entries.get(at), actions.get(at), slow.get_mut(at));
+            let (Some(e), Some(actions), Some(slow)) = beside else { return };
+            let (cookie, actions) = (e.cookie, Arc::clone(actions));
+            let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
+            let usage = Arc::clone(slow.get_or_insert_default());
+            f(SlowRule { spec, result: e.result.clone(), usage });
         });
     }
-    /// Every rule with its entry, to be changed.
-    pub fn for_each_mut(&mut self, f: &mut dyn FnMut(&Rule, &mut Entry)) {
-        let entries = &mut self.entries;
-        self.classifier.for_each(&mut |r| {
-            if let Some(e) = entries.get_mut(r.id.0 as usize) {
-                f(r, e);
+    /// Gives every rule, those that live on the slow path included, what its actions come down to
+    /// now; one for which that can't be said stays as it is.
+    pub(crate) fn relink(&mut self, now: &mut dyn FnMut(&[Action]) -> Option<ActionResult>) {
+        let Self { classifier, entries, actions, aside, .. } = self;
+        let mut one = |matcher: &Match, priority, slot: u32| {
+            let at = slot as usize;
+            let (Some(e), Some(actions)) = (entries.get_mut(at), actions.get(at)) else { return };
+            if let Some(result) = now(actions) {
+                e.relink(matcher, priority, result);
             }
-        });
+        };
+        classifier.for_each(&mut |r| one(&r.matcher, r.priority, r.id.0));
+        aside.iter().for_each(|((matcher, priority), slot)| one(matcher, *priority, *slot));
     }
-    /// Every rule with its entry, to be changed, those that live on the slow path included; says
-    /// whether it does.
-    pub(crate) fn for_each_with_aside(&mut self, f: &mut dyn FnMut(&Match, u32, &mut Entry, bool)) {
-        self.for_each_mut(&mut |r, e| f(&r.matcher, r.priority, e, false));
-        for ((matcher, priority), slot) in &self.aside {
-            if let Some(e) = self.entries.get_mut(*slot as usize) {
-                f(matcher, *priority, e, true);
-            }
+    /// [`Table::lend`] for every rule that lives on the slow path.
+    pub(crate) fn lend_aside(&mut self, f: &mut dyn FnMut(SlowRule)) {
+        let aside: Vec<_> = self.aside.iter().map(|(rule, slot)| (*rule, *slot)).collect();
+        for ((matcher, priority), slot) in aside {
+            self.lend(&matcher, priority, slot).into_iter().for_each(&mut *f);
         }
     }
     /// Number of rules.
@@ -316,6 +395,8 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         self.classifier.memory_bytes()
             + self.entries.capacity() * size_of::<Entry>()
+            + self.actions.capacity() * size_of::<Arc<[Action]>>()
+            + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
             + self.free.capacity() * 4
             + self.aside.capacity() * size_of::<((Match, u32), u32)>()
     }
@@ -424,11 +505,10 @@ impl Counting {
         if let Some(l) = self.of(n) {
             l.matched.fetch_add(1, Relaxed);
         }
-        let e = t.entry_mut(slot)?;
-        if let Some(s) = &e.slow {
+        if let Some(s) = t.slow_of(slot) {
             s.hit(len, now);
         }
-        Some(e)
+        t.entry_mut(slot)
     }
     /// A frame found no rule in `t`, table `n`.
     #[inline]

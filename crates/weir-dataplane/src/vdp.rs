@@ -3,7 +3,7 @@
 //! Room: owned by one worker. Everything here belongs to one VDP and nothing of it is ever reached
 //! with another VDP's VID.
 
-use crate::action::{PortNo, Vid};
+use crate::action::{Action, PortNo, Vid};
 use crate::compile::{ActionResult, ResolvePort};
 use crate::control::WrittenGroup;
 use crate::counters::VdpCounters;
@@ -11,6 +11,7 @@ use crate::edge::{Edge, PortFlags, VdpPortCounters};
 use crate::matching::Tables;
 use crate::userfield::UserFields;
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 use weir_classify::Match;
 use weir_classify::simd::prefetch_read;
 use weir_packet::{Frame, Nanos, PortId};
@@ -139,6 +140,19 @@ pub struct Vdp {
     pub migration: MigrationReport,
     /// TCAM entries that it may not exceed with action rules.
     pub action_limit: Option<u32>,
+    /// What the last rule's actions came to: rules come in rows that do the same.
+    pub(crate) compiled: Option<Compiled>,
+}
+
+/// What actions came to, for the ports that the VDP has.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// Of a rule in this table.
+    pub table: u8,
+    /// As the owner wrote them.
+    pub actions: Arc<[Action]>,
+    /// What they come to.
+    pub result: ActionResult,
 }
 
 // What a frame looks at, what is counted at four ports, the share and own fields, the first table.
@@ -160,6 +174,7 @@ impl Vdp {
     /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {
         self.edge.set_ports(&ports);
+        self.compiled = None;
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
         self.ports = ports;
         self.list_ports();

@@ -2,11 +2,8 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::matching::RuleSpec;
 use crate::plane::DataPlane;
-use crate::software::SlowRule;
 use crate::vdp::{Path, Phase, Spilled};
-use std::sync::Arc;
 
 impl DataPlane {
     /// Moves a VDP to another path (004 §4.2). To the slow path at once; to the fast path as soon
@@ -58,12 +55,7 @@ impl DataPlane {
         let v = self.vdp_mut(vid)?;
         let mut rules = Vec::with_capacity(v.fast.len());
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
-            t.for_each_mut(&mut |r, e| {
-                let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
-                let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
-                let (result, usage) = (e.result.clone(), e.share());
-                rules.push((n as u8, SlowRule { spec, result, usage }));
-            });
+            t.lend_all(&mut |r| rules.push((n as u8, r)));
         }
         self.post(vid, move |s| {
             for (n, r) in rules {

@@ -7,9 +7,7 @@ use super::*;
 use crate::action::{Action, PortNo, Vid};
 use crate::compile::{self, ResolvePort};
 use crate::group::Group;
-use crate::matching::RuleSpec;
 use crate::plane::DataPlane;
-use crate::software::SlowRule;
 use crate::vdp::{Path, Phase};
 use std::sync::Arc;
 use weir_packet::PortId;
@@ -36,21 +34,17 @@ impl DataPlane {
     pub fn relink(&mut self, vid: Vid) -> Result<(), ControlError> {
         self.relink_groups(vid)?;
         let v = self.vdp_mut(vid)?;
+        v.compiled = None;
         let ports = Ports(v.ports.clone());
         let copied = v.phase != Phase::On(Path::Fast);
         let mut slow = Vec::new();
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
             let n = n as u8;
-            t.for_each_with_aside(&mut |matcher, priority, e, aside| {
-                let Ok(result) = compile::compile(&e.actions, n, &ports) else { return };
-                e.relink(matcher, priority, result);
-                if aside || copied {
-                    let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
-                    let spec = RuleSpec { matcher: *matcher, priority, cookie, actions };
-                    let r = SlowRule { spec, result: e.result.clone(), usage: e.share() };
-                    slow.push((n, aside, r));
-                }
-            });
+            t.relink(&mut |actions| compile::compile(actions, n, &ports).ok());
+            t.lend_aside(&mut |r| slow.push((n, true, r)));
+            if copied {
+                t.lend_all(&mut |r| slow.push((n, false, r)));
+            }
         }
         self.post(vid, move |s| {
             for (n, aside, r) in slow {

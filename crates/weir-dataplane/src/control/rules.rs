@@ -3,11 +3,11 @@
 use super::*;
 use crate::action::{Action, Vid};
 use crate::compile::{self, ActionResult, CompileError, Op};
-use crate::counters::{SharedUsage, TableCounters, Usage};
-use crate::matching::{Entry, RuleSpec};
+use crate::counters::{TableCounters, Usage};
+use crate::matching::{Put, RuleSpec};
 use crate::plane::DataPlane;
 use crate::software::SlowRule;
-use crate::vdp::{Path, Phase, Vdp};
+use crate::vdp::{Compiled, Path, Phase, Vdp};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use weir_classify::{Match, Part};
@@ -80,7 +80,10 @@ impl DataPlane {
         placement: Placement,
     ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
-        let result = self.compile_for(vid, table, &spec.actions)?;
+        let result = self.compile_rule(vid, table, &spec.actions)?;
+        if let Some(slot) = self.place_quick(vid, table, spec, &result, placement)? {
+            return Ok((Placed::Fast, RuleRef { table, slot }));
+        }
         let v = self.vdp(vid)?;
         let there = v.fast.tables.get(usize::from(table));
         let slot = there.and_then(|t| t.find(&spec.matcher, spec.priority));
@@ -110,16 +113,14 @@ impl DataPlane {
         if fast {
             let v = self.vdp_mut(vid)?;
             let copy = v.phase != Phase::On(Path::Fast);
-            let kept = copy.then(|| result.clone());
             let slot = v.fast.table_mut(table).put_at(slot, spec, result)?;
             let was_slow = v.undemoted(table, &spec.matcher, spec.priority);
             if was_slow {
                 let (m, p) = (spec.matcher, spec.priority);
                 self.post(vid, move |s| s.take_rule(table, &m, p))?;
             }
-            if let Some(result) = kept {
-                let usage = self.usage_of(vid, table, spec)?;
-                let r = SlowRule { spec: spec.clone(), result, usage };
+            let t = self.vdp_mut(vid)?.fast.table_mut(table);
+            if let Some(r) = copy.then(|| t.lend(&spec.matcher, spec.priority, slot)).flatten() {
                 self.post(vid, move |s| s.put_copy(table, r))?;
             }
             return Ok((Placed::Fast, RuleRef { table, slot }));
@@ -135,16 +136,61 @@ impl DataPlane {
         Ok((Placed::Slow, RuleRef { table, slot }))
     }
 
-    /// Where the slow path counts for a rule.
-    fn usage_of(
+    /// The usual case in one search: the VDP is on the fast path with all its rules, and has an
+    /// entry of the TCAM left. The rule's slot; `None`: nothing was done.
+    fn place_quick(
         &mut self,
         vid: Vid,
         table: u8,
         spec: &RuleSpec,
-    ) -> Result<Arc<SharedUsage>, ControlError> {
-        let t = self.vdp_mut(vid)?.fast.table_mut(table);
-        let slot = t.find(&spec.matcher, spec.priority).ok_or(ControlError::NoRule(vid))?;
-        t.entry_mut(slot).map(Entry::share).ok_or(ControlError::NoRule(vid))
+        result: &ActionResult,
+        placement: Placement,
+    ) -> Result<Option<u32>, ControlError> {
+        let v = self.vdp(vid)?;
+        let quick = placement != Placement::Slow
+            && v.slow_only.is_empty()
+            && v.phase == Phase::On(Path::Fast);
+        if !quick || self.tcam.add(Part::Action, owner(vid), 1).is_err() {
+            return Ok(None);
+        }
+        let v = self.vdp_mut(vid)?;
+        if let Some(&Action::Goto(n)) = spec.actions.last() {
+            // So that lookups there can be counted.
+            v.fast.table_mut(n);
+        }
+        match v.fast.table_mut(table).put_fast(spec, result.clone()) {
+            Ok((Put::Added, slot)) => Ok(Some(slot)),
+            Ok((Put::Replaced, slot)) => {
+                self.uncharge(Part::Action, vid, 1);
+                Ok(Some(slot))
+            }
+            Err(full) => {
+                self.uncharge(Part::Action, vid, 1);
+                Err(full.into())
+            }
+        }
+    }
+
+    /// Compiles a rule's actions; those that came with the rule before, not again.
+    fn compile_rule(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        actions: &Arc<[Action]>,
+    ) -> Result<ActionResult, ControlError> {
+        let v = self.vdp_mut(vid)?;
+        if let Some(c) = &v.compiled
+            && c.table == table
+            && Arc::ptr_eq(&c.actions, actions)
+        {
+            // Groups and meters may have gone since.
+            Self::check_objects(v, &c.result)?;
+            return Ok(c.result.clone());
+        }
+        let result = self.compile_for(vid, table, actions)?;
+        let compiled = Compiled { table, actions: Arc::clone(actions), result: result.clone() };
+        self.vdp_mut(vid)?.compiled = Some(compiled);
+        Ok(result)
     }
 
     pub(super) fn compile_for(
@@ -185,7 +231,7 @@ impl DataPlane {
             return Ok(());
         };
         let mut lower = Vec::new();
-        t.for_each(&mut |r, _| {
+        t.for_each(&mut |r| {
             let same = r.matcher == spec.matcher && r.priority == spec.priority;
             if same || r.priority < spec.priority && r.matcher.overlaps(&spec.matcher) {
                 lower.push((r.matcher, r.priority));
@@ -193,11 +239,7 @@ impl DataPlane {
         });
         let mut moved = Vec::new();
         for (m, p) in lower {
-            if let Some(e) = t.set_aside(&m, p).and_then(|s| t.entry_mut(s)) {
-                let (cookie, actions) = (e.cookie, Arc::clone(&e.actions));
-                let spec = RuleSpec { matcher: m, priority: p, cookie, actions };
-                moved.push(SlowRule { spec, result: e.result.clone(), usage: e.share() });
-            }
+            moved.extend(t.set_aside(&m, p).and_then(|slot| t.lend(&m, p, slot)));
         }
         self.uncharge(Part::Action, vid, moved.len());
         let v = self.vdp_mut(vid)?;
@@ -280,8 +322,8 @@ impl DataPlane {
     ) -> Result<(), ControlError> {
         let tables = &self.vdp(vid)?.fast.tables;
         out.extend(rules.iter().map(|r| {
-            let e = tables.get(usize::from(r.table)).and_then(|t| t.entry(r.slot));
-            e.map(Entry::usage).unwrap_or_default()
+            let of = tables.get(usize::from(r.table)).and_then(|t| t.usage(r.slot));
+            of.unwrap_or_default()
         }));
         Ok(())
     }

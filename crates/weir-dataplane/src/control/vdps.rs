@@ -178,6 +178,7 @@ impl DataPlane {
             own_groups: BTreeMap::new(),
             packet_outs_lost: 0,
             action_limit: spec.action_limit,
+            compiled: None,
             cpu: crate::cpu_share::Usage::default(),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;

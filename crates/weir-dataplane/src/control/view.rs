@@ -10,7 +10,6 @@ use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled};
-use std::sync::Arc;
 use thiserror::Error;
 use weir_packet::{DeviceCounters, Nanos, PortId};
 
@@ -270,18 +269,11 @@ impl Tables {
     pub fn views(&self, placed: Placed) -> Vec<RuleView> {
         let mut out = Vec::with_capacity(self.len());
         for (n, t) in self.tables.iter().enumerate() {
-            t.for_each(&mut |r, e| {
-                out.push(RuleView {
-                    table: n as u8,
-                    spec: RuleSpec {
-                        matcher: r.matcher,
-                        priority: r.priority,
-                        cookie: e.cookie,
-                        actions: Arc::clone(&e.actions),
-                    },
-                    hits: e.usage().tally(),
-                    placed,
-                });
+            t.for_each(&mut |r| {
+                let slot = r.id.0;
+                let Some(spec) = t.spec(&r.matcher, r.priority, slot) else { return };
+                let hits = t.usage(slot).unwrap_or_default().tally();
+                out.push(RuleView { table: n as u8, spec, hits, placed });
             });
         }
         out

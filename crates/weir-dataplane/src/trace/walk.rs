@@ -33,14 +33,9 @@ pub fn winner(t: &Tables, table: u8, key: &FlowKey) -> Option<Hit> {
     let slot = of.lookup(key)?;
     let entry = of.entry(slot)?.clone();
     let mut spec = None;
-    of.for_each(&mut |r, e| {
+    of.for_each(&mut |r| {
         if r.id.0 == slot {
-            spec = Some(RuleSpec {
-                matcher: r.matcher,
-                priority: r.priority,
-                cookie: e.cookie,
-                actions: e.actions.clone(),
-            });
+            spec = of.spec(&r.matcher, r.priority, slot);
         }
     });
     Some(Hit { table, spec: spec?, entry })
