@@ -9,7 +9,7 @@ use crate::request::Asker;
 use std::sync::Arc;
 use weir_classify::Match as Keys;
 use weir_dataplane::{
-    Action, CompileError, ControlError, DataPlane, Placement, RuleSpec, Usage, Vid,
+    Action, CompileError, ControlError, DataPlane, Placement, RuleRef, RuleSpec, Usage, Vid,
 };
 use weir_openflow::model::{ErrorCode, FlowFlags, FlowRemoved, Port, RemovedReason, Version};
 use weir_packet::Nanos;
@@ -17,7 +17,7 @@ use weir_packet::Nanos;
 /// One gathered change.
 #[derive(Debug)]
 pub(crate) enum Job {
-    Flow(Box<FlowJob>),
+    Flow(FlowJob),
     Send(Frame),
 }
 
@@ -35,7 +35,6 @@ pub(crate) struct FlowJob {
     pub asker: Asker,
     pub command: Command,
     pub id: Identity,
-    pub keys: Keys,
     pub filter: Filter,
     pub cookie: u64,
     pub idle_timeout: u16,
@@ -82,19 +81,44 @@ pub(crate) fn run(
 ) {
     // Frames that follow one another go together.
     let mut frames = Vec::new();
-    for job in jobs.drain(..) {
-        match job {
-            Job::Flow(j) => {
-                send(dp, set, &mut frames, events);
-                let asker = j.asker;
-                if let Err(code) = flow(dp, set, flows, *j, events) {
-                    events.push(Event::Refused(Box::new(asker), code));
-                }
+    // Matches are large: they are made where they stay, and lent.
+    let mut specs: [RuleSpec; AHEAD] = std::array::from_fn(|_| blank());
+    let mut group = Vec::with_capacity(AHEAD);
+    let mut left = jobs.drain(..);
+    loop {
+        group.extend(left.by_ref().take(AHEAD));
+        if group.is_empty() {
+            break;
+        }
+        // What the data plane will touch for one is on its way while others are placed.
+        for (job, spec) in group.iter().zip(&mut specs) {
+            if let Job::Flow(j) = job {
+                spec.matcher = flows.keys(&j.id);
+                dp.warm_rule(set.vid, j.id.table, &spec.matcher);
             }
-            Job::Send(f) => frames.push(f),
+        }
+        for (job, spec) in group.drain(..).zip(&mut specs) {
+            match job {
+                Job::Flow(j) => {
+                    send(dp, set, &mut frames, events);
+                    let asker = j.asker;
+                    if let Err(code) = flow(dp, set, flows, j, spec, events) {
+                        events.push(Event::Refused(Box::new(asker), code));
+                    }
+                }
+                Job::Send(f) => frames.push(f),
+            }
         }
     }
     send(dp, set, &mut frames, events);
+}
+
+/// Flows whose memory is asked for at once.
+const AHEAD: usize = 8;
+
+/// A rule to be filled in.
+pub(crate) fn blank() -> RuleSpec {
+    RuleSpec { matcher: Keys::any(), priority: 0, cookie: 0, actions: Arc::default() }
 }
 
 fn send(dp: &mut DataPlane, set: Setting, frames: &mut Vec<Frame>, events: &mut Vec<Event>) {
@@ -110,37 +134,39 @@ fn send(dp: &mut DataPlane, set: Setting, frames: &mut Vec<Frame>, events: &mut 
     frames.clear();
 }
 
+/// Carries out a change of the flow whose match `spec` has already.
 fn flow(
     dp: &mut DataPlane,
     set: Setting,
     flows: &mut Flows,
     job: FlowJob,
+    spec: &mut RuleSpec,
     events: &mut Vec<Event>,
 ) -> Result<(), ErrorCode> {
-    let there = flows.find(&job.id);
-    let meant = there.filter(|i| {
-        flows.get(*i).is_some_and(|f| job.filter.admits(f, flows.behaviours.get(f.behaviour)))
+    if let (Command::Add, Some(behaviour)) = (job.command, job.behaviour) {
+        return put(dp, set, flows, job, behaviour, spec);
+    }
+    let there = flows.find(dp, set.vid, &job.id, &spec.matcher);
+    let meant = there.filter(|at| {
+        flows.get(*at).is_some_and(|f| job.filter.admits(f, flows.behaviours.get(f.behaviour)))
     });
-    let add = match (job.command, job.asker.version) {
-        (Command::Add, _) => true,
-        // 1.0 §4.6: a modify that finds nothing adds.
-        (Command::ModifyStrict, Version::V10) => there.is_none(),
-        _ => false,
-    };
+    // 1.0 §4.6: a modify that finds nothing adds.
+    let add = job.asker.version == Version::V10
+        && job.command == Command::ModifyStrict
+        && there.is_none();
     let done = match (job.command, meant, job.behaviour) {
         (Command::DeleteStrict, meant, _) => {
-            if let Some(i) = meant {
-                remove(dp, set, flows, &[i], RemovedReason::Delete, events);
+            if let Some(at) = meant {
+                remove(dp, set, flows, &[at], RemovedReason::Delete, events);
             }
-            flows.forget(job.id);
-            return Ok(());
+            Ok(())
         }
         (_, _, Some(behaviour)) if add => {
-            return put(dp, set, flows, job, there, behaviour);
+            return put(dp, set, flows, job, behaviour, spec);
         }
-        (_, Some(i), Some(behaviour)) => {
+        (_, Some(at), Some(behaviour)) => {
             let cookie = (job.asker.version == Version::V10).then_some(job.cookie);
-            change(dp, set, flows, i, &job.keys, Change { behaviour, cookie, flags: job.flags })
+            change(dp, set, flows, at, spec, Change { behaviour, cookie, flags: job.flags })
         }
         (_, _, Some(unused)) => {
             flows.behaviours.release(unused);
@@ -152,63 +178,61 @@ fn flow(
     done
 }
 
-/// Adds a flow, or puts it in the place of the one with the same match and priority.
+/// Adds a flow, or puts it in the place of the one with the same match and priority, which `spec`
+/// has already.
 fn put(
     dp: &mut DataPlane,
     set: Setting,
     flows: &mut Flows,
     job: FlowJob,
-    there: Option<u32>,
     behaviour: u32,
+    spec: &mut RuleSpec,
 ) -> Result<(), ErrorCode> {
-    let spec = RuleSpec {
-        matcher: job.keys,
-        priority: job.id.priority.into(),
-        cookie: job.cookie,
-        actions: actions_of(flows, behaviour),
-    };
-    let table = job.id.table;
-    let full = there.is_none() && flows.len() >= set.max_flows as usize;
-    let rule = match full {
+    let (table, id) = (job.id.table, job.id);
+    (spec.priority, spec.cookie) = (id.priority.into(), job.cookie);
+    set_actions(spec, flows, behaviour);
+    let full = flows.len() >= set.max_flows as usize
+        && flows.find(dp, set.vid, &id, &spec.matcher).is_none();
+    let placed = match full {
         true => Err(ErrorCode::FlowTableFull),
-        false => dp.place_rule(set.vid, table, &spec, set.placement).map_err(code_of),
+        false => dp.place_rule(set.vid, table, spec, set.placement).map_err(code_of),
     };
-    let rule = match rule {
+    let rule = match placed {
         Ok((_, rule)) => rule,
         Err(code) => {
             flows.behaviours.release(behaviour);
-            flows.forget(job.id);
+            flows.forget(id);
             return Err(code);
         }
     };
-    let reset = job.asker.version == Version::V10 || job.flags.has(FlowFlags::RESET_COUNTS);
-    if there.is_some() && reset {
-        // The rule was just put there.
-        let _ = dp.reset_rule(set.vid, table, &spec.matcher, spec.priority);
-    }
     let new = NewFlow {
         cookie: job.cookie,
         created: set.now,
         behaviour,
-        rule,
         idle_timeout: job.idle_timeout,
         hard_timeout: job.hard_timeout,
         flags: job.flags,
     };
-    match there {
-        Some(i) => {
-            flows.replace(i, new);
-            flows.forget(job.id);
-        }
-        None => {
-            flows.insert(job.id, new);
-        }
+    if !flows.is_at(rule, &id) {
+        flows.insert(rule, id, new);
+        return Ok(());
     }
+    if job.asker.version == Version::V10 || job.flags.has(FlowFlags::RESET_COUNTS) {
+        // The rule was just put there.
+        let _ = dp.reset_rule(set.vid, table, &spec.matcher, spec.priority);
+    }
+    flows.replace(rule, new);
+    flows.forget(id);
     Ok(())
 }
 
-fn actions_of(flows: &Flows, behaviour: u32) -> Arc<[Action]> {
-    flows.behaviours.get(behaviour).map(|b| Arc::clone(&b.actions)).unwrap_or_default()
+/// What a behaviour does becomes what a rule does; often it is what the last one did.
+fn set_actions(spec: &mut RuleSpec, flows: &Flows, behaviour: u32) {
+    match flows.behaviours.get(behaviour) {
+        Some(b) if Arc::ptr_eq(&spec.actions, &b.actions) => {}
+        Some(b) => spec.actions = Arc::clone(&b.actions),
+        None => spec.actions = Arc::default(),
+    }
 }
 
 /// What a modify changes.
@@ -221,7 +245,7 @@ pub(crate) struct Change {
     pub flags: FlowFlags,
 }
 
-/// Gives a flow that is there another behaviour.
+/// Gives a flow that is there, whose match `spec` has already, another behaviour.
 ///
 /// # Errors
 /// As the data plane says; the flow is as before.
@@ -229,33 +253,26 @@ pub(crate) fn change(
     dp: &mut DataPlane,
     set: Setting,
     flows: &mut Flows,
-    i: u32,
-    keys: &Keys,
+    at: RuleRef,
+    spec: &mut RuleSpec,
     to: Change,
 ) -> Result<(), ErrorCode> {
-    let actions = actions_of(flows, to.behaviour);
-    let Some(f) = flows.get(i) else {
+    let Some(f) = flows.get(at) else {
         flows.behaviours.release(to.behaviour);
         return Ok(());
     };
-    let cookie = to.cookie.unwrap_or(f.cookie);
-    let (table, priority) = (f.table, f.priority.into());
-    let spec = RuleSpec { matcher: *keys, priority, cookie, actions };
-    let rule = match dp.place_rule(set.vid, table, &spec, set.placement) {
-        Ok((_, rule)) => rule,
-        Err(e) => {
-            flows.behaviours.release(to.behaviour);
-            return Err(code_of(e));
-        }
-    };
+    spec.cookie = to.cookie.unwrap_or(f.cookie);
+    spec.priority = f.priority.into();
+    set_actions(spec, flows, to.behaviour);
+    if let Err(e) = dp.place_rule(set.vid, at.table, spec, set.placement) {
+        flows.behaviours.release(to.behaviour);
+        return Err(code_of(e));
+    }
     if to.flags.has(FlowFlags::RESET_COUNTS) {
         // The rule was just put there.
-        let _ = dp.reset_rule(set.vid, table, keys, priority);
+        let _ = dp.reset_rule(set.vid, at.table, &spec.matcher, spec.priority);
     }
-    flows.set_behaviour(i, to.behaviour);
-    if let Some(f) = flows.get_mut(i) {
-        (f.cookie, f.rule) = (cookie, rule);
-    }
+    flows.change(at, to.behaviour, spec.cookie);
     Ok(())
 }
 
@@ -264,42 +281,37 @@ pub(crate) fn remove(
     dp: &mut DataPlane,
     set: Setting,
     flows: &mut Flows,
-    which: &[u32],
+    which: &[RuleRef],
     reason: RemovedReason,
     events: &mut Vec<Event>,
 ) {
     let mut usage = Vec::with_capacity(1);
-    for i in which {
-        let Some(f) = flows.get(*i) else { continue };
-        let tell = f.flags().has(FlowFlags::SEND_FLOW_REM);
-        usage.clear();
-        if tell {
+    for at in which {
+        let Some(f) = flows.get(*at) else { continue };
+        if f.flags().has(FlowFlags::SEND_FLOW_REM) {
+            usage.clear();
             // The VDP is there as long as its switch; else nothing was counted.
-            let _ = dp.usage(set.vid, &[f.rule], &mut usage);
+            let _ = dp.usage(set.vid, &[*at], &mut usage);
+            let used = usage.first().copied().unwrap_or_default();
+            let (packets, bytes) = counts(f.flags(), used);
+            let (duration_sec, duration_nsec) = duration(set.now, f.created);
+            events.push(Event::Removed(Box::new(FlowRemoved {
+                cookie: f.cookie,
+                priority: f.priority,
+                reason,
+                table: at.table,
+                duration_sec,
+                duration_nsec,
+                idle_timeout: f.idle_timeout,
+                hard_timeout: f.hard_timeout,
+                packets,
+                bytes,
+                matcher: flows.match_of(f),
+            })));
         }
-        let Some((f, m)) = flows.remove(*i) else { continue };
-        let keys = crate::matches::keys(&m);
         // It is in the book, so it is there.
-        let _ = dp.remove_rule(set.vid, f.table, &keys, f.priority.into());
-        if !tell {
-            continue;
-        }
-        let used = usage.first().copied().unwrap_or_default();
-        let (packets, bytes) = counts(f.flags(), used);
-        let (duration_sec, duration_nsec) = duration(set.now, f.created);
-        events.push(Event::Removed(Box::new(FlowRemoved {
-            cookie: f.cookie,
-            priority: f.priority,
-            reason,
-            table: f.table,
-            duration_sec,
-            duration_nsec,
-            idle_timeout: f.idle_timeout,
-            hard_timeout: f.hard_timeout,
-            packets,
-            bytes,
-            matcher: m,
-        })));
+        let _ = dp.remove_rule(set.vid, at.table, &flows.keys_of(f), f.priority.into());
+        flows.remove(*at);
     }
 }
 
@@ -332,9 +344,4 @@ pub(crate) fn code_of(e: ControlError) -> ErrorCode {
         },
         _ => ErrorCode::FlowEperm,
     }
-}
-
-/// The keys of a flow that is there.
-pub(crate) fn keys_of(flows: &Flows, i: u32) -> Option<Keys> {
-    flows.get(i).map(|f| crate::matches::keys(&flows.match_of(f)))
 }

@@ -2,15 +2,15 @@
 //! `apply`. Non-strict ones look through the book of flows first, outside the data plane's thread.
 
 use crate::apply::{self, Command, FlowJob, Frame, Job};
-use crate::flows::{Behaviour, Filter};
+use crate::flows::{Behaviour, Filter, Selection};
 use crate::instructions::{still_right, turn_all};
 use crate::matches;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
-use weir_dataplane::{Action, Out};
+use weir_dataplane::{Action, Out, RuleRef};
 use weir_openflow::model::{
-    ErrorCode, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, NO_BUFFER, Port, RemovedReason,
+    ErrorCode, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, NO_BUFFER, Port, RemovedReason,
     TABLE_ALL, Version,
 };
 
@@ -39,7 +39,7 @@ impl Switch {
             FlowCommand::DeleteStrict if wide => return self.delete_strict_all(filter, &m, cx),
             FlowCommand::Modify => {
                 let Some(b) = behaviour else { return Ok(()) };
-                if !self.modify(who, &filter, &m, b, cx)? {
+                if !self.modify(who, filter.clone(), &m, b, cx)? {
                     return Ok(());
                 }
                 // 1.0: nothing was found, so it is added.
@@ -59,11 +59,10 @@ impl Switch {
             self.check_overlap(&m, behaviour, cx)?;
         }
         let id = self.flows.identity(m.table, m.priority, &m.matcher);
-        self.pending.push(Job::Flow(Box::new(FlowJob {
+        self.pending.push(Job::Flow(FlowJob {
             asker: *who,
             command,
             id,
-            keys: matches::keys(&m.matcher),
             filter: match command {
                 Command::Add => Filter { cookie_mask: 0, ..filter },
                 _ => filter,
@@ -73,7 +72,7 @@ impl Switch {
             hard_timeout: m.hard_timeout,
             flags: m.flags,
             behaviour,
-        })));
+        }));
         if !deletes {
             self.release_buffer(who, m.buffer_id)?;
         }
@@ -125,10 +124,18 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
-        let id = self.flows.identity(m.table, m.priority, &m.matcher);
-        let modifies = m.command == FlowCommand::ModifyStrict && self.flows.find(&id).is_some();
-        let overlaps = !modifies && self.flows.overlaps(&id, &m.matcher);
-        self.flows.forget(id);
+        let modifies = m.command == FlowCommand::ModifyStrict;
+        let (table, priority, matcher) = (m.table, m.priority, m.matcher.clone());
+        let overlaps = self.with_flows(cx, move |dp, flows, set, _| {
+            let id = flows.identity(table, priority, &matcher);
+            let there = flows.find(dp, set.vid, &id, &flows.keys(&id)).is_some();
+            let overlaps = match there {
+                true => !modifies,
+                false => flows.others_overlap(&id, &matcher),
+            };
+            flows.forget(id);
+            overlaps
+        })?;
         if overlaps {
             if let Some(b) = behaviour {
                 self.flows.behaviours.release(b);
@@ -160,8 +167,30 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
-        let which = self.flows.select(&filter, &m.matcher);
+        if m.matcher.0.is_empty() && filter.admits_all() && self.flows.may_go_silently() {
+            self.delete_tables(&filter, cx)?;
+        }
+        let which = self.select(filter, &m.matcher, cx)?;
         self.remove_flows(which, RemovedReason::Delete, cx)
+    }
+
+    /// Takes all flows out of the tables that a filter means, where that can be done at once.
+    fn delete_tables<P: Plane>(&mut self, filter: &Filter, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
+        let mut tables = self.flows.in_use();
+        tables.retain(|t| filter.means_table(*t));
+        let gone = self.with_flows(cx, move |dp, flows, set, _| {
+            let take = |t| {
+                let rules = dp.take_table(set.vid, t, flows.active(t) as usize)?;
+                Some((rules, flows.take_table(t)?))
+            };
+            tables.into_iter().filter_map(take).collect::<Vec<_>>()
+        })?;
+        // What is left is long work, and not the worker's.
+        for (rules, flows) in gone {
+            drop(rules);
+            self.flows.let_go(flows);
+        }
+        Ok(())
     }
 
     fn delete_strict_all<P: Plane>(
@@ -171,33 +200,55 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
-        let mut which = Vec::new();
-        for table in 0..self.state.tables {
-            let id = self.flows.identity(table, m.priority, &m.matcher);
-            which.extend(self.flows.find(&id).filter(|i| {
-                self.flows
-                    .get(*i)
-                    .is_some_and(|f| filter.admits(f, self.flows.behaviours.get(f.behaviour)))
-            }));
-            self.flows.forget(id);
+        let places: Vec<_> = (0..self.state.tables).map(|table| (table, m.priority)).collect();
+        let which = self.find_each(places, filter, &m.matcher, cx)?;
+        self.remove_flows(which.into(), RemovedReason::Delete, cx)
+    }
+
+    /// The flows that a non-strict request means.
+    pub(crate) fn select<P: Plane>(
+        &mut self,
+        filter: Filter,
+        within: &Match,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Selection, Stop> {
+        match self.flows.places(&filter, within) {
+            None => Ok(Selection::walk(filter, within.clone())),
+            Some(places) if places.is_empty() => Ok(Vec::new().into()),
+            Some(places) => self.find_each(places, filter, within, cx).map(Selection::from),
         }
-        self.remove_flows(which, RemovedReason::Delete, cx)
+    }
+
+    /// The flows with just this match, of these tables and priorities.
+    fn find_each<P: Plane>(
+        &mut self,
+        places: Vec<(u8, u16)>,
+        filter: Filter,
+        m: &Match,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Vec<RuleRef>, Stop> {
+        let m = m.clone();
+        self.with_flows(cx, move |dp, flows, set, _| {
+            flows.find_each(dp, set.vid, &places, &filter, &m)
+        })
     }
 
     /// Takes flows out, some hundred in a call, and tells who wants to know.
     pub(crate) fn remove_flows<P: Plane>(
         &mut self,
-        which: Vec<u32>,
+        mut which: Selection,
         reason: RemovedReason,
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
-        for chunk in which.chunks(CHUNK) {
-            let chunk = chunk.to_vec();
+        loop {
+            let chunk = which.next(&self.flows, CHUNK);
+            if chunk.is_empty() {
+                return Ok(());
+            }
             self.with_flows(cx, move |dp, flows, set, events| {
                 apply::remove(dp, set, flows, &chunk, reason, events);
             })?;
         }
-        Ok(())
     }
 
     /// Changes all flows that a non-strict modify means. Says whether there was none and one is to
@@ -205,25 +256,27 @@ impl Switch {
     fn modify<P: Plane>(
         &mut self,
         who: &Asker,
-        filter: &Filter,
+        filter: Filter,
         m: &FlowMod,
         behaviour: u32,
         cx: &mut Cx<'_, P>,
     ) -> Result<bool, Stop> {
         self.flush(cx)?;
-        let which = self.flows.select(filter, &m.matcher);
-        if which.is_empty() && who.version == Version::V10 {
+        let mut which = self.select(filter, &m.matcher, cx)?;
+        let mut chunk = which.next(&self.flows, CHUNK);
+        if chunk.is_empty() && who.version == Version::V10 {
             return Ok(true);
         }
         let cookie = (who.version == Version::V10).then_some(m.cookie);
         let to = apply::Change { behaviour, cookie, flags: m.flags };
-        for chunk in which.chunks(CHUNK) {
-            let chunk = chunk.to_vec();
+        while !chunk.is_empty() {
             let refused = self.with_flows(cx, move |dp, flows, set, _| {
-                for i in chunk {
-                    let Some(keys) = apply::keys_of(flows, i) else { continue };
+                let mut spec = apply::blank();
+                for at in chunk {
+                    let Some(f) = flows.get(at) else { continue };
+                    spec.matcher = flows.keys_of(f);
                     flows.behaviours.more(behaviour);
-                    apply::change(dp, set, flows, i, &keys, to)?;
+                    apply::change(dp, set, flows, at, &mut spec, to)?;
                 }
                 Ok(())
             })?;
@@ -231,6 +284,7 @@ impl Switch {
                 self.flows.behaviours.release(behaviour);
                 return Err(Stop::Refused(code));
             }
+            chunk = which.next(&self.flows, CHUNK);
         }
         self.flows.behaviours.release(behaviour);
         self.release_buffer(who, m.buffer_id)?;

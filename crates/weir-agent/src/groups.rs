@@ -125,7 +125,7 @@ impl Switch {
             return Err(ErrorCode::GroupChained.into());
         }
         let flows = self.flows.doing(|b| b.groups.contains(&id));
-        self.remove_flows(flows, RemovedReason::GroupDelete, cx)?;
+        self.remove_flows(flows.into(), RemovedReason::GroupDelete, cx)?;
         self.state.groups.remove(&id);
         let vid = self.config.vid;
         // It was there; and if it was not, it is not.
@@ -135,7 +135,7 @@ impl Switch {
 
     fn delete_groups<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
         let flows = self.flows.doing(|b| !b.groups.is_empty());
-        self.remove_flows(flows, RemovedReason::GroupDelete, cx)?;
+        self.remove_flows(flows.into(), RemovedReason::GroupDelete, cx)?;
         let ids: Vec<u32> = std::mem::take(&mut self.state.groups).into_keys().collect();
         let vid = self.config.vid;
         cx.plane.with(move |dp| {

@@ -49,7 +49,7 @@ impl Switch {
 
     fn delete_meters<P: Plane>(&mut self, ids: Vec<u32>, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
         let flows = self.flows.doing(|b| b.meter.is_some_and(|m| ids.contains(&m)));
-        self.remove_flows(flows, RemovedReason::Delete, cx)?;
+        self.remove_flows(flows.into(), RemovedReason::Delete, cx)?;
         for id in &ids {
             self.state.meters.remove(id);
         }

@@ -19,10 +19,9 @@ impl Switch {
                 return Ok(());
             }
             self.with_flows(cx, move |plane, flows, set, events| {
-                let refs: Vec<_> = due.iter().filter_map(|i| Some(flows.get(*i)?.rule)).collect();
-                let mut used = Vec::with_capacity(refs.len());
+                let mut used = Vec::with_capacity(due.len());
                 // The VDP is there as long as its switch; else nothing was used.
-                let _ = plane.usage(set.vid, &refs, &mut used);
+                let _ = plane.usage(set.vid, &due, &mut used);
                 let (mut idle, mut hard) = (Vec::new(), Vec::new());
                 for (n, i) in due.into_iter().enumerate() {
                     let Some(f) = flows.get(i) else {

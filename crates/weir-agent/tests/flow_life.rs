@@ -75,7 +75,11 @@ fn a_modify_changes_what_it_means_and_nothing_else() {
 #[test]
 fn deletes_go_by_match_cookie_port_and_group() {
     let mut rig = Rig::new();
-    let left = |rig: &mut Rig| rig.flows(NEW).iter().map(|f| f.cookie).collect::<Vec<_>>();
+    let left = |rig: &mut Rig| {
+        let mut cookies: Vec<_> = rig.flows(NEW).iter().map(|f| f.cookie).collect();
+        cookies.sort_unstable();
+        cookies
+    };
     let group =
         GroupMod { command: GroupCommand::Add, kind: GroupKind::All, id: 1, buckets: vec![] };
     rig.ok(NEW, Message::GroupMod(group));
@@ -218,4 +222,41 @@ fn many_flows_come_in_parts_and_sum_up() {
     };
     let sum = Aggregate { packets: 1, bytes: 64, flows: 1000 };
     assert_eq!(rig.stats(OLD, StatsRequest::Aggregate(all)), [StatsReply::Aggregate(sum)]);
+}
+
+/// A delete of everything is no walk through the flows; what it leaves must be the same.
+#[test]
+fn a_delete_of_everything_leaves_nothing_behind() {
+    let mut rig = Rig::new();
+    let delete = |table| {
+        let mut m = flow(any(), 0, vec![]);
+        (m.table, m.command) = (table, FlowCommand::Delete);
+        Message::FlowMod(m)
+    };
+    for round in 0..3u8 {
+        for n in 0..60u8 {
+            let mut f = flow(dst(n), u16::from(n % 3), to(2));
+            (f.table, f.idle_timeout) = (n % 2, u16::from(n % 5 == 0));
+            if round == 1 && n == 7 {
+                f.flags = FlowFlags::SEND_FLOW_REM;
+            }
+            rig.ok(NEW, Message::FlowMod(f));
+        }
+        assert_eq!(rig.send(1, &frame(4)), [(2, frame(4))]);
+        // One table, then what is left.
+        let told = rig.tell(NEW, delete(1));
+        assert_eq!(removed(told).len(), usize::from(round == 1));
+        assert_eq!((rig.flows(NEW).len(), rig.switch.flow_count()), (30, 30));
+        assert_eq!(rig.send(1, &frame(4)), [(2, frame(4))]);
+        rig.ok(NEW, delete(TABLE_ALL));
+        assert_eq!((rig.flows(NEW).len(), rig.switch.flow_count()), (0, 0));
+        assert_eq!(rig.send(1, &frame(4)), []);
+        let of_vdp = rig.plane.snapshot().vdps.into_iter().find(|v| v.vid == VID).unwrap();
+        assert_eq!((of_vdp.rules, of_vdp.slow_rules), (0, 0));
+        // The time-outs went along, and lookups are counted on.
+        assert_eq!(rig.pass(3000), vec![]);
+        let [StatsReply::Table(t)] = &rig.stats(NEW, StatsRequest::Table)[..] else { panic!() };
+        let round = u64::from(round) + 1;
+        assert_eq!((t[0].active, t[0].lookups, t[0].matched), (0, 3 * round, 2 * round));
+    }
 }

@@ -126,6 +126,13 @@ impl FastTable {
         prefetch_slice(&self.tuples, 128);
         self.rest.prefetch();
     }
+    /// Asks for the lines that inserting or removing a rule with this match will touch: for a row
+    /// of changes of a large table.
+    pub fn warm_rule(&self, m: &Match) {
+        if let Some(t) = self.tuples.first() {
+            t.warm(m.value());
+        }
+    }
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
     #[inline]
     pub fn probe(&self, key: &FlowKey) -> Probe {

@@ -88,6 +88,12 @@ impl Slots {
             prefetch_read(slot);
         }
     }
+    /// The same where a rule is to be written.
+    pub(crate) fn prefetch_rank(&self, hash: u64) {
+        if let Some(rank) = self.ranks.get(self.home(hash)) {
+            prefetch_read(rank);
+        }
+    }
     /// The slot of this hash for which `is` holds, and its head.
     #[inline(always)]
     fn find(&self, hash: u64, is: impl Fn(usize) -> Option<u64>) -> Option<(usize, u64)> {

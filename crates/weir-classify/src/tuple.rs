@@ -187,6 +187,15 @@ impl Tuple {
         hash
     }
 
+    /// Asks for the lines that a change of the rule with this value touches.
+    pub(crate) fn warm(&self, value: &FlowKey) {
+        let hash = self.probe(value);
+        self.slots.prefetch_rank(hash);
+        if let Some(old) = &self.old {
+            old.slots.prefetch(hash, self.stride());
+        }
+    }
+
     /// The slot that `key` falls into. `hash` is what `probe` said of the same key, if it was
     /// asked.
     #[inline(always)]

@@ -41,7 +41,7 @@ pub use compile::{
 pub use control::{
     Config, ControlError, FramesView, GroupCounters, Imbalance, LinkEvent, MeterCounters,
     PacketOut, Placed, Placement, PortChange, PortEvent, PortIn, PortView, QueueCounters,
-    QueueView, RuleRef, RuleView, Snapshot, VdpSpec, VdpView,
+    QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use edge::{Fragments, PortFlags, VdpPortCounters};

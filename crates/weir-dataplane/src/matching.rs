@@ -242,6 +242,11 @@ impl Table {
         self.free.push(slot);
         Some(slot)
     }
+    /// Takes all rules out; what lookups came to is counted on.
+    pub(crate) fn empty(&mut self) -> Table {
+        let new = Table { matched: self.matched, missed: self.missed, ..Table::default() };
+        std::mem::replace(self, new)
+    }
     /// The slot of a rule, wherever it lives.
     pub fn find(&self, matcher: &Match, priority: u32) -> Option<u32> {
         match self.classifier.find(matcher, priority) {

@@ -2,23 +2,25 @@
 //! time-outs, flags, the instructions as they were given), in few bytes a flow.
 //!
 //! Room: bookkeeping alone. It goes along into the data plane's closures, so that it and the rules
-//! change together (`apply`), and comes back. Matches and instructions are kept once for all flows
-//! that share them; a flow of one's own costs some hundred bytes with its place in the index.
+//! change together (`apply`), and comes back. A flow stands at the number that the data plane gave
+//! its rule, so that the rule is found by its match there and the flow by the rule: there is no
+//! second index. Fields, masks and instructions are kept once for all flows that share them.
 
 mod intern;
 mod packed;
+mod select;
 mod timers;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
 use intern::Intern;
 pub(crate) use packed::pack;
-use packed::{Shape, ShapeKey};
+use packed::{Shape, ShapeKey, Values};
+pub(crate) use select::{Filter, Selection};
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 pub(crate) use timers::Timers;
-use weir_dataplane::{Action, RuleRef};
-use weir_openflow::model::{FlowFlags, GROUP_ANY, Instruction, Match, Port, TABLE_ALL};
+use weir_classify::Match as Keys;
+use weir_dataplane::{Action, DataPlane, RuleRef, Vid};
+use weir_openflow::model::{FlowFlags, Instruction, Match, Port};
 use weir_packet::Nanos;
 
 /// What flows do: instructions as given, and what follows from them.
@@ -46,17 +48,17 @@ pub(crate) struct Flow {
     pub cookie: u64,
     /// When it was added.
     pub created: Nanos,
-    values: Box<[u8]>,
+    values: Values,
     shape: u32,
     pub behaviour: u32,
-    /// Where the data plane counts for it.
-    pub rule: RuleRef,
     pub priority: u16,
     pub idle_timeout: u16,
     pub hard_timeout: u16,
-    pub table: u8,
     flags: u8,
 }
+
+// There are a million of them.
+const _: () = assert!(size_of::<Option<Flow>>() == 48);
 
 impl Flow {
     /// Its flags.
@@ -75,15 +77,18 @@ impl Flow {
             _ => Some(idle.min(hard)),
         }
     }
+    fn is(&self, id: &Identity) -> bool {
+        (self.priority, self.shape) == (id.priority, id.shape) && *self.values == *id.values
+    }
 }
 
 /// Table, priority and match: what no two flows share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Identity {
     pub table: u8,
     pub priority: u16,
     shape: u32,
-    values: Box<[u8]>,
+    values: Values,
 }
 
 /// What a new flow has beside its identity.
@@ -92,42 +97,29 @@ pub(crate) struct NewFlow {
     pub cookie: u64,
     pub created: Nanos,
     pub behaviour: u32,
-    pub rule: RuleRef,
     pub idle_timeout: u16,
     pub hard_timeout: u16,
     pub flags: FlowFlags,
 }
 
-/// Which flows a request means.
-#[derive(Clone, Debug)]
-pub(crate) struct Filter {
-    pub table: u8,
-    pub cookie: u64,
-    pub cookie_mask: u64,
-    pub out_port: Port,
-    pub out_group: u32,
+/// Flows that were taken out of a table all at once, to be let go by [`Flows::let_go`].
+#[derive(Debug)]
+pub(crate) struct Gone {
+    table: u8,
+    flows: Vec<Option<Flow>>,
 }
 
-impl Filter {
-    fn means_table(&self, table: u8) -> bool {
-        self.table == TABLE_ALL || self.table == table
-    }
-    /// Whether it leaves a flow alone that does not output where it says, or has another cookie.
-    pub fn admits(&self, flow: &Flow, does: Option<&Behaviour>) -> bool {
-        (flow.cookie ^ self.cookie) & self.cookie_mask == 0
-            && (self.out_port == Port::ANY || does.is_some_and(|b| b.outs.contains(&self.out_port)))
-            && (self.out_group == GROUP_ANY
-                || does.is_some_and(|b| b.groups.contains(&self.out_group)))
-    }
+/// The flows of one table, each where its rule is.
+#[derive(Debug, Default)]
+struct Table {
+    flows: Vec<Option<Flow>>,
+    active: u32,
 }
 
 /// All flows of a switch.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    slots: Vec<Option<Flow>>,
-    free: Vec<u32>,
-    index: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    tables: Vec<Table>,
     shapes: Intern<Shape>,
     /// What flows do.
     pub behaviours: Intern<Behaviour>,
@@ -135,8 +127,13 @@ pub(crate) struct Flows {
     shapes_at: BTreeMap<(u8, u16, u32), u32>,
     /// When flows may have run out.
     pub timers: Timers,
-    active: Vec<u32>,
     len: usize,
+    /// Flows whose end somebody wants to be told.
+    told_of: usize,
+}
+
+fn is_told_of(flags: FlowFlags) -> usize {
+    usize::from(flags.has(FlowFlags::SEND_FLOW_REM))
 }
 
 impl Flows {
@@ -149,118 +146,126 @@ impl Flows {
     pub fn forget(&mut self, id: Identity) {
         self.shapes.release(id.shape);
     }
-    fn hash(&self, table: u8, priority: u16, shape: u32, values: &[u8]) -> u64 {
-        self.hasher.hash_one((table, priority, shape, values))
+    /// An identity's match in the data plane's words.
+    pub fn keys(&self, id: &Identity) -> Keys {
+        self.shapes.get(id.shape).map(|s| s.keys(&id.values)).unwrap_or_default()
     }
-    /// The number of the flow with this identity.
-    pub fn find(&self, id: &Identity) -> Option<u32> {
-        self.find_at(id.table, id.priority, id.shape, &id.values)
+    /// A flow's match in the data plane's words.
+    pub fn keys_of(&self, f: &Flow) -> Keys {
+        self.shapes.get(f.shape).map(|s| s.keys(&f.values)).unwrap_or_default()
     }
-    fn find_at(&self, table: u8, priority: u16, shape: u32, values: &[u8]) -> Option<u32> {
-        let hash = self.hash(table, priority, shape, values);
-        let same = |i: &u32| {
-            self.get(*i).is_some_and(|f| {
-                (f.table, f.priority, f.shape) == (table, priority, shape) && *f.values == *values
-            })
-        };
-        self.index.find(hash, same).copied()
+    /// The flow with this identity, whose match is `keys`.
+    pub fn find(&self, dp: &DataPlane, vid: Vid, id: &Identity, keys: &Keys) -> Option<RuleRef> {
+        let at = dp.rule_ref(vid, id.table, keys, id.priority.into())?;
+        self.is_at(at, id).then_some(at)
     }
-    /// Adds a flow that is not there yet; its behaviour has been counted for it. Its number.
-    pub fn insert(&mut self, id: Identity, new: NewFlow) -> u32 {
-        let hash = self.hash(id.table, id.priority, id.shape, &id.values);
+    /// Whether the flow with this identity is the one at a rule.
+    pub fn is_at(&self, at: RuleRef, id: &Identity) -> bool {
+        at.table == id.table && self.get(at).is_some_and(|f| f.is(id))
+    }
+    /// Adds a flow that is not there yet, at the rule that was just placed for it; its behaviour has
+    /// been counted for it.
+    pub fn insert(&mut self, at: RuleRef, id: Identity, new: NewFlow) {
+        // A flow whose rule somebody else took away: its place is another's now.
+        self.remove(at);
         let flow = Flow {
             cookie: new.cookie,
             created: new.created,
             values: id.values,
             shape: id.shape,
             behaviour: new.behaviour,
-            rule: new.rule,
             priority: id.priority,
             idle_timeout: new.idle_timeout,
             hard_timeout: new.hard_timeout,
-            table: id.table,
             flags: new.flags.0 as u8,
         };
         let deadline = flow.deadline(Nanos(0));
-        let i = match self.free.pop() {
-            Some(i) => {
-                self.slots[i as usize] = Some(flow);
-                i
-            }
+        let table = usize::from(at.table);
+        if self.tables.len() <= table {
+            self.tables.resize_with(table + 1, Table::default);
+        }
+        let slot = at.slot as usize;
+        let t = &mut self.tables[table];
+        match t.flows.get_mut(slot) {
+            Some(place) => *place = Some(flow),
             None => {
-                self.slots.push(Some(flow));
-                (self.slots.len() - 1) as u32
+                t.flows.resize_with(slot, || None);
+                t.flows.push(Some(flow));
             }
-        };
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        self.index.insert_unique(hash, i, |i| {
-            slots[*i as usize]
-                .as_ref()
-                .map_or(0, |f| hasher.hash_one((f.table, f.priority, f.shape, &f.values[..])))
-        });
-        *self.shapes_at.entry((id.table, id.priority, id.shape)).or_default() += 1;
+        }
+        t.active += 1;
+        *self.shapes_at.entry((at.table, id.priority, id.shape)).or_default() += 1;
         if deadline.is_some() {
-            self.timers.set(i, deadline);
+            self.timers.set(at, deadline);
         }
-        let t = usize::from(id.table);
-        if self.active.len() <= t {
-            self.active.resize(t + 1, 0);
-        }
-        self.active[t] += 1;
         self.len += 1;
-        i
+        self.told_of += is_told_of(new.flags);
     }
-    /// Makes a flow that is there a new one, under the same number.
-    pub fn replace(&mut self, i: u32, new: NewFlow) {
-        let Some(f) = self.slots.get_mut(i as usize).and_then(Option::as_mut) else { return };
-        let old = f.behaviour;
-        (f.cookie, f.created, f.behaviour, f.rule) =
-            (new.cookie, new.created, new.behaviour, new.rule);
+    /// Makes a flow that is there a new one.
+    pub fn replace(&mut self, at: RuleRef, new: NewFlow) {
+        let Some(f) = self.get_mut(at) else { return };
+        let old = (f.behaviour, f.flags());
+        (f.cookie, f.created, f.behaviour) = (new.cookie, new.created, new.behaviour);
         (f.idle_timeout, f.hard_timeout) = (new.idle_timeout, new.hard_timeout);
         f.flags = new.flags.0 as u8;
         let deadline = f.deadline(Nanos(0));
-        self.timers.set(i, deadline);
-        self.behaviours.release(old);
+        self.timers.set(at, deadline);
+        self.behaviours.release(old.0);
+        self.told_of = self.told_of + is_told_of(new.flags) - is_told_of(old.1);
     }
-    /// Gives a flow another behaviour, which has been counted for it.
-    pub fn set_behaviour(&mut self, i: u32, behaviour: u32) {
-        if let Some(f) = self.slots.get_mut(i as usize).and_then(Option::as_mut) {
+    /// Gives a flow another behaviour, which has been counted for it, and a cookie.
+    pub fn change(&mut self, at: RuleRef, behaviour: u32, cookie: u64) {
+        if let Some(f) = self.get_mut(at) {
+            f.cookie = cookie;
             let old = std::mem::replace(&mut f.behaviour, behaviour);
             self.behaviours.release(old);
         }
     }
-    /// A flow, to be changed in what is not its identity.
-    pub fn get_mut(&mut self, i: u32) -> Option<&mut Flow> {
-        self.slots.get_mut(i as usize)?.as_mut()
+    fn get_mut(&mut self, at: RuleRef) -> Option<&mut Flow> {
+        let t = self.tables.get_mut(usize::from(at.table))?;
+        t.flows.get_mut(at.slot as usize)?.as_mut()
     }
-    /// Takes a flow out.
-    pub fn remove(&mut self, i: u32) -> Option<(Flow, Match)> {
-        let f = self.slots.get_mut(i as usize)?.take()?;
-        let hash = self.hash(f.table, f.priority, f.shape, &f.values);
-        if let Ok(e) = self.index.find_entry(hash, |o| *o == i) {
-            e.remove();
-        }
-        let m = self.match_of(&f);
-        let at = (f.table, f.priority, f.shape);
-        if let Some(n) = self.shapes_at.get_mut(&at) {
+    /// Takes a flow out, if there is one.
+    pub fn remove(&mut self, at: RuleRef) {
+        let Some(t) = self.tables.get_mut(usize::from(at.table)) else { return };
+        let Some(f) = t.flows.get_mut(at.slot as usize).and_then(Option::take) else { return };
+        t.active -= 1;
+        let place = (at.table, f.priority, f.shape);
+        if let Some(n) = self.shapes_at.get_mut(&place) {
             *n -= 1;
             if *n == 0 {
-                self.shapes_at.remove(&at);
+                self.shapes_at.remove(&place);
             }
         }
+        self.release(at, &f);
+    }
+    fn release(&mut self, at: RuleRef, f: &Flow) {
         self.shapes.release(f.shape);
         self.behaviours.release(f.behaviour);
-        self.timers.set(i, None);
-        if let Some(n) = self.active.get_mut(usize::from(f.table)) {
-            *n -= 1;
-        }
+        self.timers.set(at, None);
         self.len -= 1;
-        self.free.push(i);
-        Some((f, m))
+        self.told_of -= is_told_of(f.flags());
+    }
+    /// Takes all flows out of a table, at once however many there are.
+    pub fn take_table(&mut self, table: u8) -> Option<Gone> {
+        let flows = std::mem::take(self.tables.get_mut(usize::from(table))?).flows;
+        let places = self.shapes_at.range((table, 0, 0)..=(table, u16::MAX, u32::MAX));
+        for place in places.map(|(place, _)| *place).collect::<Vec<_>>() {
+            self.shapes_at.remove(&place);
+        }
+        Some(Gone { table, flows })
+    }
+    /// Forgets what flows that were taken out shared with others.
+    pub fn let_go(&mut self, gone: Gone) {
+        for (f, slot) in gone.flows.into_iter().zip(0..) {
+            if let Some(f) = f {
+                self.release(RuleRef { table: gone.table, slot }, &f);
+            }
+        }
     }
     /// A flow.
-    pub fn get(&self, i: u32) -> Option<&Flow> {
-        self.slots.get(i as usize)?.as_ref()
+    pub fn get(&self, at: RuleRef) -> Option<&Flow> {
+        self.tables.get(usize::from(at.table))?.flows.get(at.slot as usize)?.as_ref()
     }
     /// What a flow matches.
     pub fn match_of(&self, f: &Flow) -> Match {
@@ -272,67 +277,48 @@ impl Flows {
     }
     /// Flows of a table.
     pub fn active(&self, table: u8) -> u32 {
-        self.active.get(usize::from(table)).copied().unwrap_or(0)
+        self.tables.get(usize::from(table)).map_or(0, |t| t.active)
     }
-    /// The numbers of the flows that a non-strict request means.
-    pub fn select(&self, filter: &Filter, within: &Match) -> Vec<u32> {
-        let admits = |f: &Flow| filter.admits(f, self.behaviours.get(f.behaviour));
-        if let Some(few) = self.select_by_index(filter, within) {
-            return few.into_iter().filter(|i| self.get(*i).is_some_and(admits)).collect();
-        }
-        let all = within.0.is_empty();
-        let mut out = Vec::new();
-        for (i, f) in self.slots.iter().enumerate() {
-            let Some(f) = f else { continue };
-            let fits = |s: &Shape| s.is_within(&f.values, within);
-            if filter.means_table(f.table)
-                && admits(f)
-                && (all || self.shapes.get(f.shape).is_some_and(fits))
-            {
-                out.push(i as u32);
-            }
-        }
-        out
+    /// Tables that have flows.
+    pub fn in_use(&self) -> Vec<u8> {
+        let active = |(t, _): &(&Table, u8)| t.active > 0;
+        self.tables.iter().zip(0..).filter(active).map(|(_, n)| n).collect()
     }
-    /// Where only flows with just these fields and masks can be meant: those, found one by one.
-    fn select_by_index(&self, filter: &Filter, within: &Match) -> Option<Vec<u32>> {
-        let own = self.shapes.find(&ShapeKey(within), |s| s.is_of(within));
-        let values = pack(within);
-        let mut out = Vec::new();
-        for (table, priority, shape) in self.shapes_at.keys() {
-            if !filter.means_table(*table) {
-                continue;
-            }
-            if Some(*shape) == own {
-                out.extend(self.find_at(*table, *priority, *shape, &values));
-            } else if self.shapes.get(*shape).is_none_or(|s| s.covers(within)) {
-                return None;
-            }
-        }
-        Some(out)
+    /// Whether nobody wants to be told when flows end.
+    pub fn may_go_silently(&self) -> bool {
+        self.told_of == 0
     }
-    /// The numbers of the flows whose behaviour is one of those that `is` says.
-    pub fn doing(&self, is: impl Fn(&Behaviour) -> bool) -> Vec<u32> {
+    fn all(&self) -> impl Iterator<Item = (RuleRef, &Flow)> {
+        let of = |(t, table)| {
+            let t: &Table = t;
+            let at = move |(f, slot)| {
+                let f: &Option<Flow> = f;
+                Some((RuleRef { table, slot }, f.as_ref()?))
+            };
+            t.flows.iter().zip(0..).filter_map(at)
+        };
+        self.tables.iter().zip(0..).flat_map(of)
+    }
+    /// The flows whose behaviour is one of those that `is` says.
+    pub fn doing(&self, is: impl Fn(&Behaviour) -> bool) -> Vec<RuleRef> {
         if !self.behaviours.iter().any(|(_, b, _)| is(b)) {
             return Vec::new();
         }
         let does = |f: &Flow| self.behaviours.get(f.behaviour).is_some_and(&is);
-        let of = |(i, f): (usize, &Option<Flow>)| f.as_ref().filter(|f| does(f)).map(|_| i as u32);
-        self.slots.iter().enumerate().filter_map(of).collect()
+        self.all().filter(|(_, f)| does(f)).map(|(at, _)| at).collect()
     }
-    /// Whether a flow of this table and priority may take the same frame.
-    pub fn overlaps(&self, id: &Identity, m: &Match) -> bool {
-        if self.find(id).is_some() {
-            return true;
-        }
+    /// Whether a flow of this table and priority may take the same frame, beside that with just
+    /// this identity.
+    pub fn others_overlap(&self, id: &Identity, m: &Match) -> bool {
         let at = (id.table, id.priority);
         let range = (at.0, at.1, 0)..=(at.0, at.1, u32::MAX);
         // Flows of one shape whose masks are the same overlap only where they are the same flow.
         if self.shapes_at.range(range).all(|((_, _, shape), _)| *shape == id.shape) {
             return false;
         }
-        self.slots.iter().flatten().any(|f| {
-            (f.table, f.priority) == at
+        let flows = self.tables.get(usize::from(id.table)).map(|t| &t.flows);
+        flows.into_iter().flatten().flatten().any(|f| {
+            f.priority == id.priority
                 && f.shape != id.shape
                 && self.shapes.get(f.shape).is_some_and(|s| s.overlaps(&f.values, m))
         })

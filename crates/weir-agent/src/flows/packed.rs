@@ -1,12 +1,17 @@
 //! Matches in little memory: which fields under which masks (a shape, shared by all flows that have
 //! it), and the values alone, packed into bytes.
 
+use crate::fields::key;
+use crate::matches;
+use weir_classify::{FlowKey, FlowMask, Match as Keys};
 use weir_openflow::model::{Field, FieldMatch, Match};
 
 /// Fields and masks of a match, and where each value lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     fields: Box<[Part]>,
+    /// What the data plane looks at for it.
+    mask: FlowMask,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +44,7 @@ impl Shape {
             at += bytes_of(f.field) as u16;
             part
         });
-        Self { fields: fields.collect() }
+        Self { fields: fields.collect(), mask: *matches::keys(m).mask() }
     }
     /// Whether it is the shape of `m`.
     pub fn is_of(&self, m: &Match) -> bool {
@@ -56,6 +61,22 @@ impl Shape {
         let of =
             |p: &Part| FieldMatch { field: p.field, value: self.value(p, values), mask: p.mask };
         Match(self.fields.iter().map(of).collect())
+    }
+    /// The match with these values in the data plane's words: what [`matches::keys`] makes of it.
+    pub fn keys(&self, values: &[u8]) -> Keys {
+        let mut out = FlowKey::default();
+        let mut in_port = None;
+        for p in &self.fields {
+            let value = self.value(p, values);
+            match p.field {
+                Field::InPort => in_port = Some(value),
+                // The port itself, which stands before it: see there.
+                Field::InPhyPort if in_port == Some(value) => continue,
+                _ => {}
+            }
+            out.set(key(p.field), value);
+        }
+        Keys::new(out, self.mask)
     }
     /// Whether every frame that fits this match also fits `outer` (1.3 §6.4, non-strict).
     pub fn is_within(&self, values: &[u8], outer: &Match) -> bool {
@@ -84,13 +105,53 @@ impl Shape {
     }
 }
 
-/// A match's values.
-pub(crate) fn pack(m: &Match) -> Box<[u8]> {
-    let mut out = Vec::with_capacity(m.0.iter().map(|f| bytes_of(f.field)).sum());
-    for f in &m.0 {
-        out.extend_from_slice(&f.value.to_be_bytes()[16 - bytes_of(f.field)..]);
+/// A match's values, in place where they are few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Short(u8, [u8; SHORT]),
+    Long(Box<Box<[u8]>>),
+}
+
+/// Bytes that are few: two MAC addresses and a VLAN, or a port with its address and EtherType.
+const SHORT: usize = 14;
+
+const _: () = assert!(size_of::<Values>() == 16);
+
+impl Default for Values {
+    fn default() -> Self {
+        Values::Short(0, [0; SHORT])
     }
-    out.into_boxed_slice()
+}
+
+impl std::ops::Deref for Values {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Values::Short(n, bytes) => bytes.get(..usize::from(*n)).unwrap_or_default(),
+            Values::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// A match's values.
+pub(crate) fn pack(m: &Match) -> Values {
+    let len: usize = m.0.iter().map(|f| bytes_of(f.field)).sum();
+    let fill = |mut to: &mut [u8]| {
+        for f in &m.0 {
+            let n = bytes_of(f.field);
+            let Some((here, rest)) = to.split_at_mut_checked(n) else { return };
+            here.copy_from_slice(&f.value.to_be_bytes()[16 - n..]);
+            to = rest;
+        }
+    };
+    if len <= SHORT {
+        let mut bytes = [0; SHORT];
+        fill(&mut bytes);
+        return Values::Short(len as u8, bytes);
+    }
+    let mut bytes = vec![0; len].into_boxed_slice();
+    fill(&mut bytes);
+    Values::Long(Box::new(bytes))
 }
 
 #[cfg(test)]
@@ -115,5 +176,19 @@ mod tests {
         assert!(shape.overlaps(&values, &Match::default().with(Field::EthSrc, 0)));
         assert!(!shape.overlaps(&values, &Match::default().with(Field::EthType, 0x0800)));
         assert!(shape.overlaps(&values, &Match::default().with(Field::EthDst, 0x0233_0000_0000)));
+    }
+    #[test]
+    fn the_data_planes_words_are_the_same_by_either_way() {
+        let of = |m: Match| {
+            assert_eq!(Shape::of(&m).keys(&pack(&m)), matches::keys(&m), "{m:?}");
+        };
+        for f in Field::all() {
+            of(Match::default().with(f, 1));
+            of(Match::default().with(f, f.full() - 1).with(Field::EthDst, 0x0200_0000_0007));
+            of(Match::default().with_masked(f, f.full() >> 1, f.full() >> 1));
+        }
+        of(Match::default().with(Field::InPort, 3).with(Field::InPhyPort, 3));
+        of(Match::default().with(Field::InPort, 3).with(Field::InPhyPort, 4));
+        of(Match::default().with(Field::Ipv6Dst, u128::MAX).with(Field::Ipv6Src, 1 << 100));
     }
 }

@@ -4,7 +4,7 @@
 use super::project::shown;
 use crate::apply::{counts, duration};
 use crate::flow_mod::CHUNK;
-use crate::flows::Filter;
+use crate::flows::{Filter, Selection};
 use crate::matches;
 use crate::outbox::ConnId;
 use crate::plane::Plane;
@@ -24,19 +24,25 @@ const EMERGENCY: u8 = TABLE_MAX;
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub who: Asker,
-    which: Vec<u32>,
-    at: usize,
+    which: Selection,
+    /// The flows to be told next.
+    ahead: Vec<RuleRef>,
 }
 
 impl Switch {
     /// The flows that a filter means.
-    fn asked_for(&self, who: &Asker, f: &mut FlowFilter) -> Result<Vec<u32>, ErrorCode> {
+    fn asked_for<P: Plane>(
+        &mut self,
+        who: &Asker,
+        f: &mut FlowFilter,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Selection, Stop> {
         let old = who.version == Version::V10;
         if old && f.table == EMERGENCY && self.state.tables <= EMERGENCY {
-            return Ok(Vec::new());
+            return Ok(Vec::new().into());
         }
         if f.table != TABLE_ALL && f.table >= self.state.tables {
-            return Err(ErrorCode::BadTableId);
+            return Err(ErrorCode::BadTableId.into());
         }
         matches::check(&mut f.matcher, who.version)?;
         let filter = Filter {
@@ -46,13 +52,15 @@ impl Switch {
             out_port: f.out_port,
             out_group: if old { GROUP_ANY } else { f.out_group },
         };
-        Ok(self.flows.select(&filter, &f.matcher))
+        self.select(filter, &f.matcher, cx)
     }
 
-    fn usage<P: Plane>(&mut self, which: &[u32], cx: &mut Cx<'_, P>) -> Result<Vec<Usage>, Stop> {
-        let refs: Vec<RuleRef> =
-            which.iter().filter_map(|i| Some(self.flows.get(*i)?.rule)).collect();
-        let vid = self.config.vid;
+    fn usage<P: Plane>(
+        &mut self,
+        which: &[RuleRef],
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Vec<Usage>, Stop> {
+        let (vid, refs) = (self.config.vid, which.to_vec());
         Ok(cx.plane.with(move |dp| {
             let mut out = Vec::with_capacity(refs.len());
             // The VDP is there as long as its switch; else nothing was used.
@@ -67,8 +75,9 @@ impl Switch {
         mut f: FlowFilter,
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
-        let which = self.asked_for(who, &mut f)?;
-        let walk = Walk { who: *who, which, at: 0 };
+        let mut which = self.asked_for(who, &mut f, cx)?;
+        let ahead = which.next(&self.flows, CHUNK);
+        let walk = Walk { who: *who, which, ahead };
         if let Some(left) = self.tell_part(walk, cx)? {
             self.walks.push(left);
         }
@@ -81,18 +90,14 @@ impl Switch {
         mut walk: Walk,
         cx: &mut Cx<'_, P>,
     ) -> Result<Option<Walk>, Stop> {
-        let end = walk.which.len().min(walk.at + CHUNK);
+        let mut chunk = std::mem::take(&mut walk.ahead);
+        walk.ahead = walk.which.next(&self.flows, CHUNK);
         // Flows that went meanwhile are left out.
-        let chunk: Vec<u32> = walk.which[walk.at..end]
-            .iter()
-            .copied()
-            .filter(|i| self.flows.get(*i).is_some())
-            .collect();
-        walk.at = end;
+        chunk.retain(|at| self.flows.get(*at).is_some());
         let used = self.usage(&chunk, cx)?;
-        let of = |(i, used): (&u32, Usage)| self.one(&walk.who, *i, used, cx);
+        let of = |(i, used): (&RuleRef, Usage)| self.one(&walk.who, *i, used, cx);
         let body = StatsReply::Flow(chunk.iter().zip(used).filter_map(of).collect());
-        let more = if end < walk.which.len() { Part::More } else { Part::Last };
+        let more = if walk.ahead.is_empty() { Part::Last } else { Part::More };
         walk.who.reply(Message::StatsReply { more, body }, cx.out);
         Ok((more == Part::More).then_some(walk))
     }
@@ -131,15 +136,15 @@ impl Switch {
     }
 
     /// A flow as `who` can be shown it; `None` where its version has no words for it.
-    fn one<P>(&self, who: &Asker, i: u32, used: Usage, cx: &Cx<'_, P>) -> Option<FlowStats> {
-        let f = self.flows.get(i)?;
+    fn one<P>(&self, who: &Asker, at: RuleRef, used: Usage, cx: &Cx<'_, P>) -> Option<FlowStats> {
+        let f = self.flows.get(at)?;
         let b = self.flows.behaviours.get(f.behaviour)?;
         let matcher = self.flows.match_of(f);
         let instructions = shown(&b.instructions, &matcher, who.version)?;
         let (packets, bytes) = counts(f.flags(), used);
         let (duration_sec, duration_nsec) = duration(cx.now, f.created);
         Some(FlowStats {
-            table: f.table,
+            table: at.table,
             duration_sec,
             duration_nsec,
             priority: f.priority,
@@ -160,21 +165,22 @@ impl Switch {
         mut f: FlowFilter,
         cx: &mut Cx<'_, P>,
     ) -> Result<StatsReply, Stop> {
-        let which = self.asked_for(who, &mut f)?;
-        let mut sum = Aggregate {
-            flows: u32::try_from(which.len()).unwrap_or(u32::MAX),
-            ..Aggregate::default()
-        };
-        for chunk in which.chunks(CHUNK) {
-            let used = self.usage(chunk, cx)?;
-            for (i, u) in chunk.iter().zip(used) {
-                let Some(f) = self.flows.get(*i) else { continue };
+        let mut which = self.asked_for(who, &mut f, cx)?;
+        let mut sum = Aggregate::default();
+        loop {
+            let chunk = which.next(&self.flows, CHUNK);
+            if chunk.is_empty() {
+                return Ok(StatsReply::Aggregate(sum));
+            }
+            let used = self.usage(&chunk, cx)?;
+            for (at, u) in chunk.iter().zip(used) {
+                let Some(f) = self.flows.get(*at) else { continue };
                 // Flows that are not counted add nothing.
                 let (packets, bytes) = counts(f.flags(), u);
+                sum.flows = sum.flows.saturating_add(1);
                 sum.packets += if packets == u64::MAX { 0 } else { packets };
                 sum.bytes += if bytes == u64::MAX { 0 } else { bytes };
             }
         }
-        Ok(StatsReply::Aggregate(sum))
     }
 }

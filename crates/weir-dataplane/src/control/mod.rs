@@ -7,6 +7,7 @@
 mod budget;
 mod channels;
 mod config;
+mod empty;
 mod error;
 mod limits;
 mod mapping_rules;
@@ -25,6 +26,7 @@ mod vdps;
 mod view;
 
 pub use config::Config;
+pub use empty::TakenRules;
 pub use error::ControlError;
 pub use objects::{GroupCounters, MeterCounters};
 pub use packet_out::{PacketOut, PortIn};

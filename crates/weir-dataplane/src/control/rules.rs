@@ -33,7 +33,7 @@ pub enum Placed {
 }
 
 /// Where a rule's counters stand: good until the rule is removed, wherever it moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleRef {
     /// Its table.
     pub table: u8,
@@ -134,6 +134,15 @@ impl DataPlane {
         let r = SlowRule { spec: spec.clone(), result, usage };
         self.post(vid, move |s| s.put_own(table, r))?;
         Ok((Placed::Slow, RuleRef { table, slot }))
+    }
+
+    /// Asks for the memory that placing or removing a rule with this match will touch, so that it is
+    /// on its way while others are placed.
+    pub fn warm_rule(&self, vid: Vid, table: u8, matcher: &Match) {
+        let tables = self.vdp(vid).ok().map(|v| &v.fast.tables);
+        if let Some(t) = tables.and_then(|t| t.get(usize::from(table))) {
+            t.classifier.warm_rule(matcher);
+        }
     }
 
     /// The usual case in one search: the VDP is on the fast path with all its rules, and has an
