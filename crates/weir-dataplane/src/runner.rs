@@ -19,7 +19,7 @@ use idle::{Idle, Pause, Rests};
 use sleep::Sleep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -61,7 +61,12 @@ pub enum WhenIdle {
 pub struct Handle {
     to: Sender<Request>,
     worker: Waker,
+    /// How long a caller polls for its answer before it sleeps.
+    awaits: Duration,
 }
+
+/// Less than going to sleep and being woken takes, together with what the worker takes to wake up.
+const AWAITS: Duration = Duration::from_micros(25);
 
 impl Handle {
     /// Runs `f` between two bursts and waits for its answer. What it changed holds for every frame
@@ -78,6 +83,14 @@ impl Handle {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
         })?;
+        let began = Instant::now();
+        while began.elapsed() < self.awaits {
+            match rx.try_recv() {
+                Ok(answer) => return Ok(answer),
+                Err(TryRecvError::Disconnected) => return Err(WorkerGone),
+                Err(TryRecvError::Empty) => std::hint::spin_loop(),
+            }
+        }
         rx.recv().map_err(|_| WorkerGone)
     }
     /// Has `f` run between two bursts, and returns at once. Should the worker end before, `f` is
@@ -178,7 +191,10 @@ impl Runner {
         })?;
         let waker = told.recv().map_err(std::io::Error::other)?;
         ends.keep();
-        let handle = Handle { to, worker: waker };
+        // With a single core the worker could not run meanwhile.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let awaits = if cores > 1 { AWAITS } else { Duration::ZERO };
+        let handle = Handle { to, worker: waker, awaits };
         Ok(Self { handle, stop, worker: Some(worker), servers })
     }
     /// For asking.
