@@ -11,6 +11,7 @@
 //! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
 //! - [`tap`]: a TAP device.
 //! - [`waiting`]: sleeping until a port has frames.
+//! - [`stamped`]: an interface as an instrument sees it, with the kernel's time stamps.
 //! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
 //! - [`open()`]: any of them by a name such as `xdp:veth0`.
 #![deny(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod memory;
 pub mod offload;
 pub mod open;
 pub mod replay;
+pub mod stamped;
 mod sys;
 pub mod tap;
 pub mod waiting;

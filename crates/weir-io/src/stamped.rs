@@ -1,0 +1,159 @@
+//! An interface as an instrument sees it: frames out with the kernel's word when they left, frames in
+//! with the kernel's word when they came.
+//!
+//! Room: beside the ports; not a [`weir_packet::Device`], since sender and capture live on threads of
+//! their own and frames are only looked at, never kept in a pool. AF_PACKET; needs CAP_NET_RAW. Called
+//! by the measurement engine.
+//!
+//! The stamps are the kernel's software ones (SO_TIMESTAMPING): taken when the driver is given a frame,
+//! and when a frame enters the stack. Unlike stamps taken by a program they do not wait for a thread to
+//! get a core. All are nanoseconds of the Unix epoch, so they move when the machine's time is set.
+
+use crate::interface::{Watch, error};
+use crate::sys::stamp::{self, Batch, Out, Queue};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use weir_packet::{DeviceError, LinkState, Nanos};
+
+/// What the kernel may queue for a socket, in bytes of its accounting.
+const BUFFER: i32 = 32 << 20;
+const NEED: &str = "CAP_NET_RAW";
+/// Bytes kept of a frame that was sent: as much as any probe's headers and proof take.
+const HEAD: usize = 128;
+/// Bytes kept of a frame that came: a whole Ethernet frame with two tags.
+const WHOLE: usize = 1526;
+
+fn open(
+    name: &str,
+    make: impl FnOnce(u32, i32) -> io::Result<OwnedFd>,
+) -> Result<(OwnedFd, Watch, u32), DeviceError> {
+    let (watch, i) = Watch::new(name)?;
+    let fd = make(i.index, BUFFER).map_err(|e| error("opening a packet socket", name, NEED, e))?;
+    Ok((fd, watch, i.index))
+}
+
+/// Sends by an interface.
+#[derive(Debug)]
+pub struct Sender {
+    fd: OwnedFd,
+    out: Out,
+    sent: Batch,
+}
+
+impl Sender {
+    /// Opens the interface, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// No such interface, down, no rights.
+    pub fn open(name: &str) -> Result<Self, DeviceError> {
+        let (fd, _, _) = open(name, stamp::sender)?;
+        Ok(Self { fd, out: Out::new(), sent: Batch::new(HEAD) })
+    }
+
+    /// Sends frames (Ethernet header first, no FCS) from the front; says how many the kernel took. It
+    /// takes none while its queue is full.
+    ///
+    /// # Errors
+    /// What the system says of the first of them: it is down, or too long.
+    pub fn send<B: AsRef<[u8]>>(&mut self, frames: &[B]) -> io::Result<usize> {
+        match self.out.send(&self.fd, frames) {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Hands over frames that have left since the last call, their first 128 bytes, with the moment at
+    /// which the driver took them; says how many.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stamps(&mut self, mut each: impl FnMut(&[u8], Nanos)) -> io::Result<usize> {
+        let mut all = 0;
+        loop {
+            let got = self.sent.take(&self.fd, Queue::Sent)?;
+            for i in 0..got {
+                if let (head, stamp::Passed { stamp: Some(at), .. }) = self.sent.frame(i) {
+                    each(head, at);
+                }
+            }
+            all += got;
+            if got < stamp::BATCH {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Sees every frame that comes in by an interface.
+#[derive(Debug)]
+pub struct Capture {
+    fd: OwnedFd,
+    watch: Watch,
+    index: u32,
+    batch: Batch,
+    /// Room for a frame whose tag is put back.
+    tagged: Vec<u8>,
+}
+
+impl Capture {
+    /// Opens the interface, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// No such interface, down, no rights.
+    pub fn open(name: &str) -> Result<Self, DeviceError> {
+        let (fd, watch, index) = open(name, stamp::receiver)?;
+        Ok(Self {
+            fd,
+            watch,
+            index,
+            batch: Batch::new(WHOLE),
+            tagged: Vec::with_capacity(WHOLE + 4),
+        })
+    }
+
+    /// Waits for frames, `at_most` so long, and hands over those that are there (a tag that the kernel
+    /// has taken out is put back) with the moment at which each came; says how many. A frame longer
+    /// than an Ethernet's is cut.
+    ///
+    /// # Errors
+    /// What the system says; the interface may be down or gone ([`Capture::link`]).
+    pub fn receive(
+        &mut self,
+        at_most: Duration,
+        mut each: impl FnMut(&[u8], Option<Nanos>),
+    ) -> io::Result<usize> {
+        let mut got = self.batch.take(&self.fd, Queue::Received)?;
+        if got == 0 && stamp::wait(&self.fd, at_most)? {
+            got = self.batch.take(&self.fd, Queue::Received)?;
+        }
+        for i in 0..got {
+            let (bytes, passed) = self.batch.frame(i);
+            match (passed.vlan, bytes.split_at_checked(12)) {
+                (Some((tpid, tci)), Some((macs, rest))) => {
+                    self.tagged.clear();
+                    self.tagged.extend_from_slice(macs);
+                    self.tagged.extend_from_slice(&tpid.to_be_bytes());
+                    self.tagged.extend_from_slice(&tci.to_be_bytes());
+                    self.tagged.extend_from_slice(rest);
+                    each(&self.tagged, passed.stamp);
+                }
+                _ => each(bytes, passed.stamp),
+            }
+        }
+        Ok(got)
+    }
+
+    /// Frames that the kernel had to drop since the last call, because nobody took them in time.
+    pub fn take_drops(&self) -> u64 {
+        stamp::take_drops(&self.fd).unwrap_or(0)
+    }
+
+    /// Whether frames can flow.
+    pub fn link(&self) -> LinkState {
+        match self.watch.look(Some(self.index)) {
+            crate::interface::Seen::Same(state, _) => state,
+            _ => LinkState::Gone,
+        }
+    }
+}

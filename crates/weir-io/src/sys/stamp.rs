@@ -1,0 +1,309 @@
+//! AF_PACKET sockets that say when frames passed: software time stamps of the kernel, both ways.
+//!
+//! Room: `sys`. Knows messages, not what is in them. Source: the kernel's `timestamping.rst`,
+//! `net_tstamp.h`, packet(7). Frames that were sent come back by the socket's error queue with the
+//! moment at which the driver took them; frames received carry the moment at which they entered the
+//! stack. Both are CLOCK_REALTIME.
+
+use super::{checked, set_option, socket};
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+use weir_packet::Nanos;
+
+const SOL_PACKET: i32 = 263;
+const PACKET_ADD_MEMBERSHIP: i32 = 1;
+const PACKET_STATISTICS: i32 = 6;
+const PACKET_AUXDATA: i32 = 8;
+const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const PACKET_MR_PROMISC: u16 = 1;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+/// SOF_TIMESTAMPING_*: make one when a frame is sent, when one is received; hand out software ones.
+const TX_SOFTWARE: u32 = 1 << 1;
+const RX_SOFTWARE: u32 = 1 << 3;
+const SOFTWARE: u32 = 1 << 4;
+/// Room for the control messages of one frame, in words: stamps, auxiliary data, an extended error.
+const CONTROL_WORDS: usize = 32;
+/// Frames per call.
+pub(crate) const BATCH: usize = 64;
+
+/// A frame on its way in, or one that comes back by the error queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Its length; more than was kept if it was cut.
+    pub len: usize,
+    /// When the kernel saw it.
+    pub stamp: Option<Nanos>,
+    /// TPID and TCI of a tag that was taken out.
+    pub vlan: Option<(u16, u16)>,
+}
+
+fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: made of integers; zeros are valid.
+    let mut to: libc::sockaddr_ll = unsafe { zeroed() };
+    to.sll_family = libc::AF_PACKET as u16;
+    to.sll_protocol = protocol.to_be();
+    to.sll_ifindex = index as i32;
+    // SAFETY: the address is alive and as long as the kernel is told.
+    checked(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const to).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
+fn raw(buffer_bytes: i32, stamps: u32) -> io::Result<OwnedFd> {
+    let fd = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?;
+    let force = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_bytes);
+    force.or_else(|_| set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_bytes))?;
+    set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
+    Ok(fd)
+}
+
+/// A socket that sends by one interface, past its queueing discipline.
+pub(crate) fn sender(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
+    let fd = raw(buffer_bytes, TX_SOFTWARE | SOFTWARE)?;
+    set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1i32)?;
+    bind(&fd, index, 0)?;
+    Ok(fd)
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Membership {
+    index: i32,
+    kind: u16,
+    address_len: u16,
+    address: [u8; 8],
+}
+
+/// A socket that receives every frame that comes in by one interface, in promiscuous mode.
+pub(crate) fn receiver(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
+    let fd = raw(buffer_bytes, RX_SOFTWARE | SOFTWARE)?;
+    set_option(&fd, SOL_PACKET, PACKET_AUXDATA, 1i32)?;
+    set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1i32)?;
+    bind(&fd, index, libc::ETH_P_ALL as u16)?;
+    let all = Membership {
+        index: index as i32,
+        kind: PACKET_MR_PROMISC,
+        address_len: 0,
+        address: [0; 8],
+    };
+    set_option(&fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, all)?;
+    Ok(fd)
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+/// Frames lost by the socket's queue since the last call.
+pub(crate) fn take_drops(fd: &OwnedFd) -> io::Result<u64> {
+    let s: Statistics = super::get_option(fd, SOL_PACKET, PACKET_STATISTICS)?;
+    Ok(s.drops.into())
+}
+
+/// Waits until there is something to read, or so long at most; says whether there is.
+pub(crate) fn wait(fd: &OwnedFd, at_most: Duration) -> io::Result<bool> {
+    let mut p = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let ms = i32::try_from(at_most.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: one structure, alive for the call.
+    match checked(unsafe { libc::poll(&raw mut p, 1, ms) }) {
+        Ok(n) => Ok(n > 0),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Where frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Those received.
+    Received,
+    /// Those sent, by the error queue.
+    Sent,
+}
+
+/// Storage for up to [`BATCH`] frames of a call.
+pub(crate) struct Batch {
+    storage: Vec<u8>,
+    keep: usize,
+    messages: Vec<libc::mmsghdr>,
+    parts: Vec<libc::iovec>,
+    control: Vec<[u64; CONTROL_WORDS]>,
+}
+
+// SAFETY: the pointers inside are only used within `take`, which sets all of them before.
+unsafe impl Send for Batch {}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("keep", &self.keep).finish()
+    }
+}
+
+impl Batch {
+    /// Keeps at most `keep` bytes of each frame.
+    pub(crate) fn new(keep: usize) -> Self {
+        // SAFETY: both are made of integers and pointers; zeros are valid.
+        let (message, part) = unsafe { (zeroed(), zeroed()) };
+        Self {
+            storage: vec![0; BATCH * keep],
+            keep,
+            messages: vec![message; BATCH],
+            parts: vec![part; BATCH],
+            control: vec![[0; CONTROL_WORDS]; BATCH],
+        }
+    }
+
+    /// Takes what is there, without waiting; says how many frames.
+    pub(crate) fn take(&mut self, fd: &OwnedFd, queue: Queue) -> io::Result<usize> {
+        for (i, storage) in self.storage.chunks_exact_mut(self.keep).enumerate() {
+            self.parts[i] =
+                libc::iovec { iov_base: storage.as_mut_ptr().cast(), iov_len: storage.len() };
+            let m = &mut self.messages[i].msg_hdr;
+            m.msg_iov = &raw mut self.parts[i];
+            m.msg_iovlen = 1;
+            m.msg_control = self.control[i].as_mut_ptr().cast();
+            m.msg_controllen = CONTROL_WORDS * 8;
+            m.msg_flags = 0;
+        }
+        let flags = libc::MSG_DONTWAIT
+            | libc::MSG_TRUNC
+            | if queue == Queue::Sent { libc::MSG_ERRQUEUE } else { 0 };
+        // SAFETY: every message points to storage of `self`, borrowed mutably for the whole call.
+        let got = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                BATCH as u32,
+                flags,
+                ptr::null_mut(),
+            )
+        };
+        match checked(got) {
+            Ok(got) => Ok(got as usize),
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                Ok(0)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Frame `i` of the last call: its kept bytes, and what the kernel says of it.
+    pub(crate) fn frame(&self, i: usize) -> (&[u8], Passed) {
+        let (Some(m), Some(c)) = (self.messages.get(i), self.control.get(i)) else {
+            return (&[], Passed::default());
+        };
+        let len = m.msg_len as usize;
+        let at = i * self.keep;
+        let bytes = self.storage.get(at..at + len.min(self.keep)).unwrap_or_default();
+        let (stamp, vlan) = said(c, m.msg_hdr.msg_controllen);
+        (bytes, Passed { len, stamp, vlan })
+    }
+}
+
+/// Reads the control messages: a `cmsghdr` of 16 bytes each (length, level, type), then its data, all
+/// aligned to 8.
+fn said(control: &[u64; CONTROL_WORDS], len: usize) -> (Option<Nanos>, Option<(u16, u16)>) {
+    let mut b = [0; CONTROL_WORDS * 8];
+    for (to, from) in b.as_chunks_mut::<8>().0.iter_mut().zip(control) {
+        *to = from.to_ne_bytes();
+    }
+    let (mut stamp, mut vlan) = (None, None);
+    let mut rest = b.get(..len).unwrap_or(&b);
+    while let Some((head, _)) = rest.split_at_checked(16) {
+        let size = word8(head, 0) as usize;
+        let (level, kind) = (word4(head, 8) as i32, word4(head, 12) as i32);
+        let Some(data) = rest.get(16..size) else { break };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING && data.len() >= 16 {
+            // The first of three: software. Zero where there is none.
+            let (s, ns) = (word8(data, 0), word8(data, 8));
+            let at = s.saturating_mul(1_000_000_000).saturating_add(ns);
+            stamp = (at != 0).then_some(Nanos(at));
+        } else if level == SOL_PACKET && kind == PACKET_AUXDATA && data.len() >= 20 {
+            let status = word4(data, 0);
+            let half = |at: usize| u16::from_ne_bytes([data[at], data[at + 1]]);
+            if status & TP_STATUS_VLAN_VALID != 0 {
+                let tpid = if status & TP_STATUS_VLAN_TPID_VALID != 0 { half(18) } else { 0x8100 };
+                vlan = Some((tpid, half(16)));
+            }
+        }
+        let Some(next) = rest.get(size.next_multiple_of(8)..) else { break };
+        rest = next;
+    }
+    (stamp, vlan)
+}
+
+fn word8(b: &[u8], at: usize) -> u64 {
+    let mut w = [0; 8];
+    if let Some(from) = b.get(at..at + 8) {
+        w.copy_from_slice(from);
+    }
+    u64::from_ne_bytes(w)
+}
+
+fn word4(b: &[u8], at: usize) -> u32 {
+    let mut w = [0; 4];
+    if let Some(from) = b.get(at..at + 4) {
+        w.copy_from_slice(from);
+    }
+    u32::from_ne_bytes(w)
+}
+
+/// Storage for sending up to [`BATCH`] frames in a call.
+pub(crate) struct Out {
+    messages: Vec<libc::mmsghdr>,
+    parts: Vec<libc::iovec>,
+}
+
+// SAFETY: the pointers inside are only used within `send`, which sets all of them before.
+unsafe impl Send for Out {}
+
+impl std::fmt::Debug for Out {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Out")
+    }
+}
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        // SAFETY: both are made of integers and pointers; zeros are valid.
+        let (message, part) = unsafe { (zeroed(), zeroed()) };
+        Self { messages: vec![message; BATCH], parts: vec![part; BATCH] }
+    }
+
+    /// Sends frames from the front; says how many went. An error is that of the first: then none went.
+    pub(crate) fn send<B: AsRef<[u8]>>(&mut self, fd: &OwnedFd, frames: &[B]) -> io::Result<usize> {
+        let n = frames.len().min(BATCH);
+        if n == 0 {
+            return Ok(0);
+        }
+        for (i, frame) in frames.iter().take(n).enumerate() {
+            let b = frame.as_ref();
+            self.parts[i] =
+                libc::iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() };
+            let m = &mut self.messages[i].msg_hdr;
+            m.msg_iov = &raw mut self.parts[i];
+            m.msg_iovlen = 1;
+        }
+        // SAFETY: the first `n` messages point to storage of `self` and to the frames, borrowed for
+        // the whole call; sending only reads it.
+        let sent = checked(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), self.messages.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT)
+        })?;
+        Ok(sent as usize)
+    }
+}
