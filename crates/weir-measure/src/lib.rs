@@ -19,12 +19,16 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod control;
 pub mod cpu;
 pub mod document;
 pub mod dut;
+pub mod engine;
 pub mod environment;
 pub mod generator;
 pub mod latency;
+pub mod module;
+pub mod modules;
 pub mod pace;
 pub mod port;
 pub mod probe;

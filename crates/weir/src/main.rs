@@ -10,6 +10,7 @@ mod config;
 mod controller;
 mod environment;
 mod fault;
+mod namespace;
 mod openflow;
 mod socket;
 mod study;
@@ -42,6 +43,9 @@ enum Command {
     Estimate(Box<commands::estimate::Args>),
     Place(commands::place::Args),
     Dut(commands::dut::Args),
+    /// What an OpenFlow switch really does, seen from its control channel and its ports at once
+    #[command(subcommand)]
+    Measure(commands::measure::Args),
     /// Measure the program's own speed, from memory
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Estimate(a) => commands::estimate::run(&a),
         Command::Place(a) => commands::place::run(&a),
         Command::Dut(a) => commands::dut::run(&a),
+        Command::Measure(a) => commands::measure::run(&a),
         Command::Bench(b) => bench::run(b),
         Command::Study(a) => commands::study::run(&a),
         Command::Report(a) => commands::report::run(&a),

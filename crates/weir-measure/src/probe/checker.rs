@@ -307,6 +307,53 @@ enum Found<'a> {
     Whole { lane: &'a mut Lane, number: u32, stamp: u64 },
 }
 
+/// Whose a probe is, as it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its stream.
+    pub stream: u16,
+    /// Its number in the stream, or over all streams where the sender counts so; modulo 2^32.
+    pub number: u32,
+    /// The sender's clock, its low 40 bits.
+    pub stamp: Nanos,
+}
+
+/// The probe of trial `run` in a frame (Ethernet header first), whatever headers stand before it: those
+/// of a probe as it was sent, or others that a device has put or changed. Nothing is verified but the
+/// proof's mark and its run, so that frames which were changed wrongly are recognised too.
+pub fn identify(frame: &[u8], run: Run) -> Option<Identity> {
+    proofs(frame).find(|(r, _)| *r == run).map(|(_, i)| i)
+}
+
+/// The run and the identity of the probe in a frame; see [`identify`].
+pub fn identify_any(frame: &[u8]) -> Option<(Run, Identity)> {
+    proofs(frame).next()
+}
+
+/// Everything that looks like a proof: first where a probe has it, then anywhere in the first 128 bytes.
+fn proofs(frame: &[u8]) -> impl Iterator<Item = (Run, Identity)> {
+    let usual = Proof::find(frame).map(|p| {
+        let (stream, number, stamp) = (p.stream, p.number, Nanos(p.stamp));
+        (p.run, Identity { stream, number, stamp })
+    });
+    let anywhere = frame
+        .get(14..)
+        .unwrap_or_default()
+        .windows(PROOF_BYTES)
+        .take(114)
+        .filter(|w| w.starts_with(&MAGIC.to_be_bytes()))
+        .filter_map(|w| {
+            let [_, _, s, t, run, a, b, c, d, e, f, g, h, i] = *w.first_chunk::<PROOF_BYTES>()?;
+            let identity = Identity {
+                stream: u16::from_be_bytes([s, t]),
+                number: u32::from_be_bytes([f, g, h, i]),
+                stamp: Nanos(u64::from_be_bytes([0, 0, 0, a, b, c, d, e])),
+            };
+            Some((Run(run), identity))
+        });
+    usual.into_iter().chain(anywhere)
+}
+
 /// A proof where a probe has it; nothing else has been looked at.
 struct Proof<'a> {
     ip: Ipv4Packet<&'a [u8]>,

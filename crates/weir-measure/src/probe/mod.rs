@@ -33,7 +33,12 @@ mod stamper;
 mod stream;
 mod track;
 
-pub use checker::{Arrival, Checker, Counts, Outcome, StreamSent, StreamTally, Tally, Window};
+use weir_packet::Nanos;
+
+pub use checker::{
+    Arrival, Checker, Counts, Identity, Outcome, StreamSent, StreamTally, Tally, Window, identify,
+    identify_any,
+};
 pub use stamper::Stamper;
 pub use stream::{Headers, ProbeError, Stream, Vary, streams};
 
@@ -77,9 +82,31 @@ fn delay_ns(now: u64, stamp: u64) -> Option<u64> {
     (delay <= mask >> 1).then_some(delay)
 }
 
+/// The whole time of a stamp's low bits, near `now`: the nearest that is not more than nine minutes off.
+pub fn whole_stamp(stamp: Nanos, now: Nanos) -> Nanos {
+    let full = 1u64 << STAMP_BITS;
+    let base = now.0 & !(full - 1) | stamp.0 & (full - 1);
+    let (half, off) = (full / 2, base.abs_diff(now.0));
+    match (off > half, base > now.0) {
+        (false, _) => Nanos(base),
+        (true, true) => Nanos(base.saturating_sub(full)),
+        (true, false) => Nanos(base.saturating_add(full)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stamps_are_made_whole_again() {
+        let full = 1u64 << STAMP_BITS;
+        for now in [full, 5 * full - 3, 5 * full + 3, 1_800_000_000_000_000_123] {
+            for stamp in [now - 1_000_000, now, now + 1_000] {
+                assert_eq!(whole_stamp(Nanos(stamp & (full - 1)), Nanos(now)), Nanos(stamp));
+            }
+        }
+    }
 
     #[test]
     fn delays_across_the_modulus() {

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod dut;
 pub mod estimate;
 pub mod place;
+pub mod measure;
 pub mod port;
 pub mod report;
 pub mod run;

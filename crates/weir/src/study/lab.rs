@@ -10,14 +10,11 @@
 //! ```
 
 use super::load::{PORTS, To, adjacent, dut_mac, host_mac, tester_mac};
-use anyhow::{Context, Result, anyhow, bail};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use crate::namespace::{Namespace, QUIET, batch};
+use anyhow::{Context, Result, anyhow};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
-use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io::{Read, Seek};
 
 /// What forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,105 +51,6 @@ impl Kind {
     }
 }
 
-/// A network namespace, deleted when dropped.
-struct Namespace {
-    name: String,
-    file: File,
-}
-
-impl Namespace {
-    fn new(role: &str) -> Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-study-{}-{n}{role}", std::process::id());
-        ip(&[], &format!("netns add {name}\n"))?;
-        let path = format!("/run/netns/{name}");
-        match File::open(&path) {
-            Ok(file) => Ok(Self { name, file }),
-            Err(e) => {
-                delete(&name);
-                Err(anyhow!("{path}: {e}"))
-            }
-        }
-    }
-
-    /// Does something inside, on a thread of its own.
-    fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
-                    .with_context(|| format!("entering the namespace {}", self.name))?;
-                work()
-            });
-            thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the study ended early")))
-        })
-    }
-
-    /// Runs the lines of a batch of `ip` inside.
-    fn ip(&self, lines: &str) -> Result<()> {
-        ip(&["-n", &self.name], lines)
-    }
-
-    /// Sets what stands under `/proc/sys/net`. What is not there is left out: a kernel without IPv6
-    /// needs none of it switched off.
-    fn set(&self, settings: &'static [(&'static str, &'static str)]) -> Result<()> {
-        self.within(|| {
-            for (name, value) in settings {
-                match std::fs::write(format!("/proc/sys/net/{name}"), value) {
-                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(anyhow!("/proc/sys/net/{name}: {e}"));
-                    }
-                    _ => {}
-                }
-            }
-            Ok(())
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        delete(&self.name);
-    }
-}
-
-fn delete(name: &str) {
-    // One that has gone already needs nothing.
-    let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
-}
-
-/// Runs the lines of a batch of `ip`.
-fn ip(options: &[&str], lines: &str) -> Result<()> {
-    batch("ip", options, lines)
-}
-
-fn batch(tool: &str, options: &[&str], lines: &str) -> Result<()> {
-    let mut child = Command::new(tool)
-        .args(options)
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("'{tool}' can't be run: install iproute2"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(lines.as_bytes()).with_context(|| format!("talking to '{tool}'"))?;
-    }
-    let done = child.wait_with_output()?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    bail!("'{tool}' refused: {}", said.lines().next().unwrap_or("no reason given"))
-}
-
-/// Settings that keep the kernel's own frames off the wires.
-const QUIET: &[(&str, &str)] = &[
-    ("ipv6/conf/all/disable_ipv6", "1"),
-    ("ipv6/conf/default/disable_ipv6", "1"),
-    ("ipv4/conf/all/rp_filter", "0"),
-    ("ipv4/conf/default/rp_filter", "0"),
-];
 const NO_NETFILTER: &[(&str, &str)] = &[
     ("bridge/bridge-nf-call-iptables", "0"),
     ("bridge/bridge-nf-call-ip6tables", "0"),
@@ -174,7 +72,7 @@ impl Lab {
     /// # Errors
     /// No rights, no iproute2, no bridge in the kernel.
     pub fn new(kind: Kind) -> Result<Self> {
-        let tester = Namespace::new("t")?;
+        let tester = Namespace::new("weir-study", "t")?;
         tester.set(QUIET)?;
         let mut lines = String::new();
         let device = if kind == Kind::Wire {
@@ -191,7 +89,7 @@ impl Lab {
             }
             None
         } else {
-            let device = Namespace::new("d")?;
+            let device = Namespace::new("weir-study", "d")?;
             device.set(QUIET)?;
             for port in 0..PORTS {
                 let _ = writeln!(
@@ -200,7 +98,7 @@ impl Lab {
                     port + 1,
                     tester_mac(port),
                     dut_mac(port),
-                    device.name
+                    device.name()
                 );
             }
             Some(device)
@@ -246,7 +144,7 @@ impl Lab {
         device.ip(&lines)?;
         match self.kind {
             Kind::Bridge => {
-                batch("bridge", &["-n", &device.name], &hosts)?;
+                batch("bridge", &["-n", device.name()], &hosts)?;
                 device.set(NO_NETFILTER)
             }
             Kind::Router => device.set(FORWARD),

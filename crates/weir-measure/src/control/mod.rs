@@ -1,0 +1,324 @@
+//! The control channel of a measurement: the engine as controller.
+//!
+//! Room: one TCP stream at a time and `weir_openflow`'s channel, on a thread of its own. Every message is
+//! stamped when it is written or read. Called by [`crate::engine::run`].
+//!
+//! Stamps are the program's, by the Unix clock: just before the system is given a message's last byte, just
+//! after its bytes were taken from the system.
+
+pub mod pcap;
+
+use crate::engine::Input;
+use crate::engine::ring::{Give, Take};
+use crate::engine::wire::unix_now;
+use pcap::Conversation;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_openflow::channel::{Channel, Config, Event, SendError, Side, Versions};
+use weir_openflow::model::Msg;
+use weir_packet::Nanos;
+
+/// Makes a connection, in so long at most: connects, or waits for a switch that does.
+pub type Dial = Box<dyn FnMut(Duration) -> io::Result<TcpStream> + Send>;
+
+/// How to speak to the switch.
+pub struct Settings {
+    /// Makes connections.
+    pub dial: Dial,
+    /// Versions offered.
+    pub versions: Versions,
+    /// How long a connection and its greeting may take.
+    pub patience: Duration,
+    /// Where the conversation is saved.
+    pub pcap: Option<Conversation>,
+}
+
+/// What the engine wants.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A connection.
+    Connect,
+    /// None.
+    Disconnect,
+    /// A message sent.
+    Send(Msg),
+}
+
+/// Wakes the channel's thread, which waits for its socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+    pub(crate) fn ring(&self) {
+        // It fails only when it rings already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+    fn clear(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+}
+
+/// Bytes given to the system at once: so that messages of a long batch have stamps of their own.
+const CHUNK: usize = 4096;
+/// The longest wait, so that a stop is heard.
+const TURN: Duration = Duration::from_millis(50);
+
+struct Line {
+    stream: TcpStream,
+    channel: Channel,
+    since: Instant,
+    /// Where each message that was queued ends, counted in bytes of the whole connection.
+    ends: VecDeque<(u64, u32)>,
+    /// Messages for which there was no room.
+    held: VecDeque<Msg>,
+    refused: u64,
+}
+
+/// What a turn came to.
+enum Turn {
+    Goes,
+    Over(String),
+}
+
+/// The thread's work, until it is stopped.
+pub(crate) fn serve(
+    mut settings: Settings,
+    mut orders: Take<Order>,
+    mut events: Give<(Nanos, Input)>,
+    bell: &Bell,
+    stop: &AtomicBool,
+) {
+    let mut line: Option<Line> = None;
+    let mut input = vec![0; 65_536];
+    while !stop.load(Ordering::Acquire) {
+        bell.clear();
+        while let Some(order) = orders.take() {
+            match order {
+                Order::Connect => match open(&mut settings) {
+                    Ok(new) => line = Some(new),
+                    Err(e) => tell(&mut events, Input::Closed(e.to_string())),
+                },
+                Order::Disconnect => {
+                    if let Some(mut l) = line.take() {
+                        // What was said last still goes out, as far as the switch takes it.
+                        let _ = l.write(&mut settings.pcap, &mut events);
+                    }
+                    tell(&mut events, Input::Closed("closed by this side".to_owned()));
+                }
+                Order::Send(msg) => {
+                    if let Some(l) = &mut line {
+                        l.held.push_back(msg);
+                    }
+                }
+            }
+        }
+        let Some(l) = &mut line else {
+            let _ = poll(&mut [PollFd::new(&*bell.0, PollFlags::IN)], Some(&timespec(TURN)));
+            continue;
+        };
+        match l.turn(&mut settings.pcap, &mut events, &mut input, bell) {
+            Turn::Goes => {}
+            Turn::Over(why) => {
+                line = None;
+                tell(&mut events, Input::Closed(why));
+            }
+        }
+    }
+    if let Some(mut l) = line {
+        let _ = l.write(&mut settings.pcap, &mut events);
+    }
+    if let Some(Err(e)) = settings.pcap.as_mut().map(Conversation::finish) {
+        tell(&mut events, Input::Note(format!("The conversation could not be saved: {e}.")));
+    }
+}
+
+fn timespec(d: Duration) -> Timespec {
+    Timespec { tv_sec: d.as_secs() as i64, tv_nsec: i64::from(d.subsec_nanos()) }
+}
+
+fn tell(events: &mut Give<(Nanos, Input)>, input: Input) {
+    // A taker that is gone needs nothing any more.
+    let _ = events.give_surely((unix_now(), input));
+    events.wake();
+}
+
+fn open(settings: &mut Settings) -> io::Result<Line> {
+    let stream = (settings.dial)(settings.patience)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    if let Some(p) = &mut settings.pcap {
+        p.connection(stream.local_addr().ok(), stream.peer_addr().ok());
+    }
+    let mut config = Config::new(Side::Controller);
+    config.versions = settings.versions;
+    // Nothing is sent that the measurement did not ask for.
+    config.keep_alive = None;
+    config.limits.handshake = settings.patience;
+    let since = Instant::now();
+    Ok(Line {
+        stream,
+        channel: Channel::new(config, Duration::ZERO),
+        since,
+        ends: VecDeque::new(),
+        held: VecDeque::new(),
+        refused: 0,
+    })
+}
+
+impl Line {
+    fn now(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn turn(
+        &mut self,
+        pcap: &mut Option<Conversation>,
+        events: &mut Give<(Nanos, Input)>,
+        input: &mut [u8],
+        bell: &Bell,
+    ) -> Turn {
+        self.channel.tick(self.now());
+        if let Turn::Over(why) = self.hear(unix_now(), events) {
+            return Turn::Over(why);
+        }
+        if let Err(e) = self.queue(events).and_then(|()| self.write(pcap, events)) {
+            return Turn::Over(format!("writing to the switch: {e}"));
+        }
+        let mut wanted = PollFlags::empty();
+        if self.channel.wants_read() {
+            wanted |= PollFlags::IN;
+        }
+        if !self.channel.outgoing().is_empty() {
+            wanted |= PollFlags::OUT;
+        }
+        let wait =
+            self.channel.wake_at().map_or(TURN, |at| at.saturating_sub(self.now()).min(TURN));
+        let ready = {
+            let stream = self.stream.as_fd();
+            let mut fds = [
+                PollFd::from_borrowed_fd(stream, wanted),
+                PollFd::from_borrowed_fd(bell.0.as_fd(), PollFlags::IN),
+            ];
+            let _ = poll(&mut fds, Some(&timespec(wait)));
+            fds[0].revents()
+        };
+        if !ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            return Turn::Goes;
+        }
+        let room = self.channel.input_room().clamp(1, input.len());
+        match self.stream.read(&mut input[..room]) {
+            Ok(0) => Turn::Over("the switch closed it".to_owned()),
+            Ok(n) => {
+                let at = unix_now();
+                if let Some(p) = pcap {
+                    p.received(at, &input[..n]);
+                }
+                let now = self.now();
+                self.channel.receive(&input[..n], now);
+                self.hear(at, events)
+            }
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                Turn::Goes
+            }
+            Err(e) => Turn::Over(format!("reading from the switch: {e}")),
+        }
+    }
+
+    /// Hands over what the channel has understood.
+    fn hear(&mut self, at: Nanos, events: &mut Give<(Nanos, Input)>) -> Turn {
+        let mut over = None;
+        while let Some(event) = self.channel.next_event(self.now()) {
+            let input = match event {
+                Event::Up(version) => Input::Up(version),
+                Event::Message(received) => Input::Message(received.msg),
+                Event::Closed(why) => {
+                    over = Some(why.to_string());
+                    break;
+                }
+            };
+            if !events.give_surely((at, input)) {
+                return Turn::Over("the measurement is over".to_owned());
+            }
+        }
+        let refused = self.channel.stats().refused;
+        if refused != self.refused {
+            self.refused = refused;
+            let _ = events.give_surely((at, Input::Garbage(refused)));
+        }
+        events.wake();
+        over.map_or(Turn::Goes, Turn::Over)
+    }
+
+    /// Encodes what is held, as far as there is room.
+    fn queue(&mut self, events: &mut Give<(Nanos, Input)>) -> io::Result<()> {
+        while let Some(msg) = self.held.front() {
+            match self.channel.send(msg) {
+                Ok(_) => {
+                    let end = self.channel.stats().bytes_out + self.channel.outgoing().len() as u64;
+                    self.ends.push_back((end, msg.xid));
+                }
+                Err(SendError::Full) => break,
+                // Not greeted yet: the engine sends nothing before it is told so.
+                Err(SendError::NotUp) => {}
+                Err(e) => {
+                    let why = format!("a message can't be sent: {e}");
+                    let _ = events.give_surely((unix_now(), Input::Interrupted(why)));
+                }
+            }
+            self.held.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Writes what waits, as far as the system takes it.
+    fn write(
+        &mut self,
+        pcap: &mut Option<Conversation>,
+        events: &mut Give<(Nanos, Input)>,
+    ) -> io::Result<()> {
+        loop {
+            let waiting = self.channel.outgoing();
+            let chunk = &waiting[..waiting.len().min(CHUNK)];
+            if chunk.is_empty() {
+                if self.held.is_empty() {
+                    break;
+                }
+                self.queue(events)?;
+                if self.channel.outgoing().is_empty() {
+                    break;
+                }
+                continue;
+            }
+            let at = unix_now();
+            let n = match self.stream.write(chunk) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            if let Some(p) = pcap {
+                p.sent(at, &chunk[..n]);
+            }
+            self.channel.advance(n);
+            let out = self.channel.stats().bytes_out;
+            while let Some((_, xid)) = self.ends.front().copied().filter(|(end, _)| *end <= out) {
+                self.ends.pop_front();
+                let _ = events.give_surely((at, Input::Written(xid)));
+            }
+        }
+        events.wake();
+        Ok(())
+    }
+}

@@ -1,0 +1,653 @@
+//! The engine's core: one measurement as a state machine.
+//!
+//! Sans-I/O: called with what happened and when, by [`super::run`] on a real switch and by
+//! [`super::simulation`] on a simulated one. [`Core::input`] and [`Core::tick`] go in,
+//! [`Core::next_command`] comes out, [`Core::wake_at`] says when to tick, [`Core::result`] when it is over.
+//! It never waits for anything without a time limit, so it always comes to its end.
+
+use super::pairing::Pairing;
+use super::setup::Setup;
+use super::tally::Tally;
+use crate::document::Document;
+use crate::module::{
+    Act, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Params, Sample, Table, Wired,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::time::Duration;
+use weir_openflow::model::{FlowStats, Message, Msg, Part, Version};
+use weir_packet::Nanos;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The control connection is made and a version agreed.
+    Up(Version),
+    /// The control connection is over, or could not be made; why.
+    Closed(String),
+    /// A message came.
+    Message(Msg),
+    /// A message of ours went out: its transaction id.
+    Written(u32),
+    /// Bytes that are no message of the version spoken were refused, so many times so far.
+    Garbage(u64),
+    /// A frame came in.
+    Frame(Captured),
+    /// A probe left, by the kernel's word.
+    Left(LoadId, u32),
+    /// A load has ended.
+    LoadDone(LoadDone),
+    /// A load could not be begun, or its port failed.
+    LoadFailed(LoadId, String),
+    /// A data channel can't be used any more.
+    PortFailed(usize, String),
+    /// A reading of the switch's state.
+    Sample(Sample),
+    /// The instrument lost something: a ring was full.
+    Lost(&'static str, u64),
+    /// Something that a reader must know.
+    Note(String),
+    /// The measurement must end now; why.
+    Interrupted(String),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Send a message.
+    Send(Msg),
+    /// Begin to send probes; a load that the channel has ends.
+    Begin(LoadId, Load),
+    /// Change a load's rate, in frames a second.
+    Rate(LoadId, f64),
+    /// Stop a load.
+    Stop(LoadId),
+    /// Connect to the switch.
+    Connect,
+    /// Close the connection.
+    Disconnect,
+}
+
+/// Where a measurement stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connecting, asking, finding the wires.
+    Calibrate,
+    /// A moment of quiet before measuring.
+    WarmUp,
+    /// The module is at work.
+    Measure,
+    /// What is on its way is waited for.
+    Drain,
+    /// The switch is put back.
+    CleanUp,
+    /// Over.
+    Done,
+}
+
+impl Phase {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Calibrate => "calibrate",
+            Self::WarmUp => "warm up",
+            Self::Measure => "measure",
+            Self::Drain => "drain",
+            Self::CleanUp => "clean up",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// For people who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Where it stands.
+    pub phase: Phase,
+    /// Done, as the module counts.
+    pub done: u64,
+    /// Of all; 0 if the module does not say.
+    pub of: u64,
+}
+
+/// How to measure, whatever is measured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The data channels' names.
+    pub channels: Vec<String>,
+    /// The switch's ports behind them, where the user says so: checked.
+    pub expected_ports: Option<Vec<u32>>,
+    /// How long an answer may take.
+    pub patience: Duration,
+    /// Quiet before measuring.
+    pub warm_up: Duration,
+    /// Quiet after measuring.
+    pub drain: Duration,
+    /// Whether moments at which probes left are told by [`Input::Left`].
+    pub departures: Departures,
+}
+
+/// Who says when a probe left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departures {
+    /// The probe itself, stamped by the program.
+    Program,
+    /// The kernel, separately.
+    Kernel,
+}
+
+impl Settings {
+    /// For these data channels, with the usual times.
+    pub fn new(channels: Vec<String>) -> Self {
+        Self {
+            channels,
+            expected_ports: None,
+            patience: Duration::from_secs(10),
+            warm_up: Duration::from_millis(200),
+            drain: Duration::from_millis(300),
+            departures: Departures::Program,
+        }
+    }
+}
+
+pub(super) fn nanos(d: Duration) -> Nanos {
+    Nanos(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) what: &'static str,
+    pub(super) by_module: bool,
+}
+
+/// One measurement.
+pub struct Core {
+    pub(super) settings: Settings,
+    module: Box<dyn Module>,
+    params: Params,
+    pub(super) table: Table,
+    pub(super) bench: Bench,
+    pub(super) phase: Phase,
+    pub(super) setup: Setup,
+    pub(super) connected: bool,
+    pub(super) touched: bool,
+    pub(super) restored_by: Option<u32>,
+    pub(super) before: Vec<FlowStats>,
+    pub(super) xid: u32,
+    pub(super) loads: u8,
+    open: BTreeSet<u8>,
+    timers: BinaryHeap<Reverse<(Nanos, u64, u64)>>,
+    timer_count: u64,
+    pub(super) expected: BTreeMap<u32, Expected>,
+    deadlines: VecDeque<(Nanos, u32)>,
+    /// When the phase itself wants to be called.
+    pub(super) phase_at: Option<Nanos>,
+    out: VecDeque<Command>,
+    acts: Vec<Act>,
+    pairing: Pairing,
+    tally: Tally,
+    garbage: u64,
+    pub(super) failed: Option<String>,
+    finished: bool,
+    document: Document,
+    begun: Nanos,
+    status: (u64, u64),
+    notes: Vec<String>,
+}
+
+impl Core {
+    /// A measurement that has not begun. `document`: with id, device and environment; the rest is filled
+    /// in here and by the module.
+    pub fn new(
+        settings: Settings,
+        module: Box<dyn Module>,
+        params: Params,
+        document: Document,
+        now: Nanos,
+    ) -> Self {
+        let wired = settings
+            .channels
+            .iter()
+            .map(|name| Wired { name: name.clone(), port: weir_openflow::model::Port::ANY });
+        let bench = Bench { wired: wired.collect(), ..Bench::default() };
+        let mut core = Self {
+            module,
+            table: params.about().table,
+            bench,
+            phase: Phase::Calibrate,
+            setup: Setup::default(),
+            connected: false,
+            touched: false,
+            restored_by: None,
+            before: Vec::new(),
+            // Not from zero, so that a switch which answers with xid 0 is not believed.
+            xid: 0x0f10_0000,
+            loads: 0,
+            open: BTreeSet::new(),
+            timers: BinaryHeap::new(),
+            timer_count: 0,
+            expected: BTreeMap::new(),
+            deadlines: VecDeque::new(),
+            phase_at: Some(now + nanos(settings.patience)),
+            out: VecDeque::from([Command::Connect]),
+            acts: Vec::new(),
+            pairing: Pairing::default(),
+            tally: Tally::default(),
+            garbage: 0,
+            failed: None,
+            finished: false,
+            document,
+            begun: now,
+            status: (0, 0),
+            notes: Vec::new(),
+            params,
+            settings,
+        };
+        let need = core.params.about().channels;
+        if core.bench.wired.len() < need {
+            core.out.clear();
+            core.fail(
+                now,
+                format!(
+                    "module '{}' needs {need} data channels and {} are given: give more ports",
+                    core.params.about().name,
+                    core.bench.wired.len()
+                ),
+            );
+        }
+        core
+    }
+
+    /// What is to be done next.
+    pub fn next_command(&mut self) -> Option<Command> {
+        self.out.pop_front()
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        Status { phase: self.phase, done: self.status.0, of: self.status.1 }
+    }
+
+    /// The result, once it is over: a document, or why there is none.
+    pub fn result(self) -> Result<Document, String> {
+        match self.failed {
+            Some(why) if !self.finished => Err(why),
+            _ => Ok(self.document),
+        }
+    }
+
+    /// When [`Self::tick`] is due.
+    pub fn wake_at(&self) -> Option<Nanos> {
+        let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
+        let deadline = self.deadlines.front().map(|(at, _)| *at);
+        [self.phase_at, timer, deadline, self.pairing.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Nanos) {
+        self.release(now);
+        while let Some(&(at, xid)) = self.deadlines.front() {
+            match self.expected.get(&xid) {
+                Some(_) if at > now => break,
+                Some(_) => {
+                    self.deadlines.pop_front();
+                    if let Some(e) = self.expected.remove(&xid) {
+                        self.unanswered(now, xid, &e);
+                    }
+                }
+                None => drop(self.deadlines.pop_front()),
+            }
+        }
+        while self.phase == Phase::Measure
+            && let Some(Reverse((_, _, token))) =
+                self.timers.peek().copied().filter(|Reverse((at, ..))| *at <= now)
+        {
+            self.timers.pop();
+            self.call(now, |m, cx| m.timer(cx, token));
+        }
+        if self.phase_at.is_some_and(|at| at <= now) {
+            self.phase_at = None;
+            self.phase_is_due(now);
+        }
+    }
+
+    fn phase_is_due(&mut self, now: Nanos) {
+        match self.phase {
+            Phase::Calibrate => self.setup_is_late(now),
+            Phase::WarmUp => {
+                self.phase = Phase::Measure;
+                self.begun = now;
+                self.call(now, |m, cx| m.start(cx));
+            }
+            Phase::Measure | Phase::Done => {}
+            Phase::Drain => self.conclude(now),
+            Phase::CleanUp => self.restore_is_late(now),
+        }
+    }
+
+    /// Takes what happened at `at` (as its source stamped it); `now` is not before it but for clocks that
+    /// disagree a little.
+    pub fn input(&mut self, now: Nanos, at: Nanos, input: Input) {
+        match input {
+            Input::Up(version) => {
+                self.connected = true;
+                self.bench.version.get_or_insert(version);
+                match self.phase {
+                    Phase::Calibrate => self.ask(now, version),
+                    Phase::CleanUp => self.put_back(now),
+                    Phase::Measure => {
+                        self.call(now, |m, cx| {
+                            m.connection(cx, at, true);
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            Input::Closed(why) => self.closed(now, at, &why),
+            Input::Message(msg) => self.message(now, at, msg),
+            Input::Written(xid) => self.call(now, |m, cx| m.written(cx, xid, at)),
+            Input::Garbage(n) => self.garbage = n,
+            Input::Frame(frame) => {
+                if let Some(id) = frame.probe {
+                    self.tally.received(id.load.0);
+                }
+                match self.settings.departures {
+                    Departures::Program => self.frame(now, &frame),
+                    Departures::Kernel => {
+                        self.pairing.came(now, frame);
+                        self.release(now);
+                    }
+                }
+            }
+            Input::Left(load, number) => {
+                self.pairing.left(load, number, at);
+                self.release(now);
+            }
+            Input::LoadDone(done) => {
+                self.tally.done(&done);
+                self.open.remove(&done.load.0);
+                self.call(now, |m, cx| m.load_done(cx, &done));
+            }
+            Input::LoadFailed(load, why) => {
+                self.open.remove(&load.0);
+                self.fail(now, why);
+            }
+            Input::PortFailed(channel, why) => {
+                let name = self.settings.channels.get(channel).cloned().unwrap_or_default();
+                self.fail(now, format!("port '{name}': {why}"));
+            }
+            Input::Sample(sample) => self.call(now, |m, cx| m.sample(cx, &sample)),
+            Input::Lost(what, n) => self.tally.lost(what, n),
+            Input::Note(text) => self.note(text),
+            Input::Interrupted(why) => self.fail(now, why),
+        }
+    }
+
+    pub(super) fn note(&mut self, text: String) {
+        if self.notes.len() < 100 && !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    fn release(&mut self, now: Nanos) {
+        while let Some(frame) = self.pairing.next(now) {
+            self.frame(now, &frame);
+        }
+    }
+
+    fn frame(&mut self, now: Nanos, frame: &Captured) {
+        match self.phase {
+            Phase::Calibrate => self.calibration_frame(now, frame),
+            Phase::Measure | Phase::Drain => self.call(now, |m, cx| m.frame(cx, frame)),
+            Phase::WarmUp | Phase::CleanUp | Phase::Done => {}
+        }
+    }
+
+    fn message(&mut self, now: Nanos, at: Nanos, msg: Msg) {
+        let is_last = !matches!(msg.body, Message::StatsReply { more: Part::More, .. });
+        let expected = if is_last { self.expected.remove(&msg.xid) } else { None };
+        if let Message::Error(e) = &msg.body
+            && self.phase == Phase::Measure
+        {
+            self.tally.error(format!("{:?}", e.code));
+        }
+        match self.phase {
+            Phase::Calibrate => self.setup_message(now, &msg, expected.as_ref()),
+            Phase::CleanUp => self.restore_message(now, &msg, expected.as_ref()),
+            Phase::WarmUp | Phase::Done => {}
+            Phase::Measure | Phase::Drain => self.call(now, |m, cx| m.message(cx, at, &msg)),
+        }
+    }
+
+    fn closed(&mut self, now: Nanos, at: Nanos, why: &str) {
+        self.connected = false;
+        self.forget_expected();
+        match self.phase {
+            Phase::CleanUp => self.restore_is_late(now),
+            Phase::Done => {}
+            Phase::Measure => {
+                let mut expected = false;
+                self.call(now, |m, cx| expected = m.connection(cx, at, false));
+                if !expected {
+                    self.fail(now, format!("the control connection is lost: {why}"));
+                }
+            }
+            _ => self.fail(now, format!("the control connection: {why}")),
+        }
+    }
+
+    pub(super) fn forget_expected(&mut self) {
+        self.expected.clear();
+        self.deadlines.clear();
+    }
+
+    fn unanswered(&mut self, now: Nanos, xid: u32, e: &Expected) {
+        if !e.by_module {
+            return self.setup_unanswered(now, xid, e.what);
+        }
+        let mut goes_on = false;
+        self.call(now, |m, cx| goes_on = m.unanswered(cx, xid));
+        if !goes_on {
+            let why = self.no_answer(e.what);
+            self.fail(now, why);
+        }
+    }
+
+    /// In words: what was not answered, and a guess why.
+    pub(super) fn no_answer(&self, what: &str) -> String {
+        let patience = self.settings.patience.as_secs_f64();
+        let garbage = match self.garbage {
+            0 => String::new(),
+            n => format!("; {n} messages of it could not be understood"),
+        };
+        format!(
+            "the switch did not answer {what} within {patience} s{garbage}: it hangs, or is slower than '--patience'"
+        )
+    }
+
+    /// Calls a handler and does what it asks for.
+    fn call(&mut self, now: Nanos, handler: impl FnOnce(&mut dyn Module, &mut Context<'_>)) {
+        if !matches!(self.phase, Phase::Measure | Phase::Drain) {
+            return;
+        }
+        let mut acts = std::mem::take(&mut self.acts);
+        let mut cx = Context {
+            now,
+            bench: &self.bench,
+            params: &self.params,
+            acts: &mut acts,
+            xid: &mut self.xid,
+            loads: &mut self.loads,
+        };
+        handler(self.module.as_mut(), &mut cx);
+        for act in acts.drain(..) {
+            self.act(now, act);
+        }
+        self.acts = acts;
+    }
+
+    fn act(&mut self, now: Nanos, act: Act) {
+        let measuring = self.phase == Phase::Measure;
+        match act {
+            Act::Progress(done, of) => self.status = (done, of),
+            // After the end nothing new is begun.
+            _ if !measuring => {}
+            Act::Send { xid, body, answered } => self.send_as(now, xid, body, answered, true),
+            Act::Begin(id, load) => self.begin(now, id, load),
+            Act::Rate(id, fps) => self.out.push_back(Command::Rate(id, fps)),
+            Act::Stop(id) => self.out.push_back(Command::Stop(id)),
+            Act::Timer(at, token) => {
+                self.timer_count += 1;
+                self.timers.push(Reverse((at, self.timer_count, token)));
+            }
+            Act::Disconnect => {
+                self.forget_expected();
+                self.out.push_back(Command::Disconnect);
+            }
+            Act::Connect => self.out.push_back(Command::Connect),
+            Act::End => self.drain(now),
+            Act::Fail(why) => self.fail(now, why),
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: Nanos, id: LoadId, load: Load) {
+        if load.channel >= self.settings.channels.len() {
+            let why = crate::module::load::LoadError::Channel(load.channel).to_string();
+            return self.fail(now, why);
+        }
+        self.pairing.begin(id);
+        self.tally.begin(id.0);
+        self.open.insert(id.0);
+        self.out.push_back(Command::Begin(id, load));
+    }
+
+    pub(super) fn stop(&mut self, id: LoadId) {
+        self.open.remove(&id.0);
+        self.out.push_back(Command::Stop(id));
+    }
+
+    fn stop_loads(&mut self) {
+        for id in std::mem::take(&mut self.open) {
+            self.out.push_back(Command::Stop(LoadId(id)));
+        }
+    }
+
+    fn send_as(&mut self, now: Nanos, xid: u32, body: Message, answered: bool, by_module: bool) {
+        if answered {
+            let what = request_name(&body);
+            self.expected.insert(xid, Expected { what, by_module });
+            self.deadlines.push_back((now + nanos(self.settings.patience), xid));
+        }
+        self.out.push_back(Command::Send(Msg { xid, body }));
+    }
+
+    /// Sends a message of the engine's own; says its transaction id.
+    pub(super) fn send(&mut self, body: Message) -> u32 {
+        self.xid = self.xid.wrapping_add(1);
+        self.send_as(Nanos(0), self.xid, body, false, false);
+        self.xid
+    }
+
+    /// The same, to be answered.
+    pub(super) fn request(&mut self, now: Nanos, body: Message) -> u32 {
+        self.xid = self.xid.wrapping_add(1);
+        self.send_as(now, self.xid, body, true, false);
+        self.xid
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        self.out.push_back(Command::Disconnect);
+    }
+
+    pub(super) fn connect(&mut self) {
+        self.out.push_back(Command::Connect);
+    }
+
+    /// All is measured.
+    fn drain(&mut self, now: Nanos) {
+        self.stop_loads();
+        self.forget_expected();
+        self.timers.clear();
+        self.phase = Phase::Drain;
+        self.phase_at = Some(now + nanos(self.settings.drain));
+    }
+
+    /// The measurement can't go on. The first reason is the one that is told.
+    pub(super) fn fail(&mut self, now: Nanos, why: String) {
+        let first = self.failed.get_or_insert(why).clone();
+        match self.phase {
+            Phase::Calibrate | Phase::WarmUp => {
+                self.stop_loads();
+                self.clean_up(now);
+            }
+            Phase::Measure => {
+                self.document.partial = Some(first);
+                self.drain(now);
+            }
+            Phase::Drain => self.document.partial = Some(first),
+            Phase::CleanUp | Phase::Done => {}
+        }
+    }
+
+    /// The module says what it found.
+    fn conclude(&mut self, now: Nanos) {
+        self.tally.write(&self.settings.channels, &mut self.document);
+        self.document.duration_s = now.since(self.begun).0 as f64 / 1e9;
+        self.params.note(&mut self.document);
+        if let Some(d) = &self.bench.desc {
+            for (name, text) in [
+                ("manufacturer", &d.manufacturer),
+                ("hardware", &d.hardware),
+                ("software", &d.software),
+                ("serial", &d.serial),
+                ("datapath", &d.datapath),
+            ] {
+                self.document.dut.description.push((name.to_owned(), text.clone()));
+            }
+        }
+        let version = if self.bench.is_13() { "1.3" } else { "1.0" };
+        let described = &mut self.document.dut.description;
+        described.push(("OpenFlow".to_owned(), version.to_owned()));
+        if let Some(f) = &self.bench.features {
+            described.push(("datapath id".to_owned(), format!("{:016x}", f.datapath_id)));
+            described.push(("tables".to_owned(), f.tables.to_string()));
+        }
+        if self.pairing.unpaired > 0 {
+            let (n, of) = (self.pairing.unpaired, self.pairing.unpaired + self.pairing.paired);
+            self.note(format!(
+                "{n} of {of} frames have no kernel stamp of their departure; the program's stands in for it."
+            ));
+        }
+        self.document.notes.append(&mut self.notes);
+        self.module.finish(&self.bench, &mut self.document);
+        self.finished = true;
+        self.clean_up(now);
+    }
+
+    /// Adds what was learnt after the module has finished.
+    pub(super) fn late_note(&mut self, text: String) {
+        self.document.notes.push(text);
+    }
+
+    pub(super) fn over(&mut self) {
+        self.phase = Phase::Done;
+        self.phase_at = None;
+        self.forget_expected();
+        if self.connected {
+            self.disconnect();
+        }
+    }
+}
+
+fn request_name(body: &Message) -> &'static str {
+    match body {
+        Message::EchoRequest(_) => "an echo request",
+        Message::FeaturesRequest => "a features request",
+        Message::GetConfigRequest => "a get-config request",
+        Message::StatsRequest { .. } => "a statistics request",
+        Message::BarrierRequest => "a barrier request",
+        Message::RoleRequest(_) => "a role request",
+        _ => "a request",
+    }
+}

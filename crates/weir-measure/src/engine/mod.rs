@@ -1,0 +1,23 @@
+//! The engine: everything of a measurement but its question. 001 §2.
+//!
+//! Room: above ports and the control channel, below the binary.
+//!
+//! - [`Core`] is sans-I/O: what happened goes in with its time ([`Input`]), what is to be done comes out
+//!   ([`Command`]), and at the end a [`crate::document::Document`]. Its phases are in files of their own:
+//!   [`setup`] (ask, clear, find the wires), measuring in [`core`], [`restore`] (leave the switch as it was).
+//! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
+//!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
+//! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
+
+mod core;
+mod generator;
+mod pairing;
+pub mod restore;
+pub mod ring;
+pub mod run;
+pub mod setup;
+pub mod simulation;
+mod tally;
+pub mod wire;
+
+pub use self::core::{Command, Core, Departures, Input, Phase, Settings, Status};

@@ -1,0 +1,80 @@
+//! After measuring: the switch's table as it was found.
+//!
+//! Sans-I/O: a part of [`Core`]. Also after an interruption, an error or a lost connection, which is made
+//! again for this. Counters and the ages of time-outs begin anew: no message could set them.
+
+use super::core::{Core, Expected, Phase, nanos};
+use crate::module::rules;
+use std::time::Duration;
+use weir_openflow::model::{FlowMod, Message, Msg, NO_BUFFER};
+use weir_packet::Nanos;
+
+/// How long putting back may take beyond an answer's patience, for each thousand flows.
+const PER_THOUSAND: Duration = Duration::from_secs(5);
+
+impl Core {
+    /// Begins to put the switch back; at once over if nothing was touched.
+    pub(super) fn clean_up(&mut self, now: Nanos) {
+        self.phase = Phase::CleanUp;
+        self.forget_expected();
+        if !self.touched {
+            return self.over();
+        }
+        let flows = self.before.len() as u32;
+        let at_most = self.settings.patience + PER_THOUSAND * (flows / 1000 + 1);
+        self.phase_at = Some(now + nanos(at_most));
+        if self.connected {
+            self.put_back(now);
+        } else {
+            self.connect();
+        }
+    }
+
+    /// The connection is there.
+    pub(super) fn put_back(&mut self, _now: Nanos) {
+        let Some(version) = self.bench.version else { return self.over() };
+        self.send(Message::FlowMod(rules::delete_all(version)));
+        for flow in std::mem::take(&mut self.before) {
+            let flags = Self::flags_of(&flow);
+            self.send(Message::FlowMod(FlowMod {
+                cookie: flow.cookie,
+                table: flow.table,
+                idle_timeout: flow.idle_timeout,
+                hard_timeout: flow.hard_timeout,
+                priority: flow.priority,
+                buffer_id: NO_BUFFER,
+                flags,
+                matcher: flow.matcher,
+                instructions: flow.instructions,
+                ..rules::blank(weir_openflow::model::FlowCommand::Add)
+            }));
+        }
+        // Answered by something, if only an error, also where there are no barriers.
+        let end = self.send(Message::BarrierRequest);
+        self.restored_by = Some(end);
+    }
+
+    pub(super) fn restore_message(&mut self, _now: Nanos, msg: &Msg, _: Option<&Expected>) {
+        if Some(msg.xid) == self.restored_by {
+            return self.over();
+        }
+        if let Message::Error(e) = &msg.body {
+            self.late_note(format!(
+                "While its flows were put back, the switch reported {:?}.",
+                e.code
+            ));
+        }
+    }
+
+    /// The time is over, or the connection can't be had.
+    pub(super) fn restore_is_late(&mut self, _now: Nanos) {
+        self.late_note(if self.connected && !self.bench.barriers {
+            "The switch's flows were put back; without barriers it does not say when that was done."
+                .to_owned()
+        } else {
+            "The switch could not be asked to put its flows back: its table may hold rules of this measurement."
+                .to_owned()
+        });
+        self.over();
+    }
+}

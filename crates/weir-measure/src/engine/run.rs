@@ -1,0 +1,366 @@
+//! A measurement on a real switch: the core on the calling thread, and around it generator, a capture for
+//! each data channel, control channel, sampler and time, each on a thread of its own. 001 §2.
+//!
+//! Room: threads and their rings ([`super::ring`]). Nothing is shared but flags; what an overfull ring loses
+//! is counted and told in the result. Called by the binary.
+
+use super::core::{Command, Core, Input, Phase, Status};
+use super::generator::{self, generate};
+use super::ring::{Give, Take, ring};
+use super::wire::{Channel, Inlet, recognise, unix_now};
+use crate::control::{self, Bell, Order};
+use crate::document::Document;
+use crate::module::{Captured, Sample};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, Scope, Thread};
+use std::time::{Duration, Instant};
+use weir_packet::{LinkState, Nanos};
+
+/// Reads the switch's state now and then: SNMP, or `/proc` for a switch on this machine.
+pub trait Sampler: Send {
+    /// What is read at once.
+    fn read(&mut self) -> Vec<Sample>;
+    /// How long between two readings.
+    fn interval(&self) -> Duration;
+}
+
+/// What a measurement runs on.
+pub struct Rig {
+    /// The data channels.
+    pub channels: Vec<Channel>,
+    /// How to speak to the switch.
+    pub control: control::Settings,
+    /// Reads the switch's state.
+    pub sampler: Option<Box<dyn Sampler>>,
+}
+
+/// Places of rings: control messages wait when theirs is full, frames are lost and counted.
+const MESSAGES: usize = 4096;
+const FRAMES: usize = 1 << 15;
+const DEPARTURES: usize = 1 << 16;
+/// The longest wait of any thread, so that a stop is heard.
+const TURN: Duration = Duration::from_millis(50);
+/// A clock that is off by more than this between two looks was set.
+const STEP: Duration = Duration::from_millis(2);
+
+/// Measures until it is over. `watch` is told where it stands a few times a second; when `stop` is raised,
+/// the measurement ends early, its results are kept, and the switch is put back.
+///
+/// # Errors
+/// A thread can't be made; or what [`Core::result`] says.
+pub fn run(
+    mut core: Core,
+    rig: Rig,
+    watch: &mut dyn FnMut(Status),
+    stop: &AtomicBool,
+) -> Result<Document, String> {
+    let over = AtomicBool::new(false);
+    let wake_at = AtomicU64::new(u64::MAX);
+    let bell = Bell::new().map_err(|e| format!("an event for the control channel: {e}"))?;
+    let done = thread::scope(|scope| {
+        let started = Desk::start(scope, rig, &bell, &over, &wake_at);
+        let done = started
+            .map_err(|e| format!("a thread for the measurement: {e}"))
+            .map(|mut desk| desk.work(&mut core, watch, stop));
+        over.store(true, Ordering::Release);
+        bell.ring();
+        done
+    });
+    done.and_then(|()| core.result())
+}
+
+/// The core's ends of all rings.
+struct Desk<'a> {
+    control: Take<(Nanos, Input)>,
+    orders: Give<Order>,
+    bell: &'a Bell,
+    generated: Take<(Nanos, Input)>,
+    departures: Take<(Nanos, crate::module::LoadId, u32)>,
+    loads: Give<generator::Order>,
+    frames: Vec<Take<Captured>>,
+    told: Vec<Take<(Nanos, Input)>>,
+    wake_at: &'a AtomicU64,
+    keeper: Thread,
+}
+
+impl<'a> Desk<'a> {
+    fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        rig: Rig,
+        bell: &'a Bell,
+        over: &'s AtomicBool,
+        wake_at: &'a AtomicU64,
+    ) -> io::Result<Self>
+    where
+        'a: 's,
+    {
+        let me = thread::current();
+        let named = |name: &str| thread::Builder::new().name(format!("measure-{name}"));
+        let mut told = Vec::new();
+
+        let (control_events, control) = ring(MESSAGES, me.clone());
+        // The control channel waits for its socket and this bell, so nobody unparks it.
+        let (orders, order_ends) = ring(MESSAGES, me.clone());
+        let settings = rig.control;
+        named("control").spawn_scoped(scope, move || {
+            control::serve(settings, order_ends, control_events, bell, over);
+        })?;
+
+        let (mut outlets, mut frames) = (Vec::new(), Vec::new());
+        for (n, channel) in rig.channels.into_iter().enumerate() {
+            let Channel { name, outlet, inlet } = channel;
+            outlets.push(outlet);
+            let (give_frames, take_frames) = ring(FRAMES, me.clone());
+            let (give_told, take_told) = ring(MESSAGES, me.clone());
+            frames.push(take_frames);
+            told.push(take_told);
+            named(&format!("capture-{name}"))
+                .spawn_scoped(scope, move || capture(n, inlet, give_frames, give_told, over))?;
+        }
+
+        let (generator_events, generated) = ring(MESSAGES, me.clone());
+        let (give_departures, departures) = ring(DEPARTURES, me.clone());
+        // Its orders' ring wakes it, so it must be there first.
+        let (hand, take_hand) = std::sync::mpsc::sync_channel(1);
+        let generator = named("generator").spawn_scoped(scope, move || {
+            if let Ok(orders) = take_hand.recv() {
+                generate(outlets, orders, generator_events, give_departures, over);
+            }
+        })?;
+        let (loads, load_ends) = ring(MESSAGES, generator.thread().clone());
+        // It waits for exactly this.
+        let _ = hand.send(load_ends);
+
+        if let Some(sampler) = rig.sampler {
+            let (give, take) = ring(MESSAGES, me.clone());
+            told.push(take);
+            named("sampler").spawn_scoped(scope, move || sample(sampler, give, over))?;
+        }
+        let (give, take) = ring(MESSAGES, me.clone());
+        told.push(take);
+        let keeper = named("time")
+            .spawn_scoped(scope, move || keep_time(give, &me, wake_at, over))?
+            .thread()
+            .clone();
+        Ok(Self {
+            control,
+            orders,
+            bell,
+            generated,
+            departures,
+            loads,
+            frames,
+            told,
+            wake_at,
+            keeper,
+        })
+    }
+
+    fn work(&mut self, core: &mut Core, watch: &mut dyn FnMut(Status), stop: &AtomicBool) {
+        let mut said = Instant::now();
+        let mut interrupted = false;
+        watch(core.status());
+        while core.status().phase != Phase::Done {
+            let busy = self.take_all(core);
+            let now = unix_now();
+            if core.wake_at().is_some_and(|at| at <= now) {
+                core.tick(now);
+            }
+            if !interrupted && stop.load(Ordering::Acquire) {
+                interrupted = true;
+                core.input(now, now, Input::Interrupted("interrupted".to_owned()));
+            }
+            self.hand_out(core);
+            if said.elapsed() > Duration::from_millis(200) {
+                said = Instant::now();
+                watch(core.status());
+            }
+            if !busy {
+                let next = core.wake_at().map_or(u64::MAX, |at| at.0);
+                if self.wake_at.swap(next, Ordering::AcqRel) != next {
+                    self.keeper.unpark();
+                }
+                thread::park_timeout(TURN);
+            }
+        }
+        // The last orders, above all to hang up.
+        self.hand_out(core);
+        watch(core.status());
+    }
+
+    /// Takes what has come; says whether anything has.
+    fn take_all(&mut self, core: &mut Core) -> bool {
+        let mut busy = false;
+        let all = [&mut self.control, &mut self.generated].into_iter().chain(&mut self.told);
+        for from in all {
+            for _ in 0..MESSAGES {
+                let Some((at, input)) = from.take() else { break };
+                busy = true;
+                core.input(unix_now(), at, input);
+            }
+        }
+        for _ in 0..FRAMES {
+            let Some((at, load, number)) = self.departures.take() else { break };
+            busy = true;
+            core.input(at, at, Input::Left(load, number));
+        }
+        for from in &mut self.frames {
+            for _ in 0..FRAMES {
+                let Some(frame) = from.take() else { break };
+                busy = true;
+                core.input(unix_now(), frame.at, Input::Frame(frame));
+            }
+        }
+        let now = unix_now();
+        let lost: u64 = self.frames.iter_mut().map(Take::take_lost).sum();
+        if lost > 0 {
+            core.input(now, now, Input::Lost("captured frames", lost));
+        }
+        let lost = self.departures.take_lost();
+        if lost > 0 {
+            core.input(now, now, Input::Lost("moments of departure", lost));
+        }
+        busy
+    }
+
+    /// Does what the core wants.
+    fn hand_out(&mut self, core: &mut Core) {
+        let (mut spoke, mut loaded) = (false, false);
+        while let Some(command) = core.next_command() {
+            let order = match command {
+                Command::Send(msg) => Order::Send(msg),
+                Command::Connect => Order::Connect,
+                Command::Disconnect => Order::Disconnect,
+                Command::Begin(id, load) => {
+                    loaded |= self.loads.give_surely(generator::Order::Begin(id, load));
+                    continue;
+                }
+                Command::Rate(id, fps) => {
+                    loaded |= self.loads.give_surely(generator::Order::Rate(id, fps));
+                    continue;
+                }
+                Command::Stop(id) => {
+                    loaded |= self.loads.give_surely(generator::Order::Stop(id));
+                    continue;
+                }
+            };
+            // While the ring is full, the control channel may itself wait for room in ours.
+            let mut order = Some(order);
+            while let Some(o) = order.take() {
+                if let Err(back) = self.orders.try_give(o) {
+                    order = Some(back);
+                    self.bell.ring();
+                    self.take_all(core);
+                }
+            }
+            spoke = true;
+        }
+        if spoke {
+            self.bell.ring();
+        }
+        if loaded {
+            self.loads.wake();
+        }
+    }
+}
+
+/// A capture's thread.
+fn capture(
+    channel: usize,
+    mut inlet: Box<dyn Inlet>,
+    mut frames: Give<Captured>,
+    mut told: Give<(Nanos, Input)>,
+    over: &AtomicBool,
+) {
+    let mut looked = Instant::now();
+    let mut was_up = true;
+    while !over.load(Ordering::Acquire) {
+        let got = inlet.receive(TURN, &mut |bytes, at| {
+            let mut c = Captured::new(channel, at, bytes);
+            recognise(&mut c, bytes);
+            frames.give(c);
+        });
+        frames.wake();
+        let mut say = |input| {
+            let _ = told.give_surely((unix_now(), input));
+            told.wake();
+        };
+        if let Err(e) = got {
+            // Down, mostly: told once, and waited for.
+            if was_up {
+                say(Input::PortFailed(channel, e.to_string()));
+            }
+            was_up = false;
+            thread::sleep(TURN);
+        }
+        if looked.elapsed() > Duration::from_millis(200) {
+            looked = Instant::now();
+            let up = inlet.link() == LinkState::Up;
+            if was_up && !up && inlet.link() != LinkState::Up {
+                say(Input::PortFailed(channel, "it has lost its link".to_owned()));
+            }
+            was_up = up;
+            let drops = inlet.take_drops();
+            if drops > 0 {
+                say(Input::Lost("frames in the kernel's queue", drops));
+            }
+        }
+    }
+}
+
+/// The sampler's thread.
+fn sample(mut sampler: Box<dyn Sampler>, mut give: Give<(Nanos, Input)>, over: &AtomicBool) {
+    let mut next = Instant::now();
+    while !over.load(Ordering::Acquire) {
+        if Instant::now() < next {
+            thread::sleep(TURN.min(next.saturating_duration_since(Instant::now())));
+            continue;
+        }
+        next = Instant::now() + sampler.interval();
+        for s in sampler.read() {
+            give.give((s.at, Input::Sample(s)));
+        }
+        give.wake();
+    }
+}
+
+/// The time manager's thread: wakes the core when something is due, and watches the clock itself.
+fn keep_time(
+    mut give: Give<(Nanos, Input)>,
+    core: &Thread,
+    wake_at: &AtomicU64,
+    over: &AtomicBool,
+) {
+    let mut before = both_clocks();
+    while !over.load(Ordering::Acquire) {
+        let (now, next) = (unix_now().0, wake_at.load(Ordering::Acquire));
+        if next <= now {
+            wake_at.store(u64::MAX, Ordering::Release);
+            core.unpark();
+            continue;
+        }
+        thread::park_timeout(Duration::from_nanos(next - now).min(TURN));
+        let Some((steady, unix)) = both_clocks() else { continue };
+        if let Some((steady_before, unix_before)) = before {
+            let passed = steady.duration_since(steady_before);
+            let shown = unix.0 as i128 - unix_before.0 as i128;
+            let off = shown - passed.as_nanos() as i128;
+            let allowed = STEP.as_nanos() as i128 + passed.as_nanos() as i128 / 1000;
+            if off.abs() > allowed {
+                let why = format!("the machine's clock was set by {:.1} ms", off as f64 / 1e6);
+                give.give((unix_now(), Input::Interrupted(why)));
+                give.wake();
+            }
+        }
+        before = Some((steady, unix));
+    }
+}
+
+/// Both clocks at one moment; `None` if the thread was interrupted between them.
+fn both_clocks() -> Option<(Instant, Nanos)> {
+    let a = Instant::now();
+    let unix = unix_now();
+    let b = Instant::now();
+    (b.duration_since(a) < Duration::from_micros(100)).then_some((a, unix))
+}

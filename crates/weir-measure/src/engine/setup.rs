@@ -1,0 +1,375 @@
+//! Before measuring: ask the switch who it is, keep its flows in mind, empty its table, find out which of
+//! its ports each data channel is wired to, and see frames pass between them.
+//!
+//! Sans-I/O: a part of [`Core`]. Ports are found by sending a probe out of each of the switch's ports
+//! (packet-out) and looking where it arrives; then a rule joins each channel to the next and probes must
+//! come through. So a port that is down, not connected or swapped is known before anything is measured.
+
+use super::core::{Core, Expected, Phase, nanos};
+use crate::module::{Captured, Load, LoadId, Table, rules};
+use crate::probe::{Headers, Run, Stamper, Stream, Vary};
+use std::time::Duration;
+use weir_openflow::model::{
+    Field, FlowFilter, FlowFlags, FlowStats, GROUP_ANY, Match, Message, Msg, NO_BUFFER, PacketOut,
+    Part, Port, PortDesc, PortState, StatsReply, StatsRequest, TABLE_ALL, Version,
+};
+use weir_packet::Nanos;
+
+/// The load of the probes that packet-outs carry; modules' loads begin with the next number.
+const LOCATING: LoadId = LoadId(0);
+/// Ports that are tried.
+const MOST_PORTS: usize = 256;
+/// How often probes are sent out of each port.
+const ROUNDS: u8 = 5;
+/// How long a round waits.
+const ROUND: Duration = Duration::from_millis(300);
+/// How long a frame may take to come through a rule that was just made.
+const JOIN: Duration = Duration::from_secs(5);
+/// What stands for a barrier where the switch has none.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Size of the probes, FCS included.
+const FRAME: usize = 100;
+/// Flows kept in mind.
+const MOST_FLOWS: usize = 1 << 20;
+
+/// Where the set-up stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Connecting,
+    Asking,
+    Clearing,
+    Locating {
+        round: u8,
+    },
+    /// Probes go into this channel.
+    Joining {
+        from: usize,
+        load: LoadId,
+    },
+    Leaving,
+}
+
+/// What is known so far.
+#[derive(Debug, Default)]
+pub struct Setup {
+    stage: Stage,
+    features: Option<u32>,
+    desc: Option<u32>,
+    ports_asked: Option<u32>,
+    flows: Option<u32>,
+    barrier: Option<u32>,
+    ports: Vec<PortDesc>,
+}
+
+impl Core {
+    /// The switch is there.
+    pub(super) fn ask(&mut self, now: Nanos, version: Version) {
+        self.phase_at = None;
+        self.setup.stage = Stage::Asking;
+        let stats = |body| Message::StatsRequest { more: Part::Last, body };
+        self.setup.features = Some(self.request(now, Message::FeaturesRequest));
+        self.setup.desc = Some(self.request(now, stats(StatsRequest::Desc)));
+        if version == Version::V13 {
+            self.setup.ports_asked = Some(self.request(now, stats(StatsRequest::PortDesc)));
+        }
+        if self.table == Table::Own {
+            let filter = FlowFilter {
+                table: TABLE_ALL,
+                out_port: Port::ANY,
+                out_group: GROUP_ANY,
+                cookie: 0,
+                cookie_mask: 0,
+                matcher: Match::default(),
+            };
+            self.setup.flows = Some(self.request(now, stats(StatsRequest::Flow(filter))));
+        }
+    }
+
+    pub(super) fn setup_message(&mut self, now: Nanos, msg: &Msg, expected: Option<&Expected>) {
+        let xid = Some(msg.xid);
+        match &msg.body {
+            Message::FeaturesReply(f) if xid == self.setup.features => {
+                self.setup.ports.extend(f.ports.iter().take(MOST_PORTS).cloned());
+                self.bench.features = Some(f.clone());
+                self.setup.features = None;
+            }
+            Message::StatsReply { body: StatsReply::Desc(d), .. } if xid == self.setup.desc => {
+                self.bench.desc = Some(d.clone());
+                self.setup.desc = None;
+            }
+            Message::StatsReply { body: StatsReply::PortDesc(p), more }
+                if xid == self.setup.ports_asked =>
+            {
+                let room = MOST_PORTS.saturating_sub(self.setup.ports.len());
+                self.setup.ports.extend(p.iter().take(room).cloned());
+                if *more == Part::Last {
+                    self.setup.ports_asked = None;
+                }
+            }
+            Message::StatsReply { body: StatsReply::Flow(f), more } if xid == self.setup.flows => {
+                self.keep(now, f);
+                if *more == Part::Last {
+                    self.setup.flows = None;
+                }
+            }
+            Message::BarrierReply if xid == self.setup.barrier => {
+                self.setup.barrier = None;
+                self.bench.barriers = true;
+                return self.table_is_ready(now);
+            }
+            Message::Error(e) if expected.is_some() => {
+                if xid == self.setup.barrier {
+                    return self.no_barrier(now, &format!("it answers with {:?}", e.code));
+                }
+                if xid == self.setup.desc {
+                    self.setup.desc = None;
+                } else {
+                    let what = expected.map_or("a request", |e| e.what);
+                    return self.fail(now, format!("the switch answers {what} with {:?}", e.code));
+                }
+            }
+            Message::Error(e) => {
+                self.note(format!("While it was set up, the switch reported {:?}.", e.code));
+            }
+            _ => {}
+        }
+        let s = &self.setup;
+        let waits = s.features.is_some()
+            || s.desc.is_some()
+            || s.ports_asked.is_some()
+            || s.flows.is_some();
+        if s.stage == Stage::Asking && !waits {
+            self.clear(now);
+        }
+    }
+
+    /// Keeps flows of before, for afterwards.
+    fn keep(&mut self, now: Nanos, flows: &[FlowStats]) {
+        self.before.extend_from_slice(flows);
+        self.bench.flows_before = self.before.len();
+        if self.before.len() > MOST_FLOWS {
+            self.fail(now, format!("the switch says it has more than {MOST_FLOWS} flows"));
+        }
+    }
+
+    pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, what: &str) {
+        if self.phase == Phase::CleanUp {
+            return self.restore_is_late(now);
+        }
+        if Some(xid) == self.setup.barrier {
+            return self.no_barrier(now, "it does not answer");
+        }
+        if Some(xid) == self.setup.desc {
+            self.setup.desc = None;
+            let nothing = Msg { xid, body: Message::EchoReply(Vec::new()) };
+            return self.setup_message(now, &nothing, None);
+        }
+        let why = self.no_answer(what);
+        self.fail(now, why);
+    }
+
+    fn no_barrier(&mut self, now: Nanos, how: &str) {
+        if self.bench.barriers {
+            return self.fail(now, format!("the switch answered a barrier before, and now {how}"));
+        }
+        self.setup.barrier = None;
+        self.note(format!("The switch has no barrier: {how}."));
+        self.phase_at = Some(now + nanos(SETTLE));
+    }
+
+    /// The table is emptied, if the module wants it for itself.
+    fn clear(&mut self, now: Nanos) {
+        if self.table == Table::Untouched {
+            return self.locate(now, 0);
+        }
+        self.setup.stage = Stage::Clearing;
+        self.empty(now);
+    }
+
+    fn empty(&mut self, now: Nanos) {
+        let Some(version) = self.bench.version else { return };
+        self.touched = true;
+        self.send(Message::FlowMod(rules::delete_all(version)));
+        self.send(Message::FlowMod(rules::drop_rest()));
+        self.settle(now);
+    }
+
+    /// A barrier, or a while.
+    fn settle(&mut self, now: Nanos) {
+        if self.bench.barriers || self.setup.stage == Stage::Clearing {
+            self.setup.barrier = Some(self.request(now, Message::BarrierRequest));
+        } else {
+            self.phase_at = Some(now + nanos(SETTLE));
+        }
+    }
+
+    fn table_is_ready(&mut self, now: Nanos) {
+        match self.setup.stage {
+            Stage::Clearing => self.locate(now, 0),
+            Stage::Leaving => self.warm_up(now),
+            _ => {}
+        }
+    }
+
+    /// What is due when a stage has waited long enough.
+    pub(super) fn setup_is_late(&mut self, now: Nanos) {
+        match self.setup.stage {
+            Stage::Connecting => {
+                let s = self.settings.patience.as_secs_f64();
+                self.fail(
+                    now,
+                    format!("no OpenFlow connection within {s} s: the switch does not greet"),
+                );
+            }
+            Stage::Clearing | Stage::Leaving => self.table_is_ready(now),
+            Stage::Locating { round } if round < ROUNDS => self.locate(now, round),
+            Stage::Locating { .. } => {
+                let why = self.lost_channels();
+                self.fail(now, why);
+            }
+            Stage::Joining { from, load } => {
+                self.stop(load);
+                let to = self.next_channel(from);
+                let wired = |n: usize| {
+                    let w = &self.bench.wired[n];
+                    format!("'{}' (the switch's port {})", w.name, w.port)
+                };
+                let why = format!(
+                    "frames sent into {} do not come out of {}: is the link up in both directions, and nothing else on it?",
+                    wired(from),
+                    wired(to)
+                );
+                self.fail(now, why);
+            }
+            Stage::Asking => {}
+        }
+    }
+
+    fn next_channel(&self, n: usize) -> usize {
+        (n + 1) % self.bench.wired.len().max(1)
+    }
+
+    /// Sends a probe out of each port that is not found yet.
+    fn locate(&mut self, now: Nanos, round: u8) {
+        if self.bench.wired.is_empty() {
+            return self.warm_up(now);
+        }
+        self.setup.stage = Stage::Locating { round: round + 1 };
+        self.phase_at = Some(now + nanos(ROUND * u32::from(round + 1)));
+        for n in 0..self.setup.ports.len() {
+            let port = self.setup.ports[n].no;
+            if !port.is_physical() {
+                continue;
+            }
+            let headers = Headers::default().nth(n as u16, &[Vary::SrcMac, Vary::SrcAddr]);
+            let stream =
+                Stream { id: n as u16, headers, frame_bytes_on_wire: FRAME, entry: 0, exit: None };
+            let Ok(stamper) = Stamper::new(&stream, Run(LOCATING.0)) else { continue };
+            let mut data = vec![0; stamper.len()];
+            stamper.write(round.into(), now, &mut data);
+            let actions = vec![rules::output(port)];
+            let in_port = if self.bench.is_13() { Port::CONTROLLER } else { Port::ANY };
+            self.send(Message::PacketOut(PacketOut {
+                buffer_id: NO_BUFFER,
+                in_port,
+                actions,
+                data,
+            }));
+        }
+    }
+
+    pub(super) fn calibration_frame(&mut self, now: Nanos, frame: &Captured) {
+        let Some(id) = frame.probe else { return };
+        match self.setup.stage {
+            Stage::Locating { .. } if id.load == LOCATING => {
+                let Some(port) = self.setup.ports.get(usize::from(id.flow)).map(|p| p.no) else {
+                    return;
+                };
+                let Some(w) = self.bench.wired.get_mut(frame.channel) else { return };
+                if w.port != Port::ANY && w.port != port {
+                    let why = format!(
+                        "'{}' receives what the switch sends by port {} and by port {}: connect it to one",
+                        w.name, w.port, port
+                    );
+                    return self.fail(now, why);
+                }
+                w.port = port;
+                if self.bench.wired.iter().all(|w| w.port != Port::ANY) {
+                    self.located(now);
+                }
+            }
+            Stage::Joining { from, load } if id.load == load => {
+                if frame.channel == self.next_channel(from) {
+                    self.stop(load);
+                    self.join(now, from + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All channels are found.
+    fn located(&mut self, now: Nanos) {
+        self.phase_at = None;
+        for (n, want) in self.settings.expected_ports.iter().flatten().enumerate() {
+            let Some(w) = self.bench.wired.get(n).filter(|w| w.port != Port(*want)) else {
+                continue;
+            };
+            let why = format!(
+                "the ports are swapped or wrong: '{}' is wired to the switch's port {}, not to {want}",
+                w.name, w.port
+            );
+            return self.fail(now, why);
+        }
+        if self.bench.wired.len() > 1 && self.table == Table::Own {
+            self.join(now, 0);
+        } else {
+            self.warm_up(now);
+        }
+    }
+
+    fn lost_channels(&self) -> String {
+        let lost = |w: &&crate::module::Wired| w.port == Port::ANY;
+        let names: Vec<_> =
+            self.bench.wired.iter().filter(lost).map(|w| format!("'{}'", w.name)).collect();
+        let ports = self.setup.ports.iter().filter(|p| p.no.is_physical()).map(|p| {
+            let down = p.state.has(PortState::LINK_DOWN);
+            format!("{} ({}{})", p.no, p.name, if down { ", link down" } else { "" })
+        });
+        let ports: Vec<_> = ports.take(16).collect();
+        format!(
+            "nothing that the switch sends arrives at {}: not connected to it, or down; its ports are {}",
+            names.join(" and "),
+            if ports.is_empty() { "none".to_owned() } else { ports.join(", ") }
+        )
+    }
+
+    /// Joins channel `from` to the next, and sends probes until one comes through.
+    fn join(&mut self, now: Nanos, from: usize) {
+        if from >= self.bench.wired.len() {
+            self.setup.stage = Stage::Leaving;
+            self.phase_at = None;
+            return self.empty(now);
+        }
+        let to = self.next_channel(from);
+        let (here, there) = (self.bench.port(from), self.bench.port(to));
+        let matcher = Match::default().with(Field::InPort, u128::from(here.0));
+        self.send(Message::FlowMod(rules::add(matcher, 1000, vec![rules::output(there)])));
+        self.loads = self.loads.wrapping_add(1);
+        let load = LoadId(self.loads);
+        self.setup.stage = Stage::Joining { from, load };
+        self.phase_at = Some(now + nanos(JOIN));
+        self.begin(now, load, Load::new(from, Headers::default(), FRAME, 500.0));
+    }
+
+    fn warm_up(&mut self, now: Nanos) {
+        self.phase = Phase::WarmUp;
+        self.phase_at = Some(now + nanos(self.settings.warm_up));
+    }
+
+    /// The flags with which a flow of before is put back.
+    pub(super) fn flags_of(flow: &FlowStats) -> FlowFlags {
+        FlowFlags(flow.flags.0 & FlowFlags::KNOWN.0 & !FlowFlags::EMERG.0)
+    }
+}

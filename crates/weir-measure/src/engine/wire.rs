@@ -1,0 +1,171 @@
+//! Data channels: where probes go out and frames come in.
+//!
+//! Room: between the engine's threads and ports. A channel has two halves, so that sending and receiving
+//! live on threads of their own. [`interface`]: AF_PACKET with the kernel's time stamps. [`memory`]: rings
+//! in this process, for the demo and for tests.
+
+use crate::module::{Captured, LoadId, ProbeId};
+use crate::probe::{identify_any, whole_stamp};
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_io::memory::{Memory, MemoryPeer, WireSize};
+use weir_io::stamped::{Capture, Sender};
+use weir_packet::{DeviceError, LinkState, Nanos};
+
+/// Now, by the clock of all stamps: nanoseconds of the Unix epoch.
+pub fn unix_now() -> Nanos {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Where probes leave.
+pub trait Outlet: Send {
+    /// Takes frames from the front, without waiting; says how many.
+    ///
+    /// # Errors
+    /// The port can't be used any more.
+    fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize>;
+
+    /// Hands over frames (their beginning at least) that have left since the last call, with the moment;
+    /// nothing where only the program knows when.
+    ///
+    /// # Errors
+    /// The port can't be used any more.
+    fn departures(&mut self, each: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()>;
+}
+
+/// Where frames come in.
+pub trait Inlet: Send {
+    /// Waits for frames, `at_most` so long, and hands over those that are there with the moment at which
+    /// each came; says how many.
+    ///
+    /// # Errors
+    /// The port can't be used any more.
+    fn receive(
+        &mut self,
+        at_most: Duration,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize>;
+
+    /// Frames lost before they could be received, since the last call.
+    fn take_drops(&mut self) -> u64;
+
+    /// Whether frames can flow.
+    fn link(&mut self) -> LinkState;
+}
+
+/// Both halves of a channel.
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// Where probes leave.
+    pub outlet: Box<dyn Outlet>,
+    /// Where frames come in.
+    pub inlet: Box<dyn Inlet>,
+}
+
+/// An interface of the calling thread's network namespace, by AF_PACKET.
+///
+/// # Errors
+/// No such interface, down, no rights.
+pub fn interface(name: &str) -> Result<Channel, DeviceError> {
+    let inlet = Box::new(Capture::open(name)?);
+    Ok(Channel { name: name.to_owned(), outlet: Box::new(Sender::open(name)?), inlet })
+}
+
+impl Outlet for Sender {
+    fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
+        Sender::send(self, frames)
+    }
+    fn departures(&mut self, each: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
+        self.stamps(each).map(drop)
+    }
+}
+
+impl Inlet for Capture {
+    fn receive(
+        &mut self,
+        at_most: Duration,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize> {
+        Capture::receive(self, at_most, |b, at| each(b, at.unwrap_or_else(unix_now)))
+    }
+    fn take_drops(&mut self) -> u64 {
+        Capture::take_drops(self)
+    }
+    fn link(&mut self) -> LinkState {
+        Capture::link(self)
+    }
+}
+
+/// A channel in memory, and the port (a device, for a data plane in this process) that it is wired to.
+pub fn memory(name: &str) -> (Channel, Memory) {
+    let size = WireSize { slots: 4096, ..WireSize::default() };
+    // Two wires, since each half lives on a thread of its own; the device is both of their other ends.
+    let (device, peer) = Memory::with_peer(name, size);
+    let shared = std::sync::Arc::new(std::sync::Mutex::new(peer));
+    let outlet = Box::new(MemoryHalf { peer: shared.clone(), frame: Vec::new() });
+    let inlet = Box::new(MemoryHalf { peer: shared, frame: Vec::new() });
+    (Channel { name: name.to_owned(), outlet, inlet }, device)
+}
+
+/// Half of a channel in memory. The peer is one object, so the halves take turns: it is for tests and the
+/// demo, where stamps are the program's anyway.
+struct MemoryHalf {
+    peer: std::sync::Arc<std::sync::Mutex<MemoryPeer>>,
+    frame: Vec<u8>,
+}
+
+impl MemoryHalf {
+    fn with<T>(&self, work: impl FnOnce(&mut MemoryPeer) -> T) -> T {
+        let mut peer = self.peer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        work(&mut peer)
+    }
+}
+
+impl Outlet for MemoryHalf {
+    fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
+        Ok(self.with(|p| frames.iter().take_while(|f| p.send(f).is_ok()).count()))
+    }
+    fn departures(&mut self, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Inlet for MemoryHalf {
+    fn receive(
+        &mut self,
+        at_most: Duration,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize> {
+        let mut frame = std::mem::take(&mut self.frame);
+        let mut got = 0;
+        let end = std::time::Instant::now() + at_most;
+        while got < 64 {
+            if self.with(|p| p.recv(&mut frame)) {
+                each(&frame, unix_now());
+                got += 1;
+            } else if got > 0 || std::time::Instant::now() >= end {
+                break;
+            } else {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        self.frame = frame;
+        Ok(got)
+    }
+    fn take_drops(&mut self) -> u64 {
+        0
+    }
+    fn link(&mut self) -> LinkState {
+        if self.with(|p| p.is_abandoned()) { LinkState::Down } else { LinkState::Up }
+    }
+}
+
+/// Finds the probe in a frame that was just captured, and when the program sent it.
+pub fn recognise(captured: &mut Captured, frame: &[u8]) {
+    if let Some((run, id)) = identify_any(frame) {
+        captured.probe = Some(ProbeId { load: LoadId(run.0), flow: id.stream, number: id.number });
+        captured.left = Some(whole_stamp(id.stamp, captured.at));
+    }
+}

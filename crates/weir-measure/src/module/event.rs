@@ -1,0 +1,108 @@
+//! What happened, as a module is told it.
+//!
+//! Plain data of fixed size, so that it crosses a ring without allocation. All times are nanoseconds of
+//! the Unix epoch on a real interface, of the simulation's own in a simulated one.
+
+use super::LoadId;
+use weir_packet::Nanos;
+
+/// Bytes kept of a captured frame: headers, proof and the beginning of the fill of any probe.
+pub const SNAP: usize = 160;
+
+/// Whose a probe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeId {
+    /// Which load sent it.
+    pub load: LoadId,
+    /// Which of the load's flows: the place in [`super::Load::flows`].
+    pub flow: u16,
+    /// Which frame of the load, counted over all its flows, from 0, modulo 2^32.
+    pub number: u32,
+}
+
+/// A frame that came in by a data channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Captured {
+    /// By which.
+    pub channel: usize,
+    /// When.
+    pub at: Nanos,
+    /// The probe in it; `None` for a frame that is none of ours.
+    pub probe: Option<ProbeId>,
+    /// When the probe left, if that is known.
+    pub left: Option<Nanos>,
+    /// Its length in bytes, without FCS.
+    pub len: u16,
+    pub(crate) bytes: [u8; SNAP],
+}
+
+impl Captured {
+    /// A frame as it came; `bytes` without FCS.
+    pub fn new(channel: usize, at: Nanos, bytes: &[u8]) -> Self {
+        let mut kept = [0; SNAP];
+        let n = bytes.len().min(SNAP);
+        kept[..n].copy_from_slice(&bytes[..n]);
+        Self {
+            channel,
+            at,
+            probe: None,
+            left: None,
+            len: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
+            bytes: kept,
+        }
+    }
+
+    /// Its first bytes, at most [`SNAP`].
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len).min(SNAP)]
+    }
+
+    /// From where it left to where it came, in nanoseconds.
+    pub fn delay_ns(&self) -> Option<f64> {
+        let left = self.left?;
+        // Two readings of one clock by two threads may be a little the wrong way round.
+        Some(self.at.0 as f64 - left.0 as f64)
+    }
+}
+
+/// A load that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadDone {
+    /// Which.
+    pub load: LoadId,
+    /// Its data channel.
+    pub channel: usize,
+    /// Frames a second that were asked for.
+    pub asked_fps: f64,
+    /// Frames really sent.
+    pub sent: u64,
+    /// The first frame's time.
+    pub from: Nanos,
+    /// The last frame's time.
+    pub to: Nanos,
+    /// Frames that were due and given up: the generator stalled, or the port took no more.
+    pub forgone: u64,
+    /// CPU time that the generator's thread took for it, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl LoadDone {
+    /// Frames a second really sent: intervals over the time between the first frame and the last.
+    pub fn sent_fps(&self) -> f64 {
+        let time = self.to.since(self.from).0;
+        if self.sent < 2 || time == 0 { 0.0 } else { (self.sent - 1) as f64 * 1e9 / time as f64 }
+    }
+}
+
+/// A reading of the switch's own state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// When.
+    pub at: Nanos,
+    /// What: `cpu`, an interface's counter.
+    pub what: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit: `%`.
+    pub unit: String,
+}

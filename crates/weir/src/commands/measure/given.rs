@@ -1,0 +1,84 @@
+//! What the user gave: the module, its parameters from a file and the command line.
+
+use super::RunArgs;
+use crate::config::error::nearest;
+use crate::fault::bad_input;
+use anyhow::Result;
+use std::path::Path;
+use weir_measure::module::{Depth, Entry, Params};
+use weir_measure::modules;
+
+/// The module of that name.
+pub fn entry(name: &str) -> Result<Entry> {
+    modules::find(name).ok_or_else(|| {
+        let all = modules::all();
+        let names = || all.iter().map(|e| e.about.name.as_str());
+        let near = nearest(name, names());
+        let near = near.map_or_else(String::new, |n| format!(" (did you mean '{n}'?)"));
+        let known = names().collect::<Vec<_>>().join(", ");
+        bad_input(format!("no module '{name}'{near}: there are {known}"))
+    })
+}
+
+/// Its parameters: defaults, then the file's, then the command line's.
+pub fn params(args: &RunArgs, entry: &Entry) -> Result<Params> {
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let mut params = Params::defaults(&entry.about, depth)?;
+    if let Some(path) = &args.config {
+        let at = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
+        for (name, value) in from_file(path, &entry.about.name)? {
+            params.set(&name, &value).map_err(|e| at(&e))?;
+        }
+    }
+    for text in &args.set {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(bad_input(format!("--set {text}: give NAME=VALUE")));
+        };
+        params.set(name.trim(), value).map_err(|e| bad_input(format!("--set {text}: {e}")))?;
+    }
+    Ok(params)
+}
+
+/// The table of one module: names and values as text. Tables of other modules must be modules' too.
+fn from_file(path: &Path, module: &str) -> Result<Vec<(String, String)>> {
+    let at = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
+    let all: toml::Table = text
+        .parse()
+        .map_err(|e: toml::de::Error| at(&e.to_string().lines().collect::<Vec<_>>().join(" ")))?;
+    let mut found = Vec::new();
+    for (name, value) in &all {
+        entry(name).map_err(|e| at(&e))?;
+        let Some(table) = value.as_table() else {
+            return Err(at(&format!(
+                "'{name}' is no table: write [{name}] and its parameters below"
+            )));
+        };
+        if name != module {
+            continue;
+        }
+        for (key, value) in table {
+            found.push((
+                key.clone(),
+                plain(value).ok_or_else(|| {
+                    at(&format!("{name}.{key}: give a number, a word, or a list of numbers"))
+                })?,
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// A value as the command line would have it.
+fn plain(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(s) => Some(s.clone()),
+        toml::Value::Integer(n) => Some(n.to_string()),
+        toml::Value::Float(n) => Some(n.to_string()),
+        toml::Value::Array(a) => {
+            let parts = a.iter().map(|v| plain(v).filter(|_| !v.is_array()));
+            Some(parts.collect::<Option<Vec<_>>>()?.join(","))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,319 @@
+//! A switch to measure, made here: Open vSwitch's user-space data path or weir, in a network namespace of
+//! its own, wired to another in which the tester's ports are.
+//!
+//! Room: processes, files in a directory of its own, namespaces. Needs root and iproute2. All of it is gone
+//! when the [`Lab`] is dropped.
+//!
+//! ```text
+//!  tester   e1        e2
+//!            │         │
+//!  device   p1 switch p2     control channel on the device's loopback
+//! ```
+
+use crate::namespace::{Door, Namespace, QUIET};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use weir_measure::cpu::{self, ProcessTimes};
+use weir_measure::engine::run::Sampler;
+use weir_measure::engine::wire::{self, Channel, unix_now};
+use weir_measure::module::Sample;
+
+/// Ports of a lab.
+const PORTS: usize = 2;
+/// Where its switch listens, on its own loopback.
+const AT: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
+    crate::openflow::address::DEFAULT_PORT,
+);
+/// How long a switch may take to come up.
+const START: Duration = Duration::from_secs(30);
+
+/// Which switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Open vSwitch, `datapath_type=netdev`.
+    Ovs,
+    /// `weir run` with one VDP.
+    Weir,
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ovs" => Ok(Self::Ovs),
+            "weir" => Ok(Self::Weir),
+            other => Err(format!("--lab {other}: there are 'ovs' and 'weir'")),
+        }
+    }
+}
+
+/// A switch that runs, and its wires.
+pub struct Lab {
+    /// What it is.
+    pub name: String,
+    /// How reports say it is reached.
+    pub control: String,
+    /// The tester's interfaces.
+    pub ports: Vec<String>,
+    /// Where it listens, in its namespace.
+    pub at: SocketAddr,
+    tester: Namespace,
+    device: Namespace,
+    directory: PathBuf,
+    /// The data path's process is the last.
+    children: Vec<Child>,
+}
+
+impl Lab {
+    /// Makes namespaces and wires, and starts the switch.
+    ///
+    /// # Errors
+    /// No rights, no iproute2, no Open vSwitch; a switch that does not come up.
+    pub fn start(kind: Kind) -> Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            bail!("--lab makes network namespaces: run it as root");
+        }
+        let tester = Namespace::new("weir-lab", "t")?;
+        let device = Namespace::new("weir-lab", "d")?;
+        tester.set(QUIET)?;
+        device.set(QUIET)?;
+        let mut lines = String::new();
+        for n in 1..=PORTS {
+            let _ = writeln!(
+                lines,
+                "link add name e{n} type veth peer name p{n} netns {}\nlink set e{n} up",
+                device.name()
+            );
+        }
+        tester.ip(&lines)?;
+        let up: String = (1..=PORTS).map(|n| format!("link set p{n} up\n")).collect();
+        device.ip(&format!("link set lo up\n{up}"))?;
+        let directory = std::env::temp_dir().join(device.name());
+        std::fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
+        let mut lab = Self {
+            name: String::new(),
+            control: format!("tcp:{AT}"),
+            ports: (1..=PORTS).map(|n| format!("e{n}")).collect(),
+            at: AT,
+            tester,
+            device,
+            directory,
+            children: Vec::new(),
+        };
+        match kind {
+            Kind::Ovs => lab.start_ovs()?,
+            Kind::Weir => lab.start_weir()?,
+        }
+        lab.wait_for("the switch's control port", |l| {
+            let at = l.at;
+            let connect = || Ok(TcpStream::connect_timeout(&at, Duration::from_secs(1)));
+            matches!(l.device.within(connect), Ok(Ok(_)))
+        })?;
+        Ok(lab)
+    }
+
+    /// The tester's ports.
+    ///
+    /// # Errors
+    /// One can't be opened.
+    pub fn channels(&self) -> Result<Vec<Channel>> {
+        let open = || self.ports.iter().map(|n| Ok(wire::interface(n)?)).collect();
+        self.tester.within(open)
+    }
+
+    /// The way to where the switch is.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn device(&self) -> Result<Door> {
+        self.device.door()
+    }
+
+    /// Reads the CPU time of the data path's process.
+    pub fn sampler(&self) -> Box<dyn Sampler> {
+        let pid = self.children.last().map_or(0, Child::id);
+        Box::new(ProcessLoad { pid, before: None })
+    }
+
+    fn start_ovs(&mut self) -> Result<()> {
+        let d = self.directory.display().to_string();
+        let file = |name: &str| format!("{d}/{name}");
+        let (db, socket) = (file("conf.db"), file("db.sock"));
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        self.run("ovsdb-tool", &["create", &db, schema])?;
+        let remote = format!("--remote=punix:{socket}");
+        let ctl = format!("--unixctl={}", file("db.ctl"));
+        let pid = format!("--pidfile={}", file("db.pid"));
+        self.spawn("ovsdb-server", &[&db, &remote, &ctl, &pid, "--no-chdir"])?;
+        self.wait_for("ovsdb-server", |_| Path::new(&socket).exists())?;
+        let database = format!("unix:{socket}");
+        self.run("ovs-vsctl", &["--db", &database, "--no-wait", "init"])?;
+        let ctl = format!("--unixctl={}", file("switch.ctl"));
+        let pid = format!("--pidfile={}", file("switch.pid"));
+        self.spawn("ovs-vswitchd", &[&database, &ctl, &pid, "--disable-system", "--no-chdir"])?;
+        self.wait_for("ovs-vswitchd", |l| l.directory.join("switch.ctl").exists())?;
+        let base = ["--timeout=30", "--db", &database, "--"];
+        let bridge = [
+            "add-br",
+            "lab",
+            "--",
+            "set",
+            "bridge",
+            "lab",
+            "datapath_type=netdev",
+            "fail-mode=secure",
+            "other-config:disable-in-band=true",
+            "protocols=OpenFlow10,OpenFlow13",
+        ];
+        self.run("ovs-vsctl", &[&base[..], &bridge[..]].concat())?;
+        for n in 1..=PORTS {
+            let (port, number) = (format!("p{n}"), format!("ofport_request={n}"));
+            let add = ["add-port", "lab", &port, "--", "set", "interface", &port, &number];
+            self.run("ovs-vsctl", &[&base[..], &add[..]].concat())?;
+        }
+        let listen = format!("ptcp:{}:{}", AT.port(), AT.ip());
+        self.run("ovs-vsctl", &[&base[..], &["set-controller", "lab", &listen][..]].concat())?;
+        let said = Command::new("ovs-vswitchd").arg("--version").output()?.stdout;
+        let version = String::from_utf8_lossy(&said);
+        let version = version.split_whitespace().last_in_first_line();
+        self.name = format!("Open vSwitch {version}");
+        Ok(())
+    }
+
+    fn start_weir(&mut self) -> Result<()> {
+        let d = self.directory.display();
+        let mut text = format!("[dataplane]\nframes = 8192\nsocket = \"{d}/socket\"\n");
+        text += "tcam = { mapping_entries = 4096, action_entries = 2097152, slice_entries = 16, block_slices = 64 }\n";
+        for n in 1..=PORTS {
+            let _ = write!(text, "[[port]]\nname = \"p{n}\"\ndevice = \"af_packet:p{n}\"\n");
+        }
+        text += "[[vdp]]\nvid = 0\nprogram = \"sink\"\n";
+        text += "[[vdp]]\nvid = 1\nname = \"lab\"\nports = [\"p1\", \"p2\"]\n";
+        text += "mapping = [\"in_port=p1\", \"in_port=p2\"]\n";
+        let _ = write!(
+            text,
+            "[vdp.openflow]\ndatapath_id = \"0000000000000001\"\nversions = [\"1.0\", \"1.3\"]\n\
+             listen = [\"ptcp:{}:{}\"]\n",
+            AT.port(),
+            AT.ip()
+        );
+        let path = self.directory.join("weir.toml");
+        std::fs::write(&path, text)?;
+        let program = std::env::current_exe().context("this program's own file")?;
+        self.spawn(&program.display().to_string(), &["run", &path.display().to_string()])?;
+        self.name = format!("weir {}", env!("CARGO_PKG_VERSION"));
+        Ok(())
+    }
+
+    /// A command in the device's namespace, with the lab's directory for all that Open vSwitch writes.
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut c = Command::new("ip");
+        c.args(["netns", "exec", self.device.name(), program]).args(args).stdin(Stdio::null());
+        for name in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+            c.env(name, &self.directory);
+        }
+        c
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<()> {
+        let done =
+            self.command(program, args).output().context("'ip' can't be run: install iproute2")?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        let said = said.lines().next().unwrap_or("no reason given");
+        bail!("the lab: {program}: {said} (Open vSwitch is Debian's package openvswitch-switch)")
+    }
+
+    fn spawn(&mut self, program: &str, args: &[&str]) -> Result<()> {
+        let log =
+            std::fs::File::create(self.directory.join(format!("{}.log", self.children.len())))?;
+        let mut command = self.command(program, args);
+        command.stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().context("'ip' can't be run: install iproute2")?;
+        self.children.push(child);
+        Ok(())
+    }
+
+    /// Asks until it is so; fails when a process of the lab ends, or after [`START`].
+    fn wait_for(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
+        let begin = Instant::now();
+        while !is_so(self) {
+            for n in 0..self.children.len() {
+                if let Some(status) = self.children[n].try_wait()? {
+                    let log = self.directory.join(format!("{n}.log"));
+                    let said = std::fs::read_to_string(log).unwrap_or_default();
+                    let said = said.lines().next_back().unwrap_or("it said nothing").to_owned();
+                    return Err(anyhow!("the lab: {what}: a program ended ({status}): {said}"));
+                }
+            }
+            if begin.elapsed() > START {
+                bail!("the lab: {what} did not come up within {} s", START.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            let begin = Instant::now();
+            while matches!(child.try_wait(), Ok(None)) {
+                if begin.elapsed() > Duration::from_secs(3) {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The last word of a program's first line.
+trait LastWord {
+    fn last_in_first_line(self) -> String;
+}
+
+impl<'a, I: Iterator<Item = &'a str>> LastWord for I {
+    fn last_in_first_line(self) -> String {
+        // "ovs-vswitchd (Open vSwitch) 3.1.0"
+        let digit = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit());
+        self.take(8).find(digit).unwrap_or_default().to_owned()
+    }
+}
+
+/// The load of a process, in percent of one core.
+struct ProcessLoad {
+    pid: u32,
+    before: Option<(Instant, ProcessTimes)>,
+}
+
+impl Sampler for ProcessLoad {
+    fn read(&mut self) -> Vec<Sample> {
+        let Ok(times) = cpu::process(self.pid) else { return Vec::new() };
+        let now = Instant::now();
+        let before = self.before.replace((now, times));
+        let Some((then, earlier)) = before else { return Vec::new() };
+        let used = (times.user + times.system).saturating_sub(earlier.user + earlier.system);
+        let value = used.as_secs_f64() / now.duration_since(then).as_secs_f64() * 100.0;
+        vec![Sample { at: unix_now(), what: "cpu".to_owned(), value, unit: "%".to_owned() }]
+    }
+    fn interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}

@@ -1,0 +1,72 @@
+//! `weir measure list`: modules and their parameters.
+
+use crate::commands::style::say;
+use crate::environment::Envelope;
+use anyhow::Result;
+use serde::Serialize;
+use weir_measure::module::Entry;
+use weir_measure::modules;
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    asks: String,
+    paper: Option<String>,
+    ports: usize,
+    parameters: Vec<ListedParam>,
+}
+
+#[derive(Serialize)]
+struct ListedParam {
+    name: String,
+    unit: String,
+    about: String,
+    range: String,
+    default: String,
+    quick: String,
+}
+
+fn listed(e: &Entry) -> Listed {
+    let params = e.about.params.iter().map(|p| ListedParam {
+        name: p.name.clone(),
+        unit: p.unit.clone(),
+        about: p.about.clone(),
+        range: p.kind.range(),
+        default: p.default.clone(),
+        quick: p.quick.clone().unwrap_or_else(|| p.default.clone()),
+    });
+    Listed {
+        name: e.about.name.clone(),
+        asks: e.about.asks.clone(),
+        paper: e.about.paper.clone(),
+        ports: e.about.channels,
+        parameters: params.collect(),
+    }
+}
+
+/// Prints them.
+pub fn run(module: Option<&str>, json: bool) -> Result<()> {
+    let entries = match module {
+        Some(name) => vec![super::given::entry(name)?],
+        None => modules::all(),
+    };
+    let all: Vec<Listed> = entries.iter().map(listed).collect();
+    if json {
+        return say(&(serde_json::to_string(&Envelope::new("modules", all))? + "\n"));
+    }
+    let mut text = String::new();
+    for m in all {
+        let paper = m.paper.map_or_else(String::new, |p| format!(" ({p})"));
+        text += &format!("{:14} {}?{paper}\n", m.name, m.asks);
+        for p in m.parameters {
+            let unit = if p.unit.is_empty() { String::new() } else { format!(" {}", p.unit) };
+            let quick =
+                if p.quick == p.default { String::new() } else { format!("; quick: {}", p.quick) };
+            text += &format!(
+                "    {} = {}{unit}{quick}\n        {} ({})\n",
+                p.name, p.default, p.about, p.range
+            );
+        }
+    }
+    say(&text)
+}

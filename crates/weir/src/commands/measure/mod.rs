@@ -1,0 +1,91 @@
+//! `weir measure list | run`: what an OpenFlow switch really does.
+//!
+//! Room: arguments, files and a summary. Everything else is `weir_measure`'s engine and its modules; `lab`
+//! makes a switch to measure where none is at hand.
+
+mod given;
+mod lab;
+mod list;
+mod run;
+mod target;
+
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Args {
+    /// The modules there are, with their parameters
+    List {
+        /// Only this one
+        #[arg(value_name = "MODULE")]
+        module: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one
+    Run(RunArgs),
+}
+
+/// Which module, on which switch.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Measures an OpenFlow switch, from its control channel and its ports at once.\n\n\
+    The switch is reached by '--switch' and '--ports', or made here by '--lab': Open vSwitch's \
+    user-space data path or weir itself, in network namespaces that are gone afterwards.\n\n\
+    Before measuring, the switch's flows are noted and its table is emptied; afterwards, also after \
+    an interruption, they are put back."
+)]
+pub struct RunArgs {
+    /// Which module; 'weir measure list' lists them
+    #[arg(value_name = "MODULE")]
+    module: String,
+    /// Where the switch is: tcp:HOST:PORT to connect, ptcp:PORT[:HOST] to wait for it
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "lab")]
+    switch: Option<String>,
+    /// The interfaces that are wired to the switch
+    #[arg(long, value_name = "IF,IF", value_delimiter = ',')]
+    ports: Vec<String>,
+    /// The switch's port numbers behind them, to be checked; found by themselves otherwise
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    of_ports: Vec<u32>,
+    /// Make a switch to measure: 'ovs' or 'weir'
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["switch", "ports", "of_ports"])]
+    lab: Option<String>,
+    /// OpenFlow version: '1.0', '1.3', or the highest that both speak
+    #[arg(long, value_name = "VERSION", default_value = "any")]
+    openflow: String,
+    /// A parameter of the module
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// A TOML file with a table of parameters for each module
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Short: to see that it works, not for figures
+    #[arg(long)]
+    quick: bool,
+    /// How long an answer of the switch may take, in seconds
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    patience: f64,
+    /// Save the control conversation, for tshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result, with its samples beside it, into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What to call the switch in reports
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Does it.
+pub fn run(args: &Args) -> Result<()> {
+    match args {
+        Args::List { module, json } => list::run(module.as_deref(), *json),
+        Args::Run(a) => run::run(a),
+    }
+}

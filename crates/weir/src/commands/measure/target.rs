@@ -1,0 +1,115 @@
+//! The switch to be measured, as it was given or made: how to reach it, and the interfaces to it.
+
+use super::RunArgs;
+use super::lab::{Kind, Lab};
+use crate::fault::bad_input;
+use crate::openflow::address::{Controller, Listener, Security};
+use anyhow::{Context, Result};
+use std::io;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+use weir_measure::control::Dial;
+use weir_measure::document::Dut;
+use weir_measure::engine::run::Sampler;
+use weir_measure::engine::wire::{self, Channel};
+
+/// A switch and the way to it.
+pub struct Target {
+    /// As reports have it.
+    pub dut: Dut,
+    /// Makes control connections.
+    pub dial: Dial,
+    /// The data channels.
+    pub channels: Vec<Channel>,
+    /// Reads its load, where it is a process of this machine.
+    pub sampler: Option<Box<dyn Sampler>>,
+    /// What was made for it; gone when this is dropped.
+    _lab: Option<Lab>,
+}
+
+/// The switch that the arguments speak of.
+pub fn target(args: &RunArgs) -> Result<Target> {
+    if let Some(kind) = &args.lab {
+        return lab(kind.parse::<Kind>().map_err(bad_input)?, args.name.clone());
+    }
+    let address = args.switch.clone().unwrap_or_default();
+    let dial = dial(&address)?;
+    let channels = args
+        .ports
+        .iter()
+        .map(|name| wire::interface(name).map_err(|e| bad_input(format!("--ports: {e}"))))
+        .collect::<Result<Vec<_>>>()?;
+    if !args.of_ports.is_empty() && args.of_ports.len() != channels.len() {
+        return Err(bad_input("--of-ports: give a number for each interface of --ports"));
+    }
+    let name = args.name.clone().unwrap_or_else(|| address.clone());
+    let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
+    Ok(Target { dut, dial, channels, sampler: None, _lab: None })
+}
+
+fn lab(kind: Kind, name: Option<String>) -> Result<Target> {
+    let lab = Lab::start(kind)?;
+    let dut = Dut {
+        name: name.unwrap_or_else(|| lab.name.clone()),
+        control: lab.control.clone(),
+        ports: lab.ports.clone(),
+        ..Dut::default()
+    };
+    let channels = lab.channels()?;
+    let (door, at) = (lab.device()?, lab.at);
+    let dial: Dial = Box::new(move |at_most| {
+        let connect = || Ok(TcpStream::connect_timeout(&at, at_most));
+        door.within(connect).unwrap_or_else(|e| Err(io::Error::other(e.to_string())))
+    });
+    let sampler = lab.sampler();
+    Ok(Target { dut, dial, channels, sampler: Some(sampler), _lab: Some(lab) })
+}
+
+/// Connects to `tcp:`, or listens at `ptcp:`.
+fn dial(address: &str) -> Result<Dial> {
+    let bad = |e: String| bad_input(format!("--switch {address}: {e}"));
+    if address.starts_with("ptcp:") || address.starts_with("pssl:") {
+        let l = Listener::parse(address).map_err(bad)?;
+        plain(l.security, address)?;
+        let socket = TcpListener::bind(l.at).map_err(|e| bad(e.to_string()))?;
+        socket.set_nonblocking(true).context("a listening socket")?;
+        return Ok(Box::new(move |at_most| accept(&socket, at_most)));
+    }
+    let c = Controller::parse(address).map_err(bad)?;
+    plain(c.security, address)?;
+    Ok(Box::new(move |at_most| {
+        let all = (c.host.as_str(), c.port).to_socket_addrs()?;
+        let mut last = io::Error::other(format!("{}: no address of that name", c.host));
+        for at in all {
+            match TcpStream::connect_timeout(&at, at_most) {
+                Ok(s) => return Ok(s),
+                Err(e) => last = io::Error::new(e.kind(), format!("{at}: {e}")),
+            }
+        }
+        Err(last)
+    }))
+}
+
+fn plain(security: Security, address: &str) -> Result<()> {
+    match security {
+        Security::Plain => Ok(()),
+        Security::Tls => Err(bad_input(format!(
+            "--switch {address}: only tcp: and ptcp: can be measured so far"
+        ))),
+    }
+}
+
+fn accept(socket: &TcpListener, at_most: Duration) -> io::Result<TcpStream> {
+    let until = Instant::now() + at_most;
+    loop {
+        match socket.accept() {
+            Ok((stream, _)) => return Ok(stream),
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
+            Err(_) if Instant::now() >= until => {
+                let s = at_most.as_secs_f64();
+                return Err(io::Error::other(format!("no switch has connected within {s} s")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
