@@ -33,7 +33,7 @@ pub enum Input {
     Garbage(u64),
     /// A frame came in.
     Frame(Captured),
-    /// A probe left, by the kernel's word.
+    /// A probe left: by the kernel's word, or else by the program's.
     Left(LoadId, u32),
     /// A load has ended.
     LoadDone(LoadDone),
@@ -123,16 +123,16 @@ pub struct Settings {
     pub warm_up: Duration,
     /// Quiet after measuring.
     pub drain: Duration,
-    /// Whether moments at which probes left are told by [`Input::Left`].
+    /// Whose word the moments are at which probes left.
     pub departures: Departures,
 }
 
-/// Who says when a probe left.
+/// Who says when a probe left ([`Input::Left`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departures {
-    /// The probe itself, stamped by the program.
+    /// The program's; it is in the probe, too.
     Program,
-    /// The kernel, separately.
+    /// The kernel's: frames that came wait for it.
     Kernel,
 }
 
@@ -479,6 +479,7 @@ impl Core {
             acts: &mut acts,
             xid: &mut self.xid,
             loads: &mut self.loads,
+            departures: &self.pairing,
         };
         handler(self.module.as_mut(), &mut cx);
         for act in acts.drain(..) {

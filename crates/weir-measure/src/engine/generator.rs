@@ -8,7 +8,7 @@ use super::ring::{Give, Take};
 use super::wire::{Outlet, unix_now};
 use crate::module::load::Source;
 use crate::module::{Load, LoadDone, LoadId};
-use crate::probe::identify_any;
+use crate::probe::{identify_any, whole_stamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_packet::Nanos;
@@ -46,6 +46,8 @@ struct Lane {
     made: usize,
     sent: usize,
     last: Nanos,
+    /// What left by the program's own word, where the port says nothing.
+    gone: Vec<(Nanos, LoadId, u32)>,
 }
 
 /// The thread's work, until it is stopped.
@@ -63,6 +65,7 @@ pub(super) fn generate(
         made: 0,
         sent: 0,
         last: Nanos(0),
+        gone: Vec::new(),
     };
     let mut lanes: Vec<Lane> = outlets.into_iter().map(lane).collect();
     while !stop.load(Ordering::Acquire) {
@@ -87,7 +90,11 @@ pub(super) fn generate(
                 (None, _) => None,
             };
             next = [next, due].into_iter().flatten().min();
-            if unix_now().since(lane.last) < LINGER {
+            for (at, load, number) in lane.gone.drain(..) {
+                departures.give((at, load, number));
+                told = true;
+            }
+            if lane.outlet.tells_departures() && unix_now().since(lane.last) < LINGER {
                 let got = lane.outlet.departures(&mut |head, at| {
                     if let Some((run, id)) = identify_any(head) {
                         departures.give((at, LoadId(run.0), id.number));
@@ -176,6 +183,14 @@ impl Lane {
                 self.last = now;
                 if let Some(r) = &mut self.running {
                     r.to = now;
+                }
+                if !self.outlet.tells_departures() {
+                    let left = |f: &Vec<u8>| {
+                        let (run, id) = identify_any(f)?;
+                        Some((whole_stamp(id.stamp, now), LoadId(run.0), id.number))
+                    };
+                    let sent = &self.frames[self.sent - n..self.sent];
+                    self.gone.extend(sent.iter().filter_map(left));
                 }
             }
         }

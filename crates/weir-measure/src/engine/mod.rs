@@ -11,7 +11,7 @@
 
 mod core;
 mod generator;
-mod pairing;
+pub(crate) mod pairing;
 pub mod restore;
 pub mod ring;
 pub mod run;

@@ -26,7 +26,7 @@ struct Departures {
 
 /// Frames that wait, and moments known.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
+pub(crate) struct Pairing {
     departures: VecDeque<Departures>,
     waiting: VecDeque<(Nanos, Captured)>,
     /// Frames that had to do with the program's stamp.
@@ -56,12 +56,11 @@ impl Pairing {
         self.departures.retain(|d| d.load != load);
     }
 
-    fn find(&self, frame: &Captured) -> Option<Nanos> {
-        let id = frame.probe?;
-        let d = self.departures.iter().find(|d| d.load == id.load)?;
-        let (number, at) = d.at[id.number as usize % KEPT];
-        // One that left after it came is an earlier frame's, whose number has returned.
-        (number == id.number && at != 0).then_some(Nanos(at))
+    /// When a probe left, if that is known (any more).
+    pub(crate) fn departure(&self, load: LoadId, number: u32) -> Option<Nanos> {
+        let d = self.departures.iter().find(|d| d.load == load)?;
+        let (noted, at) = d.at[number as usize % KEPT];
+        (noted == number && at != 0).then_some(Nanos(at))
     }
 
     /// A frame came.
@@ -72,13 +71,15 @@ impl Pairing {
     /// The next frame that need not wait.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Captured> {
         let (since, frame) = self.waiting.front()?;
-        let left = self.find(frame);
+        // Probes that the switch was given by packet-outs left by no port of ours.
+        let probe = frame.probe.filter(|id| id.load != LoadId::OF_SWITCH);
+        let left = probe.and_then(|id| self.departure(id.load, id.number));
         let late = now.since(*since) >= PATIENCE || self.waiting.len() > WAITING;
-        if frame.probe.is_some() && left.is_none() && !late {
+        if probe.is_some() && left.is_none() && !late {
             return None;
         }
         let (_, mut frame) = self.waiting.pop_front()?;
-        if frame.probe.is_some() {
+        if probe.is_some() {
             *if left.is_some() { &mut self.paired } else { &mut self.unpaired } += 1;
         }
         frame.left = left.or(frame.left);

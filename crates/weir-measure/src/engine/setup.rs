@@ -6,8 +6,8 @@
 //! come through. So a port that is down, not connected or swapped is known before anything is measured.
 
 use super::core::{Core, Expected, Phase, nanos};
-use crate::module::{Captured, Load, LoadId, Table, rules};
-use crate::probe::{Headers, Run, Stamper, Stream, Vary};
+use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
+use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{
     Field, FlowFilter, FlowFlags, FlowStats, GROUP_ANY, Match, Message, Msg, NO_BUFFER, PacketOut,
@@ -15,8 +15,6 @@ use weir_openflow::model::{
 };
 use weir_packet::Nanos;
 
-/// The load of the probes that packet-outs carry; modules' loads begin with the next number.
-const LOCATING: LoadId = LoadId(0);
 /// Ports that are tried.
 const MOST_PORTS: usize = 256;
 /// How often probes are sent out of each port.
@@ -263,11 +261,8 @@ impl Core {
                 continue;
             }
             let headers = Headers::default().nth(n as u16, &[Vary::SrcMac, Vary::SrcAddr]);
-            let stream =
-                Stream { id: n as u16, headers, frame_bytes_on_wire: FRAME, entry: 0, exit: None };
-            let Ok(stamper) = Stamper::new(&stream, Run(LOCATING.0)) else { continue };
-            let mut data = vec![0; stamper.len()];
-            stamper.write(round.into(), now, &mut data);
+            let Some(mut packets) = Packets::new(headers, FRAME, n as u16) else { continue };
+            let data = packets.frame(round.into(), now);
             let actions = vec![rules::output(port)];
             let in_port = if self.bench.is_13() { Port::CONTROLLER } else { Port::ANY };
             self.send(Message::PacketOut(PacketOut {
@@ -282,7 +277,7 @@ impl Core {
     pub(super) fn calibration_frame(&mut self, now: Nanos, frame: &Captured) {
         let Some(id) = frame.probe else { return };
         match self.setup.stage {
-            Stage::Locating { .. } if id.load == LOCATING => {
+            Stage::Locating { .. } if id.load == LoadId::OF_SWITCH => {
                 let Some(port) = self.setup.ports.get(usize::from(id.flow)).map(|p| p.no) else {
                     return;
                 };
@@ -299,11 +294,11 @@ impl Core {
                     self.located(now);
                 }
             }
-            Stage::Joining { from, load } if id.load == load => {
-                if frame.channel == self.next_channel(from) {
-                    self.stop(load);
-                    self.join(now, from + 1);
-                }
+            Stage::Joining { from, load }
+                if id.load == load && frame.channel == self.next_channel(from) =>
+            {
+                self.stop(load);
+                self.join(now, from + 1);
             }
             _ => {}
         }

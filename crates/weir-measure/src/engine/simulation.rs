@@ -122,10 +122,11 @@ pub fn simulate(
                         }
                     }
                 }
-                Command::Connect => match dut.connect(now) {
-                    Some(version) => core.input(now, now, Input::Up(version)),
-                    None => {}
-                },
+                Command::Connect => {
+                    if let Some(version) = dut.connect(now) {
+                        core.input(now, now, Input::Up(version));
+                    }
+                }
                 Command::Disconnect => {
                     dut.disconnect(now);
                     core.input(now, now, Input::Closed("closed by this side".to_owned()));
@@ -139,7 +140,13 @@ pub fn simulate(
             core.wake_at(),
             dut.wake_at(),
             under_way.peek().map(|Reverse((at, _))| *at),
-            sources.iter().flatten().filter_map(|s| s.0.when()).min(),
+            // All that was due is sent; a rounded time may still say now.
+            sources
+                .iter()
+                .flatten()
+                .filter_map(|s| s.0.when())
+                .min()
+                .map(|t| t.max(now + Nanos(1))),
         ];
         let Some(next) = due.into_iter().flatten().min() else {
             core.input(now, now, Input::Interrupted("nothing is left to happen".to_owned()));
@@ -157,6 +164,8 @@ pub fn simulate(
                     *first = now;
                 }
                 *last = now;
+                let number = source.built() as u32;
+                core.input(now, now, Input::Left(source.load(), number));
                 source.next(now, &mut frame);
                 count += 1;
                 under_way.push(Reverse((now + world.wire, count)));

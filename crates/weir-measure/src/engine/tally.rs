@@ -48,7 +48,7 @@ impl Tally {
             .rows
             .iter()
             .position(|r| r.channel == d.channel && r.asked_fps == d.asked_fps)
-            .or_else(|| (self.rows.len() >= ROWS).then(|| ROWS - 1))
+            .or_else(|| (self.rows.len() >= ROWS).then_some(ROWS - 1))
             .unwrap_or_else(|| {
                 self.rows.push(Row {
                     channel: d.channel,

@@ -26,8 +26,10 @@ pub trait Outlet: Send {
     /// The port can't be used any more.
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize>;
 
-    /// Hands over frames (their beginning at least) that have left since the last call, with the moment;
-    /// nothing where only the program knows when.
+    /// Whether [`Self::departures`] says when frames left; otherwise only the program knows.
+    fn tells_departures(&self) -> bool;
+
+    /// Hands over frames (their beginning at least) that have left since the last call, with the moment.
     ///
     /// # Errors
     /// The port can't be used any more.
@@ -77,6 +79,9 @@ impl Outlet for Sender {
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
         Sender::send(self, frames)
     }
+    fn tells_departures(&self) -> bool {
+        true
+    }
     fn departures(&mut self, each: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
         self.stamps(each).map(drop)
     }
@@ -101,7 +106,6 @@ impl Inlet for Capture {
 /// A channel in memory, and the port (a device, for a data plane in this process) that it is wired to.
 pub fn memory(name: &str) -> (Channel, Memory) {
     let size = WireSize { slots: 4096, ..WireSize::default() };
-    // Two wires, since each half lives on a thread of its own; the device is both of their other ends.
     let (device, peer) = Memory::with_peer(name, size);
     let shared = std::sync::Arc::new(std::sync::Mutex::new(peer));
     let outlet = Box::new(MemoryHalf { peer: shared.clone(), frame: Vec::new() });
@@ -126,6 +130,9 @@ impl MemoryHalf {
 impl Outlet for MemoryHalf {
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
         Ok(self.with(|p| frames.iter().take_while(|f| p.send(f).is_ok()).count()))
+    }
+    fn tells_departures(&self) -> bool {
+        false
     }
     fn departures(&mut self, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
         Ok(())

@@ -4,6 +4,7 @@
 
 use super::load::{Load, LoadId};
 use super::{Bench, Params, rules};
+use crate::engine::pairing::Pairing;
 use std::time::Duration;
 use weir_openflow::model::{FlowMod, Message, Part, StatsRequest};
 use weir_packet::Nanos;
@@ -49,6 +50,7 @@ pub struct Context<'a> {
     pub(crate) acts: &'a mut Vec<Act>,
     pub(crate) xid: &'a mut u32,
     pub(crate) loads: &'a mut u8,
+    pub(crate) departures: &'a Pairing,
 }
 
 impl Context<'_> {
@@ -65,6 +67,12 @@ impl Context<'_> {
     /// The parameters.
     pub fn params(&self) -> &Params {
         self.params
+    }
+
+    /// When a probe of a load left, whether or not it came; of the last hundred thousand or so of each of
+    /// the last few loads.
+    pub fn departure(&self, load: LoadId, number: u32) -> Option<Nanos> {
+        self.departures.departure(load, number)
     }
 
     fn push(&mut self, body: Message, answered: bool) -> u32 {
@@ -109,7 +117,8 @@ impl Context<'_> {
 
     /// Begins to send probes. A data channel has one load at a time: an earlier one ends.
     pub fn begin(&mut self, load: Load) -> LoadId {
-        *self.loads = self.loads.wrapping_add(1);
+        // 0 is LoadId::OF_SWITCH.
+        *self.loads = self.loads.checked_add(1).unwrap_or(1);
         let id = LoadId(*self.loads);
         self.acts.push(Act::Begin(id, load));
         id

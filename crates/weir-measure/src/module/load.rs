@@ -13,6 +13,11 @@ use weir_packet::Nanos;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadId(pub u8);
 
+impl LoadId {
+    /// Of probes that leave by the switch: [`Packets`], which packet-outs carry. No load has it.
+    pub const OF_SWITCH: LoadId = LoadId(0);
+}
+
 /// Frames to send by one data channel. Flows take turns by the frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
@@ -54,6 +59,39 @@ impl Load {
     /// and gap (100 bytes at 10 Mb/s are one in 80 µs).
     pub fn fps_of(mbps: f64, frame_bytes_on_wire: usize) -> f64 {
         mbps * 1e6 / (frame_bytes_on_wire as f64 * 8.0)
+    }
+}
+
+/// Probes for packet-outs: whole frames, recognised when they are captured as of [`LoadId::OF_SWITCH`].
+#[derive(Clone, Debug)]
+pub struct Packets {
+    stamper: Stamper,
+}
+
+impl Packets {
+    /// Frames of this look and size (FCS included), told apart from others by `flow`. `None`: frames of
+    /// this size can't be.
+    pub fn new(headers: Headers, frame_bytes_on_wire: usize, flow: u16) -> Option<Self> {
+        Self::of(LoadId::OF_SWITCH, headers, frame_bytes_on_wire, flow)
+    }
+
+    /// Frames as the probes of a load are; to compare with what came.
+    pub fn of(
+        load: LoadId,
+        headers: Headers,
+        frame_bytes_on_wire: usize,
+        flow: u16,
+    ) -> Option<Self> {
+        let stream = Stream { id: flow, headers, frame_bytes_on_wire, entry: 0, exit: None };
+        Some(Self { stamper: Stamper::new(&stream, Run(load.0)).ok()? })
+    }
+
+    /// The frame of that number, stamped `now`, without FCS.
+    pub fn frame(&mut self, number: u32, now: Nanos) -> Vec<u8> {
+        let mut frame = vec![0; self.stamper.len()];
+        // As long as it must be.
+        let _ = self.stamper.write(number.into(), now, &mut frame);
+        frame
     }
 }
 

@@ -37,7 +37,7 @@ pub use about::{About, Depth, Kind, Param, Table};
 pub use bench::{Bench, Wired};
 pub use context::{Act, Context};
 pub use event::{Captured, LoadDone, ProbeId, Sample};
-pub use load::{Load, LoadId};
+pub use load::{Load, LoadId, Packets};
 pub use params::{ParamError, Params};
 
 use crate::document::Document;

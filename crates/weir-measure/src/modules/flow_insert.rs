@@ -7,9 +7,9 @@
 //! (*first packet*). Probes go round-robin over the entries (or to the last alone) at a constant rate; so
 //! a time on the data plane is known to one round of them.
 //!
-//! **The barrier's verdict** rests on frames alone: an entry whose first probe to come through left more
-//! than a round after the reply was read dropped a probe that was sent after the reply. One such run may be
-//! a probe lost by chance; they are counted over all runs.
+//! **The barrier's verdict** rests on frames alone: a probe of an entry that left after the barrier's reply
+//! was read, and did not come through while a later one did, was treated by the table of before. One such
+//! run may be a probe lost by chance; they are counted over all runs.
 
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
@@ -105,8 +105,8 @@ struct Run {
     first_at: Option<Nanos>,
     last_at: Option<Nanos>,
     replied: Option<Nanos>,
-    /// For each flow that is probed: when its first probe left and came.
-    seen: Vec<Option<(Nanos, Nanos)>>,
+    /// For each flow that is probed: its first probe that came through, and when.
+    seen: Vec<Option<(u32, Nanos)>>,
     missing: usize,
 }
 
@@ -231,8 +231,19 @@ impl FlowInsert {
         }
     }
 
+    /// Whether a probe that left after the reply was dropped.
+    fn is_untrue(&self, cx: &Context<'_>) -> bool {
+        let (Some(replied), Some(load)) = (self.run.replied, self.load) else { return false };
+        let flows = self.run.seen.len() as u32;
+        self.run.seen.iter().flatten().any(|(number, _)| {
+            // Probes go round: the flow's one before has the number a round earlier.
+            let before = number.checked_sub(flows).and_then(|n| cx.departure(load, n));
+            before.is_some_and(|left| left > replied)
+        }) || self.run.missing > 0
+    }
+
     fn end_run(&mut self, cx: &mut Context<'_>) {
-        let round = self.round().as_nanos() as f64;
+        let untrue = self.is_untrue(cx);
         let repetitions = self.repetitions;
         let (Some(row), run) = (self.rows.get_mut(self.at), &self.run) else { return };
         row.runs += 1;
@@ -251,14 +262,7 @@ impl FlowInsert {
                 row.gap.push((at.0 as f64 - replied.0 as f64) / 1e6);
             }
         }
-        if let Some(replied) = run.replied {
-            // The probe before the first that came through left a round earlier: after the reply?
-            // A fifth of a round, and 50 µs, for probes that leave unevenly.
-            let late =
-                |s: &(Nanos, Nanos)| s.0.0 as f64 - round * 1.2 - 50_000.0 > replied.0 as f64;
-            let dropped = run.seen.iter().flatten().any(late) || run.missing > 0;
-            row.untrue += u64::from(dropped);
-        }
+        row.untrue += u64::from(untrue);
         if row.runs >= repetitions || row.refused.is_some() {
             self.at += 1;
             if let Some(load) = self.load.take() {
@@ -318,7 +322,7 @@ impl Module for FlowInsert {
             return;
         }
         if let Some(seen @ None) = self.run.seen.get_mut(usize::from(id.flow)) {
-            *seen = Some((frame.left.unwrap_or(frame.at), frame.at));
+            *seen = Some((id.number, frame.at));
             self.run.missing -= 1;
             self.check(cx);
         }

@@ -2,8 +2,11 @@
 //!
 //! Room: each module is its question alone; see [`crate::module`].
 
+mod actions;
 mod echo;
 mod flow_insert;
+mod packet_in;
+mod packet_out;
 
 use crate::module::Entry;
 
@@ -12,6 +15,9 @@ pub fn all() -> Vec<Entry> {
     vec![
         Entry { about: echo::about(), make: echo::make },
         Entry { about: flow_insert::about(), make: flow_insert::make },
+        Entry { about: packet_in::about(), make: packet_in::make },
+        Entry { about: packet_out::about(), make: packet_out::make },
+        Entry { about: actions::about(), make: actions::make },
     ]
 }
 

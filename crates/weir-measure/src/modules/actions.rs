@@ -1,0 +1,560 @@
+//! `actions`: what each modification of a frame costs, what it loses, and whether it is done rightly. 001
+//! §4.1, table 2.
+//!
+//! For each modification: one rule does it to every probe and sends it on; probes of 100 bytes at 100 Mb/s
+//! (as the paper has them) go through for a while; each frame that comes is compared byte for byte with what
+//! it must be by then (checksums included), and its delay is from departure to arrival. Then combinations:
+//! the paper found that one costs what its dearest part costs.
+//!
+//! Probes that lose themselves before the rule works are not counted: measuring begins once one has come
+//! through, or after a second without any.
+
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
+    Verdict,
+};
+use crate::module::{
+    About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Packets, Params, rules,
+};
+use crate::probe::Headers;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+use weir_openflow::model::{Action, Field, Match, Message, Msg};
+use weir_packet::Nanos;
+use weir_wire::{Ipv4Packet, MacAddr, VlanRepr};
+
+pub(super) fn about() -> About {
+    About::new("actions", "What does each modification of a frame cost, lose and change")
+        .paper("001 table 2")
+        .number("rate", "Mb/s", "probe rate, by the frames' own bits", 100.0, 0.01, 100_000.0)
+        .quick("4")
+        .number("duration", "s", "time for each modification", 10.0, 0.01, 3600.0)
+        .quick("0.5")
+        .count("frame", "B", "size of a probe, with its check sequence", 100, 68, 156)
+}
+
+pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    let frame = p.count("frame") as usize;
+    let fps = Load::fps_of(p.number("rate"), frame);
+    Box::new(Actions {
+        frame,
+        fps,
+        frames: (fps * p.number("duration")).ceil().max(1.0) as u64,
+        rows: Vec::new(),
+        at: 0,
+        step: Step::Installing(None),
+        load: None,
+        expected: None,
+        token: 0,
+    })
+}
+
+/// One modification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Mac,
+    Ip,
+    Tos,
+    L4Port,
+    VlanPcp,
+    VlanId,
+    VlanStrip,
+    Ttl,
+    VlanPush,
+    MplsPush,
+}
+
+const NEW_MAC: MacAddr = MacAddr([2, 0xac, 0x71, 0x0e, 0x5, 0x1]);
+const NEW_IP: Ipv4Addr = Ipv4Addr::new(198, 19, 77, 7);
+const NEW_PORT: u16 = 4711;
+const NEW_DSCP: u8 = 10;
+const NEW_PCP: u8 = 5;
+const NEW_VID: u16 = 200;
+const OLD_VID: u16 = 100;
+/// OFPVID_PRESENT.
+const PRESENT: u16 = 0x1000;
+
+impl Change {
+    /// As table 2 of 001 has them, then those of 1.3.
+    const ALL: [(&'static str, Change); 10] = [
+        ("MAC addr.", Change::Mac),
+        ("IP addr.", Change::Ip),
+        ("IP ToS", Change::Tos),
+        ("L4 port", Change::L4Port),
+        ("VLAN pcp", Change::VlanPcp),
+        ("VLAN id", Change::VlanId),
+        ("VLAN rem.", Change::VlanStrip),
+        ("TTL decr.", Change::Ttl),
+        ("VLAN push", Change::VlanPush),
+        ("MPLS push", Change::MplsPush),
+    ];
+
+    fn needs_13(self) -> bool {
+        matches!(self, Self::Ttl | Self::VlanPush | Self::MplsPush)
+    }
+
+    fn needs_tag(self) -> bool {
+        matches!(self, Self::VlanPcp | Self::VlanId | Self::VlanStrip)
+    }
+
+    fn actions(self, is_13: bool) -> Vec<Action> {
+        let mac = NEW_MAC.0.iter().fold(0, |n, b| n << 8 | u128::from(*b));
+        let vid = Action::SetField(Field::VlanVid, u128::from(PRESENT | NEW_VID));
+        vec![match (self, is_13) {
+            (Self::Mac, _) => Action::SetField(Field::EthDst, mac),
+            (Self::Ip, _) => Action::SetField(Field::Ipv4Dst, u128::from(NEW_IP.to_bits())),
+            (Self::Tos, true) => Action::SetField(Field::IpDscp, NEW_DSCP.into()),
+            (Self::Tos, false) => Action::SetNwTos(NEW_DSCP << 2),
+            (Self::L4Port, true) => Action::SetField(Field::UdpDst, NEW_PORT.into()),
+            (Self::L4Port, false) => Action::SetTpDst(NEW_PORT),
+            (Self::VlanPcp, true) => Action::SetField(Field::VlanPcp, NEW_PCP.into()),
+            (Self::VlanPcp, false) => Action::SetVlanPcp(NEW_PCP),
+            (Self::VlanId, true) => vid,
+            (Self::VlanId, false) => Action::SetVlanVid(NEW_VID),
+            (Self::VlanStrip, _) => Action::PopVlan,
+            (Self::Ttl, _) => Action::DecNwTtl,
+            (Self::VlanPush, _) => return vec![Action::PushVlan(0x8100), vid],
+            (Self::MplsPush, _) => Action::PushMpls(0x8847),
+        }]
+    }
+
+    /// The headers after it, as far as headers say it.
+    fn apply(self, h: &mut Headers) {
+        match self {
+            Self::Mac => h.dst_mac = NEW_MAC,
+            Self::Ip => h.dst = SocketAddrV4::new(NEW_IP, h.dst.port()),
+            Self::L4Port => h.dst.set_port(NEW_PORT),
+            Self::VlanPcp => h.vlan = h.vlan.map(|v| VlanRepr { pcp: NEW_PCP, ..v }),
+            Self::VlanId => h.vlan = h.vlan.map(|v| VlanRepr { vid: NEW_VID, ..v }),
+            Self::VlanStrip => h.vlan = None,
+            Self::Ttl => h.ttl = h.ttl.saturating_sub(1),
+            Self::VlanPush => h.vlan = Some(VlanRepr::dot1q(NEW_VID)),
+            Self::Tos | Self::MplsPush => {}
+        }
+    }
+
+    /// What headers do not say, done to the frame.
+    fn finish(self, frame: &mut Vec<u8>, tagged: bool) {
+        let ip_at = if tagged { 18 } else { 14 };
+        match self {
+            Self::Tos => {
+                if let Some(bytes) = frame.get_mut(ip_at..) {
+                    let mut ip = Ipv4Packet::new_unchecked(bytes);
+                    ip.set_dscp(NEW_DSCP);
+                    ip.fill_checksum();
+                }
+            }
+            Self::MplsPush => {
+                // Label and traffic class 0, bottom of the stack, the TTL of IP (1.3 §5.12.1).
+                let ttl = frame.get(ip_at + 8).copied().unwrap_or(0);
+                if let Some(kind) = frame.get_mut(ip_at - 2..ip_at) {
+                    kind.copy_from_slice(&[0x88, 0x47]);
+                }
+                frame.splice(ip_at..ip_at, [0, 0, 1, ttl]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A modification, or several, and what was found.
+struct Row {
+    name: String,
+    changes: Vec<Change>,
+    sent: u64,
+    received: u64,
+    right: u64,
+    duplicates: u64,
+    seen: Vec<u64>,
+    delays: Samples,
+    refused: Option<String>,
+    /// The first frame that was wrong, in words.
+    wrong: Option<String>,
+}
+
+impl Row {
+    fn new(name: &str, changes: &[Change]) -> Self {
+        Self {
+            name: name.to_owned(),
+            changes: changes.to_vec(),
+            sent: 0,
+            received: 0,
+            right: 0,
+            duplicates: 0,
+            seen: Vec::new(),
+            delays: Samples::new("µs").in_group("delay by modification"),
+            refused: None,
+            wrong: None,
+        }
+    }
+
+    fn is_tagged(&self) -> bool {
+        self.changes.iter().any(|c| c.needs_tag())
+    }
+
+    /// Headers of the probes as they are sent.
+    fn headers(&self) -> Headers {
+        let vlan = self.is_tagged().then(|| VlanRepr::dot1q(OLD_VID));
+        Headers { vlan, ..Headers::default() }
+    }
+
+    fn loss(&self) -> f64 {
+        if self.sent == 0 {
+            return f64::NAN;
+        }
+        self.sent.saturating_sub(self.received) as f64 / self.sent as f64 * 100.0
+    }
+
+    /// Counts a frame; `false` for one that came before.
+    fn is_new(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1u64 << (number % 64));
+        // As many bits as frames were sent; more would be a switch's invention.
+        if word >= self.seen.len() {
+            return true;
+        }
+        let new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        new
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Installing(Option<u32>),
+    /// A few probes until one comes through.
+    Waking,
+    Measuring,
+    Settling,
+    Over,
+}
+
+struct Actions {
+    frame: usize,
+    fps: f64,
+    frames: u64,
+    rows: Vec<Row>,
+    at: usize,
+    step: Step,
+    load: Option<LoadId>,
+    expected: Option<Packets>,
+    token: u64,
+}
+
+impl Actions {
+    fn timer_in(&mut self, cx: &mut Context<'_>, ms: u64) {
+        self.token += 1;
+        cx.timer_in(Duration::from_millis(ms), self.token);
+    }
+
+    fn install(&mut self, cx: &mut Context<'_>) {
+        cx.progress(self.at as u64, self.rows.len() as u64);
+        let Some(row) = self.rows.get(self.at) else {
+            self.step = Step::Over;
+            return cx.end();
+        };
+        let is_13 = cx.bench().is_13();
+        let (here, there) = (cx.bench().port(0), cx.bench().port(1));
+        let mut matcher = Match::default().with(Field::InPort, u128::from(here.0));
+        matcher = matcher.with(Field::EthType, 0x0800);
+        if row.is_tagged() {
+            matcher = matcher.with(Field::VlanVid, u128::from(PRESENT | OLD_VID));
+        }
+        matcher = matcher.with(Field::IpProto, 17);
+        let mut actions: Vec<_> = row.changes.iter().flat_map(|c| c.actions(is_13)).collect();
+        actions.push(rules::output(there));
+        cx.clear_table();
+        cx.flow_mod(rules::add(matcher, 1000, actions));
+        let barrier = cx.bench().barriers.then(|| cx.barrier());
+        self.step = Step::Installing(barrier);
+        if barrier.is_none() {
+            self.timer_in(cx, 1000);
+        }
+    }
+
+    fn wake(&mut self, cx: &mut Context<'_>) {
+        let Some(row) = self.rows.get(self.at) else { return };
+        let load = Load::new(0, row.headers(), self.frame, self.fps.min(1000.0));
+        self.load = Some(cx.begin(load));
+        self.step = Step::Waking;
+        self.timer_in(cx, 1000);
+    }
+
+    fn measure(&mut self, cx: &mut Context<'_>) {
+        let frames = self.frames;
+        let Some(row) = self.rows.get_mut(self.at) else { return };
+        row.seen = vec![0; usize::try_from(frames / 64 + 1).unwrap_or(1)];
+        let load = cx.begin(Load::new(0, row.headers(), self.frame, self.fps).only(frames));
+        self.load = Some(load);
+        let mut after = row.headers();
+        row.changes.iter().for_each(|c| c.apply(&mut after));
+        // A stripped tag leaves a frame four bytes shorter, a pushed one longer; the payload is the same.
+        let tag = |h: &Headers| if h.vlan.is_some() { 4 } else { 0 };
+        let size = self.frame + tag(&after) - tag(&row.headers());
+        self.expected = Packets::of(load, after, size, 0);
+        self.step = Step::Measuring;
+    }
+
+    fn judge(&mut self, frame: &Captured, number: u32) {
+        let (Some(row), Some(expected)) = (self.rows.get_mut(self.at), &mut self.expected) else {
+            return;
+        };
+        if !row.is_new(number) {
+            row.duplicates += 1;
+            return;
+        }
+        row.received += 1;
+        if let Some(ns) = frame.delay_ns() {
+            row.delays.record(ns / 1e3);
+        }
+        let stamp = stamp_of(frame);
+        let mut want = expected.frame(number, stamp);
+        let tagged = want.get(12..14) == Some(&[0x81, 0x00]);
+        row.changes.iter().for_each(|c| c.finish(&mut want, tagged));
+        let got = frame.bytes();
+        if got == want {
+            row.right += 1;
+        } else if row.wrong.is_none() {
+            let at = got.iter().zip(&want).position(|(a, b)| a != b);
+            row.wrong = Some(match at {
+                Some(at) => format!(
+                    "byte {at} is {:#04x}, not {:#04x}",
+                    got.get(at).copied().unwrap_or(0),
+                    want.get(at).copied().unwrap_or(0)
+                ),
+                None => format!("it has {} bytes, not {}", frame.len, want.len()),
+            });
+        }
+    }
+}
+
+/// The stamp that the program wrote into a captured probe.
+fn stamp_of(frame: &Captured) -> Nanos {
+    crate::probe::identify_any(frame.bytes()).map_or(Nanos(0), |(_, id)| id.stamp)
+}
+
+impl Module for Actions {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        let is_13 = cx.bench().is_13();
+        self.rows.push(Row::new("Forward", &[]));
+        let single = Change::ALL.iter().filter(|(_, c)| is_13 || !c.needs_13());
+        self.rows.extend(single.map(|(name, c)| Row::new(name, &[*c])));
+        for changes in [
+            &[Change::Mac, Change::Ip][..],
+            &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port],
+            &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port, Change::VlanId],
+        ] {
+            let name = |c: &Change| Change::ALL.iter().find(|(_, x)| x == c).map_or("", |n| n.0);
+            let names: Vec<_> = changes.iter().map(name).collect();
+            self.rows.push(Row::new(&names.join(" + "), changes));
+        }
+        self.install(cx);
+    }
+
+    fn message(&mut self, cx: &mut Context<'_>, _: Nanos, msg: &Msg) {
+        match (&msg.body, self.step) {
+            (Message::BarrierReply, Step::Installing(Some(b))) if b == msg.xid => {
+                let refused = self.rows.get(self.at).is_some_and(|r| r.refused.is_some());
+                if refused {
+                    self.at += 1;
+                    self.install(cx);
+                } else {
+                    self.wake(cx);
+                }
+            }
+            (Message::Error(e), Step::Installing(_) | Step::Waking) => {
+                if let Some(row) = self.rows.get_mut(self.at) {
+                    row.refused.get_or_insert_with(|| format!("{:?}", e.code));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
+        let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
+        if frame.channel != 1 {
+            return;
+        }
+        match self.step {
+            Step::Waking => self.measure(cx),
+            Step::Measuring | Step::Settling => self.judge(frame, id.number),
+            Step::Installing(_) | Step::Over => {}
+        }
+    }
+
+    fn load_done(&mut self, cx: &mut Context<'_>, done: &LoadDone) {
+        if Some(done.load) == self.load && self.step == Step::Measuring {
+            if let Some(row) = self.rows.get_mut(self.at) {
+                row.sent = done.sent;
+            }
+            self.step = Step::Settling;
+            self.timer_in(cx, 300);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_>, token: u64) {
+        if token != self.token {
+            return;
+        }
+        match self.step {
+            Step::Installing(None) => self.wake(cx),
+            Step::Waking => self.measure(cx),
+            Step::Settling => {
+                self.at += 1;
+                self.install(cx);
+            }
+            Step::Installing(Some(_)) | Step::Measuring | Step::Over => {}
+        }
+    }
+
+    fn finish(&mut self, _: &Bench, document: &mut Document) {
+        let bytes = self.frame.saturating_sub(4) as u32;
+        document.probe = Some(ProbeResolution::shared(self.fps, bytes, 1));
+        let mut table = Table::new(
+            "actions",
+            "Time to perform packet modifications, and loss",
+            vec![
+                Column::text("modification"),
+                Column::number("median", "µs"),
+                Column::number("standard deviation", "µs"),
+                Column::number("loss", "%"),
+                Column::number("right", "%"),
+                Column::number("frames", ""),
+                Column::text("remark"),
+            ],
+        );
+        let mut figure = Figure::new(
+            "actions-delay",
+            "Delay of modifications",
+            Axis::linear("modification, in the table's order", ""),
+            Axis::log("delay", "µs"),
+        );
+        let mut series = Series::measured("delay", "10th to 90th percentile");
+        let mut medians = Vec::new();
+        for (n, row) in self.rows.iter_mut().enumerate() {
+            let id = format!("action-{n}");
+            let samples = std::mem::replace(&mut row.delays, Samples::new("µs"));
+            let measured = samples.count() > 0;
+            document.distribution(&id, &row.name, samples);
+            let Some(d) = document.distributions.last() else { continue };
+            let p = |percent| d.percentile(percent).unwrap_or(f64::NAN);
+            let right = row.right as f64 / row.received.max(1) as f64 * 100.0;
+            let median = p(50.0);
+            table.row([
+                Cell::from(row.name.clone()),
+                Cell::from(median),
+                Cell::from(d.standard_deviation.filter(|_| measured).unwrap_or(f64::NAN)),
+                Cell::from(row.loss()),
+                Cell::from(if row.received > 0 { right } else { f64::NAN }),
+                Cell::from(row.sent),
+                Cell::from(match (&row.refused, &row.wrong) {
+                    (Some(r), _) => format!("refused: {r}"),
+                    (None, Some(w)) => format!("changed wrongly: {w}"),
+                    (None, None) if row.duplicates > 0 => format!("{} twice", row.duplicates),
+                    (None, None) => String::new(),
+                }),
+            ]);
+            series.push(Point::with_spread(n as f64, median, p(10.0), p(90.0)));
+            medians.push(median);
+        }
+        figure.series.push(series);
+        document.tables.push(table);
+        document.figures.push(figure);
+        document.verdicts.extend([self.correct(), self.complete(), self.fast(&medians)]);
+        document.verdicts.push(self.dearest(&medians));
+    }
+}
+
+/// A delay is another kind of delay from here on: several times what forwarding takes, and much of it.
+const DEARER: f64 = 4.0;
+const DEARER_BY_US: f64 = 50.0;
+
+impl Actions {
+    fn tried(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|r| r.sent > 0)
+    }
+
+    fn correct(&self) -> Verdict {
+        let id = "modifications-right";
+        let came = self.tried().filter(|r| r.received > 0).count();
+        let wrong: Vec<_> =
+            self.tried().filter(|r| r.right < r.received).map(|r| r.name.as_str()).collect();
+        if came == 0 {
+            Verdict::new(id, Outcome::Unclear, "No frame came through.")
+        } else if wrong.is_empty() {
+            Verdict::new(id, Outcome::Holds, "Every frame that came was changed as it should be.")
+        } else {
+            let s = format!("Frames are changed wrongly by: {}.", wrong.join(", "));
+            Verdict::new(id, Outcome::Fails, s).with("modifications", wrong.len() as f64, "")
+        }
+    }
+
+    fn complete(&self) -> Verdict {
+        let id = "modifications-complete";
+        // A frame in a hundred may be the instrument's own.
+        let lossy: Vec<_> = self.tried().filter(|r| r.loss() > 1.0).collect();
+        let worst = self.tried().map(Row::loss).fold(0.0, f64::max);
+        if self.tried().next().is_none() {
+            return Verdict::new(id, Outcome::Unclear, "No frame was sent.");
+        }
+        if lossy.is_empty() {
+            let s = "No modification loses frames.";
+            return Verdict::new(id, Outcome::Holds, s).with("worst loss", worst, "%");
+        }
+        let told = |r: &&Row| match r.received {
+            0 => format!("{} (all, without an error)", r.name),
+            _ => format!("{} ({:.1} %)", r.name, r.loss()),
+        };
+        let names: Vec<_> = lossy.iter().map(told).collect();
+        let s = format!("Frames are lost by: {}.", names.join(", "));
+        Verdict::new(id, Outcome::Fails, s).with("worst loss", worst, "%")
+    }
+
+    fn fast(&self, medians: &[f64]) -> Verdict {
+        let id = "modifications-as-fast";
+        let Some(&forward) = medians.first().filter(|m| m.is_finite()) else {
+            return Verdict::new(id, Outcome::Unclear, "Forwarding alone could not be measured.");
+        };
+        let slow = self.rows.iter().zip(medians).filter(|(_, m)| {
+            m.is_finite() && **m > DEARER * forward && **m > forward + DEARER_BY_US
+        });
+        let slow: Vec<_> = slow.map(|(r, m)| format!("{} ({m:.0} µs)", r.name)).collect();
+        let verdict = if slow.is_empty() {
+            let s = format!("Modifications take about what forwarding takes ({forward:.1} µs).");
+            Verdict::new(id, Outcome::Holds, s)
+        } else {
+            let s = format!(
+                "Forwarding takes {forward:.1} µs; another, slower part of the switch does: {}.",
+                slow.join(", ")
+            );
+            Verdict::new(id, Outcome::Fails, s)
+        };
+        verdict.with("forwarding, median", forward, "µs")
+    }
+
+    /// 001 §4.1: the time of a combination is the highest of its parts'.
+    fn dearest(&self, medians: &[f64]) -> Verdict {
+        let id = "combination-costs-its-dearest";
+        let of = |c: &Change| {
+            let at = self.rows.iter().position(|r| r.changes == [*c])?;
+            medians.get(at).copied().filter(|m| m.is_finite())
+        };
+        let mut worst = 0.0_f64;
+        let mut some = false;
+        for (row, &median) in self.rows.iter().zip(medians).filter(|(r, _)| r.changes.len() > 1) {
+            let dearest = row.changes.iter().filter_map(of).fold(f64::NAN, f64::max);
+            if median.is_finite() && dearest.is_finite() && dearest > 0.0 {
+                some = true;
+                worst = worst.max((median - dearest - DEARER_BY_US).max(0.0) / dearest);
+            }
+        }
+        let (outcome, s) = match (some, worst < 0.5) {
+            (false, _) => (Outcome::Unclear, "No combination could be measured."),
+            (true, true) => {
+                (Outcome::Holds, "A combination costs about what its dearest part costs.")
+            }
+            (true, false) => (Outcome::Fails, "A combination costs more than its dearest part."),
+        };
+        Verdict::new(id, outcome, s).with("beyond the dearest part, at most", worst * 100.0, "%")
+    }
+}

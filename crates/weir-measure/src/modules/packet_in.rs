@@ -1,0 +1,249 @@
+//! `packet-in`: how long a frame takes to the controller, how many come through, and what is lost, against
+//! the rate of frames. The measurement that OFLOPS itself comes with (001 §2).
+//!
+//! A rule sends everything that enters by the first port to the controller, whole. Probes are sent at one
+//! rate after the other; a packet-in is known by the probe in it. Its delay is from the probe's departure to
+//! the moment when the message was read.
+
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
+    Verdict,
+};
+use crate::module::{About, Bench, Context, Load, LoadDone, LoadId, Module, Params, rules};
+use crate::probe::{Headers, Run, identify};
+use crate::stats::quantile;
+use std::time::Duration;
+use weir_openflow::model::{Field, Match, Message, Msg};
+use weir_packet::Nanos;
+
+pub(super) fn about() -> About {
+    About::new("packet-in", "How fast, how soon and how surely do frames reach the controller")
+        .paper("001 §2")
+        .numbers(
+            "rates",
+            "1/s",
+            "frames a second, one after the other",
+            "10,100,1000,10000",
+            0.1,
+            1e7,
+        )
+        .quick("50,500,2000")
+        .number("duration", "s", "time at each rate", 30.0, 0.01, 3600.0)
+        .quick("1")
+        .count("frame", "B", "size of a frame, with its check sequence", 100, 64, 1518)
+        .number("wait", "s", "silence after which what is missing counts as lost", 2.0, 0.01, 60.0)
+        .quick("0.5")
+}
+
+pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    Box::new(PacketIns {
+        rows: p.numbers("rates").iter().map(|&rate| Row { rate, ..Row::default() }).collect(),
+        duration: p.number("duration"),
+        frame: p.count("frame") as usize,
+        wait: Duration::from_secs_f64(p.number("wait")),
+        at: 0,
+        load: None,
+        barrier: None,
+        last: Nanos(0),
+        ended: false,
+    })
+}
+
+#[derive(Default)]
+struct Row {
+    rate: f64,
+    sent: u64,
+    sent_fps: f64,
+    received: u64,
+    first: Option<Nanos>,
+    last: Option<Nanos>,
+    /// Microseconds.
+    delays: Vec<f64>,
+}
+
+impl Row {
+    fn loss(&self) -> f64 {
+        if self.sent == 0 {
+            return f64::NAN;
+        }
+        self.sent.saturating_sub(self.received) as f64 / self.sent as f64 * 100.0
+    }
+
+    /// Packet-ins a second: intervals over their time.
+    fn per_second(&self) -> f64 {
+        match (self.first, self.last) {
+            (Some(a), Some(b)) if b > a => {
+                self.received.saturating_sub(1) as f64 * 1e9 / b.since(a).0 as f64
+            }
+            _ => f64::NAN,
+        }
+    }
+}
+
+struct PacketIns {
+    rows: Vec<Row>,
+    duration: f64,
+    frame: usize,
+    wait: Duration,
+    at: usize,
+    load: Option<LoadId>,
+    barrier: Option<u32>,
+    last: Nanos,
+    ended: bool,
+}
+
+impl PacketIns {
+    fn next(&mut self, cx: &mut Context<'_>) {
+        cx.progress(self.at as u64, self.rows.len() as u64);
+        let Some(row) = self.rows.get(self.at) else { return cx.end() };
+        let frames = (row.rate * self.duration).ceil().max(1.0) as u64;
+        let load = Load::new(0, Headers::default(), self.frame, row.rate).only(frames);
+        self.load = Some(cx.begin(load));
+        self.ended = false;
+    }
+
+    /// All is here, or nothing has come for a while.
+    fn is_over(&self, cx: &Context<'_>) -> bool {
+        let Some(row) = self.rows.get(self.at) else { return false };
+        let silence = Duration::from_nanos(cx.now().since(self.last).0);
+        self.ended && (row.received >= row.sent || silence >= self.wait)
+    }
+}
+
+impl Module for PacketIns {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        let matcher = Match::default().with(Field::InPort, u128::from(cx.bench().port(0).0));
+        cx.flow_mod(rules::add(matcher, 1000, vec![rules::to_controller()]));
+        if cx.bench().barriers {
+            self.barrier = Some(cx.barrier());
+        } else {
+            cx.timer_in(Duration::from_secs(1), 0);
+        }
+    }
+
+    fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
+        match &msg.body {
+            Message::BarrierReply if self.barrier.take() == Some(msg.xid) => {
+                // A barrier may lie: the first probes find out, at leisure.
+                cx.timer_in(Duration::from_millis(100), 0);
+            }
+            Message::PacketIn(p) => {
+                let Some(load) = self.load else { return };
+                let Some(id) = identify(&p.data, Run(load.0)) else { return };
+                let left = cx.departure(load, id.number);
+                let Some(row) = self.rows.get_mut(self.at) else { return };
+                row.received += 1;
+                row.first.get_or_insert(at);
+                row.last = Some(at);
+                self.last = self.last.max(at);
+                if let Some(left) = left {
+                    row.delays.push((at.0 as f64 - left.0 as f64) / 1e3);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn load_done(&mut self, cx: &mut Context<'_>, done: &LoadDone) {
+        if Some(done.load) != self.load {
+            return;
+        }
+        if let Some(row) = self.rows.get_mut(self.at) {
+            (row.sent, row.sent_fps) = (done.sent, done.sent_fps());
+        }
+        self.ended = true;
+        self.last = self.last.max(cx.now());
+        cx.timer_in(Duration::from_millis(50), 1);
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_>, token: u64) {
+        if token == 0 {
+            self.next(cx);
+        } else if self.is_over(cx) {
+            self.at += 1;
+            self.next(cx);
+        } else if self.ended {
+            cx.timer_in(Duration::from_millis(50), 1);
+        }
+    }
+
+    fn finish(&mut self, _: &Bench, document: &mut Document) {
+        let most = self.rows.iter().map(|r| r.rate).fold(0.0, f64::max);
+        document.probe =
+            Some(ProbeResolution::shared(most, self.frame.saturating_sub(4) as u32, 1));
+        let mut table = Table::new(
+            "packet-in",
+            "Packet-ins by rate",
+            vec![
+                Column::number("asked", "1/s"),
+                Column::number("sent", "1/s"),
+                Column::number("packet-ins", "1/s"),
+                Column::number("loss", "%"),
+                Column::number("median", "µs"),
+                Column::number("p90", "µs"),
+                Column::number("p99", "µs"),
+                Column::number("frames", ""),
+            ],
+        );
+        let delay = Axis::log("delay", "µs");
+        let rate = || Axis::log("frames a second", "1/s");
+        let mut delays = Figure::new("packet-in-delay", "Delay of packet-ins", rate(), delay);
+        let loss = Axis::linear("loss", "%");
+        let mut losses = Figure::new("packet-in-loss", "Loss of packet-ins", rate(), loss);
+        let mut d = Series::measured("packet-in", "10th to 90th percentile");
+        let mut l = Series::measured("packet-in", "");
+        for r in self.rows.iter().filter(|r| r.sent > 0) {
+            let q = |q| quantile(&r.delays, q).unwrap_or(f64::NAN);
+            table.row([
+                Cell::from(r.rate),
+                Cell::from(r.sent_fps),
+                Cell::from(r.per_second()),
+                Cell::from(r.loss()),
+                Cell::from(q(0.5)),
+                Cell::from(q(0.9)),
+                Cell::from(q(0.99)),
+                Cell::from(r.sent),
+            ]);
+            d.push(Point::with_spread(r.rate, q(0.5), q(0.1), q(0.9)));
+            l.push(Point::new(r.rate, r.loss()));
+            let mut samples = Samples::new("µs").in_group("packet-in delay");
+            r.delays.iter().for_each(|&us| samples.record(us));
+            (r.received..r.sent).for_each(|_| samples.miss());
+            let id = format!("packet-in-{}", r.rate.round());
+            document.distribution(&id, &format!("{} a second", r.rate), samples);
+        }
+        delays.series.push(d);
+        losses.series.push(l);
+        document.tables.push(table);
+        document.figures.extend([delays, losses]);
+        document.verdicts.push(self.verdict());
+    }
+}
+
+impl PacketIns {
+    fn verdict(&self) -> Verdict {
+        let tried: Vec<_> = self.rows.iter().filter(|r| r.sent > 0).collect();
+        // A frame in a hundred may be the instrument's own.
+        let lossy =
+            tried.iter().filter(|r| r.loss() > 1.0).min_by(|a, b| a.rate.total_cmp(&b.rate));
+        let id = "packet-ins-complete";
+        match (tried.is_empty(), lossy) {
+            (true, _) => Verdict::new(id, Outcome::Unclear, "No frame was sent."),
+            (false, None) => {
+                let top = tried.iter().map(|r| r.sent_fps).fold(0.0, f64::max);
+                let s =
+                    format!("Frames reach the controller at every rate tried, up to {top:.0}/s.");
+                Verdict::new(id, Outcome::Holds, s).with("highest rate", top, "1/s")
+            }
+            (false, Some(r)) => {
+                let (rate, loss, got) = (r.rate, r.loss(), r.per_second());
+                let s = format!(
+                    "Of {rate:.0} frames a second for the controller {loss:.1} % are lost; {got:.0} packet-ins a second come."
+                );
+                Verdict::new(id, Outcome::Fails, s)
+                    .with("loss", loss, "%")
+                    .with("rate", rate, "1/s")
+            }
+        }
+    }
+}

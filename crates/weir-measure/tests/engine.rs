@@ -1,0 +1,188 @@
+//! The engine and its first modules on a simulated switch: figures are those that were configured, faults
+//! are named, bad switches are told in a line, and the table is as it was before.
+
+mod toy;
+
+use toy::{Barrier, Toy, on};
+use weir_measure::document::{Cell, Document, Outcome};
+use weir_openflow::model::{Action, Field, Match, Port};
+use weir_packet::Nanos;
+
+fn outcome(d: &Document, id: &str) -> Outcome {
+    d.verdicts.iter().find(|v| v.id == id).unwrap().outcome
+}
+
+fn number(d: &Document, row: usize, column: &str) -> f64 {
+    let t = &d.tables[0];
+    let at = t.columns.iter().position(|c| c.name == column).unwrap();
+    match &t.rows[row][at] {
+        Cell::Number(n) => *n,
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+#[test]
+fn echo_measures_what_the_channel_takes() {
+    let d = on(&mut Toy::default(), "echo", &[("requests", "50")]).unwrap();
+    let delays = &d.distributions[0];
+    // Twice 20 µs of channel and 30 µs of switch.
+    assert_eq!((delays.count, delays.min, delays.max), (50, Some(70.0), Some(70.0)));
+    assert_eq!(outcome(&d, "echo-repeats"), Outcome::Holds);
+    assert_eq!(d.partial, None);
+}
+
+#[test]
+fn insertion_takes_what_was_configured() {
+    for us in [100u64, 1_000, 10_000] {
+        let mut toy = Toy { insertion: Nanos(us * 1_000), ..Toy::default() };
+        // 100 Mb/s of 100-byte frames: a probe each 8 µs.
+        let set = [("entries", "1,50"), ("repetitions", "3"), ("rate", "100"), ("watch", "last")];
+        let d = on(&mut toy, "flow-insert", &set).unwrap();
+        assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Holds, "{:?}", d.verdicts);
+        for (row, entries) in [(0, 1.0), (1, 50.0)] {
+            let (want, got) = (us as f64 / 1e3 * entries, number(&d, row, "first packet"));
+            // The channel's 20 µs, the wires, and a probe's interval.
+            assert!((got - want - 0.022).abs() < 0.010, "{got} ms for {want}");
+            assert!(number(&d, row, "barrier") >= want);
+            assert_eq!(number(&d, row, "incomplete"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_barrier_that_is_answered_early_is_named_and_an_honest_one_is_not() {
+    for (barrier, want) in [(Barrier::Early, Outcome::Fails), (Barrier::Honest, Outcome::Holds)] {
+        for watch in ["all", "last"] {
+            let mut toy = Toy { insertion: Nanos(1_000_000), barrier, ..Toy::default() };
+            let set = [("entries", "1,10,100"), ("repetitions", "50"), ("watch", watch)];
+            let d = on(&mut toy, "flow-insert", &set).unwrap();
+            assert_eq!(outcome(&d, "barrier-truthful"), want, "{watch}: {:?}", d.verdicts);
+            assert_eq!(outcome(&d, "entries-work"), Outcome::Holds);
+        }
+    }
+}
+
+#[test]
+fn without_barriers_the_verdict_is_open_and_the_figures_are_there() {
+    for barrier in [Barrier::Refused, Barrier::Silent] {
+        let mut toy = Toy { insertion: Nanos(1_000_000), barrier, ..Toy::default() };
+        let set = [("entries", "10"), ("repetitions", "2")];
+        let d = on(&mut toy, "flow-insert", &set).unwrap();
+        assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Unclear);
+        assert!(number(&d, 0, "first packet") > 10.0);
+    }
+}
+
+#[test]
+fn a_full_table_is_told() {
+    let mut toy = Toy { room: 60, ..Toy::default() };
+    let set = [("entries", "10,100"), ("repetitions", "3"), ("wait", "1")];
+    let d = on(&mut toy, "flow-insert", &set).unwrap();
+    assert_eq!(outcome(&d, "entries-work"), Outcome::Fails);
+    assert!(d.notes.iter().any(|n| n.contains("FlowTableFull")), "{:?}", d.notes);
+}
+
+#[test]
+fn the_table_is_left_as_it_was_found() {
+    let before = vec![(
+        Match::default().with(Field::InPort, 1),
+        77,
+        vec![Action::Output { port: Port(2), max_len: 0 }],
+    )];
+    let mut toy = Toy { rules: before.clone(), active: before.clone(), ..Toy::default() };
+    on(&mut toy, "flow-insert", &[("entries", "3"), ("repetitions", "2")]).unwrap();
+    assert_eq!(toy.rules, before);
+    // Also when the connection was lost in the middle: it is made again for this.
+    let mut toy = Toy {
+        rules: before.clone(),
+        closes_after: Some(40),
+        active: before.clone(),
+        ..Toy::default()
+    };
+    let d = on(&mut toy, "flow-insert", &[("entries", "20"), ("repetitions", "9")]).unwrap();
+    assert!(d.partial.as_ref().is_some_and(|p| p.contains("connection is lost")), "{d:?}");
+    assert_eq!(toy.rules, before);
+    // And before anything was measured.
+    let mut toy = Toy {
+        rules: before.clone(),
+        closes_after: Some(8),
+        active: before.clone(),
+        ..Toy::default()
+    };
+    let e = on(&mut toy, "flow-insert", &[]).unwrap_err();
+    assert_eq!((e.as_str(), &toy.rules), ("the control connection: it went", &before));
+}
+
+#[test]
+fn switches_that_can_not_be_measured_are_told_in_a_line() {
+    let mut toy = Toy { mute: true, ..Toy::default() };
+    let e = on(&mut toy, "flow-insert", &[]).unwrap_err();
+    assert!(e.starts_with("the switch did not answer a features request within 10 s"), "{e}");
+    let e = on(&mut toy, "echo", &[]).unwrap_err();
+    assert!(e.starts_with("the switch did not answer"), "{e}");
+    // The second channel is on no port of the switch.
+    let mut toy = Toy { wired: [1, 9], ..Toy::default() };
+    let e = on(&mut toy, "flow-insert", &[]).unwrap_err();
+    assert_eq!(
+        e,
+        "nothing that the switch sends arrives at 'b': not connected to it, or down; its ports are 1 (p1), 2 (p2)"
+    );
+}
+
+#[test]
+fn packets_to_and_from_the_controller_take_what_the_channel_takes() {
+    let set = [("rates", "100,10000"), ("duration", "0.1")];
+    let d = on(&mut Toy::default(), "packet-in", &set).unwrap();
+    assert_eq!(outcome(&d, "packet-ins-complete"), Outcome::Holds);
+    let d2 = on(&mut Toy::default(), "packet-out", &set).unwrap();
+    assert_eq!(outcome(&d2, "packet-outs-complete"), Outcome::Holds);
+    for d in [&d, &d2] {
+        for (row, frames) in [(0, 10.0), (1, 1000.0)] {
+            // 500 ns of wire and 20 µs of channel.
+            let median = number(d, row, "median");
+            assert!((median - 20.5).abs() < 0.01, "{median}");
+            assert_eq!(number(d, row, "loss"), 0.0);
+            let last = if d.id == "packet-in" { "frames" } else { "packets" };
+            assert_eq!(number(d, row, last), frames);
+        }
+    }
+}
+
+#[test]
+fn actions_that_are_not_done_are_named() {
+    // This switch forwards and changes nothing.
+    let set = [("duration", "0.01")];
+    let d = on(&mut Toy::default(), "actions", &set).unwrap();
+    assert_eq!(outcome(&d, "modifications-complete"), Outcome::Holds);
+    assert_eq!(outcome(&d, "modifications-right"), Outcome::Fails);
+    assert_eq!(outcome(&d, "modifications-as-fast"), Outcome::Holds);
+    assert_eq!(number(&d, 0, "right"), 100.0, "forwarding is done");
+    for row in 1..d.tables[0].rows.len() {
+        assert_eq!(number(&d, row, "right"), 0.0, "{:?}", d.tables[0].rows[row]);
+    }
+}
+
+#[test]
+fn swapped_ports_are_found() {
+    // By themselves: what enters by the first channel leaves by the second all the same.
+    let mut toy = Toy { wired: [2, 1], ..Toy::default() };
+    let set = [("entries", "3"), ("repetitions", "2")];
+    let d = on(&mut toy, "flow-insert", &set).unwrap();
+    assert_eq!(outcome(&d, "entries-work"), Outcome::Holds);
+}
+
+#[test]
+fn every_module_describes_itself() {
+    use weir_measure::module::{Depth, Params};
+    for e in weir_measure::modules::all() {
+        for depth in [Depth::Full, Depth::Quick] {
+            let p = Params::defaults(&e.about, depth).unwrap();
+            let _ = (e.make)(&p);
+        }
+        assert!(
+            !e.about.asks.is_empty() && !e.about.asks.ends_with(['.', '?']),
+            "{}",
+            e.about.name
+        );
+    }
+}

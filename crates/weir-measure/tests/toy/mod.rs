@@ -1,0 +1,282 @@
+//! The smallest switch that a measurement can be tried on, in virtual time: two ports, rules by ingress
+//! port or destination address, and the few faults that tests of the engine need.
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+use weir_measure::document::{Document, Dut};
+use weir_measure::engine::simulation::{EPOCH, Output, SimulatedDut, World, simulate};
+use weir_measure::engine::{Core, Settings};
+use weir_measure::environment::{Environment, Program};
+use weir_measure::module::{Depth, Params};
+use weir_openflow::model::*;
+use weir_packet::Nanos;
+use weir_wire::{EtherType, Ipv4Packet, vlan};
+
+/// What it does wrong, or slowly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// Answered once everything before it has happened.
+    Honest,
+    /// Answered at once.
+    Early,
+    /// Refused.
+    Refused,
+    /// Never answered.
+    Silent,
+}
+
+pub struct Toy {
+    /// What an insertion takes before frames meet the rule; they queue.
+    pub insertion: Nanos,
+    pub barrier: Barrier,
+    /// Refuses more rules than this.
+    pub room: usize,
+    /// Ports behind the data channels.
+    pub wired: [u32; 2],
+    /// Messages after which it closes the connection.
+    pub closes_after: Option<u64>,
+    /// Messages that it does not answer, by what they are.
+    pub mute: bool,
+    pub rules: Vec<(Match, u16, Vec<Action>)>,
+    pub active: Vec<(Match, u16, Vec<Action>)>,
+    pub messages: u64,
+    pub busy: Nanos,
+    pub due: VecDeque<(Nanos, Job)>,
+}
+
+pub enum Job {
+    Rule(Match, u16, Vec<Action>),
+    Clear,
+    Say(Output),
+}
+
+impl Default for Toy {
+    fn default() -> Self {
+        Self {
+            insertion: Nanos(0),
+            barrier: Barrier::Honest,
+            room: usize::MAX,
+            wired: [1, 2],
+            closes_after: None,
+            mute: false,
+            rules: Vec::new(),
+            active: Vec::new(),
+            messages: 0,
+            busy: Nanos(0),
+            due: VecDeque::new(),
+        }
+    }
+}
+
+fn actions(flow: &FlowMod) -> Vec<Action> {
+    match flow.instructions.first() {
+        Some(Instruction::Apply(a)) => a.clone(),
+        _ => Vec::new(),
+    }
+}
+
+impl Toy {
+    fn say(&mut self, at: Nanos, xid: u32, body: Message) {
+        // Kept in the order of their times, and of their coming where those are equal.
+        let place = self.due.partition_point(|(t, _)| *t <= at);
+        self.due.insert(place, (at, Job::Say(Output::Message(Msg { xid, body }))));
+    }
+
+    fn send(&self, actions: &[Action], frame: &[u8], out: &mut Vec<Output>) {
+        let controller = Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
+        if actions.contains(&controller) {
+            let body = Message::PacketIn(PacketIn {
+                buffer_id: NO_BUFFER,
+                total_len: frame.len() as u16,
+                reason: PacketInReason::Action,
+                table: 0,
+                cookie: 0,
+                matcher: Match::default(),
+                data: frame.to_vec(),
+            });
+            out.push(Output::Message(Msg { xid: 0, body }));
+        }
+        for a in actions {
+            if let Action::Output { port, .. } = a
+                && let Some(channel) = self.wired.iter().position(|p| *p == port.0)
+            {
+                out.push(Output::Frame(channel, frame.to_vec()));
+            }
+        }
+    }
+}
+
+fn matches(m: &Match, in_port: u32, frame: &[u8]) -> bool {
+    let stack = vlan::walk(frame, 4).unwrap();
+    let ip = Ipv4Packet::new_unchecked(&frame[stack.payload_at()..]);
+    let is_ip = stack.ether_type == EtherType::Ipv4;
+    m.0.iter().all(|f| match f.field {
+        Field::InPort => f.value == u128::from(in_port),
+        Field::Ipv4Dst => is_ip && f.value == u128::from(ip.dst().to_bits()) & f.mask,
+        _ => true,
+    })
+}
+
+impl SimulatedDut for Toy {
+    fn connect(&mut self, _: Nanos) -> Option<Version> {
+        Some(Version::V13)
+    }
+    fn disconnect(&mut self, _: Nanos) {}
+
+    fn message(&mut self, now: Nanos, msg: Msg) {
+        self.messages += 1;
+        if self.closes_after == Some(self.messages) {
+            return self.due.push_back((now, Job::Say(Output::Close("it went".to_owned()))));
+        }
+        if self.mute {
+            return;
+        }
+        let xid = msg.xid;
+        match msg.body {
+            Message::FeaturesRequest => self.say(
+                now,
+                xid,
+                Message::FeaturesReply(Features {
+                    datapath_id: 7,
+                    buffers: 0,
+                    tables: 1,
+                    auxiliary_id: 0,
+                    capabilities: Capabilities::default(),
+                    actions: 0,
+                    ports: Vec::new(),
+                }),
+            ),
+            Message::EchoRequest(data) => {
+                self.say(now + Nanos(30_000), xid, Message::EchoReply(data))
+            }
+            Message::StatsRequest { body, .. } => {
+                let body = match body {
+                    StatsRequest::Desc => StatsReply::Desc(SwitchDesc::default()),
+                    StatsRequest::PortDesc => StatsReply::PortDesc((1..=2).map(port).collect()),
+                    StatsRequest::Flow(_) => {
+                        StatsReply::Flow(self.rules.iter().map(stats).collect())
+                    }
+                    _ => return,
+                };
+                self.say(now, xid, Message::StatsReply { more: Part::Last, body });
+            }
+            Message::FlowMod(f) if f.command == FlowCommand::Delete => {
+                self.rules.clear();
+                self.busy = self.busy.max(now);
+                let at = self.busy;
+                let place = self.due.partition_point(|(t, _)| *t <= at);
+                self.due.insert(place, (at, Job::Clear));
+            }
+            Message::FlowMod(f) => {
+                if self.rules.len() >= self.room {
+                    let code = ErrorCode::FlowTableFull;
+                    return self.say(now, xid, Message::Error(ErrorMsg { code, data: Vec::new() }));
+                }
+                self.rules.push((f.matcher.clone(), f.priority, actions(&f)));
+                self.busy = self.busy.max(now) + self.insertion;
+                let at = self.busy;
+                let job = Job::Rule(f.matcher.clone(), f.priority, actions(&f));
+                let place = self.due.partition_point(|(t, _)| *t <= at);
+                self.due.insert(place, (at, job));
+            }
+            Message::BarrierRequest => match self.barrier {
+                Barrier::Honest => self.say(self.busy.max(now), xid, Message::BarrierReply),
+                Barrier::Early => self.say(now, xid, Message::BarrierReply),
+                Barrier::Refused => {
+                    let code = ErrorCode::BadType;
+                    self.say(now, xid, Message::Error(ErrorMsg { code, data: Vec::new() }));
+                }
+                Barrier::Silent => {}
+            },
+            Message::PacketOut(p) => {
+                let mut out = Vec::new();
+                self.send(&p.actions, &p.data, &mut out);
+                self.due.extend(out.into_iter().map(|o| (now, Job::Say(o))));
+                self.due.make_contiguous().sort_by_key(|(at, _)| *at);
+            }
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
+        let hit = self.active.iter().filter(|r| matches(&r.0, self.wired[channel], frame));
+        let mut out = Vec::new();
+        if let Some((_, _, actions)) = hit.max_by_key(|r| r.1) {
+            self.send(actions, frame, &mut out);
+        }
+        for o in out {
+            let place = self.due.partition_point(|(t, _)| *t <= now);
+            self.due.insert(place, (now, Job::Say(o)));
+        }
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.due.front().map(|(at, _)| *at)
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
+        while self.due.front().is_some_and(|(at, _)| *at <= now) {
+            match self.due.pop_front().unwrap().1 {
+                Job::Rule(m, p, a) => self.active.push((m, p, a)),
+                Job::Clear => self.active.clear(),
+                Job::Say(o) => out.push(o),
+            }
+        }
+    }
+}
+
+fn port(n: u32) -> PortDesc {
+    PortDesc {
+        no: Port(n),
+        mac: [2, 0, 0, 0, 0, n as u8],
+        name: format!("p{n}"),
+        config: PortConfig::default(),
+        state: PortState::default(),
+        current: PortFeatures::default(),
+        advertised: PortFeatures::default(),
+        supported: PortFeatures::default(),
+        peer: PortFeatures::default(),
+        current_kbps: 0,
+        max_kbps: 0,
+    }
+}
+
+fn stats((matcher, priority, actions): &(Match, u16, Vec<Action>)) -> FlowStats {
+    FlowStats {
+        table: 0,
+        duration_sec: 0,
+        duration_nsec: 0,
+        priority: *priority,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        flags: FlowFlags(0),
+        cookie: 0,
+        packets: 0,
+        bytes: 0,
+        matcher: matcher.clone(),
+        instructions: vec![Instruction::Apply(actions.clone())],
+    }
+}
+
+/// A module with parameters, ready to run.
+pub fn core(module: &str, set: &[(&str, &str)]) -> Core {
+    let entry = weir_measure::modules::find(module).unwrap();
+    let mut params = Params::defaults(&entry.about, Depth::Quick).unwrap();
+    for (name, value) in set {
+        params.set(name, value).unwrap();
+    }
+    let environment = Environment::here(Program { version: "0", commit: None });
+    let document = Document::new(module, "", Dut::default(), environment);
+    let names = ["a", "b"].map(str::to_owned).to_vec();
+    let settings = Settings::new(if entry.about.channels == 0 { vec![] } else { names });
+    Core::new(settings, (entry.make)(&params), params, document, EPOCH)
+}
+
+/// Runs a module on a switch.
+pub fn on(
+    dut: &mut impl SimulatedDut,
+    module: &str,
+    set: &[(&str, &str)],
+) -> Result<Document, String> {
+    simulate(core(module, set), dut, World::default())
+}
