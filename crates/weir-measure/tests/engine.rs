@@ -130,6 +130,59 @@ fn switches_that_can_not_be_measured_are_told_in_a_line() {
 }
 
 #[test]
+fn changes_that_are_dearer_than_insertions_are_named() {
+    let set = [("entries", "10,40"), ("repetitions", "3")];
+    let ids = ["modification-as-cheap", "deletion-as-cheap", "priorities-cost-nothing"];
+    let cheap = Nanos(1_000_000);
+    let mut toy = Toy { insertion: cheap, change: cheap, ..Toy::default() };
+    let d = on(&mut toy, "flow-modify", &set).unwrap();
+    for id in ids.iter().chain(&["barrier-truthful"]) {
+        assert_eq!(outcome(&d, id), Outcome::Holds, "{:?}", d.verdicts);
+    }
+    let mut toy = Toy { insertion: cheap, change: Nanos(5_000_000), ..Toy::default() };
+    let d = on(&mut toy, "flow-modify", &set).unwrap();
+    for (id, want) in ids.iter().zip([Outcome::Fails, Outcome::Fails, Outcome::Holds]) {
+        assert_eq!(outcome(&d, id), want, "{:?}", d.verdicts);
+    }
+    assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Holds);
+    let mut toy =
+        Toy { insertion: cheap, change: cheap, barrier: Barrier::Early, ..Toy::default() };
+    let d = on(&mut toy, "flow-modify", &set).unwrap();
+    assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Fails, "{:?}", d.verdicts);
+}
+
+#[test]
+fn statistics_that_are_old_are_named() {
+    let set = [("flows", "20"), ("rates", "5,50"), ("duration", "1"), ("rate", "1")];
+    let d = on(&mut Toy::default(), "flow-stats", &set).unwrap();
+    for id in ["statistics-answered", "statistics-fresh", "statistics-whole"] {
+        assert_eq!(outcome(&d, id), Outcome::Holds, "{:?}", d.verdicts);
+    }
+    // Twice 20 µs of channel.
+    assert!((number(&d, 0, "delay") - 0.04).abs() < 1e-6);
+    assert!(number(&d, 1, "age").abs() < 2.0, "{}", number(&d, 1, "age"));
+    let d = on(&mut Toy { frozen: Some(0), ..Toy::default() }, "flow-stats", &set).unwrap();
+    assert_eq!(outcome(&d, "statistics-fresh"), Outcome::Fails, "{:?}", d.verdicts);
+}
+
+#[test]
+fn tables_hold_what_they_hold() {
+    let set = [("most", "500"), ("batch", "64")];
+    // One of them is the rule that drops the rest.
+    let d = on(&mut Toy { room: 301, ..Toy::default() }, "table-capacity", &set).unwrap();
+    for row in 0..3 {
+        assert_eq!(number(&d, row, "accepted"), 300.0, "{:?}", d.tables[0].rows);
+        assert_eq!(number(&d, row, "accepted and dead"), 0.0);
+    }
+    assert_eq!(outcome(&d, "accepted-entries-work"), Outcome::Holds);
+    assert_eq!(outcome(&d, "entries-told"), Outcome::Holds);
+    let d = on(&mut Toy { forgets: 301, ..Toy::default() }, "table-capacity", &set).unwrap();
+    assert_eq!(number(&d, 0, "accepted"), 500.0);
+    assert_eq!(number(&d, 0, "accepted and dead"), 100.0);
+    assert_eq!(outcome(&d, "accepted-entries-work"), Outcome::Fails);
+}
+
+#[test]
 fn packets_to_and_from_the_controller_take_what_the_channel_takes() {
     let set = [("rates", "100,10000"), ("duration", "0.1")];
     let d = on(&mut Toy::default(), "packet-in", &set).unwrap();

@@ -5,8 +5,12 @@
 mod actions;
 mod echo;
 mod flow_insert;
+mod flow_modify;
+mod flow_stats;
 mod packet_in;
 mod packet_out;
+mod table_capacity;
+mod updates;
 
 use crate::module::Entry;
 
@@ -15,9 +19,12 @@ pub fn all() -> Vec<Entry> {
     vec![
         Entry { about: echo::about(), make: echo::make },
         Entry { about: flow_insert::about(), make: flow_insert::make },
+        Entry { about: flow_modify::about(), make: flow_modify::make },
+        Entry { about: flow_stats::about(), make: flow_stats::make },
         Entry { about: packet_in::about(), make: packet_in::make },
         Entry { about: packet_out::about(), make: packet_out::make },
         Entry { about: actions::about(), make: actions::make },
+        Entry { about: table_capacity::about(), make: table_capacity::make },
     ]
 }
 

@@ -28,6 +28,8 @@ pub enum Barrier {
 pub struct Toy {
     /// What an insertion takes before frames meet the rule; they queue.
     pub insertion: Nanos,
+    /// What a modification or a deletion takes.
+    pub change: Nanos,
     pub barrier: Barrier,
     /// Refuses more rules than this.
     pub room: usize,
@@ -39,6 +41,11 @@ pub struct Toy {
     pub mute: bool,
     pub rules: Vec<(Match, u16, Vec<Action>)>,
     pub active: Vec<(Match, u16, Vec<Action>)>,
+    /// Frames that met each rule; not counted where `Some`: what statistics say instead.
+    pub hits: Vec<(Match, u64)>,
+    pub frozen: Option<u64>,
+    /// Rules past this are accepted and never come to work.
+    pub forgets: usize,
     pub messages: u64,
     pub busy: Nanos,
     pub due: VecDeque<(Nanos, Job)>,
@@ -46,6 +53,7 @@ pub struct Toy {
 
 pub enum Job {
     Rule(Match, u16, Vec<Action>),
+    Remove(Match, u16),
     Clear,
     Say(Output),
 }
@@ -54,6 +62,7 @@ impl Default for Toy {
     fn default() -> Self {
         Self {
             insertion: Nanos(0),
+            change: Nanos(0),
             barrier: Barrier::Honest,
             room: usize::MAX,
             wired: [1, 2],
@@ -61,6 +70,9 @@ impl Default for Toy {
             mute: false,
             rules: Vec::new(),
             active: Vec::new(),
+            hits: Vec::new(),
+            frozen: None,
+            forgets: usize::MAX,
             messages: 0,
             busy: Nanos(0),
             due: VecDeque::new(),
@@ -76,6 +88,24 @@ fn actions(flow: &FlowMod) -> Vec<Action> {
 }
 
 impl Toy {
+    fn stats(&self, (matcher, priority, actions): &(Match, u16, Vec<Action>)) -> FlowStats {
+        let counted = self.hits.iter().find(|h| h.0 == *matcher).map_or(0, |h| h.1);
+        FlowStats {
+            table: 0,
+            duration_sec: 0,
+            duration_nsec: 0,
+            priority: *priority,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            flags: FlowFlags(0),
+            cookie: 0,
+            packets: self.frozen.unwrap_or(counted),
+            bytes: 0,
+            matcher: matcher.clone(),
+            instructions: vec![Instruction::Apply(actions.clone())],
+        }
+    }
+
     fn say(&mut self, at: Nanos, xid: u32, body: Message) {
         // Kept in the order of their times, and of their coming where those are equal.
         let place = self.due.partition_point(|(t, _)| *t <= at);
@@ -154,7 +184,11 @@ impl SimulatedDut for Toy {
                     StatsRequest::Desc => StatsReply::Desc(SwitchDesc::default()),
                     StatsRequest::PortDesc => StatsReply::PortDesc((1..=2).map(port).collect()),
                     StatsRequest::Flow(_) => {
-                        StatsReply::Flow(self.rules.iter().map(stats).collect())
+                        StatsReply::Flow(self.rules.iter().map(|r| self.stats(r)).collect())
+                    }
+                    StatsRequest::Aggregate(_) => {
+                        let flows = self.rules.len() as u32;
+                        StatsReply::Aggregate(Aggregate { packets: 0, bytes: 0, flows })
                     }
                     _ => return,
                 };
@@ -167,14 +201,28 @@ impl SimulatedDut for Toy {
                 let place = self.due.partition_point(|(t, _)| *t <= at);
                 self.due.insert(place, (at, Job::Clear));
             }
+            Message::FlowMod(f) if f.command == FlowCommand::DeleteStrict => {
+                self.rules.retain(|r| (&r.0, r.1) != (&f.matcher, f.priority));
+                self.busy = self.busy.max(now) + self.change;
+                let at = self.busy;
+                let place = self.due.partition_point(|(t, _)| *t <= at);
+                self.due.insert(place, (at, Job::Remove(f.matcher, f.priority)));
+            }
             Message::FlowMod(f) => {
                 if self.rules.len() >= self.room {
                     let code = ErrorCode::FlowTableFull;
                     return self.say(now, xid, Message::Error(ErrorMsg { code, data: Vec::new() }));
                 }
+                let before = self.rules.len();
+                self.rules.retain(|r| (&r.0, r.1) != (&f.matcher, f.priority));
+                let is_new = self.rules.len() == before;
                 self.rules.push((f.matcher.clone(), f.priority, actions(&f)));
-                self.busy = self.busy.max(now) + self.insertion;
+                let cost = if is_new { self.insertion } else { self.change };
+                self.busy = self.busy.max(now) + cost;
                 let at = self.busy;
+                if self.rules.len() > self.forgets {
+                    return;
+                }
                 let job = Job::Rule(f.matcher.clone(), f.priority, actions(&f));
                 let place = self.due.partition_point(|(t, _)| *t <= at);
                 self.due.insert(place, (at, job));
@@ -201,7 +249,15 @@ impl SimulatedDut for Toy {
     fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
         let hit = self.active.iter().filter(|r| matches(&r.0, self.wired[channel], frame));
         let mut out = Vec::new();
-        if let Some((_, _, actions)) = hit.max_by_key(|r| r.1) {
+        if let Some((matcher, _, actions)) = hit.max_by_key(|r| r.1) {
+            match self.hits.iter_mut().find(|h| h.0 == *matcher) {
+                Some(h) => h.1 += 1,
+                None => self.hits.push((matcher.clone(), 1)),
+            }
+            let back = Action::Output { port: Port::IN_PORT, max_len: 0 };
+            if actions.contains(&back) {
+                out.push(Output::Frame(channel, frame.to_vec()));
+            }
             self.send(actions, frame, &mut out);
         }
         for o in out {
@@ -217,7 +273,11 @@ impl SimulatedDut for Toy {
     fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
         while self.due.front().is_some_and(|(at, _)| *at <= now) {
             match self.due.pop_front().unwrap().1 {
-                Job::Rule(m, p, a) => self.active.push((m, p, a)),
+                Job::Rule(m, p, a) => {
+                    self.active.retain(|r| (&r.0, r.1) != (&m, p));
+                    self.active.push((m, p, a));
+                }
+                Job::Remove(m, p) => self.active.retain(|r| (&r.0, r.1) != (&m, p)),
                 Job::Clear => self.active.clear(),
                 Job::Say(o) => out.push(o),
             }
@@ -238,23 +298,6 @@ fn port(n: u32) -> PortDesc {
         peer: PortFeatures::default(),
         current_kbps: 0,
         max_kbps: 0,
-    }
-}
-
-fn stats((matcher, priority, actions): &(Match, u16, Vec<Action>)) -> FlowStats {
-    FlowStats {
-        table: 0,
-        duration_sec: 0,
-        duration_nsec: 0,
-        priority: *priority,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        flags: FlowFlags(0),
-        cookie: 0,
-        packets: 0,
-        bytes: 0,
-        matcher: matcher.clone(),
-        instructions: vec![Instruction::Apply(actions.clone())],
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{RunArgs, given, target};
 use crate::commands::style::{Progress, Style, Verdict, say};
+use crate::environment::PROGRAM;
 use crate::fault::bad_input;
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,7 +15,7 @@ use weir_measure::document::{Cell, Document, Outcome, Table};
 use weir_measure::engine::run::{Rig, run as measure};
 use weir_measure::engine::wire::unix_now;
 use weir_measure::engine::{Core, Departures, Settings, Status};
-use weir_measure::environment::{Environment, Program};
+use weir_measure::environment::Environment;
 use weir_openflow::channel::Versions;
 use weir_openflow::model::Version;
 
@@ -52,7 +53,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let target = target::target(args)?;
     let program = Program { version: env!("CARGO_PKG_VERSION"), commit: Some(env!("WEIR_COMMIT")) };
     let about = &entry.about;
-    let environment = Environment::here(program);
+    let environment = Environment::here(PROGRAM);
     let mut document = Document::new(&about.name, &about.asks, target.dut.clone(), environment);
     document.paper = about.paper.clone();
     document.quick = args.quick;

@@ -1,0 +1,255 @@
+//! `flow-modify`: is changing entries dearer than inserting them; does it matter what they match, and in
+//! which order their priorities come? 001 §4.2, figure 4.
+//!
+//! Insertion, modification and deletion, of exact and of wildcard entries, without priorities in order and
+//! with rising and falling ones, each as `flow-insert` measures insertion: from the first message written to
+//! the moment when probes show the last change.
+
+use super::updates::{Kind, Operation, Order, Row, Updates};
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Series, Table, Verdict,
+};
+use crate::module::{About, Bench, Captured, Context, Module, Params};
+use crate::stats::quantile;
+use weir_openflow::model::Msg;
+use weir_packet::Nanos;
+
+pub(super) fn about() -> About {
+    About::new(
+        "flow-modify",
+        "Is changing entries dearer than inserting them, and for which entries",
+    )
+    .paper("001 figure 4")
+    .counts("entries", "", "entries changed at once", "1,2,5,10,20,50,100,200,500,1000", 1, 65_000)
+    .quick("10,100")
+    .count("repetitions", "", "runs of each", 100, 1, 100_000)
+    .quick("3")
+    .number("rate", "Mb/s", "probe rate, by the frames' own bits", 10.0, 0.01, 10_000.0)
+    .count("frame", "B", "size of a probe, with its check sequence", 100, 64, 1518)
+    .word("watch", "which entries probes are sent to", &["all", "last"])
+    .number("wait", "s", "how long a change may take to work", 30.0, 0.01, 3600.0)
+}
+
+/// What is compared: operation, match, priorities, name.
+const KINDS: [(Operation, Kind, Order, &str); 8] = [
+    (Operation::Insert, Kind::Exact, Order::Same, "insert, exact"),
+    (Operation::Insert, Kind::Wildcard, Order::Same, "insert, wildcard"),
+    (Operation::Insert, Kind::Wildcard, Order::Rising, "insert, rising priorities"),
+    (Operation::Insert, Kind::Wildcard, Order::Falling, "insert, falling priorities"),
+    (Operation::Modify, Kind::Exact, Order::Same, "modify, exact"),
+    (Operation::Modify, Kind::Wildcard, Order::Same, "modify, wildcard"),
+    (Operation::Delete, Kind::Exact, Order::Same, "delete, exact"),
+    (Operation::Delete, Kind::Wildcard, Order::Same, "delete, wildcard"),
+];
+
+pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    let mut rows = Vec::new();
+    for (operation, kind, order, _) in KINDS {
+        for n in p.counts("entries") {
+            rows.push(Row { operation, kind, order, entries: n as usize, ..Row::default() });
+        }
+    }
+    Box::new(FlowModify { updates: Updates::new(p, rows) })
+}
+
+struct FlowModify {
+    updates: Updates,
+}
+
+fn name(r: &Row) -> &'static str {
+    let found = KINDS.iter().find(|k| (k.0, k.1, k.2) == (r.operation, r.kind, r.order));
+    found.map_or("", |k| k.3)
+}
+
+impl Module for FlowModify {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.updates.start(cx);
+    }
+    fn written(&mut self, cx: &mut Context<'_>, xid: u32, at: Nanos) {
+        self.updates.written(cx, xid, at);
+    }
+    fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
+        self.updates.message(cx, at, msg);
+    }
+    fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
+        self.updates.frame(cx, frame);
+    }
+    fn timer(&mut self, cx: &mut Context<'_>, token: u64) {
+        self.updates.timer_is_due(cx, token);
+    }
+
+    fn finish(&mut self, bench: &Bench, document: &mut Document) {
+        let u = &self.updates;
+        let most = u.rows.iter().map(|r| r.entries).max().unwrap_or(1);
+        let flows = if u.last_alone { 1 } else { u32::try_from(most).unwrap_or(u32::MAX) };
+        let bytes = u.frame.saturating_sub(4) as u32;
+        document.probe = Some(ProbeResolution::shared(u.fps, bytes, flows));
+        let mut table = Table::new(
+            "changes",
+            "Changes by kind and number of entries",
+            vec![
+                Column::text("change"),
+                Column::number("entries", ""),
+                Column::number("runs", ""),
+                Column::number("barrier", "ms"),
+                Column::number("data plane", "ms"),
+                Column::number("p10", "ms"),
+                Column::number("p90", "ms"),
+                Column::number("per entry", "µs"),
+                Column::number("untrue barriers", "runs"),
+            ],
+        );
+        let mut figure = Figure::new(
+            "flow-modification",
+            "Delay of flow insertion and flow modification, as observed from the data plane",
+            Axis::log("flow entries", ""),
+            Axis::log("delay", "ms"),
+        );
+        for k in KINDS {
+            let mut series = Series::measured(k.3, "10th to 90th percentile");
+            for r in u.rows.iter().filter(|r| name(r) == k.3 && r.runs > 0) {
+                let q = |v: &[f64], q| quantile(v, q).unwrap_or(f64::NAN);
+                let (p10, p50, p90) =
+                    (q(&r.first_packet, 0.1), q(&r.first_packet, 0.5), q(&r.first_packet, 0.9));
+                let x = r.entries as f64;
+                series.push(Point::with_spread(x, p50, p10, p90));
+                table.row([
+                    Cell::from(k.3),
+                    Cell::from(x),
+                    Cell::from(r.runs),
+                    Cell::from(q(&r.barrier, 0.5)),
+                    Cell::from(p50),
+                    Cell::from(p10),
+                    Cell::from(p90),
+                    Cell::from(p50 * 1e3 / x),
+                    Cell::from(r.untrue),
+                ]);
+            }
+            figure.series.push(series);
+        }
+        document.tables.push(table);
+        document.figures.push(figure);
+        document.verdicts.push(self.dearer(Operation::Modify, "modification-as-cheap"));
+        document.verdicts.push(self.dearer(Operation::Delete, "deletion-as-cheap"));
+        document.verdicts.push(self.order());
+        document.verdicts.push(self.true_barriers(bench));
+    }
+}
+
+/// Dearer by this factor, and by more than the probes' resolution.
+const DEARER: f64 = 2.0;
+
+impl FlowModify {
+    fn median(&self, like: impl Fn(&Row) -> bool) -> Option<f64> {
+        let row = self.updates.rows.iter().find(|r| like(r) && !r.first_packet.is_empty())?;
+        quantile(&row.first_packet, 0.5)
+    }
+
+    /// From one probe of an entry to its next, in milliseconds.
+    fn round_ms(&self, entries: usize) -> f64 {
+        let flows = if self.updates.last_alone { 1 } else { entries };
+        flows as f64 / self.updates.fps * 1e3
+    }
+
+    /// Compares two kinds at every size: the sizes at which the first is dearer, with the factor.
+    fn compare(
+        &self,
+        one: impl Fn(&Row) -> bool,
+        other: impl Fn(&Row) -> bool,
+    ) -> (usize, Vec<(usize, f64)>) {
+        let mut sizes: Vec<usize> = self.updates.rows.iter().map(|r| r.entries).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut compared = 0;
+        let mut dearer = Vec::new();
+        for n in sizes {
+            let (Some(a), Some(b)) = (
+                self.median(|r| r.entries == n && one(r)),
+                self.median(|r| r.entries == n && other(r)),
+            ) else {
+                continue;
+            };
+            compared += 1;
+            if a > DEARER * b && a > b + 1.5 * self.round_ms(n) + 1.0 {
+                dearer.push((n, a / b));
+            }
+        }
+        (compared, dearer)
+    }
+
+    fn dearer(&self, operation: Operation, id: &str) -> Verdict {
+        let what = operation.name();
+        let mut compared = 0;
+        let mut dearer = Vec::new();
+        for kind in [Kind::Exact, Kind::Wildcard] {
+            let (n, found) = self.compare(
+                |r| r.operation == operation && r.kind == kind,
+                |r| r.operation == Operation::Insert && r.kind == kind && r.order == Order::Same,
+            );
+            compared += n;
+            dearer.extend(found);
+        }
+        let worst = dearer.iter().map(|d| d.1).fold(1.0, f64::max);
+        let from = dearer.iter().map(|d| d.0).min();
+        match (compared, from) {
+            (0, _) => {
+                Verdict::new(id, Outcome::Unclear, format!("Nothing to compare '{what}' with."))
+            }
+            (_, None) => {
+                let s = format!("To {what} entries takes no more than to insert them.");
+                Verdict::new(id, Outcome::Holds, s)
+            }
+            (_, Some(n)) => {
+                let s = format!(
+                    "To {what} entries is dearer than to insert them, from {n} entries on: up to {worst:.1} times."
+                );
+                Verdict::new(id, Outcome::Fails, s)
+                    .with("times", worst, "")
+                    .with("from", n as f64, "")
+            }
+        }
+    }
+
+    fn order(&self) -> Verdict {
+        let id = "priorities-cost-nothing";
+        let of = |order: Order| {
+            move |r: &Row| {
+                r.operation == Operation::Insert && r.kind == Kind::Wildcard && r.order == order
+            }
+        };
+        let (a, rising) = self.compare(of(Order::Rising), of(Order::Same));
+        let (b, falling) = self.compare(of(Order::Falling), of(Order::Same));
+        let worst = rising.iter().chain(&falling).map(|d| d.1).fold(1.0, f64::max);
+        let named = match (rising.is_empty(), falling.is_empty()) {
+            (true, true) if a + b == 0 => {
+                return Verdict::new(id, Outcome::Unclear, "Priorities were not compared.");
+            }
+            (true, true) => {
+                let s = "Insertion takes the same in whichever order priorities come.";
+                return Verdict::new(id, Outcome::Holds, s);
+            }
+            (false, true) => "rising",
+            (true, false) => "falling",
+            (false, false) => "rising or falling",
+        };
+        let s = format!("Insertion in {named} priorities is dearer: up to {worst:.1} times.");
+        Verdict::new(id, Outcome::Fails, s).with("times", worst, "")
+    }
+
+    fn true_barriers(&self, bench: &Bench) -> Verdict {
+        let id = "barrier-truthful";
+        let runs: u64 = self.updates.rows.iter().map(|r| r.runs).sum();
+        let untrue: u64 = self.updates.rows.iter().map(|r| r.untrue).sum();
+        let share = untrue as f64 / runs.max(1) as f64;
+        let outcome = match (bench.barriers && runs > 0, share) {
+            (false, _) => Outcome::Unclear,
+            (true, s) if s >= 0.3 => Outcome::Fails,
+            (true, s) if s > 0.1 => Outcome::Unclear,
+            _ => Outcome::Holds,
+        };
+        let s = format!(
+            "In {untrue} of {runs} runs a probe sent after the barrier's reply was treated by the table of before."
+        );
+        Verdict::new(id, outcome, s).with("runs", runs as f64, "").with("untrue", untrue as f64, "")
+    }
+}

@@ -1,0 +1,365 @@
+//! `flow-stats`: how long the switch takes to tell its flows' statistics, in how many parts, how fresh they
+//! are, what that costs its CPU and the frames, against the rate of asking. 001 §4.3, figure 5.
+//!
+//! Flows are inserted and probes go round them all the time. At one rate after the other statistics of all
+//! flows are asked for, whether or not the last answer has come. A reply's delay is from the request being
+//! written to its last part being read. *Age*: the probes that had left when the request was written, less
+//! those that the reply counts, at the probes' rate: how old the numbers are.
+
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
+    Verdict,
+};
+use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, Sample, rules};
+use crate::probe::{Headers, Vary};
+use crate::stats::{median, quantile};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_openflow::model::{
+    FlowFilter, GROUP_ANY, Match, Message, Msg, Part, Port, StatsReply, StatsRequest, TABLE_ALL,
+};
+use weir_packet::Nanos;
+
+pub(super) fn about() -> About {
+    About::new("flow-stats", "How soon, how fresh and at what price are flow statistics told")
+        .paper("001 figure 5")
+        .count("flows", "", "flows in the table", 1024, 1, 65_000)
+        .quick("100")
+        .numbers(
+            "rates",
+            "1/s",
+            "requests a second, one after the other",
+            "0.5,1,2,5,10,20,50",
+            0.01,
+            1e5,
+        )
+        .quick("2,20")
+        .number("duration", "s", "time at each rate", 60.0, 0.1, 3600.0)
+        .quick("2")
+        .number("rate", "Mb/s", "probe rate, by the frames' own bits", 10.0, 0.01, 10_000.0)
+        .quick("2")
+        .count("frame", "B", "size of a probe, with its check sequence", 100, 64, 1518)
+}
+
+pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    let frame = p.count("frame") as usize;
+    Box::new(FlowStats {
+        flows: p.count("flows") as usize,
+        fps: Load::fps_of(p.number("rate"), frame),
+        frame,
+        duration: Duration::from_secs_f64(p.number("duration")),
+        rows: p.numbers("rates").iter().map(|&rate| Row { rate, ..Row::default() }).collect(),
+        at: 0,
+        barrier: None,
+        load: None,
+        seen: None,
+        open: BTreeMap::new(),
+        until: Nanos(0),
+    })
+}
+
+#[derive(Default)]
+struct Row {
+    rate: f64,
+    asked: u64,
+    answered: u64,
+    refused: u64,
+    /// Milliseconds.
+    delays: Vec<f64>,
+    parts: Vec<f64>,
+    flows: Vec<f64>,
+    ages: Vec<f64>,
+    cpu: Vec<f64>,
+    /// Microseconds.
+    probes: Vec<f64>,
+}
+
+/// A request without its whole answer.
+struct Open {
+    row: usize,
+    written: Option<Nanos>,
+    parts: u32,
+    flows: u64,
+    packets: u64,
+}
+
+struct FlowStats {
+    flows: usize,
+    fps: f64,
+    frame: usize,
+    duration: Duration,
+    rows: Vec<Row>,
+    at: usize,
+    barrier: Option<u32>,
+    load: Option<LoadId>,
+    /// The latest probe that came: its number, and when it left.
+    seen: Option<(u32, Nanos)>,
+    open: BTreeMap<u32, Open>,
+    until: Nanos,
+}
+
+const ASK: u64 = 0;
+const NEXT: u64 = 1;
+const BEGIN: u64 = 2;
+
+impl FlowStats {
+    fn flow(n: usize) -> Headers {
+        Headers::default().nth(n as u16, &[Vary::DstAddr])
+    }
+
+    fn begin_row(&mut self, cx: &mut Context<'_>) {
+        cx.progress(self.at as u64, self.rows.len() as u64);
+        if self.at >= self.rows.len() {
+            if let Some(load) = self.load {
+                cx.stop(load);
+            }
+            return cx.end();
+        }
+        let time = Nanos(u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX));
+        self.until = cx.now() + time;
+        self.ask(cx);
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_>) {
+        let Some(row) = self.rows.get_mut(self.at) else { return };
+        if cx.now() >= self.until {
+            // Answers still on their way have as long again as an answer may take.
+            return cx.timer_in(Duration::from_millis(500), NEXT);
+        }
+        row.asked += 1;
+        let interval = Duration::from_secs_f64(1.0 / row.rate);
+        let xid = cx.stats(StatsRequest::Flow(FlowFilter {
+            table: TABLE_ALL,
+            out_port: Port::ANY,
+            out_group: GROUP_ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matcher: Match::default(),
+        }));
+        let open = Open { row: self.at, written: None, parts: 0, flows: 0, packets: 0 };
+        self.open.insert(xid, open);
+        cx.timer_in(interval, ASK);
+    }
+
+    /// Probes that had left by then.
+    fn left_by(&self, at: Nanos) -> Option<f64> {
+        let (number, left) = self.seen?;
+        let seconds = (at.0 as f64 - left.0 as f64) / 1e9;
+        Some(f64::from(number) + 1.0 + seconds * self.fps)
+    }
+}
+
+impl Module for FlowStats {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        let to = cx.bench().port(1);
+        for n in 0..self.flows {
+            let matcher = rules::exact(&Self::flow(n), cx.bench().port(0));
+            cx.flow_mod(rules::add(matcher, 1000, vec![rules::output(to)]));
+        }
+        if cx.bench().barriers {
+            self.barrier = Some(cx.barrier());
+        } else {
+            cx.timer_in(Duration::from_secs(2), BEGIN);
+        }
+    }
+
+    fn written(&mut self, _: &mut Context<'_>, xid: u32, at: Nanos) {
+        if let Some(open) = self.open.get_mut(&xid) {
+            open.written = Some(at);
+        }
+    }
+
+    fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
+        match &msg.body {
+            Message::BarrierReply if self.barrier.take() == Some(msg.xid) => {
+                cx.timer_in(Duration::from_millis(500), BEGIN);
+            }
+            Message::StatsReply { more, body: StatsReply::Flow(flows) } => {
+                let Some(open) = self.open.get_mut(&msg.xid) else { return };
+                open.parts += 1;
+                // The rule that drops the rest counts other frames.
+                let ours = flows.iter().filter(|f| f.priority != rules::DROP_PRIORITY);
+                for f in ours {
+                    open.flows += 1;
+                    open.packets = open.packets.saturating_add(f.packets);
+                }
+                if *more == Part::More {
+                    return;
+                }
+                let Some(open) = self.open.remove(&msg.xid) else { return };
+                let left = open.written.and_then(|at| self.left_by(at));
+                let (Some(row), Some(written)) = (self.rows.get_mut(open.row), open.written) else {
+                    return;
+                };
+                row.answered += 1;
+                row.delays.push((at.0 as f64 - written.0 as f64) / 1e6);
+                row.parts.push(f64::from(open.parts));
+                row.flows.push(open.flows as f64);
+                if let Some(left) = left {
+                    row.ages.push((left - open.packets as f64) / self.fps * 1e3);
+                }
+            }
+            Message::Error(_) => {
+                if let Some(open) = self.open.remove(&msg.xid)
+                    && let Some(row) = self.rows.get_mut(open.row)
+                {
+                    row.refused += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn unanswered(&mut self, _: &mut Context<'_>, xid: u32) -> bool {
+        // Counted by its absence.
+        self.open.remove(&xid).is_some()
+    }
+
+    fn frame(&mut self, _: &mut Context<'_>, frame: &Captured) {
+        let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
+        if frame.channel != 1 {
+            return;
+        }
+        if let Some(left) = frame.left {
+            self.seen = Some((id.number, left));
+        }
+        if let (Some(ns), Some(row)) = (frame.delay_ns(), self.rows.get_mut(self.at)) {
+            row.probes.push(ns / 1e3);
+        }
+    }
+
+    fn sample(&mut self, _: &mut Context<'_>, sample: &Sample) {
+        if sample.what == "cpu"
+            && let Some(row) = self.rows.get_mut(self.at)
+        {
+            row.cpu.push(sample.value);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_>, token: u64) {
+        match token {
+            BEGIN => {
+                let flows = (0..self.flows).map(Self::flow).collect();
+                let load = Load::new(0, Headers::default(), self.frame, self.fps).over(flows);
+                self.load = Some(cx.begin(load));
+                self.begin_row(cx);
+            }
+            ASK => self.ask(cx),
+            _ => {
+                self.at += 1;
+                self.begin_row(cx);
+            }
+        }
+    }
+
+    fn finish(&mut self, _: &Bench, document: &mut Document) {
+        let (bytes, flows) = (self.frame.saturating_sub(4) as u32, self.flows as u32);
+        document.probe = Some(ProbeResolution::shared(self.fps, bytes, flows));
+        let mut table = Table::new(
+            "flow-stats",
+            "Flow statistics by rate of asking",
+            vec![
+                Column::number("asked", "1/s"),
+                Column::number("requests", ""),
+                Column::number("answered", "%"),
+                Column::number("delay", "ms"),
+                Column::number("delay p90", "ms"),
+                Column::number("parts", ""),
+                Column::number("flows told", ""),
+                Column::number("age", "ms"),
+                Column::number("CPU", "%"),
+                Column::number("probe delay", "µs"),
+            ],
+        );
+        let rate = || Axis::log("requests a second", "1/s");
+        let time = Axis::log("time to the reply", "ms");
+        let mut delay = Figure::new("stats-delay", "Time to receive flow statistics", rate(), time);
+        let load = Axis::linear("CPU utilisation", "%");
+        let mut cpu = Figure::new("stats-cpu", "CPU while statistics are asked for", rate(), load);
+        let mut d = Series::measured("reply", "10th to 90th percentile");
+        let mut c = Series::measured("cpu", "");
+        for r in self.rows.iter().filter(|r| r.asked > 0) {
+            let q = |v: &[f64], q| quantile(v, q).unwrap_or(f64::NAN);
+            table.row([
+                Cell::from(r.rate),
+                Cell::from(r.asked),
+                Cell::from(r.answered as f64 / r.asked as f64 * 100.0),
+                Cell::from(q(&r.delays, 0.5)),
+                Cell::from(q(&r.delays, 0.9)),
+                Cell::from(q(&r.parts, 0.5)),
+                Cell::from(q(&r.flows, 0.5)),
+                Cell::from(q(&r.ages, 0.5)),
+                Cell::from(q(&r.cpu, 0.5)),
+                Cell::from(q(&r.probes, 0.5)),
+            ]);
+            let p = |at| q(&r.delays, at);
+            d.push(Point::with_spread(r.rate, p(0.5), p(0.1), p(0.9)));
+            c.push(median(&r.cpu).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)));
+            let mut samples = Samples::new("ms").in_group("time to the reply");
+            r.delays.iter().for_each(|&ms| samples.record(ms));
+            (r.answered..r.asked).for_each(|_| samples.miss());
+            let id = format!("stats-{}", (r.rate * 100.0).round());
+            document.distribution(&id, &format!("{} a second", r.rate), samples);
+        }
+        delay.series.push(d);
+        cpu.series.push(c);
+        document.tables.push(table);
+        document.figures.extend([delay, cpu]);
+        document.verdicts.extend([self.answered(), self.fresh(), self.whole()]);
+    }
+}
+
+/// Older than this is old, beyond one round of the probes.
+const OLD_MS: f64 = 100.0;
+
+impl FlowStats {
+    fn answered(&self) -> Verdict {
+        let id = "statistics-answered";
+        let asked: u64 = self.rows.iter().map(|r| r.asked).sum();
+        let answered: u64 = self.rows.iter().map(|r| r.answered).sum();
+        let share = answered as f64 / asked.max(1) as f64 * 100.0;
+        let (outcome, s) = match (asked, answered == asked) {
+            (0, _) => (Outcome::Unclear, "Nothing was asked.".to_owned()),
+            (_, true) => (Outcome::Holds, format!("All {asked} requests were answered.")),
+            (_, false) => {
+                (Outcome::Fails, format!("Of {asked} requests {answered} were answered."))
+            }
+        };
+        Verdict::new(id, outcome, s).with("answered", share, "%")
+    }
+
+    fn fresh(&self) -> Verdict {
+        let id = "statistics-fresh";
+        let ages: Vec<f64> = self.rows.iter().flat_map(|r| r.ages.iter().copied()).collect();
+        let Some(age) = quantile(&ages, 0.9) else {
+            return Verdict::new(
+                id,
+                Outcome::Unclear,
+                "No reply could be compared with the probes.",
+            );
+        };
+        let allowed = OLD_MS + self.flows as f64 / self.fps * 1e3;
+        let (outcome, s) = if age <= allowed {
+            (Outcome::Holds, "Counters are as new as the probes can tell.".to_owned())
+        } else {
+            (Outcome::Fails, format!("Counters are {age:.0} ms old (90th percentile)."))
+        };
+        Verdict::new(id, outcome, s).with("age, 90th percentile", age, "ms")
+    }
+
+    fn whole(&self) -> Verdict {
+        let id = "statistics-whole";
+        let told: Vec<f64> = self.rows.iter().flat_map(|r| r.flows.iter().copied()).collect();
+        let right = told.iter().filter(|n| **n == self.flows as f64).count();
+        let parts: Vec<f64> = self.rows.iter().flat_map(|r| r.parts.iter().copied()).collect();
+        let parts = median(&parts).unwrap_or(f64::NAN);
+        let (outcome, s) = match (told.len(), right == told.len()) {
+            (0, _) => (Outcome::Unclear, "No reply came.".to_owned()),
+            (_, true) => (Outcome::Holds, format!("Every reply tells all {} flows.", self.flows)),
+            (n, false) => {
+                (Outcome::Fails, format!("{} of {n} replies do not tell all flows.", n - right))
+            }
+        };
+        Verdict::new(id, outcome, s).with("parts of a reply, median", parts, "")
+    }
+}

@@ -1,0 +1,454 @@
+//! What `flow-insert` and `flow-modify` share: change many entries at once, over and over, and note when the
+//! barrier is answered and when probes are treated anew.
+//!
+//! A run: empty the table and wait until no probe comes through; for changes of entries that are there,
+//! put them there and wait until probes show it; send the changes and a barrier; note when the first and
+//! the last change were written (*transmission delay*), when the barrier's reply came (*barrier
+//! notification*), and when probes showed the last change (*first packet*; for deletion the last one that
+//! came through). Probes go round-robin over the entries at a constant rate, so a time on the data plane is
+//! known to one round of them.
+//!
+//! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
+//! so both states are seen.
+
+use crate::module::{Captured, Context, Load, LoadId, Params, rules};
+use crate::probe::{Headers, Vary};
+use std::time::Duration;
+use weir_openflow::model::{FlowCommand, FlowMod, Match, Message, Msg, Port};
+use weir_packet::Nanos;
+
+/// What is done to entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Operation {
+    #[default]
+    Insert,
+    Modify,
+    Delete,
+}
+
+/// What entries match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    #[default]
+    Wildcard,
+    Exact,
+}
+
+/// The entries' priorities, in the order in which they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    #[default]
+    Same,
+    Rising,
+    Falling,
+}
+
+impl Operation {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Modify => "modify",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A kind of change to a number of entries, and what was found.
+#[derive(Default)]
+pub(super) struct Row {
+    pub(super) operation: Operation,
+    pub(super) kind: Kind,
+    pub(super) order: Order,
+    pub(super) entries: usize,
+    pub(super) runs: u64,
+    /// Milliseconds since the first entry was written.
+    pub(super) barrier: Vec<f64>,
+    pub(super) transmission: Vec<f64>,
+    pub(super) first_packet: Vec<f64>,
+    /// From the barrier's reply to the first packet; positive: the reply came before.
+    pub(super) gap: Vec<f64>,
+    /// Runs in which a probe sent after the reply was dropped.
+    pub(super) untrue: u64,
+    /// Runs in which entries never worked, and the most of them.
+    pub(super) incomplete: u64,
+    /// Entries were refused, in the switch's word.
+    pub(super) refused: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    /// The table is emptied; its barrier.
+    Clearing {
+        barrier: Option<u32>,
+    },
+    /// Until no probe comes through.
+    Quiet,
+    /// Entries that are to be changed are put there.
+    Preparing,
+    /// Changes are on their way.
+    Changing,
+    Over,
+}
+
+/// One insertion.
+#[derive(Default)]
+struct Run {
+    first: u32,
+    last: u32,
+    barrier: u32,
+    first_at: Option<Nanos>,
+    last_at: Option<Nanos>,
+    replied: Option<Nanos>,
+    /// For each flow that is probed: its first probe that showed the change, and when; for deletion the last
+    /// that came through.
+    seen: Vec<Option<(u32, Nanos)>>,
+    missing: usize,
+}
+
+/// The runs of all rows, one after the other.
+pub(super) struct Updates {
+    repetitions: u64,
+    pub(super) fps: f64,
+    pub(super) frame: usize,
+    pub(super) last_alone: bool,
+    wait: Duration,
+    pub(super) rows: Vec<Row>,
+    at: usize,
+    load: Option<LoadId>,
+    step: Step,
+    run: Run,
+    last_seen: Nanos,
+    /// Of the timer that counts; earlier ones are passed over.
+    token: u64,
+    quiet_until: Option<Nanos>,
+}
+
+impl Updates {
+    /// By the parameters `repetitions`, `rate`, `frame`, `watch` and `wait`.
+    pub(super) fn new(p: &Params, rows: Vec<Row>) -> Self {
+        let frame = p.count("frame") as usize;
+        Self {
+            repetitions: p.count("repetitions"),
+            fps: Load::fps_of(p.number("rate"), frame),
+            frame,
+            last_alone: p.word("watch") == "last",
+            wait: Duration::from_secs_f64(p.number("wait")),
+            rows,
+            at: 0,
+            load: None,
+            step: Step::Clearing { barrier: None },
+            run: Run::default(),
+            last_seen: Nanos(0),
+            token: 0,
+            quiet_until: None,
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        self.rows.get(self.at).map_or(Operation::Insert, |r| r.operation)
+    }
+
+    fn entries(&self) -> usize {
+        self.rows.get(self.at).map_or(0, |r| r.entries)
+    }
+
+    fn flow(n: usize) -> Headers {
+        // At most 65,000, as the parameter's range says.
+        Headers::default().nth(n as u16, &[Vary::DstAddr])
+    }
+
+    /// The flows that are probed.
+    fn probed(&self) -> Vec<Headers> {
+        let n = self.entries();
+        let first = if self.last_alone { n.saturating_sub(1) } else { 0 };
+        (first..n).map(Self::flow).collect()
+    }
+
+    /// From one probe of a flow to its next.
+    fn round(&self) -> Duration {
+        let flows = if self.last_alone { 1 } else { self.entries() };
+        Duration::from_secs_f64(flows as f64 / self.fps)
+    }
+
+    /// The flow_mod for entry `n`: `command`, sending by `to`.
+    fn change(&self, cx: &Context<'_>, n: usize, command: FlowCommand, to: Port) -> FlowMod {
+        let (h, entries) = (Self::flow(n), self.entries());
+        let row = self.rows.get(self.at);
+        let matcher: Match = match row.map_or(Kind::Wildcard, |r| r.kind) {
+            Kind::Wildcard => rules::by_destination(&h),
+            Kind::Exact => rules::exact(&h, cx.bench().port(0)),
+        };
+        // At most 65,000 entries: priorities from 100 on.
+        let priority = match row.map_or(Order::Same, |r| r.order) {
+            Order::Same => 1000,
+            Order::Rising => 100 + n as u16,
+            Order::Falling => 100 + (entries - 1 - n.min(entries - 1)) as u16,
+        };
+        let flow = rules::add(matcher, priority, vec![rules::output(to)]);
+        match command {
+            FlowCommand::DeleteStrict => FlowMod { command, instructions: Vec::new(), ..flow },
+            _ => FlowMod { command, ..flow },
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_>, after: Duration) {
+        self.token += 1;
+        cx.timer_in(after, self.token);
+    }
+
+    /// The next size: its probes begin, and go on through all its runs.
+    fn next_size(&mut self, cx: &mut Context<'_>) {
+        if self.at >= self.rows.len() {
+            self.step = Step::Over;
+            return cx.end();
+        }
+        let load = Load::new(0, Headers::default(), self.frame, self.fps).over(self.probed());
+        self.load = Some(cx.begin(load));
+        self.clear(cx);
+    }
+
+    fn clear(&mut self, cx: &mut Context<'_>) {
+        let done: u64 = self.rows.iter().map(|r| r.runs).sum();
+        cx.progress(done, self.repetitions * self.rows.len() as u64);
+        cx.clear_table();
+        let barrier = cx.bench().barriers.then(|| cx.barrier());
+        self.step = Step::Clearing { barrier };
+        if barrier.is_none() {
+            self.quiet(cx);
+        }
+    }
+
+    /// Waits until nothing has come through for two rounds.
+    fn quiet(&mut self, cx: &mut Context<'_>) {
+        self.step = Step::Quiet;
+        self.last_seen = cx.now();
+        let wait = Nanos(u64::try_from(self.wait.as_nanos()).unwrap_or(u64::MAX));
+        self.quiet_until = Some(cx.now() + wait);
+        let silence = self.silence();
+        self.timer(cx, silence);
+    }
+
+    fn silence(&self) -> Duration {
+        self.round() * 2 + Duration::from_millis(10)
+    }
+
+    /// How many flows are probed.
+    fn watched(&self) -> usize {
+        if self.last_alone { 1 } else { self.entries() }
+    }
+
+    /// The table is empty: what is to be changed is put there, or changes begin at once.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        let to = match self.operation() {
+            Operation::Insert => return self.apply(cx),
+            Operation::Modify => Port::IN_PORT,
+            Operation::Delete => cx.bench().port(1),
+        };
+        let n = self.watched();
+        self.run = Run { seen: vec![None; n], missing: n, ..Run::default() };
+        self.step = Step::Preparing;
+        for i in 0..self.entries() {
+            let flow = self.change(cx, i, FlowCommand::Add, to);
+            cx.flow_mod(flow);
+        }
+        let wait = self.wait;
+        self.timer(cx, wait);
+    }
+
+    /// Sends the changes and a barrier.
+    fn apply(&mut self, cx: &mut Context<'_>) {
+        let n = self.watched();
+        let (command, missing) = match self.operation() {
+            Operation::Insert => (FlowCommand::Add, n),
+            Operation::Modify => (FlowCommand::ModifyStrict, n),
+            Operation::Delete => (FlowCommand::DeleteStrict, 0),
+        };
+        self.run = Run { seen: vec![None; n], missing, ..Run::default() };
+        self.step = Step::Changing;
+        let to = cx.bench().port(1);
+        for i in 0..self.entries() {
+            let flow = self.change(cx, i, command, to);
+            let xid = cx.flow_mod(flow);
+            if i == 0 {
+                self.run.first = xid;
+            }
+            self.run.last = xid;
+        }
+        if cx.bench().barriers {
+            self.run.barrier = cx.barrier();
+        }
+        self.last_seen = cx.now();
+        let wait = if self.operation() == Operation::Delete { self.silence() } else { self.wait };
+        self.timer(cx, wait);
+    }
+
+    /// All that is waited for has come.
+    fn is_complete(&self, cx: &Context<'_>) -> bool {
+        let r = &self.run;
+        let replied = !cx.bench().barriers || r.replied.is_some();
+        // Deletion shows by silence alone.
+        self.operation() != Operation::Delete
+            && replied
+            && r.missing == 0
+            && r.first_at.is_some()
+            && r.last_at.is_some()
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>) {
+        if self.step == Step::Changing && self.is_complete(cx) {
+            self.end_run(cx);
+        }
+    }
+
+    /// Whether a probe that left after the reply was dropped.
+    fn is_untrue(&self, cx: &Context<'_>) -> bool {
+        let (Some(replied), Some(load)) = (self.run.replied, self.load) else { return false };
+        let flows = self.run.seen.len() as u32;
+        if self.operation() == Operation::Delete {
+            // Came through, and left after the reply.
+            let late = |n: &u32| cx.departure(load, *n).is_some_and(|left| left > replied);
+            return self.run.seen.iter().flatten().any(|(number, _)| late(number));
+        }
+        self.run.seen.iter().flatten().any(|(number, _)| {
+            // Probes go round: the flow's one before has the number a round earlier.
+            let before = number.checked_sub(flows).and_then(|n| cx.departure(load, n));
+            before.is_some_and(|left| left > replied)
+        }) || self.run.missing > 0
+    }
+
+    fn end_run(&mut self, cx: &mut Context<'_>) {
+        let untrue = self.is_untrue(cx);
+        let repetitions = self.repetitions;
+        let (Some(row), run) = (self.rows.get_mut(self.at), &self.run) else { return };
+        row.runs += 1;
+        let since = |at: Nanos| {
+            run.first_at
+                .map(|first| (at.0 as f64 - first.0 as f64) / 1e6)
+                .filter(|ms| ms.is_finite())
+        };
+        row.transmission.extend(run.last_at.and_then(since));
+        row.barrier.extend(run.replied.and_then(since));
+        if run.missing > 0 {
+            row.incomplete += 1;
+        } else if let Some(at) = run.seen.iter().flatten().map(|s| s.1).max() {
+            row.first_packet.extend(since(at));
+            if let Some(replied) = run.replied {
+                row.gap.push((at.0 as f64 - replied.0 as f64) / 1e6);
+            }
+        }
+        row.untrue += u64::from(untrue);
+        if row.runs >= repetitions || row.refused.is_some() {
+            self.at += 1;
+            if let Some(load) = self.load.take() {
+                cx.stop(load);
+            }
+            self.next_size(cx);
+        } else {
+            self.clear(cx);
+        }
+    }
+}
+
+/// The handlers that a module passes on to.
+impl Updates {
+    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+        self.next_size(cx);
+    }
+
+    pub(super) fn written(&mut self, cx: &mut Context<'_>, xid: u32, at: Nanos) {
+        if self.step != Step::Changing {
+            return;
+        }
+        if xid == self.run.first {
+            self.run.first_at = Some(at);
+        }
+        if xid == self.run.last {
+            self.run.last_at = Some(at);
+            self.check(cx);
+        }
+    }
+
+    pub(super) fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
+        match (&msg.body, self.step) {
+            (Message::BarrierReply, Step::Clearing { barrier: Some(b) }) if b == msg.xid => {
+                self.quiet(cx);
+            }
+            (Message::BarrierReply, Step::Changing) if msg.xid == self.run.barrier => {
+                self.run.replied = Some(at);
+                self.check(cx);
+            }
+            (Message::Error(e), Step::Preparing | Step::Changing) => {
+                // An entry was refused: larger sizes would be, too, so this size's runs end.
+                if let Some(row) = self.rows.get_mut(self.at) {
+                    row.refused.get_or_insert_with(|| format!("{:?}", e.code));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
+        let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
+        self.last_seen = self.last_seen.max(frame.at);
+        let operation = self.operation();
+        // Which channel shows what is waited for.
+        let shows = match (self.step, operation) {
+            (Step::Preparing, Operation::Modify) => 0,
+            (Step::Preparing | Step::Changing, _) => 1,
+            _ => return,
+        };
+        if frame.channel != shows {
+            return;
+        }
+        let Some(seen) = self.run.seen.get_mut(usize::from(id.flow)) else { return };
+        let last_counts = self.step == Step::Changing && operation == Operation::Delete;
+        if seen.is_some() && !last_counts {
+            return;
+        }
+        let first = seen.replace((id.number, frame.at)).is_none();
+        if last_counts {
+            return;
+        }
+        self.run.missing -= usize::from(first);
+        if self.step == Step::Preparing && self.run.missing == 0 {
+            self.apply(cx);
+        } else {
+            self.check(cx);
+        }
+    }
+
+    pub(super) fn timer_is_due(&mut self, cx: &mut Context<'_>, token: u64) {
+        if token != self.token {
+            return;
+        }
+        match self.step {
+            Step::Quiet => {
+                let silence = Nanos(u64::try_from(self.silence().as_nanos()).unwrap_or(u64::MAX));
+                let quiet_at = self.last_seen + silence;
+                if cx.now() >= quiet_at {
+                    self.begin(cx);
+                } else if self.quiet_until.is_some_and(|until| cx.now() >= until) {
+                    cx.fail("probes still come through rules that were deleted: the table can't be emptied");
+                } else {
+                    self.timer(cx, Duration::from_nanos(quiet_at.since(cx.now()).0.max(100_000)));
+                }
+            }
+            Step::Changing if self.operation() == Operation::Delete => {
+                let silence = Nanos(u64::try_from(self.silence().as_nanos()).unwrap_or(u64::MAX));
+                let quiet_at = self.last_seen + silence;
+                let replied = !cx.bench().barriers || self.run.replied.is_some();
+                if cx.now() >= quiet_at && replied {
+                    self.end_run(cx);
+                } else {
+                    // The barrier has a time limit of its own.
+                    self.timer(cx, Duration::from_nanos(quiet_at.since(cx.now()).0.max(1_000_000)));
+                }
+            }
+            Step::Changing => self.end_run(cx),
+            Step::Preparing => {
+                cx.fail("entries that were inserted to be changed do not come to work")
+            }
+            Step::Clearing { .. } | Step::Over => {}
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `weir measure` on real switches, made by its own lab: Open vSwitch and weir. Needs root, iproute2 and
+//! Open vSwitch; skipped, visibly, without. tshark is the judge of what was said.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().unwrap()
+}
+
+fn has(tool: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
+    found.is_ok_and(|o| o.status.success())
+}
+
+/// The labs that can be made here.
+fn labs(test: &str) -> Vec<&'static str> {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
+    if !root || !has("ip") {
+        eprintln!("SKIPPED: {test} needs root and iproute2");
+        return Vec::new();
+    }
+    if !has("ovs-vswitchd") || !has("ovsdb-server") {
+        eprintln!("SKIPPED: {test} on Open vSwitch (package openvswitch-switch)");
+        return vec!["weir"];
+    }
+    vec!["weir", "ovs"]
+}
+
+fn document(done: &Output) -> serde_json::Value {
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+fn outcome<'d>(d: &'d serde_json::Value, id: &str) -> &'d str {
+    let all = d["verdicts"].as_array().unwrap();
+    all.iter().find(|v| v["id"] == id).unwrap()["outcome"].as_str().unwrap()
+}
+
+fn malformed(path: &Path) -> usize {
+    let read = Command::new("tshark")
+        .args(["-r", path.to_str().unwrap(), "-Y", "_ws.malformed || tcp.analysis.flags"])
+        .output()
+        .unwrap();
+    assert!(read.status.success());
+    String::from_utf8_lossy(&read.stdout).lines().count()
+}
+
+#[test]
+fn insertions_are_measured_and_the_conversation_decodes() {
+    let directory = tempfile::tempdir().unwrap();
+    for lab in labs("insertions_are_measured_and_the_conversation_decodes") {
+        for version in ["1.0", "1.3"] {
+            let pcap = directory.path().join(format!("{lab}-{version}.pcapng"));
+            let done = weir(&[
+                "measure",
+                "run",
+                "flow-insert",
+                "--lab",
+                lab,
+                "--quick",
+                "--openflow",
+                version,
+                "--set",
+                "entries=1,20",
+                "--set",
+                "repetitions=3",
+                "--json",
+                "--pcap",
+                pcap.to_str().unwrap(),
+            ]);
+            let d = document(&done);
+            assert_eq!(outcome(&d, "entries-work"), "holds", "{lab} {version}: {d:#}");
+            let table = &d["tables"][0]["rows"];
+            assert_eq!(table.as_array().unwrap().len(), 2);
+            assert_eq!(table[1][1], 3.0, "runs");
+            if has("tshark") {
+                assert_eq!(malformed(&pcap), 0, "{lab} {version}");
+            } else {
+                eprintln!("SKIPPED: decoding needs tshark (package tshark)");
+            }
+        }
+    }
+}
+
+#[test]
+fn modifications_are_right_on_both_switches() {
+    for lab in labs("modifications_are_right_on_both_switches") {
+        for version in ["1.0", "1.3"] {
+            let done = weir(&[
+                "measure",
+                "run",
+                "actions",
+                "--lab",
+                lab,
+                "--quick",
+                "--openflow",
+                version,
+                "--set",
+                "duration=0.1",
+                "--set",
+                "rate=1",
+                "--json",
+            ]);
+            let d = document(&done);
+            assert_eq!(outcome(&d, "modifications-right"), "holds", "{lab} {version}: {d:#}");
+        }
+    }
+}
+
+#[test]
+fn packets_cross_the_control_channel() {
+    for lab in labs("packets_cross_the_control_channel") {
+        for module in ["echo", "packet-in", "packet-out"] {
+            let mut args = vec!["measure", "run", module, "--lab", lab, "--quick", "--json"];
+            if module != "echo" {
+                args.extend(["--set", "rates=100", "--set", "duration=0.3"]);
+            }
+            let d = document(&weir(&args));
+            assert!(d["distributions"][0]["count"].as_u64().unwrap() > 0, "{lab} {module}: {d:#}");
+            assert_eq!(d["partial"], serde_json::Value::Null);
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_told_in_a_line() {
+    for (args, says) in [
+        (&["measure", "run", "ecko", "--lab", "weir"][..], "did you mean 'echo'?"),
+        (&["measure", "run", "echo", "--lab", "cisco"], "there are 'ovs' and 'weir'"),
+        (&["measure", "run", "echo", "--lab", "weir", "--set", "rate"], "give NAME=VALUE"),
+        (&["measure", "run", "echo", "--lab", "weir", "--set", "rate=0"], "can't be '0'"),
+        (&["measure", "run", "echo", "--switch", "tcp"], "--switch tcp"),
+        (
+            &["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "none0"],
+            "interface 'none0' does not exist",
+        ),
+    ] {
+        let done = weir(args);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn switches_that_are_none_end_in_a_line_and_in_time() {
+    // One that does not listen, one that says nothing, one that speaks another protocol.
+    let done = weir(&["measure", "run", "echo", "--switch", "tcp:127.0.0.1:1"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("127.0.0.1:1") && said.lines().count() == 1, "{said}");
+    for (greeting, says) in [
+        (&b""[..], "no version was agreed in time"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not hello"),
+        (b"\x09\x00\x00\x08\x00\x00\x00\x01", "no common version"),
+        (b"\x01\x00\x00\x08\x00\x00\x00\x01", "did not answer"),
+    ] {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = format!("tcp:{}", socket.local_addr().unwrap());
+        let switch = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = socket.accept().unwrap();
+            stream.write_all(greeting).unwrap();
+            // Until the other side hangs up.
+            let _ = std::io::copy(&mut stream.by_ref(), &mut std::io::sink());
+        });
+        let done = weir(&["measure", "run", "echo", "--switch", &at, "--patience", "0.5"]);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{greeting:?}: {said}");
+        switch.join().unwrap();
+    }
+}
