@@ -183,6 +183,17 @@ fn tables_hold_what_they_hold() {
 }
 
 #[test]
+fn what_survives_the_controller_is_told() {
+    let set = [("repetitions", "1")];
+    for (empties, want) in [(false, Outcome::Holds), (true, Outcome::Fails)] {
+        let mut toy = Toy { empties, ..Toy::default() };
+        let d = on(&mut toy, "connection", &set).unwrap();
+        assert_eq!(outcome(&d, "forwarding-survives"), want, "{:?}", d.verdicts);
+        assert_eq!(outcome(&d, "flows-survive"), want, "{:?}", d.verdicts);
+    }
+}
+
+#[test]
 fn packets_to_and_from_the_controller_take_what_the_channel_takes() {
     let set = [("rates", "100,10000"), ("duration", "0.1")];
     let d = on(&mut Toy::default(), "packet-in", &set).unwrap();

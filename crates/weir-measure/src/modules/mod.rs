@@ -3,6 +3,7 @@
 //! Room: each module is its question alone; see [`crate::module`].
 
 mod actions;
+mod connection;
 mod echo;
 mod flow_insert;
 mod flow_modify;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Entry> {
         Entry { about: packet_out::about(), make: packet_out::make },
         Entry { about: actions::about(), make: actions::make },
         Entry { about: table_capacity::about(), make: table_capacity::make },
+        Entry { about: connection::about(), make: connection::make },
     ]
 }
 

@@ -46,6 +46,8 @@ pub struct Toy {
     pub frozen: Option<u64>,
     /// Rules past this are accepted and never come to work.
     pub forgets: usize,
+    /// Its table is empty once the controller goes.
+    pub empties: bool,
     pub messages: u64,
     pub busy: Nanos,
     pub due: VecDeque<(Nanos, Job)>,
@@ -73,6 +75,7 @@ impl Default for Toy {
             hits: Vec::new(),
             frozen: None,
             forgets: usize::MAX,
+            empties: false,
             messages: 0,
             busy: Nanos(0),
             due: VecDeque::new(),
@@ -151,7 +154,12 @@ impl SimulatedDut for Toy {
     fn connect(&mut self, _: Nanos) -> Option<Version> {
         Some(Version::V13)
     }
-    fn disconnect(&mut self, _: Nanos) {}
+    fn disconnect(&mut self, _: Nanos) {
+        if self.empties {
+            self.rules.clear();
+            self.active.clear();
+        }
+    }
 
     fn message(&mut self, now: Nanos, msg: Msg) {
         self.messages += 1;
