@@ -4,7 +4,7 @@
 //!
 //! - [`Core`] is sans-I/O: what happened goes in with its time ([`Input`]), what is to be done comes out
 //!   ([`Command`]), and at the end a [`crate::document::Document`]. Its phases are in files of their own:
-//!   [`setup`] (ask, clear, find the wires), measuring in [`core`], [`restore`] (leave the switch as it was).
+//!   [`setup`] (ask, clear, find the wires), measuring in `core`, [`restore`] (leave the switch as it was).
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
 //!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.

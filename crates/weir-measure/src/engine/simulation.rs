@@ -136,11 +136,11 @@ pub fn simulate(
         if core.status().phase == super::Phase::Done {
             return core.result();
         }
+        // All that was due is done; whoever still says now means a little later, so that time goes on.
         let due = [
-            core.wake_at(),
-            dut.wake_at(),
+            core.wake_at().map(|t| t.max(now + Nanos(1))),
+            dut.wake_at().map(|t| t.max(now + Nanos(1))),
             under_way.peek().map(|Reverse((at, _))| *at),
-            // All that was due is sent; a rounded time may still say now.
             sources
                 .iter()
                 .flatten()

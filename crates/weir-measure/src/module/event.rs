@@ -9,6 +9,12 @@ use weir_packet::Nanos;
 /// Bytes kept of a captured frame: headers, proof and the beginning of the fill of any probe.
 pub const SNAP: usize = 160;
 
+/// From one moment to another, in nanoseconds, negative if the second was first. Moments of the Unix epoch
+/// have more digits than an `f64`: the difference is taken before it becomes one.
+pub fn ns_between(from: Nanos, to: Nanos) -> f64 {
+    to.0.wrapping_sub(from.0) as i64 as f64
+}
+
 /// Whose a probe is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeId {
@@ -61,7 +67,7 @@ impl Captured {
     pub fn delay_ns(&self) -> Option<f64> {
         let left = self.left?;
         // Two readings of one clock by two threads may be a little the wrong way round.
-        Some(self.at.0 as f64 - left.0 as f64)
+        Some(ns_between(left, self.at))
     }
 }
 
@@ -105,4 +111,16 @@ pub struct Sample {
     pub value: f64,
     /// Its unit: `%`.
     pub unit: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_keep_their_nanoseconds() {
+        let epoch = 1_800_000_000_000_000_000;
+        assert_eq!(ns_between(Nanos(epoch), Nanos(epoch + 1)), 1.0);
+        assert_eq!(ns_between(Nanos(epoch + 20_501), Nanos(epoch)), -20_501.0);
+    }
 }

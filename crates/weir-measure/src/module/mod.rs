@@ -36,7 +36,7 @@ pub mod rules;
 pub use about::{About, Depth, Kind, Param, Table};
 pub use bench::{Bench, Wired};
 pub use context::{Act, Context};
-pub use event::{Captured, LoadDone, ProbeId, Sample};
+pub use event::{Captured, LoadDone, ProbeId, Sample, ns_between};
 pub use load::{Load, LoadId, Packets};
 pub use params::{ParamError, Params};
 

@@ -10,7 +10,9 @@ use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
     Verdict,
 };
-use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, Sample, rules};
+use crate::module::{
+    About, Bench, Captured, Context, Load, LoadId, Module, Params, Sample, ns_between, rules,
+};
 use crate::probe::{Headers, Vary};
 use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
@@ -144,7 +146,7 @@ impl FlowStats {
     /// Probes that had left by then.
     fn left_by(&self, at: Nanos) -> Option<f64> {
         let (number, left) = self.seen?;
-        let seconds = (at.0 as f64 - left.0 as f64) / 1e9;
+        let seconds = ns_between(left, at) / 1e9;
         Some(f64::from(number) + 1.0 + seconds * self.fps)
     }
 }
@@ -192,7 +194,7 @@ impl Module for FlowStats {
                     return;
                 };
                 row.answered += 1;
-                row.delays.push((at.0 as f64 - written.0 as f64) / 1e6);
+                row.delays.push(ns_between(written, at) / 1e6);
                 row.parts.push(f64::from(open.parts));
                 row.flows.push(open.flows as f64);
                 if let Some(left) = left {

@@ -9,7 +9,9 @@ use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
     Verdict,
 };
-use crate::module::{About, Bench, Context, Load, LoadDone, LoadId, Module, Params, rules};
+use crate::module::{
+    About, Bench, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
+};
 use crate::probe::{Headers, Run, identify};
 use crate::stats::quantile;
 use std::time::Duration;
@@ -137,7 +139,7 @@ impl Module for PacketIns {
                 row.last = Some(at);
                 self.last = self.last.max(at);
                 if let Some(left) = left {
-                    row.delays.push((at.0 as f64 - left.0 as f64) / 1e3);
+                    row.delays.push(ns_between(left, at) / 1e3);
                 }
             }
             _ => {}

@@ -9,7 +9,7 @@ use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::load::Packets;
-use crate::module::{About, Bench, Captured, Context, LoadId, Module, Params, rules};
+use crate::module::{About, Bench, Captured, Context, LoadId, Module, Params, ns_between, rules};
 use crate::probe::Headers;
 use crate::stats::quantile;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Module for PacketOuts {
         row.received += 1;
         self.last = self.last.max(frame.at);
         if let Some(at) = self.written.remove(&id.number) {
-            row.delays.push((frame.at.0 as f64 - at.0 as f64) / 1e3);
+            row.delays.push(ns_between(at, frame.at) / 1e3);
         }
     }
 

@@ -167,7 +167,7 @@ impl TableCapacity {
         for i in 0..self.batch.min(self.most - self.sent) {
             let n = self.sent;
             let h = Self::flow(n);
-            let exact = kind == Kind::Exact || kind == Kind::Mixed && n % 2 == 0;
+            let exact = kind == Kind::Exact || kind == Kind::Mixed && n.is_multiple_of(2);
             let matcher = if exact {
                 rules::exact(&h, cx.bench().port(0))
             } else {

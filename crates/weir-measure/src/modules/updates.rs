@@ -11,7 +11,7 @@
 //! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
 //! so both states are seen.
 
-use crate::module::{Captured, Context, Load, LoadId, Params, rules};
+use crate::module::{Captured, Context, Load, LoadId, Params, ns_between, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{FlowCommand, FlowMod, Match, Message, Msg, Port};
@@ -322,9 +322,7 @@ impl Updates {
         let (Some(row), run) = (self.rows.get_mut(self.at), &self.run) else { return };
         row.runs += 1;
         let since = |at: Nanos| {
-            run.first_at
-                .map(|first| (at.0 as f64 - first.0 as f64) / 1e6)
-                .filter(|ms| ms.is_finite())
+            run.first_at.map(|first| ns_between(first, at) / 1e6).filter(|ms| ms.is_finite())
         };
         row.transmission.extend(run.last_at.and_then(since));
         row.barrier.extend(run.replied.and_then(since));
@@ -333,7 +331,7 @@ impl Updates {
         } else if let Some(at) = run.seen.iter().flatten().map(|s| s.1).max() {
             row.first_packet.extend(since(at));
             if let Some(replied) = run.replied {
-                row.gap.push((at.0 as f64 - replied.0 as f64) / 1e6);
+                row.gap.push(ns_between(replied, at) / 1e6);
             }
         }
         row.untrue += u64::from(untrue);
