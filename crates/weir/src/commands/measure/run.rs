@@ -51,7 +51,6 @@ pub fn run(args: &RunArgs) -> Result<()> {
             .context("catching signals")?;
     }
     let target = target::target(args)?;
-    let program = Program { version: env!("CARGO_PKG_VERSION"), commit: Some(env!("WEIR_COMMIT")) };
     let about = &entry.about;
     let environment = Environment::here(PROGRAM);
     let mut document = Document::new(&about.name, &about.asks, target.dut.clone(), environment);
