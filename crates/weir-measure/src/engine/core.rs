@@ -15,7 +15,7 @@ use crate::module::{
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
-use weir_openflow::model::{FlowStats, Message, Msg, Part, Version};
+use weir_openflow::model::{FlowStats, Message, Msg, Part, SwitchConfig, Version};
 use weir_packet::Nanos;
 
 /// What happened.
@@ -173,6 +173,7 @@ pub struct Core {
     pub(super) connected: bool,
     pub(super) touched: bool,
     pub(super) restored_by: Option<u32>,
+    pub(super) config_before: Option<SwitchConfig>,
     pub(super) before: Vec<FlowStats>,
     pub(super) xid: u32,
     pub(super) loads: u8,
@@ -220,6 +221,7 @@ impl Core {
             connected: false,
             touched: false,
             restored_by: None,
+            config_before: None,
             before: Vec::new(),
             // Not from zero, so that a switch which answers with xid 0 is not believed.
             xid: 0x0f10_0000,

@@ -49,6 +49,9 @@ impl Core {
                 ..rules::blank(weir_openflow::model::FlowCommand::Add)
             }));
         }
+        if let Some(config) = self.config_before {
+            self.send(Message::SetConfig(config));
+        }
         // Answered by something, if only an error, also where there are no barriers.
         let end = self.send(Message::BarrierRequest);
         self.restored_by = Some(end);

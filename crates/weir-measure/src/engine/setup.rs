@@ -10,8 +10,9 @@ use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{
-    Field, FlowFilter, FlowFlags, FlowStats, GROUP_ANY, Match, Message, Msg, NO_BUFFER, PacketOut,
-    Part, Port, PortDesc, PortState, StatsReply, StatsRequest, TABLE_ALL, Version,
+    Field, FlowFilter, FlowFlags, FlowStats, Fragments, GROUP_ANY, Match, Message, Msg, NO_BUFFER,
+    NO_MAX_LEN, PacketOut, Part, Port, PortDesc, PortState, StatsReply, StatsRequest, SwitchConfig,
+    TABLE_ALL, Version,
 };
 use weir_packet::Nanos;
 
@@ -29,6 +30,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 const FRAME: usize = 100;
 /// Flows kept in mind.
 const MOST_FLOWS: usize = 1 << 20;
+
+/// What is taken for a switch's configuration that it does not tell.
+const PLAIN: SwitchConfig = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 128 };
 
 /// Where the set-up stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +58,7 @@ pub struct Setup {
     stage: Stage,
     features: Option<u32>,
     desc: Option<u32>,
+    config: Option<u32>,
     ports_asked: Option<u32>,
     flows: Option<u32>,
     barrier: Option<u32>,
@@ -71,6 +76,7 @@ impl Core {
         if version == Version::V13 {
             self.setup.ports_asked = Some(self.request(now, stats(StatsRequest::PortDesc)));
         }
+        self.setup.config = Some(self.request(now, Message::GetConfigRequest));
         if self.table == Table::Own {
             let filter = FlowFilter {
                 table: TABLE_ALL,
@@ -111,6 +117,10 @@ impl Core {
                     self.setup.flows = None;
                 }
             }
+            Message::GetConfigReply(c) if xid == self.setup.config => {
+                self.config_before = Some(*c);
+                self.setup.config = None;
+            }
             Message::BarrierReply if xid == self.setup.barrier => {
                 self.setup.barrier = None;
                 self.bench.barriers = true;
@@ -122,6 +132,8 @@ impl Core {
                 }
                 if xid == self.setup.desc {
                     self.setup.desc = None;
+                } else if xid == self.setup.config {
+                    self.setup.config = None;
                 } else {
                     let what = expected.map_or("a request", |e| e.what);
                     return self.fail(now, format!("the switch answers {what} with {:?}", e.code));
@@ -135,6 +147,7 @@ impl Core {
         let s = &self.setup;
         let waits = s.features.is_some()
             || s.desc.is_some()
+            || s.config.is_some()
             || s.ports_asked.is_some()
             || s.flows.is_some();
         if s.stage == Stage::Asking && !waits {
@@ -158,8 +171,9 @@ impl Core {
         if Some(xid) == self.setup.barrier {
             return self.no_barrier(now, "it does not answer");
         }
-        if Some(xid) == self.setup.desc {
-            self.setup.desc = None;
+        if Some(xid) == self.setup.desc || Some(xid) == self.setup.config {
+            let asked = &mut self.setup;
+            *if Some(xid) == asked.desc { &mut asked.desc } else { &mut asked.config } = None;
             let nothing = Msg { xid, body: Message::EchoReply(Vec::new()) };
             return self.setup_message(now, &nothing, None);
         }
@@ -188,6 +202,10 @@ impl Core {
     fn empty(&mut self, now: Nanos) {
         let Some(version) = self.bench.version else { return };
         self.touched = true;
+        // Switches that listen take their controllers for tools, which get no packet-ins, until one says
+        // how much of a packet it wants.
+        let before = self.config_before.unwrap_or(PLAIN);
+        self.send(Message::SetConfig(SwitchConfig { miss_send_len: NO_MAX_LEN, ..before }));
         self.send(Message::FlowMod(rules::delete_all(version)));
         self.send(Message::FlowMod(rules::drop_rest()));
         self.settle(now);

@@ -6,8 +6,8 @@
 //! it must be by then (checksums included), and its delay is from departure to arrival. Then combinations:
 //! the paper found that one costs what its dearest part costs.
 //!
-//! Probes that lose themselves before the rule works are not counted: measuring begins once one has come
-//! through, or after a second without any.
+//! Probes before the rule works are not counted: measuring begins once one has come through as it should be,
+//! or after a second without any.
 
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
@@ -273,8 +273,9 @@ impl Actions {
 
     fn wake(&mut self, cx: &mut Context<'_>) {
         let Some(row) = self.rows.get(self.at) else { return };
-        let load = Load::new(0, row.headers(), self.frame, self.fps.min(1000.0));
-        self.load = Some(cx.begin(load));
+        let load = cx.begin(Load::new(0, row.headers(), self.frame, self.fps.min(1000.0)));
+        self.load = Some(load);
+        self.expect(load);
         self.step = Step::Waking;
         self.timer_in(cx, 1000);
     }
@@ -285,19 +286,35 @@ impl Actions {
         row.seen = vec![0; usize::try_from(frames / 64 + 1).unwrap_or(1)];
         let load = cx.begin(Load::new(0, row.headers(), self.frame, self.fps).only(frames));
         self.load = Some(load);
+        self.expect(load);
+        self.step = Step::Measuring;
+    }
+
+    /// Makes ready what frames of `load` must be by then.
+    fn expect(&mut self, load: LoadId) {
+        let Some(row) = self.rows.get(self.at) else { return };
         let mut after = row.headers();
         row.changes.iter().for_each(|c| c.apply(&mut after));
         // A stripped tag leaves a frame four bytes shorter, a pushed one longer; the payload is the same.
         let tag = |h: &Headers| if h.vlan.is_some() { 4 } else { 0 };
         let size = self.frame + tag(&after) - tag(&row.headers());
         self.expected = Packets::of(load, after, size, 0);
-        self.step = Step::Measuring;
+    }
+
+    /// What a frame must be by then.
+    fn wanted(&mut self, frame: &Captured, number: u32) -> Vec<u8> {
+        let (Some(row), Some(expected)) = (self.rows.get(self.at), &mut self.expected) else {
+            return Vec::new();
+        };
+        let mut want = expected.frame(number, stamp_of(frame));
+        let tagged = want.get(12..14) == Some(&[0x81, 0x00]);
+        row.changes.iter().for_each(|c| c.finish(&mut want, tagged));
+        want
     }
 
     fn judge(&mut self, frame: &Captured, number: u32) {
-        let (Some(row), Some(expected)) = (self.rows.get_mut(self.at), &mut self.expected) else {
-            return;
-        };
+        let want = self.wanted(frame, number);
+        let Some(row) = self.rows.get_mut(self.at) else { return };
         if !row.is_new(number) {
             row.duplicates += 1;
             return;
@@ -306,10 +323,6 @@ impl Actions {
         if let Some(ns) = frame.delay_ns() {
             row.delays.record(ns / 1e3);
         }
-        let stamp = stamp_of(frame);
-        let mut want = expected.frame(number, stamp);
-        let tagged = want.get(12..14) == Some(&[0x81, 0x00]);
-        row.changes.iter().for_each(|c| c.finish(&mut want, tagged));
         let got = frame.bytes();
         if got == want {
             row.right += 1;
@@ -376,7 +389,12 @@ impl Module for Actions {
             return;
         }
         match self.step {
-            Step::Waking => self.measure(cx),
+            // One that is right: others may still be treated by the rule of before.
+            Step::Waking => {
+                if frame.bytes() == self.wanted(frame, id.number) {
+                    self.measure(cx);
+                }
+            }
             Step::Measuring | Step::Settling => self.judge(frame, id.number),
             Step::Installing(_) | Step::Over => {}
         }

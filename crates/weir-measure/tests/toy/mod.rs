@@ -184,6 +184,10 @@ impl SimulatedDut for Toy {
                     ports: Vec::new(),
                 }),
             ),
+            Message::GetConfigRequest => {
+                let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0 };
+                self.say(now, xid, Message::GetConfigReply(config));
+            }
             Message::EchoRequest(data) => {
                 self.say(now + Nanos(30_000), xid, Message::EchoReply(data))
             }

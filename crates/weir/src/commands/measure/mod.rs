@@ -25,7 +25,7 @@ pub enum Args {
         json: bool,
     },
     /// Run one
-    Run(RunArgs),
+    Run(Box<RunArgs>),
 }
 
 /// Which module, on which switch.
