@@ -13,6 +13,7 @@ mod pipeline;
 pub use charge::Charge;
 
 use crate::fault::Fault;
+use crate::locality::Memo;
 use crate::model::Library;
 use crate::operation::Where;
 use crate::profile::{Hardware, Profile, Provenance};
@@ -238,6 +239,20 @@ pub fn estimate(
     profile: &Profile,
     question: &Question,
 ) -> Result<Estimate, Fault> {
+    estimate_again(library, name, profile, question, &Memo::default())
+}
+
+/// As [`estimate()`], for whoever asks many times: `memo` keeps what locality has worked out.
+///
+/// # Errors
+/// Those of [`estimate()`].
+pub fn estimate_again(
+    library: &Library,
+    name: &str,
+    profile: &Profile,
+    question: &Question,
+    memo: &Memo,
+) -> Result<Estimate, Fault> {
     let wrong = |text: String| Err(Fault::new("question", text));
     let (shortest, longest) = FRAME_BYTES;
     if !(shortest..=longest).contains(&question.frame) {
@@ -254,7 +269,7 @@ pub fn estimate(
     match question.mode {
         Mode::Paper | Mode::Corrected => paper::estimate(library, model, profile, question),
         Mode::Full => match &profile.hardware {
-            Hardware::Processor(p) => full::estimate(library, model, profile, p, question),
+            Hardware::Processor(p) => full::estimate(library, model, profile, p, question, memo),
             Hardware::Pipeline(p) => pipeline::estimate(library, model, profile, p, question),
         },
     }

@@ -8,9 +8,11 @@
 //! Room: arithmetic; time is counted in frames. Called by the estimator. Its judge is `simulation`.
 
 mod flow_cache;
+mod memo;
 pub mod simulation;
 
 pub use flow_cache::flow_cache;
+pub use memo::Memo;
 
 use crate::traffic::{Class, Traffic};
 

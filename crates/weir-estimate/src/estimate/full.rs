@@ -9,7 +9,7 @@ use super::expand::{Done, expand, value};
 use super::paper::{in_mpps, short};
 use super::{Estimate, Hits, Limit, Line, Mode, Needed, Numa, Question, Rates, WIRE_BYTES, gbps};
 use crate::fault::Fault;
-use crate::locality::{Capacity, ERROR, Footprint, Stream, flow_cache, hits};
+use crate::locality::{Capacity, ERROR, Footprint, Memo, Stream, flow_cache};
 use crate::model::{Library, Model};
 use crate::operation::{Touches, Where};
 use crate::profile::{Processor, Profile, Shared};
@@ -32,6 +32,7 @@ pub(super) fn estimate(
     profile: &Profile,
     processor: &Processor,
     question: &Question,
+    memo: &Memo,
 ) -> Result<Estimate, Fault> {
     let traffic = |m: &Model| traffic_of(library, m, question);
     let cores = f64::from(question.cores);
@@ -44,7 +45,7 @@ pub(super) fn estimate(
         Ok(if entries < 1.0 { 0.0 } else { flow_cache(&traffic, entries, cores) })
     };
     let done = expand(library, model, question, &in_cache)?;
-    let (sum, hits) = charged(&done, profile, processor, question, &traffic)?;
+    let (sum, hits) = charged(&done, profile, processor, question, &traffic, memo)?;
     if sum.work <= 0.0 {
         return Err(Fault::new(&model.file, "it costs no cycles at all: no rate follows"));
     }
@@ -58,9 +59,10 @@ pub(super) fn charged<'q>(
     processor: &'q Processor,
     question: &'q Question,
     traffic: &Traffic,
+    memo: &Memo,
 ) -> Result<(Sum<'q>, Vec<Hits>), Fault> {
     let tables = Tables::of(done, profile, question)?;
-    let spread = tables.levels(processor, traffic, question);
+    let spread = tables.levels(processor, traffic, question, memo);
     let tariff = Tariff { profile, constants: &[], frame: f64::from(question.frame) };
     let mut sum = Sum::new(processor, question);
     for d in done {
@@ -139,7 +141,13 @@ impl Tables {
     }
 
     /// How the accesses to each table spread over caches and main memory.
-    fn levels(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Vec<Levels> {
+    fn levels(
+        &self,
+        p: &Processor,
+        traffic: &Traffic,
+        question: &Question,
+        memo: &Memo,
+    ) -> Vec<Levels> {
         let cores = question.cores.max(1);
         let mut before = vec![0.0; self.footprints.len()];
         let mut spread = vec![Levels::new(); self.footprints.len()];
@@ -161,7 +169,7 @@ impl Tables {
                 Shared::Core => Stream { lines: 1.0, buffers: p.buffers },
                 Shared::Socket => Stream { lines, buffers: p.buffers * f64::from(cores) / split },
             };
-            let found = hits(&self.footprints, traffic, capacity, stream);
+            let found = memo.hits(&self.footprints, traffic, capacity, stream);
             for ((before, levels), h) in before.iter_mut().zip(&mut spread).zip(found) {
                 // A farther cache holds what a nearer one does.
                 let h = h.max(*before);

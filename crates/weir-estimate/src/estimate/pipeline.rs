@@ -10,7 +10,7 @@ use super::full::{cards, charged, traffic_of};
 use super::paper::{in_mpps, short};
 use super::{Estimate, Limit, Line, Mode, Needed, Question, Rates, gbps};
 use crate::fault::Fault;
-use crate::locality::flow_cache;
+use crate::locality::{Memo, flow_cache};
 use crate::model::{Library, Model};
 use crate::profile::{Hardware, Pipeline, Profile};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ fn software(
         return Err(Fault::new(&host.file, "a host must be a processor"));
     };
     let traffic = question.traffic.clone().unwrap_or_else(|| crate::traffic::Traffic::uniform(1.0));
-    let (sum, _) = charged(soft, host, processor, question, &traffic)?;
+    let (sum, _) = charged(soft, host, processor, question, &traffic, &Memo::default())?;
     let cycles = sum.work + sum.wait;
     if cycles > 0.0 {
         limits.push(Limit {

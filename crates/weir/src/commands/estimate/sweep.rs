@@ -11,10 +11,12 @@ use crate::fault::bad_input;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::PathBuf;
+use weir_estimate::estimate::estimate_again;
 use weir_estimate::fault::nearest;
+use weir_estimate::locality::Memo;
 use weir_estimate::profile::Hardware;
 use weir_estimate::traffic::{Spread, Traffic};
-use weir_estimate::{Estimate, Mode, Profile, Question, estimate};
+use weir_estimate::{Estimate, Mode, Profile, Question};
 
 /// Most points of a sweep.
 const MAX_POINTS: usize = 100_000;
@@ -183,6 +185,7 @@ pub fn run(a: &Args) -> Result<()> {
     if count > MAX_POINTS {
         return Err(bad_input(format!("--over: {count} points: at most {MAX_POINTS}")));
     }
+    let memo = Memo::default();
     let mut points = Vec::with_capacity(count);
     for i in 0..count {
         let (mut q, mut p) = (question.clone(), profile.clone());
@@ -196,7 +199,7 @@ pub fn run(a: &Args) -> Result<()> {
         for (x, v) in a.over.iter().zip(&values) {
             set(&mut q, &mut p, &x.name, *v)?;
         }
-        let mut answer = estimate(&library, &name, &p, &q).map_err(|e| {
+        let mut answer = estimate_again(&library, &name, &p, &q, &memo).map_err(|e| {
             let unknown =
                 a.over.iter().find(|x| e.text.contains(&format!("parameter '{}'", x.name)));
             let near = unknown.and_then(|x| nearest(&x.name, NAMES.iter().copied()));
