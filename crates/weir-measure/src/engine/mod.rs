@@ -8,7 +8,9 @@
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
 //!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
+//!   [`configured`] puts the device with configured faults there.
 
+pub mod configured;
 mod core;
 mod generator;
 pub(crate) mod pairing;

@@ -1,0 +1,117 @@
+//! The device with configured faults ([`crate::dut`]) in a simulated world: ground truth for modules.
+//!
+//! Sans-I/O. Between the simulation's messages and the device's bytes stands a control channel, as on a real
+//! wire; the device's ports 1, 2 and so on are the data channels.
+
+use super::simulation::{EPOCH, Output, SimulatedDut};
+use crate::dut::Dut;
+use crate::dut::profile::Profile;
+use std::time::Duration;
+use weir_openflow::channel::{Channel, Config, Event, Side};
+use weir_openflow::model::{Msg, Version};
+use weir_packet::Nanos;
+
+/// A device in virtual time.
+pub struct Configured {
+    dut: Dut,
+    line: Option<(u32, Channel)>,
+}
+
+fn time(now: Nanos) -> Duration {
+    Duration::from_nanos(now.since(EPOCH).0)
+}
+
+impl Configured {
+    /// With that profile and two ports.
+    pub fn new(profile: Profile) -> Self {
+        Self { dut: Dut::new(profile, &["p1", "p2"], EPOCH), line: None }
+    }
+
+    /// Carries bytes both ways until there are none; what the controller's side heard goes to `out`.
+    fn carry(&mut self, now: Nanos, out: &mut Vec<Output>) -> Option<Version> {
+        let mut up = None;
+        let Some((conn, mut channel)) = self.line.take() else { return None };
+        loop {
+            let mut moved = false;
+            let room = self.dut.input_room(conn);
+            let bytes = channel.outgoing();
+            let n = bytes.len().min(room);
+            if n > 0 {
+                let taken = self.dut.receive(conn, &bytes[..n], now);
+                channel.advance(taken);
+                moved |= taken > 0;
+            }
+            let bytes = self.dut.outgoing(conn);
+            let n = bytes.len().min(channel.input_room());
+            if n > 0 {
+                let taken = channel.receive(&bytes[..n], time(now));
+                self.dut.advance(conn, taken);
+                moved |= taken > 0;
+            }
+            while let Some(event) = channel.next_event(time(now)) {
+                moved = true;
+                match event {
+                    Event::Up(version) => up = Some(version),
+                    Event::Message(received) => out.push(Output::Message(received.msg)),
+                    Event::Closed(why) => {
+                        out.push(Output::Close(why.to_string()));
+                        self.dut.disconnect(conn);
+                        return up;
+                    }
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+        if self.dut.over(conn).is_some() && self.dut.outgoing(conn).is_empty() {
+            out.push(Output::Close("the switch closed it".to_owned()));
+            self.dut.disconnect(conn);
+            return up;
+        }
+        self.line = Some((conn, channel));
+        up
+    }
+}
+
+impl SimulatedDut for Configured {
+    fn connect(&mut self, now: Nanos) -> Option<Version> {
+        let mut config = Config::new(Side::Controller);
+        config.keep_alive = None;
+        let conn = self.dut.connect(now)?;
+        self.line = Some((conn, Channel::new(config, time(now))));
+        // Nothing but greetings has been said.
+        self.carry(now, &mut Vec::new())
+    }
+
+    fn disconnect(&mut self, _: Nanos) {
+        if let Some((conn, _)) = self.line.take() {
+            self.dut.disconnect(conn);
+        }
+    }
+
+    fn message(&mut self, _: Nanos, msg: Msg) {
+        if let Some((_, channel)) = &mut self.line {
+            // What has no room is lost, and its answer missed: a measurement never has so much under way.
+            let _ = channel.send(&msg);
+        }
+    }
+
+    fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
+        self.dut.frame_in(channel as u32 + 1, frame, now);
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.dut.wake_at()
+    }
+
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
+        self.dut.tick(now);
+        self.carry(now, out);
+        while let Some((port, frame)) = self.dut.frame_out() {
+            if let Some(channel) = (port as usize).checked_sub(1) {
+                out.push(Output::Frame(channel, frame));
+            }
+        }
+    }
+}
