@@ -30,7 +30,7 @@ impl Configured {
     /// Carries bytes both ways until there are none; what the controller's side heard goes to `out`.
     fn carry(&mut self, now: Nanos, out: &mut Vec<Output>) -> Option<Version> {
         let mut up = None;
-        let Some((conn, mut channel)) = self.line.take() else { return None };
+        let (conn, mut channel) = self.line.take()?;
         loop {
             let mut moved = false;
             let room = self.dut.input_room(conn);
