@@ -157,7 +157,8 @@ fn switches_that_are_none_end_in_a_line_and_in_time() {
     for (greeting, says) in [
         (&b""[..], "does not greet"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not hello"),
-        (b"\x09\x00\x00\x08\x00\x00\x00\x01", "no common version"),
+        // A bitmap with nothing in it but version 9; without one, it would speak all below.
+        (b"\x09\x00\x00\x10\x00\x00\x00\x01\x00\x01\x00\x08\x00\x00\x02\x00", "no common version"),
         (b"\x01\x00\x00\x08\x00\x00\x00\x01", "did not answer"),
     ] {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
