@@ -41,7 +41,7 @@ pub struct RunArgs {
     /// Which module; 'weir measure list' lists them
     #[arg(value_name = "MODULE")]
     module: String,
-    /// Where the switch is: tcp:HOST:PORT to connect, ptcp:PORT[:HOST] to wait for it
+    /// Where the switch is: tcp:HOST:PORT to connect; ptcp:PORT, or ptcp:PORT:HOST, to wait for it
     #[arg(long, value_name = "ADDRESS", required_unless_present = "lab")]
     switch: Option<String>,
     /// The interfaces that are wired to the switch
