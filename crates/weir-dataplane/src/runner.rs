@@ -323,7 +323,6 @@ impl Worker {
         self.plane.now = now;
         if carry_out(&mut self.plane, &self.from, ASKED) > 0 {
             self.idle.asked(now);
-            self.sleep.stale = true;
             return (now, self.plane.poll(since(self.epoch)));
         }
         (now, self.plane.poll(now))

@@ -20,14 +20,16 @@ pub(super) struct Sleep {
     waiter: Option<Box<dyn Waiter>>,
     /// True while it sleeps, and for the last look before.
     pub(super) asleep: Arc<AtomicBool>,
-    /// Ports may have come, or opened anew.
+    /// Ports may have opened anew.
     pub(super) stale: bool,
+    /// Places of ports when they were watched last: none is used twice.
+    places: usize,
     told_for_nothing: u32,
 }
 
 impl Sleep {
     pub(super) fn new(waiter: Option<Box<dyn Waiter>>) -> Self {
-        Self { waiter, asleep: Arc::default(), stale: true, told_for_nothing: 0 }
+        Self { waiter, asleep: Arc::default(), stale: true, places: 0, told_for_nothing: 0 }
     }
     /// Wakes the calling thread.
     pub(super) fn waker(&self) -> Waker {
@@ -46,10 +48,10 @@ impl Sleep {
         if !plane.is_told_of_all() {
             return false;
         }
-        if self.stale {
+        if self.stale || self.places != plane.ports.len() {
             // One that is not watched, for want of memory, is asked when the time has passed.
             let _ = waiter.watch(&mut plane.descriptors());
-            self.stale = false;
+            (self.stale, self.places) = (false, plane.ports.len());
         }
         true
     }
