@@ -146,7 +146,7 @@ impl Capture {
 
     /// Frames that the kernel had to drop since the last call, because nobody took them in time.
     pub fn take_drops(&self) -> u64 {
-        stamp::take_drops(&self.fd).unwrap_or(0)
+        crate::sys::packet::take_drops(&self.fd).unwrap_or(0)
     }
 
     /// Whether frames can flow.

@@ -10,16 +10,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use weir_packet::Frame;
 
-const SOL_PACKET: i32 = 263;
+pub(super) const SOL_PACKET: i32 = 263;
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_STATISTICS: i32 = 6;
-const PACKET_AUXDATA: i32 = 8;
+pub(super) const PACKET_AUXDATA: i32 = 8;
 const PACKET_VNET_HDR: i32 = 15;
-const PACKET_QDISC_BYPASS: i32 = 20;
-const PACKET_IGNORE_OUTGOING: i32 = 23;
+pub(super) const PACKET_QDISC_BYPASS: i32 = 20;
+pub(super) const PACKET_IGNORE_OUTGOING: i32 = 23;
 const PACKET_MR_PROMISC: u16 = 1;
-const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
-const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+pub(super) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+pub(super) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 /// Length of `struct virtio_net_hdr`.
 const VNET_HDR: usize = 10;
 /// Room for one control message with a `tpacket_auxdata` of 20 bytes.
@@ -62,7 +62,8 @@ pub(crate) struct Meta {
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+/// Binds to one interface; protocol 0 receives nothing.
+pub(super) fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: made of integers; zeros are valid.
     let mut to: libc::sockaddr_ll = unsafe { zeroed() };
     to.sll_family = libc::AF_PACKET as u16;
@@ -79,12 +80,26 @@ fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     Ok(())
 }
 
-fn raw() -> io::Result<OwnedFd> {
+/// A socket that is bound to nothing yet.
+pub(super) fn raw() -> io::Result<OwnedFd> {
     socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)
 }
 
+/// What the kernel may queue, past the system's limit where that is allowed; a smaller buffer works
+/// too.
+pub(super) fn queue(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
+    let force = set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes);
+    force.or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
+}
+
+/// Frames lost by a socket's queue since the last call.
+pub(crate) fn take_drops(fd: &OwnedFd) -> io::Result<u64> {
+    let s: Statistics = get_option(fd, SOL_PACKET, PACKET_STATISTICS)?;
+    Ok(s.drops.into())
+}
+
 /// Makes the interface receive every frame, for as long as the descriptor is open.
-fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
+pub(super) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     let all = Membership {
         index: index as i32,
         kind: PACKET_MR_PROMISC,
@@ -102,9 +117,7 @@ impl Socket {
         set_option(&fd, SOL_PACKET, PACKET_VNET_HDR, 1i32)?;
         set_option(&fd, SOL_PACKET, PACKET_AUXDATA, 1i32)?;
         set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1i32)?;
-        // Past the system's limit where that is allowed; a smaller buffer works too.
-        let force = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_bytes);
-        force.or_else(|_| set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_bytes))?;
+        queue(&fd, buffer_bytes)?;
         bind(&fd, index, libc::ETH_P_ALL as u16)?;
         promiscuous(&fd, index)?;
         Ok(Self(fd))
@@ -132,8 +145,7 @@ impl Socket {
 
     /// Frames lost by the receiver since the last call.
     pub(crate) fn take_drops(&self) -> io::Result<u64> {
-        let s: Statistics = get_option(&self.0, SOL_PACKET, PACKET_STATISTICS)?;
-        Ok(s.drops.into())
+        take_drops(&self.0)
     }
 }
 

@@ -5,7 +5,12 @@
 //! moment at which the driver took them; frames received carry the moment at which they entered the
 //! stack. Both are CLOCK_REALTIME.
 
-use super::{checked, set_option, socket};
+use super::checked;
+use super::packet::{
+    self, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING, PACKET_QDISC_BYPASS, SOL_PACKET,
+    TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, bind,
+};
+use super::set_option;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,15 +18,6 @@ use std::ptr;
 use std::time::Duration;
 use weir_packet::Nanos;
 
-const SOL_PACKET: i32 = 263;
-const PACKET_ADD_MEMBERSHIP: i32 = 1;
-const PACKET_STATISTICS: i32 = 6;
-const PACKET_AUXDATA: i32 = 8;
-const PACKET_QDISC_BYPASS: i32 = 20;
-const PACKET_IGNORE_OUTGOING: i32 = 23;
-const PACKET_MR_PROMISC: u16 = 1;
-const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
-const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 /// SOF_TIMESTAMPING_*: make one when a frame is sent, when one is received; hand out software ones.
 const TX_SOFTWARE: u32 = 1 << 1;
 const RX_SOFTWARE: u32 = 1 << 3;
@@ -42,27 +38,9 @@ pub(crate) struct Passed {
     pub vlan: Option<(u16, u16)>,
 }
 
-fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
-    // SAFETY: made of integers; zeros are valid.
-    let mut to: libc::sockaddr_ll = unsafe { zeroed() };
-    to.sll_family = libc::AF_PACKET as u16;
-    to.sll_protocol = protocol.to_be();
-    to.sll_ifindex = index as i32;
-    // SAFETY: the address is alive and as long as the kernel is told.
-    checked(unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const to).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    })?;
-    Ok(())
-}
-
 fn raw(buffer_bytes: i32, stamps: u32) -> io::Result<OwnedFd> {
-    let fd = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?;
-    let force = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_bytes);
-    force.or_else(|_| set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_bytes))?;
+    let fd = packet::raw()?;
+    packet::queue(&fd, buffer_bytes)?;
     set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
     Ok(fd)
 }
@@ -75,42 +53,14 @@ pub(crate) fn sender(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Membership {
-    index: i32,
-    kind: u16,
-    address_len: u16,
-    address: [u8; 8],
-}
-
 /// A socket that receives every frame that comes in by one interface, in promiscuous mode.
 pub(crate) fn receiver(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
     let fd = raw(buffer_bytes, RX_SOFTWARE | SOFTWARE)?;
     set_option(&fd, SOL_PACKET, PACKET_AUXDATA, 1i32)?;
     set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1i32)?;
     bind(&fd, index, libc::ETH_P_ALL as u16)?;
-    let all = Membership {
-        index: index as i32,
-        kind: PACKET_MR_PROMISC,
-        address_len: 0,
-        address: [0; 8],
-    };
-    set_option(&fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, all)?;
+    packet::promiscuous(&fd, index)?;
     Ok(fd)
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Statistics {
-    packets: u32,
-    drops: u32,
-}
-
-/// Frames lost by the socket's queue since the last call.
-pub(crate) fn take_drops(fd: &OwnedFd) -> io::Result<u64> {
-    let s: Statistics = super::get_option(fd, SOL_PACKET, PACKET_STATISTICS)?;
-    Ok(s.drops.into())
 }
 
 /// Waits until there is something to read, or so long at most; says whether there is.
