@@ -3,11 +3,30 @@
 //! For distributions of millions see [`crate::latency`]. Values that are not finite are left out
 //! everywhere: a summary speaks of what could be measured, and says of how many.
 
+use weir_packet::Nanos;
+
 /// The finite values, smallest first.
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
     v.sort_unstable_by(f64::total_cmp);
     v
+}
+
+/// Frames lost of those sent, in percent; not a number where none was sent.
+pub fn loss_percent(sent: u64, received: u64) -> f64 {
+    if sent == 0 {
+        return f64::NAN;
+    }
+    sent.saturating_sub(received) as f64 / sent as f64 * 100.0
+}
+
+/// Events a second: their intervals over the time from the first to the last; not a number where
+/// that is none.
+pub fn per_second(events: u64, first: Option<Nanos>, last: Option<Nanos>) -> f64 {
+    match (first, last) {
+        (Some(a), Some(b)) if b > a => events.saturating_sub(1) as f64 * 1e9 / b.since(a).0 as f64,
+        _ => f64::NAN,
+    }
 }
 
 /// The `q`-quantile, `q` from 0 to 1, by linear interpolation between the closest ranks (type 7 of

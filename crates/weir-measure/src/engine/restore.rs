@@ -4,7 +4,6 @@
 //! again for this. Counters and the ages of time-outs begin anew: no message could set them.
 
 use super::core::{Core, Expected, Phase, nanos};
-use crate::module::rules;
 use std::time::Duration;
 use weir_openflow::model::{FlowMod, Message, Msg, NO_BUFFER};
 use weir_packet::Nanos;
@@ -33,7 +32,7 @@ impl Core {
     /// The connection is there.
     pub(super) fn put_back(&mut self, _now: Nanos) {
         let Some(version) = self.bench.version else { return self.over() };
-        self.send(Message::FlowMod(rules::delete_all(version)));
+        self.send(Message::FlowMod(FlowMod::delete_all(version)));
         for flow in std::mem::take(&mut self.before) {
             let flags = Self::flags_of(&flow);
             self.send(Message::FlowMod(FlowMod {
@@ -46,7 +45,7 @@ impl Core {
                 flags,
                 matcher: flow.matcher,
                 instructions: flow.instructions,
-                ..rules::blank(weir_openflow::model::FlowCommand::Add)
+                ..FlowMod::new(weir_openflow::model::FlowCommand::Add)
             }));
         }
         if let Some(config) = self.config_before {

@@ -10,9 +10,9 @@ use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{
-    Field, FlowFilter, FlowFlags, FlowStats, Fragments, GROUP_ANY, Match, Message, Msg, NO_BUFFER,
-    NO_MAX_LEN, PacketOut, Part, Port, PortDesc, PortState, StatsReply, StatsRequest, SwitchConfig,
-    TABLE_ALL, Version,
+    Field, FlowFilter, FlowFlags, FlowMod, FlowStats, Fragments, GROUP_ANY, Match, Message, Msg,
+    NO_BUFFER, NO_MAX_LEN, PacketOut, Part, Port, PortDesc, PortState, StatsReply, StatsRequest,
+    SwitchConfig, TABLE_ALL, Version,
 };
 use weir_packet::Nanos;
 
@@ -206,7 +206,7 @@ impl Core {
         // how much of a packet it wants.
         let before = self.config_before.unwrap_or(PLAIN);
         self.send(Message::SetConfig(SwitchConfig { miss_send_len: NO_MAX_LEN, ..before }));
-        self.send(Message::FlowMod(rules::delete_all(version)));
+        self.send(Message::FlowMod(FlowMod::delete_all(version)));
         self.send(Message::FlowMod(rules::drop_rest()));
         self.settle(now);
     }

@@ -110,7 +110,7 @@ impl Context<'_> {
     /// Deletes every rule but the one that drops what nothing else matches.
     pub fn clear_table(&mut self) {
         if let Some(version) = self.bench.version {
-            self.flow_mod(rules::delete_all(version));
+            self.flow_mod(FlowMod::delete_all(version));
             self.flow_mod(rules::drop_rest());
         }
     }

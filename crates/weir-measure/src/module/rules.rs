@@ -3,44 +3,16 @@
 //! Pure: the model's messages from probes' headers.
 
 use crate::probe::Headers;
-use weir_openflow::model::{
-    Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, Port,
-    TABLE_ALL, Version,
-};
+use weir_openflow::model::{Action, Field, FlowCommand, FlowMod, Instruction, Match, Port};
 
 /// Priority of the rule that drops what nothing else matches.
 pub const DROP_PRIORITY: u16 = 0;
-
-/// A flow_mod of table 0 without a match and without instructions.
-pub fn blank(command: FlowCommand) -> FlowMod {
-    FlowMod {
-        cookie: 0,
-        cookie_mask: 0,
-        table: 0,
-        command,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority: 0,
-        buffer_id: NO_BUFFER,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        flags: FlowFlags(0),
-        matcher: Match::default(),
-        instructions: Vec::new(),
-    }
-}
 
 /// Adds a rule with these actions.
 pub fn add(matcher: Match, priority: u16, actions: Vec<Action>) -> FlowMod {
     let instructions =
         if actions.is_empty() { Vec::new() } else { vec![Instruction::Apply(actions)] };
-    FlowMod { priority, matcher, instructions, ..blank(FlowCommand::Add) }
-}
-
-/// Deletes every rule.
-pub fn delete_all(version: Version) -> FlowMod {
-    let table = if version == Version::V10 { 0 } else { TABLE_ALL };
-    FlowMod { table, ..blank(FlowCommand::Delete) }
+    FlowMod { priority, matcher, instructions, ..FlowMod::new(FlowCommand::Add) }
 }
 
 /// Drops what nothing else matches.

@@ -17,6 +17,7 @@ use crate::module::{
     About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Packets, Params, rules,
 };
 use crate::probe::Headers;
+use crate::stats;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use weir_openflow::model::{Action, Field, Match, Message, Msg};
@@ -199,10 +200,7 @@ impl Row {
     }
 
     fn loss(&self) -> f64 {
-        if self.sent == 0 {
-            return f64::NAN;
-        }
-        self.sent.saturating_sub(self.received) as f64 / self.sent as f64 * 100.0
+        stats::loss_percent(self.sent, self.received)
     }
 
     /// Counts a frame; `false` for one that came before.

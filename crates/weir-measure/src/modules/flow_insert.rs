@@ -13,8 +13,7 @@
 
 use super::updates::{Kind, Order, Row, Updates};
 use crate::document::{
-    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
-    Verdict,
+    Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::{About, Bench, Captured, Context, Module, Params};
 use crate::stats::quantile;
@@ -71,13 +70,7 @@ impl Module for FlowInsert {
     }
 
     fn finish(&mut self, bench: &Bench, document: &mut Document) {
-        let most = self.updates.rows.iter().map(|r| r.entries).max().unwrap_or(1);
-        let flows = if self.updates.last_alone { 1 } else { most };
-        document.probe = Some(ProbeResolution::shared(
-            self.updates.fps,
-            self.updates.frame.saturating_sub(4) as u32,
-            u32::try_from(flows).unwrap_or(u32::MAX),
-        ));
+        document.probe = Some(self.updates.resolution());
         self.figure(document);
         self.table(document);
         self.verdict(bench, document);

@@ -7,7 +7,7 @@
 
 use super::updates::{Kind, Operation, Order, Row, Updates};
 use crate::document::{
-    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Series, Table, Verdict,
+    Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
 };
 use crate::module::{About, Bench, Captured, Context, Module, Params};
 use crate::stats::quantile;
@@ -80,10 +80,7 @@ impl Module for FlowModify {
 
     fn finish(&mut self, bench: &Bench, document: &mut Document) {
         let u = &self.updates;
-        let most = u.rows.iter().map(|r| r.entries).max().unwrap_or(1);
-        let flows = if u.last_alone { 1 } else { u32::try_from(most).unwrap_or(u32::MAX) };
-        let bytes = u.frame.saturating_sub(4) as u32;
-        document.probe = Some(ProbeResolution::shared(u.fps, bytes, flows));
+        document.probe = Some(u.resolution());
         let mut table = Table::new(
             "changes",
             "Changes by kind and number of entries",

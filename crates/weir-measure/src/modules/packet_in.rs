@@ -13,7 +13,7 @@ use crate::module::{
     About, Bench, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
 };
 use crate::probe::{Headers, Run, identify};
-use crate::stats::quantile;
+use crate::stats::{self, quantile};
 use std::time::Duration;
 use weir_openflow::model::{Field, Match, Message, Msg};
 use weir_packet::Nanos;
@@ -65,20 +65,12 @@ struct Row {
 
 impl Row {
     fn loss(&self) -> f64 {
-        if self.sent == 0 {
-            return f64::NAN;
-        }
-        self.sent.saturating_sub(self.received) as f64 / self.sent as f64 * 100.0
+        stats::loss_percent(self.sent, self.received)
     }
 
     /// Packet-ins a second: intervals over their time.
     fn per_second(&self) -> f64 {
-        match (self.first, self.last) {
-            (Some(a), Some(b)) if b > a => {
-                self.received.saturating_sub(1) as f64 * 1e9 / b.since(a).0 as f64
-            }
-            _ => f64::NAN,
-        }
+        stats::per_second(self.received, self.first, self.last)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::document::{
 use crate::module::load::Packets;
 use crate::module::{About, Bench, Captured, Context, LoadId, Module, Params, ns_between, rules};
 use crate::probe::Headers;
-use crate::stats::quantile;
+use crate::stats::{self, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{Message, NO_BUFFER, PacketOut, Port};
@@ -67,19 +67,11 @@ struct Row {
 
 impl Row {
     fn loss(&self) -> f64 {
-        if self.sent == 0 {
-            return f64::NAN;
-        }
-        self.sent.saturating_sub(self.received) as f64 / self.sent as f64 * 100.0
+        stats::loss_percent(self.sent, self.received)
     }
 
     fn sent_per_second(&self) -> f64 {
-        match (self.first, self.last) {
-            (Some(a), Some(b)) if b > a => {
-                self.sent.saturating_sub(1) as f64 * 1e9 / b.since(a).0 as f64
-            }
-            _ => f64::NAN,
-        }
+        stats::per_second(self.sent, self.first, self.last)
     }
 }
 

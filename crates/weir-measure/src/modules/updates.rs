@@ -11,6 +11,7 @@
 //! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
 //! so both states are seen.
 
+use crate::document::ProbeResolution;
 use crate::module::{Captured, Context, Load, LoadId, Params, ns_between, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
@@ -349,6 +350,13 @@ impl Updates {
 
 /// The handlers that a module passes on to.
 impl Updates {
+    /// What the probes resolve at their densest: with the most flows watched.
+    pub(super) fn resolution(&self) -> ProbeResolution {
+        let most = self.rows.iter().map(|r| r.entries).max().unwrap_or(1);
+        let flows = if self.last_alone { 1 } else { u32::try_from(most).unwrap_or(u32::MAX) };
+        ProbeResolution::shared(self.fps, self.frame.saturating_sub(4) as u32, flows)
+    }
+
     pub(super) fn start(&mut self, cx: &mut Context<'_>) {
         self.next_size(cx);
     }

@@ -1,7 +1,7 @@
 //! Flow modifications and removals (1.0 §5.3.3; 1.3 §7.3.4.1, §7.4.2).
 
 use super::port::bits;
-use super::{Instruction, Match, Port};
+use super::{GROUP_ANY, Instruction, Match, NO_BUFFER, Port, TABLE_ALL, Version};
 
 /// What to do to the flow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +65,33 @@ pub struct FlowMod {
     pub matcher: Match,
     /// What it does.
     pub instructions: Vec<Instruction>,
+}
+
+impl FlowMod {
+    /// One of table 0 that matches everything, does nothing and asks for nothing else.
+    pub fn new(command: FlowCommand) -> Self {
+        Self {
+            cookie: 0,
+            cookie_mask: 0,
+            table: 0,
+            command,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            priority: 0,
+            buffer_id: NO_BUFFER,
+            out_port: Port::ANY,
+            out_group: GROUP_ANY,
+            flags: FlowFlags(0),
+            matcher: Match::default(),
+            instructions: Vec::new(),
+        }
+    }
+
+    /// One that deletes every flow; 1.0 has one table.
+    pub fn delete_all(version: Version) -> Self {
+        let table = if version == Version::V10 { 0 } else { TABLE_ALL };
+        Self { table, ..Self::new(FlowCommand::Delete) }
+    }
 }
 
 /// Why a flow is gone.

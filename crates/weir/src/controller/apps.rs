@@ -3,7 +3,7 @@
 //! Each listens on a loopback port of its own and serves one switch at a time, on its own thread,
 //! until it is dropped.
 
-use super::flows::{add, delete_all};
+use super::flows::add;
 use super::link::Link;
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_openflow::model::{
-    Action, Field, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut, Port, Version,
+    Action, Field, FlowMod, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut, Port,
+    Version,
 };
 
 /// What a controller does.
@@ -100,7 +101,7 @@ fn serve(listener: &TcpListener, app: App, stop: &AtomicBool) {
 fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     let mut link = Link::greet(stream, app.version())?;
     link.set_patience(Duration::from_millis(100))?;
-    link.send(Message::FlowMod(delete_all(link.version)))?;
+    link.send(Message::FlowMod(FlowMod::delete_all(link.version)))?;
     match app {
         App::Learning10 => {}
         App::Learning13 | App::EveryPacket => {

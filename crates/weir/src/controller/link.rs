@@ -2,7 +2,6 @@
 //!
 //! Room: one TCP stream, `weir_openflow`'s framing and codec. Either end may have connected.
 
-use super::flows::delete_all;
 use crate::fault::bad_input;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
@@ -10,7 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::framing::Framer;
-use weir_openflow::model::{Message, Msg, Part, StatsReply, StatsRequest, Version};
+use weir_openflow::model::{FlowMod, Message, Msg, Part, StatsReply, StatsRequest, Version};
 
 /// Which switch, and how to speak to it.
 #[derive(Clone, Debug)]
@@ -227,7 +226,7 @@ impl Link {
 
     /// Deletes every flow and waits.
     pub fn delete_flows(&mut self) -> Result<Duration> {
-        let all = Message::FlowMod(delete_all(self.version));
+        let all = Message::FlowMod(FlowMod::delete_all(self.version));
         let start = Instant::now();
         self.send(all)?;
         self.barrier()?;
