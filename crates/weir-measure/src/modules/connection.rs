@@ -10,10 +10,7 @@ use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples,
 use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
 use crate::probe::Headers;
 use std::time::Duration;
-use weir_openflow::model::{
-    Field, FlowFilter, GROUP_ANY, Match, Message, Msg, Part, Port, StatsReply, StatsRequest,
-    TABLE_ALL,
-};
+use weir_openflow::model::{Field, Match, Message, Msg, Part, StatsReply, StatsRequest};
 use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
@@ -169,14 +166,7 @@ impl Module for Connection {
                 let (came, lost) = (self.window.came, self.window.lost());
                 self.runs.push(Run { reconnect_ms: ms, came, lost, flows: None });
                 (self.step, self.flows) = (Step::Asking, 0);
-                self.waiting = Some(cx.stats(StatsRequest::Flow(FlowFilter {
-                    table: TABLE_ALL,
-                    out_port: Port::ANY,
-                    out_group: GROUP_ANY,
-                    cookie: 0,
-                    cookie_mask: 0,
-                    matcher: Match::default(),
-                })));
+                self.waiting = Some(cx.stats(StatsRequest::Flow(rules::every_flow())));
                 true
             }
             _ => false,

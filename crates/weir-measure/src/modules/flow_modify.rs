@@ -6,6 +6,7 @@
 //! the moment when probes show the last change.
 
 use super::updates::{Kind, Operation, Order, Row, Updates};
+use super::verdicts::barrier_truthful;
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
 };
@@ -129,7 +130,9 @@ impl Module for FlowModify {
         document.verdicts.push(self.dearer(Operation::Modify, "modification-as-cheap"));
         document.verdicts.push(self.dearer(Operation::Delete, "deletion-as-cheap"));
         document.verdicts.push(self.order());
-        document.verdicts.push(self.true_barriers(bench));
+        let runs = u.rows.iter().map(|r| r.runs).sum();
+        let untrue = u.rows.iter().map(|r| r.untrue).sum();
+        document.verdicts.push(barrier_truthful(bench, runs, untrue));
     }
 }
 
@@ -231,22 +234,5 @@ impl FlowModify {
         };
         let s = format!("Insertion in {named} priorities is dearer: up to {worst:.1} times.");
         Verdict::new(id, Outcome::Fails, s).with("times", worst, "")
-    }
-
-    fn true_barriers(&self, bench: &Bench) -> Verdict {
-        let id = "barrier-truthful";
-        let runs: u64 = self.updates.rows.iter().map(|r| r.runs).sum();
-        let untrue: u64 = self.updates.rows.iter().map(|r| r.untrue).sum();
-        let share = untrue as f64 / runs.max(1) as f64;
-        let outcome = match (bench.barriers && runs > 0, share) {
-            (false, _) => Outcome::Unclear,
-            (true, s) if s >= 0.3 => Outcome::Fails,
-            (true, s) if s > 0.1 => Outcome::Unclear,
-            _ => Outcome::Holds,
-        };
-        let s = format!(
-            "In {untrue} of {runs} runs a probe sent after the barrier's reply was treated by the table of before."
-        );
-        Verdict::new(id, outcome, s).with("runs", runs as f64, "").with("untrue", untrue as f64, "")
     }
 }

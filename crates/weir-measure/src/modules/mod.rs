@@ -8,10 +8,12 @@ mod echo;
 mod flow_insert;
 mod flow_modify;
 mod flow_stats;
+mod interaction;
 mod packet_in;
 mod packet_out;
 mod table_capacity;
 mod updates;
+mod verdicts;
 
 use crate::module::Entry;
 
@@ -22,6 +24,7 @@ pub fn all() -> Vec<Entry> {
         Entry { about: flow_insert::about(), make: flow_insert::make },
         Entry { about: flow_modify::about(), make: flow_modify::make },
         Entry { about: flow_stats::about(), make: flow_stats::make },
+        Entry { about: interaction::about(), make: interaction::make },
         Entry { about: packet_in::about(), make: packet_in::make },
         Entry { about: packet_out::about(), make: packet_out::make },
         Entry { about: actions::about(), make: actions::make },

@@ -8,9 +8,7 @@ use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Table, V
 use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
-use weir_openflow::model::{
-    FlowFilter, GROUP_ANY, Match, Message, Msg, Port, StatsReply, StatsRequest, TABLE_ALL,
-};
+use weir_openflow::model::{Message, Msg, StatsReply, StatsRequest};
 use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
@@ -151,14 +149,7 @@ impl TableCapacity {
         }
         if row.refused.is_some() || self.sent >= self.most {
             self.step = Step::Asking;
-            self.waiting = Some(cx.stats(StatsRequest::Aggregate(FlowFilter {
-                table: TABLE_ALL,
-                out_port: Port::ANY,
-                out_group: GROUP_ANY,
-                cookie: 0,
-                cookie_mask: 0,
-                matcher: Match::default(),
-            })));
+            self.waiting = Some(cx.stats(StatsRequest::Aggregate(rules::every_flow())));
             return;
         }
         self.step = Step::Inserting;

@@ -1,0 +1,34 @@
+//! Verdicts that several modules give, from what each of them counted.
+//!
+//! Pure.
+
+use crate::document::{Outcome, Verdict};
+use crate::module::Bench;
+
+/// Of so many runs: from here on it is no chance, and the verdict is that it fails.
+const OFTEN: f64 = 0.3;
+/// Up to here it may be chance: a probe lost on its way.
+const SELDOM: f64 = 0.1;
+
+/// What is to be thought of something that happened in `share` of all runs and should in none.
+pub(super) fn by_share(share: f64) -> Outcome {
+    match share {
+        s if s >= OFTEN => Outcome::Fails,
+        s if s > SELDOM => Outcome::Unclear,
+        _ => Outcome::Holds,
+    }
+}
+
+/// Whether a barrier's reply says that frames meet what was asked for before it.
+pub(super) fn barrier_truthful(bench: &Bench, runs: u64, untrue: u64) -> Verdict {
+    let id = "barrier-truthful";
+    if !bench.barriers || runs == 0 {
+        let s = if bench.barriers { "Nothing was changed." } else { "The switch has no barrier." };
+        return Verdict::new(id, Outcome::Unclear, s);
+    }
+    let s = format!(
+        "In {untrue} of {runs} runs a probe sent after the barrier's reply was treated by the table of before."
+    );
+    let outcome = by_share(untrue as f64 / runs as f64);
+    Verdict::new(id, outcome, s).with("runs", runs as f64, "").with("untrue", untrue as f64, "")
+}
