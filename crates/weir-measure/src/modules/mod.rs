@@ -4,6 +4,7 @@
 
 mod actions;
 mod connection;
+mod consistency;
 mod echo;
 mod flow_insert;
 mod flow_modify;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Entry> {
         Entry { about: flow_modify::about(), make: flow_modify::make },
         Entry { about: flow_stats::about(), make: flow_stats::make },
         Entry { about: interaction::about(), make: interaction::make },
+        Entry { about: consistency::about(), make: consistency::make },
         Entry { about: packet_in::about(), make: packet_in::make },
         Entry { about: packet_out::about(), make: packet_out::make },
         Entry { about: actions::about(), make: actions::make },
