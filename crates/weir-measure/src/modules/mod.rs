@@ -6,6 +6,7 @@ mod actions;
 mod connection;
 mod consistency;
 mod echo;
+mod expiry;
 mod flow_insert;
 mod flow_modify;
 mod flow_stats;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Entry> {
         Entry { about: flow_stats::about(), make: flow_stats::make },
         Entry { about: interaction::about(), make: interaction::make },
         Entry { about: consistency::about(), make: consistency::make },
+        Entry { about: expiry::about(), make: expiry::make },
         Entry { about: packet_in::about(), make: packet_in::make },
         Entry { about: packet_out::about(), make: packet_out::make },
         Entry { about: actions::about(), make: actions::make },
