@@ -7,7 +7,7 @@ use super::Dut;
 use super::book::Change;
 use super::hardware::{Done, Op};
 use super::line::Event;
-use super::profile::BarrierReply;
+use super::profile::{BarrierReply, IdleFrom};
 use super::program::Program;
 use weir_openflow::channel::Head;
 use weir_openflow::model::*;
@@ -188,9 +188,17 @@ impl Dut {
         }
     }
 
+    /// From when a flow's idle time-out counts, unless it was added later.
+    fn idle_since(&self, id: u64) -> Nanos {
+        match self.profile.timeouts.idle_from {
+            IdleFrom::LastFrame => self.hardware.last_used(id),
+            IdleFrom::Insertion => Nanos(0),
+        }
+    }
+
     /// Sees to it that a flow's time-outs are looked at in time.
     fn arm(&mut self, id: u64) {
-        let used = self.hardware.last_used(id);
+        let used = self.idle_since(id);
         let late = self.profile.timeouts.late_us.nanos();
         let Some(f) = self.book.get_mut(id) else { return };
         let secs = |s: u16| Nanos::from_secs(s.into());
@@ -205,7 +213,7 @@ impl Dut {
 
     /// Looks at a flow's time-outs.
     pub(super) fn expire(&mut self, id: u64, at: Nanos) {
-        let used = self.hardware.last_used(id);
+        let used = self.idle_since(id);
         let late = self.profile.timeouts.late_us.nanos();
         let Some(f) = self.book.get_mut(id) else { return };
         // One that was put in the place of another has been armed for itself.

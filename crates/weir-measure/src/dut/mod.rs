@@ -137,7 +137,8 @@ impl Dut {
             slow: profile.actions.cpu.as_ref().map(|cpu| Slow::new(cpu, fork())),
             packet_ins: Rated::new(profile.packet_in.per_second, profile.packet_in.queue),
             loses: Share::new(w.lose_percent.part()),
-            duplicates: Share::new(w.duplicate_percent.part()),
+            // A frame that is overtaken is not the one that comes twice, though both be one of each hundred.
+            duplicates: Share::between(w.duplicate_percent.part()),
             swaps: Share::new(w.swap_percent.part()),
             swapped: None,
             packet_outs_lost: Share::new(profile.packet_out.lose_percent.part()),

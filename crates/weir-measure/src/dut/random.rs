@@ -46,6 +46,10 @@ impl Share {
     pub(super) fn new(part: f64) -> Self {
         Self { part, sum: 0.0 }
     }
+    /// The same, in the middle between those that another of this part picks.
+    pub(super) fn between(part: f64) -> Self {
+        Self { part, sum: 0.5 }
+    }
     /// Whether this one is picked.
     pub(super) fn picks(&mut self) -> bool {
         self.sum += self.part;
@@ -118,6 +122,10 @@ mod tests {
         assert!((0..1000).all(|_| !Share::new(0.0).picks()));
         let mut all = Share::new(1.0);
         assert!((0..1000).all(|_| all.picks()));
+        let (mut one, mut other) = (Share::new(0.01), Share::between(0.01));
+        let picked: Vec<_> = (0..1000).map(|_| (one.picks(), other.picks())).collect();
+        assert!(!picked.contains(&(true, true)));
+        assert_eq!(picked.iter().filter(|p| p.1).count(), 10);
     }
 
     #[test]

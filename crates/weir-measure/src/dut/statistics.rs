@@ -161,6 +161,7 @@ impl Dut {
             StatsRequest::Aggregate(f) => StatsReply::Aggregate(self.aggregate(f, now)),
             StatsRequest::Table => {
                 let t = &self.profile.table;
+                let off = self.profile.counters.table_off_percent;
                 // Whoever loses entries without a word does not know how many it holds.
                 let max = if t.past == Past::Lost { 65_536.max(t.entries) } else { t.entries };
                 StatsReply::Table(vec![TableStats {
@@ -168,14 +169,19 @@ impl Dut {
                     name: "flows".to_owned(),
                     max_entries: max as u32,
                     active: self.book.len() as u32,
-                    lookups: self.lookups,
-                    matched: self.matched,
+                    lookups: off.tell(self.lookups),
+                    matched: off.tell(self.matched),
                 }])
             }
             StatsRequest::Port(asked) => {
                 let chosen = |p: &&PortStats| *asked == Port::ANY || p.port == *asked;
                 let life = now.since(self.born);
+                let off = self.profile.counters.port_off_percent;
                 let alive = |p: &PortStats| PortStats {
+                    rx_packets: off.tell(p.rx_packets),
+                    tx_packets: off.tell(p.tx_packets),
+                    rx_bytes: off.tell(p.rx_bytes),
+                    tx_bytes: off.tell(p.tx_bytes),
                     duration_sec: (life.0 / 1_000_000_000) as u32,
                     duration_nsec: (life.0 % 1_000_000_000) as u32,
                     ..*p

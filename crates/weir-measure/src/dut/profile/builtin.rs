@@ -27,6 +27,8 @@ profiles! {
     "stats-slow-updates",
     "stale-counters",
     "late-timeouts",
+    "idle-from-insertion",
+    "wrong-counters",
     "slow-controller-path",
     "lossy-forwarding",
     "hangs-up",

@@ -3,7 +3,7 @@
 //!
 //! Room: pure; part of `profile`. Printed by `weir dut --print-truth`.
 
-use super::{BarrierReply, Past, Profile, Speaks};
+use super::{BarrierReply, IdleFrom, Past, Profile, Speaks};
 use serde::Serialize;
 
 /// One fault.
@@ -180,6 +180,14 @@ impl Profile {
         f.figure("statistics.whole_within_us", "but not if asked again within", soon, "µs");
         let off = self.counters.off_percent.percent();
         f.figure("counters.off_percent", "counters of flows differ by", off, "%");
+        let off = self.counters.port_off_percent.percent();
+        f.figure("counters.port_off_percent", "counters of ports differ by", off, "%");
+        let off = self.counters.table_off_percent.percent();
+        f.figure("counters.table_off_percent", "counters of the table differ by", off, "%");
+        if self.timeouts.idle_from == IdleFrom::Insertion {
+            let what = "idle time-outs count from insertion, though frames come".to_owned();
+            f.word("timeouts.idle_from.insertion", what);
+        }
         let late = self.timeouts.late_us.micros();
         f.figure("timeouts.late_us", "flows outlive their time-outs by", late, "µs");
         let echo = self.echo.delay_us.micros();

@@ -322,6 +322,10 @@ pub struct Statistics {
 pub struct Counters {
     /// What is told of flows differs from the truth by this.
     pub off_percent: Deviation,
+    /// What is told of ports.
+    pub port_off_percent: Deviation,
+    /// What is told of the table.
+    pub table_off_percent: Deviation,
 }
 
 /// How exact its time-outs are.
@@ -330,6 +334,19 @@ pub struct Counters {
 pub struct Timeouts {
     /// Flows live on for so long.
     pub late_us: Micros,
+    /// From when idle time-outs count.
+    pub idle_from: IdleFrom,
+}
+
+/// From when idle time-outs count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdleFrom {
+    /// From the flow's last frame.
+    #[default]
+    LastFrame,
+    /// From its insertion, whatever it is used for.
+    Insertion,
 }
 
 /// How it answers echo requests.
