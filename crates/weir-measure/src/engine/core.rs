@@ -6,6 +6,7 @@
 //! It never waits for anything without a time limit, so it always comes to its end.
 
 use super::pairing::Pairing;
+use super::restore::Made;
 use super::setup::Setup;
 use super::tally::Tally;
 use crate::document::Document;
@@ -175,6 +176,7 @@ pub struct Core {
     pub(super) restored_by: Option<u32>,
     pub(super) config_before: Option<SwitchConfig>,
     pub(super) before: Vec<FlowStats>,
+    pub(super) made: Made,
     pub(super) xid: u32,
     pub(super) loads: u8,
     open: BTreeSet<u8>,
@@ -223,6 +225,7 @@ impl Core {
             restored_by: None,
             config_before: None,
             before: Vec::new(),
+            made: Made::default(),
             // Not from zero, so that a switch which answers with xid 0 is not believed.
             xid: 0x0f10_0000,
             loads: 0,
@@ -413,6 +416,7 @@ impl Core {
             && self.phase == Phase::Measure
         {
             self.tally.error(format!("{:?}", e.code));
+            self.made.refused(msg.xid);
         }
         match self.phase {
             Phase::Calibrate => self.setup_message(now, &msg, expected.as_ref()),
@@ -496,7 +500,10 @@ impl Core {
             Act::Progress(done, of) => self.status = (done, of),
             // After the end nothing new is begun.
             _ if !measuring => {}
-            Act::Send { xid, body, answered } => self.send_as(now, xid, body, answered, true),
+            Act::Send { xid, body, answered } => {
+                self.made.sent(xid, &body);
+                self.send_as(now, xid, body, answered, true);
+            }
             Act::Begin(id, load) => self.begin(now, id, load),
             Act::Rate(id, fps) => self.out.push_back(Command::Rate(id, fps)),
             Act::Stop(id) => self.out.push_back(Command::Stop(id)),

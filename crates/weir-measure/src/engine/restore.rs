@@ -4,12 +4,61 @@
 //! again for this. Counters and the ages of time-outs begin anew: no message could set them.
 
 use super::core::{Core, Expected, Phase, nanos};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_openflow::model::{FlowMod, Message, Msg, NO_BUFFER};
+use weir_openflow::model::{
+    FlowMod, GroupCommand, GroupKind, GroupMod, Message, MeterCommand, MeterFlags, MeterMod, Msg,
+    NO_BUFFER,
+};
 use weir_packet::Nanos;
 
 /// How long putting back may take beyond an answer's patience, for each thousand flows.
 const PER_THOUSAND: Duration = Duration::from_secs(5);
+
+/// Groups and meters that a module made: the switch shall have them no longer than the measurement.
+#[derive(Debug, Default)]
+pub(super) struct Made(BTreeMap<u32, Thing>);
+
+#[derive(Clone, Copy, Debug)]
+enum Thing {
+    Group(u32),
+    Meter(u32),
+}
+
+impl Made {
+    /// A message of a module goes out.
+    pub(super) fn sent(&mut self, xid: u32, body: &Message) {
+        let thing = match body {
+            Message::GroupMod(m) if m.command == GroupCommand::Add => Thing::Group(m.id),
+            Message::MeterMod(m) if m.command == MeterCommand::Add => Thing::Meter(m.id),
+            _ => return,
+        };
+        self.0.insert(xid, thing);
+    }
+
+    /// It was refused: what has that number is somebody else's.
+    pub(super) fn refused(&mut self, xid: u32) {
+        self.0.remove(&xid);
+    }
+
+    /// What takes all of it away; flows that use it must be gone.
+    fn undo(&mut self) -> impl Iterator<Item = Message> + use<> {
+        std::mem::take(&mut self.0).into_values().map(|thing| match thing {
+            Thing::Group(id) => Message::GroupMod(GroupMod {
+                command: GroupCommand::Delete,
+                kind: GroupKind::All,
+                id,
+                buckets: Vec::new(),
+            }),
+            Thing::Meter(id) => Message::MeterMod(MeterMod {
+                command: MeterCommand::Delete,
+                flags: MeterFlags(0),
+                id,
+                bands: Vec::new(),
+            }),
+        })
+    }
+}
 
 impl Core {
     /// Begins to put the switch back; at once over if nothing was touched.
@@ -33,6 +82,9 @@ impl Core {
     pub(super) fn put_back(&mut self, _now: Nanos) {
         let Some(version) = self.bench.version else { return self.over() };
         self.send(Message::FlowMod(FlowMod::delete_all(version)));
+        for undone in self.made.undo() {
+            self.send(undone);
+        }
         for flow in std::mem::take(&mut self.before) {
             let flags = Self::flags_of(&flow);
             self.send(Message::FlowMod(FlowMod {

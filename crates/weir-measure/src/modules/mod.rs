@@ -5,6 +5,7 @@
 mod actions;
 mod connection;
 mod consistency;
+mod counters;
 mod echo;
 mod expiry;
 mod flow_insert;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Entry> {
         Entry { about: flow_stats::about(), make: flow_stats::make },
         Entry { about: interaction::about(), make: interaction::make },
         Entry { about: consistency::about(), make: consistency::make },
+        Entry { about: counters::about(), make: counters::make },
         Entry { about: expiry::about(), make: expiry::make },
         Entry { about: packet_in::about(), make: packet_in::make },
         Entry { about: packet_out::about(), make: packet_out::make },

@@ -1,0 +1,192 @@
+//! What each kind of counter told, beside what was really sent.
+//!
+//! Pure. The module enters readings with the truth of their moment; verdicts and tables come from here.
+
+use std::collections::BTreeMap;
+use weir_openflow::model::{Port, StatsReply};
+
+/// A kind of counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// Of the flow with this number, from 0.
+    Flow(u16),
+    /// Frames received by the first port.
+    PortIn,
+    /// Frames sent by the second.
+    PortOut,
+    /// Frames that matched in the first table.
+    Table,
+    /// Frames sent by all queues of the second port.
+    Queue,
+    Group,
+    Meter,
+}
+
+/// Kinds as they are told, all flows as one.
+pub(super) const KINDS: [(&str, What); 7] = [
+    ("flows", What::Flow(0)),
+    ("port, received", What::PortIn),
+    ("port, sent", What::PortOut),
+    ("table, matched", What::Table),
+    ("queues, sent", What::Queue),
+    ("group", What::Group),
+    ("meter", What::Meter),
+];
+
+/// Packets and bytes.
+pub(super) type Pair = (u64, u64);
+
+/// What one round of requests told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) told: BTreeMap<What, Pair>,
+}
+
+/// Where to look in replies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) first: Port,
+    pub(super) second: Port,
+    pub(super) group: u32,
+    pub(super) meter: u32,
+    /// Flows that are ours have cookies from 1 to this.
+    pub(super) flows: u16,
+}
+
+impl Reading {
+    fn add(&mut self, what: What, (packets, bytes): Pair) {
+        // All ones: the switch does not keep it.
+        if packets == u64::MAX {
+            return;
+        }
+        let sum = self.told.entry(what).or_default();
+        sum.0 = sum.0.saturating_add(packets);
+        sum.1 = sum.1.saturating_add(bytes);
+    }
+
+    /// Takes a reply, or a part of one.
+    pub(super) fn take(&mut self, reply: &StatsReply, at: &Places) {
+        match reply {
+            StatsReply::Flow(flows) => {
+                for f in flows.iter().filter(|f| (1..=u64::from(at.flows)).contains(&f.cookie)) {
+                    self.add(What::Flow((f.cookie - 1) as u16), (f.packets, f.bytes));
+                }
+            }
+            StatsReply::Port(ports) => {
+                for p in ports {
+                    if p.port == at.first {
+                        self.add(What::PortIn, (p.rx_packets, p.rx_bytes));
+                    }
+                    if p.port == at.second {
+                        self.add(What::PortOut, (p.tx_packets, p.tx_bytes));
+                    }
+                }
+            }
+            StatsReply::Table(tables) => {
+                for t in tables.iter().filter(|t| t.table == 0) {
+                    self.add(What::Table, (t.matched, 0));
+                }
+            }
+            StatsReply::Queue(queues) => {
+                for q in queues.iter().filter(|q| q.port == at.second) {
+                    self.add(What::Queue, (q.tx_packets, q.tx_bytes));
+                }
+            }
+            StatsReply::Group(groups) => {
+                for g in groups.iter().filter(|g| g.group == at.group) {
+                    self.add(What::Group, (g.packets, g.bytes));
+                }
+            }
+            StatsReply::Meter(meters) => {
+                for m in meters.iter().filter(|m| m.meter == at.meter) {
+                    self.add(What::Meter, (m.packets, m.bytes));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Packets of a kind, all flows together; `None`: it was not told.
+    pub(super) fn packets(&self, kind: What) -> Option<u64> {
+        match kind {
+            What::Flow(_) => {
+                let flows = self.told.range(What::Flow(0)..=What::Flow(u16::MAX));
+                flows.map(|(_, p)| p.0).reduce(u64::saturating_add)
+            }
+            other => self.told.get(&other).map(|p| p.0),
+        }
+    }
+}
+
+/// The truth of one counter: at least and at most so many frames, and bytes of each without check sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Truth {
+    pub(super) least: u64,
+    pub(super) most: u64,
+    pub(super) bytes_each: u64,
+}
+
+impl Truth {
+    /// With room for a stranger's frames: ports hear of more than is asked of them.
+    pub(super) fn with_strangers(self) -> Self {
+        let some = 10 + self.most / 1000;
+        Self { least: self.least.saturating_sub(some), most: self.most + some, ..self }
+    }
+
+    pub(super) fn has_packets(&self, packets: u64) -> bool {
+        (self.least..=self.most).contains(&packets)
+    }
+
+    /// With or without check sequence, both are done; a stranger's frames have other sizes.
+    pub(super) fn has_bytes(&self, (packets, bytes): Pair) -> bool {
+        let strangers = self.most - self.least;
+        [self.bytes_each, self.bytes_each + 4].iter().any(|each| {
+            let want = packets.saturating_mul(*each);
+            want.abs_diff(bytes) <= strangers.saturating_mul(1600)
+                && (strangers > 0 || want == bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_openflow::model::{PortStats, TableStats};
+
+    #[test]
+    fn replies_are_read_where_they_are_ours() {
+        let at = Places { first: Port(1), second: Port(2), group: 7, meter: 7, flows: 2 };
+        let mut r = Reading::default();
+        let port = |n, rx, tx| PortStats {
+            port: Port(n),
+            rx_packets: rx,
+            tx_packets: tx,
+            ..PortStats::default()
+        };
+        r.take(&StatsReply::Port(vec![port(1, 5, 6), port(2, 7, 8), port(3, 9, 9)]), &at);
+        assert_eq!((r.packets(What::PortIn), r.packets(What::PortOut)), (Some(5), Some(8)));
+        r.take(&StatsReply::Port(vec![port(1, u64::MAX, 0)]), &at);
+        assert_eq!(r.packets(What::PortIn), Some(5), "not kept");
+        let table = |table, matched| TableStats {
+            table,
+            name: String::new(),
+            max_entries: 0,
+            active: 0,
+            lookups: 0,
+            matched,
+        };
+        r.take(&StatsReply::Table(vec![table(0, 3), table(1, 4)]), &at);
+        assert_eq!((r.packets(What::Table), r.packets(What::Group)), (Some(3), None));
+    }
+
+    #[test]
+    fn truth_is_exact_but_for_strangers() {
+        let t = Truth { least: 100, most: 100, bytes_each: 96 };
+        assert!(t.has_packets(100) && !t.has_packets(99) && !t.has_packets(101));
+        assert!(t.has_bytes((100, 9_600)) && t.has_bytes((100, 10_000)));
+        assert!(!t.has_bytes((100, 9_601)));
+        let t = t.with_strangers();
+        assert!(t.has_packets(110) && !t.has_packets(111) && t.has_bytes((101, 9_700)));
+        assert!(!t.has_bytes((100, 90_000)));
+    }
+}
