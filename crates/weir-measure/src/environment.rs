@@ -84,6 +84,25 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Of what was not measured by any program: everything unknown.
+    pub fn nowhere() -> Self {
+        let unknown = || UNKNOWN.to_owned();
+        Self {
+            machine: unknown(),
+            cpu_model: unknown(),
+            virtualised: false,
+            cores: 0,
+            memory_bytes: 0,
+            kernel: unknown(),
+            architecture: unknown(),
+            version: unknown(),
+            commit: unknown(),
+            command: unknown(),
+            date: Date(0),
+            load_1min: None,
+        }
+    }
+
     /// This machine, this program, this call.
     pub fn here(program: Program) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -69,6 +69,13 @@ pub enum Origin {
     Published(String),
 }
 
+impl Origin {
+    /// Whether they were measured here.
+    pub fn is_measured(&self) -> bool {
+        *self == Self::Measured
+    }
+}
+
 /// A point, in JSON `[x, y, lo, hi]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Quadruple", from = "Quadruple")]

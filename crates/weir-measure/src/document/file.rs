@@ -108,19 +108,43 @@ impl Document {
     /// # Errors
     /// A file can't be written, or the document would not be read back.
     pub fn save(&mut self, dir: &Path, stem: &str) -> Result<PathBuf, DocumentError> {
+        self.name_samples(stem);
+        let json = self.to_json()?;
+        self.write_samples(dir)?;
+        let path = dir.join(format!("{stem}.json"));
+        write(&path, &json)?;
+        Ok(path)
+    }
+
+    /// Names the files of samples after `stem`.
+    pub(super) fn name_samples(&mut self, stem: &str) {
         for d in self.distributions.iter_mut().filter(|d| !d.raw.is_empty()) {
             let file = format!("{stem}.{}.samples.txt", d.id);
             d.samples = Some(SampleFile { file, count: d.raw.len() as u64 });
         }
-        let json = self.to_json()?;
+    }
+
+    /// Writes those files into `dir`.
+    pub(super) fn write_samples(&self, dir: &Path) -> Result<(), DocumentError> {
         for d in &self.distributions {
             if let Some(s) = d.samples.as_ref().filter(|_| !d.raw.is_empty()) {
                 write(&dir.join(&s.file), &sample_text(d))?;
             }
         }
-        let path = dir.join(format!("{stem}.json"));
-        write(&path, &json)?;
-        Ok(path)
+        Ok(())
+    }
+
+    /// Reads those of them that are in `dir`.
+    pub(super) fn read_samples(&mut self, dir: &Path) -> Result<(), DocumentError> {
+        for d in &mut self.distributions {
+            let Some(s) = &d.samples else { continue };
+            let path = dir.join(&s.file);
+            if path.exists() {
+                let text = read(&path, LONGEST_SAMPLES)?;
+                d.raw = parse_samples(&text, s.count).map_err(|e| within(&path, e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads a document, and the samples beside it that are there.
@@ -129,19 +153,9 @@ impl Document {
     /// [`DocumentError`], with the file's name. A file of samples that is missing is no error; one that
     /// is not what the document says is.
     pub fn load(path: &Path) -> Result<Self, DocumentError> {
-        let inside =
-            |p: &Path, error| DocumentError::In { path: p.to_owned(), error: Box::new(error) };
         let text = read(path, LONGEST)?;
-        let mut document = Self::from_json(&text).map_err(|e| inside(path, e))?;
-        let dir = path.parent().unwrap_or(Path::new(""));
-        for d in &mut document.distributions {
-            let Some(s) = &d.samples else { continue };
-            let path = dir.join(&s.file);
-            if path.exists() {
-                let text = read(&path, LONGEST_SAMPLES)?;
-                d.raw = parse_samples(&text, s.count).map_err(|e| inside(&path, e))?;
-            }
-        }
+        let mut document = Self::from_json(&text).map_err(|e| within(path, e))?;
+        document.read_samples(path.parent().unwrap_or(Path::new("")))?;
         Ok(document)
     }
 
@@ -195,6 +209,10 @@ impl Document {
     }
 }
 
+fn within(path: &Path, error: DocumentError) -> DocumentError {
+    DocumentError::In { path: path.to_owned(), error: Box::new(error) }
+}
+
 /// Whether a name stays in its directory.
 fn bare(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
@@ -234,7 +252,7 @@ fn parse_samples(text: &str, count: u64) -> Result<Vec<f64>, DocumentError> {
     Ok(values)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
     std::fs::write(path, text)
         .map_err(|source| DocumentError::File { path: path.to_owned(), source })
 }

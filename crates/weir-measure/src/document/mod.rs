@@ -6,18 +6,21 @@
 //! - [`Document`]: one module, run once on one device under test.
 //! - [`figure`]: axes and curves. [`table`]: typed columns. [`distribution`]: percentiles, and the raw
 //!   samples they come from. [`verdict`]: what follows, in words.
+//! - [`comparison`]: documents of several devices in one file.
 //! - [`mod@file`]: to JSON and back, with the samples in files beside it.
 //!
 //! Numbers are never formatted here. A value that could not be measured is absent (`null`), not zero.
 //! Two documents of the same [`Document::id`] can be laid side by side: their figures, tables and
 //! distributions pair by `id`, their curves are told apart by [`Dut::name`].
 
+pub mod comparison;
 pub mod distribution;
 pub mod figure;
 pub mod file;
 pub mod table;
 pub mod verdict;
 
+pub use comparison::Comparison;
 pub use distribution::{Distribution, SampleFile, Samples};
 pub use figure::{Axis, Figure, Origin, Point, Scale, Series};
 pub use file::DocumentError;
@@ -48,6 +51,9 @@ pub struct Document {
     /// The paper's figure or table that it answers: `001 figure 3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
+    /// Whose numbers these are: a paper's are laid beside measured ones.
+    #[serde(default, skip_serializing_if = "Origin::is_measured")]
+    pub origin: Origin,
     /// What was measured.
     pub dut: Dut,
     /// Where, when, by which program and command.
@@ -99,6 +105,7 @@ impl Document {
             id: id.to_owned(),
             title: title.to_owned(),
             paper: None,
+            origin: Origin::Measured,
             dut,
             environment,
             duration_s: 0.0,

@@ -23,7 +23,7 @@ pub fn lines(documents: &[Document]) -> String {
         add(
             "run",
             json!({
-                "title": d.title, "quick": d.quick, "partial": d.partial,
+                "title": d.title, "published": source(&d.origin), "quick": d.quick, "partial": d.partial,
                 "duration_s": d.duration_s, "command": d.environment.command,
                 "commit": d.environment.commit, "kernel": d.environment.kernel,
             }),
@@ -43,10 +43,7 @@ pub fn lines(documents: &[Document]) -> String {
         }
         for f in &d.figures {
             for s in &f.series {
-                let published = match &s.origin {
-                    Origin::Measured => None,
-                    Origin::Published(source) => Some(source),
-                };
+                let published = source(&s.origin);
                 for p in &s.points {
                     add(
                         "point",
@@ -83,6 +80,14 @@ pub fn lines(documents: &[Document]) -> String {
         }
     }
     text
+}
+
+/// Where a paper has it.
+fn source(origin: &Origin) -> Option<&str> {
+    match origin {
+        Origin::Measured => None,
+        Origin::Published(source) => Some(source),
+    }
 }
 
 fn cell(c: &Cell) -> Value {

@@ -3,10 +3,12 @@
 //! Room: pure. Documents in, text out; the binary reads and writes the files. Whatever a document
 //! says may come from a device that means no good: it is text, and stays text, in each of these.
 
+pub mod beside;
 pub mod csv;
 mod grid;
 mod html;
 pub mod lines;
+pub mod markdown;
 pub mod number;
 mod page;
 mod pair;

@@ -8,7 +8,7 @@ use super::grid::{self, Grid, Shape};
 use super::html::{Html, policy};
 use super::number::quantity;
 use super::pair::{Module, Plot, modules};
-use crate::document::{Cell, Document, Outcome, file};
+use crate::document::{Cell, Document, Origin, Outcome, file};
 use crate::environment::UNKNOWN;
 
 const STYLE: &str = include_str!("page.css");
@@ -64,12 +64,13 @@ fn plural(n: usize, one: &str, many: &str) -> String {
 fn top(h: &mut Html, modules: &[Module<'_>], documents: &[Document]) {
     h.raw("<header>\n<h1>weir report</h1>\n");
     let mut devices: Vec<&str> = Vec::new();
-    for d in documents {
+    for d in documents.iter().filter(|d| d.origin.is_measured()) {
         if !devices.contains(&d.dut.name.as_str()) {
             devices.push(&d.dut.name);
         }
     }
-    let measured = plural(documents.len(), "measurement", "measurements");
+    let count = documents.iter().filter(|d| d.origin.is_measured()).count();
+    let measured = plural(count, "measurement", "measurements");
     let of = devices.iter().filter(|d| !d.is_empty()).copied().collect::<Vec<_>>().join(", ");
     let sentence = if of.is_empty() { measured } else { format!("{measured} of {of}") };
     h.raw("<p class=\"lead\">").text(&sentence).raw("</p>\n");
@@ -268,6 +269,10 @@ fn when(d: &Document) -> Option<String> {
 }
 
 fn one_provenance(h: &mut Html, d: &Document) {
+    if let Origin::Published(source) = &d.origin {
+        h.raw("<p>").text(&format!("Published, not measured here: {source}.")).raw("</p>\n");
+        return;
+    }
     let mut rows: Vec<(&str, String)> = Vec::new();
     let dut = &d.dut;
     rows.push(("device", dut.name.clone()));

@@ -149,7 +149,9 @@ impl Module<'_> {
                         Origin::Measured => None,
                         Origin::Published(source) => Some(source.clone()),
                     };
+                    let paper = !d.origin.is_measured();
                     let (name, colour) = match (&published, self.alone()) {
+                        (Some(_), false) if paper => (format!("{label}: {}", s.name), device),
                         (None, false) => (format!("{label}: {}", s.name), device),
                         (None, true) => (s.name.clone(), mark),
                         // A paper's curves have the colours after the devices'.

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use weir_measure::document::comparison::{self, Comparison};
 use weir_measure::document::{Document, file};
 use weir_measure::report;
 
@@ -104,7 +105,7 @@ fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for path in results {
         if !path.is_dir() {
-            documents.push(read(path)?);
+            documents.extend(read(path)?);
             continue;
         }
         let mut inside = json_files(path)?;
@@ -112,7 +113,7 @@ fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
         let before = documents.len();
         for file in &inside {
             match read(file) {
-                Ok(d) => documents.push(d),
+                Ok(all) => documents.extend(all),
                 // A directory may hold other things; what is left out is said.
                 Err(e) => eprintln!("weir: left out: {e:#}"),
             }
@@ -144,12 +145,17 @@ struct Head {
     kind: Option<String>,
 }
 
-/// One result, whichever shape it has.
-fn read(path: &Path) -> Result<Document> {
+/// A file's results, whichever shape they have.
+fn read(path: &Path) -> Result<Vec<Document>> {
     let text = file::read(path, file::LONGEST).map_err(bad_input)?;
     let head: Option<Head> = serde_json::from_str(&text).ok();
-    if head.and_then(|h| h.kind).as_deref() == Some("study") {
-        return study::document(&text).map_err(|e| bad_input(format!("{}: {e}", path.display())));
+    match head.and_then(|h| h.kind).as_deref() {
+        Some("study") => study::document(&text)
+            .map(|d| vec![d])
+            .map_err(|e| bad_input(format!("{}: {e}", path.display()))),
+        Some(comparison::KIND) => {
+            Comparison::load(path).map(|all| all.documents).map_err(bad_input)
+        }
+        _ => Document::load(path).map(|d| vec![d]).map_err(bad_input),
     }
-    Document::load(path).map_err(bad_input)
 }
