@@ -132,7 +132,13 @@ fn packets_cross_the_control_channel() {
 fn bad_input_is_told_in_a_line() {
     for (args, says) in [
         (&["measure", "run", "ecko", "--lab", "weir"][..], "did you mean 'echo'?"),
-        (&["measure", "run", "echo", "--lab", "cisco"], "there are 'ovs' and 'weir'"),
+        (&["measure", "run", "echo", "--lab", "honset"], "did you mean 'honest'?"),
+        (&["measure", "run", "echo", "--lab", "weir,./none.toml"], "./none.toml"),
+        (&["measure", "suite", "--lab", "weir", "--only", "ecko"], "did you mean 'echo'?"),
+        (
+            &["measure", "run", "echo", "--lab", "weir,honest", "--pcap", "x"],
+            "the conversation with one switch",
+        ),
         (&["measure", "run", "echo", "--lab", "weir", "--set", "rate"], "give NAME=VALUE"),
         (&["measure", "run", "echo", "--lab", "weir", "--set", "rate=0"], "can't be '0'"),
         (&["measure", "run", "echo", "--switch", "tcp"], "--switch tcp"),
@@ -175,5 +181,65 @@ fn switches_that_are_none_end_in_a_line_and_in_time() {
         assert_eq!(done.status.code(), Some(1), "{said}");
         assert!(said.contains(says) && said.lines().count() == 1, "{greeting:?}: {said}");
         switch.join().unwrap();
+    }
+}
+
+#[test]
+fn several_labs_are_laid_side_by_side_and_a_fault_is_named() {
+    if labs("several_labs_are_laid_side_by_side_and_a_fault_is_named").is_empty() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let run = ["measure", "run", "flow-insert", "--lab", "honest,early-barrier", "--quick"];
+    let set = ["--set", "entries=20", "--set", "repetitions=3", "--json", "--out", out];
+    let all = document(&weir(&[&run[..], &set].concat()));
+    assert_eq!(all["kind"], "comparison");
+    let names: Vec<_> = [0, 1].map(|n| all["documents"][n]["dut"]["name"].as_str().unwrap()).into();
+    assert_eq!(names, ["honest", "early-barrier"]);
+    assert_eq!(outcome(&all["documents"][0], "barrier-truthful"), "holds", "{all:#}");
+    assert_eq!(outcome(&all["documents"][1], "barrier-truthful"), "fails", "{all:#}");
+    let page = std::fs::read_to_string(directory.path().join("flow-insert.html")).unwrap();
+    assert!(page.contains("honest: first packet") && page.contains("early-barrier: first packet"));
+    // The file is read again, with its samples.
+    let text = weir(&["report", &format!("{out}/flow-insert.json"), "--text"]);
+    assert!(text.status.success(), "{}", String::from_utf8_lossy(&text.stderr));
+    assert_eq!(String::from_utf8_lossy(&text.stdout).matches("flow-insert on").count(), 2);
+}
+
+#[test]
+fn a_suite_leaves_a_directory_of_results_and_a_report() {
+    if labs("a_suite_leaves_a_directory_of_results_and_a_report").is_empty() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("short.toml");
+    std::fs::write(&config, "[packet-out]\nrates = 100\nduration = 0.2\n").unwrap();
+    let out = directory.path().join("new/results");
+    let done = weir(&[
+        "measure",
+        "suite",
+        "--lab",
+        "honest,silent",
+        "--only",
+        "echo,packet-out",
+        "--quick",
+        "--patience",
+        "0.5",
+        "--config",
+        config.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    // One of the devices never says a word: it is said, and the other's results are there.
+    let (said, error) = (&done.stdout, String::from_utf8_lossy(&done.stderr));
+    let said = String::from_utf8_lossy(said);
+    assert_eq!(done.status.code(), Some(1), "{said}{error}");
+    assert!(error.contains("2 of 4 measurements not done to the end"), "{error}");
+    assert_eq!(error.lines().count(), 1);
+    assert!(said.contains("echo: echo-repeats") && said.contains("✓ holds"), "{said}");
+    assert!(said.contains("quick"), "{said}");
+    for name in ["echo-honest.json", "packet-out-honest.json", "echo-silent.json", "report.html"] {
+        assert!(out.join(name).exists(), "{name}: {said}");
     }
 }

@@ -136,7 +136,10 @@ fn told(f: &Fault) -> String {
 }
 
 /// A profile by its name, or a file: whatever looks like a path.
-fn load(name: &str) -> Result<Profile> {
+///
+/// # Errors
+/// There is none of that name, or the file is none.
+pub fn load(name: &str) -> Result<Profile> {
     if !name.contains(['/', '.']) {
         return Profile::builtin(name).map_err(bad_input);
     }

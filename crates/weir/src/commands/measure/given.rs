@@ -1,6 +1,5 @@
 //! What the user gave: the module, its parameters from a file and the command line.
 
-use super::RunArgs;
 use crate::config::error::nearest;
 use crate::fault::bad_input;
 use anyhow::Result;
@@ -21,16 +20,20 @@ pub fn entry(name: &str) -> Result<Entry> {
 }
 
 /// Its parameters: defaults, then the file's, then the command line's.
-pub fn params(args: &RunArgs, entry: &Entry) -> Result<Params> {
-    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+pub fn params(
+    entry: &Entry,
+    depth: Depth,
+    config: Option<&Path>,
+    set: &[String],
+) -> Result<Params> {
     let mut params = Params::defaults(&entry.about, depth)?;
-    if let Some(path) = &args.config {
+    if let Some(path) = config {
         let at = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
         for (name, value) in from_file(path, &entry.about.name)? {
             params.set(&name, &value).map_err(|e| at(&e))?;
         }
     }
-    for text in &args.set {
+    for text in set {
         let Some((name, value)) = text.split_once('=') else {
             return Err(bad_input(format!("--set {text}: give NAME=VALUE")));
         };

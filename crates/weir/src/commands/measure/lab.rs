@@ -1,5 +1,5 @@
-//! A switch to measure, made here: Open vSwitch's user-space data path or weir, in a network namespace of
-//! its own, wired to another in which the tester's ports are.
+//! A switch to measure, made here: Open vSwitch's user-space data path, weir, or a device with known faults,
+//! in a network namespace of its own, wired to another in which the tester's ports are.
 //!
 //! Room: processes, files in a directory of its own, namespaces. Needs root and iproute2. All of it is gone
 //! when the [`Lab`] is dropped.
@@ -10,6 +10,8 @@
 //!  device   p1 switch p2     control channel on the device's loopback
 //! ```
 
+use crate::commands::dut;
+use crate::config::error::nearest;
 use crate::namespace::{Door, Namespace, QUIET};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,6 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 use weir_measure::cpu::{self, ProcessTimes};
+use weir_measure::dut::profile::BUILTIN;
 use weir_measure::engine::run::Sampler;
 use weir_measure::engine::wire::{self, Channel, unix_now};
 use weir_measure::module::Sample;
@@ -41,6 +44,13 @@ pub enum Kind {
     Ovs,
     /// `weir run` with one VDP.
     Weir,
+    /// `weir dut`.
+    Dut {
+        /// What `--profile` is given: a name or a file.
+        profile: String,
+        /// The name that the profile has.
+        name: String,
+    },
 }
 
 impl FromStr for Kind {
@@ -49,7 +59,19 @@ impl FromStr for Kind {
         match text {
             "ovs" => Ok(Self::Ovs),
             "weir" => Ok(Self::Weir),
-            other => Err(format!("--lab {other}: there are 'ovs' and 'weir'")),
+            other => match dut::load(other) {
+                Ok(p) => Ok(Self::Dut { profile: other.to_owned(), name: p.name }),
+                Err(e) if other.contains(['/', '.']) => Err(format!("--lab: {e}")),
+                Err(_) => {
+                    let known = ["ovs", "weir"].into_iter().chain(BUILTIN.iter().map(|p| p.0));
+                    let near = nearest(other, known);
+                    let near = near.map_or_else(String::new, |n| format!(" (did you mean '{n}'?)"));
+                    Err(format!(
+                        "--lab {other}{near}: there are 'ovs', 'weir', the profiles of 'weir dut --list', \
+                         and files of profiles"
+                    ))
+                }
+            },
         }
     }
 }
@@ -110,6 +132,7 @@ impl Lab {
         match kind {
             Kind::Ovs => lab.start_ovs()?,
             Kind::Weir => lab.start_weir()?,
+            Kind::Dut { profile, name } => lab.start_dut(&profile, name)?,
         }
         lab.wait_for("the switch's control port", |l| {
             let at = l.at;
@@ -209,6 +232,15 @@ impl Lab {
         let program = std::env::current_exe().context("this program's own file")?;
         self.spawn(&program.display().to_string(), &["run", &path.display().to_string()])?;
         self.name = format!("weir {}", env!("CARGO_PKG_VERSION"));
+        Ok(())
+    }
+
+    fn start_dut(&mut self, profile: &str, name: String) -> Result<()> {
+        let program = std::env::current_exe().context("this program's own file")?;
+        let (program, at) = (program.display().to_string(), AT.to_string());
+        let ports = "p1,p2";
+        self.spawn(&program, &["dut", "--profile", profile, "--listen", &at, "--ports", ports])?;
+        self.name = name;
         Ok(())
     }
 

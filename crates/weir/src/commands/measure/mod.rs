@@ -1,12 +1,18 @@
-//! `weir measure list | run`: what an OpenFlow switch really does.
+//! `weir measure list | run | suite`: what an OpenFlow switch really does.
 //!
-//! Room: arguments, files and a summary. Everything else is `weir_measure`'s engine and its modules; `lab`
-//! makes a switch to measure where none is at hand.
+//! Room: arguments, files and a summary. Everything else is `weir_measure`'s engine and its modules.
+//!
+//! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
+//!   none is at hand, `target` is the way to one.
+//! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
+pub mod device;
 mod given;
 mod lab;
 mod list;
+pub mod one;
 mod run;
+mod suite;
 mod target;
 
 use anyhow::Result;
@@ -24,23 +30,15 @@ pub enum Args {
         #[arg(long)]
         json: bool,
     },
-    /// Run one
+    /// Run one, on one switch or on several
     Run(Box<RunArgs>),
+    /// Run all of them, one after the other
+    Suite(Box<suite::SuiteArgs>),
 }
 
-/// Which module, on which switch.
+/// Which switch, and how to speak to it.
 #[derive(Debug, clap::Args)]
-#[command(
-    long_about = "Measures an OpenFlow switch, from its control channel and its ports at once.\n\n\
-    The switch is reached by '--switch' and '--ports', or made here by '--lab': Open vSwitch's \
-    user-space data path or weir itself, in network namespaces that are gone afterwards.\n\n\
-    Before measuring, the switch's flows are noted and its table is emptied; afterwards, also after \
-    an interruption, they are put back."
-)]
-pub struct RunArgs {
-    /// Which module; 'weir measure list' lists them
-    #[arg(value_name = "MODULE")]
-    module: String,
+pub struct SwitchArgs {
     /// Where the switch is: tcp:HOST:PORT to connect; ptcp:PORT, or ptcp:PORT:HOST, to wait for it
     #[arg(long, value_name = "ADDRESS", required_unless_present = "lab")]
     switch: Option<String>,
@@ -50,12 +48,42 @@ pub struct RunArgs {
     /// The switch's port numbers behind them, to be checked; found by themselves otherwise
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     of_ports: Vec<u32>,
-    /// Make a switch to measure: 'ovs' or 'weir'
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["switch", "ports", "of_ports"])]
-    lab: Option<String>,
+    /// Make switches to measure: 'ovs', 'weir', or profiles of 'weir dut'
+    #[arg(
+        long,
+        value_name = "KIND,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["switch", "ports", "of_ports"]
+    )]
+    lab: Vec<String>,
     /// OpenFlow version: '1.0', '1.3', or the highest that both speak
     #[arg(long, value_name = "VERSION", default_value = "any")]
     openflow: String,
+    /// How long an answer of the switch may take, in seconds
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    patience: f64,
+    /// What to call the switch in reports
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Which module, on which switch.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Measures an OpenFlow switch, from its control channel and its ports at once.\n\n\
+    The switch is reached by '--switch' and '--ports', or made here by '--lab': Open vSwitch's \
+    user-space data path, weir itself, or a device with known faults (a profile of 'weir dut --list', \
+    or a file), in network namespaces that are gone afterwards. Several labs are measured one after \
+    the other and laid side by side.\n\n\
+    Before measuring, the switch's flows are noted and its table is emptied; afterwards, also after \
+    an interruption, they are put back."
+)]
+pub struct RunArgs {
+    /// Which module; 'weir measure list' lists them
+    #[arg(value_name = "MODULE")]
+    module: String,
+    #[command(flatten)]
+    switch: SwitchArgs,
     /// A parameter of the module
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -65,21 +93,16 @@ pub struct RunArgs {
     /// Short: to see that it works, not for figures
     #[arg(long)]
     quick: bool,
-    /// How long an answer of the switch may take, in seconds
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
-    patience: f64,
     /// Save the control conversation, for tshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write the result, with its samples beside it, into this directory
+    /// Write the result, with its samples beside it, into this directory; of several switches also a
+    /// report
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What to call the switch in reports
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
 }
 
 /// Does it.
@@ -87,5 +110,6 @@ pub fn run(args: &Args) -> Result<()> {
     match args {
         Args::List { module, json } => list::run(module.as_deref(), *json),
         Args::Run(a) => run::run(a),
+        Args::Suite(a) => suite::run(a),
     }
 }

@@ -1,84 +1,76 @@
-//! `weir measure run`: from arguments to a document.
+//! `weir measure run`: one module, on one switch or on several.
 
-use super::{RunArgs, given, target};
+use super::device::{Device, Wanted};
+use super::{RunArgs, given, one};
 use crate::commands::style::{Progress, Style, Verdict, say};
-use crate::environment::PROGRAM;
 use crate::fault::bad_input;
-use anyhow::{Context, Result, anyhow};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
-use weir_measure::control;
+use anyhow::{Result, anyhow, bail};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use weir_measure::control::pcap::Conversation;
-use weir_measure::document::{Cell, Document, Outcome, Table};
-use weir_measure::engine::run::{Rig, run as measure};
-use weir_measure::engine::wire::unix_now;
-use weir_measure::engine::{Core, Departures, Settings, Status};
-use weir_measure::environment::Environment;
-use weir_openflow::channel::Versions;
-use weir_openflow::model::Version;
-
-fn versions(text: &str) -> Result<Versions> {
-    match text {
-        "1.0" => Ok(Versions::only(Version::V10)),
-        "1.3" => Ok(Versions::only(Version::V13)),
-        "any" => Ok(Versions::ALL),
-        other => Err(bad_input(format!("--openflow {other}: give 1.0, 1.3 or any"))),
-    }
-}
+use weir_measure::document::{Cell, Comparison, Document, Dut, Outcome, Table};
+use weir_measure::module::Depth;
+use weir_measure::report;
 
 /// Does it.
 pub fn run(args: &RunArgs) -> Result<()> {
     let entry = given::entry(&args.module)?;
-    let params = given::params(args, &entry)?;
-    let versions = versions(&args.openflow)?;
-    if !(0.1..=3600.0).contains(&args.patience) {
-        return Err(bad_input("--patience must be 0.1 to 3600 seconds"));
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let params = given::params(&entry, depth, args.config.as_deref(), &args.set)?;
+    let manner = args.switch.manner()?;
+    let wanted = args.switch.wanted()?;
+    if args.pcap.is_some() && wanted.len() > 1 {
+        return Err(bad_input("--pcap: one file holds the conversation with one switch"));
     }
-    let patience = Duration::from_secs_f64(args.patience);
-    let pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
+    let mut pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir)
             .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
     }
-    // Caught before anything is made, so that everything is taken down again.
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The second one ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("catching signals")?;
-    }
-    let target = target::target(args)?;
-    let about = &entry.about;
-    let environment = Environment::here(PROGRAM);
-    let mut document = Document::new(&about.name, &about.asks, target.dut.clone(), environment);
-    document.paper = about.paper.clone();
-    document.quick = args.quick;
-    let mut settings = Settings::new(target.channels.iter().map(|c| c.name.clone()).collect());
-    settings.patience = patience;
-    settings.departures = Departures::Kernel;
-    settings.expected_ports = Some(args.of_ports.clone()).filter(|p| !p.is_empty());
-    let module = (entry.make)(&params);
-    let core = Core::new(settings, module, params, document, unix_now());
-    let rig = Rig {
-        channels: target.channels,
-        control: control::Settings { dial: target.dial, versions, patience, pcap },
-        sampler: target.sampler,
+    let stop = one::stopped_by_signals()?;
+    let mut measure = |wanted: &Wanted| {
+        let device = args.switch.device(wanted)?;
+        let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
+        let ask = one::Ask { entry, params, manner, pcap: pcap.take() };
+        let name = match &device {
+            Device::Given(_) => args.module.clone(),
+            Device::Made(..) => format!("{} on {}", args.module, wanted.name()),
+        };
+        watched(&name, ask, &device, &stop)
     };
+    if let [alone] = &wanted[..] {
+        return keep_one(args, measure(alone)?);
+    }
+    let mut documents = Vec::new();
+    for w in &wanted {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        documents.push(measure(w).unwrap_or_else(|e| {
+            let dut = Dut { name: w.name().to_owned(), ..Dut::default() };
+            let mut d = one::blank(&entry, depth, dut);
+            d.partial = Some(format!("{e:#}"));
+            d
+        }));
+    }
+    let title = &entry.about.asks;
+    keep_all(args, Comparison::new(&args.module, title, documents), wanted.len())
+}
+
+fn watched(name: &str, ask: one::Ask, device: &Device<'_>, stop: &AtomicBool) -> Result<Document> {
     let mut progress = Progress::on_stderr();
     let begin = Instant::now();
-    let done = measure(
-        core,
-        rig,
-        &mut |s: Status| progress.say(format_args!("{}", told(&about.name, s, begin))),
-        &stop,
-    );
+    let target = device.target()?;
+    let mut watch = |s| progress.say(one::told(name, s, begin));
+    let done = one::run(ask, target, &mut watch, stop);
     progress.clear();
-    let mut document = done.map_err(|why| anyhow!("{}: {why}", about.name))?;
+    done
+}
+
+fn keep_one(args: &RunArgs, mut document: Document) -> Result<()> {
     if let Some(dir) = &args.out {
-        let path = document.save(dir, &about.name)?;
+        let path = document.save(dir, &args.module)?;
         if !args.json {
             eprintln!("{}", path.display());
         }
@@ -89,22 +81,47 @@ pub fn run(args: &RunArgs) -> Result<()> {
         say(&summary(&document))?;
     }
     match &document.partial {
-        Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", about.name)),
+        Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", args.module)),
         None => Ok(()),
     }
 }
 
-/// Where it stands, in a line.
-fn told(name: &str, s: Status, begin: Instant) -> String {
-    let seconds = begin.elapsed().as_secs_f64();
-    let left = match (s.done, s.of) {
-        (1.., of) if of >= s.done => {
-            let left = seconds / s.done as f64 * (of - s.done) as f64;
-            format!(", {} of {of}, about {left:.0} s left", s.done)
+fn keep_all(args: &RunArgs, mut all: Comparison, of: usize) -> Result<()> {
+    if let Some(dir) = &args.out {
+        let path = all.save(dir, &args.module)?;
+        let page = dir.join(format!("{}.html", args.module));
+        write_page(&page, &all.documents)?;
+        if !args.json {
+            eprintln!("{}\n{}", path.display(), page.display());
         }
-        _ => String::new(),
-    };
-    format!("{name} ({seconds:.0} s): {}{left}", s.phase.name())
+    }
+    if args.json {
+        say(&all.to_json()?)?;
+    } else {
+        say(&report::beside::text(&all.documents))?;
+    }
+    let short: Vec<_> = all.documents.iter().filter(|d| d.partial.is_some()).collect();
+    if let Some(first) = short.first() {
+        let why = first.partial.as_deref().unwrap_or_default();
+        bail!(
+            "{} of {of} switches not measured to the end: {}: {why}",
+            short.len(),
+            first.dut.name
+        );
+    }
+    if all.documents.len() < of {
+        bail!("interrupted: {} of {of} switches measured", all.documents.len());
+    }
+    Ok(())
+}
+
+/// Writes the report.
+///
+/// # Errors
+/// The file can't be written.
+pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
+    std::fs::write(path, report::html(documents))
+        .map_err(|e| anyhow!("the report {}: {e}", path.display()))
 }
 
 /// What fits a screen: verdicts, tables, notes.

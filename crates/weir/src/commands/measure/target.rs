@@ -1,7 +1,7 @@
-//! The switch to be measured, as it was given or made: how to reach it, and the interfaces to it.
+//! The way to a switch: how to reach it, and the interfaces to it. Good for one measurement.
 
-use super::RunArgs;
-use super::lab::{Kind, Lab};
+use super::SwitchArgs;
+use super::lab::Lab;
 use crate::fault::bad_input;
 use crate::openflow::address::{Controller, Listener, Security};
 use anyhow::{Context, Result};
@@ -23,15 +23,13 @@ pub struct Target {
     pub channels: Vec<Channel>,
     /// Reads its load, where it is a process of this machine.
     pub sampler: Option<Box<dyn Sampler>>,
-    /// What was made for it; gone when this is dropped.
-    _lab: Option<Lab>,
 }
 
-/// The switch that the arguments speak of.
-pub fn target(args: &RunArgs) -> Result<Target> {
-    if let Some(kind) = &args.lab {
-        return lab(kind.parse::<Kind>().map_err(bad_input)?, args.name.clone());
-    }
+/// The way to a switch that is there.
+///
+/// # Errors
+/// An address or an interface that can't be.
+pub fn given(args: &SwitchArgs) -> Result<Target> {
     let address = args.switch.clone().unwrap_or_default();
     let dial = dial(&address)?;
     let channels = args
@@ -44,13 +42,16 @@ pub fn target(args: &RunArgs) -> Result<Target> {
     }
     let name = args.name.clone().unwrap_or_else(|| address.clone());
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
-    Ok(Target { dut, dial, channels, sampler: None, _lab: None })
+    Ok(Target { dut, dial, channels, sampler: None })
 }
 
-fn lab(kind: Kind, name: Option<String>) -> Result<Target> {
-    let lab = Lab::start(kind)?;
+/// The way to one that was made here, under another name if one is given.
+///
+/// # Errors
+/// Its ports can't be opened.
+pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
     let dut = Dut {
-        name: name.unwrap_or_else(|| lab.name.clone()),
+        name: name.unwrap_or(&lab.name).to_owned(),
         control: lab.control.clone(),
         ports: lab.ports.clone(),
         ..Dut::default()
@@ -61,8 +62,7 @@ fn lab(kind: Kind, name: Option<String>) -> Result<Target> {
         let connect = || Ok(TcpStream::connect_timeout(&at, at_most));
         door.within(connect).unwrap_or_else(|e| Err(io::Error::other(e.to_string())))
     });
-    let sampler = lab.sampler();
-    Ok(Target { dut, dial, channels, sampler: Some(sampler), _lab: Some(lab) })
+    Ok(Target { dut, dial, channels, sampler: Some(lab.sampler()) })
 }
 
 /// Connects to `tcp:`, or listens at `ptcp:`.

@@ -1,0 +1,132 @@
+//! The switches that the arguments speak of: one that is there, or some that are made here. Each can be
+//! measured as often as one likes.
+
+use super::SwitchArgs;
+use super::lab::{Kind, Lab};
+use super::target::{self, Target};
+use crate::fault::bad_input;
+use anyhow::{Result, bail};
+use std::str::FromStr;
+use std::time::Duration;
+use weir_openflow::channel::Versions;
+use weir_openflow::model::Version;
+
+/// A switch that was asked for, and is not there yet.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// By its address.
+    Given,
+    /// To be made.
+    Lab(Kind),
+}
+
+/// A switch that is there.
+pub enum Device<'a> {
+    /// By its address.
+    Given(&'a SwitchArgs),
+    /// Made here; gone when this is dropped.
+    Made(Box<Lab>, Option<&'a str>),
+}
+
+/// How to speak to a switch.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// Versions offered.
+    pub versions: Versions,
+    /// How long an answer may take.
+    pub patience: Duration,
+    /// The switch's ports behind the channels, to be checked.
+    pub of_ports: Option<Vec<u32>>,
+}
+
+impl SwitchArgs {
+    /// The switches, at least one.
+    ///
+    /// # Errors
+    /// A lab that is none.
+    pub fn wanted(&self) -> Result<Vec<Wanted>> {
+        if self.lab.is_empty() {
+            return Ok(vec![Wanted::Given]);
+        }
+        if self.name.is_some() && self.lab.len() > 1 {
+            return Err(bad_input("--name: several labs are called what they are"));
+        }
+        self.lab.iter().map(|text| text.parse()).collect()
+    }
+
+    /// How to speak to them.
+    ///
+    /// # Errors
+    /// A version or a time that can't be.
+    pub fn manner(&self) -> Result<Manner> {
+        let versions = match self.openflow.as_str() {
+            "1.0" => Versions::only(Version::V10),
+            "1.3" => Versions::only(Version::V13),
+            "any" => Versions::ALL,
+            other => return Err(bad_input(format!("--openflow {other}: give 1.0, 1.3 or any"))),
+        };
+        if !(0.1..=3600.0).contains(&self.patience) {
+            return Err(bad_input("--patience must be 0.1 to 3600 seconds"));
+        }
+        let patience = Duration::from_secs_f64(self.patience);
+        let of_ports = Some(self.of_ports.clone()).filter(|p| !p.is_empty());
+        Ok(Manner { versions, patience, of_ports })
+    }
+
+    /// Makes the switch, if it is to be made.
+    ///
+    /// # Errors
+    /// It can't be made here.
+    pub fn device(&self, wanted: &Wanted) -> Result<Device<'_>> {
+        match wanted {
+            Wanted::Given => Ok(Device::Given(self)),
+            Wanted::Lab(kind) => {
+                Ok(Device::Made(Box::new(Lab::start(kind.clone())?), self.name.as_deref()))
+            }
+        }
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = anyhow::Error;
+    /// A lab by its name.
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse::<Kind>().map(Self::Lab).map_err(bad_input)
+    }
+}
+
+/// Makes the switch of a lab.
+///
+/// # Errors
+/// It can't be made here, or is not to be made.
+pub fn make(wanted: &Wanted) -> Result<Device<'static>> {
+    match wanted {
+        Wanted::Given => bail!("a switch that is there is not made"),
+        Wanted::Lab(kind) => Ok(Device::Made(Box::new(Lab::start(kind.clone())?), None)),
+    }
+}
+
+impl Wanted {
+    /// What to call it as long as it is not there.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Given => "the switch",
+            Self::Lab(Kind::Ovs) => "Open vSwitch",
+            Self::Lab(Kind::Weir) => "weir",
+            Self::Lab(Kind::Dut { name, .. }) => name,
+        }
+    }
+}
+
+impl Device<'_> {
+    /// A way to it, for one measurement.
+    ///
+    /// # Errors
+    /// Its ports can't be opened.
+    pub fn target(&self) -> Result<Target> {
+        match self {
+            Self::Given(args) => target::given(args),
+            Self::Made(lab, name) => target::made(lab, *name),
+        }
+    }
+}

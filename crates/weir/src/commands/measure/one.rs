@@ -1,0 +1,95 @@
+//! One module on one switch: from what is to be asked to a document.
+//!
+//! Called by `run`, `suite` and the studies, which open the switch and keep the document.
+
+use super::device::Manner;
+use super::target::Target;
+use crate::environment::PROGRAM;
+use anyhow::{Context, Result, anyhow};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use weir_measure::control;
+use weir_measure::control::pcap::Conversation;
+use weir_measure::document::{Document, Dut};
+use weir_measure::engine::run::{Rig, run as measure};
+use weir_measure::engine::wire::unix_now;
+use weir_measure::engine::{Core, Departures, Settings, Status};
+use weir_measure::environment::Environment;
+use weir_measure::module::{Depth, Entry, Params};
+
+/// What is asked.
+pub struct Ask {
+    /// The module.
+    pub entry: Entry,
+    /// Its parameters.
+    pub params: Params,
+    /// How to speak to the switch.
+    pub manner: Manner,
+    /// Where to save the conversation.
+    pub pcap: Option<Conversation>,
+}
+
+/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one ends the program.
+///
+/// # Errors
+/// Signals can't be caught.
+pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("catching signals")?;
+    }
+    Ok(stop)
+}
+
+/// An empty document for it.
+pub fn blank(entry: &Entry, depth: Depth, dut: Dut) -> Document {
+    let about = &entry.about;
+    let mut document = Document::new(&about.name, &about.asks, dut, Environment::here(PROGRAM));
+    document.paper = about.paper.clone();
+    document.quick = depth == Depth::Quick;
+    document
+}
+
+/// Measures.
+///
+/// # Errors
+/// Nothing could be measured, and why.
+pub fn run(
+    ask: Ask,
+    target: Target,
+    watch: &mut dyn FnMut(Status),
+    stop: &AtomicBool,
+) -> Result<Document> {
+    let Ask { entry, params, manner, pcap } = ask;
+    let document = blank(&entry, params.depth(), target.dut);
+    let mut settings = Settings::new(target.channels.iter().map(|c| c.name.clone()).collect());
+    settings.patience = manner.patience;
+    settings.departures = Departures::Kernel;
+    settings.expected_ports = manner.of_ports;
+    let module = (entry.make)(&params);
+    let core = Core::new(settings, module, params, document, unix_now());
+    let (versions, patience) = (manner.versions, manner.patience);
+    let rig = Rig {
+        channels: target.channels,
+        control: control::Settings { dial: target.dial, versions, patience, pcap },
+        sampler: target.sampler,
+    };
+    measure(core, rig, watch, stop).map_err(|why| anyhow!("{}: {why}", entry.about.name))
+}
+
+/// Where it stands, in a line.
+pub fn told(what: &str, s: Status, begin: Instant) -> String {
+    let seconds = begin.elapsed().as_secs_f64();
+    let left = match (s.done, s.of) {
+        (1.., of) if of >= s.done => {
+            let left = seconds / s.done as f64 * (of - s.done) as f64;
+            format!(", {} of {of}, about {left:.0} s left", s.done)
+        }
+        _ => String::new(),
+    };
+    format!("{what} ({seconds:.0} s): {}{left}", s.phase.name())
+}

@@ -1,0 +1,247 @@
+//! `weir measure suite`: every module on every switch that was asked for, one after the other.
+//!
+//! Each result is written when it is there, so that what was measured survives whatever comes after; at the
+//! end there is a report of all of them. A module that can't be measured on a switch is noted as that, and
+//! the next one is asked.
+
+use super::device::{Device, Manner, Wanted};
+use super::{SwitchArgs, given, one};
+use crate::commands::style::{Progress, say};
+use crate::fault::bad_input;
+use anyhow::{Result, bail};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_measure::document::{Comparison, Document, Dut, Outcome};
+use weir_measure::engine::Status;
+use weir_measure::module::{Depth, Entry, Params};
+use weir_measure::{modules, report};
+
+/// Which modules, on which switches.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Runs all modules, or those of '--only', one after the other on each switch. Results, \
+                  their samples and a report (report.html) go into one directory.\n\n\
+                  The defaults follow the papers and RFCs, and take hours; '--quick' takes minutes, and \
+                  its results are marked."
+)]
+pub struct SuiteArgs {
+    #[command(flatten)]
+    switch: SwitchArgs,
+    /// Only these modules
+    #[arg(long, value_name = "MODULE,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// A TOML file with a table of parameters for each module
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Short: to see that it works, not to the papers' and RFCs' durations
+    #[arg(long)]
+    quick: bool,
+    /// Print all results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Where results and report go
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+}
+
+/// The report's name in the directory of results.
+const PAGE: &str = "report.html";
+
+/// What is to be done, and what was.
+struct Suite<'a> {
+    args: &'a SuiteArgs,
+    manner: Manner,
+    /// Modules, with their parameters.
+    asked: Vec<(Entry, Params)>,
+    depth: Depth,
+    stop: &'a AtomicBool,
+    progress: Progress,
+    clock: Clock,
+    documents: Vec<Document>,
+    /// What their files were to be called.
+    stems: Vec<String>,
+}
+
+/// Does it.
+pub fn run(args: &SuiteArgs) -> Result<()> {
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let entries = match &args.only[..] {
+        [] => modules::all(),
+        some => some.iter().map(|name| given::entry(name)).collect::<Result<_>>()?,
+    };
+    let mut asked = Vec::new();
+    for entry in entries {
+        let params = given::params(&entry, depth, args.config.as_deref(), &[])?;
+        asked.push((entry, params));
+    }
+    let manner = args.switch.manner()?;
+    let wanted = args.switch.wanted()?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|e| bad_input(format!("--out {}: {e}", args.out.display())))?;
+    let stop = one::stopped_by_signals()?;
+    let mut suite = Suite {
+        args,
+        manner,
+        depth,
+        stop: &stop,
+        progress: Progress::on_stderr(),
+        clock: Clock::new(asked.len() * wanted.len()),
+        asked,
+        documents: Vec::new(),
+        stems: Vec::new(),
+    };
+    for w in &wanted {
+        if !stop.load(Ordering::Relaxed) {
+            suite.device(w)?;
+        }
+    }
+    suite.end()
+}
+
+impl Suite<'_> {
+    /// All modules on one switch.
+    fn device(&mut self, wanted: &Wanted) -> Result<()> {
+        self.progress.say(format_args!("making {}", wanted.name()));
+        let device = self.args.switch.device(wanted)?;
+        for (entry, params) in self.asked.clone() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let began = Instant::now();
+            let mut document = self.one(wanted, &device, &entry, params).unwrap_or_else(|e| {
+                let dut = Dut { name: wanted.name().to_owned(), ..Dut::default() };
+                let mut d = one::blank(&entry, self.depth, dut);
+                d.partial = Some(format!("{e:#}"));
+                d
+            });
+            self.clock.done(&entry.about.name, began.elapsed());
+            self.progress.clear();
+            let stem = self.free_stem(&document);
+            document.save(&self.args.out, &stem)?;
+            if !self.args.json {
+                say(&line(&document, began.elapsed()))?;
+            }
+            self.documents.push(document);
+        }
+        Ok(())
+    }
+
+    fn one(
+        &mut self,
+        wanted: &Wanted,
+        device: &Device<'_>,
+        entry: &Entry,
+        params: Params,
+    ) -> Result<Document> {
+        let name = &entry.about.name;
+        let target = device.target()?;
+        let ask =
+            one::Ask { entry: entry.clone(), params, manner: self.manner.clone(), pcap: None };
+        let (clock, progress) = (&self.clock, &mut self.progress);
+        let begin = Instant::now();
+        let mut watch = |s: Status| {
+            let left = clock.left(name, begin.elapsed(), s);
+            progress.say(format_args!(
+                "{name} on {} ({} of {}): {}{left}",
+                wanted.name(),
+                clock.finished + 1,
+                clock.of,
+                s.phase.name()
+            ));
+        };
+        one::run(ask, target, &mut watch, self.stop)
+    }
+
+    /// A name for its files that none before has.
+    fn free_stem(&mut self, d: &Document) -> String {
+        let first = report::stem(d);
+        let again = self.stems.iter().filter(|s| **s == first).count();
+        self.stems.push(first.clone());
+        if again == 0 { first } else { format!("{first}-{}", again + 1) }
+    }
+
+    /// The report, and what there is to say.
+    fn end(mut self) -> Result<()> {
+        self.progress.clear();
+        let page = self.args.out.join(PAGE);
+        super::run::write_page(&page, &self.documents)?;
+        if self.args.json {
+            let all = Comparison::new("suite", "all modules", std::mem::take(&mut self.documents));
+            say(&all.to_json()?)?;
+            self.documents = all.documents;
+        } else {
+            let quick = match self.depth {
+                Depth::Quick => "quick: not at the papers' and RFCs' durations\n",
+                Depth::Full => "",
+            };
+            let table = report::beside::text(&self.documents);
+            say(&format!("\n{table}\n{quick}the report is {}\n", page.display()))?;
+        }
+        let short: Vec<_> = self.documents.iter().filter(|d| d.partial.is_some()).collect();
+        if self.documents.len() < self.clock.of {
+            bail!("interrupted: {} of {} measurements done", self.documents.len(), self.clock.of);
+        }
+        if let Some(first) = short.first() {
+            let why = first.partial.as_deref().unwrap_or_default();
+            bail!(
+                "{} of {} measurements not done to the end: {} on {}: {why}",
+                short.len(),
+                self.clock.of,
+                first.id,
+                first.dut.name
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What was measured, in a line.
+fn line(d: &Document, took: Duration) -> String {
+    let count = |o: Outcome| d.verdicts.iter().filter(|v| v.outcome == o).count();
+    let all = [(Outcome::Holds, "✓"), (Outcome::Fails, "✗"), (Outcome::Unclear, "?")];
+    let counts = all.map(|(o, sign)| (count(o), sign)).into_iter().filter(|c| c.0 > 0);
+    let counts: Vec<String> = counts.map(|(n, sign)| format!("{sign} {n}")).collect();
+    let partial = d.partial.as_ref().map_or_else(String::new, |why| format!("  partial: {why}"));
+    let seconds = took.as_secs_f64();
+    format!("{:16} {:24} {seconds:6.1} s  {}{partial}\n", d.id, d.dut.name, counts.join("  "))
+}
+
+/// How long it takes: what modules took on switches before says what they will take.
+struct Clock {
+    of: usize,
+    finished: usize,
+    took: HashMap<String, Duration>,
+    spent: Duration,
+}
+
+impl Clock {
+    fn new(of: usize) -> Self {
+        Self { of, finished: 0, took: HashMap::new(), spent: Duration::ZERO }
+    }
+
+    fn done(&mut self, module: &str, took: Duration) {
+        self.finished += 1;
+        self.spent += took;
+        self.took.insert(module.to_owned(), took);
+    }
+
+    /// Time left, in words, `now` into a module that says `s` of itself.
+    fn left(&self, module: &str, now: Duration, s: Status) -> String {
+        let mean = self.spent.checked_div(self.finished as u32);
+        let by_itself = (s.done > 0 && s.of >= s.done)
+            .then(|| now.mul_f64((s.of - s.done) as f64 / s.done as f64));
+        let before = self.took.get(module).map(|t| t.saturating_sub(now));
+        let this = before.or(by_itself);
+        let after = (self.of - self.finished).saturating_sub(1) as u32;
+        match (this, mean, after) {
+            (Some(this), _, 0) => format!(", about {:.0} s left", this.as_secs_f64()),
+            (this, Some(mean), _) => {
+                let left = this.unwrap_or(mean.saturating_sub(now)) + mean * after;
+                format!(", about {:.0} s left", left.as_secs_f64())
+            }
+            _ => String::new(),
+        }
+    }
+}
