@@ -15,6 +15,7 @@
 //! - [`snmp`]: CPU and counters of a device, by SNMP or from `/proc`.
 //! - [`dut`]: an OpenFlow switch with faults that are known, to measure the measurement by.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
+//! - [`studies`]: modules on several devices, published values beside them.
 //! - [`report`]: documents as a page of HTML, CSV, JSON lines, a screen of text.
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ pub mod report;
 pub mod rfc2544;
 pub mod snmp;
 pub mod stats;
+pub mod studies;
 pub mod trial;
 
 pub use rate::{BadRate, Rate};

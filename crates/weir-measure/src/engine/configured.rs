@@ -7,13 +7,14 @@ use super::simulation::{EPOCH, Output, SimulatedDut};
 use crate::dut::Dut;
 use crate::dut::profile::Profile;
 use std::time::Duration;
-use weir_openflow::channel::{Channel, Config, Event, Side};
+use weir_openflow::channel::{Channel, Config, Event, Side, Versions};
 use weir_openflow::model::{Msg, Version};
 use weir_packet::Nanos;
 
 /// A device in virtual time.
 pub struct Configured {
     dut: Dut,
+    versions: Versions,
     line: Option<(u32, Channel)>,
 }
 
@@ -24,7 +25,14 @@ fn time(now: Nanos) -> Duration {
 impl Configured {
     /// With that profile and two ports.
     pub fn new(profile: Profile) -> Self {
-        Self { dut: Dut::new(profile, &["p1", "p2"], EPOCH), line: None }
+        Self { dut: Dut::new(profile, &["p1", "p2"], EPOCH), versions: Versions::ALL, line: None }
+    }
+
+    /// With a controller that offers this version alone.
+    #[must_use]
+    pub fn speaking(mut self, version: Version) -> Self {
+        self.versions = Versions::only(version);
+        self
     }
 
     /// Carries bytes both ways until there are none; what the controller's side heard goes to `out`.
@@ -78,6 +86,7 @@ impl SimulatedDut for Configured {
     fn connect(&mut self, now: Nanos) -> Option<Version> {
         let mut config = Config::new(Side::Controller);
         config.keep_alive = None;
+        config.versions = self.versions;
         let conn = self.dut.connect(now)?;
         self.line = Some((conn, Channel::new(config, time(now))));
         // Nothing but greetings has been said.

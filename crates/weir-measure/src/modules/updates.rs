@@ -334,6 +334,9 @@ impl Updates {
             if let Some(replied) = run.replied {
                 row.gap.push(ns_between(replied, at) / 1e6);
             }
+        } else if row.operation == Operation::Delete {
+            // Not one probe came through any more: at once, as far as probes can tell.
+            row.first_packet.push(0.0);
         }
         row.untrue += u64::from(untrue);
         if row.runs >= repetitions || row.refused.is_some() {

@@ -1,6 +1,11 @@
 //! `weir study list | run`: one figure of a paper, measured here, published values beside ours.
+//!
+//! - here: the studies of weir's own data plane. - `oflops`: those of OpenFlow switches.
+
+mod oflops;
 
 use super::style::Progress;
+use crate::config::error::nearest;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use crate::study::{Depth, Id, Place, Plan, Watch, report::Report, svg};
@@ -11,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_measure::environment::UNKNOWN;
+use weir_measure::studies::{Study, oflops as studies};
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
@@ -29,8 +35,8 @@ pub enum Args {
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     /// Which study; 'weir study list' lists them
-    #[arg(value_name = "ID")]
-    id: Id,
+    #[arg(value_name = "ID", value_parser = which)]
+    id: Which,
     /// Short durations: to see that it works, not for figures
     #[arg(long)]
     quick: bool,
@@ -43,15 +49,43 @@ pub struct RunArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also write ID.md, ID.json and ID.svg into this directory
+    /// Also write ID.md, ID.json and pictures (ID.svg or ID.html) into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+/// A study, wherever it comes from.
+#[derive(Clone, Debug)]
+enum Which {
+    /// Of the data plane.
+    Own(Id),
+    /// Of OpenFlow switches.
+    Oflops(Vec<&'static Study>),
+}
+
+/// All of 001's in one go.
+const OFLOPS_ALL: &str = "oflops-all";
+
+fn which(text: &str) -> Result<Which, String> {
+    if let Some(id) = Id::ALL.into_iter().find(|id| id.name() == text) {
+        return Ok(Which::Own(id));
+    }
+    if text == OFLOPS_ALL {
+        return Ok(Which::Oflops(studies::ALL.iter().collect()));
+    }
+    if let Some(s) = studies::find(text) {
+        return Ok(Which::Oflops(vec![s]));
+    }
+    let known = Id::ALL.iter().map(|id| id.name()).chain(studies::ALL.iter().map(|s| s.id));
+    let near = nearest(text, known.chain([OFLOPS_ALL]));
+    let near = near.map_or_else(String::new, |n| format!(" (did you mean '{n}'?)"));
+    Err(format!("there is no such study{near}: 'weir study list' lists them"))
 }
 
 #[derive(Serialize)]
 struct Listed {
     id: &'static str,
-    answers: &'static str,
+    answers: String,
     places: Vec<&'static str>,
 }
 
@@ -59,30 +93,40 @@ struct Listed {
 pub fn run(args: &Args) -> Result<()> {
     match args {
         Args::List { json } => list(*json),
-        Args::Run(a) => study(a),
+        Args::Run(a) => match &a.id {
+            Which::Own(id) => study(a, *id),
+            Which::Oflops(all) => oflops::run(a, all),
+        },
     }
 }
 
 fn listed(id: Id) -> Listed {
     let places = [(id.has_memory(), "memory"), (id.has_veth(), "veth")];
     let places = places.iter().filter(|p| p.0).map(|p| p.1).collect();
-    Listed { id: id.name(), answers: id.answers(), places }
+    Listed { id: id.name(), answers: id.answers().to_owned(), places }
+}
+
+fn listed_oflops(s: &Study) -> Listed {
+    let answers = format!("paper {}: {}", s.figure, s.asks);
+    Listed { id: s.id, answers, places: vec!["veth", "memory"] }
 }
 
 fn list(json: bool) -> Result<()> {
-    let all: Vec<Listed> = Id::ALL.into_iter().map(listed).collect();
+    let own = Id::ALL.into_iter().map(listed);
+    let all: Vec<Listed> = own.chain(studies::ALL.iter().map(listed_oflops)).collect();
     if json {
         println!("{}", serde_json::to_string(&Envelope::new("studies", all))?);
         return Ok(());
     }
     for s in all {
-        println!("{:15} {}", s.id, s.answers);
-        println!("{:15} measured: {}", "", s.places.join(", "));
+        println!("{:18} {}", s.id, s.answers);
+        println!("{:18} measured: {}", "", s.places.join(", "));
     }
+    println!("{OFLOPS_ALL:18} all of paper 001's, one after the other");
     Ok(())
 }
 
-fn study(a: &RunArgs) -> Result<()> {
+fn study(a: &RunArgs, id: Id) -> Result<()> {
     let trial = match a.trial {
         Some(s) if !(0.01..=3600.0).contains(&s) => {
             return Err(bad_input("--trial must be 0.01 to 3600 seconds"));
@@ -91,7 +135,7 @@ fn study(a: &RunArgs) -> Result<()> {
     };
     let depth = if a.quick { Depth::Quick } else { Depth::Full };
     let plan = Plan { depth, place: a.place, trial };
-    check_place(a.id, &plan)?;
+    check_place(id, &plan)?;
     if let Some(dir) = &a.out {
         std::fs::create_dir_all(dir)
             .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
@@ -101,14 +145,14 @@ fn study(a: &RunArgs) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("catching signals")?;
     }
     let mut progress = Progress::on_stderr();
-    let about = a.id.seconds(&plan);
+    let about = id.seconds(&plan);
     let begin = std::time::Instant::now();
     let report = {
         let mut say = |what: &str| {
             let s = begin.elapsed().as_secs();
-            progress.say(format_args!("{} ({s} of about {about} s): {what}", a.id.name()));
+            progress.say(format_args!("{} ({s} of about {about} s): {what}", id.name()));
         };
-        a.id.run(&plan, &mut Watch::new(&mut say, stop))
+        id.run(&plan, &mut Watch::new(&mut say, stop))
     };
     progress.clear();
     let envelope = Envelope::new("study", report?);
