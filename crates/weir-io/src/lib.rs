@@ -12,6 +12,7 @@
 //! - [`tap`]: a TAP device.
 //! - [`waiting`]: sleeping until a port has frames.
 //! - [`stamped`]: an interface as an instrument sees it, with the kernel's time stamps.
+//! - [`features`]: an interface's offloads that would falsify what an instrument sees, off for a while.
 //! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
 //! - [`open()`]: any of them by a name such as `xdp:veth0`.
 #![deny(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod af_packet;
 pub mod af_xdp;
 pub mod capture_file;
 mod clock;
+pub mod features;
 mod interface;
 pub mod memory;
 pub mod offload;

@@ -7,6 +7,7 @@ pub(crate) mod epoll;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;
+pub(crate) mod phc;
 pub(crate) mod stamp;
 pub(crate) mod tun;
 pub(crate) mod xdp;

@@ -3,6 +3,7 @@
 //! Room: `sys`. Answers are of the network namespace in which the [`Control`] socket was made.
 
 use super::{checked, socket};
+use crate::stamped::Offers;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -13,6 +14,9 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
+const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
 const ETH_SS_FEATURES: u32 = 4;
 /// Words of one name.
 const STRING_WORDS: usize = 8;
@@ -67,8 +71,8 @@ impl Control {
     }
 
     fn ioctl(&self, command: libc::c_ulong, r: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: every command used here reads and writes at most an `ifreq` (and, for ethtool,
-        // the structure its `ifru_data` points to, which the caller keeps alive).
+        // SAFETY: every command used here reads and writes at most an `ifreq` (and, for ethtool
+        // and stamps, the structure its `ifru_data` points to, which the caller keeps alive).
         checked(unsafe { libc::ioctl(self.0.as_raw_fd(), command as _, std::ptr::from_mut(r)) })?;
         Ok(())
     }
@@ -157,6 +161,14 @@ impl Control {
         Ok(words[2..].chunks_exact(4).map(|b| b[2]).collect())
     }
 
+    /// The names of the features that are on.
+    pub(crate) fn features_on(&self, name: &str) -> io::Result<Vec<String>> {
+        let names = self.feature_names(name)?;
+        let on = self.active_features(name, names.len())?;
+        let is_on = |bit: usize| on.get(bit / 32).is_some_and(|w| w & 1 << (bit % 32) != 0);
+        Ok(names.into_iter().enumerate().filter(|(bit, _)| is_on(*bit)).map(|(_, n)| n).collect())
+    }
+
     /// Switches features on or off, by their kernel names; unknown ones are left out. The answer
     /// names those that have changed.
     pub(crate) fn set_features(
@@ -193,6 +205,49 @@ impl Control {
             .collect())
     }
 
+    /// What it says of its time stamps.
+    pub(crate) fn stamp_info(&self, name: &str) -> io::Result<Offers> {
+        // Command, SOF_TIMESTAMPING_*, clock, transmit modes, three reserved, filters, three reserved.
+        let mut words = [ETHTOOL_GET_TS_INFO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        self.ethtool(name, &mut words)?;
+        Ok(Offers {
+            so_timestamping: words[1],
+            // -1 for none.
+            clock: Some(words[2]).filter(|&n| n != u32::MAX),
+            tx_types: words[3],
+            rx_filters: words[7],
+        })
+    }
+
+    /// What its adapter stamps.
+    pub(crate) fn hardware_stamps(&self, name: &str) -> io::Result<HardwareStamps> {
+        let mut stamps = HardwareStamps::default();
+        self.stamp_request(SIOCGHWTSTAMP, name, &mut stamps)?;
+        Ok(stamps)
+    }
+
+    /// Has its adapter stamp so; an error if it does less.
+    pub(crate) fn set_hardware_stamps(&self, name: &str, to: HardwareStamps) -> io::Result<()> {
+        let mut done = to;
+        self.stamp_request(SIOCSHWTSTAMP, name, &mut done)?;
+        // A driver may stamp more than it was asked for, and says so.
+        if done.filter < to.filter.min(1) || done.sent < to.sent {
+            return Err(io::Error::other("the driver stamps other frames than it was asked to"));
+        }
+        Ok(())
+    }
+
+    fn stamp_request(
+        &self,
+        command: libc::c_ulong,
+        name: &str,
+        stamps: &mut HardwareStamps,
+    ) -> io::Result<()> {
+        let mut r = request(name)?;
+        r.ifr_ifru.ifru_data = std::ptr::from_mut(stamps).cast();
+        self.ioctl(command, &mut r)
+    }
+
     /// Receive queues that are in use, where the driver says.
     pub(crate) fn rx_queues(&self, name: &str) -> io::Result<u32> {
         // Command, four maxima, then rx, tx, other, combined.
@@ -200,6 +255,22 @@ impl Control {
         self.ethtool(name, &mut words)?;
         Ok(words[5].saturating_add(words[8]))
     }
+}
+
+/// `struct hwtstamp_config`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HardwareStamps {
+    flags: i32,
+    /// HWTSTAMP_TX_*.
+    sent: i32,
+    /// HWTSTAMP_FILTER_*.
+    filter: i32,
+}
+
+impl HardwareStamps {
+    /// Every frame, both ways.
+    pub(crate) const ALL: Self = Self { flags: 0, sent: 1, filter: 1 };
 }
 
 /// Which way a feature is switched.

@@ -1,9 +1,9 @@
-//! AF_PACKET sockets that say when frames passed: software time stamps of the kernel, both ways.
+//! AF_PACKET sockets that say when frames passed: time stamps of the kernel or of the adapter, both ways.
 //!
 //! Room: `sys`. Knows messages, not what is in them. Source: the kernel's `timestamping.rst`,
 //! `net_tstamp.h`, packet(7). Frames that were sent come back by the socket's error queue with the
 //! moment at which the driver took them; frames received carry the moment at which they entered the
-//! stack. Both are CLOCK_REALTIME.
+//! stack. Both are CLOCK_REALTIME. An adapter's are of its own clock.
 
 use super::checked;
 use super::packet::{
@@ -18,10 +18,13 @@ use std::ptr;
 use std::time::Duration;
 use weir_packet::Nanos;
 
-/// SOF_TIMESTAMPING_*: make one when a frame is sent, when one is received; hand out software ones.
+/// SOF_TIMESTAMPING_*: make one when a frame is sent, when one is received; hand out these.
+const TX_HARDWARE: u32 = 1 << 0;
 const TX_SOFTWARE: u32 = 1 << 1;
+const RX_HARDWARE: u32 = 1 << 2;
 const RX_SOFTWARE: u32 = 1 << 3;
 const SOFTWARE: u32 = 1 << 4;
+const RAW_HARDWARE: u32 = 1 << 6;
 /// Room for the control messages of one frame, in words: stamps, auxiliary data, an extended error.
 const CONTROL_WORDS: usize = 32;
 /// Frames per call.
@@ -34,8 +37,17 @@ pub(crate) struct Passed {
     pub len: usize,
     /// When the kernel saw it.
     pub stamp: Option<Nanos>,
+    /// When the adapter did, by its own clock.
+    pub hardware: Option<Nanos>,
     /// TPID and TCI of a tag that was taken out.
     pub vlan: Option<(u16, u16)>,
+}
+
+/// Whose stamps are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Kernel,
+    Adapter,
 }
 
 fn raw(buffer_bytes: i32, stamps: u32) -> io::Result<OwnedFd> {
@@ -46,16 +58,26 @@ fn raw(buffer_bytes: i32, stamps: u32) -> io::Result<OwnedFd> {
 }
 
 /// A socket that sends by one interface, past its queueing discipline.
-pub(crate) fn sender(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
-    let fd = raw(buffer_bytes, TX_SOFTWARE | SOFTWARE)?;
+pub(crate) fn sender(index: u32, buffer_bytes: i32, by: By) -> io::Result<OwnedFd> {
+    let stamps = match by {
+        By::Kernel => TX_SOFTWARE | SOFTWARE,
+        By::Adapter => TX_HARDWARE | RAW_HARDWARE,
+    };
+    let fd = raw(buffer_bytes, stamps)?;
     set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1i32)?;
     bind(&fd, index, 0)?;
     Ok(fd)
 }
 
 /// A socket that receives every frame that comes in by one interface, in promiscuous mode.
-pub(crate) fn receiver(index: u32, buffer_bytes: i32) -> io::Result<OwnedFd> {
-    let fd = raw(buffer_bytes, RX_SOFTWARE | SOFTWARE)?;
+pub(crate) fn receiver(index: u32, buffer_bytes: i32, by: By) -> io::Result<OwnedFd> {
+    // Frames that an adapter does not stamp have the kernel's.
+    let software = RX_SOFTWARE | SOFTWARE;
+    let stamps = match by {
+        By::Kernel => software,
+        By::Adapter => software | RX_HARDWARE | RAW_HARDWARE,
+    };
+    let fd = raw(buffer_bytes, stamps)?;
     set_option(&fd, SOL_PACKET, PACKET_AUXDATA, 1i32)?;
     set_option(&fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1i32)?;
     bind(&fd, index, libc::ETH_P_ALL as u16)?;
@@ -160,41 +182,43 @@ impl Batch {
         let len = m.msg_len as usize;
         let at = i * self.keep;
         let bytes = self.storage.get(at..at + len.min(self.keep)).unwrap_or_default();
-        let (stamp, vlan) = said(c, m.msg_hdr.msg_controllen);
-        (bytes, Passed { len, stamp, vlan })
+        (bytes, Passed { len, ..said(c, m.msg_hdr.msg_controllen) })
     }
 }
 
 /// Reads the control messages: a `cmsghdr` of 16 bytes each (length, level, type), then its data, all
 /// aligned to 8.
-fn said(control: &[u64; CONTROL_WORDS], len: usize) -> (Option<Nanos>, Option<(u16, u16)>) {
+fn said(control: &[u64; CONTROL_WORDS], len: usize) -> Passed {
     let mut b = [0; CONTROL_WORDS * 8];
     for (to, from) in b.as_chunks_mut::<8>().0.iter_mut().zip(control) {
         *to = from.to_ne_bytes();
     }
-    let (mut stamp, mut vlan) = (None, None);
+    let mut passed = Passed::default();
     let mut rest = b.get(..len).unwrap_or(&b);
     while let Some((head, _)) = rest.split_at_checked(16) {
         let size = word8(head, 0) as usize;
         let (level, kind) = (word4(head, 8) as i32, word4(head, 12) as i32);
         let Some(data) = rest.get(16..size) else { break };
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING && data.len() >= 16 {
-            // The first of three: software. Zero where there is none.
-            let (s, ns) = (word8(data, 0), word8(data, 8));
-            let at = s.saturating_mul(1_000_000_000).saturating_add(ns);
-            stamp = (at != 0).then_some(Nanos(at));
+            // Of three the first is software, the last raw hardware. Zero where there is none.
+            let time = |at| {
+                let (s, ns) = (word8(data, at), word8(data, at + 8));
+                let at = s.saturating_mul(1_000_000_000).saturating_add(ns);
+                (at != 0).then_some(Nanos(at))
+            };
+            (passed.stamp, passed.hardware) = (time(0), time(32));
         } else if level == SOL_PACKET && kind == PACKET_AUXDATA && data.len() >= 20 {
             let status = word4(data, 0);
             let half = |at: usize| u16::from_ne_bytes([data[at], data[at + 1]]);
             if status & TP_STATUS_VLAN_VALID != 0 {
                 let tpid = if status & TP_STATUS_VLAN_TPID_VALID != 0 { half(18) } else { 0x8100 };
-                vlan = Some((tpid, half(16)));
+                passed.vlan = Some((tpid, half(16)));
             }
         }
         let Some(next) = rest.get(size.next_multiple_of(8)..) else { break };
         rest = next;
     }
-    (stamp, vlan)
+    passed
 }
 
 fn word8(b: &[u8], at: usize) -> u64 {

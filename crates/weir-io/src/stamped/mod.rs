@@ -7,10 +7,19 @@
 //!
 //! The stamps are the kernel's software ones (SO_TIMESTAMPING): taken when the driver is given a frame,
 //! and when a frame enters the stack. Unlike stamps taken by a program they do not wait for a thread to
-//! get a core. All are nanoseconds of the Unix epoch, so they move when the machine's time is set.
+//! get a core. Where an adapter stamps every frame ([`Stamping`]), its stamps are taken instead, told in the
+//! time of the kernel's. All are nanoseconds of the Unix epoch, so they move when the machine's time is set.
+
+mod device_clock;
+mod held;
+mod offers;
+
+pub use held::{Stamping, offers};
+pub use offers::{Offers, Stamps};
 
 use crate::interface::{Watch, error};
-use crate::sys::stamp::{self, Batch, Out, Queue};
+use crate::sys::stamp::{self, Batch, By, Out, Queue};
+use device_clock::DeviceClock;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -26,11 +35,32 @@ const WHOLE: usize = 1526;
 
 fn open(
     name: &str,
-    make: impl FnOnce(u32, i32) -> io::Result<OwnedFd>,
-) -> Result<(OwnedFd, Watch, u32), DeviceError> {
+    stamps: Stamps,
+    make: impl FnOnce(u32, i32, By) -> io::Result<OwnedFd>,
+) -> Result<Opened, DeviceError> {
     let (watch, i) = Watch::new(name)?;
-    let fd = make(i.index, BUFFER).map_err(|e| error("opening a packet socket", name, NEED, e))?;
-    Ok((fd, watch, i.index))
+    let failed = |e| error("opening a packet socket", name, NEED, e);
+    let (by, clock) = match stamps {
+        Stamps::Software => (By::Kernel, None),
+        Stamps::Hardware { clock } => {
+            (By::Adapter, Some(DeviceClock::open(clock).map_err(failed)?))
+        }
+    };
+    let fd = make(i.index, BUFFER, by).map_err(failed)?;
+    Ok(Opened { fd, watch, index: i.index, clock })
+}
+
+struct Opened {
+    fd: OwnedFd,
+    watch: Watch,
+    index: u32,
+    clock: Option<DeviceClock>,
+}
+
+/// When a frame passed, as all others have it.
+fn when(passed: &stamp::Passed, clock: &mut Option<DeviceClock>) -> Option<Nanos> {
+    let told = clock.as_mut().zip(passed.hardware).and_then(|(c, at)| c.unix(at));
+    told.or(passed.stamp)
 }
 
 /// Sends by an interface.
@@ -39,6 +69,7 @@ pub struct Sender {
     fd: OwnedFd,
     out: Out,
     sent: Batch,
+    clock: Option<DeviceClock>,
 }
 
 impl Sender {
@@ -47,8 +78,16 @@ impl Sender {
     /// # Errors
     /// No such interface, down, no rights.
     pub fn open(name: &str) -> Result<Self, DeviceError> {
-        let (fd, _, _) = open(name, stamp::sender)?;
-        Ok(Self { fd, out: Out::new(), sent: Batch::new(HEAD) })
+        Self::with(name, Stamps::Software)
+    }
+
+    /// The same with these stamps, which a [`Stamping`] must have set and hold.
+    ///
+    /// # Errors
+    /// Also: the adapter's clock can't be read.
+    pub fn with(name: &str, stamps: Stamps) -> Result<Self, DeviceError> {
+        let Opened { fd, clock, .. } = open(name, stamps, stamp::sender)?;
+        Ok(Self { fd, out: Out::new(), sent: Batch::new(HEAD), clock })
     }
 
     /// Sends frames (Ethernet header first, no FCS) from the front; says how many the kernel took. It
@@ -73,7 +112,8 @@ impl Sender {
         loop {
             let got = self.sent.take(&self.fd, Queue::Sent)?;
             for i in 0..got {
-                if let (head, stamp::Passed { stamp: Some(at), .. }) = self.sent.frame(i) {
+                let (head, passed) = self.sent.frame(i);
+                if let Some(at) = when(&passed, &mut self.clock) {
                     each(head, at);
                 }
             }
@@ -94,6 +134,7 @@ pub struct Capture {
     batch: Batch,
     /// Room for a frame whose tag is put back.
     tagged: Vec<u8>,
+    clock: Option<DeviceClock>,
 }
 
 impl Capture {
@@ -102,13 +143,22 @@ impl Capture {
     /// # Errors
     /// No such interface, down, no rights.
     pub fn open(name: &str) -> Result<Self, DeviceError> {
-        let (fd, watch, index) = open(name, stamp::receiver)?;
+        Self::with(name, Stamps::Software)
+    }
+
+    /// The same with these stamps, which a [`Stamping`] must have set and hold.
+    ///
+    /// # Errors
+    /// Also: the adapter's clock can't be read.
+    pub fn with(name: &str, stamps: Stamps) -> Result<Self, DeviceError> {
+        let Opened { fd, watch, index, clock } = open(name, stamps, stamp::receiver)?;
         Ok(Self {
             fd,
             watch,
             index,
             batch: Batch::new(WHOLE),
             tagged: Vec::with_capacity(WHOLE + 4),
+            clock,
         })
     }
 
@@ -129,6 +179,7 @@ impl Capture {
         }
         for i in 0..got {
             let (bytes, passed) = self.batch.frame(i);
+            let at = when(&passed, &mut self.clock);
             match (passed.vlan, bytes.split_at_checked(12)) {
                 (Some((tpid, tci)), Some((macs, rest))) => {
                     self.tagged.clear();
@@ -136,9 +187,9 @@ impl Capture {
                     self.tagged.extend_from_slice(&tpid.to_be_bytes());
                     self.tagged.extend_from_slice(&tci.to_be_bytes());
                     self.tagged.extend_from_slice(rest);
-                    each(&self.tagged, passed.stamp);
+                    each(&self.tagged, at);
                 }
-                _ => each(bytes, passed.stamp),
+                _ => each(bytes, at),
             }
         }
         Ok(got)
