@@ -30,6 +30,7 @@ const FALSIFYING: &[(&str, &str)] = &[
     ("tx-tcp6-segmentation", "TSO"),
     ("tx-tcp-ecn-segmentation", "TSO"),
     ("tx-tcp-mangleid-segmentation", "TSO"),
+    ("tx-tcp-accecn-segmentation", "TSO"),
     // Tags travel beside the frame.
     ("rx-vlan-hw-parse", "VLAN stripping"),
     ("rx-vlan-stag-hw-parse", "VLAN stripping"),

@@ -6,6 +6,7 @@
 //! - [`probe`]: frames with stream, number and time stamp, and the [`probe::Checker`] that says what
 //!   was lost, duplicated, reordered or damaged.
 //! - [`port`]: a device with its pool.
+//! - [`schedule`]: load at times that are not even.
 //! - [`pace`], [`generator`], [`receiver`]: load at a stated rate, and its counterpart; each runs on
 //!   the thread that calls it and reports that thread's CPU time.
 //! - [`trial`]: both together on ports, as a [`rfc2544::Trial`].
@@ -37,6 +38,7 @@ mod rate;
 pub mod receiver;
 pub mod report;
 pub mod rfc2544;
+pub mod schedule;
 pub mod snmp;
 pub mod stats;
 pub mod studies;

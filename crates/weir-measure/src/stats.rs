@@ -55,6 +55,21 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
+/// The slope of the straight line through points (x, y) whose squared distances in y are least. Points that
+/// are not finite are left out; `None` of fewer than two, or of one x.
+pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let all = || points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let n = all().count() as f64;
+    let mean_x = all().map(|p| p.0).sum::<f64>() / n;
+    let mean_y = all().map(|p| p.1).sum::<f64>() / n;
+    let (mut xy, mut xx) = (0.0, 0.0);
+    for (x, y) in all() {
+        xy += (x - mean_x) * (y - mean_y);
+        xx += (x - mean_x) * (x - mean_x);
+    }
+    (xx > 0.0).then(|| xy / xx)
+}
+
 /// Jain's fairness index of shares: 1 when all are equal, 1/n when one has all (Jain, Chiu, Hawe,
 /// DEC-TR-301, 1984). `None` of nothing, or when every share is zero.
 pub fn jain_index(shares: &[f64]) -> Option<f64> {
@@ -133,6 +148,15 @@ mod tests {
         assert_eq!((s.count, s.min, s.median, s.max, s.mean), (8, 2.0, 4.5, 9.0, 5.0));
         assert!((s.standard_deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!(Summary::of(&[5.0]).unwrap().standard_deviation, 0.0);
+    }
+
+    #[test]
+    fn slopes() {
+        // numpy.polyfit([0, 1, 2, 3], [1, 3, 2, 5], 1)[0] is 1.1.
+        let s = slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (f64::NAN, 7.0), (3.0, 5.0)]).unwrap();
+        assert!((s - 1.1).abs() < 1e-12, "{s}");
+        assert_eq!(slope(&[(1.0, 1.0)]), None);
+        assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0)]), None);
     }
 
     #[test]

@@ -40,14 +40,19 @@ fn open(
 ) -> Result<Opened, DeviceError> {
     let (watch, i) = Watch::new(name)?;
     let failed = |e| error("opening a packet socket", name, NEED, e);
-    let (by, clock) = match stamps {
-        Stamps::Software => (By::Kernel, None),
-        Stamps::Hardware { clock } => {
-            (By::Adapter, Some(DeviceClock::open(clock).map_err(failed)?))
-        }
+    let clock = match stamps {
+        Stamps::Software => None,
+        Stamps::Hardware { clock } => Some(DeviceClock::open(clock).map_err(failed)?),
     };
-    let fd = make(i.index, BUFFER, by).map_err(failed)?;
+    let fd = make(i.index, BUFFER, by_of(stamps)).map_err(failed)?;
     Ok(Opened { fd, watch, index: i.index, clock })
+}
+
+fn by_of(stamps: Stamps) -> By {
+    match stamps {
+        Stamps::Software => By::Kernel,
+        Stamps::Hardware { .. } => By::Adapter,
+    }
 }
 
 struct Opened {
@@ -87,7 +92,7 @@ impl Sender {
     /// Also: the adapter's clock can't be read.
     pub fn with(name: &str, stamps: Stamps) -> Result<Self, DeviceError> {
         let Opened { fd, clock, .. } = open(name, stamps, stamp::sender)?;
-        Ok(Self { fd, out: Out::new(), sent: Batch::new(HEAD), clock })
+        Ok(Self { fd, out: Out::new(by_of(stamps)), sent: Batch::new(HEAD), clock })
     }
 
     /// Sends frames (Ethernet header first, no FCS) from the front; says how many the kernel took. It
@@ -96,7 +101,20 @@ impl Sender {
     /// # Errors
     /// What the system says of the first of them: it is down, or too long.
     pub fn send<B: AsRef<[u8]>>(&mut self, frames: &[B]) -> io::Result<usize> {
-        match self.out.send(&self.fd, frames) {
+        self.send_stamping(frames, |_| true)
+    }
+
+    /// The same; only frames of which `stamped` says so, by their place, are handed over by [`Self::stamps`]:
+    /// a stamp costs the kernel about as much as a frame.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_stamping<B: AsRef<[u8]>>(
+        &mut self,
+        frames: &[B],
+        stamped: impl Fn(usize) -> bool,
+    ) -> io::Result<usize> {
+        match self.out.send(&self.fd, frames, stamped) {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => Ok(0),
             other => other,
         }

@@ -59,9 +59,10 @@ fn raw(buffer_bytes: i32, stamps: u32) -> io::Result<OwnedFd> {
 
 /// A socket that sends by one interface, past its queueing discipline.
 pub(crate) fn sender(index: u32, buffer_bytes: i32, by: By) -> io::Result<OwnedFd> {
+    // Which frames are stamped is said with each of them.
     let stamps = match by {
-        By::Kernel => TX_SOFTWARE | SOFTWARE,
-        By::Adapter => TX_HARDWARE | RAW_HARDWARE,
+        By::Kernel => SOFTWARE,
+        By::Adapter => RAW_HARDWARE,
     };
     let fd = raw(buffer_bytes, stamps)?;
     set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1i32)?;
@@ -104,6 +105,25 @@ pub(crate) enum Queue {
     Received,
     /// Those sent, by the error queue.
     Sent,
+}
+
+/// Words of a control message of four bytes.
+const REQUEST_WORDS: usize = 3;
+/// Its length without padding.
+const REQUEST_LEN: u64 = 20;
+
+/// The control message that asks for a frame's stamp.
+fn request(stamp: u32) -> [u64; REQUEST_WORDS] {
+    let mut b = [0; REQUEST_WORDS * 8];
+    b[..8].copy_from_slice(&REQUEST_LEN.to_ne_bytes());
+    b[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+    b[12..16].copy_from_slice(&libc::SO_TIMESTAMPING.to_ne_bytes());
+    b[16..20].copy_from_slice(&stamp.to_ne_bytes());
+    let mut words = [0; REQUEST_WORDS];
+    for (to, from) in words.iter_mut().zip(b.as_chunks::<8>().0) {
+        *to = u64::from_ne_bytes(*from);
+    }
+    words
 }
 
 /// Storage for up to [`BATCH`] frames of a call.
@@ -241,6 +261,8 @@ fn word4(b: &[u8], at: usize) -> u32 {
 pub(crate) struct Out {
     messages: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
+    /// Asks for the stamp of one frame: a `cmsghdr` (length, level, type), then SOF_TIMESTAMPING_*.
+    request: [u64; REQUEST_WORDS],
 }
 
 // SAFETY: the pointers inside are only used within `send`, which sets all of them before.
@@ -253,14 +275,24 @@ impl std::fmt::Debug for Out {
 }
 
 impl Out {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(by: By) -> Self {
         // SAFETY: both are made of integers and pointers; zeros are valid.
         let (message, part) = unsafe { (zeroed(), zeroed()) };
-        Self { messages: vec![message; BATCH], parts: vec![part; BATCH] }
+        let stamp = match by {
+            By::Kernel => TX_SOFTWARE,
+            By::Adapter => TX_HARDWARE,
+        };
+        Self { messages: vec![message; BATCH], parts: vec![part; BATCH], request: request(stamp) }
     }
 
-    /// Sends frames from the front; says how many went. An error is that of the first: then none went.
-    pub(crate) fn send<B: AsRef<[u8]>>(&mut self, fd: &OwnedFd, frames: &[B]) -> io::Result<usize> {
+    /// Sends frames from the front; says how many went. Those of which `stamped` says so, by their place, come
+    /// back by the error queue. An error is that of the first: then none went.
+    pub(crate) fn send<B: AsRef<[u8]>>(
+        &mut self,
+        fd: &OwnedFd,
+        frames: &[B],
+        stamped: impl Fn(usize) -> bool,
+    ) -> io::Result<usize> {
         let n = frames.len().min(BATCH);
         if n == 0 {
             return Ok(0);
@@ -272,6 +304,11 @@ impl Out {
             let m = &mut self.messages[i].msg_hdr;
             m.msg_iov = &raw mut self.parts[i];
             m.msg_iovlen = 1;
+            (m.msg_control, m.msg_controllen) = (ptr::null_mut(), 0);
+            if stamped(i) {
+                m.msg_control = self.request.as_mut_ptr().cast();
+                m.msg_controllen = REQUEST_WORDS * 8;
+            }
         }
         // SAFETY: the first `n` messages point to storage of `self` and to the frames, borrowed for
         // the whole call; sending only reads it.

@@ -194,18 +194,28 @@ impl ProbeResolution {
 /// Delay over a direct wire, without the device: what no result can be below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WireFloor {
+    /// Which way: a direct wire of the instrument, or one made for this on the same machine, which has the
+    /// floor of the stamps but not of the interfaces that the device is wired to.
+    #[serde(default)]
+    pub path: String,
     /// Where stamps are taken: `kernel software`, `hardware`, `user space`.
     pub stamps: String,
     /// Frames that it is from.
     pub frames: u64,
+    /// Frames that did not come.
+    #[serde(default)]
+    pub lost: u64,
     /// Median, in nanoseconds.
     pub p50_ns: f64,
     /// 99 of 100 are no longer than this, in nanoseconds.
     pub p99_ns: f64,
     /// The longest, in nanoseconds.
     pub max_ns: f64,
-    /// Of the receiver's clock against the sender's, in parts per million; absent where one clock
-    /// serves both.
+    /// The mean of how much successive frames' delays differ, in nanoseconds (RFC 3393).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<f64>,
+    /// The slope of the delays over time, in parts per million: of the receiver's clock against the
+    /// sender's. Where one clock takes both stamps, what noise makes of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift_ppm: Option<f64>,
 }

@@ -10,8 +10,10 @@ use super::restore::Made;
 use super::setup::Setup;
 use super::tally::Tally;
 use crate::document::Document;
+use crate::module::traffic::Traffic;
 use crate::module::{
-    Act, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Params, Sample, Table, Wired,
+    Act, Bench, Captured, Context, Count, Load, LoadDone, LoadId, Module, On, Params, Sample,
+    Table, Wired,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -46,6 +48,10 @@ pub enum Input {
     Sample(Sample),
     /// The instrument lost something: a ring was full.
     Lost(&'static str, u64),
+    /// Frames that had come by a data channel were dropped by the kernel: the capture was too slow.
+    Missed(usize, u64),
+    /// Frames of a load that tells of one in so many came by a data channel.
+    Counted(LoadId, usize, Count),
     /// Something that a reader must know.
     Note(String),
     /// The measurement must end now; why.
@@ -126,6 +132,8 @@ pub struct Settings {
     pub drain: Duration,
     /// Whose word the moments are at which probes left.
     pub departures: Departures,
+    /// What the user says of the module's loads.
+    pub traffic: Option<Traffic>,
 }
 
 /// Who says when a probe left ([`Input::Left`]).
@@ -147,6 +155,7 @@ impl Settings {
             warm_up: Duration::from_millis(200),
             drain: Duration::from_millis(300),
             departures: Departures::Program,
+            traffic: None,
         }
     }
 }
@@ -249,6 +258,11 @@ impl Core {
             params,
             settings,
         };
+        if core.params.about().on == On::Wire {
+            core.out.clear();
+            core.phase = Phase::WarmUp;
+            core.phase_at = Some(now + nanos(core.settings.warm_up));
+        }
         let need = core.params.about().channels;
         if core.bench.wired.len() < need {
             core.out.clear();
@@ -355,7 +369,7 @@ impl Core {
             Input::Garbage(n) => self.garbage = n,
             Input::Frame(frame) => {
                 if let Some(id) = frame.probe {
-                    self.tally.received(id.load.0);
+                    self.tally.told(id.load.0);
                 }
                 match self.settings.departures {
                     Departures::Program => self.frame(now, &frame),
@@ -384,6 +398,14 @@ impl Core {
             }
             Input::Sample(sample) => self.call(now, |m, cx| m.sample(cx, &sample)),
             Input::Lost(what, n) => self.tally.lost(what, n),
+            Input::Missed(channel, n) => {
+                self.tally.lost("frames in the kernel's queue", n);
+                self.call(now, |m, cx| m.missed(cx, channel, n));
+            }
+            Input::Counted(load, channel, count) => {
+                self.tally.counted(load.0, count.frames);
+                self.call(now, |m, cx| m.counted(cx, load, channel, count));
+            }
             Input::Note(text) => self.note(text),
             Input::Interrupted(why) => self.fail(now, why),
         }
@@ -504,7 +526,13 @@ impl Core {
                 self.made.sent(xid, &body);
                 self.send_as(now, xid, body, answered, true);
             }
-            Act::Begin(id, load) => self.begin(now, id, load),
+            Act::Begin(id, mut load) => {
+                let put = self.settings.traffic.as_ref().map(|t| t.put_on(&mut load));
+                match put {
+                    Some(Err(e)) => self.fail(now, e.to_string()),
+                    _ => self.begin(now, id, load),
+                }
+            }
             Act::Rate(id, fps) => self.out.push_back(Command::Rate(id, fps)),
             Act::Stop(id) => self.out.push_back(Command::Stop(id)),
             Act::Timer(at, token) => {
@@ -527,7 +555,7 @@ impl Core {
             return self.fail(now, why);
         }
         self.pairing.begin(id);
-        self.tally.begin(id.0);
+        self.tally.begin(id.0, load.one_in);
         self.open.insert(id.0);
         self.out.push_back(Command::Begin(id, load));
     }
@@ -605,6 +633,9 @@ impl Core {
         self.tally.write(&self.settings.channels, &mut self.document);
         self.document.duration_s = now.since(self.begun).0 as f64 / 1e9;
         self.params.note(&mut self.document);
+        if let Some(t) = &self.settings.traffic {
+            self.document.parameter("traffic", t.text(), "");
+        }
         if let Some(d) = &self.bench.desc {
             for (name, text) in [
                 ("manufacturer", &d.manufacturer),
@@ -616,9 +647,11 @@ impl Core {
                 self.document.dut.description.push((name.to_owned(), text.clone()));
             }
         }
-        let version = if self.bench.is_13() { "1.3" } else { "1.0" };
         let described = &mut self.document.dut.description;
-        described.push(("OpenFlow".to_owned(), version.to_owned()));
+        if self.bench.version.is_some() {
+            let version = if self.bench.is_13() { "1.3" } else { "1.0" };
+            described.push(("OpenFlow".to_owned(), version.to_owned()));
+        }
         if let Some(f) = &self.bench.features {
             described.push(("datapath id".to_owned(), format!("{:016x}", f.datapath_id)));
             described.push(("tables".to_owned(), f.tables.to_string()));

@@ -29,6 +29,8 @@ const BATCH: u64 = 32;
 const TURN: Duration = Duration::from_millis(50);
 /// How long moments of departure are asked for after the last frame.
 const LINGER: Nanos = Nanos::from_millis(50);
+/// How often they are asked for at least.
+const ASK: Nanos = Nanos::from_millis(1);
 
 struct Running {
     source: Source,
@@ -46,6 +48,8 @@ struct Lane {
     made: usize,
     sent: usize,
     last: Nanos,
+    /// When moments of departure were last asked for.
+    asked: Nanos,
     /// What left by the program's own word, where the port says nothing.
     gone: Vec<(Nanos, LoadId, u32)>,
 }
@@ -65,6 +69,7 @@ pub(super) fn generate(
         made: 0,
         sent: 0,
         last: Nanos(0),
+        asked: Nanos(0),
         gone: Vec::new(),
     };
     let mut lanes: Vec<Lane> = outlets.into_iter().map(lane).collect();
@@ -94,7 +99,7 @@ pub(super) fn generate(
                 departures.give((at, load, number));
                 told = true;
             }
-            if lane.outlet.tells_departures() && unix_now().since(lane.last) < LINGER {
+            if lane.asks_departures(unix_now()) {
                 let got = lane.outlet.departures(&mut |head, at| {
                     if let Some((run, id)) = identify_any(head) {
                         departures.give((at, LoadId(run.0), id.number));
@@ -103,7 +108,7 @@ pub(super) fn generate(
                 });
                 // A port that failed says so when it sends.
                 let _ = got;
-                let soon = unix_now() + Nanos::from_millis(1);
+                let soon = unix_now() + ASK;
                 next = Some(next.map_or(soon, |n| n.min(soon)));
             }
         }
@@ -159,6 +164,20 @@ fn obey(lanes: &mut [Lane], order: Order, events: &mut Give<(Nanos, Input)>) {
 }
 
 impl Lane {
+    /// Whether there may be moments of departure to ask for, and it is time: for each frame where each is told
+    /// of, now and then where few are.
+    fn asks_departures(&mut self, now: Nanos) -> bool {
+        if !self.outlet.tells_departures() || now.since(self.last) >= LINGER {
+            return false;
+        }
+        let few = self.running.as_ref().is_some_and(|r| r.source.one_in() > 1);
+        if few && now.since(self.asked) < ASK {
+            return false;
+        }
+        self.asked = now;
+        true
+    }
+
     /// Makes the frames that are due and sends what the port takes.
     fn send(&mut self, now: Nanos) -> std::io::Result<()> {
         if self.sent == self.made {
@@ -177,7 +196,13 @@ impl Lane {
             }
         }
         if self.sent < self.made {
-            let n = self.outlet.send(&self.frames[self.sent..self.made])?;
+            let frames = &self.frames[self.sent..self.made];
+            // Those that were made are the last of the source's.
+            let source = self.running.as_ref().map(|r| &r.source);
+            let first = source.map_or(0, Source::built).saturating_sub(frames.len() as u64);
+            let one_in = source.map_or(1, Source::one_in);
+            let told = |n: usize| (first + n as u64).is_multiple_of(one_in);
+            let n = self.outlet.send_telling(frames, &told)?;
             self.sent += n;
             if n > 0 {
                 self.last = now;
@@ -190,7 +215,8 @@ impl Lane {
                         Some((whole_stamp(id.stamp, now), LoadId(run.0), id.number))
                     };
                     let sent = &self.frames[self.sent - n..self.sent];
-                    self.gone.extend(sent.iter().filter_map(left));
+                    let sent = sent.iter().enumerate().filter(|(n, _)| told(*n));
+                    self.gone.extend(sent.filter_map(|(_, f)| left(f)));
                 }
             }
         }

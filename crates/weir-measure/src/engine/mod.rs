@@ -9,17 +9,22 @@
 //!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
 //!   [`configured`] puts the device with configured faults there.
+//! - [`wire`], [`ported`]: data channels by AF_PACKET with the kernel's stamps, or by any port of weir-io.
+//! - [`floor`]: delay, jitter and drift of a wire without the device, before all that.
 
 pub mod configured;
 mod core;
+pub mod floor;
 mod generator;
 pub(crate) mod pairing;
+pub mod ported;
 pub mod restore;
 pub mod ring;
 pub mod run;
 pub mod setup;
 pub mod simulation;
 mod tally;
+mod thinning;
 pub mod wire;
 
 pub use self::core::{Command, Core, Departures, Input, Phase, Settings, Status};

@@ -7,11 +7,13 @@
 use super::core::{Command, Core, Input, Phase, Status};
 use super::generator::{self, generate};
 use super::ring::{Give, Take, ring};
+use super::thinning::{Counter, Fate, Thinning};
 use super::wire::{Channel, Inlet, recognise, unix_now};
 use crate::control::{self, Bell, Order};
 use crate::document::Document;
 use crate::module::{Captured, Sample};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, Thread};
 use std::time::{Duration, Instant};
@@ -41,6 +43,8 @@ const FRAMES: usize = 1 << 15;
 const DEPARTURES: usize = 1 << 16;
 /// The longest wait of any thread, so that a stop is heard.
 const TURN: Duration = Duration::from_millis(50);
+/// How often counts are handed over.
+const COUNTS: Duration = Duration::from_millis(10);
 /// A clock that is off by more than this between two looks was set.
 const STEP: Duration = Duration::from_millis(2);
 
@@ -80,6 +84,7 @@ struct Desk<'a> {
     loads: Give<generator::Order>,
     frames: Vec<Take<Captured>>,
     told: Vec<Take<(Nanos, Input)>>,
+    thinning: Arc<Thinning>,
     wake_at: &'a AtomicU64,
     keeper: Thread,
 }
@@ -108,6 +113,7 @@ impl<'a> Desk<'a> {
         })?;
 
         let (mut outlets, mut frames) = (Vec::new(), Vec::new());
+        let thinning = Arc::new(Thinning::default());
         for (n, channel) in rig.channels.into_iter().enumerate() {
             let Channel { name, outlet, inlet } = channel;
             outlets.push(outlet);
@@ -115,8 +121,10 @@ impl<'a> Desk<'a> {
             let (give_told, take_told) = ring(MESSAGES, me.clone());
             frames.push(take_frames);
             told.push(take_told);
-            named(&format!("capture-{name}"))
-                .spawn_scoped(scope, move || capture(n, inlet, give_frames, give_told, over))?;
+            let thinning = Arc::clone(&thinning);
+            named(&format!("capture-{name}")).spawn_scoped(scope, move || {
+                capture(n, inlet, &thinning, give_frames, give_told, over);
+            })?;
         }
 
         let (generator_events, generated) = ring(MESSAGES, me.clone());
@@ -152,6 +160,7 @@ impl<'a> Desk<'a> {
             loads,
             frames,
             told,
+            thinning,
             wake_at,
             keeper,
         })
@@ -233,6 +242,7 @@ impl<'a> Desk<'a> {
                 Command::Connect => Order::Connect,
                 Command::Disconnect => Order::Disconnect,
                 Command::Begin(id, load) => {
+                    self.thinning.begin(id, load.one_in);
                     loaded |= self.loads.give_surely(generator::Order::Begin(id, load));
                     continue;
                 }
@@ -269,23 +279,43 @@ impl<'a> Desk<'a> {
 fn capture(
     channel: usize,
     mut inlet: Box<dyn Inlet>,
+    thinning: &Thinning,
     mut frames: Give<Captured>,
     mut told: Give<(Nanos, Input)>,
     over: &AtomicBool,
 ) {
     let mut looked = Instant::now();
     let mut was_up = true;
+    let (mut counter, mut gave) = (Counter::default(), Instant::now());
     while !over.load(Ordering::Acquire) {
+        let mut any = false;
         let got = inlet.receive(TURN, &mut |bytes, at| {
-            let mut c = Captured::new(channel, at, bytes);
-            recognise(&mut c, bytes);
-            frames.give(c);
+            let probe = recognise(bytes, at);
+            if probe.is_some_and(|p| counter.see(thinning, p.id) == Fate::Counted) {
+                return;
+            }
+            any = true;
+            let (made, read) = (probe.map(|p| p.made), unix_now());
+            let probe = probe.map(|p| p.id);
+            frames.give(Captured {
+                probe,
+                left: made,
+                made,
+                read,
+                ..Captured::new(channel, at, bytes)
+            });
         });
-        frames.wake();
+        if any {
+            frames.wake();
+        }
         let mut say = |input| {
             let _ = told.give_surely((unix_now(), input));
             told.wake();
         };
+        if gave.elapsed() > COUNTS || matches!(got, Ok(0)) {
+            gave = Instant::now();
+            counter.take(|load, count| say(Input::Counted(load, channel, count)));
+        }
         if let Err(e) = got {
             // Down, mostly: told once, and waited for.
             if was_up {
@@ -303,7 +333,7 @@ fn capture(
             was_up = up;
             let drops = inlet.take_drops();
             if drops > 0 {
-                say(Input::Lost("frames in the kernel's queue", drops));
+                say(Input::Missed(channel, drops));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! and clock are simulated: events happen exactly when they are due, in the order of their times.
 
 use super::core::{Command, Core, Input};
+use super::thinning::{Counter, Fate, Thinning};
 use super::wire::recognise;
 use crate::document::Document;
 use crate::module::load::Source;
@@ -83,6 +84,8 @@ pub fn simulate(
     let mut sources: Vec<Option<(Source, f64, Nanos, Nanos)>> = Vec::new();
     let mut out = Vec::new();
     let mut frame = Vec::new();
+    let thinning = Thinning::default();
+    let mut counters: Vec<Counter> = Vec::new();
     loop {
         // Commands first: they take no time.
         while let Some(command) = core.next_command() {
@@ -97,6 +100,7 @@ pub fn simulate(
                     send(now + world.control, Travelling::ToSwitch(msg));
                 }
                 Command::Begin(id, load) => {
+                    thinning.begin(id, load.one_in);
                     if sources.len() <= load.channel {
                         sources.resize_with(load.channel + 1, || None);
                     }
@@ -164,8 +168,10 @@ pub fn simulate(
                     *first = now;
                 }
                 *last = now;
-                let number = source.built() as u32;
-                core.input(now, now, Input::Left(source.load(), number));
+                let number = source.built();
+                if number.is_multiple_of(source.one_in()) {
+                    core.input(now, now, Input::Left(source.load(), number as u32));
+                }
                 source.next(now, &mut frame);
                 count += 1;
                 under_way.push(Reverse((now + world.wire, count)));
@@ -185,9 +191,19 @@ pub fn simulate(
                 Travelling::FrameToSwitch(channel, f) => dut.frame(now, channel, &f),
                 Travelling::ToUs(Output::Message(msg)) => core.input(now, now, Input::Message(msg)),
                 Travelling::ToUs(Output::Frame(channel, f)) => {
-                    let mut c = Captured::new(channel, now, &f);
-                    recognise(&mut c, &f);
-                    core.input(now, now, Input::Frame(c));
+                    let probe = recognise(&f, now);
+                    if counters.len() <= channel {
+                        counters.resize_with(channel + 1, Counter::default);
+                    }
+                    let counter = &mut counters[channel];
+                    let fate = probe.map_or(Fate::Told, |p| counter.see(&thinning, p.id));
+                    counter.take(|load, n| core.input(now, now, Input::Counted(load, channel, n)));
+                    if fate == Fate::Told {
+                        let (left, made) = (probe.map(|p| p.made), probe.map(|p| p.made));
+                        let probe = probe.map(|p| p.id);
+                        let c = Captured { probe, left, made, ..Captured::new(channel, now, &f) };
+                        core.input(now, now, Input::Frame(c));
+                    }
                 }
                 Travelling::ToUs(Output::Close(why)) => core.input(now, now, Input::Closed(why)),
             }

@@ -18,11 +18,21 @@ struct Row {
     ns: u64,
 }
 
+/// A load, until its number is given anew.
+#[derive(Debug)]
+struct Open {
+    one_in: u64,
+    /// Frames that came before it had ended.
+    received: u64,
+    /// Where it belongs, once it has.
+    row: Option<usize>,
+}
+
 /// Loads of one rate on one channel are one row: a module may begin thousands.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rows: Vec<Row>,
-    open: BTreeMap<u8, u64>,
+    open: BTreeMap<u8, Open>,
     /// Counted losses of the instrument, by what lost them.
     lost: BTreeMap<&'static str, u64>,
     /// Errors that the switch sent, by their name.
@@ -33,13 +43,25 @@ pub(super) struct Tally {
 const ROWS: usize = 256;
 
 impl Tally {
-    pub(super) fn begin(&mut self, load: u8) {
-        self.open.insert(load, 0);
+    pub(super) fn begin(&mut self, load: u8, one_in: u64) {
+        self.open.insert(load, Open { one_in, received: 0, row: None });
     }
 
-    pub(super) fn received(&mut self, load: u8) {
-        if let Some(n) = self.open.get_mut(&load) {
-            *n += 1;
+    /// A frame of a load came.
+    pub(super) fn told(&mut self, load: u8) {
+        self.came(load, 1, |one_in| one_in <= 1);
+    }
+
+    /// So many came of one that is counted.
+    pub(super) fn counted(&mut self, load: u8, frames: u64) {
+        self.came(load, frames, |one_in| one_in > 1);
+    }
+
+    fn came(&mut self, load: u8, frames: u64, is_mine: impl Fn(u64) -> bool) {
+        let Some(open) = self.open.get_mut(&load).filter(|o| is_mine(o.one_in)) else { return };
+        match open.row.and_then(|at| self.rows.get_mut(at)) {
+            Some(row) => row.received += frames,
+            None => open.received += frames,
         }
     }
 
@@ -64,12 +86,12 @@ impl Tally {
         let row = &mut self.rows[at];
         row.sent += d.sent;
         row.forgone += d.forgone;
-        // Frames that are still on their way are added when the next load of that number begins, or at
-        // the end.
         row.intervals += d.sent.saturating_sub(1);
         row.ns += d.to.since(d.from).0;
-        let received = self.open.insert(d.load.0, 0).unwrap_or(0);
-        self.rows[at].received += received;
+        if let Some(open) = self.open.get_mut(&d.load.0) {
+            self.rows[at].received += std::mem::take(&mut open.received);
+            open.row = Some(at);
+        }
     }
 
     pub(super) fn lost(&mut self, what: &'static str, count: u64) {

@@ -4,12 +4,12 @@
 //! live on threads of their own. [`interface`]: AF_PACKET with the kernel's time stamps. [`memory`]: rings
 //! in this process, for the demo and for tests.
 
-use crate::module::{Captured, LoadId, ProbeId};
+use crate::module::{LoadId, ProbeId};
 use crate::probe::{identify_any, whole_stamp};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_io::memory::{Memory, MemoryPeer, WireSize};
-use weir_io::stamped::{Capture, Sender};
+use weir_io::stamped::{Capture, Sender, Stamps};
 use weir_packet::{DeviceError, LinkState, Nanos};
 
 /// Now, by the clock of all stamps: nanoseconds of the Unix epoch.
@@ -25,6 +25,19 @@ pub trait Outlet: Send {
     /// # Errors
     /// The port can't be used any more.
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize>;
+
+    /// The same; [`Self::departures`] need not say when frames left of which `told` says no, by their place.
+    ///
+    /// # Errors
+    /// As above.
+    fn send_telling(
+        &mut self,
+        frames: &[Vec<u8>],
+        told: &dyn Fn(usize) -> bool,
+    ) -> io::Result<usize> {
+        let _ = told;
+        self.send(frames)
+    }
 
     /// Whether [`Self::departures`] says when frames left; otherwise only the program knows.
     fn tells_departures(&self) -> bool;
@@ -71,13 +84,28 @@ pub struct Channel {
 /// # Errors
 /// No such interface, down, no rights.
 pub fn interface(name: &str) -> Result<Channel, DeviceError> {
-    let inlet = Box::new(Capture::open(name)?);
-    Ok(Channel { name: name.to_owned(), outlet: Box::new(Sender::open(name)?), inlet })
+    interface_with(name, Stamps::Software)
+}
+
+/// The same with these stamps, which a [`weir_io::stamped::Stamping`] has set.
+///
+/// # Errors
+/// Also: the adapter's clock can't be read.
+pub fn interface_with(name: &str, stamps: Stamps) -> Result<Channel, DeviceError> {
+    let inlet = Box::new(Capture::with(name, stamps)?);
+    Ok(Channel { name: name.to_owned(), outlet: Box::new(Sender::with(name, stamps)?), inlet })
 }
 
 impl Outlet for Sender {
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
         Sender::send(self, frames)
+    }
+    fn send_telling(
+        &mut self,
+        frames: &[Vec<u8>],
+        told: &dyn Fn(usize) -> bool,
+    ) -> io::Result<usize> {
+        self.send_stamping(frames, told)
     }
     fn tells_departures(&self) -> bool {
         true
@@ -169,10 +197,18 @@ impl Inlet for MemoryHalf {
     }
 }
 
-/// Finds the probe in a frame that was just captured, and when the program sent it.
-pub fn recognise(captured: &mut Captured, frame: &[u8]) {
-    if let Some((run, id)) = identify_any(frame) {
-        captured.probe = Some(ProbeId { load: LoadId(run.0), flow: id.stream, number: id.number });
-        captured.left = Some(whole_stamp(id.stamp, captured.at));
-    }
+/// A probe that was found in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whose it is.
+    pub id: ProbeId,
+    /// When the program sent it.
+    pub made: Nanos,
+}
+
+/// Finds the probe in a frame that came at `at`.
+pub fn recognise(frame: &[u8], at: Nanos) -> Option<Found> {
+    let (run, id) = identify_any(frame)?;
+    let probe = ProbeId { load: LoadId(run.0), flow: id.stream, number: id.number };
+    Some(Found { id: probe, made: whole_stamp(id.stamp, at) })
 }

@@ -11,12 +11,23 @@ pub struct About {
     pub asks: String,
     /// The figure or table that it answers, as `001 figure 3`.
     pub paper: Option<String>,
+    /// What it is run on.
+    pub on: On,
     /// Data channels that it needs.
     pub channels: usize,
     /// What it needs the switch's flow table to be.
     pub table: Table,
     /// Its parameters.
     pub params: Vec<Param>,
+}
+
+/// What a module is run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// A switch.
+    Switch,
+    /// A wire, or two: channels 0 to 1, and 2 to 3. It measures the instrument itself.
+    Wire,
 }
 
 /// What becomes of the switch's flow table.
@@ -90,6 +101,7 @@ impl About {
             name: name.to_owned(),
             asks: asks.to_owned(),
             paper: None,
+            on: On::Switch,
             channels: 2,
             table: Table::Own,
             params: Vec::new(),
@@ -107,6 +119,13 @@ impl About {
     #[must_use]
     pub fn control_only(mut self) -> Self {
         (self.channels, self.table) = (0, Table::Untouched);
+        self
+    }
+
+    /// Needs no switch, but a wire from data channel 0 to 1.
+    #[must_use]
+    pub fn on_a_wire(mut self) -> Self {
+        (self.on, self.table) = (On::Wire, Table::Untouched);
         self
     }
 

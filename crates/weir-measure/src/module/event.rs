@@ -37,6 +37,10 @@ pub struct Captured {
     pub probe: Option<ProbeId>,
     /// When the probe left, if that is known.
     pub left: Option<Nanos>,
+    /// When the program made the probe, by its own clock.
+    pub made: Option<Nanos>,
+    /// When the program had it, by its own clock.
+    pub read: Nanos,
     /// Its length in bytes, without FCS.
     pub len: u16,
     pub(crate) bytes: [u8; SNAP],
@@ -53,6 +57,8 @@ impl Captured {
             at,
             probe: None,
             left: None,
+            made: None,
+            read: at,
             len: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
             bytes: kept,
         }
@@ -68,6 +74,35 @@ impl Captured {
         let left = self.left?;
         // Two readings of one clock by two threads may be a little the wrong way round.
         Some(ns_between(left, self.at))
+    }
+}
+
+/// Frames that were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Each number once.
+    pub frames: u64,
+    /// Of those, so many after one of a higher number.
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicated: u64,
+}
+
+impl Count {
+    /// What there is more than in an earlier one.
+    pub(crate) fn less(&self, before: &Self) -> Self {
+        Self {
+            frames: self.frames - before.frames.min(self.frames),
+            reordered: self.reordered - before.reordered.min(self.reordered),
+            duplicated: self.duplicated - before.duplicated.min(self.duplicated),
+        }
+    }
+
+    /// Both together.
+    pub fn add(&mut self, more: &Self) {
+        self.frames += more.frames;
+        self.reordered += more.reordered;
+        self.duplicated += more.duplicated;
     }
 }
 

@@ -5,7 +5,9 @@
 
 use crate::pace::Pacer;
 use crate::probe::{Headers, ProbeError, Run, Stamper, Stream};
+use crate::schedule::{Random, Schedule, Times, Uneven};
 use crate::{BadRate, Rate};
+use std::sync::Arc;
 use thiserror::Error;
 use weir_packet::Nanos;
 
@@ -18,7 +20,7 @@ impl LoadId {
     pub const OF_SWITCH: LoadId = LoadId(0);
 }
 
-/// Frames to send by one data channel. Flows take turns by the frame.
+/// Frames to send by one data channel. Flows take turns by the frame, sizes too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// The data channel.
@@ -27,18 +29,72 @@ pub struct Load {
     pub flows: Vec<Headers>,
     /// Size of each frame in bytes, FCS included: 64 to 1518.
     pub frame_bytes_on_wire: usize,
-    /// Frames a second, all flows together.
+    /// Sizes that frames have one after the other, over and over; empty: all have that size.
+    pub sizes: Vec<usize>,
+    /// Frames a second, all flows together; the mean where they are not even.
     pub fps: f64,
+    /// When they leave.
+    pub shape: Shape,
     /// Ends after so many frames; `None`: when it is stopped.
     pub frames: Option<u64>,
     /// Frames that leave together: 1 is the most even.
     pub burst: u64,
+    /// Frames that may be made up for at once after a stall; at least two bursts.
+    pub backlog: u64,
+    /// One frame in so many is told of, with its moments; the others are counted
+    /// ([`super::Module::counted`]), which takes far less. 1: each is told of, and none counted.
+    pub one_in: u64,
+    /// What a user's description of traffic may change.
+    pub leaves: Leaves,
+}
+
+/// When frames leave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Shape {
+    /// One after the other at an even rate.
+    #[default]
+    Even,
+    /// With exponential gaps, from this seed.
+    Poisson(u64),
+    /// As they were recorded.
+    Recorded(Arc<Recording>),
+}
+
+/// Frames of a capture and their times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// Nanoseconds from the first, not falling.
+    pub times: Arc<[u64]>,
+    /// The frames without FCS, one for each time, where they are to be sent as they were; empty: probes go at
+    /// these times.
+    pub frames: Vec<Vec<u8>>,
+}
+
+/// What of a load is not the module's question, so that a user may choose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// When frames leave.
+    Times,
+    /// That, their sizes and their headers.
+    All,
 }
 
 impl Load {
-    /// One flow at a rate in frames a second, until it is stopped.
+    /// One flow at an even rate in frames a second, until it is stopped.
     pub fn new(channel: usize, flow: Headers, frame_bytes_on_wire: usize, fps: f64) -> Self {
-        Self { channel, flows: vec![flow], frame_bytes_on_wire, fps, frames: None, burst: 1 }
+        Self {
+            channel,
+            flows: vec![flow],
+            frame_bytes_on_wire,
+            sizes: Vec::new(),
+            fps,
+            shape: Shape::Even,
+            frames: None,
+            burst: 1,
+            backlog: BACKLOG,
+            one_in: 1,
+            leaves: Leaves::Times,
+        }
     }
 
     /// Several flows in its place.
@@ -52,6 +108,13 @@ impl Load {
     #[must_use]
     pub fn only(mut self, frames: u64) -> Self {
         self.frames = Some(frames);
+        self
+    }
+
+    /// Of which one in so many is told of, at least one; the others are counted.
+    #[must_use]
+    pub fn telling_one_in(mut self, frames: u64) -> Self {
+        self.one_in = frames.max(1);
         self
     }
 
@@ -110,6 +173,17 @@ pub enum LoadError {
     /// No flow, or more than 65536.
     #[error("a load of {0} flows: 1 to 65536 can be sent")]
     Flows(usize),
+    /// More frames to keep ready than there is memory for.
+    #[error("a load of {flows} flows in {sizes} sizes: together at most 65536 can be sent")]
+    Kinds {
+        /// Its flows.
+        flows: usize,
+        /// Its sizes.
+        sizes: usize,
+    },
+    /// A recording without frames.
+    #[error("a recording without frames can't be played")]
+    Empty,
     /// Its rate is none.
     #[error(transparent)]
     Rate(#[from] BadRate),
@@ -122,16 +196,44 @@ pub enum LoadError {
 #[derive(Debug)]
 pub struct Source {
     load: LoadId,
+    /// Of each flow in each size.
     stampers: Vec<Stamper>,
-    pacer: Pacer,
+    flows: u64,
+    /// Places of `sizes` of the load among a flow's stampers; one after the other.
+    sequence: Vec<usize>,
+    sizes: usize,
+    recording: Option<Arc<Recording>>,
+    shape: Shape,
+    schedule: Schedule,
     burst: u64,
+    /// Frames of a burst that has begun.
+    open: u64,
     built: u64,
     frames: Option<u64>,
     backlog: u64,
+    one_in: u64,
 }
 
-/// A stall is made up for by at most this many frames at once, or two bursts.
+/// A stall is made up for by at most this many frames at once, unless a load says otherwise.
 const BACKLOG: u64 = 8;
+/// The most frames of different looks.
+const KINDS: usize = 1 << 16;
+
+fn schedule(shape: &Shape, fps: f64, backlog: u64, now: Nanos) -> Result<Schedule, LoadError> {
+    let rate = Rate::new(fps)?;
+    Ok(match shape {
+        Shape::Even => Schedule::Even(Pacer::new(rate, backlog, now)),
+        Shape::Poisson(seed) => {
+            let times = Times::Poisson(Random::new(*seed));
+            Schedule::Uneven(Uneven::new(times, rate, backlog, now))
+        }
+        Shape::Recorded(r) if r.times.is_empty() => return Err(LoadError::Empty),
+        Shape::Recorded(r) => {
+            let times = Times::Recorded(Arc::clone(&r.times));
+            Schedule::Uneven(Uneven::new(times, rate, backlog, now))
+        }
+    })
+}
 
 impl Source {
     /// The first frame is due at `now`.
@@ -139,28 +241,55 @@ impl Source {
     /// # Errors
     /// [`LoadError`].
     pub fn new(id: LoadId, load: &Load, now: Nanos) -> Result<Self, LoadError> {
-        if load.flows.is_empty() || load.flows.len() > 1 << 16 {
+        if load.flows.is_empty() || load.flows.len() > KINDS {
             return Err(LoadError::Flows(load.flows.len()));
         }
-        let stampers = load.flows.iter().enumerate().map(|(n, headers)| {
-            let stream = Stream {
-                id: n as u16,
-                headers: *headers,
-                frame_bytes_on_wire: load.frame_bytes_on_wire,
-                entry: 0,
-                exit: None,
-            };
-            Stamper::new(&stream, Run(id.0)).map_err(|source| LoadError::Probe { flow: n, source })
-        });
-        let backlog = BACKLOG.max(2 * load.burst);
+        let mut sizes = load.sizes.clone();
+        if sizes.is_empty() {
+            sizes.push(load.frame_bytes_on_wire);
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        if load.flows.len().saturating_mul(sizes.len()) > KINDS {
+            return Err(LoadError::Kinds { flows: load.flows.len(), sizes: sizes.len() });
+        }
+        let mut stampers = Vec::with_capacity(load.flows.len() * sizes.len());
+        for (n, headers) in load.flows.iter().enumerate() {
+            for &frame_bytes_on_wire in &sizes {
+                let id16 = n as u16;
+                let headers = *headers;
+                let stream =
+                    Stream { id: id16, headers, frame_bytes_on_wire, entry: 0, exit: None };
+                let made = Stamper::new(&stream, Run(id.0));
+                stampers.push(made.map_err(|source| LoadError::Probe { flow: n, source })?);
+            }
+        }
+        let place = |s: &usize| sizes.binary_search(s).unwrap_or(0);
+        let sequence = match load.sizes.as_slice() {
+            [] => vec![0],
+            all => all.iter().map(place).collect(),
+        };
+        let burst = load.burst.max(1);
+        let backlog = load.backlog.max(2 * burst);
+        let recording = match &load.shape {
+            Shape::Recorded(r) if !r.frames.is_empty() => Some(Arc::clone(r)),
+            _ => None,
+        };
         Ok(Self {
             load: id,
-            stampers: stampers.collect::<Result<_, _>>()?,
-            pacer: Pacer::new(Rate::new(load.fps)?, backlog, now),
-            burst: load.burst.max(1),
+            stampers,
+            flows: load.flows.len() as u64,
+            sequence,
+            sizes: sizes.len(),
+            recording,
+            shape: load.shape.clone(),
+            schedule: schedule(&load.shape, load.fps, backlog, now)?,
+            burst,
+            open: 0,
             built: 0,
             frames: load.frames,
             backlog,
+            one_in: load.one_in.max(1),
         })
     }
 
@@ -176,7 +305,7 @@ impl Source {
 
     /// Frames that were due and given up.
     pub fn forgone(&self) -> u64 {
-        self.pacer.forgone()
+        self.schedule.forgone()
     }
 
     /// Whether all frames are made.
@@ -184,12 +313,21 @@ impl Source {
         self.frames.is_some_and(|n| self.built >= n)
     }
 
-    /// Another rate from now on.
+    /// One frame in so many is told of: that of number 0, and so on.
+    pub fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
+    /// Another rate from now on; a recording goes faster or slower.
     ///
     /// # Errors
     /// It is none.
     pub fn set_fps(&mut self, fps: f64, now: Nanos) -> Result<(), BadRate> {
-        self.pacer = Pacer::new(Rate::new(fps)?, self.backlog, now);
+        Rate::new(fps)?;
+        if let Ok(s) = schedule(&self.shape, fps, self.backlog, now) {
+            self.schedule = s;
+            self.open = 0;
+        }
         Ok(())
     }
 
@@ -197,27 +335,46 @@ impl Source {
         self.frames.map_or(u64::MAX, |n| n.saturating_sub(self.built))
     }
 
-    /// Frames that are to be sent now: none before a whole burst is due.
+    /// Frames that are to be sent now: none before a whole burst is due, then all of it.
     pub fn due(&mut self, now: Nanos) -> u64 {
-        let (due, left) = (self.pacer.due(now), self.left());
-        if due >= self.burst.min(left) { due.min(left) } else { 0 }
+        let left = self.left();
+        let due = self.schedule.due(now).min(left);
+        let more = due.saturating_sub(self.open);
+        self.open += if due == left { more } else { more - more % self.burst };
+        self.open.min(left)
     }
 
     /// When frames are due next; `None` when all are made.
     pub fn when(&self) -> Option<Nanos> {
         let n = self.burst.min(self.left());
-        (n > 0).then(|| self.pacer.when(n))
+        match (n, self.open) {
+            (0, _) => None,
+            (_, 0) => Some(self.schedule.when(n)),
+            _ => Some(Nanos(0)),
+        }
     }
 
     /// Writes the next frame, stamped `now`, to `out`, which is made as long as the frame.
     pub fn next(&mut self, now: Nanos, out: &mut Vec<u8>) {
-        let flow = (self.built % self.stampers.len() as u64) as usize;
-        let Some(stamper) = self.stampers.get(flow) else { return };
-        out.resize(stamper.len(), 0);
-        // As long as it must be.
-        let _ = stamper.write(self.built, now, out);
+        if let Some(r) = &self.recording {
+            let n = (self.built % r.frames.len() as u64) as usize;
+            out.clear();
+            out.extend_from_slice(r.frames.get(n).map_or(&[], Vec::as_slice));
+        } else {
+            let flow = self.built % self.flows;
+            // Not in step with the flows, so that each of them has every size.
+            let turn = (self.built + self.built / self.flows) % self.sequence.len() as u64;
+            let size = self.sequence.get(turn as usize).copied().unwrap_or(0);
+            let Some(stamper) = self.stampers.get(flow as usize * self.sizes + size) else {
+                return;
+            };
+            out.resize(stamper.len(), 0);
+            // As long as it must be.
+            let _ = stamper.write(self.built, now, out);
+        }
         self.built += 1;
-        self.pacer.sent(1);
+        self.open = self.open.saturating_sub(1);
+        self.schedule.sent_one();
     }
 }
 
@@ -261,6 +418,68 @@ mod tests {
         assert_eq!(s.due(Nanos(3_000)), 4);
         assert_eq!(s.due(Nanos(1_000_000)), 8, "the backlog");
         assert!(s.forgone() > 900);
+    }
+
+    #[test]
+    fn a_burst_longer_than_a_batch_leaves_whole() {
+        let mut load = Load::new(0, Headers::default(), 64, 1e6).only(250);
+        load.burst = 100;
+        let mut s = Source::new(LoadId(0), &load, Nanos(0)).unwrap();
+        let mut frame = Vec::new();
+        for (at, want) in [(99_000, 100), (199_000, 100), (249_000, 50)] {
+            assert_eq!(s.when(), Some(Nanos(at)));
+            // The schedule's own rounding.
+            let at = Nanos(at + 1);
+            for n in 0..want {
+                assert_eq!(s.due(at), want - n);
+                s.next(at, &mut frame);
+            }
+            assert_eq!(s.due(at), 0);
+        }
+        assert!(s.is_done() && s.forgone() == 0);
+    }
+
+    #[test]
+    fn sizes_take_turns_in_every_flow() {
+        let flows = (0..4).map(|n| Headers::default().nth(n, &[Vary::DstAddr])).collect();
+        let mut load = Load::new(0, Headers::default(), 100, 1e6).over(flows).only(48);
+        load.sizes = vec![64, 64, 64, 1518];
+        let mut s = Source::new(LoadId(1), &load, Nanos(0)).unwrap();
+        let (mut frame, mut seen) = (Vec::new(), std::collections::BTreeMap::new());
+        while !s.is_done() {
+            s.next(Nanos(0), &mut frame);
+            let id = identify(&frame, Run(1)).unwrap();
+            *seen.entry((id.stream, frame.len() + 4)).or_insert(0) += 1;
+        }
+        let want = (0..4u16).flat_map(|f| [((f, 64), 9), ((f, 1518), 3)]).collect();
+        assert_eq!(seen, want);
+        load.sizes = vec![64, 63];
+        assert!(matches!(Source::new(LoadId(1), &load, Nanos(0)), Err(LoadError::Probe { .. })));
+        load.flows = vec![Headers::default(); 40_000];
+        load.sizes = vec![64, 65];
+        let e = Source::new(LoadId(1), &load, Nanos(0)).map(drop);
+        assert_eq!(e, Err(LoadError::Kinds { flows: 40_000, sizes: 2 }));
+    }
+
+    #[test]
+    fn a_recording_is_sent_as_it_was() {
+        let frames = vec![vec![1u8; 60], vec![2; 70]];
+        let r = Recording { times: [0, 10].into(), frames: frames.clone() };
+        let mut load = Load::new(0, Headers::default(), 64, 5e7).only(5);
+        load.shape = Shape::Recorded(Arc::new(r));
+        let mut s = Source::new(LoadId(1), &load, Nanos(0)).unwrap();
+        let (mut frame, mut got) = (Vec::new(), Vec::new());
+        while let Some(at) = s.when() {
+            for _ in 0..s.due(at) {
+                s.next(at, &mut frame);
+                got.push((at.0, frame.clone()));
+            }
+        }
+        let at = [0, 10, 30, 40, 60];
+        let want: Vec<_> = at.into_iter().zip(frames.into_iter().cycle()).collect();
+        assert_eq!(got, want);
+        load.shape = Shape::Recorded(Arc::default());
+        assert_eq!(Source::new(LoadId(1), &load, Nanos(0)).map(drop), Err(LoadError::Empty));
     }
 
     #[test]

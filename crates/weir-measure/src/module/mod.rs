@@ -16,6 +16,7 @@
 //!   done.
 //! - [`Module`]: the handlers. [`Context`]: by which they act. [`Bench`]: what the module works on.
 //! - [`load`]: probes to send. [`event`]: what happened.
+//! - [`traffic`]: what a user says of the loads' times, sizes and headers.
 //! - [`rules`]: flow_mods that most modules need.
 //!
 //! **A new module** is a file in `modules` with `about()` and `make()`, and a line in
@@ -32,12 +33,13 @@ pub mod event;
 pub mod load;
 mod params;
 pub mod rules;
+pub mod traffic;
 
-pub use about::{About, Depth, Kind, Param, Table};
+pub use about::{About, Depth, Kind, On, Param, Table};
 pub use bench::{Bench, Wired};
 pub use context::{Act, Context};
-pub use event::{Captured, LoadDone, ProbeId, Sample, ns_between};
-pub use load::{Load, LoadId, Packets};
+pub use event::{Captured, Count, LoadDone, ProbeId, Sample, ns_between};
+pub use load::{Leaves, Load, LoadId, Packets, Recording, Shape};
 pub use params::{ParamError, Params};
 
 use crate::document::Document;
@@ -63,6 +65,17 @@ pub trait Module: Send {
     /// A frame came in by a data channel.
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
         let _ = (cx, frame);
+    }
+
+    /// Frames of a load that tells of one in so many ([`Load::one_in`]) came in by a data channel; those that
+    /// are told of are among them.
+    fn counted(&mut self, cx: &mut Context<'_>, load: LoadId, channel: usize, count: Count) {
+        let _ = (cx, load, channel, count);
+    }
+
+    /// The kernel dropped frames that had come by a data channel: the instrument was too slow for them.
+    fn missed(&mut self, cx: &mut Context<'_>, channel: usize, frames: u64) {
+        let _ = (cx, channel, frames);
     }
 
     /// A timer that the module set.

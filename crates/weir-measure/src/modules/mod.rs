@@ -14,7 +14,9 @@ mod flow_stats;
 mod interaction;
 mod packet_in;
 mod packet_out;
+mod rfc2544;
 mod table_capacity;
+mod timestamps;
 mod updates;
 mod verdicts;
 
@@ -36,6 +38,8 @@ pub fn all() -> Vec<Entry> {
         Entry { about: actions::about(), make: actions::make },
         Entry { about: table_capacity::about(), make: table_capacity::make },
         Entry { about: connection::about(), make: connection::make },
+        Entry { about: rfc2544::about(), make: rfc2544::make },
+        Entry { about: timestamps::about(), make: timestamps::make },
     ]
 }
 

@@ -41,6 +41,7 @@ pub use checker::{
 };
 pub use stamper::Stamper;
 pub use stream::{Headers, ProbeError, Stream, Vary, streams};
+pub(crate) use track::{Place, Track};
 
 /// Bytes of the proof in front of the fill.
 pub const PROOF_BYTES: usize = 14;

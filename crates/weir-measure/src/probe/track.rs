@@ -13,7 +13,7 @@
 
 /// What a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     InOrder,
     Reordered,
     Duplicated,
@@ -21,7 +21,7 @@ pub(super) enum Place {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Track {
+pub(crate) struct Track {
     /// Seen numbers of `next − window .. next`, number n at bit n modulo the window.
     seen: Box<[u64]>,
     /// One more than the highest number seen.

@@ -315,15 +315,18 @@ fn one_provenance(h: &mut Html, d: &Document) {
     if let Some(w) = &d.wire {
         let drift =
             w.drift_ppm.map_or_else(String::new, |d| format!(", drift {}", quantity(d, "ppm")));
+        let jitter =
+            w.jitter_ns.map_or_else(String::new, |j| format!(", jitter {}", quantity(j, "ns")));
+        let path = if w.path.is_empty() { String::new() } else { format!("; {}", w.path) };
         let text = format!(
-            "median {}, p99 {}, longest {}{drift}; {} frames, stamps: {}",
+            "median {}, p99 {}, longest {}{jitter}{drift}; {} frames, stamps: {}{path}",
             quantity(w.p50_ns, "ns"),
             quantity(w.p99_ns, "ns"),
             quantity(w.max_ns, "ns"),
             w.frames,
             w.stamps
         );
-        rows.push(("direct wire", text));
+        rows.push(("without the device", text));
     }
     h.raw("<dl>\n");
     for (name, value) in rows {

@@ -30,6 +30,10 @@ pub fn summary(d: &Document, width: usize, height: usize) -> String {
     if let Some(p) = &d.probe {
         head.push(format!("a flow is probed every {}", quantity(p.interval_ns, "ns")));
     }
+    if let Some(w) = &d.wire {
+        let (p50, p99) = (quantity(w.p50_ns, "ns"), quantity(w.p99_ns, "ns"));
+        head.push(format!("without the device: median {p50}, p99 {p99}; {}", w.path));
+    }
     let mut lines: Vec<String> = head.iter().map(|l| clip(l, width)).collect();
 
     let mut body: Vec<String> = Vec::new();

@@ -6,6 +6,7 @@
 //! | benchmark | RFC 2544 | here |
 //! | --- | --- | --- |
 //! | throughput: the highest rate at which no frame is lost | §26.1 | [`throughput`] |
+//! | the same for devices that lose a little by chance | draft-ietf-bmwg-mlrsearch | [`mlr`] |
 //! | latency at the throughput rate | §26.2 | [`latency`] |
 //! | frame loss rate over the offered rate | §26.3 | [`frame_loss`] |
 //! | back-to-back: the longest burst without loss | §26.4 | [`back_to_back`] |
@@ -17,6 +18,7 @@
 mod back_to_back;
 mod delay;
 mod loss;
+mod mlr;
 mod throughput;
 
 #[cfg(test)]
@@ -30,6 +32,7 @@ use thiserror::Error;
 pub use back_to_back::{BackToBack, BackToBackSettings, back_to_back};
 pub use delay::{Delay, DelaySettings, latency};
 pub use loss::{LossPoint, LossSettings, frame_loss};
+pub use mlr::{Bounds, Goal, Mlr, MlrSettings, mlr};
 pub use throughput::{
     Acceptance, LimitedBy, Resolution, Throughput, ThroughputSettings, throughput,
 };

@@ -4,10 +4,13 @@
 use super::SwitchArgs;
 use super::lab::{Kind, Lab};
 use super::target::{self, Target};
+use super::{given, wires};
 use crate::fault::bad_input;
 use anyhow::{Result, bail};
 use std::str::FromStr;
 use std::time::Duration;
+use weir_measure::module::traffic::Traffic;
+use weir_measure::module::{About, On};
 use weir_openflow::channel::Versions;
 use weir_openflow::model::Version;
 
@@ -37,6 +40,10 @@ pub struct Manner {
     pub patience: Duration,
     /// The switch's ports behind the channels, to be checked.
     pub of_ports: Option<Vec<u32>>,
+    /// Interfaces wired to each other.
+    pub wire: Vec<String>,
+    /// What data traffic is like.
+    pub traffic: Option<Traffic>,
 }
 
 impl SwitchArgs {
@@ -70,7 +77,8 @@ impl SwitchArgs {
         }
         let patience = Duration::from_secs_f64(self.patience);
         let of_ports = Some(self.of_ports.clone()).filter(|p| !p.is_empty());
-        Ok(Manner { versions, patience, of_ports })
+        let traffic = self.traffic.as_deref().map(given::traffic).transpose()?;
+        Ok(Manner { versions, patience, of_ports, wire: self.wire.clone(), traffic })
     }
 
     /// Makes the switch, if it is to be made.
@@ -119,14 +127,17 @@ impl Wanted {
 }
 
 impl Device<'_> {
-    /// A way to it, for one measurement.
+    /// A way to it, for one measurement by this module; of one that measures the instrument itself, wires
+    /// beside it.
     ///
     /// # Errors
     /// Its ports can't be opened.
-    pub fn target(&self) -> Result<Target> {
-        match self {
-            Self::Given(args) => target::given(args),
-            Self::Made(lab, name) => target::made(lab, *name),
+    pub fn target(&self, about: &About) -> Result<Target> {
+        match (self, about.on) {
+            (Self::Given(args), On::Wire) => wires::target(&args.ports, args.name.as_deref()),
+            (Self::Made(..), On::Wire) => wires::target(&[], None),
+            (Self::Given(args), On::Switch) => target::given(args),
+            (Self::Made(lab, name), On::Switch) => target::made(lab, *name),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::config::error::nearest;
 use crate::fault::bad_input;
 use anyhow::Result;
 use std::path::Path;
+use weir_measure::module::traffic::Traffic;
 use weir_measure::module::{Depth, Entry, Params};
 use weir_measure::modules;
 
@@ -40,6 +41,17 @@ pub fn params(
         params.set(name.trim(), value).map_err(|e| bad_input(format!("--set {text}: {e}")))?;
     }
     Ok(params)
+}
+
+/// The description of traffic: what stands in the file of that name, or else the text itself.
+pub fn traffic(given: &str) -> Result<Traffic> {
+    let bad = |e: &dyn std::fmt::Display| bad_input(format!("--traffic {given}: {e}"));
+    let text = if given.contains('=') {
+        given.to_owned()
+    } else {
+        std::fs::read_to_string(given).map_err(|e| bad(&e))?
+    };
+    Traffic::read(&text).map_err(|e| bad(&e))
 }
 
 /// The table of one module: names and values as text. Tables of other modules must be modules' too.

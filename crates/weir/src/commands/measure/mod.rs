@@ -7,13 +7,16 @@
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
 pub mod device;
+mod floor;
 mod given;
+mod held;
 mod lab;
 mod list;
 pub mod one;
 mod run;
 mod suite;
 mod target;
+mod wires;
 
 use anyhow::Result;
 use std::path::PathBuf;
@@ -40,14 +43,22 @@ pub enum Args {
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
     /// Where the switch is: tcp:HOST:PORT to connect; ptcp:PORT, or ptcp:PORT:HOST, to wait for it
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "lab")]
+    #[arg(long, value_name = "ADDRESS")]
     switch: Option<String>,
-    /// The interfaces that are wired to the switch
+    /// The interfaces that are wired to the switch, by AF_PACKET with the kernel's stamps; 'xdp:IF' by AF_XDP
+    /// with the program's
     #[arg(long, value_name = "IF,IF", value_delimiter = ',')]
     ports: Vec<String>,
     /// The switch's port numbers behind them, to be checked; found by themselves otherwise
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     of_ports: Vec<u32>,
+    /// Interfaces wired to each other, whose delay is reported beside the result; without, a pair of veths is
+    /// made for that
+    #[arg(long, value_name = "IF,IF", value_delimiter = ',')]
+    wire: Vec<String>,
+    /// What data traffic is like: a TOML file, or its text, such as 'times = "poisson"'
+    #[arg(long, value_name = "FILE|TEXT")]
+    traffic: Option<String>,
     /// Make switches to measure: 'ovs', 'weir', or profiles of 'weir dut'
     #[arg(
         long,

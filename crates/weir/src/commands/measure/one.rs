@@ -3,6 +3,7 @@
 //! Called by `run`, `suite` and the studies, which open the switch and keep the document.
 
 use super::device::Manner;
+use super::floor;
 use super::target::Target;
 use crate::environment::PROGRAM;
 use anyhow::{Context, Result, anyhow};
@@ -65,11 +66,14 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Document> {
     let Ask { entry, params, manner, pcap } = ask;
-    let document = blank(&entry, params.depth(), target.dut);
+    let mut document = blank(&entry, params.depth(), target.dut.clone());
+    target.held.iter().for_each(|h| h.note(&mut document));
+    floor::note(&mut document, &manner.wire, &entry.about, &target, stop)?;
     let mut settings = Settings::new(target.channels.iter().map(|c| c.name.clone()).collect());
     settings.patience = manner.patience;
     settings.departures = Departures::Kernel;
     settings.expected_ports = manner.of_ports;
+    settings.traffic = manner.traffic;
     let module = (entry.make)(&params);
     let core = Core::new(settings, module, params, document, unix_now());
     let (versions, patience) = (manner.versions, manner.patience);

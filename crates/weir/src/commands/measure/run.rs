@@ -61,7 +61,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
 fn watched(name: &str, ask: one::Ask, device: &Device<'_>, stop: &AtomicBool) -> Result<Document> {
     let mut progress = Progress::on_stderr();
     let begin = Instant::now();
-    let target = device.target()?;
+    let target = device.target(&ask.entry.about)?;
     let mut watch = |s| progress.say(one::told(name, s, begin));
     let done = one::run(ask, target, &mut watch, stop);
     progress.clear();

@@ -136,7 +136,7 @@ impl Suite<'_> {
         params: Params,
     ) -> Result<Document> {
         let name = &entry.about.name;
-        let target = device.target()?;
+        let target = device.target(&entry.about)?;
         let ask =
             one::Ask { entry: entry.clone(), params, manner: self.manner.clone(), pcap: None };
         let (clock, progress) = (&self.clock, &mut self.progress);

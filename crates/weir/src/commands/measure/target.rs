@@ -1,8 +1,10 @@
 //! The way to a switch: how to reach it, and the interfaces to it. Good for one measurement.
 
 use super::SwitchArgs;
+use super::held::Held;
 use super::lab::Lab;
 use crate::fault::bad_input;
+use crate::namespace::Namespace;
 use crate::openflow::address::{Controller, Listener, Security};
 use anyhow::{Context, Result};
 use std::io;
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 use weir_measure::control::Dial;
 use weir_measure::document::Dut;
 use weir_measure::engine::run::Sampler;
-use weir_measure::engine::wire::{self, Channel};
+use weir_measure::engine::wire::Channel;
 
 /// A switch and the way to it.
 pub struct Target {
@@ -23,6 +25,10 @@ pub struct Target {
     pub channels: Vec<Channel>,
     /// Reads its load, where it is a process of this machine.
     pub sampler: Option<Box<dyn Sampler>>,
+    /// The user's interfaces, put back when this is dropped.
+    pub held: Vec<Held>,
+    /// Where wires were made; gone when this is dropped.
+    pub(super) _namespace: Option<Namespace>,
 }
 
 /// The way to a switch that is there.
@@ -30,19 +36,18 @@ pub struct Target {
 /// # Errors
 /// An address or an interface that can't be.
 pub fn given(args: &SwitchArgs) -> Result<Target> {
-    let address = args.switch.clone().unwrap_or_default();
+    let Some(address) = args.switch.clone() else {
+        return Err(bad_input("no switch to measure: give --switch and --ports, or --lab"));
+    };
     let dial = dial(&address)?;
-    let channels = args
-        .ports
-        .iter()
-        .map(|name| wire::interface(name).map_err(|e| bad_input(format!("--ports: {e}"))))
-        .collect::<Result<Vec<_>>>()?;
+    let ports = args.ports.iter().map(|name| Held::new(name, "--ports"));
+    let (held, channels): (Vec<_>, Vec<_>) = ports.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     if !args.of_ports.is_empty() && args.of_ports.len() != channels.len() {
         return Err(bad_input("--of-ports: give a number for each interface of --ports"));
     }
     let name = args.name.clone().unwrap_or_else(|| address.clone());
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
-    Ok(Target { dut, dial, channels, sampler: None })
+    Ok(Target { dut, dial, channels, sampler: None, held, _namespace: None })
 }
 
 /// The way to one that was made here, under another name if one is given.
@@ -62,7 +67,8 @@ pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
         let connect = || Ok(TcpStream::connect_timeout(&at, at_most));
         door.within(connect).unwrap_or_else(|e| Err(io::Error::other(e.to_string())))
     });
-    Ok(Target { dut, dial, channels, sampler: Some(lab.sampler()) })
+    let (sampler, held) = (Some(lab.sampler()), Vec::new());
+    Ok(Target { dut, dial, channels, sampler, held, _namespace: None })
 }
 
 /// Connects to `tcp:`, or listens at `ptcp:`.

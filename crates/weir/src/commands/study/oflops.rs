@@ -80,6 +80,8 @@ fn measure(args: &RunArgs, study: &'static Study, stop: &AtomicBool) -> Result<C
         let names = REAL.into_iter().chain(study.mimics.iter().map(|m| m.profile));
         let wanted = names.map(str::parse::<Wanted>).collect::<Result<Vec<_>>>()?;
         let manner = Manner {
+            wire: Vec::new(),
+            traffic: None,
             versions: Versions::only(oflops::VERSION),
             patience: PATIENCE,
             of_ports: None,
@@ -117,7 +119,8 @@ fn on_device(
     let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
     let begin = Instant::now();
     let mut watch = |s| progress.say(one::told(title, s, begin));
-    one::run(Ask { entry, params, manner, pcap: None }, device.target()?, &mut watch, stop)
+    let target = device.target(&entry.about)?;
+    one::run(Ask { entry, params, manner, pcap: None }, target, &mut watch, stop)
 }
 
 fn in_virtual_time(entry: &Entry, params: &Params, profile: &str) -> Result<Document> {

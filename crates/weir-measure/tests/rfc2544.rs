@@ -1,0 +1,93 @@
+//! `rfc2544` on devices in virtual time whose capacity, loss and buffer are known.
+
+mod toy;
+
+use toy::core;
+use weir_measure::document::{Cell, Document, Outcome};
+use weir_measure::dut::profile::Profile;
+use weir_measure::engine::configured::Configured;
+use weir_measure::engine::simulation::{World, simulate};
+
+fn on(profile: &str, set: &[(&str, &str)]) -> Document {
+    let text = format!("name = \"t\"\nabout = \"a device\"\n{profile}");
+    let mut dut = Configured::new(Profile::read("t", &text).unwrap());
+    simulate(core("rfc2544", set), &mut dut, World::default()).unwrap()
+}
+
+fn outcome(d: &Document, id: &str) -> Outcome {
+    d.verdicts.iter().find(|v| v.id == id).unwrap().outcome
+}
+
+fn cell<'d>(d: &'d Document, table: &str, column: &str) -> &'d Cell {
+    let t = d.tables.iter().find(|t| t.id == table).unwrap();
+    let at = t.columns.iter().position(|c| c.name == column).unwrap();
+    &t.rows[0][at]
+}
+
+fn number(d: &Document, table: &str, column: &str) -> f64 {
+    match cell(d, table, column) {
+        Cell::Number(n) => *n,
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+/// 64-byte frames at 10 Mb/s are 14,881 a second (RFC 2544 appendix B).
+const LINE: &[(&str, &str)] =
+    &[("sizes", "64"), ("line", "10"), ("trial", "0.2"), ("wait", "0.25")];
+
+#[test]
+fn a_device_that_carries_the_line() {
+    let d = on("", LINE);
+    assert_eq!(outcome(&d, "carries-the-line"), Outcome::Holds, "{:?}", d.verdicts);
+    assert_eq!(outcome(&d, "carries-some-rate-whole"), Outcome::Holds);
+    for column in ["line", "throughput", "NDR", "PDR", "PDR forwarded"] {
+        let got = number(&d, "throughput", column);
+        assert!((got - 14_880.95).abs() < 0.1, "{column}: {got}");
+    }
+    assert_eq!(cell(&d, "throughput", "limit"), &Cell::from("line"));
+    // Two wires of half a microsecond.
+    assert_eq!(number(&d, "latency", "p99"), 1.0);
+    // A hundredth of a second at 10 Mb/s.
+    assert_eq!(number(&d, "back-to-back", "mean"), 149.0);
+    assert_eq!(d.partial, None);
+}
+
+#[test]
+fn a_device_of_known_capacity_and_buffer() {
+    let slow = "[actions.cpu]\ndoes = [\"forward\"]\nper_second = 5000\nqueue = 64\n";
+    let d = on(slow, LINE);
+    assert_eq!(outcome(&d, "carries-the-line"), Outcome::Fails, "{:?}", d.verdicts);
+    assert_eq!(cell(&d, "throughput", "limit"), &Cell::from("switch"));
+    // What it does in 0.2 s and what may wait: 5000 a second, and 64 (or 65) at once.
+    for column in ["throughput", "NDR", "PDR"] {
+        let got = number(&d, "throughput", column);
+        assert!((4_900.0..5_600.0).contains(&got), "{column}: {got}");
+    }
+    let burst = number(&d, "back-to-back", "mean");
+    assert!((64.0..=66.0).contains(&burst), "{burst}");
+    let loss = d.figures.iter().find(|f| f.id == "frame-loss").unwrap();
+    let top = loss.series[0].points.last().unwrap();
+    let want = (1.0 - 5_000.0 / 14_880.95) * 100.0;
+    assert!((top.y.unwrap() - want).abs() < 3.0, "{top:?} for {want}");
+}
+
+#[test]
+fn a_device_that_always_loses_has_no_throughput_and_may_have_a_pdr() {
+    for (percent, pdr) in [("0.2", true), ("2", false)] {
+        // Long enough to tell a fifth of a percent from none at the lowest rate: of 15 frames a second.
+        let set = [LINE, &[("benchmark", "mlr"), ("trial", "1"), ("pdr", "1")]].concat();
+        let d = on(&format!("[forwarding]\nlose_percent = {percent}\n"), &set);
+        let found = matches!(cell(&d, "throughput", "PDR"), Cell::Number(_));
+        assert_eq!(found, pdr, "{percent} %: {:?}", d.tables);
+    }
+    let d =
+        on("[forwarding]\nlose_percent = 30\n", &[LINE, &[("benchmark", "throughput")]].concat());
+    assert_eq!(outcome(&d, "carries-some-rate-whole"), Outcome::Fails, "{:?}", d.verdicts);
+    assert_eq!(cell(&d, "throughput", "throughput"), &Cell::from("none"));
+}
+
+#[test]
+fn a_reset_that_nobody_makes_is_not_seen() {
+    let d = on("", &[LINE, &[("benchmark", "throughput"), ("reset", "1")]].concat());
+    assert_eq!(outcome(&d, "reset-recovers"), Outcome::Unclear, "{:?}", d.verdicts);
+}
