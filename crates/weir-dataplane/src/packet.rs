@@ -117,7 +117,7 @@ const fn is_vlan(ethertype: u64) -> bool {
 ///
 /// # Errors
 /// [`DropReason::Runt`] when there is no whole Ethernet header.
-#[inline]
+#[inline(always)]
 pub fn extract(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, DropReason> {
     // No Ethernet frame is shorter, so that one check serves most of them.
     if let Some(h) = b.first_chunk()
@@ -191,6 +191,7 @@ fn transport<const AT: usize>(h: &[u8; SHORTEST_FRAME]) -> Option<Transport> {
     })
 }
 
+#[inline(never)]
 fn extract_any(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, DropReason> {
     let Some(mac) = b.first_chunk::<16>() else {
         return extract_short(b, in_port, key);

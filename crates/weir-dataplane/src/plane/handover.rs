@@ -95,16 +95,18 @@ impl DataPlane {
         }
         let w = &mut self.work;
         let mut out = std::mem::take(&mut w.out);
-        let mut items = out.drain(..).peekable();
-        while let Some(first) = items.next() {
-            let at = first.port;
+        let mut items = out.drain(..);
+        let mut next = items.next();
+        while let Some(mut item) = next {
+            let at = item.port;
             let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut)
             else {
-                match vdp_mut(&mut self.vdps, first.vid) {
+                match vdp_mut(&mut self.vdps, item.vid) {
                     Some(v) => v.counters.dropped.add(DropReason::NoSuchPort),
                     None => self.retired.dropped.add(DropReason::NoSuchPort),
                 }
-                w.grave.push(first.frame);
+                w.grave.push(item.frame);
+                next = items.next();
                 continue;
             };
             let mut a = Accounts {
@@ -114,11 +116,14 @@ impl DataPlane {
                 port: &mut p.counters,
                 grave: &mut w.grave,
             };
-            p.tx.submit(first.vid, first.queue, first.frame, self.now, &mut self.pool, &mut a);
             // A run of frames for one port finds the port once.
-            while let Some(next) = items.next_if(|n| n.port == at) {
-                p.tx.submit(next.vid, next.queue, next.frame, self.now, &mut self.pool, &mut a);
-            }
+            next = loop {
+                p.tx.submit(item.vid, item.queue, item.frame, self.now, &mut self.pool, &mut a);
+                match items.next() {
+                    Some(same) if same.port == at => item = same,
+                    other => break other,
+                }
+            };
         }
         drop(items);
         w.out = out;

@@ -1,4 +1,5 @@
-//! Stages 1 to 3 over one burst: mapping, matching, processing. Each loop walks the burst once.
+//! Stages 1 to 3 over one burst: mapping, matching, processing. Each loop walks the burst once; its
+//! counter ends with [`BURST`], so that no access to what is known of a frame is checked.
 
 use super::*;
 use crate::action::Vid;
@@ -21,26 +22,24 @@ impl DataPlane {
         for f in frames {
             prefetch_read(f.bytes());
         }
-        let outs = w.slots.iter_mut().zip(&mut w.probes);
-        let ins = frames.iter().zip(w.keys.iter_mut().zip(&mut w.layers));
-        for ((f, (key, layers)), (slot, probe)) in ins.zip(outs) {
+        for (i, f) in (0..BURST).zip(frames) {
+            let key = &mut w.keys[i];
             match extract(f.bytes(), in_port.0.into(), key) {
                 Ok(l) => {
-                    *layers = l;
-                    *slot = Slot::Default;
-                    *probe = self.mapping.probe(key);
+                    w.layers[i] = l;
+                    w.slots[i] = Slot::Default;
+                    w.probes[i] = self.mapping.probe(key);
                 }
-                Err(why) => *slot = Slot::Drop(why),
+                Err(why) => w.slots[i] = Slot::Drop(why),
             }
         }
-        let outs = w.slots.iter().zip(&w.probes).zip(&mut w.vids);
-        let ins = frames.iter().zip(w.keys.iter().zip(&w.layers));
-        for ((f, (key, layers)), ((slot, probe), vid)) in ins.zip(outs) {
-            if let Slot::Drop(_) = slot {
-                *vid = Vid(u16::MAX);
+        for (i, f) in (0..BURST).zip(frames) {
+            if let Slot::Drop(_) = w.slots[i] {
+                w.vids[i] = Vid(u16::MAX);
                 continue;
             }
-            *vid = self.mapping.resolve(key, *probe, f.bytes(), layers);
+            let vid = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
+            w.vids[i] = vid;
             if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
                 v.prefetch();
             }
@@ -59,12 +58,12 @@ impl DataPlane {
                 v.fast.tables.first().classifier.warm();
             }
         }
-        let outs = w.slots.iter_mut().zip(&mut w.probes).zip(&w.vids);
-        let ins = frames.iter().zip(w.keys.iter_mut().zip(&w.layers));
-        for ((f, (key, layers)), ((slot, probe), &vid)) in ins.zip(outs) {
+        for (i, f) in (0..BURST).zip(frames) {
+            let (slot, vid) = (&mut w.slots[i], w.vids[i]);
             if let Slot::Drop(_) = slot {
                 continue;
             }
+            let key = &mut w.keys[i];
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
                 *slot = Slot::Drop(DropReason::VdpGone);
                 continue;
@@ -83,8 +82,8 @@ impl DataPlane {
             match v.phase {
                 Phase::On(Path::Fast) => {
                     key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
-                    v.fields.extract(f.bytes(), layers, key);
-                    *probe = v.fast.tables.first().classifier.probe(key);
+                    v.fields.extract(f.bytes(), &w.layers[i], key);
+                    w.probes[i] = v.fast.tables.first().classifier.probe(key);
                     *slot = Slot::Rule(0);
                 }
                 Phase::On(Path::Slow) => {}
@@ -92,12 +91,11 @@ impl DataPlane {
                 Phase::Deleting => *slot = Slot::Drop(DropReason::VdpGone),
             }
         }
-        let outs = w.slots.iter_mut().zip(&w.probes).zip(&w.vids);
-        for (key, ((slot, probe), vid)) in w.keys.iter().zip(outs).take(frames.len()) {
-            let Slot::Rule(_) = slot else { continue };
-            let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { continue };
+        for i in 0..frames.len().min(BURST) {
+            let Slot::Rule(_) = w.slots[i] else { continue };
+            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
             let t = v.fast.tables.first();
-            *slot = match t.classifier.resolve(key, *probe) {
+            w.slots[i] = match t.classifier.resolve(&w.keys[i], w.probes[i]) {
                 Some(r) => {
                     t.prefetch(r.0);
                     Slot::Rule(r.0)
@@ -111,7 +109,7 @@ impl DataPlane {
     #[inline]
     pub(super) fn process(&mut self, in_port: PortId) {
         let w = &mut self.work;
-        for (i, mut frame) in w.burst.drain().enumerate() {
+        for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
             let vid = w.vids[i];
             let slot = w.slots[i];
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
