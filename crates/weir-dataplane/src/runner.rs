@@ -79,12 +79,13 @@ impl Handle {
         f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
         let (tx, rx) = channel();
+        let awaits = if self.worker.rests_here() { Duration::ZERO } else { self.awaits };
         self.post(move |p| {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
         })?;
         let began = Instant::now();
-        while began.elapsed() < self.awaits {
+        while began.elapsed() < awaits {
             match rx.try_recv() {
                 Ok(answer) => return Ok(answer),
                 Err(TryRecvError::Disconnected) => return Err(WorkerGone),
@@ -329,6 +330,12 @@ impl Worker {
     }
 
     fn rest(&mut self, rest: Duration) {
+        self.sleep.bed.lie_down();
+        self.rest_there(rest);
+        self.sleep.bed.rise();
+    }
+
+    fn rest_there(&mut self, rest: Duration) {
         if !self.sleep.can(&self.plane) {
             // Whoever woke it since it last looked has left a token: then it does not rest.
             return thread::park_timeout(rest);

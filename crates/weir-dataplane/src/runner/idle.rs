@@ -1,4 +1,5 @@
-//! What a thread does that found nothing to do: polls on for a little, lets others run, rests.
+//! What a thread does that found nothing to do: lets others run that it gave something, polls on for
+//! a little, lets others run again, rests.
 //!
 //! Room: `runner`. Decides by the time that is passed in; whoever asks carries it out.
 
@@ -59,23 +60,30 @@ pub(super) struct Idle {
     since: Nanos,
     /// Until when it polls on because of a request.
     grace: Nanos,
+    /// It had work or was asked, and others had no chance to run since: what came of it may be what
+    /// a thread waits for that would run here.
+    owing: bool,
     /// Rests since then; of who spins, rounds.
     rested: u32,
 }
 
 impl Idle {
     pub(super) fn new(mode: WhenIdle, rests: Rests) -> Self {
-        Self { mode, rests, since: Nanos(0), grace: Nanos(0), rested: 0 }
+        Self { mode, rests, since: Nanos(0), grace: Nanos(0), owing: false, rested: 0 }
     }
     /// A request came. It says nothing about frames, so the next rests are as long as the last.
     pub(super) fn asked(&mut self, now: Nanos) {
         self.grace = now + GRACE;
+        self.owing = true;
     }
     /// A round that began at `began` and ended at `now` moved so many frames.
     pub(super) fn after(&mut self, moved: usize, began: Nanos, now: Nanos) -> Pause {
         if moved > 0 {
-            (self.since, self.rested) = (now, 0);
+            (self.since, self.rested, self.owing) = (now, 0, true);
             return Pause::Spin;
+        }
+        if std::mem::take(&mut self.owing) && self.mode == WhenIdle::Rest {
+            return Pause::Yield;
         }
         if now < self.grace {
             return Pause::Spin;
@@ -120,12 +128,14 @@ mod tests {
     fn polls_on_then_yields_then_rests_longer_and_longer() {
         let mut i = Idle::new(WhenIdle::Rest, WORKER);
         assert_eq!(i.after(1, Nanos(0), Nanos(1_000_000)), Pause::Spin);
+        assert_eq!(i.after(0, Nanos(0), Nanos(1_000_100)), Pause::Yield);
         assert_eq!(i.after(0, Nanos(0), Nanos(1_019_999)), Pause::Spin);
         assert_eq!(i.after(0, Nanos(0), Nanos(1_020_000)), Pause::Yield);
         let rests: Vec<_> = (0..2000).map(|_| rest(&mut i, 1_999_900, 2_000_000)).collect();
         assert_eq!(rests[..3], [1, 2, 3].map(Duration::from_micros));
         assert_eq!(rests[1999], WORKER.longest);
         assert_eq!(i.after(7, Nanos(0), Nanos(2_000_000)), Pause::Spin);
+        assert_eq!(i.after(0, Nanos(0), Nanos(2_000_100)), Pause::Yield);
         assert_eq!(rest(&mut i, 3_000_000, 3_000_100), Duration::from_micros(1));
     }
 
@@ -134,6 +144,7 @@ mod tests {
         let mut i = Idle::new(WhenIdle::Rest, WORKER);
         let before = (0..100).map(|_| rest(&mut i, 1_000_000, 1_000_100)).last().unwrap();
         i.asked(Nanos(1_100_000));
+        assert_eq!(i.after(0, Nanos(0), Nanos(1_100_100)), Pause::Yield);
         assert_eq!(i.after(0, Nanos(0), Nanos(1_103_999)), Pause::Spin);
         let after = rest(&mut i, 1_104_000, 1_104_100);
         assert_eq!(after, before + Duration::from_micros(1));

@@ -2,7 +2,7 @@
 //!
 //! Room: `runner`.
 
-use super::waker::Waker;
+use super::waker::{Bed, Waker};
 use crate::plane::DataPlane;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,6 +20,8 @@ pub(super) struct Sleep {
     waiter: Option<Box<dyn Waiter>>,
     /// True while it sleeps, and for the last look before.
     pub(super) asleep: Arc<AtomicBool>,
+    /// Where it rests, whichever way.
+    pub(super) bed: Arc<Bed>,
     /// Ports may have opened anew.
     pub(super) stale: bool,
     /// Places of ports when they were watched last: none is used twice.
@@ -29,11 +31,19 @@ pub(super) struct Sleep {
 
 impl Sleep {
     pub(super) fn new(waiter: Option<Box<dyn Waiter>>) -> Self {
-        Self { waiter, asleep: Arc::default(), stale: true, places: 0, told_for_nothing: 0 }
+        Self {
+            waiter,
+            asleep: Arc::default(),
+            bed: Arc::default(),
+            stale: true,
+            places: 0,
+            told_for_nothing: 0,
+        }
     }
     /// Wakes the calling thread.
     pub(super) fn waker(&self) -> Waker {
-        Waker::mine(self.waiter.as_ref().map(|w| (Arc::clone(&self.asleep), w.bell())))
+        let sleeps = self.waiter.as_ref().map(|w| (Arc::clone(&self.asleep), w.bell()));
+        Waker::mine(&self.bed, sleeps)
     }
     /// Whether whatever it waits for will end the sleep.
     pub(super) fn can(&mut self, plane: &DataPlane) -> bool {

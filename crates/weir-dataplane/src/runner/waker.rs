@@ -2,17 +2,43 @@
 //!
 //! Room: `runner`. Held by whoever has something for a worker: handles, servers.
 
+use rustix::thread::sched_getcpu;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::{self, Thread};
 use weir_packet::Bell;
+
+/// The processor on which a thread rests.
+#[derive(Debug)]
+pub(super) struct Bed(AtomicUsize);
+
+/// It does not rest.
+const NOWHERE: usize = usize::MAX;
+
+impl Default for Bed {
+    fn default() -> Self {
+        Self(AtomicUsize::new(NOWHERE))
+    }
+}
+
+impl Bed {
+    /// The calling thread goes to rest.
+    pub(super) fn lie_down(&self) {
+        self.0.store(sched_getcpu(), Ordering::Relaxed);
+    }
+    /// It is up again.
+    pub(super) fn rise(&self) {
+        self.0.store(NOWHERE, Ordering::Relaxed);
+    }
+}
 
 /// Wakes a worker. While it is awake that costs two atomic operations; a system call only when it
 /// sleeps.
 #[derive(Clone)]
 pub struct Waker {
     thread: Thread,
+    bed: Arc<Bed>,
     sleeper: Option<Sleeper>,
 }
 
@@ -31,9 +57,14 @@ impl fmt::Debug for Waker {
 
 impl Waker {
     /// Of the calling thread. `asleep` is true while it sleeps by the waiter whose bell this is.
-    pub(super) fn mine(sleeps: Option<(Arc<AtomicBool>, Arc<dyn Bell>)>) -> Self {
+    pub(super) fn mine(bed: &Arc<Bed>, sleeps: Option<(Arc<AtomicBool>, Arc<dyn Bell>)>) -> Self {
         let sleeper = sleeps.map(|(asleep, bell)| Sleeper { asleep, bell });
-        Self { thread: thread::current(), sleeper }
+        Self { thread: thread::current(), bed: Arc::clone(bed), sleeper }
+    }
+    /// Whether it rests on the calling thread's processor, where it can't wake up while the caller
+    /// goes on. A guess: both may be moved.
+    pub(super) fn rests_here(&self) -> bool {
+        self.bed.0.load(Ordering::Relaxed) == sched_getcpu()
     }
     /// To be called when there is something for the worker to find.
     #[inline]
