@@ -77,7 +77,7 @@ class Weir:
     """`weir run` with one VDP that is an OpenFlow switch."""
 
     def __init__(self, lab, dpid, ports, protocols, controllers=(), mgmt_port=MGMT_PORT, fail_mode="secure",
-                 binary=None, devices=None):
+                 binary=None, devices=None, cpu=None):
         self.lab = lab
         self.binary = binary or find_weir()
         self.directory = lab.directory("weir")
@@ -85,19 +85,21 @@ class Weir:
         path = os.path.join(self.directory, "weir.toml")
         with open(path, "w") as f:
             f.write(configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode,
-                                  os.path.join(self.directory, "socket"), devices or {}))
+                                  os.path.join(self.directory, "socket"), devices or {}, cpu))
         self.process = lab.spawn("weir", [self.binary, "run", path])
         self.mgmt = "tcp:127.0.0.1:%d" % mgmt_port
         lab.wait("weir's listener", lambda: laboratory.listening(lab, None, mgmt_port), needs=[self.process])
 
 
-def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, socket, devices):
-    """weir.toml.in with its names filled in; `devices`: what a port is, where it is no interface of its name."""
+def configuration(dpid, ports, protocols, controllers, mgmt_port, fail_mode, socket, devices, cpu):
+    """weir.toml.in with its names filled in; `devices`: what a port is, where it is no interface of its name; `cpu`: the
+    worker's own, if it has one."""
     with open(TEMPLATE) as f:
         template = "".join(line for line in f if not line.startswith("#"))
     quoted = lambda items: "[" + ", ".join('"%s"' % i for i in items) + "]"
     return string.Template(template).substitute(
         socket=socket,
+        cpu="" if cpu is None else "cpu = %d" % cpu,
         port_sections="\n".join('[[port]]\nname = "%s"\ndevice = "%s"\n' % (p, devices.get(p, "af_packet:" + p))
                                 for p in ports),
         ports=quoted(ports),

@@ -12,6 +12,7 @@ mod environment;
 mod fault;
 mod namespace;
 mod openflow;
+mod processor;
 mod socket;
 mod study;
 

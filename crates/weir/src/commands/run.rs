@@ -7,10 +7,11 @@ use super::say::{complain, put, say};
 use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::failed::Failed;
-use crate::config::plan::Plan;
+use crate::config::plan::{Fixed, Plan};
 use crate::config::read;
 use crate::fault::bad_input;
 use crate::openflow::service::Switches;
+use crate::processor;
 use crate::socket::live::{Live, SocketGiven};
 use crate::socket::{place, server, view};
 use anyhow::{Context, Result, anyhow, bail};
@@ -96,8 +97,8 @@ pub fn run(args: &Args) -> Result<()> {
     let listener = server::bind(&socket)?;
     let bound = Bound(&socket);
     let (plane, model) = start(&plan)?;
-    let (serving, idle) = (plan.fixed.serving, plan.fixed.idle);
-    let runner = runner(plane, serving, idle).context("starting the worker")?;
+    let serving = plan.fixed.serving;
+    let runner = runner(plane, &plan.fixed)?;
     let live = Arc::new(Live::new(runner.handle(), model)?);
     let stopping = Switching(&live);
     if let Some(why) = live.follow()?.into_iter().next() {
@@ -107,6 +108,10 @@ pub fn run(args: &Args) -> Result<()> {
     let who = match serving {
         Serving::Worker => "the worker serves the channels".to_owned(),
         Serving::Threads(n) => format!("{n} threads serve the channels"),
+    };
+    let who = match plan.fixed.cpu {
+        Some(cpu) => format!("{who}; it has cpu {cpu} to itself"),
+        None => who,
     };
     say(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = attend(args, &live, &mut signals, given);
@@ -119,12 +124,20 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Starts the worker. One that may rest sleeps until a port has frames.
-fn runner(plane: DataPlane, serving: Serving, idle: WhenIdle) -> std::io::Result<Runner> {
-    match (idle, Epoll::new()) {
+fn runner(plane: DataPlane, fixed: &Fixed) -> Result<Runner> {
+    let Fixed { serving, idle, .. } = *fixed;
+    // Threads run where the one that starts them may: all but the worker begin elsewhere.
+    let own = fixed.cpu.map(processor::set_aside).transpose()?;
+    let runner = match (idle, Epoll::new()) {
         (WhenIdle::Rest, Ok(epoll)) => Runner::start_waiting(plane, serving, Box::new(epoll)),
         // Without a descriptor for it, it rests by the clock.
         _ => Runner::start(plane, serving, idle),
     }
+    .context("starting the worker")?;
+    if let Some(own) = own {
+        runner.handle().call(move |_| own.take())??;
+    }
+    Ok(runner)
 }
 
 /// Ends the OpenFlow switches before the worker that they ask.

@@ -127,6 +127,7 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
         ("drain_limit_ms", c.drain_limit != d.drain_limit),
         ("serving", a.serving != b.serving),
         ("idle", a.idle != b.idle),
+        ("cpu", a.cpu != b.cpu),
         ("socket", a.socket != b.socket),
     ];
     let keys: Vec<&str> = changed.iter().filter(|(_, is)| *is).map(|(k, _)| *k).collect();

@@ -26,6 +26,8 @@ pub struct Fixed {
     pub serving: Serving,
     /// What idle threads do.
     pub idle: WhenIdle,
+    /// The processor that the worker has to itself, as the kernel numbers them.
+    pub cpu: Option<usize>,
     /// Where the control socket is, if the file says so.
     pub socket: Option<PathBuf>,
 }

@@ -124,7 +124,7 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
             one_of(source, w, "idle", &[("spin", WhenIdle::Spin), ("rest", WhenIdle::Rest)])?
         }
     };
-    Ok(Fixed { config, serving, idle, socket: d.socket.as_ref().map(|s| base.join(s)) })
+    Ok(Fixed { config, serving, idle, cpu: d.cpu, socket: d.socket.as_ref().map(|s| base.join(s)) })
 }
 
 /// Whether a port or a VDP may be called so: the flow syntax must be able to read it, and it must

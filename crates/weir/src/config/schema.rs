@@ -32,6 +32,7 @@ pub struct DataplaneSection {
     pub drain_limit_ms: Option<u64>,
     pub serving: Option<Spanned<Serving>>,
     pub idle: Option<Spanned<String>>,
+    pub cpu: Option<usize>,
     pub socket: Option<String>,
     #[serde(default)]
     pub tcam: TcamSection,

@@ -1,0 +1,86 @@
+//! Which processor a thread runs on.
+//!
+//! Room: wiring; asks and tells the kernel about threads of this process (sched_setaffinity(2)).
+//! Called by `weir run` for a worker that is given a processor of its own.
+
+use crate::fault::bad_input;
+use anyhow::{Context, Result, anyhow};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// A processor that a thread is to have to itself.
+#[derive(Clone, Copy)]
+pub struct Own(CpuSet);
+
+/// Keeps the calling thread, and those that it starts from now on, off a processor. Where this
+/// process has no other, they share it.
+///
+/// # Errors
+///
+/// When this process may not run there, which names those where it may.
+pub fn set_aside(cpu: usize) -> Result<Own> {
+    let allowed = sched_getaffinity(None).context("asking where this process may run")?;
+    if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
+        let may: Vec<String> =
+            (0..CpuSet::MAX_CPU).filter(|n| allowed.is_set(*n)).map(|n| n.to_string()).collect();
+        return Err(bad_input(anyhow!(
+            "[dataplane] cpu = {cpu}: weir may not run there; give it one of {}",
+            may.join(", ")
+        )));
+    }
+    let mut own = CpuSet::new();
+    own.set(cpu);
+    let mut others = allowed;
+    others.unset(cpu);
+    if others.count() > 0 {
+        sched_setaffinity(None, &others).context("leaving a processor to the worker")?;
+    }
+    Ok(Own(own))
+}
+
+impl Own {
+    /// Moves the calling thread there.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn take(self) -> Result<()> {
+        let Own(cpus) = self;
+        sched_setaffinity(None, &cpus).context("giving the worker a processor to itself")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mine() -> CpuSet {
+        sched_getaffinity(None).unwrap()
+    }
+
+    #[test]
+    fn who_starts_threads_leaves_the_processor_and_who_takes_it_stays_there() {
+        // In a thread of its own, since it is moved.
+        std::thread::spawn(|| {
+            let before = mine();
+            let cpu = (0..CpuSet::MAX_CPU).rfind(|n| before.is_set(*n)).unwrap();
+            let own = set_aside(cpu).unwrap();
+            assert!(before.count() == 1 || !mine().is_set(cpu));
+            std::thread::spawn(move || {
+                own.take().unwrap();
+                assert!(mine().count() == 1 && mine().is_set(cpu));
+            })
+            .join()
+            .unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_refused_with_those_that_are() {
+        for cpu in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
+            let text = format!("{:#}", set_aside(cpu).err().unwrap());
+            assert!(text.contains(&format!("cpu = {cpu}")) && text.contains("one of "), "{text}");
+        }
+    }
+}
