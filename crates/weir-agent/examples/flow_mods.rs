@@ -139,6 +139,7 @@ fn highest() -> usize {
 }
 
 fn main() {
+    weir_io::give_large_blocks_back();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize, d: u32| args.get(i).and_then(|a| a.parse().ok()).unwrap_or(d);
     let (rules, repeats) = (number(0, 100_000), number(1, 1));

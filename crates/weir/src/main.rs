@@ -57,6 +57,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    weir_io::give_large_blocks_back();
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Demo(a) => commands::demo::run(&a),

@@ -4,6 +4,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod epoll;
+pub(crate) mod heap;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;
