@@ -49,6 +49,9 @@ fn every_fault_is_named_and_an_honest_device_is_not() {
             "actions" => &[("duration", "0.05"), ("rate", "10")],
             "flow-stats" => &[("rates", "2,10"), ("rate", "0.4")],
             "flow-modify" => &[],
+            "interaction" => {
+                &[("flows", "400"), ("rates", "60"), ("rate", "4"), ("repetitions", "3")]
+            }
             _ => &[("rate", "2"), ("repetitions", "4")],
         };
         let measured: Vec<_> = study.mimics.iter().map(|m| on(m.profile, study, set)).collect();
@@ -165,6 +168,25 @@ fn figure_5() {
     }
     let honest = on("honest", study, &set);
     assert!(cell(table(&honest, "flow-stats"), &Cell::from(1.0), "delay") < 0.2);
+}
+
+#[test]
+fn figure_6() {
+    let set = [("flows", "400"), ("rates", "2,10,40"), ("repetitions", "3"), ("rate", "4")];
+    let study = find("oflops-interaction");
+    let delays = |profile: &str| -> Vec<f64> {
+        let d = on(profile, study, &set);
+        let t = &d.tables[0];
+        let at = t.columns.iter().position(|c| c.name == "data plane").unwrap();
+        let number = |c: &Cell| if let Cell::Number(n) = c { *n } else { f64::NAN };
+        t.rows.iter().map(|r| number(&r[at])).collect()
+    };
+    // Without polling, then at each rate.
+    let slowed = delays("stats-slow-updates");
+    assert!(slowed[1] < 1.4 * slowed[0] && slowed[3] > 1.4 * slowed[0], "{slowed:?}");
+    let honest = delays("honest");
+    // A round of probes over the changed entries, give or take.
+    assert!(honest.iter().all(|d| (d - honest[0]).abs() < 12.0), "{honest:?}");
 }
 
 #[test]

@@ -125,8 +125,28 @@ const STATS: Study = Study {
     ],
 };
 
+const INTERACTION: Study = Study {
+    id: "oflops-interaction",
+    figure: "001 figure 6",
+    asks: "How long updates take while statistics are polled",
+    module: "interaction",
+    // At 50 polls a second the profile would do nothing else.
+    full: &[("rates", "0.5,1,2,5,10,20")],
+    quick: &[("changed", "50"), ("rates", "2,20"), ("repetitions", "5")],
+    mimics: &[
+        Mimic { like: "Switch1 and Switch3: polling makes no great difference", ..HONEST },
+        Mimic {
+            profile: "stats-slow-updates",
+            like: "Switch2: polling delays updates",
+            fails: &["updates-undisturbed"],
+            unclear: &[],
+        },
+    ],
+    differs: &[HARDWARE],
+};
+
 /// All of them, in the paper's order.
-pub const ALL: &[Study] = &[ACTIONS, INSERT, MODIFY, STATS];
+pub const ALL: &[Study] = &[ACTIONS, INSERT, MODIFY, STATS, INTERACTION];
 
 /// The study of that name.
 pub fn find(id: &str) -> Option<&'static Study> {
