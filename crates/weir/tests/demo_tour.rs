@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 fn demo(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
         .arg("demo")
+        .env("TMPDIR", env!("CARGO_TARGET_TMPDIR"))
         .args(arguments)
         .output()
         .expect("the binary runs")
@@ -67,6 +68,12 @@ fn the_json_says_what_was_found() {
         assert_eq!(number(s, "/tcam/action_entries/0"), number(s, "/rules"));
         assert!(number(s, "/tcam/woken_most") < number(s, "/tcam/blocks"));
     }
+
+    // Each fault of the one switch was named, and the embedded one does what it promises.
+    let m = &r["measuring"];
+    assert_eq!(m["all"].as_array().map(Vec::len), Some(4));
+    assert_eq!(number(m, "/named"), number(m, "/faults"), "{m:#}");
+    assert_eq!((&m["missed"], &m["broken"]), (&serde_json::json!([]), &serde_json::json!([])));
 }
 
 #[test]
@@ -77,11 +84,21 @@ fn the_table_is_plain_in_a_pipe_and_the_files_are_written() {
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let shown = text(&done.stdout);
     assert!(!shown.contains('\x1b'), "no colour in a pipe");
-    for part in ["branches", "50 round trips", "0 lost", "Report", "All of it holds"] {
+    for part in [
+        "branches",
+        "50 round trips",
+        "0 lost",
+        "Report",
+        "All of it holds",
+        "2 of 2 configured faults named",
+        "report.html",
+    ] {
         assert!(shown.contains(part), "{part:?} is missing:\n{shown}");
     }
     assert!(!shown.contains('✗'), "{shown}");
 
+    let page = std::fs::read_to_string(out.join("report.html")).expect("the page");
+    assert!(page.contains("a device with faults: first packet"), "both switches are in the page");
     let json = std::fs::read(out.join("demo.json")).expect("demo.json");
     let json: Value = serde_json::from_slice(&json).expect("JSON");
     let [fast, slow] = ["fast", "slow"].map(|path| {

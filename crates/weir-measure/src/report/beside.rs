@@ -4,7 +4,8 @@
 //! Pure. Control characters are replaced, as in [`super::terminal`].
 
 use super::html::shown;
-use super::pair::{Module, modules};
+use super::matrix::{self, Matrix};
+use super::pair::modules;
 use crate::document::{Document, Outcome};
 
 /// The longest name of a device that heads a column.
@@ -12,27 +13,16 @@ const NAME: usize = 22;
 
 /// The documents as text; those that are a paper's have no verdicts and are left out.
 pub fn text(documents: &[Document]) -> String {
-    let mut modules = modules(documents);
-    for m in &mut modules {
-        m.documents.retain(|(_, d)| d.origin.is_measured());
-    }
-    let mut devices: Vec<&str> = Vec::new();
-    for (label, _) in modules.iter().flat_map(|m| &m.documents) {
-        if !devices.contains(&label.as_str()) {
-            devices.push(label);
-        }
-    }
+    let modules = modules(documents);
+    let Matrix { devices, rows: statements } = matrix::of(&modules);
     let mut rows = vec![[vec![String::new()], devices.iter().map(|d| clip(d)).collect()].concat()];
+    for s in &statements {
+        let cells = s.outcomes.iter().map(|o| word(*o).to_owned());
+        rows.push([format!("{}: {}", s.module, s.verdict)].into_iter().chain(cells).collect());
+    }
     let mut found = Vec::new();
     for m in &modules {
-        for id in verdicts(m) {
-            let mut row = vec![format!("{}: {id}", m.id)];
-            for device in &devices {
-                row.push(cell(m, id, device).to_owned());
-            }
-            rows.push(row);
-        }
-        for (label, d) in &m.documents {
+        for (label, d) in m.documents.iter().filter(|(_, d)| d.origin.is_measured()) {
             if let Some(why) = &d.partial {
                 found.push(format!("! {} on {label}: partial: {why}", m.id));
             }
@@ -62,21 +52,8 @@ pub fn text(documents: &[Document]) -> String {
     text
 }
 
-/// The ids of a module's verdicts, in the order in which they come.
-fn verdicts<'a>(m: &Module<'a>) -> Vec<&'a str> {
-    let mut ids: Vec<&str> = Vec::new();
-    for v in m.documents.iter().flat_map(|(_, d)| &d.verdicts) {
-        if !ids.contains(&v.id.as_str()) {
-            ids.push(&v.id);
-        }
-    }
-    ids
-}
-
-fn cell(m: &Module<'_>, id: &str, device: &str) -> &'static str {
-    let document = m.documents.iter().find(|(label, _)| label == device);
-    let verdict = document.and_then(|(_, d)| d.verdicts.iter().find(|v| v.id == id));
-    match verdict.map(|v| v.outcome) {
+fn word(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
         Some(Outcome::Holds) => "✓ holds",
         Some(Outcome::Fails) => "✗ fails",
         Some(Outcome::Unclear) => "? unclear",

@@ -51,6 +51,7 @@ impl Shape {
 impl From<&Cell> for Shape {
     fn from(c: &Cell) -> Self {
         match c {
+            Cell::Number(n) if !n.is_finite() => Self::Text("none".to_owned()),
             Cell::Number(n) => Self::Number(*n),
             Cell::Text(t) => Self::Text(t.clone()),
             Cell::NotStated => Self::NotStated,

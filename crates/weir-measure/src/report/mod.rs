@@ -9,6 +9,7 @@ mod grid;
 mod html;
 pub mod lines;
 pub mod markdown;
+mod matrix;
 pub mod number;
 mod page;
 mod pair;

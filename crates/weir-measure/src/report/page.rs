@@ -6,6 +6,7 @@
 
 use super::grid::{self, Grid, Shape};
 use super::html::{Html, policy};
+use super::matrix::{self, Matrix};
 use super::number::quantity;
 use super::pair::{Module, Plot, modules};
 use crate::document::{Cell, Document, Origin, Outcome, file};
@@ -16,6 +17,9 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// Rows of a table of a picture's values; the rest is in the data.
 const ROWS: usize = 400;
+
+/// Characters of a text that stays on one line in a table.
+const NAME: usize = 24;
 
 /// Samples that are put into the page, in bytes of all their files together; those of later
 /// distributions are left beside their documents, and the page says so.
@@ -69,10 +73,11 @@ fn top(h: &mut Html, modules: &[Module<'_>], documents: &[Document]) {
             devices.push(&d.dut.name);
         }
     }
-    let count = documents.iter().filter(|d| d.origin.is_measured()).count();
-    let measured = plural(count, "measurement", "measurements");
+    let measured = |d: &&Document| d.origin.is_measured() && !d.dut.name.is_empty();
+    let count = documents.iter().filter(measured).count();
+    let counted = plural(count, "measurement", "measurements");
     let of = devices.iter().filter(|d| !d.is_empty()).copied().collect::<Vec<_>>().join(", ");
-    let sentence = if of.is_empty() { measured } else { format!("{measured} of {of}") };
+    let sentence = if of.is_empty() { counted } else { format!("{counted} of {of}") };
     h.raw("<p class=\"lead\">").text(&sentence).raw("</p>\n");
     for (m, (label, d)) in modules.iter().flat_map(|m| m.documents.iter().map(move |d| (m, d))) {
         if let Some(why) = &d.partial {
@@ -82,7 +87,7 @@ fn top(h: &mut Html, modules: &[Module<'_>], documents: &[Document]) {
         }
     }
     if documents.iter().any(|d| d.quick) {
-        let all = documents.iter().all(|d| d.quick);
+        let all = documents.iter().filter(measured).all(|d| d.quick);
         let which = if all { "All of it" } else { "A part of it (marked)" };
         h.raw("<p class=\"warning\"><strong>Quick run.</strong> ").text(which);
         h.raw(" was measured in less time or with fewer repetitions than the papers and RFCs ask for.</p>\n");
@@ -113,6 +118,33 @@ fn mark(h: &mut Html, outcome: Outcome) {
     h.raw("</span>");
 }
 
+/// Where devices are compared: a row for each statement, a column for each device.
+fn matrix(h: &mut Html, modules: &[Module<'_>]) {
+    let Matrix { devices, rows } = matrix::of(modules);
+    if devices.len() < 2 {
+        return;
+    }
+    h.raw("<div class=\"scroll\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">statement</th>");
+    for d in &devices {
+        h.raw("<th scope=\"col\">").text(d).raw("</th>");
+    }
+    h.raw("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        h.raw("<tr><th scope=\"row\">")
+            .text(&format!("{}: {}", row.module, row.verdict))
+            .raw("</th>");
+        for outcome in row.outcomes {
+            h.raw("<td>");
+            if let Some(o) = outcome {
+                mark(h, o);
+            }
+            h.raw("</td>");
+        }
+        h.raw("</tr>\n");
+    }
+    h.raw("</tbody>\n</table></div>\n");
+}
+
 fn verdicts(h: &mut Html, modules: &[Module<'_>]) {
     h.raw("<section id=\"verdicts\">\n<h2>Verdicts</h2>\n");
     let any = modules.iter().any(|m| m.documents.iter().any(|(_, d)| !d.verdicts.is_empty()));
@@ -120,14 +152,25 @@ fn verdicts(h: &mut Html, modules: &[Module<'_>]) {
         h.raw("<p>These measurements come to no verdict: they report figures.</p>\n</section>\n");
         return;
     }
+    matrix(h, modules);
     h.raw("<div class=\"scroll\"><table class=\"verdicts\">\n<thead><tr><th scope=\"col\">measurement</th>");
     h.raw("<th scope=\"col\">device</th><th scope=\"col\">statement</th><th scope=\"col\">outcome</th>");
     h.raw("<th scope=\"col\">what was found</th></tr></thead>\n<tbody>\n");
     for (i, m) in modules.iter().enumerate() {
         for (label, d) in &m.documents {
             for v in &d.verdicts {
-                h.raw("<tr><td><a").attribute("href", &format!("#m{i}")).raw(">").text(m.id);
-                h.raw("</a></td><td>").text(label).raw("</td><td>").text(&v.id).raw("</td><td>");
+                h.raw("<tr><td class=\"w\"><a")
+                    .attribute("href", &format!("#m{i}"))
+                    .raw(">")
+                    .text(m.id);
+                let class = if label.chars().count() <= NAME { " class=\"w\"" } else { "" };
+                h.raw("</a></td><td")
+                    .raw(class)
+                    .raw(">")
+                    .text(label)
+                    .raw("</td><td>")
+                    .text(&v.id)
+                    .raw("</td><td>");
                 mark(h, v.outcome);
                 h.raw("</td><td>").text(&v.sentence);
                 if !v.evidence.is_empty() {
@@ -153,10 +196,16 @@ fn module(h: &mut Html, m: &Module<'_>, index: usize, number: &mut usize) {
         h.raw(" <span class=\"paper\">").text(&format!("answers {paper}")).raw("</span>");
     }
     h.raw("</p>\n");
+    let mut measured = m.documents.iter().filter(|(_, d)| d.origin.is_measured()).peekable();
+    let all_quick = measured.peek().is_some() && measured.all(|(_, d)| d.quick);
+    if all_quick {
+        h.raw("<p class=\"marked\">quick run</p>\n");
+    }
     for (label, d) in &m.documents {
-        if d.quick || d.partial.is_some() {
+        let quick = d.quick && !all_quick;
+        if quick || d.partial.is_some() {
             let mut marks = Vec::new();
-            marks.extend(d.quick.then(|| "quick run".to_owned()));
+            marks.extend(quick.then(|| "quick run".to_owned()));
             marks.extend(d.partial.as_ref().map(|why| format!("partial: {why}")));
             let text = format!("{label}: {}", marks.join("; "));
             h.raw("<p class=\"marked\">").text(&text).raw("</p>\n");
@@ -225,7 +274,13 @@ fn table(h: &mut Html, g: &Grid, rows: usize) {
     for row in g.rows.iter().take(rows) {
         h.raw("<tr>");
         for (i, cell) in row.iter().enumerate() {
-            h.raw("<td").raw(if g.is_number(i) { " class=\"n\"" } else { "" });
+            let class = match cell {
+                _ if g.is_number(i) => " class=\"n\"",
+                // A name is not broken at its hyphens.
+                Shape::Text(t) if t.chars().count() <= NAME => " class=\"w\"",
+                _ => "",
+            };
+            h.raw("<td").raw(class);
             match cell {
                 Shape::Number(n) | Shape::Spread(n, ..) => {
                     h.attribute("data-v", &n.to_string());

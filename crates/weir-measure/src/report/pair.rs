@@ -25,7 +25,7 @@ pub fn modules(documents: &[Document]) -> Vec<Module<'_>> {
         });
         let Some(m) = modules.get_mut(at) else { continue };
         let same = m.documents.iter().filter(|(_, o)| o.dut.name == d.dut.name).count();
-        let name = if d.dut.name.is_empty() { "the device" } else { &d.dut.name };
+        let name = if d.dut.name.is_empty() { "all of them" } else { &d.dut.name };
         let label = match same {
             0 => name.to_owned(),
             n => format!("{name} (run {})", n + 1),

@@ -94,8 +94,8 @@ impl Study {
     }
 
     fn overview(&self, measured: &[Document], environment: Environment) -> Document {
-        let dut = Dut { name: "side by side".to_owned(), ..Dut::default() };
-        let mut d = Document::new(self.id, self.asks, dut, environment);
+        // Of no device of its own.
+        let mut d = Document::new(self.id, self.asks, Dut::default(), environment);
         d.paper = Some(self.figure.to_owned());
         d.quick = measured.iter().any(|m| m.quick);
         d.duration_s = measured.iter().map(|m| m.duration_s).sum();

@@ -5,6 +5,7 @@
 //! - `networks`, `hosts`: four networks, each with an OpenFlow controller of its own;
 //! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
 //! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
+//! - `measuring`: the embedded switch and one with faults, under weir's own instrument;
 //! - `report`: what was found, as JSON; `show`: the same for people.
 //!
 //! Every number is measured in this run. A frame lost, doubled, out of order or unaccounted for,
@@ -14,6 +15,7 @@ mod forward;
 mod growth;
 mod hosts;
 mod load;
+mod measuring;
 mod moving;
 mod networks;
 mod report;
@@ -25,14 +27,22 @@ use crate::commands::style::{Progress, Style, say};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::{Result, bail};
+use measuring::Length;
 use report::Report;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_measure::document::Document;
+use weir_measure::report::html;
+
+/// The page's name in `--out`.
+const PAGE: &str = "report.html";
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Write demo.json and the forwarded frames (pcapng) into this directory
+    /// Write demo.json, the forwarded frames (pcapng), and the page into this directory; without it the
+    /// page goes where temporary files go
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -97,12 +107,18 @@ pub fn run(a: &Args) -> Result<()> {
     progress.clear();
     tell(show::growth(&style, &growth))?;
 
+    let length = if a.quick { Length::Quick } else { Length::Usual };
+    let (measuring, documents) = measuring::run(length, &mut progress)?;
+    progress.clear();
+    tell(show::measuring(&style, &measuring))?;
+
     let mut report = Report {
         capture: capture.facts(),
         forwarding,
         networks,
         moving,
         growth,
+        measuring,
         seconds: begin.elapsed().as_secs_f64(),
         failures: Vec::new(),
     };
@@ -112,6 +128,8 @@ pub fn run(a: &Args) -> Result<()> {
         write_out(dir, &report, &capture, &played)?;
         tell(show::written(&style, dir))?;
     }
+    let page = write_page(a.out.as_deref(), &documents)?;
+    tell(show::page(&style, &page))?;
     if a.json {
         say(&format!("{}\n", serde_json::to_string(&Envelope::new("demo", &report))?))?;
     }
@@ -119,6 +137,21 @@ pub fn run(a: &Args) -> Result<()> {
         bail!("the demo found what must not be: {}", report.failures.join("; "));
     }
     Ok(())
+}
+
+/// Writes the page into that directory, or else under a name that nobody has among temporary files.
+fn write_page(dir: Option<&Path>, documents: &[Document]) -> Result<PathBuf> {
+    let mut options = std::fs::OpenOptions::new();
+    let (path, options) = match dir {
+        Some(dir) => (dir.join(PAGE), options.write(true).create(true).truncate(true)),
+        None => {
+            let name = format!("weir-demo-{}.html", std::process::id());
+            (std::env::temp_dir().join(name), options.write(true).create_new(true))
+        }
+    };
+    let written = options.open(&path).and_then(|mut f| f.write_all(html(documents).as_bytes()));
+    written.map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
+    Ok(path)
 }
 
 fn write_out(

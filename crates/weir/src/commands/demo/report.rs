@@ -16,6 +16,8 @@ pub struct Report {
     pub moving: Moving,
     /// More and more VDPs.
     pub growth: Growth,
+    /// Two OpenFlow switches, measured.
+    pub measuring: Measuring,
     /// How long it all took.
     pub seconds: f64,
     /// What must not be. Empty when all is well.
@@ -243,6 +245,49 @@ pub struct TcamUse {
     pub blocks: u32,
 }
 
+/// Two OpenFlow switches, measured side by side.
+#[derive(Debug, Default, Serialize)]
+pub struct Measuring {
+    /// What the embedded one is called.
+    pub embedded: String,
+    /// Each module on each of them.
+    pub all: Vec<Measured>,
+    /// Faults that the other one was configured with.
+    pub faults: usize,
+    /// Of them, those that the instrument named.
+    pub named: usize,
+    /// Verdicts that hold though a fault was configured.
+    pub missed: Vec<String>,
+    /// What the embedded one promises and did not keep; measurements that ended early.
+    pub broken: Vec<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// One module on one of them.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    /// The module.
+    pub module: String,
+    /// The switch.
+    pub device: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// What follows.
+    pub verdicts: Vec<Judged>,
+}
+
+/// A verdict.
+#[derive(Debug, Serialize)]
+pub struct Judged {
+    /// The statement.
+    pub verdict: String,
+    /// `holds`, `fails` or `unclear`.
+    pub outcome: &'static str,
+    /// What was found.
+    pub sentence: String,
+}
+
 impl Report {
     /// Writes down what must not be.
     pub fn judge(&mut self) {
@@ -284,6 +329,9 @@ impl Report {
                 f.push(format!("with {} VDPs: {n} frames not forwarded", s.vdps));
             }
         }
+        let m = &self.measuring;
+        f.extend(m.missed.iter().map(|id| format!("a configured fault was not found: {id} holds")));
+        f.extend(m.broken.iter().cloned());
         self.failures = f;
     }
 }
@@ -312,6 +360,7 @@ mod tests {
                 run_seconds: 0.1,
                 steps: Vec::new(),
             },
+            measuring: Measuring::default(),
             seconds: 0.0,
             failures: Vec::new(),
         }
@@ -330,6 +379,11 @@ mod tests {
             judged(&|r| r.networks.strange_frames = 2),
             "2 frames came into another network"
         );
+        assert_eq!(
+            judged(&|r| r.measuring.missed = vec!["barrier-truthful".to_owned()]),
+            "a configured fault was not found: barrier-truthful holds"
+        );
+        assert_eq!(judged(&|r| r.measuring.broken = vec!["x".to_owned()]), "x");
         assert_eq!(judged(&|r| r.moving.lost = 3), "3 frames lost while VDPs moved");
         assert_eq!(judged(&|r| r.moving.reordered = 1), "1 frames reordered while VDPs moved");
         assert_eq!(judged(&|r| r.moving.imbalance = Some("off".to_owned())), "off");

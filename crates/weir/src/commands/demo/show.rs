@@ -1,7 +1,7 @@
 //! The demo's tables, for people.
 
 use super::report::{
-    CaptureFacts, Fate, Forwarding, Growth, Moving, Networks, Report, Step, VdpReport,
+    CaptureFacts, Fate, Forwarding, Growth, Measuring, Moving, Networks, Report, Step, VdpReport,
 };
 use crate::commands::style::{Style, Verdict};
 use crate::environment::VERSION;
@@ -236,6 +236,59 @@ fn tcam(s: &Style, g: &Growth) -> String {
     out
 }
 
+/// Two switches beside each other.
+pub fn measuring(s: &Style, m: &Measuring) -> String {
+    let mut out =
+        heading(s, 6, "Two OpenFlow switches measured: this data plane, and one with faults");
+    let other = m.all.iter().find(|x| x.device != m.embedded).map_or("", |x| &x.device);
+    let mut rows = vec![vec![
+        "<module".to_owned(),
+        "<statement".to_owned(),
+        format!("<{}", m.embedded),
+        format!("<{other}"),
+    ]];
+    let outcome = |module: &str, device: &str, verdict: &str| {
+        let of = m.all.iter().find(|x| x.module == module && x.device == device)?;
+        of.verdicts.iter().find(|v| v.verdict == verdict).map(|v| v.outcome)
+    };
+    for x in m.all.iter().filter(|x| x.device == m.embedded) {
+        for v in &x.verdicts {
+            let other = outcome(&x.module, other, &v.verdict).unwrap_or("-");
+            rows.push(cells(&[&x.module, &v.verdict, v.outcome, other]));
+        }
+    }
+    out += &table(s, &rows);
+    let failing = m.all.iter().filter(|x| x.device == other).flat_map(|x| &x.verdicts);
+    for v in failing.filter(|v| v.outcome == "fails") {
+        out += &wrapped(&v.sentence);
+    }
+    out += &s.faint(format_args!(
+        "   001 table 2 and figure 3 in short, in {:.1} s; nothing was told to the instrument\n",
+        m.seconds
+    ));
+    out
+}
+
+/// A sentence below a table, in lines that a terminal has room for.
+fn wrapped(sentence: &str) -> String {
+    const WIDTH: usize = 92;
+    let (mut out, mut column) = (String::new(), 0);
+    for word in sentence.split_whitespace() {
+        let wide = word.chars().count();
+        if out.is_empty() || column + 1 + wide > WIDTH {
+            let begin = if out.is_empty() { "   ✗ " } else { "\n     " };
+            out += begin;
+            column = 5;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += wide;
+    }
+    out + "\n"
+}
+
 /// The end: what was to be shown, what was measured, whether it holds.
 pub fn summary(s: &Style, r: &Report) -> String {
     let (f, m) = (&r.forwarding, &r.moving);
@@ -250,6 +303,7 @@ pub fn summary(s: &Style, r: &Report) -> String {
         && r.networks.networks.iter().all(|n| n.answered == n.pings);
     let routed = f.routed == f.routed_as_kernel;
     let delivered = r.growth.steps.iter().all(|x| x.received == x.forwarded);
+    let measured = r.measuring.missed.is_empty() && r.measuring.broken.is_empty();
     let lines = [
         (balanced, "conservation", format!("each of {} frames accounted for once", grouped(seen))),
         (
@@ -301,6 +355,16 @@ pub fn summary(s: &Style, r: &Report) -> String {
                 _ => String::new(),
             },
         ),
+        (
+            measured,
+            "two switches",
+            format!(
+                "{} of {} configured faults named; {} promises of this one broken",
+                r.measuring.named,
+                r.measuring.faults,
+                r.measuring.broken.len()
+            ),
+        ),
     ];
     let mut out = format!("\n{}\n", s.head("Report"));
     for (holds, what, found) in lines {
@@ -309,6 +373,11 @@ pub fn summary(s: &Style, r: &Report) -> String {
     }
     let well = if r.failures.is_empty() { "All of it holds" } else { "Not all of it holds" };
     out + &format!("\n   {} ({:.1} s).\n", s.strong(well), r.seconds)
+}
+
+/// Where the page is.
+pub fn page(s: &Style, path: &Path) -> String {
+    format!("   The measurements as a page: {}\n", s.strong(path.display()))
 }
 
 /// Where the files are.
@@ -357,6 +426,8 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!([grouped(7), grouped(1234), grouped(1_000_000)], ["7", "1 234", "1 000 000"]);
         assert_eq!([micros(12.4), micros(1500.0), micros(2.5e6)], ["12 µs", "1.5 ms", "2.50 s"]);
+        assert_eq!(wrapped("two words"), "   ✗ two words\n");
+        assert!(wrapped(&"word ".repeat(60)).lines().all(|l| l.chars().count() <= 92));
         assert_eq!([bar(0.0), bar(0.5), bar(1.0 / 160.0)], ["", &"█".repeat(10), "▏"]);
     }
 }
