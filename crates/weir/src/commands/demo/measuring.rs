@@ -36,9 +36,9 @@ use weir_packet::{Nanos, Pool};
 /// What the other device does wrong: of the kinds that 001 saw in hardware.
 const FAULTY: &str = "
 name = \"a device with faults\"
-about = \"answers barriers at once while insertions take 1 ms; drops flows that write MAC addresses\"
+about = \"answers barriers at once while insertions take 5 ms; drops flows that write MAC addresses\"
 [update]
-insert_us = 1000
+insert_us = 5000
 [barrier]
 reply = \"early\"
 [actions]
@@ -60,8 +60,8 @@ const ASKED: [Short; 2] = [
     (
         "flow-insert",
         [
-            &[("entries", "1,10,50"), ("repetitions", "5")],
-            &[("entries", "1,10"), ("repetitions", "2")],
+            &[("entries", "1,5,20"), ("repetitions", "5")],
+            &[("entries", "10,20"), ("repetitions", "2")],
         ],
     ),
 ];
