@@ -276,7 +276,7 @@ fn wrapped(sentence: &str) -> String {
     for word in sentence.split_whitespace() {
         let wide = word.chars().count();
         if out.is_empty() || column + 1 + wide > WIDTH {
-            let begin = if out.is_empty() { "   ✗ " } else { "\n     " };
+            let begin = if out.is_empty() { "   – " } else { "\n     " };
             out += begin;
             column = 5;
         } else {
@@ -426,7 +426,7 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!([grouped(7), grouped(1234), grouped(1_000_000)], ["7", "1 234", "1 000 000"]);
         assert_eq!([micros(12.4), micros(1500.0), micros(2.5e6)], ["12 µs", "1.5 ms", "2.50 s"]);
-        assert_eq!(wrapped("two words"), "   ✗ two words\n");
+        assert_eq!(wrapped("two words"), "   – two words\n");
         assert!(wrapped(&"word ".repeat(60)).lines().all(|l| l.chars().count() <= 92));
         assert_eq!([bar(0.0), bar(0.5), bar(1.0 / 160.0)], ["", &"█".repeat(10), "▏"]);
     }
