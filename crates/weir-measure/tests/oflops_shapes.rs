@@ -44,7 +44,7 @@ fn find(id: &str) -> &'static Study {
 
 #[test]
 fn every_fault_is_named_and_an_honest_device_is_not() {
-    for study in oflops::ALL {
+    for study in oflops::ALL.iter().filter(|s| !s.mimics.is_empty()) {
         let set: &[_] = match study.module {
             "actions" => &[("duration", "0.05"), ("rate", "10")],
             "flow-stats" => &[("rates", "2,10"), ("rate", "0.4")],

@@ -92,6 +92,15 @@ use Said::{Nothing, Number, Words};
 /// A row of what is stated: of what, in which unit, of each switch.
 type Statement = (&'static str, &'static str, [Said; 5]);
 
+/// What figure 2's text states, of the two ways to take stamps that it compares.
+fn figure_2() -> Table {
+    let columns = ["stated", "pcap", "NetFPGA"].map(Column::text).to_vec();
+    let mut table = Table::new("stated", "What 001 §2 and figure 2 state", columns);
+    table.row(["drift after two minutes", "6 ms", "at the level of a few µs"].map(Cell::from));
+    table.row(["jitter"].map(Cell::from));
+    table
+}
+
 fn statements(study: &Study) -> (&'static str, Vec<Statement>) {
     match study.id {
         "oflops-actions" => (
@@ -216,6 +225,9 @@ fn statements(study: &Study) -> (&'static str, Vec<Statement>) {
 
 /// The table of what is stated, if there is anything to state.
 pub(super) fn stated(study: &Study) -> Option<Table> {
+    if study.id == "oflops-timestamps" {
+        return Some(figure_2());
+    }
     let (source, rows) = statements(study);
     if rows.is_empty() {
         return None;

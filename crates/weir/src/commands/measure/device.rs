@@ -21,6 +21,8 @@ pub enum Wanted {
     Given,
     /// To be made.
     Lab(Kind),
+    /// No switch: wires, for what measures the instrument itself.
+    Wires,
 }
 
 /// A switch that is there.
@@ -29,6 +31,8 @@ pub enum Device<'a> {
     Given(&'a SwitchArgs),
     /// Made here; gone when this is dropped.
     Made(Box<Lab>, Option<&'a str>),
+    /// Wires that are made for each measurement.
+    Wires,
 }
 
 /// How to speak to a switch.
@@ -91,6 +95,7 @@ impl SwitchArgs {
             Wanted::Lab(kind) => {
                 Ok(Device::Made(Box::new(Lab::start(kind.clone())?), self.name.as_deref()))
             }
+            Wanted::Wires => Ok(Device::Wires),
         }
     }
 }
@@ -111,6 +116,7 @@ pub fn make(wanted: &Wanted) -> Result<Device<'static>> {
     match wanted {
         Wanted::Given => bail!("a switch that is there is not made"),
         Wanted::Lab(kind) => Ok(Device::Made(Box::new(Lab::start(kind.clone())?), None)),
+        Wanted::Wires => Ok(Device::Wires),
     }
 }
 
@@ -119,6 +125,7 @@ impl Wanted {
     pub fn name(&self) -> &str {
         match self {
             Self::Given => "the switch",
+            Self::Wires => "wires",
             Self::Lab(Kind::Ovs) => "Open vSwitch",
             Self::Lab(Kind::Weir) => "weir",
             Self::Lab(Kind::Dut { name, .. }) => name,
@@ -135,7 +142,10 @@ impl Device<'_> {
     pub fn target(&self, about: &About) -> Result<Target> {
         match (self, about.on) {
             (Self::Given(args), On::Wire) => wires::target(&args.ports, args.name.as_deref()),
-            (Self::Made(..), On::Wire) => wires::target(&[], None),
+            (Self::Made(..) | Self::Wires, On::Wire) => wires::target(&[], None),
+            (Self::Wires, On::Switch) => {
+                bail!("{} needs a switch, and there are but wires", about.name)
+            }
             (Self::Given(args), On::Switch) => target::given(args),
             (Self::Made(lab, name), On::Switch) => target::made(lab, *name),
         }

@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         let ask = one::Ask { entry, params, manner, pcap: pcap.take() };
         let name = match &device {
             Device::Given(_) => args.module.clone(),
-            Device::Made(..) => format!("{} on {}", args.module, wanted.name()),
+            Device::Made(..) | Device::Wires => format!("{} on {}", args.module, wanted.name()),
         };
         watched(&name, ask, &device, &stop)
     };

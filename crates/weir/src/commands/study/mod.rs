@@ -108,7 +108,8 @@ fn listed(id: Id) -> Listed {
 
 fn listed_oflops(s: &Study) -> Listed {
     let answers = format!("paper {}: {}", s.figure, s.asks);
-    Listed { id: s.id, answers, places: vec!["veth", "memory"] }
+    let places = if s.mimics.is_empty() { vec!["veth"] } else { vec!["veth", "memory"] };
+    Listed { id: s.id, answers, places }
 }
 
 fn list(json: bool) -> Result<()> {

@@ -21,7 +21,7 @@ use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{EPOCH, World, simulate};
 use weir_measure::engine::{Core, Settings};
 use weir_measure::environment::Environment;
-use weir_measure::module::{Depth, Entry, Params};
+use weir_measure::module::{Depth, Entry, On, Params};
 use weir_measure::studies::{Study, oflops};
 use weir_measure::{modules, report};
 use weir_openflow::channel::Versions;
@@ -49,6 +49,15 @@ pub fn run(args: &RunArgs, studies: &[&'static Study]) -> Result<()> {
     let stop = one::stopped_by_signals()?;
     let mut short = Vec::new();
     for study in studies {
+        if args.place == Place::Memory && study.mimics.is_empty() {
+            if studies.len() > 1 {
+                continue;
+            }
+            return Err(bad_input(format!(
+                "{} measures over veth only: leave '--place' out",
+                study.id
+            )));
+        }
         if stop.load(Ordering::Relaxed) {
             bail!("interrupted before {}", study.id);
         }
@@ -78,7 +87,10 @@ fn measure(args: &RunArgs, study: &'static Study, stop: &AtomicBool) -> Result<C
         }
     } else {
         let names = REAL.into_iter().chain(study.mimics.iter().map(|m| m.profile));
-        let wanted = names.map(str::parse::<Wanted>).collect::<Result<Vec<_>>>()?;
+        let wanted = match entry.about.on {
+            On::Wire => vec![Wanted::Wires],
+            On::Switch => names.map(str::parse::<Wanted>).collect::<Result<Vec<_>>>()?,
+        };
         let manner = Manner {
             wire: Vec::new(),
             traffic: None,
