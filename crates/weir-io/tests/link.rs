@@ -114,6 +114,33 @@ fn survives(test: &'static str, open: Open) {
     lab.within("w", body).join().unwrap();
 }
 
+/// The kernel's flag comes later, up to a second, where both ends of a pair have the same number.
+#[test]
+fn a_link_is_seen_as_soon_as_frames_pass() {
+    if !common::can_have_namespaces("a_link_is_seen_as_soon_as_frames_pass") {
+        return;
+    }
+    let lab = Lab::new(&["w", "h1"]);
+    lab.quiet("w");
+    lab.quiet("h1");
+    let (w, h1) = (lab.full("w"), lab.full("h1"));
+    common::run(&format!("ip -n {h1} link add far type veth peer name p1 netns {w}"));
+    common::run(&format!("ip -n {h1} link set far up"));
+    let body = move || {
+        ip("link set p1 up");
+        let mut pool = Pool::new(64, 2048).unwrap();
+        let mut port = AfPacket::open("p1", &pool).unwrap();
+        for round in 0..3 {
+            assert_eq!(port.link(&mut pool), LinkState::Up, "round {round}");
+            common::run(&format!("ip -n {h1} link set far down"));
+            wait_for(&mut port, &mut pool, LinkState::Down);
+            common::run(&format!("ip -n {h1} link set far up"));
+        }
+        port.close(&mut pool);
+    };
+    lab.within("w", body).join().unwrap();
+}
+
 #[test]
 fn af_packet_survives_its_interface() {
     survives("af_packet_survives_its_interface", |pool| {

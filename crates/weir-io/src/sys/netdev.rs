@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
@@ -92,13 +93,22 @@ impl Control {
         self.ioctl(libc::SIOCGIFHWADDR as _, &mut r)?;
         // SAFETY: the command has set this member.
         let kind = unsafe { r.ifr_ifru.ifru_hwaddr.sa_family };
+        let up = flags & libc::IFF_UP != 0;
+        // The flag may come up to a second after the link: the kernel looks after such events only so often.
+        let running = flags & libc::IFF_RUNNING != 0 || up && self.has_carrier(name);
         Ok(Interface {
             ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
             index,
             mtu: usize::try_from(mtu).unwrap_or(0),
-            up: flags & libc::IFF_UP != 0,
-            running: flags & libc::IFF_RUNNING != 0,
+            up,
+            running,
         })
+    }
+
+    /// Whether its driver says that it has a link; `false` where the driver says nothing.
+    fn has_carrier(&self, name: &str) -> bool {
+        let mut words = [ETHTOOL_GLINK, 0];
+        self.ethtool(name, &mut words).is_ok() && words[1] != 0
     }
 
     /// Sets the interface up.
