@@ -224,6 +224,15 @@ fn actions_that_are_not_done_are_named() {
     for row in 1..d.tables[0].rows.len() {
         assert_eq!(number(&d, row, "right"), 0.0, "{:?}", d.tables[0].rows[row]);
     }
+    // In rounds it is the same, of as many frames.
+    let set = [("duration", "0.01"), ("rounds", "5")];
+    let r = on(&mut Toy::default(), "actions", &set).unwrap();
+    assert_eq!((r.tables[0].rows.len(), outcome(&r, "modifications-right")), (14, Outcome::Fails));
+    for row in 0..r.tables[0].rows.len() {
+        for column in ["frames", "right", "median", "loss"] {
+            assert_eq!(number(&r, row, column), number(&d, row, column), "{column}");
+        }
+    }
 }
 
 #[test]

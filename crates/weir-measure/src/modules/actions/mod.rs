@@ -7,8 +7,11 @@
 //! the paper found that one costs what its dearest part costs.
 //!
 //! Probes before the rule works are not counted: measuring begins once one has come through as it should be,
-//! or after a second without any.
+//! or after a second without any. What each modification is stands in `change`.
 
+mod change;
+
+use self::change::{Change, OLD_VID, PRESENT};
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
     Verdict,
@@ -18,11 +21,10 @@ use crate::module::{
 };
 use crate::probe::Headers;
 use crate::stats;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
-use weir_openflow::model::{Action, Field, Match, Message, Msg};
+use weir_openflow::model::{Field, Match, Message, Msg};
 use weir_packet::Nanos;
-use weir_wire::{Ipv4Packet, MacAddr, VlanRepr};
+use weir_wire::VlanRepr;
 
 pub(super) fn about() -> About {
     About::new("actions", "What does each modification of a frame cost, lose and change")
@@ -31,6 +33,15 @@ pub(super) fn about() -> About {
         .quick("4")
         .number("duration", "s", "time for each modification", 10.0, 0.01, 3600.0)
         .quick("0.5")
+        .count(
+            "rounds",
+            "",
+            "parts of that time, so that a disturbance meets all alike",
+            5,
+            1,
+            1000,
+        )
+        .quick("1")
         .count("frame", "B", "size of a probe, with its check sequence", 100, 68, 156)
 }
 
@@ -40,7 +51,9 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
     Box::new(Actions {
         frame,
         fps,
-        frames: (fps * p.number("duration")).ceil().max(1.0) as u64,
+        frames: (fps * p.number("duration") / p.number("rounds")).ceil().max(1.0) as u64,
+        rounds: p.count("rounds"),
+        round: 0,
         rows: Vec::new(),
         at: 0,
         step: Step::Installing(None),
@@ -48,114 +61,6 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         expected: None,
         token: 0,
     })
-}
-
-/// One modification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Mac,
-    Ip,
-    Tos,
-    L4Port,
-    VlanPcp,
-    VlanId,
-    VlanStrip,
-    Ttl,
-    VlanPush,
-    MplsPush,
-}
-
-const NEW_MAC: MacAddr = MacAddr([2, 0xac, 0x71, 0x0e, 0x5, 0x1]);
-const NEW_IP: Ipv4Addr = Ipv4Addr::new(198, 19, 77, 7);
-const NEW_PORT: u16 = 4711;
-const NEW_DSCP: u8 = 10;
-const NEW_PCP: u8 = 5;
-const NEW_VID: u16 = 200;
-const OLD_VID: u16 = 100;
-/// OFPVID_PRESENT.
-const PRESENT: u16 = 0x1000;
-
-impl Change {
-    /// As table 2 of 001 has them, then those of 1.3.
-    const ALL: [(&'static str, Change); 10] = [
-        ("MAC addr.", Change::Mac),
-        ("IP addr.", Change::Ip),
-        ("IP ToS", Change::Tos),
-        ("L4 port", Change::L4Port),
-        ("VLAN pcp", Change::VlanPcp),
-        ("VLAN id", Change::VlanId),
-        ("VLAN rem.", Change::VlanStrip),
-        ("TTL decr.", Change::Ttl),
-        ("VLAN push", Change::VlanPush),
-        ("MPLS push", Change::MplsPush),
-    ];
-
-    fn needs_13(self) -> bool {
-        matches!(self, Self::Ttl | Self::VlanPush | Self::MplsPush)
-    }
-
-    fn needs_tag(self) -> bool {
-        matches!(self, Self::VlanPcp | Self::VlanId | Self::VlanStrip)
-    }
-
-    fn actions(self, is_13: bool) -> Vec<Action> {
-        let mac = NEW_MAC.0.iter().fold(0, |n, b| n << 8 | u128::from(*b));
-        let vid = Action::SetField(Field::VlanVid, u128::from(PRESENT | NEW_VID));
-        vec![match (self, is_13) {
-            (Self::Mac, _) => Action::SetField(Field::EthDst, mac),
-            (Self::Ip, _) => Action::SetField(Field::Ipv4Dst, u128::from(NEW_IP.to_bits())),
-            (Self::Tos, true) => Action::SetField(Field::IpDscp, NEW_DSCP.into()),
-            (Self::Tos, false) => Action::SetNwTos(NEW_DSCP << 2),
-            (Self::L4Port, true) => Action::SetField(Field::UdpDst, NEW_PORT.into()),
-            (Self::L4Port, false) => Action::SetTpDst(NEW_PORT),
-            (Self::VlanPcp, true) => Action::SetField(Field::VlanPcp, NEW_PCP.into()),
-            (Self::VlanPcp, false) => Action::SetVlanPcp(NEW_PCP),
-            (Self::VlanId, true) => vid,
-            (Self::VlanId, false) => Action::SetVlanVid(NEW_VID),
-            (Self::VlanStrip, _) => Action::PopVlan,
-            (Self::Ttl, _) => Action::DecNwTtl,
-            (Self::VlanPush, _) => return vec![Action::PushVlan(0x8100), vid],
-            (Self::MplsPush, _) => Action::PushMpls(0x8847),
-        }]
-    }
-
-    /// The headers after it, as far as headers say it.
-    fn apply(self, h: &mut Headers) {
-        match self {
-            Self::Mac => h.dst_mac = NEW_MAC,
-            Self::Ip => h.dst = SocketAddrV4::new(NEW_IP, h.dst.port()),
-            Self::L4Port => h.dst.set_port(NEW_PORT),
-            Self::VlanPcp => h.vlan = h.vlan.map(|v| VlanRepr { pcp: NEW_PCP, ..v }),
-            Self::VlanId => h.vlan = h.vlan.map(|v| VlanRepr { vid: NEW_VID, ..v }),
-            Self::VlanStrip => h.vlan = None,
-            Self::Ttl => h.ttl = h.ttl.saturating_sub(1),
-            Self::VlanPush => h.vlan = Some(VlanRepr::dot1q(NEW_VID)),
-            Self::Tos | Self::MplsPush => {}
-        }
-    }
-
-    /// What headers do not say, done to the frame.
-    fn finish(self, frame: &mut Vec<u8>, tagged: bool) {
-        let ip_at = if tagged { 18 } else { 14 };
-        match self {
-            Self::Tos => {
-                if let Some(bytes) = frame.get_mut(ip_at..) {
-                    let mut ip = Ipv4Packet::new_unchecked(bytes);
-                    ip.set_dscp(NEW_DSCP);
-                    ip.fill_checksum();
-                }
-            }
-            Self::MplsPush => {
-                // Label and traffic class 0, bottom of the stack, the TTL of IP (1.3 §5.12.1).
-                let ttl = frame.get(ip_at + 8).copied().unwrap_or(0);
-                if let Some(kind) = frame.get_mut(ip_at - 2..ip_at) {
-                    kind.copy_from_slice(&[0x88, 0x47]);
-                }
-                frame.splice(ip_at..ip_at, [0, 0, 1, ttl]);
-            }
-            _ => {}
-        }
-    }
 }
 
 /// A modification, or several, and what was found.
@@ -229,7 +134,10 @@ enum Step {
 struct Actions {
     frame: usize,
     fps: f64,
+    /// Of each load.
     frames: u64,
+    rounds: u64,
+    round: u64,
     rows: Vec<Row>,
     at: usize,
     step: Step,
@@ -245,11 +153,22 @@ impl Actions {
     }
 
     fn install(&mut self, cx: &mut Context<'_>) {
-        cx.progress(self.at as u64, self.rows.len() as u64);
-        let Some(row) = self.rows.get(self.at) else {
-            self.step = Step::Over;
-            return cx.end();
-        };
+        // What was refused once is not asked for again.
+        while self.rows.get(self.at).is_some_and(|r| r.refused.is_some()) {
+            self.at += 1;
+        }
+        if self.at >= self.rows.len() {
+            (self.at, self.round) = (0, self.round + 1);
+            let all_refused = self.rows.iter().all(|r| r.refused.is_some());
+            if self.round >= self.rounds || all_refused {
+                self.step = Step::Over;
+                return cx.end();
+            }
+            return self.install(cx);
+        }
+        let rows = self.rows.len() as u64;
+        cx.progress(self.round * rows + self.at as u64, self.rounds * rows);
+        let Some(row) = self.rows.get(self.at) else { return };
         let is_13 = cx.bench().is_13();
         let (here, there) = (cx.bench().port(0), cx.bench().port(1));
         let mut matcher = Match::default().with(Field::InPort, u128::from(here.0));
@@ -401,7 +320,7 @@ impl Module for Actions {
     fn load_done(&mut self, cx: &mut Context<'_>, done: &LoadDone) {
         if Some(done.load) == self.load && self.step == Step::Measuring {
             if let Some(row) = self.rows.get_mut(self.at) {
-                row.sent = done.sent;
+                row.sent += done.sent;
             }
             self.step = Step::Settling;
             self.timer_in(cx, 300);
