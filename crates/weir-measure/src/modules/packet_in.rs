@@ -48,6 +48,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         barrier: None,
         last: Nanos(0),
         ended: false,
+        early: Vec::new(),
     })
 }
 
@@ -84,9 +85,30 @@ struct PacketIns {
     barrier: Option<u32>,
     last: Nanos,
     ended: bool,
+    /// Packet-ins that came before it was known here when their probes had left.
+    early: Vec<(u32, Nanos)>,
 }
 
+/// How many of them wait before they are looked through.
+const EARLY: usize = 64;
+
 impl PacketIns {
+    /// Delays of packet-ins whose probes' departures are known by now; all others are given up once there are
+    /// too many.
+    fn look_through(&mut self, cx: &Context<'_>) {
+        let (Some(load), Some(row)) = (self.load, self.rows.get_mut(self.at)) else { return };
+        self.early.retain(|(number, at)| match cx.departure(load, *number) {
+            Some(left) => {
+                row.delays.push(ns_between(left, *at) / 1e3);
+                false
+            }
+            None => true,
+        });
+        if self.early.len() >= EARLY {
+            self.early.drain(..EARLY / 2);
+        }
+    }
+
     fn next(&mut self, cx: &mut Context<'_>) {
         cx.progress(self.at as u64, self.rows.len() as u64);
         let Some(row) = self.rows.get(self.at) else { return cx.end() };
@@ -130,8 +152,12 @@ impl Module for PacketIns {
                 row.first.get_or_insert(at);
                 row.last = Some(at);
                 self.last = self.last.max(at);
-                if let Some(left) = left {
-                    row.delays.push(ns_between(left, at) / 1e3);
+                match left {
+                    Some(left) => row.delays.push(ns_between(left, at) / 1e3),
+                    None => self.early.push((id.number, at)),
+                }
+                if self.early.len() >= EARLY {
+                    self.look_through(cx);
                 }
             }
             _ => {}
@@ -154,6 +180,8 @@ impl Module for PacketIns {
         if token == 0 {
             self.next(cx);
         } else if self.is_over(cx) {
+            self.look_through(cx);
+            self.early.clear();
             self.at += 1;
             self.next(cx);
         } else if self.ended {

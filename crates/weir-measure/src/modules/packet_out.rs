@@ -47,6 +47,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         begun: Nanos(0),
         pending: BTreeMap::new(),
         written: BTreeMap::new(),
+        early: BTreeMap::new(),
         last: Nanos(0),
     })
 }
@@ -87,6 +88,8 @@ struct PacketOuts {
     pending: BTreeMap<u32, u32>,
     /// Messages written: when, by number.
     written: BTreeMap<u32, Nanos>,
+    /// Frames that came before it was known here when their message was written.
+    early: BTreeMap<u32, Nanos>,
     last: Nanos,
 }
 
@@ -101,6 +104,7 @@ impl PacketOuts {
         }
         self.begun = cx.now();
         (self.last, self.pending, self.written) = (cx.now(), BTreeMap::new(), BTreeMap::new());
+        self.early.clear();
         self.send(cx);
     }
 
@@ -141,14 +145,16 @@ impl Module for PacketOuts {
 
     fn written(&mut self, _: &mut Context<'_>, xid: u32, at: Nanos) {
         let Some(number) = self.pending.remove(&xid) else { return };
+        let Some(row) = self.rows.get_mut(self.at) else { return };
+        row.first.get_or_insert(at);
+        row.last = Some(at);
+        if let Some(came) = self.early.remove(&number) {
+            return row.delays.push(ns_between(at, came) / 1e3);
+        }
         if self.written.len() >= OPEN {
             self.written.pop_first();
         }
         self.written.insert(number, at);
-        if let Some(row) = self.rows.get_mut(self.at) {
-            row.first.get_or_insert(at);
-            row.last = Some(at);
-        }
     }
 
     fn frame(&mut self, _: &mut Context<'_>, frame: &Captured) {
@@ -165,6 +171,8 @@ impl Module for PacketOuts {
         self.last = self.last.max(frame.at);
         if let Some(at) = self.written.remove(&id.number) {
             row.delays.push(ns_between(at, frame.at) / 1e3);
+        } else if self.early.len() < OPEN {
+            self.early.insert(id.number, frame.at);
         }
     }
 

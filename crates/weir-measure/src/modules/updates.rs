@@ -330,7 +330,10 @@ impl Updates {
         if run.missing > 0 {
             row.incomplete += 1;
         } else if let Some(at) = run.seen.iter().flatten().map(|s| s.1).max() {
-            row.first_packet.extend(since(at));
+            let ms = since(at);
+            // The last that came through before the first message left says no more than that.
+            let deleted = row.operation == Operation::Delete;
+            row.first_packet.extend(ms.map(|ms| if deleted { ms.max(0.0) } else { ms }));
             if let Some(replied) = run.replied {
                 row.gap.push(ns_between(replied, at) / 1e6);
             }
