@@ -78,8 +78,13 @@ impl Module for FlowInsert {
             let mut samples = Samples::new("ms").in_group("first packet");
             row.first_packet.iter().for_each(|&ms| samples.record(ms));
             (0..row.incomplete).for_each(|_| samples.miss());
-            let id = format!("first-packet-{}", row.entries);
-            document.distribution(&id, &format!("{} entries", row.entries), samples);
+            let (n, title) = (row.entries, format!("{} entries", row.entries));
+            document.distribution(&format!("first-packet-{n}"), &title, samples);
+            for (name, values) in [("barrier", &row.barrier), ("transmission", &row.transmission)] {
+                let mut samples = Samples::new("ms").in_group(name);
+                values.iter().for_each(|&ms| samples.record(ms));
+                document.distribution(&format!("{name}-{n}"), &title, samples);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::updates::{Kind, Operation, Order, Row, Updates};
 use super::verdicts::barrier_truthful;
 use crate::document::{
-    Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
+    Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::{About, Bench, Captured, Context, Module, Params};
 use crate::stats::quantile;
@@ -122,6 +122,11 @@ impl Module for FlowModify {
                     Cell::from(p50 * 1e3 / x),
                     Cell::from(r.untrue),
                 ]);
+                let mut samples = Samples::new("ms").in_group(k.3);
+                r.first_packet.iter().for_each(|&ms| samples.record(ms));
+                (0..r.incomplete).for_each(|_| samples.miss());
+                let id = format!("{}-{}", k.3.replace(", ", "-").replace(' ', "-"), r.entries);
+                document.distribution(&id, &format!("{} entries", r.entries), samples);
             }
             figure.series.push(series);
         }
