@@ -7,10 +7,20 @@ use weir_measure::document::{Cell, Document, Outcome};
 use weir_measure::dut::profile::Profile;
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
+use weir_packet::Nanos;
 
 fn on(profile: &str, module: &str, set: &[(&str, &str)]) -> Document {
-    let mut dut = Configured::new(Profile::builtin(profile).unwrap());
-    simulate(core(module, set), &mut dut, World::default()).unwrap()
+    run(profile, module, set, 0)
+}
+
+/// The same with another seed and other distances: nothing meets at the same moments.
+fn run(profile: &str, module: &str, set: &[(&str, &str)], number: u64) -> Document {
+    let mut profile = Profile::builtin(profile).unwrap();
+    profile.seed = profile.seed.wrapping_add(number);
+    let mut world = World::default();
+    world.control = Nanos(world.control.0 + number * 7_919);
+    world.wire = Nanos(world.wire.0 + number * 127);
+    simulate(core(module, set), &mut Configured::new(profile), world).unwrap()
 }
 
 fn outcome(d: &Document, id: &str) -> Outcome {
@@ -175,4 +185,40 @@ fn counters_that_are_old_or_wrong_are_named_by_kind() {
     assert!(s.contains("table") && !s.contains("flows"), "{s}");
     // Half of the table's frames are missing: of 2 s.
     assert!(sentence(&d, "counters-fresh").contains("table"), "{:?}", d.verdicts);
+}
+
+/// Module, its set, profile, and the verdicts that fail.
+type Case =
+    (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
+
+/// The first few are cheap.
+const CASES: &[Case] = &[
+    ("expiry", EXPIRY, "honest", &[]),
+    ("expiry", EXPIRY, "late-timeouts", &["time-outs-exact"]),
+    ("expiry", EXPIRY, "idle-from-insertion", &["time-outs-not-early"]),
+    ("counters", COUNTERS, "honest", &[]),
+    ("counters", COUNTERS, "stale-counters", &["counters-right", "counters-fresh"]),
+    ("flow-insert", INSERT, "honest", &[]),
+    ("flow-insert", INSERT, "early-barrier", &["barrier-truthful"]),
+    ("consistency", CONSISTENCY, "honest", &[]),
+    ("consistency", CONSISTENCY, "early-barrier", &["barrier-truthful"]),
+    ("consistency", CONSISTENCY, "reorders", &["changes-in-order"]),
+    ("consistency", CONSISTENCY, "gap-in-modify", &["one-rule-or-the-other"]),
+    ("interaction", INTERACTION, "honest", &[]),
+    ("interaction", INTERACTION, "stats-slow-updates", &["updates-undisturbed"]),
+    ("actions", &[("duration", "0.02")], "honest", &[]),
+    ("actions", &[("duration", "0.02")], "wrong-rewrites", &["modifications-right"]),
+];
+
+#[test]
+fn soak_every_fault_is_named_and_no_other_whatever_meets() {
+    let soak = std::env::var_os("WEIR_SOAK").is_some();
+    let (runs, cases) = if soak { (50, CASES) } else { (2, &CASES[..7]) };
+    for (module, set, profile, want) in cases {
+        for number in 1..=runs {
+            let d = run(profile, module, set, number);
+            assert_eq!(failing(&d), *want, "{module} on {profile}, {number}: {:#?}", d.verdicts);
+        }
+    }
+    println!("soak: {} pairs of module and profile, {runs} runs each", cases.len());
 }
