@@ -82,6 +82,21 @@ fn wrong_rewrites_are_named() {
 }
 
 #[test]
+fn modifications_by_a_slow_processor_are_named_with_their_loss_and_delay() {
+    let d = on("cpu-modify", "actions", &[("duration", "0.5"), ("rate", "2")]);
+    assert_eq!(
+        failing(&d),
+        ["modifications-complete", "modifications-as-fast"],
+        "{:#?}",
+        d.verdicts
+    );
+    // 001, table 2: MAC addresses.
+    assert!((number(&d, 1, "loss") - 88.0).abs() < 1.0);
+    let median = number(&d, 1, "median");
+    assert!((150.0..600.0).contains(&median), "{median}");
+}
+
+#[test]
 fn discarded_actions_are_named() {
     let d = on("discards-actions", "actions", &[("duration", "0.02")]);
     assert_eq!(outcome(&d, "modifications-complete"), Outcome::Fails, "{:?}", d.verdicts);
