@@ -259,3 +259,26 @@ fn every_module_describes_itself() {
         );
     }
 }
+
+/// What a module says beforehand is what it takes on a switch that needs no time of its own.
+#[test]
+fn how_long_it_takes_is_known_beforehand() {
+    for (module, set) in [
+        ("echo", &[("requests", "50")][..]),
+        ("flow-insert", &[("entries", "1,50"), ("repetitions", "4")]),
+        ("flow-insert", &[("entries", "300"), ("watch", "last"), ("repetitions", "4")]),
+        ("flow-modify", &[("entries", "1,40"), ("repetitions", "3")]),
+        ("flow-stats", &[("flows", "5"), ("rates", "3,20"), ("duration", "1"), ("rate", "1")]),
+        ("packet-in", &[("rates", "7,1000"), ("duration", "0.5")]),
+        ("packet-out", &[("rates", "7,1000"), ("duration", "0.5")]),
+        ("table-capacity", &[("most", "300")]),
+        ("connection", &[("repetitions", "3")]),
+    ] {
+        let mut toy = Toy::default();
+        let planned = toy::core(module, set).status().takes.unwrap().as_secs_f64();
+        let took = on(&mut toy, module, set).unwrap().duration_s;
+        // Draining takes 300 ms.
+        let off = (took - 0.3 - planned) / planned;
+        assert!(off.abs() < 0.1, "{module} {set:?}: {planned} s planned, {took} s taken");
+    }
+}

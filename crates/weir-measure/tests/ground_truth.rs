@@ -237,3 +237,24 @@ fn soak_every_fault_is_named_and_no_other_whatever_meets() {
     }
     println!("soak: {} pairs of module and profile, {runs} runs each", cases.len());
 }
+
+/// What these say beforehand is what they take on an honest device.
+#[test]
+fn how_long_it_takes_is_known_beforehand() {
+    for (module, set) in [
+        (
+            "interaction",
+            &[("flows", "40"), ("changed", "10"), ("rates", "5"), ("repetitions", "4")][..],
+        ),
+        ("consistency", &[("flows", "8"), ("repetitions", "6")]),
+        ("expiry", &[("timeouts", "1,3"), ("flows", "3"), ("repetitions", "2")]),
+        ("counters", &[("flows", "10"), ("duration", "3")]),
+        ("actions", &[("duration", "0.2"), ("rate", "1")]),
+    ] {
+        let planned = core(module, set).status().takes.unwrap().as_secs_f64();
+        let took = on("honest", module, set).duration_s;
+        // Draining takes 300 ms.
+        let off = (took - 0.3 - planned) / planned;
+        assert!(off.abs() < 0.15, "{module} {set:?}: {planned} s planned, {took} s taken");
+    }
+}

@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use weir_measure::engine::sampling::{Periodic, Sampler as _};
 use weir_measure::snmp::{Client, Poller, Sampler, Target, Vendors, client::oid};
 
 struct Snmpd {
@@ -92,6 +93,11 @@ fn polls(test: &str, access: &str) {
     });
     let now = moved.expect("the loopback's counters move");
     assert!(now.rx_bytes > before.rx_bytes && now.tx_frames > before.tx_frames, "{now:?}");
+    // The same as events for modules.
+    let mut sampler = Periodic::new(poller, "it by SNMP", Duration::from_secs(1));
+    let read = sampler.read().unwrap();
+    let frames = read.iter().find(|s| s.what == "rx_frames lo").unwrap();
+    assert!(frames.value > before.rx_frames as f64 && frames.unit == "frames", "{frames:?}");
     let none = Poller::begin(client(&text), &vendors, &["none0".into()]).unwrap_err().to_string();
     assert!(none.contains("no interface \"none0\"; it has lo"), "{none}");
 }

@@ -1,65 +1,20 @@
 //! Controllers by TLS: both ends must show a certificate that verifies.
 
+mod certificates;
 mod openflow_rig;
 mod run_daemon;
 
+use certificates::{Authority, Identity};
 use openflow_rig::{Peer, config, listening, patient, switch};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
 };
-
-/// An authority that signs.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate with its key, as PEM.
-struct Identity {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut p = CertificateParams::new([]).unwrap();
-        p.distinguished_name.push(DnType::CommonName, format!("authority {number}"));
-        p.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let pem = p.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(p, key) }
-    }
-    fn signs(&self, name: &str) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let mut p = CertificateParams::new([name.to_owned()]).unwrap();
-        p.distinguished_name.push(DnType::CommonName, name);
-        let certificate = p.signed_by(&key, &self.issuer).unwrap().pem();
-        Identity { certificate, key: key.serialize_pem() }
-    }
-    fn roots(&self) -> Arc<RootCertStore> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        Arc::new(roots)
-    }
-}
-
-impl Identity {
-    fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        let cert = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
-        (vec![cert], PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap())
-    }
-}
 
 const TLS: &str = "tls = { certificate = 'switch.pem', key = 'switch.key', ca = 'ca.pem' }";
 

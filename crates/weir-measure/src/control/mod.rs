@@ -1,12 +1,15 @@
 //! The control channel of a measurement: the engine as controller.
 //!
-//! Room: one TCP stream at a time and `weir_openflow`'s channel, on a thread of its own. Every message is
+//! Room: one [`Stream`] at a time and `weir_openflow`'s channel, on a thread of its own. Every message is
 //! stamped when it is written or read. Called by [`crate::engine::run`].
 //!
 //! Stamps are the program's, by the Unix clock: just before the system is given a message's last byte, just
-//! after its bytes were taken from the system.
+//! after its bytes were taken from the system; with TLS, before it is encrypted and after it was decrypted.
 
 pub mod pcap;
+mod stream;
+
+pub use stream::Stream;
 
 use crate::engine::Input;
 use crate::engine::ring::{Give, Take};
@@ -15,7 +18,6 @@ use pcap::Conversation;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +27,7 @@ use weir_openflow::model::Msg;
 use weir_packet::Nanos;
 
 /// Makes a connection, in so long at most: connects, or waits for a switch that does.
-pub type Dial = Box<dyn FnMut(Duration) -> io::Result<TcpStream> + Send>;
+pub type Dial = Box<dyn FnMut(Duration) -> io::Result<Box<dyn Stream>> + Send>;
 
 /// How to speak to the switch.
 pub struct Settings {
@@ -73,7 +75,10 @@ const CHUNK: usize = 4096;
 const TURN: Duration = Duration::from_millis(50);
 
 struct Line {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
+    /// Whether the stream may have bytes that the socket has given already: the last read was not told to
+    /// wait.
+    may_hold: bool,
     channel: Channel,
     since: Instant,
     /// Where each message that was queued ends, counted in bytes of the whole connection.
@@ -153,10 +158,10 @@ fn tell(events: &mut Give<(Nanos, Input)>, input: Input) {
 
 fn open(settings: &mut Settings) -> io::Result<Line> {
     let stream = (settings.dial)(settings.patience)?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
+    stream.ready()?;
+    let may_hold = stream.buffers();
     if let Some(p) = &mut settings.pcap {
-        p.connection(stream.local_addr().ok(), stream.peer_addr().ok());
+        p.connection(stream.socket().local_addr().ok(), stream.socket().peer_addr().ok());
     }
     let mut config = Config::new(Side::Controller);
     config.versions = settings.versions;
@@ -166,6 +171,7 @@ fn open(settings: &mut Settings) -> io::Result<Line> {
     let since = Instant::now();
     Ok(Line {
         stream,
+        may_hold,
         channel: Channel::new(config, Duration::ZERO),
         since,
         ends: VecDeque::new(),
@@ -197,13 +203,14 @@ impl Line {
         if self.channel.wants_read() {
             wanted |= PollFlags::IN;
         }
-        if !self.channel.outgoing().is_empty() {
+        if !self.channel.outgoing().is_empty() || self.stream.holds_back() {
             wanted |= PollFlags::OUT;
         }
         let wait =
             self.channel.wake_at().map_or(TURN, |at| at.saturating_sub(self.now()).min(TURN));
+        let wait = if self.may_hold && self.channel.wants_read() { Duration::ZERO } else { wait };
         let ready = {
-            let stream = self.stream.as_fd();
+            let stream = self.stream.socket().as_fd();
             let mut fds = [
                 PollFd::from_borrowed_fd(stream, wanted),
                 PollFd::from_borrowed_fd(bell.0.as_fd(), PollFlags::IN),
@@ -211,10 +218,15 @@ impl Line {
             let _ = poll(&mut fds, Some(&timespec(wait)));
             fds[0].revents()
         };
-        if !ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+        // Writing held reading up.
+        self.may_hold |= self.stream.buffers() && ready.contains(PollFlags::OUT);
+        let there = ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        let held = self.may_hold && self.channel.wants_read();
+        if !there && !held {
             return Turn::Goes;
         }
         let room = self.channel.input_room().clamp(1, input.len());
+        self.may_hold = self.stream.buffers();
         match self.stream.read(&mut input[..room]) {
             Ok(0) => Turn::Over("the switch closed it".to_owned()),
             Ok(n) => {
@@ -226,10 +238,14 @@ impl Line {
                 self.channel.receive(&input[..n], now);
                 self.hear(at, events)
             }
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-            {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.may_hold = false;
                 Turn::Goes
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Turn::Goes,
+            // TLS: it went without a word of farewell, as many do.
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Turn::Over("the switch closed it".to_owned())
             }
             Err(e) => Turn::Over(format!("reading from the switch: {e}")),
         }
@@ -317,6 +333,11 @@ impl Line {
                 self.ends.pop_front();
                 let _ = events.give_surely((at, Input::Written(xid)));
             }
+        }
+        // Of a wrapped stream: what it could not hand on before.
+        match self.stream.flush() {
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
+            _ => {}
         }
         events.wake();
         Ok(())

@@ -5,6 +5,8 @@
 //! [`Core::next_command`] comes out, [`Core::wake_at`] says when to tick, [`Core::result`] when it is over.
 //! It never waits for anything without a time limit, so it always comes to its end.
 
+use super::forecast;
+use super::observed::Observed;
 use super::pairing::Pairing;
 use super::restore::Made;
 use super::setup::Setup;
@@ -76,7 +78,7 @@ pub enum Command {
 }
 
 /// Where a measurement stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Connecting, asking, finding the wires.
     Calibrate,
@@ -115,6 +117,19 @@ pub struct Status {
     pub done: u64,
     /// Of all; 0 if the module does not say.
     pub of: u64,
+    /// How long measuring takes on a switch that needs no time of its own.
+    pub takes: Option<Duration>,
+    /// When measuring began, once it has.
+    pub measuring_since: Option<Nanos>,
+}
+
+impl Status {
+    /// How much longer measuring will take.
+    pub fn left(&self, now: Nanos) -> Option<Duration> {
+        let since = self.measuring_since.unwrap_or(now);
+        let measured = Duration::from_nanos(now.since(since).0);
+        forecast::left(self.takes, measured, self.done, self.of)
+    }
 }
 
 /// How to measure, whatever is measured.
@@ -160,6 +175,9 @@ impl Settings {
     }
 }
 
+/// Timers of a module at once.
+const TIMERS: usize = 1 << 20;
+
 pub(super) fn nanos(d: Duration) -> Nanos {
     Nanos(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -199,11 +217,16 @@ pub struct Core {
     acts: Vec<Act>,
     pairing: Pairing,
     tally: Tally,
+    observed: Observed,
     garbage: u64,
     pub(super) failed: Option<String>,
     finished: bool,
     document: Document,
     begun: Nanos,
+    measuring_since: Option<Nanos>,
+    /// Handlers called, and how many there were at the last look whether the module waits for anything.
+    calls: u64,
+    calls_before: u64,
     status: (u64, u64),
     notes: Vec<String>,
 }
@@ -248,11 +271,15 @@ impl Core {
             acts: Vec::new(),
             pairing: Pairing::default(),
             tally: Tally::default(),
+            observed: Observed::default(),
             garbage: 0,
             failed: None,
             finished: false,
             document,
             begun: now,
+            measuring_since: None,
+            calls: 0,
+            calls_before: 0,
             status: (0, 0),
             notes: Vec::new(),
             params,
@@ -285,7 +312,19 @@ impl Core {
 
     /// Where it stands.
     pub fn status(&self) -> Status {
-        Status { phase: self.phase, done: self.status.0, of: self.status.1 }
+        Status {
+            phase: self.phase,
+            done: self.status.0,
+            of: self.status.1,
+            takes: self.module.takes(),
+            measuring_since: self.measuring_since,
+        }
+    }
+
+    /// How long all of it takes on a switch that needs no time of its own, as far as the module can say.
+    pub fn takes(&self) -> Option<Duration> {
+        let own = self.settings.warm_up + self.settings.drain;
+        self.module.takes().and_then(|t| t.checked_add(own))
     }
 
     /// The result, once it is over: a document, or why there is none.
@@ -337,12 +376,32 @@ impl Core {
             Phase::WarmUp => {
                 self.phase = Phase::Measure;
                 self.begun = now;
+                self.measuring_since = Some(now);
+                self.look_again(now);
                 self.call(now, |m, cx| m.start(cx));
             }
-            Phase::Measure | Phase::Done => {}
+            Phase::Measure => self.look_whether_it_waits(now),
+            Phase::Done => {}
             Phase::Drain => self.conclude(now),
             Phase::CleanUp => self.restore_is_late(now),
         }
+    }
+
+    /// A module that has nothing to wait for would wait for ever.
+    fn look_whether_it_waits(&mut self, now: Nanos) {
+        let waits = !self.timers.is_empty() || !self.expected.is_empty() || !self.open.is_empty();
+        if !waits && self.calls == self.calls_before {
+            let why = "the module waits for nothing: it has neither timer, request nor load";
+            return self.fail(now, why.to_owned());
+        }
+        self.look_again(now);
+    }
+
+    fn look_again(&mut self, now: Nanos) {
+        self.calls_before = self.calls;
+        // Longer than making a connection may take.
+        let after = (self.settings.patience * 3).max(Duration::from_secs(60));
+        self.phase_at = Some(now + nanos(after));
     }
 
     /// Takes what happened at `at` (as its source stamped it); `now` is not before it but for clocks that
@@ -396,7 +455,12 @@ impl Core {
                 let name = self.settings.channels.get(channel).cloned().unwrap_or_default();
                 self.fail(now, format!("port '{name}': {why}"));
             }
-            Input::Sample(sample) => self.call(now, |m, cx| m.sample(cx, &sample)),
+            Input::Sample(sample) => {
+                if self.phase == Phase::Measure {
+                    self.observed.add(&sample);
+                }
+                self.call(now, |m, cx| m.sample(cx, &sample));
+            }
             Input::Lost(what, n) => self.tally.lost(what, n),
             Input::Missed(channel, n) => {
                 self.tally.lost("frames in the kernel's queue", n);
@@ -499,6 +563,7 @@ impl Core {
         if !matches!(self.phase, Phase::Measure | Phase::Drain) {
             return;
         }
+        self.calls += 1;
         let mut acts = std::mem::take(&mut self.acts);
         let mut cx = Context {
             now,
@@ -507,7 +572,7 @@ impl Core {
             acts: &mut acts,
             xid: &mut self.xid,
             loads: &mut self.loads,
-            departures: &self.pairing,
+            departures: &mut self.pairing,
         };
         handler(self.module.as_mut(), &mut cx);
         for act in acts.drain(..) {
@@ -536,7 +601,12 @@ impl Core {
             Act::Rate(id, fps) => self.out.push_back(Command::Rate(id, fps)),
             Act::Stop(id) => self.out.push_back(Command::Stop(id)),
             Act::Timer(at, token) => {
+                if self.timers.len() >= TIMERS {
+                    return self.fail(now, format!("the module sets more than {TIMERS} timers"));
+                }
                 self.timer_count += 1;
+                // A timer of no time at all must not stop time.
+                let at = at.max(now + Nanos(1));
                 self.timers.push(Reverse((at, self.timer_count, token)));
             }
             Act::Disconnect => {
@@ -664,6 +734,7 @@ impl Core {
         }
         self.document.notes.append(&mut self.notes);
         self.module.finish(&self.bench, &mut self.document);
+        self.observed.write(&mut self.document);
         self.finished = true;
         self.clean_up(now);
     }

@@ -5,6 +5,8 @@
 //! - [`Core`] is sans-I/O: what happened goes in with its time ([`Input`]), what is to be done comes out
 //!   ([`Command`]), and at the end a [`crate::document::Document`]. Its phases are in files of their own:
 //!   [`setup`] (ask, clear, find the wires), measuring in `core`, [`restore`] (leave the switch as it was).
+//! - [`forecast`]: how long it takes.
+//! - [`sampling`]: the switch's own readings.
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
 //!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
@@ -15,12 +17,15 @@
 pub mod configured;
 mod core;
 pub mod floor;
+pub mod forecast;
 mod generator;
+mod observed;
 pub(crate) mod pairing;
 pub mod ported;
 pub mod restore;
 pub mod ring;
 pub mod run;
+pub mod sampling;
 pub mod setup;
 pub mod simulation;
 mod tally;

@@ -7,25 +7,18 @@
 use super::core::{Command, Core, Input, Phase, Status};
 use super::generator::{self, generate};
 use super::ring::{Give, Take, ring};
+use super::sampling::{Sampler, sample};
 use super::thinning::{Counter, Fate, Thinning};
 use super::wire::{Channel, Inlet, recognise, unix_now};
 use crate::control::{self, Bell, Order};
 use crate::document::Document;
-use crate::module::{Captured, Sample};
+use crate::module::Captured;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, Thread};
 use std::time::{Duration, Instant};
 use weir_packet::{LinkState, Nanos};
-
-/// Reads the switch's state now and then: SNMP, or `/proc` for a switch on this machine.
-pub trait Sampler: Send {
-    /// What is read at once.
-    fn read(&mut self) -> Vec<Sample>;
-    /// How long between two readings.
-    fn interval(&self) -> Duration;
-}
 
 /// What a measurement runs on.
 pub struct Rig {
@@ -339,22 +332,6 @@ fn capture(
     }
 }
 
-/// The sampler's thread.
-fn sample(mut sampler: Box<dyn Sampler>, mut give: Give<(Nanos, Input)>, over: &AtomicBool) {
-    let mut next = Instant::now();
-    while !over.load(Ordering::Acquire) {
-        if Instant::now() < next {
-            thread::sleep(TURN.min(next.saturating_duration_since(Instant::now())));
-            continue;
-        }
-        next = Instant::now() + sampler.interval();
-        for s in sampler.read() {
-            give.give((s.at, Input::Sample(s)));
-        }
-        give.wake();
-    }
-}
-
 /// The time manager's thread: wakes the core when something is due, and watches the clock itself.
 fn keep_time(
     mut give: Give<(Nanos, Input)>,
@@ -372,19 +349,23 @@ fn keep_time(
         }
         thread::park_timeout(Duration::from_nanos(next - now).min(TURN));
         let Some((steady, unix)) = both_clocks() else { continue };
-        if let Some((steady_before, unix_before)) = before {
-            let passed = steady.duration_since(steady_before);
-            let shown = unix.0 as i128 - unix_before.0 as i128;
-            let off = shown - passed.as_nanos() as i128;
-            let allowed = STEP.as_nanos() as i128 + passed.as_nanos() as i128 / 1000;
-            if off.abs() > allowed {
-                let why = format!("the machine's clock was set by {:.1} ms", off as f64 / 1e6);
-                give.give((unix_now(), Input::Interrupted(why)));
-                give.wake();
-            }
+        if let Some((steady_before, unix_before)) = before
+            && let Some(ms) = set_by(steady.duration_since(steady_before), unix_before, unix)
+        {
+            let why = format!("the machine's clock was set by {ms:.1} ms");
+            give.give((unix_now(), Input::Interrupted(why)));
+            give.wake();
         }
         before = Some((steady, unix));
     }
+}
+
+/// By how many milliseconds the Unix clock was set while so much steady time passed, if it was. Clocks that
+/// are steered run up to 0.5 ‰ fast or slow (adjtimex(2)).
+fn set_by(passed: Duration, before: Nanos, after: Nanos) -> Option<f64> {
+    let passed = passed.as_nanos() as i128;
+    let off = i128::from(after.0) - i128::from(before.0) - passed;
+    (off.abs() > STEP.as_nanos() as i128 + passed / 1000).then_some(off as f64 / 1e6)
 }
 
 /// Both clocks at one moment; `None` if the thread was interrupted between them.
@@ -393,4 +374,22 @@ fn both_clocks() -> Option<(Instant, Nanos)> {
     let unix = unix_now();
     let b = Instant::now();
     (b.duration_since(a) < Duration::from_micros(100)).then_some((a, unix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_told_from_one_that_is_steered() {
+        let before = Nanos(1_800_000_000_000_000_000);
+        let after = |ms: i64| Nanos(before.0.saturating_add_signed(ms * 1_000_000));
+        let passed = Duration::from_secs(60);
+        for ms in [60_000, 60_030, 59_970] {
+            assert_eq!(set_by(passed, before, after(ms)), None, "{ms}");
+        }
+        assert_eq!(set_by(passed, before, after(61_000)), Some(1_000.0));
+        assert_eq!(set_by(passed, before, after(-60_000)), Some(-120_000.0));
+        assert_eq!(set_by(Duration::from_millis(50), before, after(53)), Some(3.0));
+    }
 }

@@ -50,7 +50,7 @@ pub struct Context<'a> {
     pub(crate) acts: &'a mut Vec<Act>,
     pub(crate) xid: &'a mut u32,
     pub(crate) loads: &'a mut u8,
-    pub(crate) departures: &'a Pairing,
+    pub(crate) departures: &'a mut Pairing,
 }
 
 impl Context<'_> {

@@ -140,12 +140,18 @@ impl LoadDone {
 pub struct Sample {
     /// When.
     pub at: Nanos,
-    /// What: `cpu`, an interface's counter.
+    /// What: [`Sample::CPU`]; or an interface's counter since the switch began, then a space and the
+    /// interface's name: `rx_frames`, `tx_frames`, `rx_bytes`, `tx_bytes`, `dropped`.
     pub what: String,
     /// Its value.
     pub value: f64,
     /// Its unit: `%`.
     pub unit: String,
+}
+
+impl Sample {
+    /// CPU time at work since the reading before, in percent.
+    pub const CPU: &'static str = "cpu";
 }
 
 #[cfg(test)]

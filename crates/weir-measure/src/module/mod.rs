@@ -40,14 +40,23 @@ pub use bench::{Bench, Wired};
 pub use context::{Act, Context};
 pub use event::{Captured, Count, LoadDone, ProbeId, Sample, ns_between};
 pub use load::{Leaves, Load, LoadId, Packets, Recording, Shape};
+pub(crate) use params::distance;
 pub use params::{ParamError, Params};
 
 use crate::document::Document;
+use std::sync::Arc;
+use std::time::Duration;
 use weir_openflow::model::Msg;
 use weir_packet::Nanos;
 
 /// A measurement. Every handler may do nothing.
 pub trait Module: Send {
+    /// How long it takes from [`Self::start`] to [`Context::end`] on a switch that needs no time of its
+    /// own; every other switch takes longer. `None`: that can't be said beforehand.
+    fn takes(&self) -> Option<Duration> {
+        None
+    }
+
     /// The measurement begins: the switch is connected, its table empty but for a rule that drops what
     /// nothing else matches (if [`About::table`] says so), its ports known.
     fn start(&mut self, cx: &mut Context<'_>);
@@ -112,13 +121,29 @@ pub trait Module: Send {
 }
 
 /// Makes a module from its parameters.
-pub type Make = fn(&Params) -> Box<dyn Module>;
+pub type Make = Arc<dyn Fn(&Params) -> Box<dyn Module> + Send + Sync>;
 
 /// A module that can be run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Entry {
     /// What it is.
     pub about: About,
     /// Makes one.
     pub make: Make,
+}
+
+impl Entry {
+    /// One that is made by that.
+    pub fn new(
+        about: About,
+        make: impl Fn(&Params) -> Box<dyn Module> + Send + Sync + 'static,
+    ) -> Self {
+        Self { about, make: Arc::new(make) }
+    }
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("about", &self.about).finish_non_exhaustive()
+    }
 }

@@ -43,6 +43,8 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
 
 /// Size of a probe, FCS included.
 const FRAME: usize = 100;
+/// With the controller there, before it goes.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -112,11 +114,16 @@ impl Connection {
             run.flows = flows;
         }
         self.step = Step::There;
-        cx.timer_in(Duration::from_millis(200), 0);
+        cx.timer_in(SETTLE, 0);
     }
 }
 
 impl Module for Connection {
+    fn takes(&self) -> Option<Duration> {
+        let all = (self.away + SETTLE).as_secs_f64() * self.repetitions as f64;
+        Duration::try_from_secs_f64(SETTLE.as_secs_f64() + all).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         let matcher = Match::default().with(Field::InPort, u128::from(cx.bench().port(0).0));
         cx.flow_mod(rules::add(matcher, 1000, vec![rules::output(cx.bench().port(1))]));
@@ -133,7 +140,7 @@ impl Module for Connection {
         match self.step {
             Step::Installing => {
                 self.step = Step::There;
-                cx.timer_in(Duration::from_millis(200), 0);
+                cx.timer_in(SETTLE, 0);
             }
             Step::Leaving | Step::Away | Step::Returning => {
                 self.window.first.get_or_insert(id.number);

@@ -66,6 +66,10 @@ impl Echo {
 }
 
 impl Module for Echo {
+    fn takes(&self) -> Option<Duration> {
+        Some(self.interval.mul_f64(self.requests.saturating_sub(1) as f64))
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.ask(cx);
     }

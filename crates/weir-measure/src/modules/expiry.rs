@@ -296,6 +296,13 @@ impl Row {
 }
 
 impl Module for Expiry {
+    fn takes(&self) -> Option<Duration> {
+        // Probes first; then the idle time-outs, those of the hard ones being over. Two rows are one run.
+        let run = |r: &Row| 2.0 * f64::from(r.timeout) + self.longer.as_secs_f64();
+        let all: f64 = self.rows.iter().filter(|r| r.kind == Kind::Hard).map(run).sum();
+        Duration::try_from_secs_f64(all * self.repetitions as f64).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.run(cx);
     }

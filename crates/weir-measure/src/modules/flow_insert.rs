@@ -17,6 +17,7 @@ use crate::document::{
 };
 use crate::module::{About, Bench, Captured, Context, Module, Params};
 use crate::stats::quantile;
+use std::time::Duration;
 use weir_openflow::model::Msg;
 use weir_packet::Nanos;
 
@@ -53,6 +54,9 @@ struct FlowInsert {
 }
 
 impl Module for FlowInsert {
+    fn takes(&self) -> Option<Duration> {
+        self.updates.takes()
+    }
     fn start(&mut self, cx: &mut Context<'_>) {
         self.updates.start(cx);
     }

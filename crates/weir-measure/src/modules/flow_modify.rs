@@ -12,6 +12,7 @@ use crate::document::{
 };
 use crate::module::{About, Bench, Captured, Context, Module, Params};
 use crate::stats::quantile;
+use std::time::Duration;
 use weir_openflow::model::Msg;
 use weir_packet::Nanos;
 
@@ -63,6 +64,9 @@ fn name(r: &Row) -> &'static str {
 }
 
 impl Module for FlowModify {
+    fn takes(&self) -> Option<Duration> {
+        self.updates.takes()
+    }
     fn start(&mut self, cx: &mut Context<'_>) {
         self.updates.start(cx);
     }

@@ -98,6 +98,8 @@ struct FlowStats {
     until: Nanos,
 }
 
+/// For what is still on its way.
+const SETTLE: Duration = Duration::from_millis(500);
 const ASK: u64 = 0;
 const NEXT: u64 = 1;
 const BEGIN: u64 = 2;
@@ -124,7 +126,7 @@ impl FlowStats {
         let Some(row) = self.rows.get_mut(self.at) else { return };
         if cx.now() >= self.until {
             // Answers still on their way have as long again as an answer may take.
-            return cx.timer_in(Duration::from_millis(500), NEXT);
+            return cx.timer_in(SETTLE, NEXT);
         }
         row.asked += 1;
         let interval = Duration::from_secs_f64(1.0 / row.rate);
@@ -143,6 +145,12 @@ impl FlowStats {
 }
 
 impl Module for FlowStats {
+    fn takes(&self) -> Option<Duration> {
+        let asking = |r: &Row| (self.duration.as_secs_f64() * r.rate).ceil() / r.rate;
+        let all: f64 = self.rows.iter().map(|r| asking(r) + SETTLE.as_secs_f64()).sum();
+        Duration::try_from_secs_f64(SETTLE.as_secs_f64() + all).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         let to = cx.bench().port(1);
         for n in 0..self.flows {
@@ -165,7 +173,7 @@ impl Module for FlowStats {
     fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
         match &msg.body {
             Message::BarrierReply if self.barrier.take() == Some(msg.xid) => {
-                cx.timer_in(Duration::from_millis(500), BEGIN);
+                cx.timer_in(SETTLE, BEGIN);
             }
             Message::StatsReply { more, body: StatsReply::Flow(flows) } => {
                 let Some(open) = self.open.get_mut(&msg.xid) else { return };

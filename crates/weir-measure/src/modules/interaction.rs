@@ -314,6 +314,12 @@ impl Interaction {
 }
 
 impl Module for Interaction {
+    fn takes(&self) -> Option<Duration> {
+        // Updates begin at their interval; the last is over soon after it began.
+        let row = (self.repetitions as f64 + GOLDEN) * self.interval.as_secs_f64();
+        Duration::try_from_secs_f64(row * self.rows.len() as f64).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         for n in 0..self.flows {
             let rule = Self::rule(cx, n, Port::IN_PORT);

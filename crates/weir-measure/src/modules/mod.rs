@@ -25,21 +25,21 @@ use crate::module::Entry;
 /// Every module, in the order in which they are listed.
 pub fn all() -> Vec<Entry> {
     vec![
-        Entry { about: echo::about(), make: echo::make },
-        Entry { about: flow_insert::about(), make: flow_insert::make },
-        Entry { about: flow_modify::about(), make: flow_modify::make },
-        Entry { about: flow_stats::about(), make: flow_stats::make },
-        Entry { about: interaction::about(), make: interaction::make },
-        Entry { about: consistency::about(), make: consistency::make },
-        Entry { about: counters::about(), make: counters::make },
-        Entry { about: expiry::about(), make: expiry::make },
-        Entry { about: packet_in::about(), make: packet_in::make },
-        Entry { about: packet_out::about(), make: packet_out::make },
-        Entry { about: actions::about(), make: actions::make },
-        Entry { about: table_capacity::about(), make: table_capacity::make },
-        Entry { about: connection::about(), make: connection::make },
-        Entry { about: rfc2544::about(), make: rfc2544::make },
-        Entry { about: timestamps::about(), make: timestamps::make },
+        Entry::new(echo::about(), echo::make),
+        Entry::new(flow_insert::about(), flow_insert::make),
+        Entry::new(flow_modify::about(), flow_modify::make),
+        Entry::new(flow_stats::about(), flow_stats::make),
+        Entry::new(interaction::about(), interaction::make),
+        Entry::new(consistency::about(), consistency::make),
+        Entry::new(counters::about(), counters::make),
+        Entry::new(expiry::about(), expiry::make),
+        Entry::new(packet_in::about(), packet_in::make),
+        Entry::new(packet_out::about(), packet_out::make),
+        Entry::new(actions::about(), actions::make),
+        Entry::new(table_capacity::about(), table_capacity::make),
+        Entry::new(connection::about(), connection::make),
+        Entry::new(rfc2544::about(), rfc2544::make),
+        Entry::new(timestamps::about(), timestamps::make),
     ]
 }
 

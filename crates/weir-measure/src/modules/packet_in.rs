@@ -52,6 +52,11 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
     })
 }
 
+/// Between two looks whether all is here.
+const LOOK: Duration = Duration::from_millis(50);
+/// From a barrier's reply to the first frame.
+const WAKE: Duration = Duration::from_millis(100);
+
 #[derive(Default)]
 struct Row {
     rate: f64,
@@ -127,6 +132,12 @@ impl PacketIns {
 }
 
 impl Module for PacketIns {
+    fn takes(&self) -> Option<Duration> {
+        let sending = |r: &Row| ((r.rate * self.duration).ceil() - 1.0).max(0.0) / r.rate;
+        let all: f64 = self.rows.iter().map(|r| sending(r) + LOOK.as_secs_f64()).sum();
+        Duration::try_from_secs_f64(WAKE.as_secs_f64() + all).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         let matcher = Match::default().with(Field::InPort, u128::from(cx.bench().port(0).0));
         cx.flow_mod(rules::add(matcher, 1000, vec![rules::to_controller()]));
@@ -141,7 +152,7 @@ impl Module for PacketIns {
         match &msg.body {
             Message::BarrierReply if self.barrier.take() == Some(msg.xid) => {
                 // A barrier may lie: the first probes find out, at leisure.
-                cx.timer_in(Duration::from_millis(100), 0);
+                cx.timer_in(WAKE, 0);
             }
             Message::PacketIn(p) => {
                 let Some(load) = self.load else { return };
@@ -173,7 +184,7 @@ impl Module for PacketIns {
         }
         self.ended = true;
         self.last = self.last.max(cx.now());
-        cx.timer_in(Duration::from_millis(50), 1);
+        cx.timer_in(LOOK, 1);
     }
 
     fn timer(&mut self, cx: &mut Context<'_>, token: u64) {
@@ -185,7 +196,7 @@ impl Module for PacketIns {
             self.at += 1;
             self.next(cx);
         } else if self.ended {
-            cx.timer_in(Duration::from_millis(50), 1);
+            cx.timer_in(LOOK, 1);
         }
     }
 

@@ -55,6 +55,9 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
 /// Messages whose probe has not come are remembered up to this many.
 const OPEN: usize = 1 << 18;
 
+/// Between two looks whether all is here.
+const LOOK: Duration = Duration::from_millis(50);
+
 #[derive(Default)]
 struct Row {
     rate: f64,
@@ -133,12 +136,18 @@ impl PacketOuts {
             cx.timer_in(next, 0);
         } else {
             self.last = cx.now();
-            cx.timer_in(Duration::from_millis(50), 1);
+            cx.timer_in(LOOK, 1);
         }
     }
 }
 
 impl Module for PacketOuts {
+    fn takes(&self) -> Option<Duration> {
+        let sending = |r: &Row| ((r.rate * self.duration).ceil() - 1.0).max(0.0) / r.rate;
+        let all: f64 = self.rows.iter().map(|r| sending(r) + LOOK.as_secs_f64()).sum();
+        Duration::try_from_secs_f64(all).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.next(cx);
     }
@@ -186,7 +195,7 @@ impl Module for PacketOuts {
             self.at += 1;
             self.next(cx);
         } else {
-            cx.timer_in(Duration::from_millis(50), 1);
+            cx.timer_in(LOOK, 1);
         }
     }
 

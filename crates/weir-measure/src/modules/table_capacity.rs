@@ -201,6 +201,12 @@ impl TableCapacity {
 }
 
 impl Module for TableCapacity {
+    fn takes(&self) -> Option<Duration> {
+        // One round of probes over the entries watched; inserting is the switch's time.
+        let watched = self.most.min(WATCHED) as f64;
+        Duration::try_from_secs_f64(watched / self.fps * self.rows.len() as f64).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.next(cx);
     }

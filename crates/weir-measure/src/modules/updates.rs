@@ -106,6 +106,11 @@ struct Run {
     missing: usize,
 }
 
+/// Without a probe for so long, none comes through: two rounds and a little.
+fn silence(round: Duration) -> Duration {
+    round * 2 + Duration::from_millis(10)
+}
+
 /// The runs of all rows, one after the other.
 pub(super) struct Updates {
     repetitions: u64,
@@ -209,8 +214,11 @@ impl Updates {
     }
 
     fn clear(&mut self, cx: &mut Context<'_>) {
-        let done: u64 = self.rows.iter().map(|r| r.runs).sum();
-        cx.progress(done, self.repetitions * self.rows.len() as u64);
+        // By the time that they take: runs of many entries are longer.
+        let ms = |r: &Row, runs: u64| self.run_takes(r).as_secs_f64() * 1e3 * runs as f64;
+        let done: f64 = self.rows.iter().map(|r| ms(r, r.runs)).sum();
+        let of: f64 = self.rows.iter().map(|r| ms(r, self.repetitions)).sum();
+        cx.progress(done as u64, of as u64);
         cx.clear_table();
         let barrier = cx.bench().barriers.then(|| cx.barrier());
         self.step = Step::Clearing { barrier };
@@ -230,7 +238,7 @@ impl Updates {
     }
 
     fn silence(&self) -> Duration {
-        self.round() * 2 + Duration::from_millis(10)
+        silence(self.round())
     }
 
     /// How many flows are probed.
@@ -361,6 +369,23 @@ impl Updates {
         let most = self.rows.iter().map(|r| r.entries).max().unwrap_or(1);
         let flows = if self.last_alone { 1 } else { u32::try_from(most).unwrap_or(u32::MAX) };
         ProbeResolution::shared(self.fps, self.frame.saturating_sub(4) as u32, flows)
+    }
+
+    /// Of one run of a row: quiet before it, and what its operation waits for.
+    fn run_takes(&self, row: &Row) -> Duration {
+        let flows = if self.last_alone { 1 } else { row.entries };
+        let round = Duration::from_secs_f64(flows as f64 / self.fps);
+        let silence = silence(round);
+        match row.operation {
+            Operation::Insert => silence + round,
+            Operation::Modify => silence + round * 2,
+            Operation::Delete => silence * 2 + round,
+        }
+    }
+
+    pub(super) fn takes(&self) -> Option<Duration> {
+        let all = |r| self.run_takes(r).as_secs_f64() * self.repetitions as f64;
+        Duration::try_from_secs_f64(self.rows.iter().map(all).sum()).ok()
     }
 
     pub(super) fn start(&mut self, cx: &mut Context<'_>) {

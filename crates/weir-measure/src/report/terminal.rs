@@ -6,7 +6,8 @@
 use super::html::shown;
 use super::number::{Shown, number, quantity};
 use super::pair::told_apart;
-use crate::document::{Distribution, Document, Figure, Outcome};
+use crate::document::table::{ColumnKind, NOT_STATED};
+use crate::document::{Cell, Column, Distribution, Document, Figure, Outcome, Table};
 
 /// The document in at most `height` lines of `width` characters; less than 40 by 8 is taken as that.
 pub fn summary(d: &Document, width: usize, height: usize) -> String {
@@ -54,14 +55,18 @@ pub fn summary(d: &Document, width: usize, height: usize) -> String {
         let wrapped = wrap(&text, width - 2).into_iter().enumerate();
         body.extend(wrapped.map(|(i, l)| format!("{} {l}", if i == 0 { sign } else { ' ' })));
     }
+    for n in &d.notes {
+        let wrapped = wrap(n, width - 2).into_iter().enumerate();
+        body.extend(wrapped.map(|(i, l)| format!("{} {l}", if i == 0 { '·' } else { ' ' })));
+    }
+    for t in &d.tables {
+        body.extend(table(t, width));
+    }
     if !d.distributions.is_empty() {
         body.extend(distributions(&d.distributions, width));
     }
     for f in &d.figures {
         body.extend(figure(f));
-    }
-    for t in &d.tables {
-        body.push(format!("table {}: {} rows", t.title, t.rows.len()));
     }
     let room = height.saturating_sub(lines.len() + 2);
     if !body.is_empty() {
@@ -117,6 +122,59 @@ fn distributions(all: &[Distribution], width: usize) -> Vec<String> {
             p(100.0),
             unit.unit
         ));
+    }
+    lines
+}
+
+/// Rows of a table that are shown.
+const ROWS: usize = 16;
+/// Characters of a cell that are shown.
+const CELL: usize = 24;
+
+/// A table in columns, as many as fit the width; what is left out is counted in its title.
+fn table(t: &Table, width: usize) -> Vec<String> {
+    let shown = |c: &Cell| match c {
+        Cell::Number(n) if !n.is_finite() => "–".to_owned(),
+        Cell::Number(n) => number(*n),
+        Cell::Text(text) => clip(text, CELL),
+        Cell::NotStated => NOT_STATED.to_owned(),
+    };
+    let head = |c: &Column| match c.unit.as_str() {
+        "" => clip(&c.name, CELL),
+        unit => clip(&format!("{} {unit}", c.name), CELL),
+    };
+    let mut rows: Vec<Vec<String>> = vec![t.columns.iter().map(head).collect()];
+    rows.extend(t.rows.iter().take(ROWS).map(|r| r.iter().map(shown).collect()));
+    let of = |n: usize| rows.iter().filter_map(|r| r.get(n)).map(|c| c.chars().count()).max();
+    let mut room = width;
+    let fits = |n: &usize| {
+        let needed = of(*n).unwrap_or(0) + if *n == 0 { 0 } else { 2 };
+        let fits = needed <= room;
+        room = if fits { room - needed } else { 0 };
+        fits
+    };
+    let kept: Vec<usize> = (0..t.columns.len()).take_while(fits).collect();
+    let mut title = t.title.clone();
+    let more = |n: usize, what: &str| match n {
+        0 => String::new(),
+        n => format!(", and {n} {what} more"),
+    };
+    title += &more(t.columns.len() - kept.len(), "columns");
+    title += &more(t.rows.len().saturating_sub(ROWS), "rows");
+    let line = |row: &Vec<String>| {
+        let cell = |n: &usize| {
+            let text = row.get(*n).map_or("", String::as_str);
+            let pad = " ".repeat(of(*n).unwrap_or(0).saturating_sub(text.chars().count()));
+            match t.columns.get(*n).map(|c| c.kind) {
+                Some(ColumnKind::Number) => pad + text,
+                _ => format!("{text}{pad}"),
+            }
+        };
+        kept.iter().map(cell).collect::<Vec<_>>().join("  ")
+    };
+    let mut lines = vec![title];
+    if !t.rows.is_empty() {
+        lines.extend(rows.iter().map(line));
     }
     lines
 }

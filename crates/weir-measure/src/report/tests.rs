@@ -155,6 +155,8 @@ fn a_screen() {
     assert!(text.starts_with("flow-insert on early-barrier: how long a flow takes to work (001 "));
     assert!(text.contains("a flow is probed every 80 µs"), "{text}");
     assert!(text.contains("barrier: 0.1 at 1 … 1.1 at 10"), "{text}");
+    assert!(text.contains("\nstrip VLAN         0.5\nwords       not stated\n"), "{text}");
+    assert!(text.contains("\n· words\n"), "a reader must know what is noted: {text}");
     assert!(terminal::summary(&d, 80, 12).contains("lines more: weir report FILE"), "{text}");
 }
 

@@ -5,6 +5,7 @@
 //!
 //! - `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]`: we connect. An IPv6 address stands in brackets.
 //! - `ptcp:[PORT][:HOST]`, `pssl:[PORT][:HOST]`: we listen, on 127.0.0.1 where no host is given.
+//! - `tls:` and `ptls:` are other names of `ssl:` and `pssl:`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -106,7 +107,7 @@ impl fmt::Display for Listener {
 fn method<'t>(text: &'t str, plain: &str, tls: &str) -> Result<(Security, &'t str), String> {
     match text.split_once(':') {
         Some((m, rest)) if m == plain => Ok((Security::Plain, rest)),
-        Some((m, rest)) if m == tls => Ok((Security::Tls, rest)),
+        Some((m, rest)) if m == tls || m == tls.replace("ssl", "tls") => Ok((Security::Tls, rest)),
         _ => {
             let form = if plain == "tcp" { "HOST:PORT" } else { "PORT:HOST" };
             Err(format!("'{}': it begins with {plain}: or {tls}:, as in {plain}:{form}", cut(text)))
@@ -159,6 +160,7 @@ mod tests {
             ("tcp:10.0.0.1", "tcp:10.0.0.1:6653"),
             ("tcp:10.0.0.1:6633", "tcp:10.0.0.1:6633"),
             ("ssl:ctl.example.org:1", "ssl:ctl.example.org:1"),
+            ("tls:ctl.example.org:1", "ssl:ctl.example.org:1"),
             ("tcp:[::1]", "tcp:[::1]:6653"),
             ("tcp:[2001:db8::7]:99", "tcp:[2001:db8::7]:99"),
             ("tcp:fe80::1", "tcp:[fe80::1]:6653"),
@@ -171,6 +173,7 @@ mod tests {
             ("ptcp:", "ptcp:6653:127.0.0.1"),
             ("ptcp:0", "ptcp:0:127.0.0.1"),
             ("pssl:6640:0.0.0.0", "pssl:6640:0.0.0.0"),
+            ("ptls:6640:0.0.0.0", "pssl:6640:0.0.0.0"),
             ("ptcp::[::1]", "ptcp:6653:[::1]"),
             ("ptcp:7:::1", "ptcp:7:[::1]"),
         ];

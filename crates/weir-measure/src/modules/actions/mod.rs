@@ -121,6 +121,26 @@ impl Row {
     }
 }
 
+/// Each modification alone, then combinations.
+fn rows(is_13: bool) -> Vec<Row> {
+    let mut rows = vec![Row::new("Forward", &[])];
+    let single = Change::ALL.iter().filter(|(_, c)| is_13 || !c.needs_13());
+    rows.extend(single.map(|(name, c)| Row::new(name, &[*c])));
+    for changes in [
+        &[Change::Mac, Change::Ip][..],
+        &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port],
+        &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port, Change::VlanId],
+    ] {
+        let name = |c: &Change| Change::ALL.iter().find(|(_, x)| x == c).map_or("", |n| n.0);
+        let names: Vec<_> = changes.iter().map(name).collect();
+        rows.push(Row::new(&names.join(" + "), changes));
+    }
+    rows
+}
+
+/// After the last probe of a modification.
+const SETTLE_MS: u64 = 300;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Installing(Option<u32>),
@@ -263,20 +283,14 @@ fn stamp_of(frame: &Captured) -> Nanos {
 }
 
 impl Module for Actions {
+    fn takes(&self) -> Option<Duration> {
+        // All rows of 1.3; 1.0 has fewer.
+        let row = self.frames as f64 / self.fps + SETTLE_MS as f64 / 1e3;
+        Duration::try_from_secs_f64(row * rows(true).len() as f64).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
-        let is_13 = cx.bench().is_13();
-        self.rows.push(Row::new("Forward", &[]));
-        let single = Change::ALL.iter().filter(|(_, c)| is_13 || !c.needs_13());
-        self.rows.extend(single.map(|(name, c)| Row::new(name, &[*c])));
-        for changes in [
-            &[Change::Mac, Change::Ip][..],
-            &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port],
-            &[Change::Mac, Change::Ip, Change::Tos, Change::L4Port, Change::VlanId],
-        ] {
-            let name = |c: &Change| Change::ALL.iter().find(|(_, x)| x == c).map_or("", |n| n.0);
-            let names: Vec<_> = changes.iter().map(name).collect();
-            self.rows.push(Row::new(&names.join(" + "), changes));
-        }
+        self.rows = rows(cx.bench().is_13());
         self.install(cx);
     }
 
@@ -323,7 +337,7 @@ impl Module for Actions {
                 row.sent += done.sent;
             }
             self.step = Step::Settling;
-            self.timer_in(cx, 300);
+            self.timer_in(cx, SETTLE_MS);
         }
     }
 

@@ -303,6 +303,14 @@ impl Consistency {
 }
 
 impl Module for Consistency {
+    fn takes(&self) -> Option<Duration> {
+        // A pause, with half a millisecond of oddness on average, and a round that shows the new rules.
+        let round = self.flows as f64 / self.fps;
+        let update = self.pause.as_secs_f64() + 0.000_5 + round;
+        let row = update * self.repetitions as f64 + round + 0.3;
+        Duration::try_from_secs_f64(row * self.rows.len() as f64).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.fill(cx);
     }

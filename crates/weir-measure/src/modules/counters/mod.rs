@@ -451,6 +451,10 @@ impl Counters {
 }
 
 impl Module for Counters {
+    fn takes(&self) -> Option<Duration> {
+        Some(self.duration)
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.insert(cx);
     }

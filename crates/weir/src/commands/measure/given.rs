@@ -1,4 +1,4 @@
-//! What the user gave: the module, its parameters from a file and the command line.
+//! What the user gave: the module (its name, or a script), its parameters from a file and the command line.
 
 use crate::config::error::nearest;
 use crate::fault::bad_input;
@@ -7,17 +7,44 @@ use std::path::Path;
 use weir_measure::module::traffic::Traffic;
 use weir_measure::module::{Depth, Entry, Params};
 use weir_measure::modules;
+use weir_measure::script::{self, Script, ScriptError};
 
-/// The module of that name.
+/// The module of that name, or of that script.
+///
+/// # Errors
+/// There is none, or it can't be a module.
 pub fn entry(name: &str) -> Result<Entry> {
+    if is_script(Path::new(name)) {
+        return Script::load(Path::new(name)).map(Script::entry).map_err(bad_input);
+    }
     modules::find(name).ok_or_else(|| {
         let all = modules::all();
         let names = || all.iter().map(|e| e.about.name.as_str());
         let near = nearest(name, names());
         let near = near.map_or_else(String::new, |n| format!(" (did you mean '{n}'?)"));
         let known = names().collect::<Vec<_>>().join(", ");
-        bad_input(format!("no module '{name}'{near}: there are {known}"))
+        bad_input(format!("no module '{name}'{near}: there are {known}; or give a script: x.rhai"))
     })
+}
+
+/// Whether a path is a script's, by how it ends.
+fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == script::EXTENSION)
+}
+
+/// The scripts of a directory, by name; what can't be a module is told beside those that can.
+///
+/// # Errors
+/// The directory can't be read.
+pub fn scripts(directory: &Path) -> Result<Vec<Result<Entry, ScriptError>>> {
+    let at = |e: std::io::Error| bad_input(format!("{}: {e}", directory.display()));
+    let mut paths: Vec<_> = std::fs::read_dir(directory)
+        .map_err(at)?
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| is_script(p))
+        .collect();
+    paths.sort();
+    Ok(paths.iter().map(|p| Script::load(p).map(Script::entry)).collect())
 }
 
 /// Its parameters: defaults, then the file's, then the command line's.
@@ -63,7 +90,9 @@ fn from_file(path: &Path, module: &str) -> Result<Vec<(String, String)>> {
         .map_err(|e: toml::de::Error| at(&e.to_string().lines().collect::<Vec<_>>().join(" ")))?;
     let mut found = Vec::new();
     for (name, value) in &all {
-        entry(name).map_err(|e| at(&e))?;
+        if name != module {
+            entry(name).map_err(|e| at(&e))?;
+        }
         let Some(table) = value.as_table() else {
             return Err(at(&format!(
                 "'{name}' is no table: write [{name}] and its parameters below"

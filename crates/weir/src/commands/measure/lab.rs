@@ -21,11 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
-use weir_measure::cpu::{self, ProcessTimes};
 use weir_measure::dut::profile::BUILTIN;
-use weir_measure::engine::run::Sampler;
-use weir_measure::engine::wire::{self, Channel, unix_now};
-use weir_measure::module::Sample;
+use weir_measure::engine::sampling::{Periodic, Sampler};
+use weir_measure::engine::wire::{self, Channel};
+use weir_measure::snmp::ProcessSampler;
 
 /// Ports of a lab.
 const PORTS: usize = 2;
@@ -162,7 +161,8 @@ impl Lab {
     /// Reads the CPU time of the data path's process.
     pub fn sampler(&self) -> Box<dyn Sampler> {
         let pid = self.children.last().map_or(0, Child::id);
-        Box::new(ProcessLoad { pid, before: None })
+        let of = format!("process {pid}, its data path, from /proc");
+        Box::new(Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1)))
     }
 
     fn start_ovs(&mut self) -> Result<()> {
@@ -326,26 +326,5 @@ impl<'a, I: Iterator<Item = &'a str>> LastWord for I {
         // "ovs-vswitchd (Open vSwitch) 3.1.0"
         let digit = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit());
         self.take(8).find(digit).unwrap_or_default().to_owned()
-    }
-}
-
-/// The load of a process, in percent of one core.
-struct ProcessLoad {
-    pid: u32,
-    before: Option<(Instant, ProcessTimes)>,
-}
-
-impl Sampler for ProcessLoad {
-    fn read(&mut self) -> Vec<Sample> {
-        let Ok(times) = cpu::process(self.pid) else { return Vec::new() };
-        let now = Instant::now();
-        let before = self.before.replace((now, times));
-        let Some((then, earlier)) = before else { return Vec::new() };
-        let used = (times.user + times.system).saturating_sub(earlier.user + earlier.system);
-        let value = used.as_secs_f64() / now.duration_since(then).as_secs_f64() * 100.0;
-        vec![Sample { at: unix_now(), what: "cpu".to_owned(), value, unit: "%".to_owned() }]
-    }
-    fn interval(&self) -> Duration {
-        Duration::from_secs(1)
     }
 }

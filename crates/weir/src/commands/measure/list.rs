@@ -1,9 +1,12 @@
 //! `weir measure list`: modules and their parameters.
 
+use super::given;
+use crate::commands::say::complain;
 use crate::commands::style::say;
 use crate::environment::Envelope;
 use anyhow::Result;
 use serde::Serialize;
+use std::path::Path;
 use weir_measure::module::Entry;
 use weir_measure::modules;
 
@@ -47,7 +50,13 @@ fn listed(e: &Entry) -> Listed {
 /// Prints them.
 pub fn run(module: Option<&str>, json: bool) -> Result<()> {
     let entries = match module {
-        Some(name) => vec![super::given::entry(name)?],
+        Some(path) if Path::new(path).is_dir() => {
+            let (good, bad): (Vec<_>, Vec<_>) =
+                given::scripts(Path::new(path))?.into_iter().partition(Result::is_ok);
+            bad.into_iter().filter_map(Result::err).for_each(complain);
+            good.into_iter().flatten().collect()
+        }
+        Some(name) => vec![given::entry(name)?],
         None => modules::all(),
     };
     let all: Vec<Listed> = entries.iter().map(listed).collect();

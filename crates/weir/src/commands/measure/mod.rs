@@ -3,9 +3,10 @@
 //! Room: arguments, files and a summary. Everything else is `weir_measure`'s engine and its modules.
 //!
 //! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
-//!   none is at hand, `target` is the way to one.
+//!   none is at hand, `target` is the way to one, by TLS where `secure` is; `agent` is its SNMP agent.
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
+mod agent;
 pub mod device;
 mod floor;
 mod given;
@@ -14,6 +15,7 @@ mod lab;
 mod list;
 pub mod one;
 mod run;
+mod secure;
 mod suite;
 mod target;
 mod wires;
@@ -26,8 +28,8 @@ use std::path::PathBuf;
 pub enum Args {
     /// The modules there are, with their parameters
     List {
-        /// Only this one
-        #[arg(value_name = "MODULE")]
+        /// Only this one; or a script, or a directory of scripts
+        #[arg(value_name = "MODULE|FILE.rhai|DIR")]
         module: Option<String>,
         /// Print JSON
         #[arg(long)]
@@ -42,9 +44,12 @@ pub enum Args {
 /// Which switch, and how to speak to it.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
-    /// Where the switch is: tcp:HOST:PORT to connect; ptcp:PORT, or ptcp:PORT:HOST, to wait for it
+    /// Where the switch is: tcp:HOST:PORT to connect; ptcp:PORT, or ptcp:PORT:HOST, to wait for it; with
+    /// TLS tls: and ptls:
     #[arg(long, value_name = "ADDRESS")]
     switch: Option<String>,
+    #[command(flatten)]
+    tls: secure::TlsArgs,
     /// The interfaces that are wired to the switch, by AF_PACKET with the kernel's stamps; 'xdp:IF' by AF_XDP
     /// with the program's
     #[arg(long, value_name = "IF,IF", value_delimiter = ',')]
@@ -67,6 +72,10 @@ pub struct SwitchArgs {
         conflicts_with_all = ["switch", "ports", "of_ports"]
     )]
     lab: Vec<String>,
+    /// Read the switch's CPU and counters by SNMP: its agent (v2c, with the community in
+    /// WEIR_SNMP_COMMUNITY, or 'public'), or a TOML file that says how (v2c and v3)
+    #[arg(long, value_name = "HOST[:PORT]|FILE.toml", conflicts_with = "lab")]
+    snmp: Option<String>,
     /// OpenFlow version: '1.0', '1.3', or the highest that both speak
     #[arg(long, value_name = "VERSION", default_value = "any")]
     openflow: String,
@@ -90,8 +99,8 @@ pub struct SwitchArgs {
     an interruption, they are put back."
 )]
 pub struct RunArgs {
-    /// Which module; 'weir measure list' lists them
-    #[arg(value_name = "MODULE")]
+    /// Which module ('weir measure list' lists them), or a script of your own
+    #[arg(value_name = "MODULE|FILE.rhai")]
     module: String,
     #[command(flatten)]
     switch: SwitchArgs,

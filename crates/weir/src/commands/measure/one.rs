@@ -16,7 +16,7 @@ use weir_measure::control::pcap::Conversation;
 use weir_measure::document::{Document, Dut};
 use weir_measure::engine::run::{Rig, run as measure};
 use weir_measure::engine::wire::unix_now;
-use weir_measure::engine::{Core, Departures, Settings, Status};
+use weir_measure::engine::{Core, Departures, Phase, Settings, Status, forecast};
 use weir_measure::environment::Environment;
 use weir_measure::module::{Depth, Entry, Params};
 
@@ -85,15 +85,24 @@ pub fn run(
     measure(core, rig, watch, stop).map_err(|why| anyhow!("{}: {why}", entry.about.name))
 }
 
+/// How long it will take, as far as that can be known beforehand.
+pub fn beforehand(what: &str, ask: &Ask) -> String {
+    match (ask.entry.make)(&ask.params).takes() {
+        Some(t) => format!(
+            "{what} takes about {} on a switch that needs no time of its own.\n",
+            forecast::in_words(t)
+        ),
+        None => format!("{what}: how long it takes depends on the switch.\n"),
+    }
+}
+
 /// Where it stands, in a line.
 pub fn told(what: &str, s: Status, begin: Instant) -> String {
-    let seconds = begin.elapsed().as_secs_f64();
-    let left = match (s.done, s.of) {
-        (1.., of) if of >= s.done => {
-            let left = seconds / s.done as f64 * (of - s.done) as f64;
-            format!(", {} of {of}, about {left:.0} s left", s.done)
-        }
-        _ => String::new(),
+    let left = s.left(unix_now()).filter(|_| s.phase <= Phase::Measure);
+    let left = left.map_or_else(String::new, |l| format!(", about {} left", forecast::in_words(l)));
+    let done = match s.of {
+        0 => String::new(),
+        of => format!(", {:.0} %", s.done as f64 / of as f64 * 100.0),
     };
-    format!("{what} ({seconds:.0} s): {}{left}", s.phase.name())
+    format!("{what} ({}): {}{done}{left}", forecast::in_words(begin.elapsed()), s.phase.name())
 }

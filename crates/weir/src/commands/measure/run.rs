@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::control::pcap::Conversation;
-use weir_measure::document::{Cell, Comparison, Document, Dut, Outcome, Table};
+use weir_measure::document::{Comparison, Document, Dut};
 use weir_measure::module::Depth;
 use weir_measure::report;
 
@@ -29,18 +29,22 @@ pub fn run(args: &RunArgs) -> Result<()> {
             .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
     }
     let stop = one::stopped_by_signals()?;
+    let module = entry.about.name.clone();
     let mut measure = |wanted: &Wanted| {
         let device = args.switch.device(wanted)?;
         let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
         let ask = one::Ask { entry, params, manner, pcap: pcap.take() };
         let name = match &device {
-            Device::Given(_) => args.module.clone(),
-            Device::Made(..) | Device::Wires => format!("{} on {}", args.module, wanted.name()),
+            Device::Given(_) => module.clone(),
+            Device::Made(..) | Device::Wires => format!("{module} on {}", wanted.name()),
         };
+        if !args.json {
+            say(&one::beforehand(&name, &ask))?;
+        }
         watched(&name, ask, &device, &stop)
     };
     if let [alone] = &wanted[..] {
-        return keep_one(args, measure(alone)?);
+        return keep_one(args, &entry.about.name, measure(alone)?);
     }
     let mut documents = Vec::new();
     for w in &wanted {
@@ -55,7 +59,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         }));
     }
     let title = &entry.about.asks;
-    keep_all(args, Comparison::new(&args.module, title, documents), wanted.len())
+    keep_all(args, Comparison::new(&entry.about.name, title, documents), wanted.len())
 }
 
 fn watched(name: &str, ask: one::Ask, device: &Device<'_>, stop: &AtomicBool) -> Result<Document> {
@@ -68,9 +72,9 @@ fn watched(name: &str, ask: one::Ask, device: &Device<'_>, stop: &AtomicBool) ->
     done
 }
 
-fn keep_one(args: &RunArgs, mut document: Document) -> Result<()> {
+fn keep_one(args: &RunArgs, name: &str, mut document: Document) -> Result<()> {
     if let Some(dir) = &args.out {
-        let path = document.save(dir, &args.module)?;
+        let path = document.save(dir, name)?;
         if !args.json {
             eprintln!("{}", path.display());
         }
@@ -81,15 +85,15 @@ fn keep_one(args: &RunArgs, mut document: Document) -> Result<()> {
         say(&summary(&document))?;
     }
     match &document.partial {
-        Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", args.module)),
+        Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", name)),
         None => Ok(()),
     }
 }
 
 fn keep_all(args: &RunArgs, mut all: Comparison, of: usize) -> Result<()> {
     if let Some(dir) = &args.out {
-        let path = all.save(dir, &args.module)?;
-        let page = dir.join(format!("{}.html", args.module));
+        let path = all.save(dir, &all.id.clone())?;
+        let page = dir.join(format!("{}.html", all.id));
         write_page(&page, &all.documents)?;
         if !args.json {
             eprintln!("{}\n{}", path.display(), page.display());
@@ -124,59 +128,22 @@ pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
         .map_err(|e| anyhow!("the report {}: {e}", path.display()))
 }
 
-/// What fits a screen: verdicts, tables, notes.
+/// The result on a screen, verdicts coloured.
 fn summary(d: &Document) -> String {
+    let (width, height) = screen();
     let style = Style::of_stdout();
-    let mut text = format!("{}\n", style.head(format_args!("{}: {}", d.dut.name, d.title)));
-    if d.quick {
-        text += &format!("{}\n", style.faint("quick: not at the papers' durations"));
-    }
-    for v in &d.verdicts {
-        let line = format!("{}: {}", v.id, v.sentence);
-        text += &match v.outcome {
-            Outcome::Holds => style.verdict(Verdict::Holds, line),
-            Outcome::Fails => style.verdict(Verdict::Fails, line),
-            Outcome::Unclear => style.faint(format_args!("? {line}")),
-        };
-        text.push('\n');
-    }
-    for t in &d.tables {
-        text += &format!("\n{}\n{}", style.strong(&t.title), columns(t));
-    }
-    for x in &d.distributions {
-        if let (Some(p50), Some(p99), Some(max)) = (x.median(), x.percentile(99.0), x.max) {
-            text += &format!(
-                "{}: median {p50:.1}, p99 {p99:.1}, max {max:.1} {} of {}\n",
-                x.title, x.unit, x.count
-            );
-        }
-    }
-    for n in &d.notes {
-        text += &format!("{}\n", style.faint(n));
-    }
-    text
+    let mark = |line: &str| match line.chars().next() {
+        Some('✓') => style.verdict(Verdict::Holds, line.trim_start_matches(['✓', ' '])),
+        Some('✗') => style.verdict(Verdict::Fails, line.trim_start_matches(['✗', ' '])),
+        _ => line.to_owned(),
+    };
+    report::terminal::summary(d, width, height).lines().map(|l| mark(l) + "\n").collect()
 }
 
-/// A table in columns.
-fn columns(t: &Table) -> String {
-    let head = t.columns.iter().map(|c| match c.unit.as_str() {
-        "" => c.name.clone(),
-        unit => format!("{} ({unit})", c.name),
-    });
-    let cell = |c: &Cell| match c {
-        Cell::Number(n) if !n.is_finite() => "-".to_owned(),
-        Cell::Number(n) if n.fract() == 0.0 && n.abs() < 1e9 => format!("{n:.0}"),
-        Cell::Number(n) => format!("{n:.3}"),
-        Cell::Text(t) => t.clone(),
-        Cell::NotStated => "not stated".to_owned(),
-    };
-    let mut rows = vec![head.collect::<Vec<_>>()];
-    rows.extend(t.rows.iter().map(|r| r.iter().map(cell).collect()));
-    let width = |n: usize| rows.iter().filter_map(|r| r.get(n)).map(|c| c.chars().count()).max();
-    let widths: Vec<_> = (0..t.columns.len()).map(|n| width(n).unwrap_or(0)).collect();
-    let line = |r: &Vec<String>| {
-        let cells = r.iter().zip(&widths).map(|(c, w)| format!("{c:>w$}"));
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
+/// Columns and lines of the terminal, one line left for the prompt; in a pipe as many as a report likes.
+fn screen() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(s) if s.ws_col > 0 && s.ws_row > 0 => (s.ws_col.into(), usize::from(s.ws_row) - 1),
+        _ => (100, 40),
+    }
 }

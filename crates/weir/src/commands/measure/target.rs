@@ -1,18 +1,21 @@
 //! The way to a switch: how to reach it, and the interfaces to it. Good for one measurement.
 
 use super::SwitchArgs;
+use super::agent;
 use super::held::Held;
 use super::lab::Lab;
+use super::secure;
 use crate::fault::bad_input;
 use crate::namespace::Namespace;
 use crate::openflow::address::{Controller, Listener, Security};
+use crate::openflow::tls::Identity;
 use anyhow::{Context, Result};
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use weir_measure::control::Dial;
 use weir_measure::document::Dut;
-use weir_measure::engine::run::Sampler;
+use weir_measure::engine::sampling::Sampler;
 use weir_measure::engine::wire::Channel;
 
 /// A switch and the way to it.
@@ -39,7 +42,7 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     let Some(address) = args.switch.clone() else {
         return Err(bad_input("no switch to measure: give --switch and --ports, or --lab"));
     };
-    let dial = dial(&address)?;
+    let dial = dial(args, &address)?;
     let ports = args.ports.iter().map(|name| Held::new(name, "--ports"));
     let (held, channels): (Vec<_>, Vec<_>) = ports.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     if !args.of_ports.is_empty() && args.of_ports.len() != channels.len() {
@@ -47,7 +50,8 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     }
     let name = args.name.clone().unwrap_or_else(|| address.clone());
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
-    Ok(Target { dut, dial, channels, sampler: None, held, _namespace: None })
+    let sampler = args.snmp.as_deref().map(agent::sampler).transpose()?;
+    Ok(Target { dut, dial, channels, sampler, held, _namespace: None })
 }
 
 /// The way to one that was made here, under another name if one is given.
@@ -65,44 +69,62 @@ pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
     let (door, at) = (lab.device()?, lab.at);
     let dial: Dial = Box::new(move |at_most| {
         let connect = || Ok(TcpStream::connect_timeout(&at, at_most));
-        door.within(connect).unwrap_or_else(|e| Err(io::Error::other(e.to_string())))
+        let tcp = door.within(connect).unwrap_or_else(|e| Err(io::Error::other(e.to_string())))?;
+        Ok(Box::new(tcp))
     });
     let (sampler, held) = (Some(lab.sampler()), Vec::new());
     Ok(Target { dut, dial, channels, sampler, held, _namespace: None })
 }
 
-/// Connects to `tcp:`, or listens at `ptcp:`.
-fn dial(address: &str) -> Result<Dial> {
+/// Connects to `tcp:` and `tls:`, or listens at `ptcp:` and `ptls:`.
+fn dial(args: &SwitchArgs, address: &str) -> Result<Dial> {
     let bad = |e: String| bad_input(format!("--switch {address}: {e}"));
-    if address.starts_with("ptcp:") || address.starts_with("pssl:") {
+    if ["ptcp:", "pssl:", "ptls:"].iter().any(|m| address.starts_with(m)) {
         let l = Listener::parse(address).map_err(bad)?;
-        plain(l.security, address)?;
+        let identity = identity(args, l.security)?;
         let socket = TcpListener::bind(l.at).map_err(|e| bad(e.to_string()))?;
         socket.set_nonblocking(true).context("a listening socket")?;
-        return Ok(Box::new(move |at_most| accept(&socket, at_most)));
+        return Ok(Box::new(move |at_most| {
+            let until = Instant::now() + at_most;
+            let tcp = accept(&socket, at_most)?;
+            match &identity {
+                None => Ok(Box::new(tcp)),
+                Some(identity) => secure::accept(identity, tcp, until),
+            }
+        }));
     }
     let c = Controller::parse(address).map_err(bad)?;
-    plain(c.security, address)?;
+    let identity = identity(args, c.security)?;
     Ok(Box::new(move |at_most| {
-        let all = (c.host.as_str(), c.port).to_socket_addrs()?;
-        let mut last = io::Error::other(format!("{}: no address of that name", c.host));
-        for at in all {
-            match TcpStream::connect_timeout(&at, at_most) {
-                Ok(s) => return Ok(s),
-                Err(e) => last = io::Error::new(e.kind(), format!("{at}: {e}")),
-            }
+        let until = Instant::now() + at_most;
+        let tcp = connect(&c, at_most)?;
+        match &identity {
+            None => Ok(Box::new(tcp)),
+            Some(identity) => secure::connect(identity, &c.host, tcp, until),
         }
-        Err(last)
     }))
 }
 
-fn plain(security: Security, address: &str) -> Result<()> {
+fn identity(args: &SwitchArgs, security: Security) -> Result<Option<Identity>> {
     match security {
-        Security::Plain => Ok(()),
-        Security::Tls => Err(bad_input(format!(
-            "--switch {address}: only tcp: and ptcp: can be measured so far"
-        ))),
+        Security::Tls => secure::identity(&args.tls).map(Some),
+        Security::Plain if args.tls.is_given() => {
+            Err(bad_input("--ca, --cert and --key are for '--switch tls:' or 'ptls:'"))
+        }
+        Security::Plain => Ok(None),
     }
+}
+
+fn connect(c: &Controller, at_most: Duration) -> io::Result<TcpStream> {
+    let all = (c.host.as_str(), c.port).to_socket_addrs()?;
+    let mut last = io::Error::other(format!("{}: no address of that name", c.host));
+    for at in all {
+        match TcpStream::connect_timeout(&at, at_most) {
+            Ok(s) => return Ok(s),
+            Err(e) => last = io::Error::new(e.kind(), format!("{at}: {e}")),
+        }
+    }
+    Err(last)
 }
 
 fn accept(socket: &TcpListener, at_most: Duration) -> io::Result<TcpStream> {
