@@ -1,0 +1,224 @@
+//! Switches, ports and machines that are not as they should be: each ends `weir measure` in one clear line and in
+//! time; what was found until then is kept and marked.
+
+mod run_daemon;
+
+use run_daemon::{LIMIT, has, is_root, skipped, weir};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// One line on standard error, the exit status, and not for ever.
+fn told(done: &Output, code: i32, says: &str) {
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(code), "{says}: {said}");
+    assert!(said.contains(says) && said.lines().count() == 1, "{says}: {said}");
+}
+
+fn partial(done: &Output) -> String {
+    let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    found["partial"].as_str().unwrap().to_owned()
+}
+
+/// A device that runs.
+struct Device(Child, String);
+
+impl Device {
+    /// `dut` with these arguments, perhaps by another program that enters a namespace.
+    fn start(mut command: Command, arguments: &[&str]) -> Self {
+        let mut child =
+            command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = said.lines().map_while(Result::ok);
+        let line = lines.find_map(|l| Some(l.strip_prefix("listening at ")?.to_owned())).unwrap();
+        let at = format!("tcp:{}", line.split(';').next().unwrap());
+        Self(child, at)
+    }
+
+    /// Without ports, with that text for its profile.
+    fn of(profile: &str) -> Self {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        std::fs::write(file.path(), profile).unwrap();
+        let path = file.path().to_str().unwrap().to_owned();
+        Self::start(weir(), &["dut", "--profile", &path, "--listen", "127.0.0.1:0"])
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn echo(switch: &str, more: &[&str]) -> Output {
+    let args = ["measure", "run", "echo", "--switch", switch, "--patience", "1", "--json"];
+    weir().args(args).args(more).output().unwrap()
+}
+
+const ABOUT: &str = "name = 'bad'\nabout = 'of a test'\n[connection]\n";
+
+#[test]
+fn switches_that_talk_badly() {
+    for (profile, says) in [
+        ("speaks = 'nothing'", "does not greet"),
+        ("speaks = 'only14'", "no common version"),
+        ("close_after_messages = 2", "the control connection: "),
+    ] {
+        let d = Device::of(&format!("{ABOUT}{profile}"));
+        told(&echo(&d.1, &[]), 1, says);
+    }
+}
+
+/// What was measured before it went is kept.
+#[test]
+fn switches_that_stop_talking_in_the_middle() {
+    for (profile, says) in [
+        ("close_after_messages = 40", "the control connection is lost"),
+        // Bytes that are no message: the connection can't go on, or an answer is missing.
+        ("garbage_every = 40", "e"),
+    ] {
+        let d = Device::of(&format!("{ABOUT}{profile}"));
+        let done = echo(&d.1, &["--set", "requests=1000", "--set", "rate=500"]);
+        told(&done, 1, says);
+        assert!(partial(&done).contains(says), "{}", partial(&done));
+        let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        let count = found["distributions"][0]["count"].as_u64().unwrap();
+        assert!((10..60).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn a_switch_that_answers_everything_with_an_error() {
+    let l = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("tcp:{}", l.local_addr().unwrap());
+    let switch = std::thread::spawn(move || {
+        let (mut s, _) = l.accept().unwrap();
+        s.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).unwrap();
+        let mut header = [0; 8];
+        while s.read_exact(&mut header).is_ok() {
+            let rest = usize::from(u16::from_be_bytes([header[2], header[3]])) - 8;
+            s.read_exact(&mut vec![0; rest]).unwrap();
+            if header[1] != 0 {
+                // OFPT_ERROR: OFPET_BAD_REQUEST, OFPBRC_EPERM.
+                let mut error = vec![4, 1, 0, 12];
+                error.extend(&header[4..]);
+                error.extend([0, 1, 0, 5]);
+                s.write_all(&error).unwrap();
+            }
+        }
+    });
+    told(&echo(&at, &[]), 1, "the switch answers a features request with");
+    switch.join().unwrap();
+}
+
+/// The tester's and the device's ends of three wires in one namespace, the third not the device's.
+struct Wires(String);
+
+impl Wires {
+    fn new() -> Option<Self> {
+        let name = format!("labbad{}", std::process::id());
+        if !sh(&format!("ip netns add {name}")) {
+            return None;
+        }
+        let wires = Self(name);
+        let n = &wires.0;
+        assert!(sh(&format!(
+            "ip netns exec {n} sh -c 'echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6';
+             ip -n {n} link set lo up"
+        )));
+        for w in 1..=3 {
+            assert!(sh(&format!(
+                "ip -n {n} link add e{w} type veth peer name p{w} &&
+                 ip -n {n} link set e{w} up && ip -n {n} link set p{w} up"
+            )));
+        }
+        Some(wires)
+    }
+
+    fn inside(&self) -> Command {
+        let mut c = Command::new("ip");
+        c.args(["netns", "exec", &self.0, env!("CARGO_BIN_EXE_weir")]);
+        c
+    }
+
+    fn link(&self, name: &str, state: &str) {
+        assert!(sh(&format!("ip -n {} link set {name} {state}", self.0)));
+    }
+
+    fn measure(&self, at: &str, ports: &str, more: &[&str]) -> Command {
+        let mut c = self.inside();
+        c.args(["measure", "run", "flow-insert", "--switch", at, "--ports", ports]);
+        c.args(["--patience", "3", "--json", "--quick"]).args(more);
+        c
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        sh(&format!("ip netns del {}", self.0));
+    }
+}
+
+fn sh(command: &str) -> bool {
+    let mut c = Command::new("sh");
+    c.args(["-c", command]).stdout(Stdio::null()).stderr(Stdio::null());
+    c.status().unwrap().success()
+}
+
+#[test]
+fn ports_that_are_not_as_they_should_be() {
+    let test = "ports_that_are_not_as_they_should_be";
+    if !is_root() || !has("ip") {
+        return skipped(test, "needs root and iproute2");
+    }
+    let Some(w) = Wires::new() else { return skipped(test, "no network namespaces here") };
+    let dut = ["dut", "--listen", "127.0.0.1:0", "--ports", "p1,p2"];
+    let d = Device::start(w.inside(), &dut);
+    let measure = |ports: &str, more: &[&str]| w.measure(&d.1, ports, more).output().unwrap();
+    let begin = Instant::now();
+    told(&measure("e1,e3", &[]), 1, "nothing that the switch sends arrives at 'e3'");
+    told(&measure("e1,e2", &["--of-ports", "2,1"]), 1, "the ports are swapped or wrong");
+    told(&measure("e1", &[]), 1, "needs 2 data channels and 1 are given");
+    w.link("e2", "down");
+    told(&measure("e1,e2", &[]), 2, "e2");
+    w.link("e2", "up");
+    // The device's end.
+    w.link("p2", "down");
+    let done = measure("e1,e2", &[]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.contains("e2") && said.lines().count() == 1, "{said}");
+    assert!(begin.elapsed() < LIMIT, "not for ever");
+    w.link("p2", "up");
+    drop(d);
+
+    // The wire goes while it is measured: what there was is kept.
+    let d = Device::start(w.inside(), &dut);
+    let more = ["--set", "entries=10", "--set", "repetitions=100000"];
+    let mut c = w.measure(&d.1, "e1,e2", &more);
+    let running = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    w.link("p2", "down");
+    let done = running.wait_with_output().unwrap();
+    told(&done, 1, "results are partial: port 'e2'");
+    let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(partial(&done).contains("'e2'"), "{found:#}");
+    assert!(found["tables"][0]["rows"][0][1].as_f64().unwrap() > 1.0, "{found:#}");
+}
+
+#[test]
+fn without_rights() {
+    if !is_root() || !has("setpriv") {
+        return skipped("without_rights", "needs root to give rights up, and setpriv");
+    }
+    let mut c = Command::new("setpriv");
+    c.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    c.arg(env!("CARGO_BIN_EXE_weir"));
+    let args = ["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "lo,lo"];
+    let done = c.args(args).output().unwrap();
+    if done.status.code() == Some(127) || done.status.code() == Some(126) {
+        return skipped("without_rights", "nobody may not run the program from where it is built");
+    }
+    told(&done, 2, "CAP_NET_RAW");
+}
