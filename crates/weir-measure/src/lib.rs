@@ -14,6 +14,7 @@
 //!   trial's.
 //! - [`latency`], [`stats`], [`cpu`]: distributions, summaries, CPU time of the whole machine.
 //! - [`snmp`]: CPU and counters of a device, by SNMP or from `/proc`.
+//! - [`script`]: modules at run time.
 //! - [`dut`]: an OpenFlow switch with faults that are known, to measure the measurement by.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
 //! - [`studies`]: modules on several devices, published values beside them.
@@ -39,6 +40,7 @@ pub mod receiver;
 pub mod report;
 pub mod rfc2544;
 pub mod schedule;
+pub mod script;
 pub mod snmp;
 pub mod stats;
 pub mod studies;
