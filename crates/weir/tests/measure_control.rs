@@ -53,7 +53,7 @@ fn the_agent_of_a_switch_is_asked() {
     let file = dir.path().join("agent.toml");
     std::fs::write(&file, format!("address = '{}'\ncommunity = 'hidden'", d.agent)).unwrap();
     for agent in [d.agent.as_str(), file.to_str().unwrap()] {
-        let done = echo(&d.at, &["--json", "--snmp", agent]);
+        let done = echo(&d.at, &["--json", "--snmp", agent, "--set", "rate=8"]);
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{said}");
         let text = String::from_utf8(done.stdout).unwrap();

@@ -22,7 +22,6 @@ fn echo(switch: &str, own: &Files, more: &[&str]) -> Output {
         .arg(&own.certificate)
         .arg("--key")
         .arg(&own.key)
-        .args(["--patience", "5"])
         .args(more)
         .output()
         .unwrap()
