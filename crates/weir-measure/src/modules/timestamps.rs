@@ -90,6 +90,10 @@ struct Timestamps {
 }
 
 impl Module for Timestamps {
+    fn takes(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.duration).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.to = cx.bench().wired.get(1).map_or_else(String::new, |w| w.name.clone());
         let frames = (self.fps * self.duration).ceil().max(1.0) as u64;

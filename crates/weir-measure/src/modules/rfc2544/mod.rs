@@ -222,6 +222,11 @@ impl Rfc2544 {
 }
 
 impl Module for Rfc2544 {
+    fn takes(&self) -> Option<Duration> {
+        let seconds = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watch;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
     fn start(&mut self, cx: &mut Context<'_>) {
         self.estimate = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watch;
         cx.progress(0, (self.estimate * 10.0) as u64);
