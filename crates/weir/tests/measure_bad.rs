@@ -224,5 +224,5 @@ fn without_rights() {
     if done.status.code() == Some(127) || done.status.code() == Some(126) {
         return skipped("without_rights", "nobody may not run the program from where it is built");
     }
-    told(&done, 2, "CAP_NET_RAW");
+    told(&done, 2, "CAP_NET_");
 }
