@@ -5,8 +5,8 @@
 //! touches nothing else: no files, sockets, clocks, other scripts.
 //!
 //! - [`Script`]: a file that was read; [`Script::make`] makes a module of it. [`about`]: what it says of itself.
-//! - [`desk`]: what handlers act by (`cx`); [`rules`]: flow_mods and probes from maps; [`told`]: events as maps;
-//!   [`paper`]: what `finish` writes into (`doc`); `handlers`: the module itself.
+//! - `desk`: what handlers act by (`cx`); `rules`: flow_mods and probes from maps; `told`: events as maps;
+//!   `paper`: what `finish` writes into (`doc`); `handlers`: the module itself.
 //! - [`bounds`]: what a script may use. Past that it fails, in one line with its file and line.
 //!
 //! `docs/guide/measure.md` lists handlers and calls.
