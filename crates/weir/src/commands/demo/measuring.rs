@@ -220,7 +220,8 @@ fn ask(
     let mut settings = Settings::new(CHANNELS.map(str::to_owned).to_vec());
     settings.departures = Departures::Program;
     let core = Core::new(settings, (entry.make)(&params), params, document, unix_now());
-    let dial: control::Dial = Box::new(move |at_most| TcpStream::connect_timeout(&at, at_most));
+    let dial: control::Dial =
+        Box::new(move |at_most| Ok(Box::new(TcpStream::connect_timeout(&at, at_most)?)));
     let versions = Versions::only(Version::V10);
     let control = control::Settings { dial, versions, patience: PATIENCE, pcap: None };
     let rig = Rig { channels, control, sampler: None };
