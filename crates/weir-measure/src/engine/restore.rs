@@ -132,3 +132,37 @@ impl Core {
         self.over();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(command: GroupCommand, id: u32) -> Message {
+        Message::GroupMod(GroupMod { command, kind: GroupKind::Indirect, id, buckets: Vec::new() })
+    }
+
+    #[test]
+    fn what_was_made_is_taken_away_and_nobody_elses() {
+        let mut made = Made::default();
+        made.sent(1, &group(GroupCommand::Add, 7));
+        made.sent(2, &group(GroupCommand::Add, 8));
+        made.sent(3, &group(GroupCommand::Modify, 9));
+        let (flags, bands) = (MeterFlags::KBPS, Vec::new());
+        let command = MeterCommand::Add;
+        made.sent(4, &Message::MeterMod(MeterMod { command, flags, id: 5, bands }));
+        // There is one of that number already.
+        made.refused(2);
+        let undone: Vec<_> = made.undo().collect();
+        assert!(
+            matches!(
+                undone[..],
+                [
+                    Message::GroupMod(GroupMod { command: GroupCommand::Delete, id: 7, .. }),
+                    Message::MeterMod(MeterMod { command: MeterCommand::Delete, id: 5, .. }),
+                ]
+            ),
+            "{undone:?}"
+        );
+        assert_eq!(made.undo().count(), 0);
+    }
+}

@@ -427,7 +427,7 @@ impl Module for Consistency {
         document.verdicts.push(self.gapless());
         let verdict = barrier_truthful(bench, updates, stale);
         document.verdicts.push(verdict.with("after the reply, at most", latest, "ms"));
-        document.verdicts.extend([self.ordered(), self.final_(), self.in_order(), self.once()]);
+        document.verdicts.extend([self.ordered(), self.lasting(), self.in_order(), self.once()]);
     }
 }
 
@@ -549,7 +549,7 @@ impl Consistency {
         Verdict::new(id, outcome, s).with("updates", n as f64, "")
     }
 
-    fn final_(&self) -> Verdict {
+    fn lasting(&self) -> Verdict {
         let id = "changes-last";
         let (back, missing) = (self.sum(|r| r.with_back), self.sum(|r| r.incomplete));
         let of = self.sum(|r| r.updates);
