@@ -184,10 +184,57 @@ fn documents(directory: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
+fn a_switch_carries_what_it_is_offered_and_the_wire_is_measured_first() {
+    const TEST: &str = "a_switch_carries_what_it_is_offered_and_the_wire_is_measured_first";
+    for lab in labs(TEST) {
+        let mut args = vec!["measure", "run", "rfc2544", "--lab", lab, "--quick", "--json"];
+        // A line that any switch carries: 1488 frames a second.
+        for set in ["line=1", "sizes=64", "trial=0.3", "resolution=20", "benchmark=latency"] {
+            args.extend(["--set", set]);
+        }
+        args.extend(["--traffic", "times = \"poisson\"\nsizes = \"imix\""]);
+        let d = document(&weir(&args));
+        assert_eq!(outcome(&d, "carries-some-rate-whole"), "holds", "{lab}: {d:#}");
+        let latency = d["tables"].as_array().unwrap().iter().find(|t| t["id"] == "latency");
+        assert!(latency.unwrap()["rows"][0][6].as_f64().unwrap() > 0.0, "{lab}: {d:#}");
+        let wire = &d["wire"];
+        assert!(wire["frames"].as_u64().unwrap() > 900, "{lab}: {wire}");
+        assert!(wire["path"].as_str().unwrap().contains("veths of this machine"), "{wire}");
+        let load = d["loads"].as_array().unwrap().iter().find(|l| l["received"].as_u64() > Some(0));
+        let load = load.unwrap();
+        assert!(load["asked_fps"].is_number() && load["sent_fps"].is_number(), "{load}");
+    }
+}
+
+#[test]
+fn ways_to_stamp_are_compared_on_wires() {
+    if labs("ways_to_stamp_are_compared_on_wires").is_empty() {
+        return;
+    }
+    let mut args = vec!["measure", "run", "timestamps", "--quick", "--json"];
+    args.extend(["--set", "duration=1", "--set", "rate=1"]);
+    let d = document(&weir(&args));
+    let table = &d["tables"][0]["rows"];
+    let ways: Vec<_> =
+        table.as_array().unwrap().iter().map(|r| r[0].as_str().unwrap().to_owned()).collect();
+    assert!(ways[0].contains("kernel") && ways[2].contains("AF_XDP"), "{ways:?}");
+    assert!(table.as_array().unwrap().iter().all(|r| r[6].as_f64().unwrap() > 100.0), "{d:#}");
+    assert_eq!(d["wire"]["stamps"], "kernel software");
+    // Frames that the instrument itself had to give up are told, not hidden.
+    assert_eq!(d["partial"], serde_json::Value::Null);
+}
+
+#[test]
 fn bad_input_is_told_in_a_line() {
     for (args, says) in [
         (&["measure", "run", "ecko", "--lab", "weir"][..], "did you mean 'echo'?"),
         (&["measure", "run", "echo", "--lab", "honset"], "did you mean 'honest'?"),
+        (&["measure", "run", "echo"], "give --switch and --ports, or --lab"),
+        (&["measure", "run", "timestamps", "--ports", "a"], "give both ends of each wire"),
+        (
+            &["measure", "run", "echo", "--lab", "weir", "--traffic", "times = 3"],
+            "--traffic times = 3: ",
+        ),
         (&["measure", "run", "echo", "--lab", "weir,./none.toml"], "./none.toml"),
         (&["measure", "suite", "--lab", "weir", "--only", "ecko"], "did you mean 'echo'?"),
         (

@@ -33,7 +33,7 @@ pub(super) fn about() -> About {
         .count("frame", "B", "size of a frame, with its check sequence", 100, 64, 1518)
         .number("duration", "s", "time", 120.0, 0.1, 3600.0)
         .quick("5")
-        .count("samples", "1/s", "probes a second whose moments are compared", 1000, 1, 10_000)
+        .count("samples", "1/s", "probes a second whose moments are compared", 1000, 1, 1_000_000)
         .number(
             "drift",
             "ppm",
@@ -70,6 +70,7 @@ const MOST: f64 = 500_000.0;
 /// A frame's moments.
 #[derive(Clone, Copy)]
 struct Moments {
+    number: u32,
     made: Nanos,
     left: Nanos,
     at: Nanos,
@@ -115,8 +116,8 @@ impl Module for Timestamps {
     }
 
     fn frame(&mut self, _: &mut Context<'_>, f: &Captured) {
-        let (Some(left), Some(made)) = (f.left, f.made) else { return };
-        let moments = Moments { made, left, at: f.at, read: f.read };
+        let (Some(left), Some(made), Some(probe)) = (f.left, f.made, f.probe) else { return };
+        let moments = Moments { number: probe.number, made, left, at: f.at, read: f.read };
         let to = match f.channel {
             1 => &mut self.by_packet,
             3 => &mut self.by_xdp,
@@ -190,6 +191,7 @@ impl Module for Timestamps {
             }
         }
         document.tables.push(table);
+        document.tables.extend(self.pacing());
         document.figures.push(figure);
         let none = || Verdict::new(VERDICT, Outcome::Unclear, "No frame came over the wire.");
         document.verdicts.push(verdict.unwrap_or_else(none));
@@ -243,6 +245,45 @@ fn curve(title: &str, over_time: &[(f64, f64)]) -> Series {
 }
 
 impl Timestamps {
+    /// How even the frames left: the rate, and how much the time from one frame that is told of to the next
+    /// differs from what the rate makes it.
+    fn pacing(&self) -> Option<Table> {
+        let (first, last) = (self.by_packet.first()?, self.by_packet.last()?);
+        let frames = |a: &Moments, b: &Moments| f64::from(b.number.wrapping_sub(a.number));
+        let sent_fps = frames(first, last) / ns_between(first.left, last.left) * 1e9;
+        let errors: Vec<f64> = self
+            .by_packet
+            .windows(2)
+            .map(|w| {
+                let want = frames(&w[0], &w[1]) / self.fps * 1e9;
+                (ns_between(w[0].left, w[1].left) - want).abs() / 1e3
+            })
+            .collect();
+        let mut table = Table::new(
+            "pacing",
+            "Departures on the first wire",
+            vec![
+                Column::number("asked", "1/s"),
+                Column::number("sent", "1/s"),
+                Column::number("off", "ppm"),
+                Column::number("interval off, median", "µs"),
+                Column::number("p99", "µs"),
+                Column::number("most", "µs"),
+                Column::number("one frame in", ""),
+            ],
+        );
+        table.row([
+            Cell::from(self.fps),
+            Cell::from(sent_fps),
+            Cell::from((sent_fps / self.fps - 1.0) * 1e6),
+            Cell::from(quantile(&errors, 0.5)),
+            Cell::from(quantile(&errors, 0.99)),
+            Cell::from(quantile(&errors, 1.0)),
+            Cell::from(self.one_in),
+        ]);
+        Some(table)
+    }
+
     /// Of the stamps that all other modules use.
     fn verdict(&self, m: &Mechanism, partial: bool) -> Verdict {
         let Some(drift) = m.drift_ppm.filter(|_| m.count >= FEW && !partial) else {

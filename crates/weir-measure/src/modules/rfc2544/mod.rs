@@ -258,9 +258,10 @@ impl Module for Rfc2544 {
         }
     }
 
-    fn counted(&mut self, _: &mut Context<'_>, load: LoadId, channel: usize, count: Count) {
+    fn counted(&mut self, cx: &mut Context<'_>, load: LoadId, channel: usize, count: Count) {
         if let Some(t) = self.trial.as_mut().filter(|t| t.load == load && channel == 1) {
             t.came += count.frames;
+            t.last = cx.now();
         }
     }
 
