@@ -338,9 +338,12 @@ impl Source {
     /// Frames that are to be sent now: none before a whole burst is due, then all of it.
     pub fn due(&mut self, now: Nanos) -> u64 {
         let left = self.left();
-        let due = self.schedule.due(now).min(left);
-        let more = due.saturating_sub(self.open);
-        self.open += if due == left { more } else { more - more % self.burst };
+        // Where the rest leaves at once, nothing more falls due.
+        if self.open < left {
+            let due = self.schedule.due(now).min(left);
+            let more = due.saturating_sub(self.open);
+            self.open += if due == left { more } else { more - more % self.burst };
+        }
         self.open.min(left)
     }
 
@@ -437,6 +440,14 @@ mod tests {
             assert_eq!(s.due(at), 0);
         }
         assert!(s.is_done() && s.forgone() == 0);
+        // One burst that takes a thousand times as long to leave as its rate would have it: none is given up.
+        let load = Load { burst: 1000, ..Load::new(0, Headers::default(), 64, 1e9).only(1000) };
+        let mut s = Source::new(LoadId(0), &load, Nanos(0)).unwrap();
+        for n in 0..1000 {
+            assert_eq!(s.due(Nanos(1_000 + n * 1_000)), 1000 - n);
+            s.next(Nanos(0), &mut frame);
+        }
+        assert_eq!(s.forgone(), 0);
     }
 
     #[test]
