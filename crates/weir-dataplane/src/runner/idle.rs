@@ -60,8 +60,9 @@ pub(super) struct Idle {
     since: Nanos,
     /// Until when it polls on because of a request.
     grace: Nanos,
-    /// It had work or was asked, and others had no chance to run since: what came of it may be what
-    /// a thread waits for that would run here.
+    /// It was asked, and others had no chance to run since: what came of it may be what a thread
+    /// waits for that would run here. After frames alone it polls on: who lets others run may not
+    /// run again for milliseconds.
     owing: bool,
     /// Rests since then; of who spins, rounds.
     rested: u32,
@@ -79,7 +80,7 @@ impl Idle {
     /// A round that began at `began` and ended at `now` moved so many frames.
     pub(super) fn after(&mut self, moved: usize, began: Nanos, now: Nanos) -> Pause {
         if moved > 0 {
-            (self.since, self.rested, self.owing) = (now, 0, true);
+            (self.since, self.rested) = (now, 0);
             return Pause::Spin;
         }
         if std::mem::take(&mut self.owing) && self.mode == WhenIdle::Rest {
@@ -128,14 +129,12 @@ mod tests {
     fn polls_on_then_yields_then_rests_longer_and_longer() {
         let mut i = Idle::new(WhenIdle::Rest, WORKER);
         assert_eq!(i.after(1, Nanos(0), Nanos(1_000_000)), Pause::Spin);
-        assert_eq!(i.after(0, Nanos(0), Nanos(1_000_100)), Pause::Yield);
         assert_eq!(i.after(0, Nanos(0), Nanos(1_019_999)), Pause::Spin);
         assert_eq!(i.after(0, Nanos(0), Nanos(1_020_000)), Pause::Yield);
         let rests: Vec<_> = (0..2000).map(|_| rest(&mut i, 1_999_900, 2_000_000)).collect();
         assert_eq!(rests[..3], [1, 2, 3].map(Duration::from_micros));
         assert_eq!(rests[1999], WORKER.longest);
         assert_eq!(i.after(7, Nanos(0), Nanos(2_000_000)), Pause::Spin);
-        assert_eq!(i.after(0, Nanos(0), Nanos(2_000_100)), Pause::Yield);
         assert_eq!(rest(&mut i, 3_000_000, 3_000_100), Duration::from_micros(1));
     }
 
