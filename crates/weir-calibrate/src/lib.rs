@@ -1,7 +1,106 @@
 //! Micro-benchmarks that turn a machine into a profile: what each elementary operation costs here.
 //!
 //! Room: measures the machine that it runs on and writes what `weir-estimate` reads. No ports, no
-//! rules. May depend on `weir-estimate` alone.
+//! rules, no counters of the hardware's. May depend on `weir-estimate` alone. Called by the binary's
+//! `calibrate`.
 //!
-//! It will hold one benchmark for each elementary operation of paper 002. Empty so far.
+//! `machine` says what the machine says of itself; `clock` and `meter` measure, `stats` says how well;
+//! `chase`, `bandwidth` and `levels` measure caches and memory; `kernel` has the benchmarks, `shape` over
+//! which parameters they run, `bench` makes costs of them, `fit` coefficients; `text` writes the profile.
 #![forbid(unsafe_code)]
+
+pub mod bandwidth;
+pub mod bench;
+pub mod chase;
+pub mod clock;
+pub mod cpus;
+pub mod field;
+pub mod fit;
+pub mod kernel;
+pub mod levels;
+pub mod machine;
+pub mod meter;
+mod session;
+pub mod shape;
+pub mod stats;
+pub mod text;
+
+pub use machine::Machine;
+pub use session::{Depth, Failed, Progress};
+
+use bench::{Apart, Costs, Scene};
+use levels::Levels;
+use session::Session;
+use std::time::{Duration, Instant};
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// The machine.
+    pub machine: Machine,
+    /// How thoroughly.
+    pub depth: Depth,
+    /// Hz of a core while it works.
+    pub clock_hz: f64,
+    /// Cycles of a reading of the clock.
+    pub clock_cycles: f64,
+    /// Cycles of a line's way from one core to another, where there are two.
+    pub crossing_cycles: Option<f64>,
+    /// Caches and memory.
+    pub levels: Levels,
+    /// Operations.
+    pub costs: Vec<Costs>,
+    /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
+    pub wide: Vec<(String, f64)>,
+    /// Figures.
+    pub figures: usize,
+    /// Samples that counted, and that did not.
+    pub samples: (usize, usize),
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Measures this machine, on the calling thread, which is bound to one CPU from then on. `watch` is told
+/// before each figure.
+///
+/// # Errors
+/// [`Failed`].
+pub fn calibrate(depth: Depth, watch: &mut dyn FnMut(&Progress)) -> Result<Calibration, Failed> {
+    let machine = Machine::here();
+    let begin = Instant::now();
+    let cpus = cpus::allowed();
+    cpus.first().copied().into_iter().for_each(cpus::pin);
+    let mut clock = meter::Here::new();
+    let mut session = Session::new(depth, cpus.clone(), &mut clock, watch);
+    let shapes = shape::all();
+    let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes);
+    session.expect(all);
+    let mut chain: meter::Run = Box::new(|n| clock::chain(n * 1000));
+    let cycles = clock::chain(1000) as f64;
+    let clock_ns = session.measure("clock", &mut chain)?.ns.value / cycles;
+    let mut reading: meter::Run = Box::new(|n| {
+        let begin = Instant::now();
+        (0..n).fold(0, |x, _| x ^ begin.elapsed().as_nanos() as u64)
+    });
+    let clock_cycles = session.measure("reading of the clock", &mut reading)?.cycles.value;
+    let crossing = kernel::queue::crossing_ns(&cpus, Duration::from_millis(100));
+    let crossing_cycles = crossing.map(|ns| ns / clock_ns);
+    let levels = levels::levels(&machine, &mut session)?;
+    let scene = Scene::new(&machine, &levels, &mut session)?;
+    let apart = Apart { clock: clock_cycles, crossing: crossing_cycles };
+    let costs = bench::costs(&shapes, &scene, apart, &mut session)?;
+    let (wide, samples) = (std::mem::take(&mut session.wide), session.samples);
+    Ok(Calibration {
+        machine,
+        depth,
+        clock_hz: 1e9 / clock_ns,
+        clock_cycles,
+        crossing_cycles,
+        levels,
+        costs,
+        wide,
+        figures: all,
+        samples,
+        time: begin.elapsed(),
+    })
+}

@@ -44,6 +44,8 @@ pub struct Question {
     pub numa: Numa,
     /// Frames that are processed together.
     pub burst: u32,
+    /// What pages tables are in.
+    pub pages: Pages,
     /// Parameters of the model.
     pub settings: Vec<(String, f64)>,
     /// What shall be reached.
@@ -61,6 +63,7 @@ impl Default for Question {
             traffic: None,
             numa: Numa::Local,
             burst: 1,
+            pages: Pages::Small,
             settings: Vec::new(),
             target: None,
             host: None,
@@ -96,6 +99,15 @@ pub enum Numa {
     Local,
     /// At any socket alike (002 §4.2).
     Spread,
+}
+
+/// What pages tables are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// The usual size: translations are walked for where a profile knows what that takes.
+    Small,
+    /// So large that translations are always at hand.
+    Huge,
 }
 
 /// A rate to be reached.

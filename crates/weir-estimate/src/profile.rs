@@ -74,6 +74,19 @@ pub struct Processor {
     pub caches: Vec<Cache>,
     /// Main memory, of one socket.
     pub memory: Memory,
+    /// What pages of the usual size add, where it is known.
+    pub tlb: Option<Tlb>,
+}
+
+/// The cache of translations of addresses, as far as loads feel it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tlb {
+    /// Bytes of a page.
+    pub page_bytes: f64,
+    /// Bytes that translations at hand cover.
+    pub reach_bytes: f64,
+    /// Cycles that a load adds whose translation is not at hand.
+    pub miss_cycles: f64,
 }
 
 /// A level of cache.
@@ -89,6 +102,8 @@ pub struct Cache {
     pub latency_cycles: f64,
     /// Bytes it gives a core in a cycle, where it is known.
     pub bytes_per_cycle: Option<f64>,
+    /// Loads from it that a core can have under way at once, where it is known.
+    pub outstanding: Option<f64>,
     /// Who shares it.
     pub shared: Shared,
 }
@@ -186,7 +201,8 @@ pub struct Power {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Cycles. Names: the operation's parameters, the coefficients, each cache's latency by its name,
-    /// `line`, and `cold`: 1 where the data is not in the nearest cache, else 0.
+    /// `line`, `burst`, the frames that are processed together, and `cold`: 1 where the data is not in
+    /// the nearest cache, else 0.
     pub cycles: Formula,
     /// Accesses beyond the nearest cache, in lines.
     pub accesses: Formula,
@@ -194,6 +210,8 @@ pub struct Cost {
     pub remote: Option<(Formula, Formula)>,
     /// Named numbers of the formulas: what calibration measures and refinement corrects.
     pub coefficients: Vec<(Arc<str>, f64)>,
+    /// Accesses that a core has under way at once in a burst of this operation, where it was measured.
+    pub parallel: Option<f64>,
     /// The stage of a pipeline that does it; nothing on a processor.
     pub stage: Option<usize>,
     /// Half the width of the interval around the cycles, as a part of them.

@@ -42,6 +42,7 @@ enum Command {
     Trace(commands::trace::Args),
     /// What a network function will sustain, before it is deployed
     Estimate(Box<commands::estimate::Args>),
+    Calibrate(commands::calibrate::Args),
     Place(commands::place::Args),
     Dut(commands::dut::Args),
     /// What an OpenFlow switch really does, seen from its control channel and its ports at once
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Capture(a) => commands::capture::run(&a),
         Command::Trace(a) => commands::trace::run(&a),
         Command::Estimate(a) => commands::estimate::run(&a),
+        Command::Calibrate(a) => commands::calibrate::run(&a),
         Command::Place(a) => commands::place::run(&a),
         Command::Dut(a) => commands::dut::run(&a),
         Command::Measure(a) => commands::measure::run(&a),

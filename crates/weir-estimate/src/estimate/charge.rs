@@ -2,6 +2,7 @@
 //!
 //! Room: a profile's costs. Called by `paper` and `full`.
 
+use super::Question;
 use super::expand::Done;
 use crate::fault::{Fault, unknown};
 use crate::formula::{Formula, Names};
@@ -23,6 +24,7 @@ pub(super) struct Tariff<'p> {
     /// Names that a mode gives another meaning.
     pub constants: &'p [(Arc<str>, f64)],
     pub frame: f64,
+    pub burst: f64,
 }
 
 /// Where the data is, and where the frame came in.
@@ -51,6 +53,7 @@ impl Names for Scope<'_> {
         match (name, &self.tariff.profile.hardware) {
             ("cold", _) => Some(self.cold),
             ("frame", _) => Some(self.tariff.frame),
+            ("burst", _) => Some(self.tariff.burst),
             ("line", Hardware::Processor(p)) => Some(p.line_bytes),
             ("line" | "width", Hardware::Pipeline(p)) => Some(p.width_bytes),
             (_, Hardware::Processor(p)) => {
@@ -62,6 +65,12 @@ impl Names for Scope<'_> {
 }
 
 impl<'p> Tariff<'p> {
+    /// That of a profile as it is, for a question.
+    pub fn new(profile: &'p Profile, question: &Question) -> Self {
+        let (frame, burst) = (f64::from(question.frame), f64::from(question.burst));
+        Self { profile, constants: &[], frame, burst }
+    }
+
     /// The cost of an operation.
     pub fn cost(&self, done: &Done<'_>) -> Result<&'p Cost, Fault> {
         self.profile.costs.get(&done.op.eo).ok_or_else(|| {

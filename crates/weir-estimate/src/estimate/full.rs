@@ -7,7 +7,9 @@
 use super::charge::{Case, Charge, Tariff};
 use super::expand::{Done, expand, value};
 use super::paper::{in_mpps, short};
-use super::{Estimate, Hits, Limit, Line, Mode, Needed, Numa, Question, Rates, WIRE_BYTES, gbps};
+use super::{
+    Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES, gbps,
+};
 use crate::fault::Fault;
 use crate::locality::{Capacity, ERROR, Footprint, Memo, Stream, flow_cache};
 use crate::model::{Library, Model};
@@ -22,6 +24,9 @@ const GIGA: f64 = 1000.0;
 
 /// Fewer lines a frame than this are none: what is left of a subtraction.
 const SEEN: f64 = 1e-6;
+
+/// Translations of a set, as processors have had them for long.
+const TLB_WAYS: f64 = 8.0;
 
 /// How the accesses to something spread over the levels, main memory last.
 type Levels = Vec<f64>;
@@ -63,10 +68,12 @@ pub(super) fn charged<'q>(
 ) -> Result<(Sum<'q>, Vec<Hits>), Fault> {
     let tables = Tables::of(done, profile, question)?;
     let spread = tables.levels(processor, traffic, question, memo);
-    let tariff = Tariff { profile, constants: &[], frame: f64::from(question.frame) };
+    let walks = tables.walks(processor, traffic, question, memo);
+    let tariff = Tariff::new(profile, question);
     let mut sum = Sum::new(processor, question);
     for d in done {
-        sum.add(&tariff, d, tables.place(d).and_then(|i| spread.get(i)))?;
+        let seen = |i: usize| Some((spread.get(i)?, walks.get(i).copied().unwrap_or(0.0)));
+        sum.add(&tariff, d, tables.place(d).and_then(seen))?;
     }
     Ok((sum, hits_of(&tables, processor, &spread)))
 }
@@ -103,7 +110,7 @@ impl Tables {
     fn of(done: &[Done<'_>], profile: &Profile, question: &Question) -> Result<Self, Fault> {
         let mut all = Self { names: Vec::new(), shown: Vec::new(), footprints: Vec::new() };
         let mut places: BTreeMap<(Arc<str>, usize), usize> = BTreeMap::new();
-        let tariff = Tariff { profile, constants: &[], frame: f64::from(question.frame) };
+        let tariff = Tariff::new(profile, question);
         for d in done {
             let Some(t) = d.op.table else { continue };
             let Some(table) = d.model.tables.get(t) else { continue };
@@ -184,6 +191,30 @@ impl Tables {
     }
 }
 
+impl Tables {
+    /// The part of the accesses to each table whose address has to be translated by a walk: the cache of
+    /// translations is one of lines as long as pages.
+    fn walks(
+        &self,
+        p: &Processor,
+        traffic: &Traffic,
+        question: &Question,
+        memo: &Memo,
+    ) -> Vec<f64> {
+        let Some(tlb) = p.tlb.filter(|_| question.pages == Pages::Small) else {
+            return vec![0.0; self.footprints.len()];
+        };
+        let capacity = Capacity {
+            lines: (tlb.reach_bytes / tlb.page_bytes).max(1.0),
+            line_bytes: tlb.page_bytes,
+            ways: TLB_WAYS,
+            split: f64::from(question.cores.max(1)),
+        };
+        let found = memo.hits(&self.footprints, traffic, capacity, Stream::default());
+        found.into_iter().map(|h| 1.0 - h).collect()
+    }
+}
+
 fn hits_of(tables: &Tables, p: &Processor, spread: &[Levels]) -> Vec<Hits> {
     let names = || p.caches.iter().map(|c| c.name.to_string()).chain(["memory".to_owned()]);
     let one = |(table, levels): (&String, &Levels)| Hits {
@@ -244,7 +275,7 @@ impl<'q> Sum<'q> {
         &mut self,
         tariff: &Tariff<'_>,
         d: &Done<'_>,
-        spread: Option<&Levels>,
+        spread: Option<(&Levels, f64)>,
     ) -> Result<(), Fault> {
         let cost = tariff.cost(d)?;
         let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });
@@ -252,17 +283,30 @@ impl<'q> Sum<'q> {
         // Where its accesses are answered: a table's by locality, a frame's by the shared cache into
         // which cards write, all else by the nearest.
         let mut levels = vec![0.0; last + 1];
-        let (mut far, mut overlap) = (self.far, 1.0);
+        let (mut far, mut together) = (self.far, 1.0);
+        let burst = f64::from(self.question.burst);
+        let cold = charge(1.0, false)?;
         match (d.at, d.operation.touches, spread) {
             (Where::Cache, ..) | (_, Touches::Nothing, _) => levels[0] = 1.0,
-            (_, Touches::Table, Some(s)) => {
+            (_, Touches::Table, Some((s, _))) => {
                 levels.clone_from(s);
-                // Lookups of a burst don't depend on each other; a core waits for so many at once.
-                overlap = f64::from(self.question.burst).min(self.processor.outstanding);
+                // Lookups of a burst don't depend on each other.
+                together = burst;
             }
             (_, Touches::Table, None) => levels[last] = 1.0,
-            (_, Touches::Packet, _) => levels[last.saturating_sub(1)] = 1.0,
+            (_, Touches::Packet, _) => {
+                levels[last.saturating_sub(1)] = 1.0;
+                // Nor do a frame's lines; without a measurement they are taken one by one.
+                together = cost.parallel.map_or(1.0, |_| burst * cold.accesses.max(1.0));
+            }
         }
+        // A core waits for so many loads at once, and an operation leaves it so many to wait for.
+        let processor = self.processor;
+        let overlap = |level: usize| {
+            let of_level = processor.caches.get(level).and_then(|c| c.outstanding);
+            let most = of_level.unwrap_or(processor.outstanding);
+            together.min(most).min(cost.parallel.unwrap_or(f64::MAX)).max(1.0)
+        };
         if cost.remote.is_none() {
             far = 0.0;
         }
@@ -271,7 +315,6 @@ impl<'q> Sum<'q> {
             cycles: a.cycles * part + b.cycles * (1.0 - part),
             accesses: a.accesses * part + b.accesses * (1.0 - part),
         };
-        let cold = charge(1.0, false)?;
         let here = blend(charge(0.0, false)?, cold, near);
         let there = charge(1.0 - near, true)?;
         let all = blend(here, there, 1.0 - far);
@@ -282,8 +325,14 @@ impl<'q> Sum<'q> {
         for (level, part) in levels.iter().enumerate().skip(1) {
             let lines = cold.accesses * part * (1.0 - far);
             self.take(d.times, lines, level);
-            wait += lines * self.latency(level) / overlap;
+            wait += lines * self.latency(level) / overlap(level);
             dram += if level == last { lines } else { 0.0 };
+        }
+        if let (Some((_, walks)), Some(tlb)) = (spread, self.processor.tlb)
+            && d.at == Where::Memory
+        {
+            let cycles = tlb.miss_cycles * self.processor.wait_factor;
+            wait += cold.accesses * (1.0 - far) * walks * cycles / overlap(last);
         }
         if far > 0.0 {
             let lines = there.accesses * far;
@@ -296,7 +345,7 @@ impl<'q> Sum<'q> {
             dram += lines;
         }
         if spread.is_some() {
-            self.misjudged += d.times * cold.accesses * ERROR * self.latency(last) / overlap;
+            self.misjudged += d.times * cold.accesses * ERROR * self.latency(last) / overlap(last);
         }
         self.work += d.times * all.cycles;
         self.wait += d.times * wait;

@@ -36,7 +36,7 @@ pub(super) fn estimate(
     let (hard, soft): (Vec<Done<'_>>, Vec<Done<'_>>) =
         done.into_iter().partition(|d| profile.costs.contains_key(&d.op.eo));
     let frame = f64::from(question.frame);
-    let tariff = Tariff { profile, constants: &[], frame };
+    let tariff = Tariff::new(profile, question);
     let mut busy = vec![0.0f64; pipeline.stages.len()];
     let (mut operations, mut variance) = (Vec::new(), 0.0f64);
     for d in &hard {

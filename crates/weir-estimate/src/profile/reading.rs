@@ -4,7 +4,7 @@
 
 use super::{
     Cache, Contention, Convention, Cost, Hardware, Memory, Nic, Pipeline, Power, Processor,
-    Profile, Provenance, Published, Quoted, Shared, Software,
+    Profile, Provenance, Published, Quoted, Shared, Software, Tlb,
 };
 use crate::fault::{Fault, unknown};
 use crate::formula::Formula;
@@ -120,6 +120,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
             ways: whole(&c, "ways", 1, 4096)?,
             latency_cycles: c.need_number("latency_cycles", Bounds::Positive)?,
             bytes_per_cycle: c.number("bytes_per_cycle", Bounds::Positive)?,
+            outstanding: c.number("outstanding", Bounds::Positive)?,
             shared: c
                 .word("shared", &shared)?
                 .ok_or_else(|| c.missing("shared", "core or socket"))?,
@@ -150,6 +151,19 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
     };
     m.text("source")?;
     m.finish()?;
+    let tlb = match top.section("tlb")? {
+        Some(t) => {
+            let tlb = Tlb {
+                page_bytes: t.need_quantity("page", Dimension::Size)?,
+                reach_bytes: t.need_quantity("reach", Dimension::Size)?,
+                miss_cycles: t.need_number("miss_cycles", Bounds::NotNegative)?,
+            };
+            t.text("source")?;
+            t.finish()?;
+            Some(tlb)
+        }
+        None => None,
+    };
     Ok(Processor {
         sockets,
         cores_per_socket,
@@ -160,6 +174,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         buffers,
         caches,
         memory,
+        tlb,
     })
 }
 
@@ -256,7 +271,7 @@ fn provenance(s: &Section<'_>) -> Result<Provenance, Fault> {
 
 /// What formulas may name, beside parameters and coefficients.
 fn names(hardware: &Hardware) -> Vec<Arc<str>> {
-    let mut all: Vec<Arc<str>> = vec!["cold".into(), "line".into(), "frame".into()];
+    let mut all: Vec<Arc<str>> = vec!["cold".into(), "line".into(), "frame".into(), "burst".into()];
     match hardware {
         Hardware::Processor(p) => all.extend(p.caches.iter().map(|c| Arc::clone(&c.name))),
         Hardware::Pipeline(_) => all.push("width".into()),
@@ -331,6 +346,7 @@ fn cost(
         cycles,
         accesses,
         remote,
+        parallel: s.number("parallel", Bounds::Positive)?,
         stage,
         error: s.need_number("error", Bounds::Part)?,
         provenance: provenance(s)?,

@@ -1,5 +1,6 @@
 //! The subcommands, one file or folder each.
 
+pub mod calibrate;
 pub mod capture;
 mod columns;
 pub mod demo;

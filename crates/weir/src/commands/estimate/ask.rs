@@ -2,16 +2,15 @@
 
 use super::{Files, capture, explain, json, say, shelf};
 use crate::commands::style;
-use crate::environment::PROGRAM;
 use crate::fault::bad_input;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_estimate::estimate::{Mode, Numa, Target};
+use weir_calibrate::Machine;
+use weir_estimate::estimate::{Mode, Numa, Pages, Target};
 use weir_estimate::profile::Hardware;
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Library, Profile, Question, estimate};
-use weir_measure::environment::Environment;
 
 /// Which function, where, and how to answer.
 #[derive(Clone, Debug, clap::Args)]
@@ -59,6 +58,9 @@ pub struct QuestionArgs {
     /// Frames that are processed together
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub burst: u32,
+    /// Tables are in huge pages
+    #[arg(long)]
+    pub huge_pages: bool,
     /// A parameter of the model, as in entries=1000; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub set: Vec<(String, f64)>,
@@ -126,6 +128,7 @@ impl QuestionArgs {
             traffic,
             numa: if self.numa { Numa::Spread } else { Numa::Local },
             burst: self.burst,
+            pages: if self.huge_pages { Pages::Huge } else { Pages::Small },
             settings: self.set.clone(),
             target: self.target,
             host: host.map(Arc::new),
@@ -135,11 +138,11 @@ impl QuestionArgs {
 
 /// A warning where a profile was measured on another machine.
 pub fn warn_of_stranger(profile: &Profile) {
-    let here = Environment::here(PROGRAM).cpu_model;
+    let here = Machine::here().fingerprint;
     if let Some(there) = profile.calibrated_on.as_ref().filter(|c| **c != here) {
         eprintln!(
-            "weir: warning: {}: calibrated on '{there}', and this is '{here}': calibrate here for \
-             this machine's figures",
+            "weir: warning: {}: calibrated on '{there}', and this is '{here}': 'weir calibrate' here \
+             gives this machine's figures",
             profile.file
         );
     }

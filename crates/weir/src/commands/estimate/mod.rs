@@ -10,7 +10,7 @@ mod json;
 mod list;
 mod picture;
 mod refine;
-mod say;
+pub mod say;
 pub mod shelf;
 mod sweep;
 

@@ -1,0 +1,409 @@
+//! Each operation's cost: its benchmarks run near and far, alone and in bursts; what the loop itself
+//! costs taken away; coefficients fitted.
+//!
+//! Room: from figures to costs. Called by `calibrate`; what it makes is written by `text`.
+
+use crate::chase::Track;
+use crate::field::{Field, Pages};
+use crate::fit::{Fit, Point as Fitted, fit};
+use crate::kernel::register::{Branch, branch};
+use crate::kernel::{Memory, Pace, frame, nothing};
+use crate::levels::Levels;
+use crate::machine::Machine;
+use crate::session::{Failed, Session};
+use crate::shape::{Home, Point, Shape};
+use crate::stats::Figure;
+use std::cell::RefCell;
+use std::rc::Rc;
+use weir_estimate::formula::Formula;
+
+/// Bytes of what is near: a part of any nearest cache.
+const NEAR: usize = 8 * 1024;
+/// Most loads that are taken to be under way at once.
+const MOST_UNDER_WAY: f64 = 64.0;
+/// No cost is known better than this, as a part of it.
+const LEAST_ERROR: f64 = 0.01;
+
+/// What an operation costs here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    /// The operation.
+    pub eo: &'static str,
+    /// The formula of its cycles.
+    pub cycles: String,
+    /// That of its accesses.
+    pub accesses: Option<String>,
+    /// Coefficients, by name.
+    pub coefficients: Vec<(String, f64)>,
+    /// How many of its accesses a core has under way at once in a burst.
+    pub parallel: Option<f64>,
+    /// Half the interval, as a part of the cycles.
+    pub error: f64,
+    /// Whether it was measured.
+    pub measured: bool,
+    /// What was done.
+    pub about: String,
+}
+
+/// What several operations share, in cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Apart {
+    /// A reading of the clock.
+    pub clock: f64,
+    /// A line's way from one core to another, where there are two.
+    pub crossing: Option<f64>,
+}
+
+/// Both paces of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Both {
+    alone: Figure,
+    burst: Figure,
+}
+
+impl Both {
+    fn without(&self, other: &Both) -> Both {
+        Both { alone: self.alone.without(&other.alone), burst: self.burst.without(&other.burst) }
+    }
+}
+
+/// Memory to measure in, and what it costs to be there.
+pub struct Scene {
+    near: Memory,
+    /// Where frames are that a card wrote, bytes of it, and cycles of a load from there.
+    shared: (Memory, usize, f64),
+    /// Where tables are that are large, bytes of it, and cycles of a load from there.
+    far: (Memory, usize, f64),
+}
+
+/// How many figures [`costs`] takes, for progress.
+pub fn figures(shapes: &[Shape]) -> usize {
+    let of = |s: &Shape| -> usize {
+        let far = s.points.iter().filter(|p| p.far).count();
+        4 * s.points.len() + 4 * far
+    };
+    shapes.iter().map(of).sum::<usize>() + 6
+}
+
+impl Scene {
+    /// Makes the memory: what is shared lies well beyond a core's own caches, what is far well beyond
+    /// that.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn new(
+        machine: &Machine,
+        levels: &Levels,
+        session: &mut Session<'_>,
+    ) -> Result<Self, Failed> {
+        let line = machine.line_bytes() as usize;
+        let own = machine.caches.iter().filter(|c| c.sharers < machine.cpus.max(2));
+        let own = own.map(|c| c.bytes).fold(32.0 * 1024.0, f64::max);
+        let last = levels.caches.last().map_or(own, |c| c.bytes);
+        // Lines of frames that are touched: in slots they take much more room than in a row.
+        let touched = (4.0 * own).min((last / 2.0).max(2.0 * own));
+        let slots = touched / machine.line_bytes() * (frame::SLOT * crate::field::WORD) as f64;
+        let slots = slots.min(session.largest(machine));
+        let far = (4.0 * last).max(64e6).min(session.largest(machine)).min(512e6);
+        let place = |bytes: f64, dense: f64, what: &str, session: &mut Session<'_>| {
+            let track = Track::new(dense as usize, line, Pages::Huge)?;
+            let what = format!("latency of {what}");
+            let load = session.measure(&what, &mut track.run(1))?.cycles.value;
+            drop(track);
+            let field = Field::new(bytes as usize, Pages::Huge)?;
+            Ok::<_, Failed>((Rc::new(RefCell::new(field)), bytes as usize, load))
+        };
+        let near = Rc::new(RefCell::new(Field::new(64 * 1024, Pages::Small)?));
+        Ok(Self {
+            near,
+            shared: place(slots, touched, "frames", session)?,
+            far: place(far, far, "large tables", session)?,
+        })
+    }
+}
+
+/// Places of so many words in so many bytes: a power of two.
+fn places(bytes: usize, words: usize) -> u64 {
+    let places = (bytes / (words.max(1) * crate::field::WORD)).max(1) as u64;
+    1 << places.ilog2()
+}
+
+/// Slots of frames, of so many bytes, of which so many lines are touched each: as many lines in all as if
+/// it were one of each slot.
+fn slots(bytes: usize, lines: f64) -> u64 {
+    let all = places(bytes, frame::SLOT) as f64;
+    1 << ((all / lines.max(1.0)).max(1.0) as u64).ilog2()
+}
+
+fn paces(
+    point: &Point,
+    memory: &Memory,
+    places: u64,
+    what: &str,
+    session: &mut Session<'_>,
+) -> Result<Both, Failed> {
+    let mut one = |pace| -> Result<Figure, Failed> {
+        let how = if pace == Pace::Alone { "one by one" } else { "in bursts" };
+        let what = format!("{what}, {how}");
+        let all = session.measure(&what, &mut (point.make)(memory, pace, places))?;
+        let none = session.measure(&what, &mut nothing(memory, pace, places))?;
+        Ok(all.cycles.without(&none.cycles))
+    };
+    Ok(Both { alone: one(Pace::Alone)?, burst: one(Pace::Burst)? })
+}
+
+/// Measures every operation.
+///
+/// # Errors
+/// A machine that disturbs every sample.
+pub fn costs(
+    shapes: &[Shape],
+    scene: &Scene,
+    apart: Apart,
+    session: &mut Session<'_>,
+) -> Result<Vec<Costs>, Failed> {
+    let mut all = Vec::new();
+    for shape in shapes {
+        all.push(cost(shape, scene, apart, session)?);
+    }
+    all.push(misses(session)?);
+    Ok(all)
+}
+
+fn cost(
+    shape: &Shape,
+    scene: &Scene,
+    apart: Apart,
+    session: &mut Session<'_>,
+) -> Result<Costs, Failed> {
+    let (mut near, mut waits) = (Vec::new(), Vec::new());
+    for point in &shape.points {
+        let what = named(shape.eo, &point.given);
+        let is_frame = point.words == frame::SLOT;
+        let close = if is_frame { 4 } else { places(NEAR, point.words) };
+        let (memory, at) = match shape.home {
+            Home::Card => {
+                let hdr = value("ceil(hdr / line)", &point.given, 1.0);
+                (&scene.shared.0, slots(scene.shared.1, hdr))
+            }
+            _ => (&scene.near, close),
+        };
+        let here = paces(point, memory, at, &what, session)?;
+        near.push(here);
+        if point.far {
+            let accesses = shape.accesses.map_or(0.0, |f| value(f, &point.given, 1.0));
+            let ((memory, _, load), at) = if shape.home == Home::Packet {
+                (&scene.shared, slots(scene.shared.1, accesses))
+            } else {
+                (&scene.far, places(scene.far.1, point.words))
+            };
+            let what = format!("{what}, far");
+            let there = paces(point, memory, at, &what, session)?;
+            waits.push((there.without(&here), accesses, *load));
+        }
+    }
+    Ok(assembled(shape, &near, &waits, apart))
+}
+
+/// The cost that follows from figures: near ones at each point, waits at those that are far, with their
+/// accesses and the cycles of a load there.
+fn assembled(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart: Apart) -> Costs {
+    let of = |pace: fn(&Both) -> Figure| {
+        let point = |(p, b): (&Point, &Both)| {
+            let terms = shape.terms.iter().map(|t| {
+                value(t.1, &p.given, 0.0) * shape.factor.map_or(1.0, |f| value(f, &p.given, 0.0))
+            });
+            Fitted { terms: terms.collect(), cycles: pace(b).value }
+        };
+        let points: Vec<Fitted> = shape.points.iter().zip(near).map(point).collect();
+        let noise = near.iter().map(pace).map(|f| off(&f)).fold(0.0, f64::max);
+        let none = Fit { coefficients: vec![0.0; shape.terms.len()], worst: 1.0 };
+        (fit(&points).unwrap_or(none), noise)
+    };
+    let ((alone, noise_alone), (burst, noise_burst)) = (of(|b| b.alone), of(|b| b.burst));
+    let mut coefficients = Vec::new();
+    let mut sum = |fit: &Fit, ending: &str| -> String {
+        let mut parts = Vec::new();
+        for ((name, term), c) in shape.terms.iter().zip(&fit.coefficients) {
+            if *c >= 5e-4 {
+                let name = format!("{name}{ending}");
+                parts.push(if *term == "1" {
+                    name.clone()
+                } else {
+                    format!("{name} * {}", braced(term))
+                });
+                coefficients.push((name, *c));
+            }
+        }
+        if parts.is_empty() { "0".into() } else { parts.join(" + ") }
+    };
+    let (one, many) = (sum(&alone, "_alone"), sum(&burst, ""));
+    let mut cycles = format!("({one}) / burst + ({many}) * (1 - 1 / burst)");
+    if let Some(factor) = shape.factor {
+        cycles = format!("({cycles}) * ({factor})");
+    }
+    let mut error = (alone.worst + noise_alone).max(burst.worst + noise_burst);
+    if let Some(more) = shape.more {
+        cycles = format!("{cycles} + {more}");
+        match more {
+            "clock / burst" => coefficients.push(("clock".into(), apart.clock)),
+            _ => coefficients.push(("cross".into(), apart.crossing.unwrap_or(0.0))),
+        }
+    }
+    let mut about = shape.about.to_owned();
+    if shape.more == Some("cross / n") && apart.crossing.is_none() {
+        about += "; there is one CPU: no line changes cores";
+    }
+    let seen: Vec<&(Both, f64, f64)> = waits.iter().filter(|w| w.1 > 0.0 && w.2 > 0.0).collect();
+    let n = seen.len().max(1) as f64;
+    let mean = |of: &dyn Fn(&(Both, f64, f64)) -> f64| seen.iter().map(|w| of(w)).sum::<f64>() / n;
+    let parallel = (!seen.is_empty()).then(|| {
+        mean(&|(b, accesses, load)| {
+            (accesses * load / b.burst.value.max(0.1)).clamp(1.0, MOST_UNDER_WAY)
+        })
+    });
+    if shape.home == Home::Table && !seen.is_empty() {
+        // What a lookup far away costs beyond the loads that it waits for.
+        let fill =
+            mean(&|(b, accesses, load)| ((b.alone.value - accesses * load) / accesses).max(0.0));
+        if let (Some(accesses), true) = (shape.accesses, fill >= 0.5) {
+            cycles = format!("{cycles} + fill / burst * {}", braced(accesses));
+            coefficients.push(("fill".into(), fill));
+        }
+    }
+    if !error.is_finite() {
+        error = 1.0;
+    }
+    Costs {
+        eo: shape.eo,
+        cycles,
+        accesses: shape.accesses.map(str::to_owned),
+        coefficients,
+        parallel,
+        error: error.clamp(LEAST_ERROR, 1.0),
+        measured: true,
+        about,
+    }
+}
+
+/// Half an interval as a part of the figure; of a cycle, where the figure is less.
+fn off(f: &Figure) -> f64 {
+    (f.high - f.low) / 2.0 / f.value.max(1.0)
+}
+
+/// A formula as a factor.
+fn braced(formula: &str) -> String {
+    let plain = formula.bytes().all(|b| b.is_ascii_alphanumeric());
+    let call = formula.ends_with(')')
+        && formula.matches('(').count() == 1
+        && !formula.starts_with('(')
+        && formula.split('(').next().is_some_and(|f| f.bytes().all(|b| b.is_ascii_alphanumeric()));
+    if plain || call { formula.to_owned() } else { format!("({formula})") }
+}
+
+/// A formula's value at parameters, `cold` or not.
+fn value(formula: &str, given: &[(&'static str, f64)], cold: f64) -> f64 {
+    let names = |name: &str| match name {
+        "line" => Some(64.0),
+        "cold" => Some(cold),
+        _ => given.iter().find(|g| g.0 == name).map(|g| g.1),
+    };
+    // Formulas of the table are read by a test.
+    Formula::read(formula).ok().and_then(|f| f.value(&names).ok()).unwrap_or(0.0)
+}
+
+fn named(eo: &str, given: &[(&'static str, f64)]) -> String {
+    let all: Vec<String> = given.iter().map(|(n, v)| format!("{n} = {v}")).collect();
+    format!("{eo} ({})", all.join(", "))
+}
+
+/// What a branch costs that was guessed wrongly: a random one is guessed so every second time.
+fn misses(session: &mut Session<'_>) -> Result<Costs, Failed> {
+    let steady = session.measure("branch_miss, steady", &mut branch(Branch::Steady))?.cycles;
+    let random = session.measure("branch_miss, random", &mut branch(Branch::Random))?.cycles;
+    let penalty = random.without(&steady).times(2.0);
+    Ok(Costs {
+        eo: "branch_miss",
+        cycles: "penalty * p".into(),
+        accesses: None,
+        coefficients: vec![("penalty".into(), penalty.value)],
+        parallel: None,
+        error: off(&penalty).clamp(LEAST_ERROR, 1.0),
+        measured: true,
+        about: "a branch by chance against one that always goes the same way".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape;
+
+    fn flat(value: f64) -> Figure {
+        Figure { value, low: value, high: value, kept: 20, rejected: 0 }
+    }
+
+    #[test]
+    fn every_formula_of_the_table_is_one() {
+        for s in shape::all() {
+            let all = s.terms.iter().map(|t| t.1).chain(s.factor).chain(s.accesses);
+            for f in all {
+                let read = Formula::read(f).expect(f);
+                for p in &s.points {
+                    let names = |n: &str| match n {
+                        "line" => Some(64.0),
+                        "cold" => Some(1.0),
+                        n => p.given.iter().find(|g| g.0 == n).map(|g| g.1),
+                    };
+                    read.value(&names).unwrap_or_else(|e| panic!("{}: {f}: {e}", s.eo));
+                }
+            }
+            assert!(!s.points.is_empty(), "{}", s.eo);
+        }
+    }
+
+    #[test]
+    fn a_cost_is_put_together() {
+        let shapes = shape::all();
+        let s = shapes.iter().find(|s| s.eo == "ht_lookup").expect("it");
+        // Alone 20 + 3 a word of the key + 1 a word of the entry, in bursts a quarter of it.
+        let near: Vec<Both> = s
+            .points
+            .iter()
+            .map(|p| {
+                let cycles =
+                    20.0 + 3.0 * value("N / 2", &p.given, 0.0) + value("HE / 8", &p.given, 0.0);
+                Both { alone: flat(cycles), burst: flat(cycles / 4.0) }
+            })
+            .collect();
+        // Loads take 100 cycles; alone 10 more, in bursts five at once.
+        let wait = Both { alone: flat(110.0), burst: flat(20.0) };
+        let c = assembled(s, &near, &[(wait, 1.0, 100.0)], Apart::default());
+        assert_eq!(c.parallel, Some(5.0));
+        assert!(c.error < 0.02, "{c:?}");
+        let at = |burst: f64, cold: f64| {
+            let names = |n: &str| match n {
+                "burst" => Some(burst),
+                "cold" => Some(cold),
+                "line" => Some(64.0),
+                "N" => Some(4.0),
+                "HE" => Some(32.0),
+                "p" => Some(0.5),
+                n => c.coefficients.iter().find(|c| c.0 == n).map(|c| c.1),
+            };
+            Formula::read(&c.cycles).expect("a formula").value(&names).expect("a value")
+        };
+        assert!((at(1.0, 0.0) - 1.5 * 30.0).abs() < 0.1, "{}: {}", c.cycles, at(1.0, 0.0));
+        // Two lines with a collision's half: ceil(1 * 1.5).
+        assert!((at(1.0, 1.0) - at(1.0, 0.0) - 20.0).abs() < 0.1);
+        assert!((at(1e9, 0.0) - 1.5 * 7.5).abs() < 0.1);
+    }
+
+    #[test]
+    fn factors_are_braced_where_they_must() {
+        assert_eq!(braced("n"), "n");
+        assert_eq!(braced("ceil(b / 8)"), "ceil(b / 8)");
+        assert_eq!(braced("1 + p"), "(1 + p)");
+        assert_eq!(braced("cold * ceil(b)"), "(cold * ceil(b))");
+    }
+}

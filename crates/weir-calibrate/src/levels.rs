@@ -1,0 +1,306 @@
+//! What each cache and main memory answer: latency, parallelism, bandwidth, with small pages and huge.
+//!
+//! Room: chases and readers, and the arithmetic that takes one level's figure from a mixture. Called by
+//! `calibrate`. What a cache is said to hold may be shared with other machines on the same host: how
+//! much of the last one is really ours is seen in how latency grows with size.
+
+use crate::bandwidth::reader;
+use crate::chase::{CHAINS, Track};
+use crate::field::{Field, Pages};
+use crate::machine::{Cache, Machine};
+use crate::meter::Measured;
+use crate::session::{Failed, Session};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A point of the curve: latency of loads that are spread over so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Bytes.
+    pub bytes: f64,
+    /// With huge pages.
+    pub huge: Measured,
+    /// With small pages.
+    pub small: Measured,
+}
+
+/// What a cache answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// What the machine says of it.
+    pub cache: Cache,
+    /// Bytes of it that are ours: fewer than the machine says where others share it.
+    pub bytes: f64,
+    /// Cycles until data can be used.
+    pub latency: f64,
+    /// Half the interval, as a part of it.
+    pub off: f64,
+    /// Loads from it that a core has under way at once.
+    pub outstanding: f64,
+    /// Bytes that it gives a core in a cycle.
+    pub bytes_per_cycle: f64,
+}
+
+/// What main memory answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Main {
+    /// Nanoseconds until data can be used, with huge pages.
+    pub latency_ns: f64,
+    /// Half the interval, as a part of it.
+    pub off: f64,
+    /// Loads from it that a core has under way at once.
+    pub outstanding: f64,
+    /// Bytes per second that one core reads.
+    pub one: f64,
+    /// Bytes per second that all cores read together.
+    pub all: f64,
+}
+
+/// What pages of 4 KiB add.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tlb {
+    /// Bytes that translations at hand cover.
+    pub reach: f64,
+    /// Cycles that a load adds whose translation is not at hand.
+    pub miss_cycles: f64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Levels {
+    /// Caches, nearest first.
+    pub caches: Vec<Level>,
+    /// Main memory.
+    pub memory: Main,
+    /// What small pages add, where it can be told.
+    pub tlb: Option<Tlb>,
+    /// Latency over sizes.
+    pub curve: Vec<Spread>,
+    /// Whether huge pages came where they were asked for.
+    pub huge: bool,
+}
+
+/// How large a field must be for a cache to answer: well beyond the one before, well within itself. Of
+/// one that is shared nobody knows how much is ours: no more is asked of it than twice the one before.
+fn spot(near: f64, cache: &Cache) -> f64 {
+    match (near <= 0.0, cache.sharers > 1) {
+        (true, _) => cache.bytes / 2.0,
+        (_, true) => (2.0 * near).min(cache.bytes / 2.0).max(1.5 * near),
+        (_, false) => (near * cache.bytes).sqrt().max(4.0 * near).min(cache.bytes / 2.0),
+    }
+}
+
+/// The latency of a level from that of a mixture: loads spread over `bytes`, of which `near` are in a
+/// cache that takes `before`.
+fn unmixed(mixed: f64, bytes: f64, near: f64, before: f64) -> f64 {
+    let hit = (near / bytes).min(0.9);
+    ((mixed - hit * before) / (1.0 - hit)).max(before)
+}
+
+/// Behind the last cache: what memory takes, and how many bytes the cache holds, from latencies over
+/// sizes. A load misses with probability 1 - held / size, so latency is a straight line over 1 / size.
+fn knee(points: &[(f64, f64)], last: f64) -> Option<(f64, f64)> {
+    let top = points.iter().map(|p| p.1).fold(0.0, f64::max);
+    // Where the cache still answers nearly all, the line has not begun.
+    let begun = last + 0.3 * (top - last);
+    let of: Vec<(f64, f64)> =
+        points.iter().filter(|p| p.1 >= begun).map(|p| (1.0 / p.0, p.1)).collect();
+    let n = of.len() as f64;
+    if of.len() < 2 || top <= last {
+        return None;
+    }
+    let (x, y) = of.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0 / n, s.1 + p.1 / n));
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for (a, b) in &of {
+        xx += (a - x).powi(2);
+        xy += (a - x) * (b - y);
+    }
+    let slope = if xx > 0.0 { (xy / xx).min(0.0) } else { 0.0 };
+    let memory = y - slope * x;
+    (memory > last).then(|| (memory, -slope / (memory - last)))
+}
+
+/// What small pages add, from what they add over sizes: nothing to speak of as far as translations
+/// reach, then towards a constant as their part that is at hand gets less.
+fn tlb(points: &[(f64, f64)]) -> Option<Tlb> {
+    let top = points.iter().map(|p| p.1).fold(0.0, f64::max);
+    if points.len() < 3 || top < 1.0 {
+        return None;
+    }
+    let mut best: Option<(f64, Tlb)> = None;
+    for candidate in points {
+        for half in [0.5, 0.7, 1.0] {
+            let reach = candidate.0 * half;
+            let missing = |bytes: f64| (1.0 - reach / bytes).max(0.0);
+            let (mut sum, mut norm) = (0.0, 0.0);
+            for (bytes, extra) in points {
+                sum += missing(*bytes) * extra;
+                norm += missing(*bytes).powi(2);
+            }
+            if norm <= 0.0 {
+                continue;
+            }
+            let miss_cycles = (sum / norm).max(0.0);
+            let off = |p: &(f64, f64)| (missing(p.0) * miss_cycles - p.1).powi(2);
+            let off: f64 = points.iter().map(off).sum();
+            if best.as_ref().is_none_or(|b| off < b.0) {
+                best = Some((off, Tlb { reach, miss_cycles }));
+            }
+        }
+    }
+    best.map(|b| b.1)
+}
+
+/// How many figures [`levels`] takes, for progress.
+pub fn figures(machine: &Machine, session: &Session<'_>) -> usize {
+    let sizes = sizes(machine, session).len();
+    2 * sizes + machine.caches.len() * (1 + CHAINS.len()) + CHAINS.len() + 2
+}
+
+/// Bytes over which the curve goes.
+fn sizes(machine: &Machine, session: &Session<'_>) -> Vec<f64> {
+    let most = session.largest(machine);
+    let mut all = Vec::new();
+    let mut bytes = 16.0 * 1024.0;
+    while bytes <= most {
+        all.push(bytes);
+        bytes *= session.step();
+    }
+    all
+}
+
+/// Measures it.
+///
+/// # Errors
+/// Those of mmap(2); a machine that disturbs every sample.
+pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Failed> {
+    let line = machine.line_bytes() as usize;
+    let mut curve = Vec::new();
+    let mut is_huge = true;
+    for bytes in sizes(machine, session) {
+        let latency = |pages, session: &mut Session<'_>| -> Result<(Measured, bool), Failed> {
+            let track = Track::new(bytes as usize, line, pages)?;
+            let what = format!("latency over {}", size(bytes));
+            Ok((session.measure(&what, &mut track.run(1))?, track.is_huge()))
+        };
+        let (huge, came) = latency(Pages::Huge, session)?;
+        // Fields of less than a huge page may get small ones.
+        is_huge &= came || bytes < 4e6;
+        let (small, _) = latency(Pages::Small, session)?;
+        curve.push(Spread { bytes, huge, small });
+    }
+    let mut caches: Vec<Level> = Vec::new();
+    for cache in &machine.caches {
+        let (near, before) = caches.last().map_or((0.0, 0.0), |l| (l.bytes, l.latency));
+        let bytes = spot(near, cache);
+        let track = Track::new(bytes as usize, line, Pages::Huge)?;
+        let (latency, outstanding) = chains(&track, &format!("L{}", cache.level), session)?;
+        let field = Rc::new(RefCell::new(Field::new(bytes as usize, Pages::Huge)?));
+        let read = session
+            .measure(&format!("bandwidth of L{}", cache.level), &mut reader(&field, line))?;
+        caches.push(Level {
+            cache: *cache,
+            bytes: cache.bytes,
+            latency: unmixed(latency.cycles.value, track.bytes() as f64, near, before),
+            off: latency.cycles.half_width(),
+            outstanding,
+            bytes_per_cycle: cache.line_bytes / read.cycles.value.max(0.01),
+        });
+    }
+    let most = curve.last().map_or(64e6, |s| s.bytes);
+    let track = Track::new(most as usize, line, Pages::Huge)?;
+    let (far, outstanding) = chains(&track, "memory", session)?;
+    drop(track);
+    let field = Rc::new(RefCell::new(Field::new(most.min(256e6) as usize, Pages::Huge)?));
+    let read = session.measure("bandwidth of memory", &mut reader(&field, line))?;
+    drop(field);
+    let all = session.together(machine)?;
+    let mut memory = Main {
+        latency_ns: far.ns.value,
+        off: far.ns.half_width(),
+        outstanding,
+        one: machine.line_bytes() / read.ns.value * 1e9,
+        all: all.max(machine.line_bytes() / read.ns.value * 1e9),
+    };
+    if let Some(last) = caches.last_mut() {
+        let cycle_ns = far.ns.value / far.cycles.value.max(0.01);
+        let beyond: Vec<(f64, f64)> =
+            curve.iter().map(|s| (s.bytes, s.huge.ns.value / cycle_ns)).collect();
+        if let Some((cycles, held)) = knee(&beyond, last.latency) {
+            memory.latency_ns = memory.latency_ns.max(cycles * cycle_ns);
+            last.bytes = last.bytes.min(held);
+        }
+    }
+    // A farther cache must be larger, or it is none to the estimator.
+    let mut kept: Vec<Level> = Vec::new();
+    for level in caches {
+        if kept.last().is_none_or(|n| level.bytes > n.bytes && level.latency >= n.latency) {
+            kept.push(level);
+        }
+    }
+    let extra = |s: &Spread| (s.bytes, (s.small.cycles.value - s.huge.cycles.value).max(0.0));
+    let tlb = tlb(&curve.iter().map(extra).collect::<Vec<_>>());
+    Ok(Levels { caches: kept, memory, tlb, curve, huge: is_huge })
+}
+
+/// Latency of a track, and how many loads a core has under way at once in it.
+fn chains(track: &Track, what: &str, session: &mut Session<'_>) -> Result<(Measured, f64), Failed> {
+    let mut one = None;
+    let mut most = 1.0f64;
+    for chains in CHAINS {
+        let name = format!("{what}, {chains} loads at once");
+        let each = session.measure(&name, &mut track.run(chains))?;
+        let first = one.get_or_insert(each);
+        most = most.max(first.ns.value / each.ns.value.max(1e-3));
+    }
+    let one = one.ok_or(Failed::Disturbed { what: what.to_owned() })?;
+    Ok((one, most))
+}
+
+/// Bytes for people.
+pub fn size(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1024.0 * 1024.0 * 1024.0 => format!("{:.4} GiB", b / 1024f64.powi(3)),
+        b if b >= 1024.0 * 1024.0 => format!("{:.4} MiB", b / 1024f64.powi(2)),
+        b => format!("{:.0} KiB", b / 1024.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_told_from_a_mixture() {
+        // An eighth of the loads is answered by the cache before.
+        let mixed = 0.125 * 5.0 + 0.875 * 14.0;
+        assert!((unmixed(mixed, 8.0, 1.0, 5.0) - 14.0).abs() < 1e-9);
+        let cache = |bytes, sharers| Cache { level: 1, bytes, ways: 8, line_bytes: 64.0, sharers };
+        assert_eq!(spot(0.0, &cache(32768.0, 1)), 16384.0);
+        let two = cache(2048.0 * 1024.0, 1);
+        assert_eq!(spot(48.0 * 1024.0, &two), (48.0f64 * 2048.0).sqrt() * 1024.0);
+        assert_eq!(spot(two.bytes, &cache(480e6, 2)), 2.0 * two.bytes);
+    }
+
+    #[test]
+    fn the_last_cache_is_as_large_as_it_acts() {
+        // 50 MB of it are ours, whatever the machine says: 70 cycles, and 300 beyond.
+        let t = |s: f64| if s <= 50e6 { 70.0 } else { 300.0 - 230.0 * 50e6 / s };
+        let points: Vec<(f64, f64)> =
+            (0..12).map(|i| 1e6 * 2f64.powi(i)).map(|s| (s, t(s))).collect();
+        let (memory, held) = knee(&points, 70.0).expect("a knee");
+        assert!((memory - 300.0).abs() < 1e-6 && (held / 50e6 - 1.0).abs() < 1e-6);
+        assert_eq!(knee(&points[..4], 70.0), None);
+    }
+
+    #[test]
+    fn translations_reach_so_far() {
+        let extra = |s: f64| 30.0 * (1.0 - 8e6 / s).max(0.0);
+        let points: Vec<(f64, f64)> =
+            (0..12).map(|i| 1e6 * 2f64.powi(i)).map(|s| (s, extra(s))).collect();
+        let t = tlb(&points).expect("a reach");
+        assert!((t.reach / 8e6 - 1.0).abs() < 1e-6 && (t.miss_cycles - 30.0).abs() < 1e-6);
+        let none: Vec<(f64, f64)> = points.iter().map(|p| (p.0, 0.0)).collect();
+        assert_eq!(tlb(&none), None);
+    }
+}

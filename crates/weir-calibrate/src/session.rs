@@ -1,0 +1,192 @@
+//! One calibration while it runs: how thorough, how far, what was noisy.
+//!
+//! Room: between what is measured (`levels`, `bench`) and who watches. Called by `calibrate`.
+
+use crate::machine::Machine;
+use crate::meter::{Effort, Measured, Run, Stopwatch, measure};
+use std::time::Duration;
+
+/// How thorough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// In some ten seconds: to see where one stands.
+    Quick,
+    /// Within three minutes.
+    Full,
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// What is measured.
+    pub what: String,
+    /// Figures that are done.
+    pub done: usize,
+    /// Figures there will be.
+    pub of: usize,
+    /// Time that is left, by the time that was taken.
+    pub left: Duration,
+}
+
+/// What keeps a machine from being calibrated.
+#[derive(Debug)]
+pub enum Failed {
+    /// Memory that is not given.
+    Memory(std::io::Error),
+    /// Every sample was disturbed.
+    Disturbed {
+        /// Of what.
+        what: String,
+    },
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failed::Memory(e) => write!(f, "memory to measure in: {e}: free some, or use --quick"),
+            Failed::Disturbed { what } => write!(
+                f,
+                "{what}: every sample was disturbed by other work on this core: calibrate when the \
+                 machine is quieter"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl From<std::io::Error> for Failed {
+    fn from(e: std::io::Error) -> Self {
+        Failed::Memory(e)
+    }
+}
+
+/// Most that a field is large.
+const LARGEST: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
+
+/// A calibration that runs.
+pub struct Session<'w> {
+    depth: Depth,
+    cpus: Vec<usize>,
+    clock: &'w mut dyn Stopwatch,
+    watch: &'w mut dyn FnMut(&Progress),
+    done: usize,
+    of: usize,
+    /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
+    pub wide: Vec<(String, f64)>,
+    /// Samples that counted, and that did not.
+    pub samples: (usize, usize),
+}
+
+impl<'w> Session<'w> {
+    /// One that begins, on these CPUs.
+    pub fn new(
+        depth: Depth,
+        cpus: Vec<usize>,
+        clock: &'w mut dyn Stopwatch,
+        watch: &'w mut dyn FnMut(&Progress),
+    ) -> Self {
+        Self { depth, cpus, clock, watch, done: 0, of: 1, wide: Vec::new(), samples: (0, 0) }
+    }
+
+    /// That so many figures will come.
+    pub fn expect(&mut self, figures: usize) {
+        self.of = figures.max(1);
+    }
+
+    fn effort(&self) -> Effort {
+        let (time, sample) = match self.depth {
+            Depth::Quick => (15, 60),
+            Depth::Full => (120, 100),
+        };
+        // What is left is for all that come: nobody waits longer than was said.
+        let left = self.budget().saturating_sub(self.clock.elapsed());
+        let share = left / u32::try_from(self.of.saturating_sub(self.done).max(1)).unwrap_or(1);
+        let least = Duration::from_micros(40 * sample);
+        Effort {
+            time: Duration::from_millis(time).min(share.max(least)),
+            sample: Duration::from_micros(sample),
+            narrow: if self.depth == Depth::Quick { 0.02 } else { 0.005 },
+        }
+    }
+
+    /// Time for all figures; what comes beside them takes some seconds more.
+    fn budget(&self) -> Duration {
+        Duration::from_secs(if self.depth == Depth::Quick { 6 } else { 140 })
+    }
+
+    /// The largest field, in bytes.
+    pub fn largest(&self, machine: &Machine) -> f64 {
+        let last = machine.caches.last().map_or(32e6, |c| c.bytes);
+        let wanted = match self.depth {
+            Depth::Quick => 256.0 * 1024.0 * 1024.0,
+            Depth::Full => (4.0 * last).max(256.0 * 1024.0 * 1024.0),
+        };
+        // Never more than a quarter of what is free.
+        wanted.min(LARGEST).min(machine.available_bytes / 4.0).max(1024.0 * 1024.0)
+    }
+
+    /// How much larger each size of the curve is than the one before.
+    pub fn step(&self) -> f64 {
+        match self.depth {
+            Depth::Quick => 4.0,
+            Depth::Full => 2.0,
+        }
+    }
+
+    /// What all cores read together from memory, in bytes per second.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn together(&mut self, machine: &Machine) -> Result<f64, Failed> {
+        self.tell("bandwidth of memory, all cores");
+        let threads = self.cpus.len();
+        // Each beyond its part of the last cache.
+        let bytes = (self.largest(machine) / threads.max(1) as f64).min(256e6) as usize;
+        let time = self.effort().time;
+        Ok(crate::bandwidth::together(&self.cpus, bytes, time, 3)?)
+    }
+
+    fn tell(&mut self, what: &str) {
+        let left = match self.done {
+            0 => Duration::ZERO,
+            done => self
+                .clock
+                .elapsed()
+                .div_f64(done as f64)
+                .mul_f64(self.of.saturating_sub(done) as f64),
+        };
+        let (done, of) = (self.done, self.of.max(self.done));
+        (self.watch)(&Progress { what: what.to_owned(), done, of, left });
+        self.done += 1;
+    }
+
+    /// Measures one thing. A second time, and longer, where it is not narrow.
+    ///
+    /// # Errors
+    /// Every sample was disturbed, again and again.
+    pub fn measure(&mut self, what: &str, run: &mut Run) -> Result<Measured, Failed> {
+        self.tell(what);
+        let effort = self.effort();
+        let mut found: Option<Measured> = None;
+        for round in 1..=3u32 {
+            let longer = Effort { time: effort.time * round, ..effort };
+            if let Some(m) = measure(self.clock, run, longer) {
+                self.samples.0 += m.cycles.kept;
+                self.samples.1 += m.cycles.rejected;
+                let better = found.is_none_or(|f| m.cycles.half_width() < f.cycles.half_width());
+                if better {
+                    found = Some(m);
+                }
+            }
+            if found.is_some_and(|f| f.cycles.half_width() <= 4.0 * effort.narrow) {
+                break;
+            }
+        }
+        let m = found.ok_or_else(|| Failed::Disturbed { what: what.to_owned() })?;
+        if m.cycles.half_width() > 4.0 * effort.narrow {
+            self.wide.push((what.to_owned(), m.cycles.half_width()));
+        }
+        Ok(m)
+    }
+}
