@@ -126,6 +126,30 @@ fn chains_hosts_and_refinement() {
 }
 
 #[test]
+fn a_profile_of_another_machine_is_warned_about() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("there.toml").display().to_string();
+    let text = include_str!("../../../profiles/xeon-e5-2690v2.toml");
+    let estimated = |text: &str| {
+        std::fs::write(&path, text).expect("a file");
+        let out = weir(&["estimate", "l2-basic", "--profile", &path]);
+        assert!(out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    assert_eq!(estimated(text), "");
+    let there = text.replace("name = \"xeon", "calibrated_on = \"A Processor\"\nname = \"xeon");
+    let warned = estimated(&there);
+    assert!(warned.contains("there.toml: calibrated on 'A Processor', and this is '"), "{warned}");
+    assert_eq!(warned.lines().count(), 1);
+}
+
+#[test]
+fn a_calibration_that_has_nowhere_to_go_does_not_begin() {
+    refused(&["calibrate", "--out", "here"], &["--out here", "ends with .toml"]);
+    refused(&["calibrate", "--out", "/nowhere/at/all.toml"], &["/nowhere/at/all.toml"]);
+}
+
+#[test]
 fn bad_input_is_told() {
     let ask = |more: &[&str]| -> Vec<String> {
         [&["estimate", "l2-basic", P[0], P[1]], more]

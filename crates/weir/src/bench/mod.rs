@@ -2,6 +2,7 @@
 
 mod callgrind;
 mod dataplane;
+mod functions;
 mod openflow;
 pub mod rig;
 
@@ -12,6 +13,8 @@ use clap::Subcommand;
 pub enum Bench {
     /// The five stages from memory: a capture through rules, one core
     Dataplane(dataplane::Args),
+    /// Network functions from memory, beside their estimates by a profile
+    Functions(functions::Args),
     /// Fixed work, to be run under callgrind: prints each case with its frames
     Callgrind(callgrind::Args),
     /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
@@ -22,6 +25,7 @@ pub enum Bench {
 pub fn run(b: Bench) -> anyhow::Result<()> {
     match b {
         Bench::Dataplane(a) => dataplane::run(&a),
+        Bench::Functions(a) => functions::run(&a),
         Bench::Callgrind(a) => callgrind::run(&a),
         Bench::Openflow(a) => openflow::run(&a),
     }

@@ -2,7 +2,7 @@
 
 pub mod calibrate;
 pub mod capture;
-mod columns;
+pub mod columns;
 pub mod demo;
 pub mod dut;
 pub mod estimate;
@@ -15,7 +15,7 @@ pub mod say;
 pub mod show;
 pub mod stats;
 pub mod study;
-mod style;
+pub mod style;
 pub mod top;
 pub mod trace;
 pub mod vdp;

@@ -10,7 +10,7 @@ mod dut;
 mod lab;
 mod latency;
 mod load;
-mod memory;
+pub mod memory;
 mod offload;
 pub mod report;
 mod scale;

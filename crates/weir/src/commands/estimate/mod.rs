@@ -2,7 +2,7 @@
 //!
 //! Room: arguments, files, output; the arithmetic is `weir-estimate`'s.
 
-mod ask;
+pub mod ask;
 mod capture;
 mod chain;
 mod explain;
