@@ -109,6 +109,10 @@ impl Scene {
             let track = Track::new(dense as usize, line, Pages::Huge)?;
             let what = format!("latency of {what}");
             let load = session.measure(&what, &mut track.run(1))?.cycles.value;
+            // In the same pages, where it is the same memory: huge ones may come or not.
+            if bytes <= dense {
+                return Ok((track.memory(), track.bytes(), load));
+            }
             drop(track);
             let field = Field::new(bytes as usize, Pages::Huge)?;
             Ok::<_, Failed>((Rc::new(RefCell::new(field)), bytes as usize, load))

@@ -58,6 +58,11 @@ impl Track {
         (self.lines * self.line_words) as usize * crate::field::WORD
     }
 
+    /// Its memory, for whatever else is measured in the same pages.
+    pub fn memory(&self) -> Rc<RefCell<Field>> {
+        Rc::clone(&self.field)
+    }
+
     /// Whether it is of huge pages.
     pub fn is_huge(&self) -> bool {
         self.field.borrow().is_huge()

@@ -7,6 +7,7 @@
 use crate::bandwidth::reader;
 use crate::chase::{CHAINS, Track};
 use crate::field::{Field, Pages};
+use crate::fit::{Fit, Point, fit};
 use crate::machine::{Cache, Machine};
 use crate::meter::Measured;
 use crate::session::{Failed, Session};
@@ -44,7 +45,7 @@ pub struct Level {
 /// What main memory answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Main {
-    /// Nanoseconds until data can be used, with huge pages.
+    /// Nanoseconds until data can be used, translations at hand.
     pub latency_ns: f64,
     /// Half the interval, as a part of it.
     pub off: f64,
@@ -97,54 +98,46 @@ fn unmixed(mixed: f64, bytes: f64, near: f64, before: f64) -> f64 {
     ((mixed - hit * before) / (1.0 - hit)).max(before)
 }
 
-/// Behind the last cache: what memory takes, and how many bytes the cache holds, from latencies over
-/// sizes. A load misses with probability 1 - held / size, so latency is a straight line over 1 / size.
-fn knee(points: &[(f64, f64)], last: f64) -> Option<(f64, f64)> {
-    let top = points.iter().map(|p| p.1).fold(0.0, f64::max);
-    // Where the cache still answers nearly all, the line has not begun.
-    let begun = last + 0.3 * (top - last);
-    let of: Vec<(f64, f64)> =
-        points.iter().filter(|p| p.1 >= begun).map(|p| (1.0 / p.0, p.1)).collect();
-    let n = of.len() as f64;
-    if of.len() < 2 || top <= last {
-        return None;
-    }
-    let (x, y) = of.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0 / n, s.1 + p.1 / n));
-    let (mut xx, mut xy) = (0.0, 0.0);
-    for (a, b) in &of {
-        xx += (a - x).powi(2);
-        xy += (a - x) * (b - y);
-    }
-    let slope = if xx > 0.0 { (xy / xx).min(0.0) } else { 0.0 };
-    let memory = y - slope * x;
-    (memory > last).then(|| (memory, -slope / (memory - last)))
+/// What lies behind the last cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Behind {
+    /// Latency of memory.
+    memory: f64,
+    /// Bytes that the last cache holds.
+    held: f64,
+    /// What translations add.
+    tlb: Option<Tlb>,
 }
 
-/// What small pages add, from what they add over sizes: nothing to speak of as far as translations
-/// reach, then towards a constant as their part that is at hand gets less.
-fn tlb(points: &[(f64, f64)]) -> Option<Tlb> {
-    let top = points.iter().map(|p| p.1).fold(0.0, f64::max);
-    if points.len() < 3 || top < 1.0 {
-        return None;
-    }
-    let mut best: Option<(f64, Tlb)> = None;
-    for candidate in points {
-        for half in [0.5, 0.7, 1.0] {
-            let reach = candidate.0 * half;
-            let missing = |bytes: f64| (1.0 - reach / bytes).max(0.0);
-            let (mut sum, mut norm) = (0.0, 0.0);
-            for (bytes, extra) in points {
-                sum += missing(*bytes) * extra;
-                norm += missing(*bytes).powi(2);
-            }
-            if norm <= 0.0 {
-                continue;
-            }
-            let miss_cycles = (sum / norm).max(0.0);
-            let off = |p: &(f64, f64)| (missing(p.0) * miss_cycles - p.1).powi(2);
+/// What lies behind a cache that takes `last`, from latencies over sizes in small pages. A load misses
+/// the cache with probability 1 - held / size, and so it does the translations at hand; which of the two
+/// ends where is tried for all sizes, what they add is fitted.
+fn behind(points: &[(f64, f64)], last: f64) -> Option<Behind> {
+    const BETWEEN: [f64; 3] = [0.5, 0.7, 1.0];
+    let ends: Vec<f64> = points.iter().flat_map(|p| BETWEEN.map(|b| p.0 * b)).collect();
+    let missing = |size: f64, end: f64| (1.0 - end / size).max(0.0);
+    let mut best: Option<(f64, Behind)> = None;
+    for held in &ends {
+        for reach in &ends {
+            let over: Vec<Point> = points
+                .iter()
+                .filter(|p| p.1 > last)
+                .map(|(size, latency)| Point {
+                    terms: vec![missing(*size, *held), missing(*size, *reach)],
+                    cycles: latency - last,
+                })
+                .collect();
+            let Some(Fit { coefficients, .. }) = fit(&over) else { continue };
+            let [beyond, walk] = coefficients.as_slice() else { continue };
+            let off = |(size, latency): &(f64, f64)| {
+                let said = last + beyond * missing(*size, *held) + walk * missing(*size, *reach);
+                (said / latency - 1.0).powi(2)
+            };
             let off: f64 = points.iter().map(off).sum();
-            if best.as_ref().is_none_or(|b| off < b.0) {
-                best = Some((off, Tlb { reach, miss_cycles }));
+            if *beyond > 0.0 && best.as_ref().is_none_or(|b| off < b.0) {
+                let tlb = Tlb { reach: *reach, miss_cycles: *walk };
+                let tlb = (tlb.miss_cycles >= 1.0).then_some(tlb);
+                best = Some((off, Behind { memory: last + beyond, held: *held, tlb }));
             }
         }
     }
@@ -222,13 +215,19 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
         one: machine.line_bytes() / read.ns.value * 1e9,
         all: all.max(machine.line_bytes() / read.ns.value * 1e9),
     };
+    let mut tlb = None;
     if let Some(last) = caches.last_mut() {
         let cycle_ns = far.ns.value / far.cycles.value.max(0.01);
-        let beyond: Vec<(f64, f64)> =
-            curve.iter().map(|s| (s.bytes, s.huge.ns.value / cycle_ns)).collect();
-        if let Some((cycles, held)) = knee(&beyond, last.latency) {
-            memory.latency_ns = memory.latency_ns.max(cycles * cycle_ns);
-            last.bytes = last.bytes.min(held);
+        let near = spot(0.0, &last.cache).min(4.0 * 1024.0 * 1024.0);
+        let beyond: Vec<(f64, f64)> = curve
+            .iter()
+            .filter(|s| s.bytes >= near)
+            .map(|s| (s.bytes, s.small.ns.value / cycle_ns))
+            .collect();
+        if let Some(b) = behind(&beyond, last.latency) {
+            memory.latency_ns = b.memory * cycle_ns;
+            last.bytes = last.bytes.min(b.held);
+            tlb = b.tlb;
         }
     }
     // A farther cache must be larger, or it is none to the estimator.
@@ -238,8 +237,6 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
             kept.push(level);
         }
     }
-    let extra = |s: &Spread| (s.bytes, (s.small.cycles.value - s.huge.cycles.value).max(0.0));
-    let tlb = tlb(&curve.iter().map(extra).collect::<Vec<_>>());
     Ok(Levels { caches: kept, memory, tlb, curve, huge: is_huge })
 }
 
@@ -283,24 +280,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cache_is_as_large_as_it_acts() {
-        // 50 MB of it are ours, whatever the machine says: 70 cycles, and 300 beyond.
-        let t = |s: f64| if s <= 50e6 { 70.0 } else { 300.0 - 230.0 * 50e6 / s };
+    fn what_lies_behind_is_told_apart() {
+        // 64 MiB of the last cache are ours, whatever the machine says: 70 cycles, and 300 beyond.
+        // Translations reach over 8 MiB, and a walk takes 100.
+        let mib = |n: f64| n * 1024.0 * 1024.0;
+        let miss = |s: f64, end: f64| (1.0 - mib(end) / s).max(0.0);
+        let t = |s: f64| 70.0 + 230.0 * miss(s, 64.0) + 100.0 * miss(s, 8.0);
         let points: Vec<(f64, f64)> =
-            (0..12).map(|i| 1e6 * 2f64.powi(i)).map(|s| (s, t(s))).collect();
-        let (memory, held) = knee(&points, 70.0).expect("a knee");
-        assert!((memory - 300.0).abs() < 1e-6 && (held / 50e6 - 1.0).abs() < 1e-6);
-        assert_eq!(knee(&points[..4], 70.0), None);
-    }
-
-    #[test]
-    fn translations_reach_so_far() {
-        let extra = |s: f64| 30.0 * (1.0 - 8e6 / s).max(0.0);
-        let points: Vec<(f64, f64)> =
-            (0..12).map(|i| 1e6 * 2f64.powi(i)).map(|s| (s, extra(s))).collect();
-        let t = tlb(&points).expect("a reach");
-        assert!((t.reach / 8e6 - 1.0).abs() < 1e-6 && (t.miss_cycles - 30.0).abs() < 1e-6);
-        let none: Vec<(f64, f64)> = points.iter().map(|p| (p.0, 0.0)).collect();
-        assert_eq!(tlb(&none), None);
+            (0..12).map(|i| mib(2f64.powi(i))).map(|s| (s, t(s))).collect();
+        let b = behind(&points, 70.0).expect("something");
+        assert!((b.memory - 300.0).abs() < 1.0 && (b.held / mib(64.0) - 1.0).abs() < 1e-6, "{b:?}");
+        let tlb = b.tlb.expect("walks");
+        assert!((tlb.reach / mib(8.0) - 1.0).abs() < 1e-6, "{b:?}");
+        assert!((tlb.miss_cycles - 100.0).abs() < 1.0, "{b:?}");
+        // Where nothing takes longer, nothing lies behind.
+        assert_eq!(behind(&points[..2], 80.0), None);
     }
 }

@@ -100,7 +100,10 @@ fn memory(out: &mut String, c: &Calibration, quoted: &dyn Fn(&str) -> String) ->
         writeln!(out, "[tlb]\npage = \"4 KiB\"")?;
         writeln!(out, "reach = \"{:.0} KiB\"", t.reach / 1024.0)?;
         writeln!(out, "miss_cycles = {:.1}", t.miss_cycles)?;
-        writeln!(out, "source = \"what loads take longer in pages of 4 KiB than in huge ones\"\n")?;
+        writeln!(
+            out,
+            "source = \"latency over sizes in pages of 4 KiB, beyond what the last cache's end explains\"\n"
+        )?;
     }
     // Channels can't be seen: one, as fast as all together.
     writeln!(out, "[memory]\nchannels = 1")?;
@@ -109,7 +112,7 @@ fn memory(out: &mut String, c: &Calibration, quoted: &dyn Fn(&str) -> String) ->
     writeln!(out, "size = \"{:.0} MiB\"", (c.machine.memory_bytes / 1048576.0).max(1.0))?;
     let huge = if c.levels.huge { "huge pages" } else { "no huge pages came" };
     let source = format!(
-        "{huge}, latency within {:.1} %; one core reads {:.1} GB/s, all together {:.1} GB/s, written as \
+        "latency fitted over sizes (the largest, {huge}, within {:.1} %); one core reads {:.1} GB/s, all together {:.1} GB/s, written as \
          one channel",
         m.off * 100.0,
         m.one / 1e9,
