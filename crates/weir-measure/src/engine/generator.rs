@@ -3,8 +3,8 @@
 //! Room: outlets and the clock. Orders come by a ring, what became of loads and when probes left goes by
 //! another. Waits asleep while nothing is due for a while, awake for the last [`AWAKE`].
 
-use super::core::Input;
 use super::ring::{Give, Take};
+use super::terms::Input;
 use super::wire::{Outlet, unix_now};
 use crate::module::load::Source;
 use crate::module::{Load, LoadDone, LoadId};

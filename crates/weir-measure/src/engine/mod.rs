@@ -29,7 +29,9 @@ pub mod sampling;
 pub mod setup;
 pub mod simulation;
 mod tally;
+mod terms;
 mod thinning;
 pub mod wire;
 
-pub use self::core::{Command, Core, Departures, Input, Phase, Settings, Status};
+pub use self::core::Core;
+pub use self::terms::{Command, Departures, Input, Phase, Settings, Status};

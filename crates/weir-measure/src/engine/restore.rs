@@ -3,7 +3,8 @@
 //! Sans-I/O: a part of [`Core`]. Also after an interruption, an error or a lost connection, which is made
 //! again for this. Counters and the ages of time-outs begin anew: no message could set them.
 
-use super::core::{Core, Expected, Phase, nanos};
+use super::core::{Core, Expected};
+use super::terms::{Phase, nanos};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{

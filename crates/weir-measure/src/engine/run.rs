@@ -4,10 +4,11 @@
 //! Room: threads and their rings ([`super::ring`]). Nothing is shared but flags; what an overfull ring loses
 //! is counted and told in the result. Called by the binary.
 
-use super::core::{Command, Core, Input, Phase, Status};
+use super::core::Core;
 use super::generator::{self, generate};
 use super::ring::{Give, Take, ring};
 use super::sampling::{Sampler, sample};
+use super::terms::{Command, Input, Phase, Status};
 use super::thinning::{Counter, Fate, Thinning};
 use super::wire::{Channel, Inlet, recognise, unix_now};
 use crate::control::{self, Bell, Order};

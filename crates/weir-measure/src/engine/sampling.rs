@@ -3,8 +3,8 @@
 //! Room: between [`crate::snmp`] and the engine: a thread of its own, since an agent may take its time.
 //! What can't be read is told once and tried again.
 
-use super::core::Input;
 use super::ring::Give;
+use super::terms::Input;
 use super::wire::unix_now;
 use crate::module::Sample;
 use crate::snmp::{self, InterfaceCounters};

@@ -5,7 +5,8 @@
 //! (packet-out) and looking where it arrives; then a rule joins each channel to the next and probes must
 //! come through. So a port that is down, not connected or swapped is known before anything is measured.
 
-use super::core::{Core, Expected, Phase, nanos};
+use super::core::{Core, Expected};
+use super::terms::{Phase, nanos};
 use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;

@@ -3,7 +3,8 @@
 //! Room: tests of modules and of the engine. Drives a [`Core`] like [`super::run`] does; generator, wires
 //! and clock are simulated: events happen exactly when they are due, in the order of their times.
 
-use super::core::{Command, Core, Input};
+use super::core::Core;
+use super::terms::{Command, Input};
 use super::thinning::{Counter, Fate, Thinning};
 use super::wire::recognise;
 use crate::document::Document;
