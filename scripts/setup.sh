@@ -209,7 +209,7 @@ want_test_tools() {
 	want_rust_tools
 	missing=
 	for pair in tshark:tshark tcpdump:tcpdump ip:iproute2 ethtool:ethtool iperf3:iperf3 ping:iputils-ping \
-		sysctl:procps ovs-vswitchd:openvswitch-switch valgrind:valgrind g++:g++ git:git snmpd:snmpd snmpget:snmp \
+		sysctl:procps curl:curl ovs-vswitchd:openvswitch-switch valgrind:valgrind g++:g++ git:git snmpd:snmpd snmpget:snmp \
 		chromium:chromium; do
 		has "${pair%%:*}" || missing="$missing ${pair#*:}"
 	done

@@ -24,6 +24,8 @@ done
 if [ "$(id -u)" != 0 ]; then echo "try-fresh.sh: needs root" >&2; exit 2; fi
 
 root=$(mktemp -d /var/tmp/weir-fresh.XXXXXX)
+# As the root of a system is: not its owner's alone.
+chmod 755 "$root"
 trap 'rm -rf --one-file-system "$root"' EXIT
 trap 'exit 130' INT TERM
 
@@ -80,12 +82,21 @@ started=$SECONDS
 status=0
 unshare --mount --pid --fork --kill-child bash -c '
 	set -e
+	# Its root is to be a mount of its own, not a corner of ours: namespaces of networks and of users ask for that.
+	mount --make-rprivate /
+	mount --bind "$root" "$root"
 	mount -t proc proc "$root/proc"
 	mount -t sysfs sysfs "$root/sys"
 	mount --rbind /dev "$root/dev"
 	mount -t tmpfs tmpfs "$root/run"
-	exec chroot "$root" /usr/bin/env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 \
+	cd "$root"
+	mkdir outside
+	pivot_root . outside
+	cd /
+	umount -l /outside
+	rmdir /outside
+	exec /usr/bin/env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
-' chroot "${lent[@]}" sh -c 'cd /root/weir && exec ./run "$@"' run "$@" || status=$?
+' bare "${lent[@]}" sh -c 'cd /root/weir && exec ./run "$@"' run "$@" || status=$?
 echo "try-fresh.sh: ./run $* on a bare $suite: exit $status after $((SECONDS - started)) seconds"
 exit "$status"
