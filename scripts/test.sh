@@ -68,11 +68,6 @@ captures() { testdata/check.sh testdata/real.pcap testdata/synthetic.pcap; }
 cargo_tests() {
 	log=$logs/tests.log
 	echo "         building and running the tests of every crate"
-	# Tests wait more than they compute: what the later steps need is built meanwhile, with what is left of the
-	# processors. Those steps build it themselves if that failed, and say why.
-	cargo test --quiet --locked --workspace --no-run >"$logs/tests_build.log" 2>&1
-	nice -n 19 sh -c 'cargo build --quiet --locked --release -p weir; sh scripts/fuzz.sh build' >"$logs/meanwhile.log" 2>&1 &
-	meanwhile=$!
 	{
 		cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1
 		echo "cargo's exit status: $?"
@@ -137,7 +132,6 @@ if [ "$mode" = quick ]; then
 	step "crate boundaries" cargo test --locked -p weir-testkit --test layering
 else
 	cargo_tests
-	wait "$meanwhile"
 	step "examples" cargo build --locked --workspace --examples
 	if has c++ || has g++; then
 		step "fuzz targets build" sh scripts/fuzz.sh build
