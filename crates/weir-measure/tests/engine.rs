@@ -3,23 +3,10 @@
 
 mod toy;
 
-use toy::{Barrier, Toy, on};
-use weir_measure::document::{Cell, Document, Outcome};
+use toy::{Barrier, Toy, number, on, outcome};
+use weir_measure::document::Outcome;
 use weir_openflow::model::{Action, Field, Match, Port};
 use weir_packet::Nanos;
-
-fn outcome(d: &Document, id: &str) -> Outcome {
-    d.verdicts.iter().find(|v| v.id == id).unwrap().outcome
-}
-
-fn number(d: &Document, row: usize, column: &str) -> f64 {
-    let t = &d.tables[0];
-    let at = t.columns.iter().position(|c| c.name == column).unwrap();
-    match &t.rows[row][at] {
-        Cell::Number(n) => *n,
-        other => panic!("{column}: {other:?}"),
-    }
-}
 
 #[test]
 fn echo_measures_what_the_channel_takes() {

@@ -2,8 +2,8 @@
 
 mod toy;
 
-use toy::core;
-use weir_measure::document::{Cell, Document, Outcome};
+use toy::{core, number, outcome};
+use weir_measure::document::{Document, Outcome};
 use weir_measure::dut::profile::Profile;
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
@@ -21,19 +21,6 @@ fn run(profile: &str, module: &str, set: &[(&str, &str)], number: u64) -> Docume
     world.control = Nanos(world.control.0 + number * 7_919);
     world.wire = Nanos(world.wire.0 + number * 127);
     simulate(core(module, set), &mut Configured::new(profile), world).unwrap()
-}
-
-fn outcome(d: &Document, id: &str) -> Outcome {
-    d.verdicts.iter().find(|v| v.id == id).unwrap().outcome
-}
-
-fn number(d: &Document, row: usize, column: &str) -> f64 {
-    let t = &d.tables[0];
-    let at = t.columns.iter().position(|c| c.name == column).unwrap();
-    match &t.rows[row][at] {
-        Cell::Number(n) => *n,
-        other => panic!("{column}: {other:?}"),
-    }
 }
 
 /// Where polls slow updates down, one takes 6.5 ms of the 20 ms between two, and an update 50 ms.

@@ -2,8 +2,8 @@
 
 mod toy;
 
-use toy::core;
-use weir_measure::document::{Cell, Document, Outcome};
+use toy::{core, number};
+use weir_measure::document::{Document, Outcome};
 use weir_measure::engine::simulation::{EPOCH, Output, SimulatedDut, World, simulate};
 use weir_openflow::model::{Msg, Version};
 use weir_packet::Nanos;
@@ -39,15 +39,6 @@ impl SimulatedDut for Wire {
 fn run(ppm: u64, set: &[(&str, &str)]) -> Document {
     let mut wire = Wire { ppm, due: Default::default() };
     simulate(core("timestamps", set), &mut wire, World::default()).unwrap()
-}
-
-fn number(d: &Document, row: usize, column: &str) -> f64 {
-    let t = &d.tables[0];
-    let at = t.columns.iter().position(|c| c.name == column).unwrap();
-    match &t.rows[row][at] {
-        Cell::Number(n) => *n,
-        other => panic!("{column}: {other:?}"),
-    }
 }
 
 #[test]

@@ -103,13 +103,18 @@ fn a_switch_that_answers_everything_with_an_error() {
         let mut header = [0; 8];
         while s.read_exact(&mut header).is_ok() {
             let rest = usize::from(u16::from_be_bytes([header[2], header[3]])) - 8;
-            s.read_exact(&mut vec![0; rest]).unwrap();
+            if s.read_exact(&mut vec![0; rest]).is_err() {
+                break;
+            }
             if header[1] != 0 {
                 // OFPT_ERROR: OFPET_BAD_REQUEST, OFPBRC_EPERM.
                 let mut error = vec![4, 1, 0, 12];
                 error.extend(&header[4..]);
                 error.extend([0, 1, 0, 5]);
-                s.write_all(&error).unwrap();
+                // The other side may have gone at the first of them.
+                if s.write_all(&error).is_err() {
+                    break;
+                }
             }
         }
     });

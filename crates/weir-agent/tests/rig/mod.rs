@@ -158,14 +158,7 @@ impl Rig {
         got.into_iter().enumerate().map(part).collect()
     }
     pub fn flows(&mut self, conn: ConnId) -> Vec<FlowStats> {
-        let all = FlowFilter {
-            table: TABLE_ALL,
-            out_port: Port::ANY,
-            out_group: GROUP_ANY,
-            cookie: 0,
-            cookie_mask: 0,
-            matcher: Match::default(),
-        };
+        let all = FlowFilter::every_flow();
         let parts = self.stats(conn, StatsRequest::Flow(all));
         parts
             .into_iter()

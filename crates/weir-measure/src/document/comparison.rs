@@ -2,7 +2,7 @@
 //!
 //! Touches the files that it is asked to, as [`super::file`] does and by the same rules.
 
-use super::file::{DocumentError, LONGEST, read, write};
+use super::file::{DocumentError, LONGEST, of_kind, read, within, write};
 use super::{Document, SCHEMA};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -23,12 +23,6 @@ pub struct Comparison {
     pub title: String,
     /// The documents, in the order in which a reader wants them.
     pub documents: Vec<Document>,
-}
-
-#[derive(Deserialize)]
-struct Head {
-    kind: Option<String>,
-    schema: Option<u32>,
 }
 
 impl Comparison {
@@ -52,15 +46,7 @@ impl Comparison {
     /// # Errors
     /// Not a comparison, of a newer schema, or with values that make no sense.
     pub fn from_json(text: &str) -> Result<Self, DocumentError> {
-        let head: Head = serde_json::from_str(text)?;
-        if head.kind.as_deref() != Some(KIND) {
-            let found = head.kind.map_or_else(|| "missing".to_owned(), |k| format!("{k:?}"));
-            return Err(DocumentError::Kind { found });
-        }
-        if let Some(found) = head.schema.filter(|s| *s > SCHEMA) {
-            return Err(DocumentError::Newer { found });
-        }
-        let all: Self = serde_json::from_str(text)?;
+        let all: Self = of_kind(text, KIND)?;
         all.documents.iter().try_for_each(Document::check)?;
         Ok(all)
     }
@@ -87,8 +73,7 @@ impl Comparison {
     /// As [`Document::load`].
     pub fn load(path: &Path) -> Result<Self, DocumentError> {
         let text = read(path, LONGEST)?;
-        let inside = |error| DocumentError::In { path: path.to_owned(), error: Box::new(error) };
-        let mut all = Self::from_json(&text).map_err(inside)?;
+        let mut all = Self::from_json(&text).map_err(|e| within(path, e))?;
         let dir = path.parent().unwrap_or(Path::new(""));
         all.documents.iter_mut().try_for_each(|d| d.read_samples(dir))?;
         Ok(all)

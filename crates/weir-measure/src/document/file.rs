@@ -6,6 +6,7 @@
 use super::distribution::{Distribution, SampleFile};
 use super::{Document, KIND, SCHEMA};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,19 @@ struct Head {
     schema: Option<u32>,
 }
 
+/// Reads what says that it is a `kind`, of no newer schema.
+pub(super) fn of_kind<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, DocumentError> {
+    let head: Head = serde_json::from_str(text)?;
+    if head.kind.as_deref() != Some(kind) {
+        let found = head.kind.map_or_else(|| "missing".to_owned(), |k| format!("{k:?}"));
+        return Err(DocumentError::Kind { found });
+    }
+    if let Some(found) = head.schema.filter(|s| *s > SCHEMA) {
+        return Err(DocumentError::Newer { found });
+    }
+    Ok(serde_json::from_str(text)?)
+}
+
 impl Document {
     /// As JSON on one line, with a line end.
     ///
@@ -89,15 +103,7 @@ impl Document {
     /// # Errors
     /// Not a document, of a newer schema, or with values that make no sense.
     pub fn from_json(text: &str) -> Result<Self, DocumentError> {
-        let head: Head = serde_json::from_str(text)?;
-        if head.kind.as_deref() != Some(KIND) {
-            let found = head.kind.map_or_else(|| "missing".to_owned(), |k| format!("{k:?}"));
-            return Err(DocumentError::Kind { found });
-        }
-        if let Some(found) = head.schema.filter(|s| *s > SCHEMA) {
-            return Err(DocumentError::Newer { found });
-        }
-        let document: Self = serde_json::from_str(text)?;
+        let document: Self = of_kind(text, KIND)?;
         document.check()?;
         Ok(document)
     }
@@ -209,7 +215,7 @@ impl Document {
     }
 }
 
-fn within(path: &Path, error: DocumentError) -> DocumentError {
+pub(super) fn within(path: &Path, error: DocumentError) -> DocumentError {
     DocumentError::In { path: path.to_owned(), error: Box::new(error) }
 }
 

@@ -11,9 +11,9 @@ use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{
-    Field, FlowFilter, FlowFlags, FlowMod, FlowStats, Fragments, GROUP_ANY, Match, Message, Msg,
-    NO_BUFFER, NO_MAX_LEN, PacketOut, Part, Port, PortDesc, PortState, StatsReply, StatsRequest,
-    SwitchConfig, TABLE_ALL, Version,
+    Field, FlowFilter, FlowFlags, FlowMod, FlowStats, Fragments, Match, Message, Msg, NO_BUFFER,
+    NO_MAX_LEN, PacketOut, Part, Port, PortDesc, PortState, StatsReply, StatsRequest, SwitchConfig,
+    Version,
 };
 use weir_packet::Nanos;
 
@@ -79,14 +79,7 @@ impl Core {
         }
         self.setup.config = Some(self.request(now, Message::GetConfigRequest));
         if self.table == Table::Own {
-            let filter = FlowFilter {
-                table: TABLE_ALL,
-                out_port: Port::ANY,
-                out_group: GROUP_ANY,
-                cookie: 0,
-                cookie_mask: 0,
-                matcher: Match::default(),
-            };
+            let filter = FlowFilter::every_flow();
             self.setup.flows = Some(self.request(now, stats(StatsRequest::Flow(filter))));
         }
     }

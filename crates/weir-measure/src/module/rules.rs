@@ -3,9 +3,7 @@
 //! Pure: the model's messages from probes' headers.
 
 use crate::probe::Headers;
-use weir_openflow::model::{
-    Action, Field, FlowCommand, FlowFilter, FlowMod, GROUP_ANY, Instruction, Match, Port, TABLE_ALL,
-};
+use weir_openflow::model::{Action, Field, FlowCommand, FlowMod, Instruction, Match, Port};
 
 /// Priority of the rule that drops what nothing else matches.
 pub const DROP_PRIORITY: u16 = 0;
@@ -20,18 +18,6 @@ pub fn add(matcher: Match, priority: u16, actions: Vec<Action>) -> FlowMod {
 /// Drops what nothing else matches.
 pub fn drop_rest() -> FlowMod {
     add(Match::default(), DROP_PRIORITY, Vec::new())
-}
-
-/// Every flow there is, for statistics.
-pub fn every_flow() -> FlowFilter {
-    FlowFilter {
-        table: TABLE_ALL,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matcher: Match::default(),
-    }
 }
 
 /// Sends by a port.

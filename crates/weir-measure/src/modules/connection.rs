@@ -10,7 +10,9 @@ use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples,
 use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
 use crate::probe::Headers;
 use std::time::Duration;
-use weir_openflow::model::{Field, Match, Message, Msg, Part, StatsReply, StatsRequest};
+use weir_openflow::model::{
+    Field, FlowFilter, Match, Message, Msg, Part, StatsReply, StatsRequest,
+};
 use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
@@ -173,7 +175,7 @@ impl Module for Connection {
                 let (came, lost) = (self.window.came, self.window.lost());
                 self.runs.push(Run { reconnect_ms: ms, came, lost, flows: None });
                 (self.step, self.flows) = (Step::Asking, 0);
-                self.waiting = Some(cx.stats(StatsRequest::Flow(rules::every_flow())));
+                self.waiting = Some(cx.stats(StatsRequest::Flow(FlowFilter::every_flow())));
                 true
             }
             _ => false,

@@ -17,7 +17,7 @@ use crate::probe::{Headers, Vary};
 use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_openflow::model::{Message, Msg, Part, StatsReply, StatsRequest};
+use weir_openflow::model::{FlowFilter, Message, Msg, Part, StatsReply, StatsRequest};
 use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
@@ -130,7 +130,7 @@ impl FlowStats {
         }
         row.asked += 1;
         let interval = Duration::from_secs_f64(1.0 / row.rate);
-        let xid = cx.stats(StatsRequest::Flow(rules::every_flow()));
+        let xid = cx.stats(StatsRequest::Flow(FlowFilter::every_flow()));
         let open = Open { row: self.at, written: None, parts: 0, flows: 0, packets: 0 };
         self.open.insert(xid, open);
         cx.timer_in(interval, ASK);

@@ -22,7 +22,7 @@ use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{
-    FlowCommand, FlowMod, Message, Msg, Part, Port, StatsReply, StatsRequest,
+    FlowCommand, FlowFilter, FlowMod, Message, Msg, Part, Port, StatsReply, StatsRequest,
 };
 use weir_packet::Nanos;
 
@@ -247,7 +247,7 @@ impl Interaction {
         }
         if self.open.len() < MOST_OPEN {
             row.asked += 1;
-            let xid = cx.stats(StatsRequest::Flow(rules::every_flow()));
+            let xid = cx.stats(StatsRequest::Flow(FlowFilter::every_flow()));
             self.open.insert(xid, (at, None));
         } else {
             row.skipped += 1;

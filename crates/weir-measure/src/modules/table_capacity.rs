@@ -8,7 +8,7 @@ use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Table, V
 use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
-use weir_openflow::model::{Message, Msg, StatsReply, StatsRequest};
+use weir_openflow::model::{FlowFilter, Message, Msg, StatsReply, StatsRequest};
 use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
@@ -149,7 +149,7 @@ impl TableCapacity {
         }
         if row.refused.is_some() || self.sent >= self.most {
             self.step = Step::Asking;
-            self.waiting = Some(cx.stats(StatsRequest::Aggregate(rules::every_flow())));
+            self.waiting = Some(cx.stats(StatsRequest::Aggregate(FlowFilter::every_flow())));
             return;
         }
         self.step = Step::Inserting;

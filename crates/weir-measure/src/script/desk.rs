@@ -12,7 +12,7 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, Map};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_openflow::model::{FlowFilter, GROUP_ANY, Match, Message, Port, StatsRequest, TABLE_ALL};
+use weir_openflow::model::{FlowFilter, Message, Port, StatsRequest};
 use weir_packet::Nanos;
 
 /// What one handler may ask for: a table's worth of entries and some.
@@ -191,17 +191,6 @@ pub(super) fn parameters(params: &Params) -> Map {
     names.filter_map(|n| Some((n.as_str().into(), parameter(params, &n)?))).collect()
 }
 
-fn everything() -> FlowFilter {
-    FlowFilter {
-        table: TABLE_ALL,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matcher: Match::default(),
-    }
-}
-
 /// Makes the calls known.
 pub(super) fn register(engine: &mut Engine) {
     engine.register_type_with_name::<Cx>("cx");
@@ -224,10 +213,10 @@ pub(super) fn register(engine: &mut Engine) {
     });
     engine.register_fn("barrier", |cx: &mut Cx| cx.request(Message::BarrierRequest));
     engine.register_fn("flow_stats", |cx: &mut Cx| {
-        cx.act(|c| i64::from(c.stats(StatsRequest::Flow(everything()))))
+        cx.act(|c| i64::from(c.stats(StatsRequest::Flow(FlowFilter::every_flow()))))
     });
     engine.register_fn("aggregate_stats", |cx: &mut Cx| {
-        cx.act(|c| i64::from(c.stats(StatsRequest::Aggregate(everything()))))
+        cx.act(|c| i64::from(c.stats(StatsRequest::Aggregate(FlowFilter::every_flow()))))
     });
     engine.register_fn("clear_table", |cx: &mut Cx| cx.act(|c| c.clear_table()));
     engine.register_fn("flow_mod", |cx: &mut Cx, map: Map| {

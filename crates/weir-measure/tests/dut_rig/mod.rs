@@ -153,33 +153,13 @@ impl Rig {
 
 /// Everything of everybody.
 pub fn flow_stats() -> Message {
-    let all = FlowFilter {
-        table: TABLE_ALL,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matcher: Match::default(),
-    };
+    let all = FlowFilter::every_flow();
     Message::StatsRequest { more: Part::Last, body: StatsRequest::Flow(all) }
 }
 
 pub fn flow(command: FlowCommand, priority: u16, matcher: Match, actions: Vec<Action>) -> FlowMod {
-    FlowMod {
-        cookie: 0,
-        cookie_mask: 0,
-        table: 0,
-        command,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority,
-        buffer_id: NO_BUFFER,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        flags: FlowFlags::default(),
-        matcher,
-        instructions: if actions.is_empty() { vec![] } else { vec![Instruction::Apply(actions)] },
-    }
+    let instructions = if actions.is_empty() { vec![] } else { vec![Instruction::Apply(actions)] };
+    FlowMod { priority, matcher, instructions, ..FlowMod::new(command) }
 }
 
 pub fn output(port: u32) -> Action {

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
-use weir_measure::document::{Document, Dut};
+use weir_measure::document::{Cell, Document, Dut, Outcome};
 use weir_measure::engine::simulation::{EPOCH, Output, SimulatedDut, World, simulate};
 use weir_measure::engine::{Core, Settings};
 use weir_measure::environment::{Environment, Program};
@@ -334,4 +334,19 @@ pub fn on(
     set: &[(&str, &str)],
 ) -> Result<Document, String> {
     simulate(core(module, set), dut, World::default())
+}
+
+/// What a verdict says.
+pub fn outcome(d: &Document, id: &str) -> Outcome {
+    d.verdicts.iter().find(|v| v.id == id).unwrap().outcome
+}
+
+/// A number of the first table.
+pub fn number(d: &Document, row: usize, column: &str) -> f64 {
+    let t = &d.tables[0];
+    let at = t.columns.iter().position(|c| c.name == column).unwrap();
+    match &t.rows[row][at] {
+        Cell::Number(n) => *n,
+        other => panic!("{column}: {other:?}"),
+    }
 }

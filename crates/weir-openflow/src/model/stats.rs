@@ -1,17 +1,18 @@
 //! Statistics (1.0 §5.3.5) and multipart messages (1.3 §7.3.5).
 
 use super::{
-    Band, Bucket, Field, FlowFlags, GroupKind, Instruction, Match, MeterFlags, Port, PortDesc,
+    Band, Bucket, Field, FlowFlags, GROUP_ANY, GroupKind, Instruction, Match, MeterFlags, Port,
+    PortDesc, TABLE_ALL,
 };
 
 /// Which flows are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowFilter {
-    /// Of this table; [`TABLE_ALL`](super::TABLE_ALL).
+    /// Of this table; [`TABLE_ALL`].
     pub table: u8,
     /// That output there; `ANY`.
     pub out_port: Port,
-    /// That use this group; [`GROUP_ANY`](super::GROUP_ANY).
+    /// That use this group; [`GROUP_ANY`].
     pub out_group: u32,
     /// With this cookie under the mask.
     pub cookie: u64,
@@ -19,6 +20,20 @@ pub struct FlowFilter {
     pub cookie_mask: u64,
     /// That this match contains.
     pub matcher: Match,
+}
+
+impl FlowFilter {
+    /// Every flow of every table.
+    pub fn every_flow() -> Self {
+        Self {
+            table: TABLE_ALL,
+            out_port: Port::ANY,
+            out_group: GROUP_ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matcher: Match::default(),
+        }
+    }
 }
 
 /// What is asked.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_openflow::channel::{Channel, CloseReason, Config, Event, Side};
 use weir_openflow::model::{
     Action, ErrorMsg, Field, FlowCommand, FlowFilter, FlowFlags, FlowMod, GROUP_ANY, Instruction,
-    Match, Message, Msg, NO_BUFFER, Part, Port, StatsReply, StatsRequest, TABLE_ALL, Version,
+    Match, Message, Msg, NO_BUFFER, Part, Port, StatsReply, StatsRequest, Version,
 };
 
 /// Two ports that swallow, and a VDP over them with `openflow` in its `[vdp.openflow]`.
@@ -153,14 +153,7 @@ impl<S: Read + Write> Peer<S> {
     }
     /// How many flows there are.
     pub fn flows(&mut self) -> usize {
-        let filter = FlowFilter {
-            table: TABLE_ALL,
-            out_port: Port::ANY,
-            out_group: GROUP_ANY,
-            cookie: 0,
-            cookie_mask: 0,
-            matcher: Match::default(),
-        };
+        let filter = FlowFilter::every_flow();
         let body = StatsRequest::Flow(filter);
         let xid = self.send(Message::StatsRequest { more: Part::Last, body });
         let mut n = 0;

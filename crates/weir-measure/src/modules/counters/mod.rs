@@ -20,8 +20,8 @@ use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{
-    Action, Band, BandKind, Bucket, FlowMod, GROUP_ANY, GroupCommand, GroupKind, GroupMod,
-    Instruction, Message, MeterCommand, MeterFlags, MeterMod, Msg, Part, Port, QUEUE_ALL,
+    Action, Band, BandKind, Bucket, FlowFilter, FlowMod, GROUP_ANY, GroupCommand, GroupKind,
+    GroupMod, Instruction, Message, MeterCommand, MeterFlags, MeterMod, Msg, Part, Port, QUEUE_ALL,
     StatsRequest,
 };
 use weir_packet::Nanos;
@@ -249,7 +249,7 @@ impl Counters {
             return;
         }
         let mut requests = vec![
-            StatsRequest::Flow(rules::every_flow()),
+            StatsRequest::Flow(FlowFilter::every_flow()),
             StatsRequest::Port(Port::ANY),
             StatsRequest::Table,
         ];

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 use weir_openflow::model::{
-    Action, Field, FlowFilter, FlowMod, GROUP_ANY, Match, Message, Port, StatsRequest, TABLE_ALL,
+    Action, Field, FlowFilter, FlowMod, Match, Message, Port, StatsRequest,
 };
 
 /// What came out.
@@ -31,14 +31,7 @@ pub struct Report {
 
 /// Asks for the statistics of all flows.
 pub fn all_flows() -> StatsRequest {
-    StatsRequest::Flow(FlowFilter {
-        table: TABLE_ALL,
-        out_port: Port::ANY,
-        out_group: GROUP_ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matcher: Match::default(),
-    })
+    StatsRequest::Flow(FlowFilter::every_flow())
 }
 
 /// An exact rule on a destination MAC.
