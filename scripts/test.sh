@@ -62,6 +62,8 @@ dependencies() {
 	cargo deny --locked check licenses bans sources
 }
 
+release_build() { cargo build --quiet --locked --release -p weir; }
+
 captures() { testdata/check.sh testdata/real.pcap testdata/synthetic.pcap; }
 
 # The tests of the whole workspace, with one line for each program of tests as it ends.
@@ -135,10 +137,14 @@ else
 	step "examples" cargo build --locked --workspace --examples
 	if has c++ || has g++; then
 		step "fuzz targets build" sh scripts/fuzz.sh build
+		# The release build ends in minutes of one thread, and fuzzing asks for no quiet.
+		release_build >"$logs/release.log" 2>&1 &
 		for target in $(sh scripts/fuzz.sh list); do step "fuzz $target" sh scripts/fuzz.sh 5 "$target"; done
+		wait
 	else
 		skip "fuzz targets" "a C++ compiler is not installed"
 	fi
+	step "release build" release_build
 	step "instructions per frame" bash scripts/callgrind.sh
 	step "judge: os-ken's switch tester, a selection" judge --quick --skip-kind throughput
 	step "judge: Faucet and Gauge" judge faucet --target weir
