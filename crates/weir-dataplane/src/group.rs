@@ -204,17 +204,6 @@ impl<T> Group<T> {
         }
     }
 
-    /// [`Group::pick`] and [`Group::count`] where only ports are watched; a watched group passes
-    /// for live. [`choose`] looks at groups, too.
-    pub fn choose(&mut self, hash: u32, len: usize, live: &dyn Fn(u32) -> bool) -> Chosen {
-        let chosen = self.pick(hash, &|w| match w {
-            Watch::Port(p) => live(p),
-            Watch::Group(_) => true,
-        });
-        self.count(chosen, len);
-        chosen
-    }
-
     /// The same group with the buckets of another; counters stay, since they are as many.
     pub(crate) fn take_buckets_of(&mut self, other: Self) {
         debug_assert_eq!(self.buckets.len(), other.buckets.len());

@@ -7,7 +7,7 @@ use super::pipeline::table_out;
 use super::program::carry_out;
 use super::{ChannelTo, Egress, MAX_DEPTH, Note, Subject};
 use crate::compile::{ActionResult, ChannelWhy, Op, Target};
-use crate::group::Chosen;
+use crate::group::{Chosen, Group, choose};
 use crate::processing;
 use crate::program::{Origin, Punt};
 use weir_packet::{DropReason, Frame, PortId};
@@ -85,16 +85,15 @@ fn group<E: Egress>(
     if cx.depth >= MAX_DEPTH {
         return e.drop(frame, DropReason::TooDeep, origin);
     }
-    let Some(g) = t.groups.get_mut(&id) else {
-        return e.drop(frame, DropReason::GroupEmpty, origin);
-    };
     let hash = processing::flow_hash(s.key);
     let live = |p: u32| u16::try_from(p).is_ok_and(|p| e.is_live(PortId(p)));
-    let chosen = g.choose(hash, frame.len(), &live);
+    let Some(chosen) = choose(t.groups, id, hash, frame.len(), &live) else {
+        return e.drop(frame, DropReason::GroupEmpty, origin);
+    };
     let (first, end) = match chosen {
         Chosen::None => (0, 0),
         Chosen::One(i) => (i, i + 1),
-        Chosen::All => (0, g.len()),
+        Chosen::All => (0, t.groups.get(&id).map_or(0, Group::len)),
     };
     e.note(Note::Group(id, chosen));
     // The payload is shared, not copied: a nested group may borrow the groups again.

@@ -101,6 +101,26 @@ fn a_port_that_is_down_for_a_vdp_is_not_live_for_its_groups() {
     assert_eq!(r.through(0, 1), [0, 0, 1]);
 }
 
+#[test]
+fn a_watched_group_is_as_live_as_what_it_watches() {
+    let mut r = Rig::new(3);
+    let v = r.vdp(1);
+    let watched = Bucket { watch_port: Some(u32::from(r.ids[1].0)), ..Bucket::new(vec![by(1)]) };
+    r.p.put_group(v, 2, Group::new(GroupKind::FastFailover, vec![watched]).unwrap()).unwrap();
+    let first = Bucket { watch_group: Some(2), ..Bucket::new(vec![by(1)]) };
+    let buckets = vec![first, Bucket::new(vec![by(2)])];
+    r.p.put_group(v, 1, Group::new(GroupKind::FastFailover, buckets).unwrap()).unwrap();
+    r.all(v, &[Action::Group(1)]);
+    for path in [Path::Fast, Path::Slow] {
+        r.p.migrate(v, path).unwrap();
+        r.settle();
+        assert_eq!(r.through(0, 1), [0, 1, 0], "{path:?}");
+        r.p.set_port_config(v, no(1), DOWN).unwrap();
+        assert_eq!(r.through(0, 1), [0, 0, 1], "{path:?}");
+        r.p.set_port_config(v, no(1), PortFlags::NONE).unwrap();
+    }
+}
+
 /// An IPv4 fragment with this offset field.
 fn fragment(vlan: u16, field: u16) -> Vec<u8> {
     let mut f = frame(vlan, 1, 0, 0);
