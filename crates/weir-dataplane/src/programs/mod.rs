@@ -9,7 +9,10 @@
 //! - [`sink`]: the end of every frame.
 //! - [`forward`]: a fixed map from port to port.
 //! - [`router`]: an IPv4 and IPv6 router; it needs a configuration.
+//!
+//! [`exact`] is the table that programs look keys up in.
 
+pub mod exact;
 pub mod forward;
 pub(crate) mod hash;
 pub mod learning;
