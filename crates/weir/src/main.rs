@@ -10,6 +10,7 @@ mod config;
 mod controller;
 mod environment;
 mod fault;
+mod functions;
 mod namespace;
 mod openflow;
 mod processor;

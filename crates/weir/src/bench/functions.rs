@@ -4,22 +4,19 @@
 //! of the function but its model. Rules and frames are made here; frames name entries uniformly or by
 //! Zipf, and the estimate is asked about exactly the frames that are played.
 
-use super::rig::{Output, Rig};
 use crate::commands::columns::Columns;
 use crate::commands::estimate::{Files, ask::warn_of_stranger, shelf};
 use crate::commands::style;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
+use crate::functions::{self, Function};
 use crate::study::memory::{Bench, shuffle};
 use anyhow::{Result, bail};
 use serde::Serialize;
-use std::sync::Arc;
 use std::time::Duration;
-use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_estimate::profile::Hardware;
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Library, Profile, Question, estimate};
-use weir_io::replay::{Arena, Passes};
 use weir_packet::BURST;
 
 /// Arguments.
@@ -31,8 +28,11 @@ pub struct Args {
     /// Seconds of a measurement; the median of three counts
     #[arg(long, value_name = "S", default_value_t = 0.2)]
     seconds: f64,
-    /// Entries of the tables
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [1024, 16384, 131072])]
+    /// Only these functions
+    #[arg(long, value_name = "NF,NF", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Entries of the tables; without it, what each function is usually measured with
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
     entries: Vec<u32>,
     /// Bytes of a frame, FCS included
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [64, 512, 1518])]
@@ -44,58 +44,10 @@ pub struct Args {
 
 /// Frames that are played, over and over.
 const PLAYED: usize = 1 << 15;
-/// Most entries: what the names of MACs and labels have room for.
-const MOST: u32 = 1 << 19;
+/// Bytes of the FCS, which no frame in memory has.
+const FCS: usize = 4;
 /// Repetitions.
 const REPEATS: usize = 3;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    L2Basic,
-    MplsSwitch,
-}
-
-impl Function {
-    const ALL: [Function; 2] = [Function::L2Basic, Function::MplsSwitch];
-
-    /// Its model.
-    fn name(self) -> &'static str {
-        match self {
-            Function::L2Basic => "l2-basic",
-            Function::MplsSwitch => "mpls-switch",
-        }
-    }
-
-    fn rule(self, entry: u32) -> String {
-        match self {
-            Function::L2Basic => {
-                let [_, b, c, d] = entry.to_be_bytes();
-                format!("dl_dst=02:00:00:{b:02x}:{c:02x}:{d:02x},actions=output:2\n")
-            }
-            Function::MplsSwitch => {
-                let (label, new) = (16 + entry, 600_000 + entry % 1000);
-                format!(
-                    "dl_type=0x8847,mpls_label={label},\
-                     actions=set_field:{new}->mpls_label,dec_mpls_ttl,output:2\n"
-                )
-            }
-        }
-    }
-
-    fn frame(self, entry: u32, bytes: usize) -> Vec<u8> {
-        let [_, b, c, d] = entry.to_be_bytes();
-        let mut f = match self {
-            Function::L2Basic => vec![2, 0, 0, b, c, d, 2, 0, 0, 1, 0, 1, 0x88, 0xb5],
-            Function::MplsSwitch => {
-                let mut f = vec![2, 0, 0, 1, 0, 2, 2, 0, 0, 1, 0, 1, 0x88, 0x47];
-                f.extend(((16 + entry) << 12 | 1 << 8 | 64).to_be_bytes());
-                f
-            }
-        };
-        f.resize(bytes, 0);
-        f
-    }
-}
 
 #[derive(Clone, Debug, Serialize)]
 struct Point {
@@ -123,9 +75,6 @@ pub fn run(a: &Args) -> Result<()> {
     if !(0.01..=60.0).contains(&a.seconds) {
         return Err(bad_input("--seconds must be 0.01 to 60"));
     }
-    if let Some(n) = a.entries.iter().find(|n| !(1..=MOST).contains(*n)) {
-        return Err(bad_input(format!("--entries {n}: expected 1 to {MOST}")));
-    }
     if let Some(n) = a.frames.iter().find(|n| !(64..=1518).contains(*n)) {
         return Err(bad_input(format!("--frames {n}: expected 64 to 1518 bytes")));
     }
@@ -133,12 +82,15 @@ pub fn run(a: &Args) -> Result<()> {
     let profile = shelf::profile(&library, &a.profile)?;
     warn_of_stranger(&profile);
     let mut points = Vec::new();
-    for function in Function::ALL {
-        for entries in &a.entries {
+    for function in asked(a)? {
+        for entries in entries_of(a, function)? {
             for frame in &a.frames {
+                if (*frame as usize) < function.least_frame() + FCS {
+                    continue;
+                }
                 for zipf in [None, Some(1.1)] {
-                    let played = played(*entries, zipf);
-                    points.push(point(a, &library, &profile, function, *frame, *entries, &played)?);
+                    let played = played(entries, zipf);
+                    points.push(point(a, &library, &profile, function, *frame, entries, &played)?);
                     if let (Some(p), Some(_)) = (points.last_mut(), zipf) {
                         p.traffic = "zipf:1.1";
                     }
@@ -162,6 +114,28 @@ pub fn run(a: &Args) -> Result<()> {
         );
     }
     style::say(&told(&report))
+}
+
+/// The functions that were asked for.
+fn asked(a: &Args) -> Result<Vec<&'static dyn Function>> {
+    if a.only.is_empty() {
+        return Ok(functions::ALL.to_vec());
+    }
+    let all = || functions::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
+    let one = |name: &String| {
+        let unknown = || bad_input(format!("--only {name}: no such function: there are {}", all()));
+        functions::named(name).ok_or_else(unknown)
+    };
+    a.only.iter().map(one).collect()
+}
+
+/// How many entries a function is measured with.
+fn entries_of(a: &Args, f: &dyn Function) -> Result<Vec<u32>> {
+    let (most, name) = (f.most_entries(), f.name());
+    if let Some(n) = a.entries.iter().find(|n| !(1..=most).contains(*n)) {
+        return Err(bad_input(format!("--entries {n}: {name} takes 1 to {most}")));
+    }
+    Ok(if a.entries.is_empty() { f.measured_entries().to_vec() } else { a.entries.clone() })
 }
 
 /// The entries that frames name, in an order without a pattern.
@@ -191,20 +165,13 @@ fn point(
     a: &Args,
     library: &Library,
     profile: &Profile,
-    function: Function,
+    function: &dyn Function,
     frame: u32,
     entries: u32,
     played: &[u32],
 ) -> Result<Point> {
-    let rules: String = (0..entries).map(|e| function.rule(e)).collect();
-    let rules = parse_flows(&rules, &NoNames)?;
-    let mut arena = Arena::new();
-    for e in played {
-        // Without the FCS, which no frame in memory has.
-        arena.push(&function.frame(*e, frame as usize - 4), None, 1);
-    }
-    let rig = Rig::new(&Arc::new(arena), &rules, 1, 1, Passes::Forever, Output::Swallow)?;
-    let mut bench = Bench::new(rig.plane);
+    let mut bench =
+        Bench::new(functions::playing(function, entries, played, frame as usize - FCS)?);
     let time = Duration::from_secs_f64(a.seconds);
     bench.mfps_per_cpu_s(time / 4)?;
     let mut rates = Vec::new();
@@ -226,7 +193,7 @@ fn point(
         frame,
         burst: BURST as u32,
         traffic: Some(Traffic::counted(counts).map_err(bad_input)?),
-        settings: vec![("entries".into(), f64::from(entries))],
+        settings: function.settings(entries),
         ..Question::default()
     };
     let e = estimate(library, function.name(), profile, &question).map_err(bad_input)?;
@@ -313,25 +280,5 @@ mod tests {
         };
         assert_eq!(kendall(&[point(1.0, 5.0), point(2.0, 6.0), point(3.0, 9.0)]), 1.0);
         assert_eq!(kendall(&[point(1.0, 9.0), point(2.0, 6.0), point(3.0, 5.0)]), -1.0);
-    }
-
-    #[test]
-    fn every_frame_finds_its_rule() {
-        for f in Function::ALL {
-            let rules: String = (0..64).map(|e| f.rule(e)).collect();
-            let rules = parse_flows(&rules, &NoNames).expect("rules");
-            let mut arena = Arena::new();
-            for e in 0..64 {
-                arena.push(&f.frame(e, 60), None, 1);
-            }
-            let rig = Rig::new(&Arc::new(arena), &rules, 1, 1, Passes::Times(1), Output::Swallow);
-            let mut rig = rig.expect("a rig");
-            for i in 0..8 {
-                rig.plane.poll(weir_packet::Nanos(i * 3000));
-            }
-            let s = rig.plane.snapshot();
-            let sent: u64 = s.ports.iter().map(|p| p.counters.tx.frames).sum();
-            assert_eq!(sent, 64, "{}", f.name());
-        }
     }
 }

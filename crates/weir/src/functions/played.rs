@@ -1,0 +1,76 @@
+//! A function in a data plane, with frames about to be played at its ports.
+//!
+//! Room: frames of a [`Function`] into arenas, arenas into ports. Called by benches and studies.
+
+use super::{At, Function, plane};
+use anyhow::Result;
+use std::sync::Arc;
+use weir_dataplane::DataPlane;
+use weir_io::replay::{Arena, Passes, Replay};
+use weir_packet::{Burst, Caps, Device, DeviceCounters, LinkState, Pool};
+
+/// A port that plays what comes first once, then the rest for ever; it swallows what it is given.
+struct Player {
+    first: Replay,
+    rest: Replay,
+}
+
+/// The function with frames for these entries, in this order, over and over; of `len` bytes without
+/// FCS. What it must see first is played once before.
+///
+/// # Errors
+/// The function can't be made with so many entries.
+pub fn playing(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Result<DataPlane> {
+    let arena = |frames: &mut dyn Iterator<Item = At>| -> Result<Arc<Arena>> {
+        let mut arena = Arena::new();
+        for at in frames {
+            arena.push(&at.bytes, None, u16::try_from(at.port)?);
+        }
+        Ok(Arc::new(arena))
+    };
+    let first = arena(&mut (0..).map_while(|i| f.warm(entries, i)))?;
+    let each = |(i, e): (usize, &u32)| f.frame(entries, i as u32, *e, len);
+    let rest = arena(&mut order.iter().enumerate().map(each))?;
+    plane(f.job(entries)?, |no| {
+        let of = |arena: &Arc<Arena>, passes| {
+            let port = u16::try_from(no).unwrap_or(u16::MAX);
+            Replay::of_port(&format!("p{no}"), Arc::clone(arena), passes, port)
+        };
+        Box::new(Player { first: of(&first, Passes::Times(1)), rest: of(&rest, Passes::Forever) })
+    })
+}
+
+impl Device for Player {
+    fn name(&self) -> &str {
+        self.rest.name()
+    }
+    fn caps(&self) -> Caps {
+        self.rest.caps()
+    }
+    fn link(&mut self, pool: &mut Pool) -> LinkState {
+        self.rest.link(pool)
+    }
+    #[inline]
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        if self.first.exhausted() { self.rest.rx(pool, burst) } else { self.first.rx(pool, burst) }
+    }
+    #[inline]
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        self.rest.tx(pool, burst)
+    }
+    fn flush(&mut self, pool: &mut Pool) {
+        self.rest.flush(pool);
+    }
+    fn held(&self) -> usize {
+        self.rest.held()
+    }
+    fn exhausted(&self) -> bool {
+        self.first.exhausted() && self.rest.exhausted()
+    }
+    fn counters(&self) -> DeviceCounters {
+        self.rest.counters()
+    }
+    fn close(&mut self, pool: &mut Pool) {
+        self.rest.close(pool);
+    }
+}
