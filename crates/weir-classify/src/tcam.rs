@@ -4,8 +4,9 @@
 //! slices, a supervisor that knows every slice's owner, and blocks that need not be woken) and
 //! §4.4 (two sets of API). A ternary rule costs one entry.
 //!
-//! - *Logical*, for a tenant, in entries of its own: [`Tcam::reserve`], [`Tcam::grow`],
-//!   [`Tcam::shrink`], [`Tcam::release`], [`Tcam::add`], [`Tcam::remove`], [`Tcam::usage`].
+//! - *Logical*, for a tenant, in entries of its own: [`Tcam::reserve`], [`Tcam::guarantee`],
+//!   [`Tcam::grow`], [`Tcam::borrow_slice`], [`Tcam::shrink`], [`Tcam::release`], [`Tcam::add`],
+//!   [`Tcam::remove`], [`Tcam::give_back_idle`], [`Tcam::usage`].
 //! - *Physical*, for the supervisor, in slices: [`Tcam::slices`], [`Tcam::assign`],
 //!   [`Tcam::free`], [`Tcam::blocks_woken`], [`Tcam::activation`].
 //!
@@ -74,6 +75,8 @@ pub struct Usage {
     pub allowed: u32,
     /// Its slices.
     pub slices: u32,
+    /// Entries in those slices that stay its own; the others go back when they are idle.
+    pub reserved: u32,
 }
 
 /// Blocks that one lookup wakes, beside those of the whole TCAM.
@@ -107,6 +110,8 @@ struct Share {
     slices: BTreeSet<u32>,
     /// How many of them each block has.
     blocks: BTreeMap<u32, u32>,
+    /// How many of them stay, whether used or not; the others are borrowed.
+    reserved: u32,
     used: u32,
 }
 
@@ -285,7 +290,7 @@ impl Tcam {
         let slices = self.fitting(part, entries)?;
         let block_slices = self.block_slices;
         let area = self.area_mut(part);
-        area.shares.insert(owner, Share::default());
+        area.shares.insert(owner, Share { reserved: slices, ..Share::default() });
         area.take(owner, slices, block_slices);
         Ok(slices * self.slice_entries)
     }
@@ -299,7 +304,57 @@ impl Tcam {
         self.area(part).share(owner)?;
         let slices = self.fitting(part, entries)?;
         let block_slices = self.block_slices;
+        let area = self.area_mut(part);
+        area.take(owner, slices, block_slices);
+        area.share_mut(owner)?.reserved += slices;
+        Ok(self.usage(part, owner).allowed)
+    }
+
+    /// Lends `owner` one more slice, which goes back when it is idle
+    /// ([`Tcam::give_back_idle`]).
+    ///
+    /// # Errors
+    /// [`TcamError::NoShare`], [`TcamError::Full`].
+    pub fn borrow_slice(&mut self, part: Part, owner: Owner) -> Result<(), TcamError> {
+        self.area(part).share(owner)?;
+        let slices = self.fitting(part, 1)?;
+        let block_slices = self.block_slices;
         self.area_mut(part).take(owner, slices, block_slices);
+        Ok(())
+    }
+
+    /// Takes back what `owner` borrowed and has no rules for, once that is a sixteenth of its slices,
+    /// and except that half a slice stays free: a rule that comes and goes moves no slice. Returns
+    /// how many entries became free.
+    pub fn give_back_idle(&mut self, part: Part, owner: Owner) -> u32 {
+        let Ok(share) = self.area(part).share(owner) else { return 0 };
+        let (slices, used) = (share.slices.len() as u32, share.used);
+        let kept = used.saturating_add(self.slice_entries / 2).div_ceil(self.slice_entries);
+        let idle = slices.saturating_sub(kept.max(share.reserved));
+        if idle == 0 || idle.saturating_mul(16) < slices {
+            return 0;
+        }
+        let block_slices = self.block_slices;
+        self.area_mut(part).give_back(owner, idle, block_slices);
+        idle * self.slice_entries
+    }
+
+    /// Makes `owner`'s share at least `entries`, in whole slices that stay its own, and takes back
+    /// what it has beyond them and does not use. Returns how many it has now.
+    ///
+    /// # Errors
+    /// [`TcamError::NoShare`], [`TcamError::Full`].
+    pub fn guarantee(&mut self, part: Part, owner: Owner, entries: u32) -> Result<u32, TcamError> {
+        let share = self.area(part).share(owner)?;
+        let (has, used) = (share.slices.len() as u32, share.used.div_ceil(self.slice_entries));
+        let wanted = entries.div_ceil(self.slice_entries);
+        let more = wanted.saturating_sub(has);
+        self.fitting(part, more.saturating_mul(self.slice_entries))?;
+        let block_slices = self.block_slices;
+        let area = self.area_mut(part);
+        area.take(owner, more, block_slices);
+        area.give_back(owner, has.saturating_sub(wanted.max(used)), block_slices);
+        area.share_mut(owner)?.reserved = wanted;
         Ok(self.usage(part, owner).allowed)
     }
 
@@ -316,7 +371,10 @@ impl Tcam {
             return Err(TcamError::InUse { part, owner, used, left });
         }
         let block_slices = self.block_slices;
-        self.area_mut(part).give_back(owner, slices, block_slices);
+        let area = self.area_mut(part);
+        area.give_back(owner, slices, block_slices);
+        let share = area.share_mut(owner)?;
+        share.reserved = share.reserved.min(share.slices.len() as u32);
         Ok(left)
     }
 
@@ -370,6 +428,7 @@ impl Tcam {
                 used: share.used,
                 allowed: self.allowed(share),
                 slices: share.slices.len() as u32,
+                reserved: share.reserved * self.slice_entries,
             },
         )
     }
@@ -411,7 +470,7 @@ impl Tcam {
         if let Some(owner) = area.slice(slice)? {
             return Err(TcamError::Taken { part, slice, owner });
         }
-        area.shares.entry(owner).or_default();
+        area.shares.entry(owner).or_default().reserved += 1;
         area.set(slice, Some(owner), block_slices);
         Ok(())
     }
@@ -429,7 +488,10 @@ impl Tcam {
             return Err(TcamError::InUse { part, owner, used: usage.used, left });
         }
         let block_slices = self.block_slices;
-        self.area_mut(part).set(slice, None, block_slices);
+        let area = self.area_mut(part);
+        area.set(slice, None, block_slices);
+        let share = area.share_mut(owner)?;
+        share.reserved = share.reserved.min(share.slices.len() as u32);
         Ok(())
     }
 

@@ -19,6 +19,9 @@ fn tcam(entries: u32) -> Tcam {
 enum Op {
     Reserve(u32),
     Grow(u32),
+    Guarantee(u32),
+    Borrow,
+    GiveBackIdle,
     Shrink(u32),
     Release,
     Add(u32),
@@ -32,6 +35,9 @@ fn op() -> impl Strategy<Value = (Part, Owner, Op)> {
     let op = prop_oneof![
         n().prop_map(Op::Reserve),
         n().prop_map(Op::Grow),
+        n().prop_map(Op::Guarantee),
+        Just(Op::Borrow),
+        Just(Op::GiveBackIdle),
         n().prop_map(Op::Shrink),
         Just(Op::Release),
         n().prop_map(Op::Add),
@@ -65,7 +71,7 @@ fn check(t: &Tcam, used: &Used) {
             let usage = t.usage(part, owner);
             let own = slices.iter().filter(|s| **s == Some(owner)).count() as u32;
             assert_eq!((usage.slices, usage.allowed), (own, own * 8));
-            assert!(usage.used <= usage.allowed);
+            assert!(usage.used <= usage.allowed && usage.reserved <= usage.allowed);
             assert_eq!(usage.used, used.get(&(part, owner)).copied().unwrap_or(0));
             let blocks = slices.chunks(4).filter(|b| b.contains(&Some(owner))).count();
             assert_eq!(t.blocks_woken(part, owner), blocks as u32);
@@ -93,6 +99,24 @@ proptest! {
                     let more = got - had.allowed;
                     assert!(more >= n && more < n + 8 && got == now(&t));
                 }),
+                Op::Guarantee(n) => t.guarantee(part, owner, n).map(|got| {
+                    let own = n.next_multiple_of(8);
+                    assert_eq!(t.usage(part, owner).reserved, own);
+                    assert_eq!(got, own.max(had.used.next_multiple_of(8)));
+                }),
+                Op::Borrow => t.borrow_slice(part, owner).map(|()| {
+                    let has = t.usage(part, owner);
+                    assert_eq!((has.allowed, has.reserved), (had.allowed + 8, had.reserved));
+                }),
+                Op::GiveBackIdle => {
+                    let freed = t.give_back_idle(part, owner);
+                    let has = t.usage(part, owner);
+                    assert_eq!((has.allowed, has.reserved), (had.allowed - freed, had.reserved));
+                    assert!(freed == 0 || has.allowed - has.used >= 4);
+                    let idle = (has.allowed - has.used.max(has.reserved)).saturating_sub(4 + 7) / 8;
+                    assert!(idle * 16 <= has.slices);
+                    Ok(())
+                }
                 Op::Shrink(n) => t.shrink(part, owner, n).map(|got| {
                     let less = had.allowed - got;
                     assert!(less <= n && got == now(&t));

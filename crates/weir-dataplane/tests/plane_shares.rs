@@ -231,6 +231,55 @@ fn a_spent_budget_is_refused_and_leaves_the_others() {
     p.add_rule(Vid(2), 0, &exact(100), Placement::Fast).unwrap();
 }
 
+/// A VDP's slices: grown for its rules, given back with them, its own kept; all under traffic that
+/// meets rules throughout.
+#[test]
+fn slices_come_and_go_while_frames_pass() {
+    let action = weir_classify::Part::Action;
+    let mut p = small_tcam(64);
+    let i = p.add_port("in", Box::new(Sequencer::new(1, 1, u64::MAX))).unwrap();
+    let (sink, _) = SlowWire::new(usize::MAX);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    p.create_vdp(VdpSpec { action_entries: 16, ..vlan_vdp(1, 1, i, o) }).unwrap();
+    p.create_vdp(vlan_vdp(2, 2, i, o)).unwrap();
+    p.add_rule(Vid(1), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    let mut clock = 0;
+    let mut poll = |p: &mut DataPlane| {
+        clock += 20_000;
+        p.poll(Nanos(clock));
+    };
+    let of = |p: &DataPlane, vid| p.tcam().usage(action, weir_classify::Owner(vid));
+    for round in 0..50 {
+        for d in 0..47 {
+            p.add_rule(Vid(1), 0, &exact(d + 50 * round), Placement::Fast).unwrap();
+            poll(&mut p);
+        }
+        assert_eq!((of(&p, 1).allowed, of(&p, 1).reserved), (48, 16));
+        assert!(p.add_rule(Vid(2), 0, &exact(0), Placement::Fast).is_ok());
+        let e = (1..17).find_map(|d| p.add_rule(Vid(2), 0, &exact(d), Placement::Fast).err());
+        assert!(matches!(e, Some(ControlError::Tcam(_))), "{e:?}");
+        for d in 0..47 {
+            p.remove_rule(Vid(1), 0, &exact(d + 50 * round).matcher, 1).unwrap();
+            poll(&mut p);
+        }
+        assert_eq!(of(&p, 1).allowed, 16, "what is its own stays");
+        // The other takes what is free, but not that.
+        for d in 16..48 {
+            p.add_rule(Vid(2), 0, &exact(d), Placement::Fast).unwrap();
+        }
+        assert!(p.add_rule(Vid(2), 0, &exact(48), Placement::Fast).is_err());
+        for d in 0..48 {
+            p.remove_rule(Vid(2), 0, &exact(d).matcher, 1).unwrap();
+            poll(&mut p);
+        }
+        assert_eq!(of(&p, 2).allowed, 16, "half a slice stays free with the last of them");
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    let c = &s.vdps[1].counters;
+    assert!(c.received.frames > 1000 && c.dropped.total() == 0, "{c:?}");
+}
+
 #[test]
 fn a_vdps_own_limit_holds() {
     let mut p = small_tcam(64);

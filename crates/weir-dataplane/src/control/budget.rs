@@ -15,16 +15,17 @@ impl DataPlane {
                 if limit.is_some_and(|l| allowed >= l) {
                     return Err(spent);
                 }
-                self.tcam.grow(part, who, 1)?;
+                self.tcam.borrow_slice(part, who)?;
                 self.tcam.add(part, who, 1)
             }
             other => other,
         }
     }
-    /// Gives entries back; the slices stay the VDP's until it shrinks or goes.
+    /// Gives entries back, and with them the slices beyond the VDP's own that no rule is left in.
     pub(super) fn uncharge(&mut self, part: Part, vid: Vid, n: usize) {
         // It was charged before, so there is something to give back.
         let _ = self.tcam.remove(part, owner(vid), entries(n));
+        self.tcam.give_back_idle(part, owner(vid));
     }
 }
 

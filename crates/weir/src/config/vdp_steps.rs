@@ -16,14 +16,8 @@ use weir_packet::PortId;
 
 /// Grows a VDP's slices to hold `entries`, or gives back what is not in use beyond them.
 pub(super) fn reserve(plane: &mut DataPlane, vid: Vid, entries: usize) -> Result<(), Reason> {
-    let who = Owner(vid.0.into());
     let wanted = u32::try_from(entries).unwrap_or(u32::MAX);
-    let usage = plane.tcam().usage(Part::Action, who);
-    let tcam = plane.tcam_mut();
-    let done = match wanted.checked_sub(usage.allowed) {
-        Some(more) => tcam.grow(Part::Action, who, more),
-        None => tcam.shrink(Part::Action, who, usage.allowed - wanted.max(usage.used)),
-    };
+    let done = plane.tcam_mut().guarantee(Part::Action, Owner(vid.0.into()), wanted);
     done.map(|_| ()).map_err(|e| Reason::Control(e.into()))
 }
 
