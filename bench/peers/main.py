@@ -1,0 +1,228 @@
+"""weir beside DPDK's testpmd and Open vSwitch with DPDK: frames from memory, one core, no NIC. Called by ./run.
+
+    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: writes docs/performance.md
+    main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
+
+Each workload is a trace and rules in ovs-ofctl's syntax (workloads.py). Every program gets the same trace: testpmd and
+OVS replay it through net_pcap into net_null, weir through `weir bench dataplane`. The figure is millions of frames per
+CPU-second of the forwarding thread, which holds on a busy machine; each row is the median of the repeats. testpmd's
+`io` is what the generator and the sink cost alone, and is part of testpmd's and OVS's figures.
+
+Needs root (hugepages, a network namespace). What is not installed is said, and its rows left out.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+
+import dpdk
+import workloads
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WEIR = pathlib.Path(os.environ.get("WEIR", pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/weir"))
+PAGE = ROOT / "docs" / "performance.md"
+MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
+
+
+def weir(name: str, trace: pathlib.Path, flows: pathlib.Path, *more: str) -> str:
+    command = [WEIR, "bench", "dataplane", "--rules", flows, "--trace", trace, *more]
+    vdps = workloads.WORKLOADS[name].vdps
+    command += ["--vdps", str(vdps)] if vdps > 1 else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise dpdk.Failed(f"weir: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def weir_rates(name: str, trace: pathlib.Path, flows: pathlib.Path, seconds: float, repeats: int) -> list[float]:
+    once = ("--seconds", str(seconds), "--repeats", "1", "--json")
+    return [float(json.loads(weir(name, trace, flows, *once))["mpps_per_cpu_s"]) for _ in range(repeats)]
+
+
+# ---- rates -----------------------------------------------------------------------------------------------------------
+
+
+def rates(names: list[str], base: pathlib.Path, switch: pathlib.Path | None, window: tuple[float, int]) -> list[dict]:
+    results: list[dict] = []
+    print(f"{'workload':<15} {'program':<18} {'M frames/CPU-s':>15} {'least':>8} {'most':>8} {'weir, times':>12}")
+
+    def row(workload: str, program: str, run) -> None:
+        try:
+            each = run()
+        except (dpdk.Failed, OSError, subprocess.SubprocessError) as error:
+            print(f"{workload:<15} {program:<18} not measured: {error}", flush=True)
+            results.append({"workload": workload, "program": program, "error": str(error)})
+            return
+        median = statistics.median(each)
+        ours = next((r["mpps_per_cpu_s"] for r in results if (r["workload"], r["program"]) == (workload, "weir")), None)
+        ratio = f"{ours / median:>12.2f}" if ours else ""
+        print(f"{workload:<15} {program:<18} {median:>15.2f} {min(each):>8.2f} {max(each):>8.2f} {ratio}", flush=True)
+        results.append({"workload": workload, "program": program, "mpps_per_cpu_s": median, "repeats": each})
+
+    for name in names:
+        trace, flows = workloads.write(base, name)
+        row(name, "weir", lambda: weir_rates(name, trace, flows, *window))
+        for mode in MODES.get(name, ()) if shutil.which("dpdk-testpmd") else ():
+            with tempfile.TemporaryDirectory(prefix="weir-testpmd-") as own:
+                row(name, f"testpmd {mode}", lambda: dpdk.testpmd(mode, trace, pathlib.Path(own), *window))
+        if switch:
+            with tempfile.TemporaryDirectory(prefix="weir-ovs-") as own:
+                row(name, "Open vSwitch", lambda: dpdk.Switch(switch, flows, pathlib.Path(own)).rates(trace, *window))
+        trace.unlink()
+        flows.unlink()
+    return results
+
+
+def said(*command: str) -> str:
+    """The first line that a program prints, if it is there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return (done.stdout or done.stderr).strip().partition("\n")[0]
+
+
+def installed(package: str) -> str:
+    return said("dpkg-query", "-W", "-f", "${Version}", package)
+
+
+def about(command: str) -> str:
+    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    commit = said("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
+    changed = "" if not said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no") else ", changed"
+    return (
+        f"`{command}`: {said(str(WEIR), '--version')} ({commit}{changed}); Open vSwitch {installed('openvswitch-switch')}, "
+        f"DPDK {installed('dpdk') or installed('dpdk-dev')}; {os.cpu_count()} × {model.group(1) if model else '?'}, "
+        f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}; {time.strftime('%Y-%m-%d', time.gmtime())}."
+    )
+
+
+def page(results: list[dict], window: tuple[float, int]) -> str:
+    lines = [
+        "# Performance beside other data planes",
+        "",
+        "Written by `./run bench-peers`; do not edit it. Frames of 64 bytes (FCS included) from memory, one core, no NIC:",
+        "millions of frames per CPU-second of the forwarding thread, source, classification, actions and sink included;",
+        f"medians of {window[1]} runs of {window[0]:g} s. The workloads are made by `bench/peers/workloads.py`.",
+        "",
+        about(f"./run bench-peers --seconds {window[0]:g} --repeats {window[1]}"),
+        "",
+        "| workload | weir | Open vSwitch | weir / Open vSwitch | testpmd |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
+    for name, workload in workloads.WORKLOADS.items():
+        of = {r["program"]: r for r in results if r["workload"] == name}
+
+        def cell(program: str) -> str:
+            r = of.get(program, {"error": "not measured"})
+            return f"{r['mpps_per_cpu_s']:.1f}" if "error" not in r else "not measured"
+
+        both = [of.get(p, {}).get("mpps_per_cpu_s") for p in ("weir", "Open vSwitch")]
+        ratio = f"{both[0] / both[1]:.2f}" if all(both) else "–"
+        pmd = ", ".join(f"{mode} {cell(f'testpmd {mode}')}" for mode in MODES.get(name, ()))
+        lines.append(f"| {workload.about} | {cell('weir')} | {cell('Open vSwitch')} | {ratio} | {pmd} |")
+    return "\n".join(lines) + "\n"
+
+
+# ---- the output, frame by frame --------------------------------------------------------------------------------------
+
+
+def compare(names: list[str], base: pathlib.Path, switch: pathlib.Path) -> tuple[list[str], bool]:
+    """Whether one pass of each workload leaves the same frames. Not their order: what a first frame of a flow waits
+    for in Open vSwitch lets others pass it."""
+    lines, same = [], True
+    for name in names:
+        trace, flows = workloads.write(base, name)
+        kept = base / "weir.pcap"
+        try:
+            weir(name, trace, flows, "--out", str(kept))
+            ours = Counter(workloads.read_pcap(kept))
+            with tempfile.TemporaryDirectory(prefix="weir-ovs-") as own:
+                theirs = Counter(dpdk.Switch(switch, flows, pathlib.Path(own)).one_pass(trace))
+        except (dpdk.Failed, OSError, subprocess.SubprocessError) as error:
+            lines.append(f"| {name} | not compared: {error} | | |")
+            same = False
+        else:
+            digest = hashlib.sha256(b"".join(sorted(ours.elements()))).hexdigest()[:16]
+            differ = (ours - theirs).total() + (theirs - ours).total()
+            same = same and differ == 0 and ours.total() > 0
+            verdict = "equal" if differ == 0 else f"{differ} frames differ"
+            lines.append(f"| {name} | {ours.total()} | {theirs.total()} | {verdict}, SHA-256 of the sorted {digest}… |")
+        print(lines[-1], flush=True)
+        trace.unlink()
+        flows.unlink()
+    return lines, same
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+def section(title: str, text: str) -> None:
+    """Puts a section of the page in place of the one of the same title."""
+    old = PAGE.read_text() if PAGE.exists() else ""
+    parts = [p for p in re.split(r"(?m)^(?=#{1,2} )", old) if p.strip() and not p.startswith(title + "\n")]
+    parts = [text, *parts] if title.startswith("# ") else [*parts, text]
+    PAGE.write_text("\n".join(p.strip("\n") + "\n" for p in parts))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="run bench-peers", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements; the median counts")
+    parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
+    parser.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
+    parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("bench-peers: needs root for hugepages and a network namespace; try sudo ./run bench-peers")
+    names = [arguments.workload] if arguments.workload else list(workloads.WORKLOADS)
+    with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
+        base = pathlib.Path(temporary)
+        fetched = base / "ovs-dpdk"
+        fetched.mkdir()
+        switch = dpdk.switch_binary(fetched)
+        if not switch:
+            print("Open vSwitch with DPDK is not to be had (openvswitch-switch-dpdk): its rows are left out")
+            if arguments.compare:
+                sys.exit(77)
+        if not shutil.which("dpdk-testpmd"):
+            print("testpmd is not installed (apt-get install dpdk-dev): its rows are left out")
+        unshare_network()  # from here on no network is needed
+        if arguments.compare:
+            lines, same = compare(names, base, switch)
+            if not arguments.workload:
+                head = ["## What comes out", "", "One pass of each workload, weir's output and Open vSwitch's as sets of frames."]
+                head += ["", about("./run bench-peers --compare"), "", "| workload | weir | Open vSwitch | |", "| --- | ---: | ---: | --- |"]
+                section(head[0], "\n".join(head + lines) + "\n")
+            sys.exit(0 if same else 1)
+        window = (arguments.seconds, arguments.repeats)
+        results = rates(names, base, switch, window)
+        if not arguments.workload:
+            text = page(results, window)
+            section(text.partition("\n")[0], text)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if any("error" in result for result in results):
+        sys.exit(1)
+
+
+def unshare_network() -> None:
+    if ctypes.CDLL(None, use_errno=True).unshare(0x40000000) != 0:  # CLONE_NEWNET
+        sys.exit(f"bench-peers: no network namespace: {os.strerror(ctypes.get_errno())}")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+if __name__ == "__main__":
+    main()
