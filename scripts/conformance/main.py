@@ -57,7 +57,7 @@ def arguments():
     p.add_argument("--only", metavar="GROUP", help="cases whose file or description contains this: match, 25_SET_FIELD")
     p.add_argument("--kind", choices=case_files.KINDS, help="cases of one kind")
     p.add_argument("--skip-kind", choices=case_files.KINDS)
-    p.add_argument("--again", action="store_true", help="only the cases that failed in the last run of the same target")
+    p.add_argument("--again", action="store_true", help="only the cases that failed in the last whole run of the same target, whose result they amend")
     p.add_argument("--at-least", type=int, metavar="N", help="fail unless so many pass; default: all but the disputed ones (docs/conformance.md)")
     p.add_argument("--list", action="store_true", help="name the cases and stop")
     p.add_argument("--docs", action="store_true", help="run nothing: write docs/conformance.md from the last runs, whole ones where there are")
@@ -115,8 +115,14 @@ def one(args, venv, version, whole, cases):
         decoded=wire.as_dict(),
     )
     result = report.as_json(cases, outcomes, about)
-    with open(result_path(args.target, version, not about["whole"]), "w") as f:
-        json.dump(result, f, indent=1)
+    kept, path = result, result_path(args.target, version, not about["whole"])
+    if args.again:
+        with open(result_path(args.target, version)) as f:
+            first = json.load(f)
+        if first["target_version"] == said:
+            kept, path = report.again(first, result), result_path(args.target, version)
+    with open(path, "w") as f:
+        json.dump(kept, f, indent=1)
     print("conformance: OpenFlow %s, %s: %s in %.0f s" % (
         {"of10": "1.0", "of13": "1.3"}[version], about["target"], report.score(cases, outcomes), about["seconds"]))
     for reason, count in result["failures_by_reason"].items():

@@ -2,35 +2,46 @@
 import collections
 
 
-def summary(cases, outcomes):
-    """Rows (directory, passed, run), failures by reason."""
-    rows, reasons = collections.OrderedDict(), collections.Counter()
-    for case in cases:
-        outcome = outcomes[case.number]
-        row = rows.setdefault((case.directory, case.kind), [0, 0])
-        row[0] += outcome.ok
-        row[1] += 1
-        if not outcome.ok:
-            reasons[_short(outcome.reason)] += 1
-    return rows, reasons
-
-
 def _short(reason):
     """What the tester itself counts failures by: the words before the first colon."""
     return reason.split(":", 1)[0] if reason else "no reason given"
 
 
 def as_json(cases, outcomes, about):
-    rows, reasons = summary(cases, outcomes)
-    return dict(
+    return counted(dict(
         about,
-        passed=sum(outcomes[c.number].ok for c in cases),
-        run=len(cases),
+        cases=[dict(file=c.path, directory=c.directory, description=c.description, kind=c.kind, runs=1,
+                    ok=outcomes[c.number].ok, reason=outcomes[c.number].reason,
+                    seconds=round(outcomes[c.number].seconds, 3)) for c in cases],
+    ))
+
+
+def counted(result):
+    """With the sums over its cases."""
+    rows, reasons = collections.OrderedDict(), collections.Counter()
+    for case in result["cases"]:
+        row = rows.setdefault((case["directory"], case["kind"]), [0, 0])
+        row[0] += case["ok"]
+        row[1] += 1
+        if not case["ok"]:
+            reasons[_short(case["reason"])] += 1
+    return dict(
+        result,
+        passed=sum(c["ok"] for c in result["cases"]),
+        run=len(result["cases"]),
         directories=[dict(directory=d, kind=k, passed=p, run=n) for (d, k), (p, n) in rows.items()],
         failures_by_reason=dict(reasons.most_common()),
-        cases=[dict(file=c.path, description=c.description, kind=c.kind, ok=outcomes[c.number].ok,
-                    reason=outcomes[c.number].reason, seconds=round(outcomes[c.number].seconds, 3)) for c in cases],
     )
+
+
+def again(whole, part):
+    """`whole` with the verdicts of the cases that were run once more in `part`."""
+    latest = {(c["file"], c["description"]): c for c in part["cases"]}
+    cases = []
+    for case in whole["cases"]:
+        once_more = latest.get((case["file"], case["description"]))
+        cases.append(dict(once_more, runs=case["runs"] + 1) if once_more else case)
+    return counted(dict(whole, cases=cases))
 
 
 def score(cases, outcomes):
@@ -72,6 +83,10 @@ def as_markdown(results):
                 "| --- | --- | ---: | ---: |"]
         out += ["| %s | %s | %d | %d |" % (r["directory"], r["kind"], r["passed"], r["run"]) for r in result["directories"]]
         out.append("")
+        later = [c for c in result["cases"] if c["ok"] and c.get("runs", 1) > 1]
+        if later:
+            out += ["%d of those that passed did so when they were run once more (`--again`), all of the kind %s." % (
+                len(later), ", ".join("*%s*" % k for k in sorted({c["kind"] for c in later}))), ""]
         if result["failures_by_reason"]:
             out += ["| failures by reason | |", "| --- | ---: |"]
             out += ["| %s | %d |" % item for item in result["failures_by_reason"].items()]
