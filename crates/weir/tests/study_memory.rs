@@ -61,7 +61,7 @@ fn the_list_names_each_study_once() {
 
 #[test]
 fn scale_from_memory() {
-    let done = json(&["run", "vdp-scale", "--quick", "--json"]);
+    let done = json(&["run", "vdp-scale", "--quick", "--place", "memory", "--json"]);
     assert_eq!((done["kind"].as_str(), done["schema"].as_u64()), (Some("study"), Some(1)));
     assert!(done["environment"]["load_1min"].is_number());
     let r = &done["result"];
@@ -77,7 +77,8 @@ fn scale_from_memory() {
 fn offload_from_memory_and_what_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let out = dir.path().to_str().expect("UTF-8");
-    let done = json(&["run", "vdp-offload", "--quick", "--json", "--out", out]);
+    let done =
+        json(&["run", "vdp-offload", "--quick", "--place", "memory", "--json", "--out", out]);
     let r = &done["result"];
     let shares = [0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 100.0];
     assert_eq!(xs(r, "rate"), shares);
@@ -104,9 +105,12 @@ fn offload_from_memory_and_what_is_written() {
 fn what_can_not_be() {
     for (arguments, says) in [
         (&["run", "vdp-scal"][..], "vdp-scale"),
-        (&["run", "vdp-scale", "--place", "veth"], "from memory only"),
+        (&["run", "veth-forward", "--place", "memory"], "over veth only"),
         (&["run", "vdp-scale", "--trial", "0"], "--trial"),
-        (&["run", "vdp-scale", "--quick", "--out", "/proc/no"], "--out /proc/no"),
+        (
+            &["run", "vdp-scale", "--quick", "--place", "memory", "--out", "/proc/no"],
+            "--out /proc/no",
+        ),
     ] {
         let done = study(arguments);
         let said = String::from_utf8_lossy(&done.stderr);

@@ -123,3 +123,26 @@ fn without_root_one_line_says_so() {
     assert!(said.contains("run it as root, or take '--place memory'"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
+
+/// Every frame of every number of VDPs, and of every share of rules, comes out.
+#[test]
+fn vdps_and_shares_over_veth() {
+    if skipped("vdps_and_shares_over_veth") {
+        return;
+    }
+    for (study, name, xs) in [
+        ("vdp-scale", "fast path, over veth", vec![4.0, 16.0, 64.0, 256.0, 1024.0]),
+        ("vdp-offload", "over veth", vec![0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 100.0]),
+    ] {
+        let r = result(&[study, "--quick", "--place", "veth", "--json"]);
+        let all = series(&r, "rate of the whole path over veth");
+        assert_eq!(all.iter().map(|s| s.0).collect::<Vec<_>>(), [name]);
+        let found: Vec<f64> = all[0].1.iter().filter_map(|p| p["x"].as_f64()).collect();
+        assert_eq!(found, xs);
+        for p in &all[0].1 {
+            let n = |what: &str| p["costs"][0][what].as_f64().expect("a number");
+            let strays = n("delivered") - n("sent");
+            assert!(n("sent") > 0.0 && (0.0..=2.0).contains(&strays), "{study}: {p}");
+        }
+    }
+}

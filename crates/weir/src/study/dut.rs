@@ -7,7 +7,7 @@ use weir_dataplane::{Config, DataPlane, Path, Runner, Serving, WhenIdle};
 use weir_io::af_packet::AfPacket;
 use weir_io::af_xdp::{AfXdp, Mode, Options, OtherEnd, Umem};
 use weir_measure::port::Port;
-use weir_packet::{Device, Pool};
+use weir_packet::{Device, Pool, PortId};
 
 /// weir in a lab. While it runs on a thread of its own it is not `here`.
 pub struct Weir {
@@ -25,6 +25,17 @@ impl Weir {
             Kind::Slow => Path::Slow,
             Kind::Wire | Kind::Bridge | Kind::Router => return Ok(None),
         };
+        Self::with(lab, |plane, ports| load::vdps(plane, ports, path)).map(Some)
+    }
+
+    /// Opens the lab's four ports so, and makes whatever VDPs `set_up` does.
+    ///
+    /// # Errors
+    /// A port can't be opened; that of `set_up`.
+    pub fn with(
+        lab: &Lab,
+        set_up: impl FnOnce(&mut DataPlane, &[PortId]) -> Result<()> + Send,
+    ) -> Result<Self> {
         let plane = lab.at_device(|| {
             let mut plane = DataPlane::new(Config::default())?;
             let umem = Umem::new();
@@ -35,10 +46,10 @@ impl Weir {
                 let device = AfXdp::open(&name, options, &umem, plane.pool_mut())?;
                 ports.push(plane.add_port(&name, Box::new(device))?);
             }
-            load::vdps(&mut plane, &ports, path)?;
+            set_up(&mut plane, &ports)?;
             Ok(plane)
         })?;
-        Ok(Some(Self { here: Some(plane) }))
+        Ok(Self { here: Some(plane) })
     }
 
     /// The data plane, to be polled by the caller.

@@ -150,16 +150,12 @@ impl Id {
     pub const fn has_memory(self) -> bool {
         !matches!(self, Id::VethForward)
     }
-    /// Whether it measures over veth.
-    pub const fn has_veth(self) -> bool {
-        matches!(self, Id::VdpThroughput | Id::VdpLatency | Id::VethForward)
-    }
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
         let (quick, full) = match self {
             Id::VdpThroughput => ((3, 20), (45, 150)),
             Id::VdpLatency => ((2, 14), (20, 100)),
-            Id::VdpScale | Id::VdpOffload => ((2, 0), (25, 0)),
+            Id::VdpScale | Id::VdpOffload => ((2, 4), (25, 15)),
             Id::VethForward => ((0, 4), (0, 40)),
         };
         let (memory, veth) = plan.depth.of(quick, full);

@@ -1,12 +1,16 @@
 //! `vdp-offload`: the rate against the share of a VDP's rules that are on the fast path, from
-//! memory.
+//! memory and over veth.
 //!
 //! Rules that do not fit the TCAM live on the slow path (004 §4.2). Frames are spread evenly over
 //! all rules, so the share of rules is the share of frames.
 
+use super::dut::Weir;
+use super::lab::{Kind, Lab};
 use super::load::{PORTS, adjacent};
 use super::memory::{Bench, shuffle};
 use super::report::{Accounts, Axis, Extent, Figure, NOT_STATED, Point, Published, Report, Series};
+use super::veth_forward::{METHOD, RATE as WHOLE};
+use super::whole_path::{self, WholePath};
 use super::{Id, Plan, Watch};
 use anyhow::Result;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -33,9 +37,36 @@ const SLOW: Axis = Axis { name: "frames through the software stage", unit: "%" }
 
 /// Runs it.
 pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
+    let mut report = Report::new(Id::VdpOffload, plan.depth.of(Extent::Quick, Extent::Full));
+    report.condition(
+        "frames",
+        format!(
+            "{FRAME_BYTES} bytes (FCS included), IPv4 and UDP, evenly over all rules, without order"
+        ),
+    );
+    report.condition("VDPs", format!("{PORTS} by port, {RULES} rules each on the IPv4 destination; no priorities, so any of them may be on either path"));
+    report.condition(
+        "software stage",
+        "on the same core, a channel for each of three VDPs, the shared one for the fourth",
+    );
+    if plan.memory() {
+        from_memory(plan, watch, &mut report)?;
+    }
+    if plan.veth() {
+        over_veth(plan, watch, &mut report)?;
+    }
+    report.published.push(Published {
+        what: "rate at each share",
+        value: NOT_STATED,
+        source: "004 §4.2",
+        ours: "the tables above".to_owned(),
+    });
+    Ok(report)
+}
+
+fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
     let rounds = plan.depth.of(3, 9);
     let time = plan.depth.of(Duration::from_millis(20), Duration::from_millis(250));
-    let mut report = Report::new(Id::VdpOffload, plan.depth.of(Extent::Quick, Extent::Full));
     let arena = arena()?;
     let mut benches = SHARES.iter().map(|s| bench(&arena, *s)).collect::<Result<Vec<_>>>()?;
     let mut rates = vec![Vec::new(); SHARES.len()];
@@ -64,41 +95,67 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     };
     let slow = series(SLOW, slow.collect());
     let rates = series(RATE, rates);
-    if let (Some(all), Some(none)) = (rates.at(100.0), rates.at(0.0)) {
-        report.figures.push(Figure {
-            what: "rate with all rules on the fast path, over that with none".to_owned(),
-            value: all / none,
-            unit: "",
-            promised: None,
-        });
-    }
-    report.series = vec![rates, slow];
+    report.figures.extend(gain("from memory", &rates));
+    report.series.extend([rates, slow]);
     let mut accounts = Accounts::default();
     benches.iter().for_each(|b| b.account(&mut accounts));
     report.accounts = Some(accounts);
-    report.published.push(Published {
-        what: "rate at each share",
-        value: NOT_STATED,
-        source: "004 §4.2",
-        ours: "the table above".to_owned(),
-    });
     report.condition(
-        "frames",
-        format!(
-            "{FRAME_BYTES} bytes (FCS included), IPv4 and UDP, evenly over all rules, without order"
-        ),
+        "from memory",
+        format!("{rounds} rounds, each of {} ms for each share", time.as_millis()),
     );
-    report.condition("VDPs", format!("{PORTS} by port, {RULES} rules each on the IPv4 destination; no priorities, so any of them may be on either path"));
-    report.condition(
-        "software stage",
-        "on the same core, a channel for each of three VDPs, the shared one for the fourth",
-    );
-    report.condition("rounds", format!("{rounds}, each of {} ms for each share", time.as_millis()));
     report.remark(
-        "The source waits, so nothing is lost; a rate counts the CPU time of the one thread that \
-         does everything, both paths and the copy of each frame out of the source included.",
+        "From memory the source waits, so nothing is lost; a rate counts the CPU time of the one \
+         thread that does everything, both paths and the copy of each frame out of the source \
+         included.",
     );
-    Ok(report)
+    Ok(())
+}
+
+/// The whole path over veth, one port sending.
+fn over_veth(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
+    let rounds = plan.depth.of(1, 7);
+    let time = plan.depth.of(Duration::from_millis(20), Duration::from_millis(200));
+    watch.next("making namespaces")?;
+    let mut paths = vec![WholePath::new(Lab::new(Kind::Wire)?)?];
+    for share in SHARES {
+        let lab = Lab::new(Kind::Fast)?;
+        let weir = Weir::with(&lab, |plane, ports| {
+            let ports: Vec<_> = (1..).map(PortNo).zip(ports.iter().copied()).collect();
+            (0..PORTS).try_for_each(|port| vdp(plane, port, &ports, share))
+        })?;
+        let load = |bytes| (0..RULES as u16).map(|n| stream(n, 0, usize::from(n), bytes)).collect();
+        paths.push(WholePath::with(lab, Some(weir), Box::new(load))?);
+    }
+    watch.next(&format!("{rounds} rounds over veth"))?;
+    let all = whole_path::rounds(&mut paths, FRAME_BYTES, rounds, time)?;
+    let points = SHARES.iter().zip(all).map(|(n, p)| Point { x: *n as f64, ..p }).collect();
+    let rates = Series { name: "over veth".to_owned(), x: X, y: WHOLE, points };
+    report.figures.extend(gain("over veth", &rates));
+    report.series.push(rates);
+    report.condition(
+        "over veth",
+        format!("one port sending, {rounds} rounds of {} ms for each share", time.as_millis()),
+    );
+    report.remark(METHOD);
+    Ok(())
+}
+
+/// What the fast path is worth.
+fn gain(place: &str, rates: &Series) -> Option<Figure> {
+    Some(Figure {
+        what: format!("{place}: rate with all rules on the fast path, over that with none"),
+        value: rates.at(100.0)? / rates.at(0.0)?,
+        unit: "",
+        promised: None,
+    })
+}
+
+/// Frames for a rule of the VDP of a port.
+fn stream(id: u16, port: u16, rule: usize, frame_bytes_on_wire: usize) -> Stream {
+    let headers =
+        Headers { dst: SocketAddrV4::new(destination(port, rule), 7), ..Headers::default() };
+    Stream { id, headers, frame_bytes_on_wire, entry: port, exit: None }
 }
 
 fn destination(port: u16, rule: usize) -> Ipv4Addr {
@@ -112,11 +169,9 @@ fn arena() -> Result<Arc<Arena>> {
     let mut arena = Arena::new();
     let mut bytes = vec![0; FRAME_BYTES];
     for (port, rule) in order {
-        let dst = SocketAddrV4::new(destination(port, rule), 7);
-        let headers = Headers { dst, ..Headers::default() };
-        let stream =
-            Stream { id: 0, headers, frame_bytes_on_wire: FRAME_BYTES, entry: port, exit: None };
-        let len = Stamper::new(&stream, Run(0))?.write(0, Nanos(0), &mut bytes).unwrap_or(0);
+        let len = Stamper::new(&stream(0, port, rule, FRAME_BYTES), Run(0))?
+            .write(0, Nanos(0), &mut bytes)
+            .unwrap_or(0);
         arena.push(bytes.get(..len).unwrap_or_default(), None, port);
     }
     Ok(Arc::new(arena))

@@ -1,11 +1,15 @@
-//! `vdp-scale`: what a frame costs with 4 to 1024 VDPs, from memory.
+//! `vdp-scale`: what a frame costs with 4 to 1024 VDPs, from memory and over veth.
 //!
 //! All data planes exist at once and are measured in turn, round by round, so that what else the
 //! machine does falls on all of them; differences are taken within a round.
 
+use super::dut::Weir;
+use super::lab::{Kind, Lab};
 use super::memory::{Bench, shuffle};
 use super::report::{Accounts, Axis, Bound, Extent, Figure, NOT_STATED, Point, Promise, Published};
 use super::report::{Report, Series};
+use super::veth_forward::{METHOD, RATE as WHOLE};
+use super::whole_path::{self, WholePath};
 use super::{Id, Plan, Watch};
 use anyhow::Result;
 use std::sync::Arc;
@@ -25,6 +29,8 @@ const RULES: usize = 16;
 /// Frames that are played over and over: one for each rule of the largest step.
 const FRAMES: usize = 16 * 1024;
 const FRAME_BYTES: usize = 64;
+/// Streams over veth.
+const STREAMS: usize = 4096;
 const X: Axis = Axis { name: "VDPs", unit: "" };
 const RATE: Axis = Axis { name: "rate", unit: "million frames per CPU-second" };
 const COST: Axis = Axis { name: "cost of a frame beyond that with 4 VDPs", unit: "ns" };
@@ -32,9 +38,46 @@ const MAKING: Axis = Axis { name: "time to create the VDPs with their rules", un
 
 /// Runs it.
 pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
+    let mut report = Report::new(Id::VdpScale, plan.depth.of(Extent::Quick, Extent::Full));
+    report
+        .condition("frames", format!("{FRAME_BYTES} bytes (FCS included), IPv4 and UDP, VLAN tag"));
+    report.condition("VDPs", format!("by VLAN, {RULES} rules each on the destination MAC"));
+    let mut ours = Vec::new();
+    if plan.memory() {
+        let more = from_memory(plan, watch, &mut report)?;
+        ours.extend(more.map(|e| format!("from memory {e:+.1} ns a frame from 4 to 1024")));
+    }
+    if plan.veth() {
+        let rates = over_veth(plan, watch, &mut report)?;
+        if let [Some(few), .., Some(most)] = rates.as_slice() {
+            ours.push(format!(
+                "over veth {:+.1} ns a frame from 4 to 1024",
+                1e3 / most - 1e3 / few
+            ));
+        }
+    }
+    let ours = ours.join("; ");
+    report.published = vec![
+        Published {
+            what: "influence of more VDPs on the overall performance",
+            value: "none (in words)",
+            source: "004 §5",
+            ours,
+        },
+        Published {
+            what: "rate at each number of VDPs",
+            value: NOT_STATED,
+            source: "004 figure 5",
+            ours: "the table above".to_owned(),
+        },
+    ];
+    Ok(report)
+}
+
+/// At saturation; the cost of a frame with most VDPs beyond that with fewest, in ns.
+fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<Option<f64>> {
     let rounds = plan.depth.of(3, 11);
     let time = plan.depth.of(Duration::from_millis(20), Duration::from_millis(300));
-    let mut report = Report::new(Id::VdpScale, plan.depth.of(Extent::Quick, Extent::Full));
     let mut benches = Vec::new();
     let mut making = Vec::new();
     for n in VDPS {
@@ -93,35 +136,61 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let mut accounts = Accounts::default();
     benches.iter().for_each(|b| b.account(&mut accounts));
     report.accounts = Some(accounts);
-    let ours = extra.map_or_else(String::new, |e| format!("{e:+.1} ns a frame from 4 to 1024"));
-    report.published = vec![
-        Published {
-            what: "influence of more VDPs on the overall performance",
-            value: "none (in words)",
-            source: "004 §5",
-            ours,
-        },
-        Published {
-            what: "rate at each number of VDPs",
-            value: NOT_STATED,
-            source: "004 figure 5",
-            ours: "the table above".to_owned(),
-        },
-    ];
-    report
-        .condition("frames", format!("{FRAME_BYTES} bytes (FCS included), IPv4 and UDP, VLAN tag"));
-    report.condition("load", format!("at saturation; {FRAMES} frames, evenly over all rules of all VDPs, without order, played over and over: the same number for every number of VDPs"));
-    report.condition("VDPs", format!("by VLAN, {RULES} rules each on the destination MAC"));
+    report.condition("load from memory", format!("at saturation; {FRAMES} frames, evenly over all rules of all VDPs, without order, played over and over: the same number for every number of VDPs"));
     report.condition(
-        "rounds",
+        "rounds from memory",
         format!("{rounds}, each of {} ms for each number of VDPs", time.as_millis()),
     );
     report.remark(
-        "The source waits, so nothing is lost; a rate counts the CPU time of the one thread that \
+        "From memory the source waits, so nothing is lost; a rate counts the CPU time of the one thread that \
          does everything, the copy of each frame out of the source included. Differences are taken \
          within a round.",
     );
-    Ok(report)
+    Ok(extra)
+}
+
+/// The whole path over veth: million frames per CPU-second for each number of VDPs.
+fn over_veth(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<Vec<Option<f64>>> {
+    let rounds = plan.depth.of(1, 7);
+    let time = plan.depth.of(Duration::from_millis(20), Duration::from_millis(200));
+    watch.next("making namespaces")?;
+    let mut paths = vec![WholePath::new(Lab::new(Kind::Wire)?)?];
+    for vdps in VDPS {
+        let lab = Lab::new(Kind::Fast)?;
+        let weir = Weir::with(&lab, |plane, ports| {
+            let ports: Vec<_> = (1..).map(PortNo).zip(ports.iter().copied()).collect();
+            (1..=u16::try_from(vdps)?).try_for_each(|vid| create(plane, vid, &ports))
+        })?;
+        let load = Box::new(move |bytes| streams(vdps, bytes));
+        paths.push(WholePath::with(lab, Some(weir), load)?);
+    }
+    watch.next(&format!("{rounds} rounds over veth"))?;
+    let all = whole_path::rounds(&mut paths, FRAME_BYTES, rounds, time)?;
+    let points: Vec<Point> =
+        VDPS.iter().zip(all).map(|(n, p)| Point { x: *n as f64, ..p }).collect();
+    let rates = points.iter().map(|p| p.median).collect();
+    report.series.push(Series { name: "fast path, over veth".to_owned(), x: X, y: WHOLE, points });
+    report.condition("load over veth", format!("as fast as the generator sends, the same for every number of VDPs: {STREAMS} streams, evenly over all VDPs, in no order; {rounds} rounds of {} ms", time.as_millis()));
+    report.remark(METHOD);
+    Ok(rates)
+}
+
+/// The streams over veth, one after the other: each a rule's.
+fn streams(vdps: usize, frame_bytes: usize) -> Vec<Stream> {
+    let mut order: Vec<usize> = (0..STREAMS).collect();
+    shuffle(&mut order);
+    let stream = |(id, nth): (u16, usize)| {
+        let (vdp, rule) = (nth % vdps, nth / vdps % RULES);
+        stream(id, vdp as u16 + 1, rule, frame_bytes)
+    };
+    (0..).zip(order).map(stream).collect()
+}
+
+/// Frames for a rule of a VDP.
+fn stream(id: u16, vid: u16, rule: usize, frame_bytes_on_wire: usize) -> Stream {
+    let headers =
+        Headers { dst_mac: host(rule), vlan: Some(VlanRepr::dot1q(vid)), ..Headers::default() };
+    Stream { id, headers, frame_bytes_on_wire, entry: 0, exit: None }
 }
 
 fn bench(vdps: usize) -> Result<(Bench, Duration)> {
@@ -149,14 +218,7 @@ fn arena(vdps: usize) -> Result<Arena> {
     let mut bytes = vec![0; FRAME_BYTES];
     for nth in order {
         let vlan = u16::try_from(nth / RULES + 1)?;
-        let headers = Headers {
-            dst_mac: host(nth % RULES),
-            vlan: Some(VlanRepr::dot1q(vlan)),
-            ..Headers::default()
-        };
-        let stream =
-            Stream { id: 0, headers, frame_bytes_on_wire: FRAME_BYTES, entry: 0, exit: None };
-        let stamper = Stamper::new(&stream, Run(0))?;
+        let stamper = Stamper::new(&stream(0, vlan, nth % RULES, FRAME_BYTES), Run(0))?;
         let len = stamper.write(0, Nanos(0), &mut bytes).unwrap_or(0);
         arena.push(bytes.get(..len).unwrap_or_default(), None, 0);
     }

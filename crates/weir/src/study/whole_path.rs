@@ -22,7 +22,7 @@ use weir_measure::clock::{Clock, Monotonic, Wait};
 use weir_measure::cpu::parse_schedstat;
 use weir_measure::generator::{End, Generator, Load, Step};
 use weir_measure::port::Port;
-use weir_measure::probe::Run;
+use weir_measure::probe::{Run, Stream};
 
 /// How long frames that are still on their way are waited for.
 const PATIENCE_MS: u32 = 300;
@@ -32,10 +32,14 @@ pub struct WholePath {
     lab: Lab,
     weir: Option<Weir>,
     sender: [Port; 1],
+    streams: Streams,
     arrivals: Arrivals,
     clock: Monotonic,
     softirqd: Vec<PathBuf>,
 }
+
+/// What is sent by the first port, frames of so many bytes.
+pub type Streams = Box<dyn Fn(usize) -> Vec<Stream>>;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
@@ -73,16 +77,24 @@ impl WholePath {
     /// # Errors
     /// A port can't be opened.
     pub fn new(lab: Lab) -> Result<Self> {
-        let weir = Weir::of(&lab)?;
+        let (weir, to) = (Weir::of(&lab)?, lab.kind.to());
+        Self::with(lab, weir, Box::new(move |bytes| load::streams(&[0], bytes, to)))
+    }
+
+    /// In this lab, with weir as it is and a load of one's own, which must leave by the second port.
+    ///
+    /// # Errors
+    /// A port can't be opened.
+    pub fn with(lab: Lab, weir: Option<Weir>, streams: Streams) -> Result<Self> {
         let sender = [sender(&lab)?];
         let arrivals = lab.arrivals(1)?;
         let clock = Monotonic::new(Wait::Spin);
-        Ok(Self { lab, weir, sender, arrivals, clock, softirqd: softirqd() })
+        Ok(Self { lab, weir, sender, streams, arrivals, clock, softirqd: softirqd() })
     }
 
     /// Sends frames of that size for so long.
     fn measure(&mut self, frame_bytes: usize, time: Duration) -> Result<Spent> {
-        let streams = load::streams(&[0], frame_bytes, self.lab.kind.to());
+        let streams = (self.streams)(frame_bytes);
         let load = Load {
             // A rate that no source reaches: there is always a burst due.
             rate: Rate::new(1e12)?,
