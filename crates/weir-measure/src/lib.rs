@@ -18,6 +18,7 @@
 //! - [`dut`]: an OpenFlow switch with faults that are known, to measure the measurement by.
 //! - [`environment`], [`document`]: where a figure comes from, and the shape it is kept in, as JSON.
 //! - [`studies`]: modules on several devices, published values beside them.
+//! - [`truth`]: a device for each fault that can be configured, and what must be said of it.
 //! - [`report`]: documents as a page of HTML, CSV, JSON lines, a screen of text.
 #![forbid(unsafe_code)]
 
@@ -45,5 +46,6 @@ pub mod snmp;
 pub mod stats;
 pub mod studies;
 pub mod trial;
+pub mod truth;
 
 pub use rate::{BadRate, Rate};

@@ -1,26 +1,20 @@
-//! The engine's verdicts on devices whose faults are configured: each is named, none on an honest one.
+//! The engine's verdicts on devices whose faults are configured: each is named, none on an honest one, and figures
+//! are those configured. In virtual time. The cases are `weir_measure::truth`'s; each is run once, or fifty times with
+//! `WEIR_SOAK=1`: runs differ by the device's seed and by where in the probes' round things happen.
 
 mod toy;
 
+use serde_json::Value;
 use toy::{core, number, outcome};
-use weir_measure::document::{Document, Outcome};
-use weir_measure::dut::profile::Profile;
+use weir_measure::document::{Cell, Document, Outcome};
+use weir_measure::dut::profile::{BUILTIN, Profile};
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
-use weir_packet::Nanos;
+use weir_measure::truth::{Case, cases, control_ns, failing, sentences, simulated};
 
 fn on(profile: &str, module: &str, set: &[(&str, &str)]) -> Document {
-    run(profile, module, set, 0)
-}
-
-/// The same with another seed and other distances: nothing meets at the same moments.
-fn run(profile: &str, module: &str, set: &[(&str, &str)], number: u64) -> Document {
-    let mut profile = Profile::builtin(profile).unwrap();
-    profile.seed = profile.seed.wrapping_add(number);
-    let mut world = World::default();
-    world.control = Nanos(world.control.0 + number * 7_919);
-    world.wire = Nanos(world.wire.0 + number * 127);
-    simulate(core(module, set), &mut Configured::new(profile), world).unwrap()
+    let profile = Profile::builtin(profile).unwrap();
+    simulate(core(module, set), &mut Configured::new(profile), World::default()).unwrap()
 }
 
 /// Where polls slow updates down, one takes 6.5 ms of the 20 ms between two, and an update 50 ms.
@@ -34,39 +28,6 @@ const INTERACTION: &[(&str, &str)] = &[
 const CONSISTENCY: &[(&str, &str)] = &[("repetitions", "6")];
 const EXPIRY: &[(&str, &str)] = &[("flows", "4"), ("rate", "0.1")];
 const COUNTERS: &[(&str, &str)] = &[("duration", "2"), ("rate", "1"), ("wait", "1.5")];
-const INSERT: &[(&str, &str)] = &[("entries", "1,10"), ("repetitions", "5")];
-
-#[test]
-fn an_honest_device_is_blamed_for_nothing() {
-    for (module, set) in [
-        ("echo", &[("requests", "20")][..]),
-        ("flow-insert", INSERT),
-        ("actions", &[("duration", "0.02")]),
-        ("packet-in", &[("rates", "100"), ("duration", "0.2")]),
-        ("packet-out", &[("rates", "100"), ("duration", "0.2")]),
-        ("interaction", INTERACTION),
-        ("consistency", CONSISTENCY),
-        ("expiry", EXPIRY),
-        ("counters", COUNTERS),
-    ] {
-        let d = on("honest", module, set);
-        for v in &d.verdicts {
-            assert_eq!(v.outcome, Outcome::Holds, "{module}: {v:?}");
-        }
-    }
-}
-
-#[test]
-fn an_early_barrier_is_named() {
-    let d = on("early-barrier", "flow-insert", INSERT);
-    assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Fails, "{:?}", d.verdicts);
-}
-
-#[test]
-fn wrong_rewrites_are_named() {
-    let d = on("wrong-rewrites", "actions", &[("duration", "0.02")]);
-    assert_eq!(outcome(&d, "modifications-right"), Outcome::Fails, "{:?}", d.verdicts);
-}
 
 #[test]
 fn modifications_by_a_slow_processor_are_named_with_their_loss_and_delay() {
@@ -84,12 +45,6 @@ fn modifications_by_a_slow_processor_are_named_with_their_loss_and_delay() {
 }
 
 #[test]
-fn discarded_actions_are_named() {
-    let d = on("discards-actions", "actions", &[("duration", "0.02")]);
-    assert_eq!(outcome(&d, "modifications-complete"), Outcome::Fails, "{:?}", d.verdicts);
-}
-
-#[test]
 fn polling_that_slows_updates_is_named_with_the_factor() {
     let d = on("stats-slow-updates", "interaction", INTERACTION);
     assert_eq!(outcome(&d, "updates-undisturbed"), Outcome::Fails, "{:?}", d.verdicts);
@@ -104,12 +59,6 @@ fn polling_that_slows_updates_is_named_with_the_factor() {
     assert!((slowed - want).abs() < 0.15, "{slowed} for {want}");
     // Polls a second are those that were asked for.
     assert_eq!(number(&d, 2, "polls answered"), 100.0);
-}
-
-/// Ids of the verdicts that fail.
-fn failing(d: &Document) -> Vec<&str> {
-    let fails = d.verdicts.iter().filter(|v| v.outcome == Outcome::Fails);
-    fails.map(|v| v.id.as_str()).collect()
 }
 
 #[test]
@@ -189,42 +138,6 @@ fn counters_that_are_old_or_wrong_are_named_by_kind() {
     assert!(sentence(&d, "counters-fresh").contains("table"), "{:?}", d.verdicts);
 }
 
-/// Module, its set, profile, and the verdicts that fail.
-type Case =
-    (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
-
-/// The first few are cheap.
-const CASES: &[Case] = &[
-    ("expiry", EXPIRY, "honest", &[]),
-    ("expiry", EXPIRY, "late-timeouts", &["time-outs-exact"]),
-    ("expiry", EXPIRY, "idle-from-insertion", &["time-outs-not-early"]),
-    ("counters", COUNTERS, "honest", &[]),
-    ("counters", COUNTERS, "stale-counters", &["counters-right", "counters-fresh"]),
-    ("flow-insert", INSERT, "honest", &[]),
-    ("flow-insert", INSERT, "early-barrier", &["barrier-truthful"]),
-    ("consistency", CONSISTENCY, "honest", &[]),
-    ("consistency", CONSISTENCY, "early-barrier", &["barrier-truthful"]),
-    ("consistency", CONSISTENCY, "reorders", &["changes-in-order"]),
-    ("consistency", CONSISTENCY, "gap-in-modify", &["one-rule-or-the-other"]),
-    ("interaction", INTERACTION, "honest", &[]),
-    ("interaction", INTERACTION, "stats-slow-updates", &["updates-undisturbed"]),
-    ("actions", &[("duration", "0.02")], "honest", &[]),
-    ("actions", &[("duration", "0.02")], "wrong-rewrites", &["modifications-right"]),
-];
-
-#[test]
-fn soak_every_fault_is_named_and_no_other_whatever_meets() {
-    let soak = std::env::var_os("WEIR_SOAK").is_some();
-    let (runs, cases) = if soak { (50, CASES) } else { (2, &CASES[..7]) };
-    for (module, set, profile, want) in cases {
-        for number in 1..=runs {
-            let d = run(profile, module, set, number);
-            assert_eq!(failing(&d), *want, "{module} on {profile}, {number}: {:#?}", d.verdicts);
-        }
-    }
-    println!("soak: {} pairs of module and profile, {runs} runs each", cases.len());
-}
-
 /// What these say beforehand is what they take on an honest device.
 #[test]
 fn how_long_it_takes_is_known_beforehand() {
@@ -243,5 +156,166 @@ fn how_long_it_takes_is_known_beforehand() {
         // Draining takes 300 ms.
         let off = (took - 0.3 - planned) / planned;
         assert!(off.abs() < 0.15, "{module} {set:?}: {planned} s planned, {took} s taken");
+    }
+}
+
+/// How often, and whether in full: under WEIR_SOAK.
+fn count(what: &str) -> u64 {
+    let n = if std::env::var_os("WEIR_SOAK").is_some() { 50 } else { 1 };
+    println!("soak: {n} runs of {what}");
+    n
+}
+
+fn named(all: &[Case], n: u64) {
+    for case in all {
+        for run in 0..n {
+            let d = simulated(case.device().unwrap(), case.offers, (case.module, case.set), run);
+            if let Err(why) = case.judge(&d) {
+                panic!("{}, {}, run {run}: {why}", case.fault, case.module);
+            }
+        }
+    }
+    println!("soak: {} pairs of a fault and a module: {n} of {n} as they must be", all.len());
+}
+
+/// Of the many kinds of actions a test of every day takes some.
+#[test]
+fn soak_every_fault_is_named() {
+    let n = count("each fault");
+    let all = cases::all();
+    let skip = if n > 1 { 1 } else { 16 };
+    let some = all
+        .iter()
+        .filter(|c| c.module != "actions")
+        .chain(all.iter().filter(|c| c.module == "actions").step_by(skip));
+    named(&some.cloned().collect::<Vec<_>>(), n);
+}
+
+#[test]
+fn soak_every_profile_is_named_and_every_other_module_is_silent() {
+    let n = count("each profile");
+    let all = cases::profiles();
+    if n == 1 {
+        let quick = |c: &&Case| !matches!(c.module, "actions" | "interaction" | "table-capacity");
+        return named(&all.iter().filter(quick).cloned().collect::<Vec<_>>(), n);
+    }
+    named(&all, n);
+    // Profiles whose fault is of the connection, or of every frame: each module has its own to say of them.
+    let of_everything =
+        ["silent", "other-version", "talks-garbage", "hangs-up", "lossy-forwarding"];
+    let mut pairs = 0;
+    for (profile, _) in BUILTIN.iter().filter(|b| !of_everything.contains(&b.0)) {
+        for (module, set) in cases::HONEST.iter().filter(|h| h.0 != "timestamps") {
+            if all.iter().any(|c| (c.fault.as_str(), c.module) == (*profile, *module)) {
+                continue;
+            }
+            pairs += 1;
+            for run in 0..n {
+                let device = Profile::builtin(profile).unwrap();
+                let d = simulated(device, None, (module, set), run).unwrap();
+                assert_eq!(
+                    failing(&d),
+                    [""; 0],
+                    "{profile}, {module}, run {run}: {}",
+                    sentences(&d)
+                );
+            }
+        }
+    }
+    println!(
+        "soak: {pairs} pairs of a profile and a module that can't see its fault: {n} of {n} name none"
+    );
+}
+
+#[test]
+fn soak_an_honest_device_is_blamed_for_nothing() {
+    let n = count("each module on the honest device");
+    // Wires, which `timestamps` measures, are in `wire_modules.rs`.
+    for (module, set) in cases::HONEST.iter().filter(|h| h.0 != "timestamps") {
+        for run in 0..n {
+            let d =
+                simulated(Profile::builtin("honest").unwrap(), None, (module, set), run).unwrap();
+            let all = d.verdicts.iter().all(|v| v.outcome == Outcome::Holds);
+            assert!(all && d.partial.is_none(), "{module}, run {run}: {}", sentences(&d));
+        }
+    }
+    let (all, honest) = (weir_measure::modules::all(), cases::HONEST);
+    let missing = all.iter().find(|e| !honest.iter().any(|h| h.0 == e.about.name));
+    assert!(missing.is_none(), "no case for {:?}", missing.map(|e| &e.about.name));
+    println!("soak: {} modules: {n} of {n} without blame", honest.len() - 1);
+}
+
+#[test]
+fn soak_insertion_takes_what_was_configured() {
+    let n = count("each insertion delay");
+    for us in [100.0, 1_000.0, 10_000.0] {
+        let mut worst = 0.0_f64;
+        for run in 0..n {
+            let mut device = Profile::builtin("honest").unwrap();
+            device.update.insert_us = us.try_into().unwrap();
+            let d = simulated(device, None, ("flow-insert", cases::INSERT_EXACT), run).unwrap();
+            let table = &d.tables[0];
+            let at = table.columns.iter().position(|c| c.name == "first packet").unwrap();
+            for (row, entries) in [(0, 1.0), (1, 20.0)] {
+                let Cell::Number(ms) = table.rows[row][at] else { panic!("{:?}", table.rows) };
+                // From the first message written: the way to the switch is not the switch's.
+                let (want, got) = (us * entries, ms * 1e3 - control_ns(run) as f64 / 1e3);
+                let off = (got - want).abs();
+                worst = worst.max(off / want);
+                assert!(off <= (want * 0.05).max(20.0), "run {run}: {got} µs for {want}");
+            }
+            assert_eq!(failing(&d), [""; 0], "{}", sentences(&d));
+        }
+        println!(
+            "soak: {us} µs: {n} of {n} within 5 % or 20 µs, {:.2} % off at most",
+            worst * 100.0
+        );
+    }
+}
+
+/// Values by their keys, as `update.insert_us`.
+fn leaves(at: &str, v: &Value, all: &mut Vec<(String, Value)>) {
+    match v {
+        Value::Object(map) => {
+            for (key, v) in map {
+                let dot = if at.is_empty() { "" } else { "." };
+                leaves(&format!("{at}{dot}{key}"), v, all);
+            }
+        }
+        _ => all.push((at.to_owned(), v.clone())),
+    }
+}
+
+#[test]
+fn no_key_of_a_profile_is_without_a_case() {
+    let keys = |p: &Profile| {
+        let mut all = Vec::new();
+        leaves("", &serde_json::to_value(p).unwrap(), &mut all);
+        all
+    };
+    let honest = keys(&Profile::builtin("honest").unwrap());
+    let cases = cases::all();
+    let devices: Vec<_> = cases.iter().map(|c| (c, c.device().unwrap())).collect();
+    // What is absent may be a table whose keys come with it.
+    let mut wanted: Vec<String> = honest.iter().map(|k| k.0.clone()).collect();
+    let all = devices.iter().flat_map(|(_, d)| keys(d)).map(|k| k.0);
+    wanted.extend(all);
+    wanted.sort();
+    wanted.dedup();
+    for key in wanted.iter().filter(|k| !cases::SHAPES.contains(&k.as_str())) {
+        let of_key = |c: &Case| c.fault == *key || c.fault.starts_with(&format!("{key}."));
+        // A table whose key is a whole: `update.insert_past`.
+        let of_part = |c: &Case| key.starts_with(&format!("{}.", c.fault));
+        let inner = wanted.iter().any(|w| w.starts_with(&format!("{key}.")));
+        assert!(inner || cases.iter().any(|c| of_key(c) || of_part(c)), "no case for {key}");
+    }
+    // Each case has the fault that it is called after, and no two are the same.
+    for (case, device) in &devices {
+        let faults = device.faults();
+        assert!(faults.iter().any(|f| f.id == case.fault), "{}: {faults:?}", case.fault);
+        assert_eq!(cases.iter().filter(|c| c.fault == case.fault).count(), 1, "{}", case.fault);
+    }
+    for (name, _) in BUILTIN.iter().filter(|b| b.0 != "honest") {
+        assert!(cases::profiles().iter().any(|c| c.fault == *name), "no case for profile {name}");
     }
 }

@@ -16,6 +16,8 @@ pub struct Configured {
     dut: Dut,
     versions: Versions,
     line: Option<(u32, Channel)>,
+    /// Said while the connection was made.
+    early: Vec<Output>,
 }
 
 fn time(now: Nanos) -> Duration {
@@ -25,7 +27,12 @@ fn time(now: Nanos) -> Duration {
 impl Configured {
     /// With that profile and two ports.
     pub fn new(profile: Profile) -> Self {
-        Self { dut: Dut::new(profile, &["p1", "p2"], EPOCH), versions: Versions::ALL, line: None }
+        Self {
+            dut: Dut::new(profile, &["p1", "p2"], EPOCH),
+            versions: Versions::ALL,
+            line: None,
+            early: Vec::new(),
+        }
     }
 
     /// With a controller that offers this version alone.
@@ -89,8 +96,11 @@ impl SimulatedDut for Configured {
         config.versions = self.versions;
         let conn = self.dut.connect(now)?;
         self.line = Some((conn, Channel::new(config, time(now))));
-        // Nothing but greetings has been said.
-        self.carry(now, &mut Vec::new())
+        // Greetings, or why there are none.
+        let mut early = Vec::new();
+        let version = self.carry(now, &mut early);
+        self.early = early;
+        version
     }
 
     fn disconnect(&mut self, _: Nanos) {
@@ -111,10 +121,11 @@ impl SimulatedDut for Configured {
     }
 
     fn wake_at(&self) -> Option<Nanos> {
-        self.dut.wake_at()
+        if self.early.is_empty() { self.dut.wake_at() } else { Some(EPOCH) }
     }
 
     fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
+        out.append(&mut self.early);
         self.dut.tick(now);
         self.carry(now, out);
         while let Some((port, frame)) = self.dut.frame_out() {

@@ -11,7 +11,7 @@ use super::restore::Made;
 use super::setup::Setup;
 use super::tally::Tally;
 use super::terms::{Command, Departures, Input, Phase, Settings, Status, nanos};
-use crate::document::Document;
+use crate::document::{Document, Outcome, Verdict};
 use crate::module::{
     Act, Bench, Captured, Context, Load, LoadId, Module, On, Params, Table, Wired,
 };
@@ -62,6 +62,8 @@ pub struct Core {
     observed: Observed,
     garbage: u64,
     pub(super) failed: Option<String>,
+    /// What the switch did to end the measurement.
+    blamed: Option<String>,
     finished: bool,
     document: Document,
     begun: Nanos,
@@ -116,6 +118,7 @@ impl Core {
             observed: Observed::default(),
             garbage: 0,
             failed: None,
+            blamed: None,
             finished: false,
             document,
             begun: now,
@@ -364,7 +367,7 @@ impl Core {
                 let mut expected = false;
                 self.call(now, |m, cx| expected = m.connection(cx, at, false));
                 if !expected {
-                    self.fail(now, format!("the control connection is lost: {why}"));
+                    self.blame(now, format!("the control connection is lost: {why}"));
                 }
             }
             _ => self.fail(now, format!("the control connection: {why}")),
@@ -384,7 +387,7 @@ impl Core {
         self.call(now, |m, cx| goes_on = m.unanswered(cx, xid));
         if !goes_on {
             let why = self.no_answer(e.what);
-            self.fail(now, why);
+            self.blame(now, why);
         }
     }
 
@@ -523,6 +526,14 @@ impl Core {
         self.phase_at = Some(now + nanos(self.settings.drain));
     }
 
+    /// The measurement can't go on, and that is the switch's doing: a verdict says so.
+    fn blame(&mut self, now: Nanos, why: String) {
+        if self.phase == Phase::Measure && self.failed.is_none() {
+            self.blamed = Some(why.clone());
+        }
+        self.fail(now, why);
+    }
+
     /// The measurement can't go on. The first reason is the one that is told.
     pub(super) fn fail(&mut self, now: Nanos, why: String) {
         let first = self.failed.get_or_insert(why).clone();
@@ -576,6 +587,12 @@ impl Core {
         }
         self.document.notes.append(&mut self.notes);
         self.module.finish(&self.bench, &mut self.document);
+        if let Some(why) = &self.blamed {
+            let mut letters = why.chars();
+            let first = letters.next().map(|c| c.to_ascii_uppercase());
+            let s: String = first.into_iter().chain(letters).chain(['.']).collect();
+            self.document.verdicts.push(Verdict::new("control-channel-works", Outcome::Fails, s));
+        }
         self.observed.write(&mut self.document);
         self.finished = true;
         self.clean_up(now);

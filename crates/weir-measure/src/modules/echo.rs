@@ -111,9 +111,14 @@ impl Module for Echo {
             Outcome::Holds => format!("All {count} echo replies repeat their request."),
             Outcome::Fails => format!("{changed} of {count} echo replies carry other bytes."),
         };
-        let verdict = Verdict::new("echo-repeats", outcome, sentence);
-        document.verdicts.push(verdict.with("changed replies", changed as f64, ""));
         let delays = std::mem::replace(&mut self.delays, Samples::new("µs"));
         document.distribution("echo", "echo request to reply", delays);
+        let median = document.distributions.last().and_then(|d| d.percentile(50.0));
+        let verdict = Verdict::new("echo-repeats", outcome, sentence);
+        document.verdicts.push(verdict.with("changed replies", changed as f64, "").with(
+            "delay, median",
+            median.unwrap_or(f64::NAN),
+            "µs",
+        ));
     }
 }

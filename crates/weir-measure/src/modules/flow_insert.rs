@@ -210,10 +210,108 @@ impl FlowInsert {
                 format!("In {n} of {runs} runs some entries never worked, without an error."),
             ),
         };
-        document.verdicts.push(Verdict::new("entries-work", outcome, sentence).with(
-            "incomplete runs",
-            incomplete as f64,
-            "",
-        ));
+        let (start, each) = self.price().unwrap_or((f64::NAN, f64::NAN));
+        document.verdicts.push(
+            Verdict::new("entries-work", outcome, sentence)
+                .with("incomplete runs", incomplete as f64, "")
+                .with("before the first entry", start * 1e3, "µs")
+                .with("each entry", each * 1e3, "µs"),
+        );
+        document.verdicts.extend([self.prompt(bench), self.alike()]);
+    }
+
+    /// Sizes with what they took in the median, in milliseconds, the fewest entries first.
+    fn medians(&self) -> Vec<(usize, f64)> {
+        let rows = self.updates.rows.iter().filter(|r| r.refused.is_none());
+        let median = |r: &Row| Some((r.entries, quantile(&r.first_packet, 0.5)?));
+        let mut all: Vec<_> = rows.filter_map(median).collect();
+        all.sort_by_key(|s| s.0);
+        all
+    }
+
+    /// What comes before the first entry, and what each takes: by the fewest and the most, in milliseconds.
+    fn price(&self) -> Option<(f64, f64)> {
+        let all = self.medians();
+        let (few, many) = (*all.first()?, *all.last()?);
+        if few.0 == many.0 {
+            return None;
+        }
+        let each = (many.1 - few.1) / (many.0 - few.0) as f64;
+        Some((few.1 - each * few.0 as f64, each))
+    }
+
+    /// From one probe of an entry to its next, in milliseconds.
+    fn round_ms(&self, entries: usize) -> f64 {
+        let flows = if self.updates.last_alone { 1 } else { entries };
+        flows as f64 / self.updates.fps * 1e3
+    }
+
+    /// Whether the barrier is answered once the entries work, rather than long after.
+    fn prompt(&self, bench: &Bench) -> Verdict {
+        let id = "barrier-prompt";
+        let mut late = (0.0_f64, 0);
+        let mut compared = 0;
+        for r in &self.updates.rows {
+            let (Some(gap), Some(work)) = (quantile(&r.gap, 0.5), quantile(&r.first_packet, 0.5))
+            else {
+                continue;
+            };
+            compared += 1;
+            if -gap > LATE_MS && -gap > work && -gap > late.0 {
+                late = (-gap, r.entries);
+            }
+        }
+        match (bench.barriers, compared, late) {
+            (false, ..) => Verdict::new(id, Outcome::Unclear, "The switch has no barrier."),
+            (_, 0, _) => Verdict::new(id, Outcome::Unclear, "Nothing was inserted."),
+            (.., (_, 0)) => {
+                Verdict::new(id, Outcome::Holds, "The barrier is answered once entries work.")
+            }
+            (.., (ms, n)) => {
+                let s = format!(
+                    "The barrier is answered {ms:.2} ms after the entries work (median, {n} entries)."
+                );
+                Verdict::new(id, Outcome::Fails, s).with("late, median", ms, "ms")
+            }
+        }
+    }
+
+    /// Whether each of many entries takes what each of a few takes.
+    fn alike(&self) -> Verdict {
+        let id = "entries-cost-alike";
+        let all = self.medians();
+        let mut worst = None::<(f64, usize, usize)>;
+        for (i, few) in all.iter().enumerate() {
+            for many in &all[i + 1..] {
+                let fair = few.1 * many.0 as f64 / few.0 as f64;
+                let allowed = DEARER * fair + 1.5 * self.round_ms(many.0) + 1.0;
+                if many.1 > allowed && worst.is_none_or(|w| many.1 / fair > w.0) {
+                    worst = Some((many.1 / fair, few.0, many.0));
+                }
+            }
+        }
+        match (all.len(), worst) {
+            (0 | 1, _) => Verdict::new(id, Outcome::Unclear, "There are no two sizes to compare."),
+            (_, None) => Verdict::new(
+                id,
+                Outcome::Holds,
+                "Each of many entries takes no more than of a few.",
+            ),
+            (_, Some((times, few, many))) => {
+                let s = format!(
+                    "Each of {many} entries takes {times:.1} times what each of {few} takes."
+                );
+                Verdict::new(id, Outcome::Fails, s).with("times", times, "").with(
+                    "among",
+                    many as f64,
+                    "entries",
+                )
+            }
+        }
     }
 }
+
+/// A reply is late by so much, and by more than the insertion took.
+const LATE_MS: f64 = 3.0;
+/// Dearer by this factor, and by more than the probes' resolution.
+const DEARER: f64 = 2.0;

@@ -200,7 +200,11 @@ impl FlowModify {
         }
         let worst = dearer.iter().map(|d| d.1).fold(1.0, f64::max);
         let from = dearer.iter().map(|d| d.0).min();
-        match (compared, from) {
+        let rows = self.updates.rows.iter().filter(|r| r.operation == operation);
+        let most = rows.filter(|r| !r.first_packet.is_empty()).max_by_key(|r| r.entries);
+        let each =
+            most.and_then(|r| Some(quantile(&r.first_packet, 0.5)? * 1e3 / r.entries as f64));
+        let verdict = match (compared, from) {
             (0, _) => {
                 Verdict::new(id, Outcome::Unclear, format!("Nothing to compare '{what}' with."))
             }
@@ -216,7 +220,8 @@ impl FlowModify {
                     .with("times", worst, "")
                     .with("from", n as f64, "")
             }
-        }
+        };
+        verdict.with("each of the most, median", each.unwrap_or(f64::NAN), "µs")
     }
 
     fn order(&self) -> Verdict {

@@ -67,6 +67,8 @@ struct Row {
     /// Milliseconds.
     delays: Vec<f64>,
     parts: Vec<f64>,
+    /// From one part of a reply to the next, on average.
+    between: Vec<f64>,
     flows: Vec<f64>,
     ages: Vec<f64>,
     cpu: Vec<f64>,
@@ -78,6 +80,7 @@ struct Row {
 struct Open {
     row: usize,
     written: Option<Nanos>,
+    first_part: Option<Nanos>,
     parts: u32,
     flows: u64,
     packets: u64,
@@ -131,7 +134,8 @@ impl FlowStats {
         row.asked += 1;
         let interval = Duration::from_secs_f64(1.0 / row.rate);
         let xid = cx.stats(StatsRequest::Flow(FlowFilter::every_flow()));
-        let open = Open { row: self.at, written: None, parts: 0, flows: 0, packets: 0 };
+        let open =
+            Open { row: self.at, written: None, first_part: None, parts: 0, flows: 0, packets: 0 };
         self.open.insert(xid, open);
         cx.timer_in(interval, ASK);
     }
@@ -178,6 +182,7 @@ impl Module for FlowStats {
             Message::StatsReply { more, body: StatsReply::Flow(flows) } => {
                 let Some(open) = self.open.get_mut(&msg.xid) else { return };
                 open.parts += 1;
+                open.first_part.get_or_insert(at);
                 // The rule that drops the rest counts other frames.
                 let ours = flows.iter().filter(|f| f.priority != rules::DROP_PRIORITY);
                 for f in ours {
@@ -195,6 +200,9 @@ impl Module for FlowStats {
                 row.answered += 1;
                 row.delays.push(ns_between(written, at) / 1e6);
                 row.parts.push(f64::from(open.parts));
+                if let Some(first) = open.first_part.filter(|_| open.parts > 1) {
+                    row.between.push(ns_between(first, at) / 1e6 / f64::from(open.parts - 1));
+                }
                 row.flows.push(open.flows as f64);
                 if let Some(left) = left {
                     row.ages.push((left - open.packets as f64) / self.fps * 1e3);
@@ -306,12 +314,14 @@ impl Module for FlowStats {
         cpu.series.push(c);
         document.tables.push(table);
         document.figures.extend([delay, cpu]);
-        document.verdicts.extend([self.answered(), self.fresh(), self.whole()]);
+        document.verdicts.extend([self.answered(), self.fresh(), self.whole(), self.packed()]);
     }
 }
 
 /// Older than this is old, beyond one round of the probes.
 const OLD_MS: f64 = 100.0;
+/// Flows in each part of a reply: fewer are a reply in pieces. A part has room for hundreds.
+const FEW: f64 = 16.0;
 
 impl FlowStats {
     fn answered(&self) -> Verdict {
@@ -326,7 +336,12 @@ impl FlowStats {
                 (Outcome::Fails, format!("Of {asked} requests {answered} were answered."))
             }
         };
-        Verdict::new(id, outcome, s).with("answered", share, "%")
+        let first = self.rows.first().and_then(|r| median(&r.delays)).unwrap_or(f64::NAN);
+        Verdict::new(id, outcome, s).with("answered", share, "%").with(
+            "delay at the first rate, median",
+            first,
+            "ms",
+        )
     }
 
     fn fresh(&self) -> Verdict {
@@ -362,5 +377,38 @@ impl FlowStats {
             }
         };
         Verdict::new(id, outcome, s).with("parts of a reply, median", parts, "")
+    }
+
+    /// 001 §4.3: a switch may tell each flow by itself, and several at once only where it is asked often.
+    fn packed(&self) -> Verdict {
+        let id = "statistics-packed";
+        let parts = self.rows.iter().filter_map(|r| Some((r.rate, median(&r.parts)?)));
+        let parts: Vec<(f64, f64)> = parts.collect();
+        let most = parts.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+        let least = parts.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+        let (Some(most), Some(least)) = (most, least) else {
+            return Verdict::new(id, Outcome::Unclear, "No reply came.");
+        };
+        let between: Vec<f64> = self.rows.iter().flat_map(|r| r.between.iter().copied()).collect();
+        let between = median(&between).unwrap_or(f64::NAN);
+        let each = |parts: f64| self.flows as f64 / parts;
+        let verdict = if most.1 <= 1.0 + (self.flows as f64 / FEW).ceil() {
+            Verdict::new(id, Outcome::Holds, "Each part of a reply tells many flows.")
+        } else if least.1 < most.1 / 2.0 {
+            let s = format!(
+                "How a reply is split depends on the rate: {:.0} parts at {} requests a second, {:.0} at {}.",
+                most.1, most.0, least.1, least.0
+            );
+            Verdict::new(id, Outcome::Fails, s)
+        } else {
+            let s =
+                format!("A reply is split into {:.0} parts of {:.1} flows.", most.1, each(most.1));
+            Verdict::new(id, Outcome::Fails, s)
+        };
+        verdict.with("flows in a part, fewest", each(most.1), "").with(
+            "from part to part, median",
+            between,
+            "ms",
+        )
     }
 }

@@ -260,7 +260,10 @@ impl PacketIns {
         let lossy =
             tried.iter().filter(|r| r.loss() > 1.0).min_by(|a, b| a.rate.total_cmp(&b.rate));
         let id = "packet-ins-complete";
-        match (tried.is_empty(), lossy) {
+        // Where nothing waits: at the lowest rate.
+        let slowest = tried.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
+        let delay = slowest.and_then(|r| quantile(&r.delays, 0.5)).unwrap_or(f64::NAN);
+        let verdict = match (tried.is_empty(), lossy) {
             (true, _) => Verdict::new(id, Outcome::Unclear, "No frame was sent."),
             (false, None) => {
                 let top = tried.iter().map(|r| r.sent_fps).fold(0.0, f64::max);
@@ -276,7 +279,9 @@ impl PacketIns {
                 Verdict::new(id, Outcome::Fails, s)
                     .with("loss", loss, "%")
                     .with("rate", rate, "1/s")
+                    .with("packet-ins", got, "1/s")
             }
-        }
+        };
+        verdict.with("delay at the lowest rate, median", delay, "µs")
     }
 }

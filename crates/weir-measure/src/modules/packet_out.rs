@@ -241,7 +241,11 @@ impl Module for PacketOuts {
         let tried = self.rows.iter().filter(|r| r.sent > 0);
         let worst = tried.max_by(|a, b| a.loss().total_cmp(&b.loss()));
         let id = "packet-outs-complete";
-        document.verdicts.push(match worst {
+        // Where nothing waits: at the lowest rate.
+        let slowest =
+            self.rows.iter().filter(|r| r.sent > 0).min_by(|a, b| a.rate.total_cmp(&b.rate));
+        let delay = slowest.and_then(|r| quantile(&r.delays, 0.5)).unwrap_or(f64::NAN);
+        let verdict = match worst {
             None => Verdict::new(id, Outcome::Unclear, "No packet was sent."),
             Some(r) if r.loss() > 1.0 => {
                 let s = format!(
@@ -257,6 +261,7 @@ impl Module for PacketOuts {
                 "Packet-outs leave the switch at every rate tried.",
             )
             .with("loss", r.loss(), "%"),
-        });
+        };
+        document.verdicts.push(verdict.with("delay at the lowest rate, median", delay, "µs"));
     }
 }

@@ -45,6 +45,8 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
 
 /// Size of a probe, FCS included.
 const FRAME: usize = 100;
+/// The error of a table that is full, by its name.
+const FULL: &str = "FlowTableFull";
 /// Entries that probes are sent to: the last ones accepted.
 const WATCHED: usize = 100;
 
@@ -200,6 +202,41 @@ impl TableCapacity {
     }
 }
 
+/// Whether the switch says by the right error that its table is full, and after how many entries.
+fn limit(done: &[&Row]) -> Verdict {
+    let id = "limit-told";
+    let refused = |r: &&&Row| r.refused.is_some();
+    let limited: Vec<_> = done.iter().filter(refused).collect();
+    let other = limited.iter().find(|r| r.refused.as_deref() != Some(FULL));
+    let verdict = match (done.first(), limited.is_empty(), other) {
+        (None, ..) => Verdict::new(id, Outcome::Unclear, "Nothing was inserted."),
+        (_, true, _) => {
+            let fewest = done.iter().map(|r| r.accepted).min().unwrap_or(0);
+            let s = format!("None of {fewest} entries of each kind was refused.");
+            Verdict::new(id, Outcome::Holds, s)
+        }
+        (_, _, Some(r)) => {
+            let (kind, n) = (r.kind.name(), r.accepted);
+            let s = format!(
+                "After {n} {kind} entries the next is refused by {}, which does not say that the table is full.",
+                r.refused.as_deref().unwrap_or_default()
+            );
+            Verdict::new(id, Outcome::Fails, s)
+        }
+        (_, _, None) => {
+            let all: Vec<_> =
+                limited.iter().map(|r| format!("{} {}", r.accepted, r.kind.name())).collect();
+            let s = format!(
+                "The switch says that its table is full: after {} entries.",
+                all.join(", ")
+            );
+            Verdict::new(id, Outcome::Holds, s)
+        }
+    };
+    let with = |v: Verdict, r: &&&Row| v.with(r.kind.name(), r.accepted as f64, "entries");
+    limited.iter().fold(verdict, with)
+}
+
 impl Module for TableCapacity {
     fn takes(&self) -> Option<Duration> {
         // One round of probes over the entries watched; inserting is the switch's time.
@@ -313,6 +350,7 @@ impl Module for TableCapacity {
             );
             Verdict::new(id, Outcome::Fails, s).with("dead", dead as f64, "")
         });
+        document.verdicts.push(limit(&done));
         let id = "entries-told";
         let off = done.iter().find(|r| r.told.is_some_and(|t| t != r.accepted as u64));
         document.verdicts.push(match off {

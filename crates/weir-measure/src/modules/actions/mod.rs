@@ -404,12 +404,14 @@ impl Module for Actions {
                 }),
             ]);
             series.push(Point::with_spread(n as f64, median, p(10.0), p(90.0)));
-            medians.push(Delay { p10: p(10.0), median });
+            let deviation = d.standard_deviation.filter(|_| measured).unwrap_or(f64::NAN);
+            medians.push(Delay { p10: p(10.0), median, deviation });
         }
         figure.series.push(series);
         document.tables.push(table);
         document.figures.push(figure);
-        document.verdicts.extend([self.correct(), self.complete(), self.fast(&medians)]);
+        document.verdicts.extend([self.accepted(), self.correct(), self.complete()]);
+        document.verdicts.push(self.fast(&medians));
         document.verdicts.push(self.dearest(&medians));
     }
 }
@@ -425,6 +427,7 @@ const DEARER_BY_US: f64 = 50.0;
 struct Delay {
     p10: f64,
     median: f64,
+    deviation: f64,
 }
 
 impl Delay {
@@ -437,6 +440,17 @@ impl Delay {
 impl Actions {
     fn tried(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|r| r.sent > 0)
+    }
+
+    fn accepted(&self) -> Verdict {
+        let id = "modifications-accepted";
+        let told = |r: &Row| Some(format!("{} ({})", r.name, r.refused.as_deref()?));
+        let refused: Vec<_> = self.rows.iter().filter_map(told).collect();
+        if refused.is_empty() {
+            return Verdict::new(id, Outcome::Holds, "No flow was refused for its modifications.");
+        }
+        let s = format!("Flows are refused for: {}.", refused.join(", "));
+        Verdict::new(id, Outcome::Fails, s).with("refused", refused.len() as f64, "")
     }
 
     fn correct(&self) -> Verdict {
@@ -481,10 +495,12 @@ impl Actions {
             return Verdict::new(id, Outcome::Unclear, "Forwarding alone could not be measured.");
         };
         let slow = self.rows.iter().zip(delays);
-        let slow: Vec<_> = slow
-            .filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward)
-            .map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median))
-            .collect();
+        let slow: Vec<_> =
+            slow.filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward).collect();
+        // Of a combination the deviation is that of its parts.
+        let slowest = slow.iter().map(|s| s.1).max_by(|a, b| a.median.total_cmp(&b.median));
+        let slow: Vec<_> =
+            slow.iter().map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median)).collect();
         let verdict = if slow.is_empty() {
             let s = format!("Modifications take about what forwarding takes ({forward:.1} µs).");
             Verdict::new(id, Outcome::Holds, s)
@@ -495,7 +511,15 @@ impl Actions {
             );
             Verdict::new(id, Outcome::Fails, s)
         };
-        verdict.with("forwarding, median", forward, "µs")
+        let verdict = verdict.with("forwarding, median", forward, "µs");
+        match slowest {
+            None => verdict,
+            Some(d) => verdict.with("slowest, median", d.median, "µs").with(
+                "slowest, standard deviation",
+                d.deviation,
+                "µs",
+            ),
+        }
     }
 
     /// 001 §4.1: the time of a combination is the highest of its parts'.
