@@ -9,9 +9,9 @@ use std::process::Command;
 use weir_measure::document::{Comparison, Document};
 use weir_measure::truth::{Case, Must, Set, cases, failing, sentences};
 
-/// Probes of the last entry, one in 16 µs.
+/// Probes of the last entry, one in 32 µs.
 const INSERT: Set =
-    &[("entries", "1,20"), ("repetitions", "20"), ("rate", "50"), ("watch", "last")];
+    &[("entries", "1,20"), ("repetitions", "60"), ("rate", "25"), ("watch", "last")];
 
 /// Measures, and prints as it goes. Insertion delays are case 0, and the profiles that come along follow.
 pub(crate) fn all(weir: &str, range: Range<usize>) -> Result<(), Anything> {
@@ -67,7 +67,7 @@ fn figure(case: &Case, result: &Result<Document, String>) -> Option<f64> {
 fn delays(weir: &str, directory: &Path) -> Result<(), Anything> {
     let (one, twenty) = at(weir, directory, 0.0)?;
     println!(
-        "A device that needs no time of its own takes {one:.0} µs for one entry and {twenty:.0} µs for twenty: the sockets, the program, and the probes' 16 µs.\n"
+        "A device that needs no time of its own takes {one:.0} µs for one entry and {twenty:.0} µs for twenty: the sockets, the program, and the probes' 32 µs.\n"
     );
     println!(
         "| configured | one entry | beyond the device without | twenty | each, beyond | off |"

@@ -21,6 +21,61 @@ pub fn left(takes: Option<Duration>, measured: Duration, done: u64, of: u64) -> 
 /// The share that must be done before it tells the switch's pace.
 const ENOUGH: f64 = 0.05;
 
+/// Several measurements, one after the other.
+///
+/// Each takes what its module says ([`crate::module::Module::takes`]) and something around it: making the switch,
+/// looking at it, putting it back. What that is the first ones tell.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    takes: Vec<Option<Duration>>,
+    finished: usize,
+    /// What those that are finished took beyond what their modules said.
+    around: Duration,
+}
+
+impl Plan {
+    /// Measurements that take so long on a switch that needs no time; `None`: nobody knows.
+    pub fn new(takes: Vec<Option<Duration>>) -> Self {
+        Self { takes, finished: 0, around: Duration::ZERO }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.takes.len()
+    }
+
+    /// How many are over.
+    pub fn finished(&self) -> usize {
+        self.finished
+    }
+
+    /// The next one is over.
+    pub fn done(&mut self, took: Duration) {
+        let planned = self.takes.get(self.finished).copied().flatten().unwrap_or_default();
+        self.around += took.saturating_sub(planned);
+        self.finished += 1;
+    }
+
+    /// The next one is not made at all.
+    pub fn skip(&mut self) {
+        if self.finished < self.takes.len() {
+            self.takes.remove(self.finished);
+        }
+    }
+
+    /// What is left while the next one has `this` left.
+    pub fn left(&self, this: Option<Duration>) -> Duration {
+        let around = self.around.checked_div(u32::try_from(self.finished).unwrap_or(u32::MAX));
+        let around = around.unwrap_or_default();
+        let next = self.takes.get(self.finished).copied().flatten().unwrap_or_default();
+        let after = self.takes.iter().skip(self.finished + 1);
+        let after = after.fold(Duration::ZERO, |sum, t| {
+            sum.saturating_add(t.unwrap_or_default()).saturating_add(around)
+        });
+        after.saturating_add(this.unwrap_or(next))
+    }
+}
+
 /// A time for people: `12 s`, `4 min`, `2.5 h`.
 pub fn in_words(time: Duration) -> String {
     let s = time.as_secs_f64();
@@ -49,6 +104,22 @@ mod tests {
         assert_eq!(left(None, S(30), 0, 4), None);
         assert_eq!(left(Some(S(10)), S(30), 0, 4), None, "the plan is over");
         assert_eq!(left(Some(S(10)), S(30), 9, 4), Some(S(0)));
+    }
+
+    #[test]
+    fn several() {
+        let mut p = Plan::new(vec![Some(S(10)), Some(S(20)), None, Some(S(40))]);
+        assert_eq!(p.left(None), S(70));
+        // Two seconds around it.
+        p.done(S(12));
+        assert_eq!((p.left(Some(S(5))), p.left(None)), (S(5 + 2 + 42), S(20 + 2 + 42)));
+        p.done(S(22));
+        p.skip();
+        assert_eq!((p.count(), p.finished(), p.left(None)), (3, 2, S(40)));
+        p.done(S(1));
+        p.done(S(1));
+        p.skip();
+        assert_eq!(p.left(None), S(0));
     }
 
     #[test]

@@ -8,14 +8,17 @@ use super::html::shown;
 use super::pair::{Module, modules};
 use crate::document::{Document, Outcome};
 
-/// The documents under a title.
-pub fn markdown(title: &str, documents: &[Document]) -> String {
+/// The documents under a title; `picture` is the file, beside it, that shows their figures.
+pub fn markdown(title: &str, documents: &[Document], picture: Option<&str>) -> String {
     let modules = modules(documents);
     let mut text = format!("# {}\n", escaped(title));
     if documents.iter().any(|d| d.quick) {
         text += "\n**Quick run**: in less time or with fewer repetitions than the papers and RFCs ask for.\n";
     }
     text += &verdicts(&modules);
+    if let Some(file) = picture {
+        text += &format!("\n![{}]({file})\n", escaped(title));
+    }
     for m in &modules {
         text += &module(m);
     }
@@ -132,7 +135,7 @@ mod tests {
         t.row([Cell::from(name), Cell::from(2.5)]);
         t.row([Cell::from("two")]);
         d.tables.push(t);
-        let text = markdown("A title", &[d]);
+        let text = markdown("A title", &[d], Some("x.svg"));
         let safe = "a\\|b \\# &lt;script>\\`x\\`";
         assert!(
             text.contains(&format!("| echo | {safe} | told | **fails** | {safe} |\n")),

@@ -13,6 +13,7 @@ mod matrix;
 pub mod number;
 mod page;
 mod pair;
+pub mod svg;
 pub mod terminal;
 
 pub use page::{EMBED, html};

@@ -80,7 +80,7 @@ const INSERT: Study = Study {
             profile: "no-barrier",
             like: "Switch2 and Switch3: no barrier",
             fails: &[],
-            unclear: &["barrier-truthful"],
+            unclear: &["barrier-truthful", "barrier-prompt"],
         },
     ],
     differs: &[HARDWARE],
@@ -129,13 +129,14 @@ const STATS: Study = Study {
         Mimic {
             profile: "paced-stats",
             like: "Switch1: a segment for each flow at low rates, several flows in one at higher rates",
-            fails: &[],
+            fails: &["statistics-packed"],
             unclear: &[],
         },
     ],
     differs: &[
         HARDWARE,
-        "The CPU is that of the switch's process, in percent of one core; 001 polled SNMP.",
+        "The CPU of Open vSwitch and weir is that of their process, in percent of one core. Devices with \
+         configured faults tell theirs by SNMP, as 001's switches did: the time that their profile takes.",
     ],
 };
 

@@ -10,6 +10,7 @@
 //!  device   p1 switch p2     control channel on the device's loopback
 //! ```
 
+use super::agent;
 use crate::commands::dut;
 use crate::config::error::nearest;
 use crate::namespace::{Door, Namespace, QUIET};
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use weir_measure::dut::profile::BUILTIN;
 use weir_measure::engine::sampling::{Periodic, Sampler};
 use weir_measure::engine::wire::{self, Channel};
+use weir_measure::module::Sample;
 use weir_measure::snmp::ProcessSampler;
 
 /// Ports of a lab.
@@ -33,6 +35,8 @@ const AT: SocketAddr = SocketAddr::new(
     std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
     crate::openflow::address::DEFAULT_PORT,
 );
+/// Where a device of known faults answers SNMP, likewise.
+const AGENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1161);
 /// How long a switch may take to come up.
 const START: Duration = Duration::from_secs(30);
 
@@ -90,6 +94,8 @@ pub struct Lab {
     directory: PathBuf,
     /// The data path's process is the last.
     children: Vec<Child>,
+    /// It tells its processor's load there, in its namespace.
+    agent: Option<SocketAddr>,
 }
 
 impl Lab {
@@ -127,6 +133,7 @@ impl Lab {
             device,
             directory,
             children: Vec::new(),
+            agent: None,
         };
         match kind {
             Kind::Ovs => lab.start_ovs()?,
@@ -158,11 +165,21 @@ impl Lab {
         self.device.door()
     }
 
-    /// Reads the CPU time of the data path's process.
+    /// Reads the switch's CPU: what it tells of it, where it does, or else the time of its data path's process.
     pub fn sampler(&self) -> Box<dyn Sampler> {
+        if let Some(told) = self.agent.and_then(|at| self.told(at)) {
+            return told;
+        }
         let pid = self.children.last().map_or(0, Child::id);
         let of = format!("process {pid}, its data path, from /proc");
         Box::new(Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1)))
+    }
+
+    /// By SNMP, from inside its namespace.
+    fn told(&self, at: SocketAddr) -> Option<Box<dyn Sampler>> {
+        let door = self.device.door().ok()?;
+        let sampler = door.within(|| agent::sampler(&at.to_string())).ok()?;
+        Some(Box::new(Inside { door, sampler }))
     }
 
     fn start_ovs(&mut self) -> Result<()> {
@@ -239,7 +256,9 @@ impl Lab {
         let program = std::env::current_exe().context("this program's own file")?;
         let (program, at) = (program.display().to_string(), AT.to_string());
         let ports = "p1,p2";
-        self.spawn(&program, &["dut", "--profile", profile, "--listen", &at, "--ports", ports])?;
+        let (agent, asked) = (AGENT.to_string(), ["dut", "--profile", profile, "--listen", &at]);
+        self.spawn(&program, &[&asked[..], &["--ports", ports, "--snmp", &agent]].concat())?;
+        self.agent = Some(AGENT);
         self.name = name;
         Ok(())
     }
@@ -293,6 +312,25 @@ impl Lab {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+}
+
+/// A sampler whose sockets are of a namespace.
+struct Inside {
+    door: Door,
+    sampler: Box<dyn Sampler>,
+}
+
+impl Sampler for Inside {
+    fn about(&self) -> String {
+        self.sampler.about()
+    }
+    fn read(&mut self) -> Result<Vec<Sample>, String> {
+        let sampler = &mut self.sampler;
+        self.door.within(|| Ok(sampler.read())).map_err(|e| e.to_string())?
+    }
+    fn interval(&self) -> Duration {
+        self.sampler.interval()
     }
 }
 

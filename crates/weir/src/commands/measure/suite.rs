@@ -9,12 +9,13 @@ use super::{SwitchArgs, given, one};
 use crate::commands::style::{Progress, say};
 use crate::fault::bad_input;
 use anyhow::{Result, bail};
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::document::{Comparison, Document, Dut, Outcome};
-use weir_measure::engine::Status;
+use weir_measure::engine::forecast::{self, Plan};
+use weir_measure::engine::wire::unix_now;
+use weir_measure::engine::{Phase, Status};
 use weir_measure::module::{Depth, Entry, On, Params};
 use weir_measure::{modules, report};
 
@@ -58,7 +59,7 @@ struct Suite<'a> {
     depth: Depth,
     stop: &'a AtomicBool,
     progress: Progress,
-    clock: Clock,
+    plan: Plan,
     documents: Vec<Document>,
     /// What their files were to be called.
     stems: Vec<String>,
@@ -87,17 +88,28 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
         depth,
         stop: &stop,
         progress: Progress::on_stderr(),
-        clock: Clock::new(asked.len() * wanted.len()),
+        plan: Plan::new(wanted.iter().flat_map(|_| asked.iter().map(takes)).collect()),
         asked,
         documents: Vec::new(),
         stems: Vec::new(),
     };
+    if !args.json {
+        let (n, all) = (suite.plan.count(), forecast::in_words(suite.plan.left(None)));
+        say(&format!(
+            "{n} measurements take about {all} on switches that need no time of their own.\n"
+        ))?;
+    }
     for w in &wanted {
         if !stop.load(Ordering::Relaxed) {
             suite.device(w)?;
         }
     }
     suite.end()
+}
+
+/// How long a module takes on a switch that needs no time of its own.
+fn takes((entry, params): &(Entry, Params)) -> Option<Duration> {
+    (entry.make)(params).takes()
 }
 
 impl Suite<'_> {
@@ -112,7 +124,7 @@ impl Suite<'_> {
             let known = self.documents.iter().any(|d| d.id == entry.about.name);
             if entry.about.on == On::Wire && known {
                 // It measures the instrument, whichever switch comes next.
-                self.clock.of -= 1;
+                self.plan.skip();
                 continue;
             }
             let began = Instant::now();
@@ -122,7 +134,7 @@ impl Suite<'_> {
                 d.partial = Some(format!("{e:#}"));
                 d
             });
-            self.clock.done(&entry.about.name, began.elapsed());
+            self.plan.done(began.elapsed());
             self.progress.clear();
             let stem = self.free_stem(&document);
             document.save(&self.args.out, &stem)?;
@@ -145,16 +157,16 @@ impl Suite<'_> {
         let target = device.target(&entry.about)?;
         let ask =
             one::Ask { entry: entry.clone(), params, manner: self.manner.clone(), pcap: None };
-        let (clock, progress) = (&self.clock, &mut self.progress);
-        let begin = Instant::now();
+        let (plan, progress) = (&self.plan, &mut self.progress);
         let mut watch = |s: Status| {
-            let left = clock.left(name, begin.elapsed(), s);
+            let left = plan.left(s.left(unix_now()).filter(|_| s.phase <= Phase::Measure));
             progress.say(format_args!(
-                "{name} on {} ({} of {}): {}{left}",
+                "{name} on {} ({} of {}): {}, about {} left",
                 wanted.name(),
-                clock.finished + 1,
-                clock.of,
-                s.phase.name()
+                plan.finished() + 1,
+                plan.count(),
+                s.phase.name(),
+                forecast::in_words(left)
             ));
         };
         one::run(ask, target, &mut watch, self.stop)
@@ -186,15 +198,19 @@ impl Suite<'_> {
             say(&format!("\n{table}\n{quick}the report is {}\n", page.display()))?;
         }
         let short: Vec<_> = self.documents.iter().filter(|d| d.partial.is_some()).collect();
-        if self.documents.len() < self.clock.of {
-            bail!("interrupted: {} of {} measurements done", self.documents.len(), self.clock.of);
+        if self.documents.len() < self.plan.count() {
+            bail!(
+                "interrupted: {} of {} measurements done",
+                self.documents.len(),
+                self.plan.count()
+            );
         }
         if let Some(first) = short.first() {
             let why = first.partial.as_deref().unwrap_or_default();
             bail!(
                 "{} of {} measurements not done to the end: {} on {}: {why}",
                 short.len(),
-                self.clock.of,
+                self.plan.count(),
                 first.id,
                 first.dut.name
             );
@@ -212,42 +228,4 @@ fn line(d: &Document, took: Duration) -> String {
     let partial = d.partial.as_ref().map_or_else(String::new, |why| format!("  partial: {why}"));
     let seconds = took.as_secs_f64();
     format!("{:16} {:24} {seconds:6.1} s  {}{partial}\n", d.id, d.dut.name, counts.join("  "))
-}
-
-/// How long it takes: what modules took on switches before says what they will take.
-struct Clock {
-    of: usize,
-    finished: usize,
-    took: HashMap<String, Duration>,
-    spent: Duration,
-}
-
-impl Clock {
-    fn new(of: usize) -> Self {
-        Self { of, finished: 0, took: HashMap::new(), spent: Duration::ZERO }
-    }
-
-    fn done(&mut self, module: &str, took: Duration) {
-        self.finished += 1;
-        self.spent += took;
-        self.took.insert(module.to_owned(), took);
-    }
-
-    /// Time left, in words, `now` into a module that says `s` of itself.
-    fn left(&self, module: &str, now: Duration, s: Status) -> String {
-        let mean = self.spent.checked_div(self.finished as u32);
-        let by_itself = (s.done > 0 && s.of >= s.done)
-            .then(|| now.mul_f64((s.of - s.done) as f64 / s.done as f64));
-        let before = self.took.get(module).map(|t| t.saturating_sub(now));
-        let this = before.or(by_itself);
-        let after = (self.of - self.finished).saturating_sub(1) as u32;
-        match (this, mean, after) {
-            (Some(this), _, 0) => format!(", about {:.0} s left", this.as_secs_f64()),
-            (this, Some(mean), _) => {
-                let left = this.unwrap_or(mean.saturating_sub(now)) + mean * after;
-                format!(", about {:.0} s left", left.as_secs_f64())
-            }
-            _ => String::new(),
-        }
-    }
 }

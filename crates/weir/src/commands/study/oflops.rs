@@ -153,7 +153,12 @@ fn keep(args: &RunArgs, study: &Study, mut all: Comparison) -> Result<()> {
         write(&page, &report::html(&all.documents))?;
         let text = dir.join(format!("{}.md", study.id));
         let title = format!("{}: {}", study.id, study.figure);
-        write(&text, &report::markdown::markdown(&title, &all.documents))?;
+        let picture = report::svg::svg(&all.documents);
+        let names = picture.as_ref().map(|_| format!("{}.svg", study.id));
+        write(&text, &report::markdown::markdown(&title, &all.documents, names.as_deref()))?;
+        if let (Some(svg), Some(name)) = (picture, names) {
+            write(&dir.join(name), &svg)?;
+        }
         if !args.json {
             eprintln!("{}\n{}\n{}", path.display(), text.display(), page.display());
         }
