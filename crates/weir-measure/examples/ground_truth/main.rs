@@ -19,6 +19,11 @@ type Anything = Box<dyn std::error::Error>;
 /// Insertion delays that must be measured, in microseconds.
 pub(crate) const DELAYS: [f64; 3] = [100.0, 1_000.0, 10_000.0];
 
+const HEADING: &str = "# Ground truth\n\nDevices of `weir dut` with one configured fault each, and what `weir \
+     measure` says of them without being told. A fault that makes a statement untrue must make its verdict fail, and no \
+     other; what a thing merely takes, or holds, must stand in a verdict. Made by the commands below; judged by \
+     `weir_measure::truth`.\n\n## In virtual time\n\n";
+
 fn main() -> Result<(), Anything> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let after = |name: &str| {
@@ -30,7 +35,7 @@ fn main() -> Result<(), Anything> {
         return real::all(&weir, bound("--from", 0)?..bound("--to", usize::MAX)?);
     }
     let runs: u64 = args.first().map_or(Ok(50), |n| n.parse())?;
-    let mut page = String::from("## In virtual time\n\n");
+    let mut page = String::from(HEADING);
     let command = format!("cargo run --release -p weir-measure --example ground_truth -- {runs}");
     writeln!(
         page,

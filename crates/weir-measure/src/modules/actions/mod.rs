@@ -437,6 +437,13 @@ impl Delay {
     }
 }
 
+/// Without the combinations that have one of the others as a part: what they do is that part's doing.
+fn by_themselves(rows: Vec<&Row>) -> Vec<&Row> {
+    let single = |c: &Change| rows.iter().any(|r| r.changes == [*c]);
+    let is_implied = |r: &Row| r.changes.len() > 1 && r.changes.iter().any(single);
+    rows.iter().copied().filter(|r| !is_implied(r)).collect()
+}
+
 impl Actions {
     fn tried(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|r| r.sent > 0)
@@ -444,8 +451,9 @@ impl Actions {
 
     fn accepted(&self) -> Verdict {
         let id = "modifications-accepted";
-        let told = |r: &Row| Some(format!("{} ({})", r.name, r.refused.as_deref()?));
-        let refused: Vec<_> = self.rows.iter().filter_map(told).collect();
+        let refused = by_themselves(self.rows.iter().filter(|r| r.refused.is_some()).collect());
+        let told = |r: &&Row| format!("{} ({})", r.name, r.refused.as_deref().unwrap_or_default());
+        let refused: Vec<_> = refused.iter().map(told).collect();
         if refused.is_empty() {
             return Verdict::new(id, Outcome::Holds, "No flow was refused for its modifications.");
         }
@@ -456,8 +464,8 @@ impl Actions {
     fn correct(&self) -> Verdict {
         let id = "modifications-right";
         let came = self.tried().filter(|r| r.received > 0).count();
-        let wrong: Vec<_> =
-            self.tried().filter(|r| r.right < r.received).map(|r| r.name.as_str()).collect();
+        let wrong = by_themselves(self.tried().filter(|r| r.right < r.received).collect());
+        let wrong: Vec<_> = wrong.iter().map(|r| r.name.as_str()).collect();
         if came == 0 {
             Verdict::new(id, Outcome::Unclear, "No frame came through.")
         } else if wrong.is_empty() {
@@ -471,7 +479,7 @@ impl Actions {
     fn complete(&self) -> Verdict {
         let id = "modifications-complete";
         // A frame in a hundred may be the instrument's own.
-        let lossy: Vec<_> = self.tried().filter(|r| r.loss() > 1.0).collect();
+        let lossy = by_themselves(self.tried().filter(|r| r.loss() > 1.0).collect());
         let worst = self.tried().map(Row::loss).fold(0.0, f64::max);
         if self.tried().next().is_none() {
             return Verdict::new(id, Outcome::Unclear, "No frame was sent.");
@@ -499,8 +507,12 @@ impl Actions {
             slow.filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward).collect();
         // Of a combination the deviation is that of its parts.
         let slowest = slow.iter().map(|s| s.1).max_by(|a, b| a.median.total_cmp(&b.median));
-        let slow: Vec<_> =
-            slow.iter().map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median)).collect();
+        let names = by_themselves(slow.iter().map(|s| s.0).collect());
+        let slow: Vec<_> = slow
+            .iter()
+            .filter(|(r, _)| names.iter().any(|n| n.name == r.name))
+            .map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median))
+            .collect();
         let verdict = if slow.is_empty() {
             let s = format!("Modifications take about what forwarding takes ({forward:.1} µs).");
             Verdict::new(id, Outcome::Holds, s)
