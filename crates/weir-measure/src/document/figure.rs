@@ -30,6 +30,10 @@ pub struct Axis {
     /// How it is divided.
     #[serde(default)]
     pub scale: Scale,
+    /// What 0, 1 and so on stand for, where values are no quantity; empty: for themselves. Such points are not
+    /// joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// How an axis is divided.
@@ -125,7 +129,13 @@ impl Point {
 impl Axis {
     /// Divided in equal steps.
     pub fn linear(label: &str, unit: &str) -> Self {
-        Self { label: label.to_owned(), unit: unit.to_owned(), scale: Scale::Linear }
+        let (label, unit) = (label.to_owned(), unit.to_owned());
+        Self { label, unit, scale: Scale::Linear, names: Vec::new() }
+    }
+
+    /// Of things, not of a quantity: 0 is the first of them.
+    pub fn of_names(label: &str, names: Vec<String>) -> Self {
+        Self { names, ..Self::linear(label, "") }
     }
 
     /// Divided in equal ratios.

@@ -102,7 +102,12 @@ pub fn tables(module: &Module<'_>) -> Vec<Grid> {
 /// A picture's values: a row for each x, a column for each curve.
 pub fn values(plot: &Plot) -> Grid {
     let number_column = |label: &str, unit: &str| Column::number(label, unit);
-    let mut columns = vec![number_column(&plot.x.label, &plot.x.unit)];
+    let names = &plot.x.names;
+    let mut columns = vec![if names.is_empty() {
+        number_column(&plot.x.label, &plot.x.unit)
+    } else {
+        Column::text(&plot.x.label)
+    }];
     columns.extend(plot.series.iter().map(|s| number_column(&s.name, &plot.y.unit)));
     let mut xs: Vec<f64> =
         plot.series.iter().flat_map(|s| &s.points).filter_map(|p| p[0]).collect();
@@ -111,7 +116,11 @@ pub fn values(plot: &Plot) -> Grid {
     let mut rows: Vec<Vec<Shape>> = Vec::new();
     for &x in &xs {
         let mut row = vec![Shape::Empty; columns.len()];
-        row[0] = Shape::Number(x);
+        // Whole numbers from 0 on, where they have names.
+        row[0] = match names.get(x as usize) {
+            Some(name) => Shape::Text(name.clone()),
+            None => Shape::Number(x),
+        };
         rows.push(row);
     }
     for (column, s) in plot.series.iter().enumerate() {

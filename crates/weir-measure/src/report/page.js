@@ -88,6 +88,9 @@
     const ticks = [0, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999].filter((v) => place(v) < 0.93);
     return { place, ticks: [...ticks, 100].map((at) => ({ at, text: at === 100 ? "max" : String(at) })), fits: () => true };
   };
+  const things = (names) => ({
+    place: (v) => (v + 0.5) / names.length, ticks: names.map((text, at) => ({ at, text })), fits: () => true,
+  });
   const scale = (kind, values, fromZero, count) =>
     kind === "percentile" ? percentile(values)
       : (kind === "log" && log(values, count)) || linear(values, fromZero, count);
@@ -143,7 +146,7 @@
       legend.append(b);
     });
     for (const which of ["x", "y"]) {
-      if (kinds[which] === "percentile") continue;
+      if (kinds[which] === "percentile" || plot[which].names) continue;
       const b = make("button", { type: "button" });
       const say = () => {
         b.setAttribute("aria-pressed", String(kinds[which] === "log"));
@@ -161,7 +164,7 @@
 
     const describe = (at) => {
       const [x, y, lo, hi] = at.point, lines = [at.series.name];
-      lines.push(kinds.x === "percentile" && x >= 100 ? "largest" : `${plot.x.label}: ${quantity(x, plot.x)}`);
+      lines.push(kinds.x === "percentile" && x >= 100 ? "largest" : `${plot.x.label}: ${plot.x.names ? plot.x.names[x] : quantity(x, plot.x)}`);
       lines.push(`${kinds.x === "percentile" ? "value" : plot.y.label}: ${quantity(y, plot.y)}`);
       if (lo !== null && hi !== null) lines.push(`${at.series.spread || "spread"}: ${number(lo)} to ${quantity(hi, plot.y)}`);
       if (at.series.published) lines.push(`published, ${at.series.published}`);
@@ -239,8 +242,9 @@
       const y = scale(kinds.y, ys, true, Math.floor(height / 48));
       const tickText = (t) => t.text || number(t.at);
       const widest = Math.max(...y.ticks.filter((t) => !t.silent).map((t) => tickText(t).length), 1);
-      frame = { left: widest * 7 + 14, right: width - 14, top: 28, bottom: height - 46, width };
-      const x = scale(kinds.x, xs, false, Math.floor((frame.right - frame.left) / 90));
+      const names = plot.x.names;
+      frame = { left: Math.max(widest * 7 + 14, names ? 62 : 0), right: width - 14, top: 28, bottom: height - (names ? 106 : 46), width };
+      const x = names ? things(names) : scale(kinds.x, xs, false, Math.floor((frame.right - frame.left) / 90));
       const px = (v) => frame.left + x.place(v) * (frame.right - frame.left);
       const py = (v) => frame.bottom - y.place(v) * (frame.bottom - frame.top);
       for (const t of x.ticks) {
@@ -248,6 +252,11 @@
       }
       let until = -Infinity;
       for (const t of x.ticks.filter((t) => !t.silent)) {
+        if (names) {
+          const at = { x: px(t.at), y: frame.bottom + 15 };
+          svg.append(draw("text", { ...at, "text-anchor": "end", transform: `rotate(-35 ${at.x} ${at.y})` }, t.text));
+          continue;
+        }
         const text = tickText(t), half = text.length * 3.6;
         if (px(t.at) - half < until + 6) continue;
         until = px(t.at) + half;
@@ -264,7 +273,10 @@
       svg.append(draw("text", { class: "axis", x: 2, y: 13 }, title(plot.y)));
 
       let left = 0;
-      for (const s of visible) {
+      visible.forEach((s, n) => {
+        // Curves of things stand beside each other, and are not joined.
+        const beside = names ? (n - (visible.length - 1) / 2) * Math.min(7, (frame.right - frame.left) / names.length / (visible.length + 1)) : 0;
+        const px = (v) => frame.left + x.place(v) * (frame.right - frame.left) + beside;
         const fits = (p) => x.fits(p[0]) && y.fits(p[1]);
         const runs = [[]];
         for (const p of s.points) {
@@ -276,7 +288,7 @@
         }
         const all = runs.flat();
         const spread = all.filter((p) => p[2] !== null && p[3] !== null && y.fits(p[2]) && y.fits(p[3]));
-        if (spread.length > 12) {
+        if (spread.length > 12 && !names) {
           const up = spread.map((p) => `${px(p[0])} ${py(p[3])}`), down = spread.map((p) => `${px(p[0])} ${py(p[2])}`).reverse();
           svg.append(draw("path", { class: "band", fill: colour(s), d: `M${[...up, ...down].join("L")}z` }));
         } else {
@@ -285,7 +297,7 @@
             svg.append(draw("path", { class: "bar", stroke: colour(s), d }));
           }
         }
-        for (const run of runs.filter((r) => r.length > 1)) {
+        for (const run of runs.filter((r) => r.length > 1 && !names)) {
           const d = run.map((p, i) => `${i ? "L" : "M"}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join("");
           svg.append(draw("path", { class: "curve", stroke: colour(s), "stroke-dasharray": dash(s), d }));
         }
@@ -294,7 +306,7 @@
           spots.push({ x: px(p[0]), y: py(p[1]), series: s, point: p });
           if (few) svg.append(marker(s, px(p[0]), py(p[1]), 3.4));
         }
-      }
+      });
       note.textContent = left ? `${left} ${left > 1 ? "values" : "value"} at or below zero not drawn: the axis is logarithmic.` : "";
       svg.append(overlay);
       svg.addEventListener("pointermove", (e) => {

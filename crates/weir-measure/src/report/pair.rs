@@ -60,6 +60,9 @@ pub struct PlotAxis {
     pub unit: String,
     /// How it is divided.
     pub scale: PlotScale,
+    /// What 0, 1 and so on stand for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// How an axis is divided.
@@ -133,6 +136,7 @@ impl Module<'_> {
                         Scale::Linear => PlotScale::Linear,
                         Scale::Log => PlotScale::Log,
                     },
+                    names: a.names.clone(),
                 };
                 let (x, y) = (axis(&f.x), axis(&f.y));
                 let at = plots.iter().position(|(p, _)| p.id == f.id && p.x == x && p.y == y);
@@ -182,11 +186,13 @@ impl Module<'_> {
                         label: "percentile".to_owned(),
                         unit: "%".to_owned(),
                         scale: PlotScale::Percentile,
+                        names: Vec::new(),
                     };
                     let y = PlotAxis {
                         label: title.clone(),
                         unit: s.unit.clone(),
                         scale: PlotScale::Linear,
+                        names: Vec::new(),
                     };
                     let (id, title) = (s.id.clone(), title.clone());
                     let plot = Plot { id, title, x, y, series: Vec::new() };

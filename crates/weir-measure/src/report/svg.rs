@@ -18,6 +18,8 @@ const RIGHT: f64 = 24.0;
 /// The title above, the axis below.
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 52.0;
+/// Of names that stand aslant below the axis.
+const NAMES: f64 = 64.0;
 const ROW: f64 = 19.0;
 /// Of the legend.
 const COLUMNS: usize = 3;
@@ -62,8 +64,13 @@ fn drawn(p: &Plot) -> Vec<&Curve> {
     p.series.iter().filter(|s| spots(p, s).iter().any(Option::is_some)).collect()
 }
 
+/// What stands below the drawing.
+fn below(p: &Plot) -> f64 {
+    if p.x.names.is_empty() { BOTTOM } else { BOTTOM + NAMES }
+}
+
 fn tall(p: &Plot) -> f64 {
-    TOP + HEIGHT + BOTTOM + drawn(p).len().div_ceil(COLUMNS) as f64 * ROW + 14.0
+    TOP + HEIGHT + below(p) + drawn(p).len().div_ceil(COLUMNS) as f64 * ROW + 14.0
 }
 
 /// Points that can be drawn: x, y and the spread's ends; `None` breaks the line.
@@ -133,7 +140,12 @@ impl Ruler {
 fn panel(h: &mut Html, p: &Plot) {
     let curves = drawn(p);
     let all: Vec<[f64; 4]> = curves.iter().flat_map(|c| spots(p, c)).flatten().collect();
-    let x = Ruler::over(&p.x, all.iter().map(|s| s[0]));
+    let x = if p.x.names.is_empty() {
+        Ruler::over(&p.x, all.iter().map(|s| s[0]))
+    } else {
+        let ticks: Vec<f64> = (0..p.x.names.len()).map(|n| n as f64).collect();
+        Ruler { scale: PlotScale::Linear, from: -0.5, to: ticks.len() as f64 - 0.5, ticks }
+    };
     let y = Ruler::over(&p.y, all.iter().flat_map(|s| [s[1], s[2], s[3]]));
     let wide = WIDTH - LEFT - RIGHT;
     let at = |v: f64| LEFT + x.place(v) * wide;
@@ -143,7 +155,15 @@ fn panel(h: &mut Html, p: &Plot) {
     for t in &x.ticks {
         let (px, end) = (at(*t), TOP + HEIGHT);
         let _ = write!(grid, "M{px:.1} {TOP}V{end}");
-        text(h, (px, end + 18.0), "middle", None, &with_digits(*t, 3));
+        match p.x.names.get(*t as usize) {
+            Some(name) => {
+                let turned = format!("rotate(-35 {px:.1} {:.1})", end + 16.0);
+                h.raw("<g").attribute("transform", &turned).raw(">");
+                text(h, (px, end + 16.0), "end", Some("12"), name);
+                h.raw("</g>");
+            }
+            None => text(h, (px, end + 18.0), "middle", None, &with_digits(*t, 3)),
+        }
     }
     for t in &y.ticks {
         let py = up(*t);
@@ -152,7 +172,7 @@ fn panel(h: &mut Html, p: &Plot) {
     }
     path(h, &grid, "#dfe2e6", "1", "");
     path(h, &format!("M{LEFT} {TOP}v{HEIGHT}h{wide}"), "#44484d", "1", "");
-    text(h, (LEFT + wide / 2.0, TOP + HEIGHT + 38.0), "middle", None, &name(&p.x));
+    text(h, (LEFT + wide / 2.0, TOP + HEIGHT + below(p) - 14.0), "middle", None, &name(&p.x));
     h.raw("<text transform=\"rotate(-90)\" text-anchor=\"middle\"")
         .attribute("x", &(-(TOP + HEIGHT / 2.0)).to_string())
         .raw(" y=\"18\">")
@@ -162,6 +182,12 @@ fn panel(h: &mut Html, p: &Plot) {
         let colour = of(&COLOURS, c.colour);
         let dashes = of(&DASHES, c.mark);
         let (mut line, mut spread, mut fresh) = (String::new(), String::new(), true);
+        // Curves of things stand beside each other.
+        let beside = match p.x.names.is_empty() {
+            true => 0.0,
+            false => (n as f64 - (curves.len() as f64 - 1.0) / 2.0) * 7.0,
+        };
+        let at = |v: f64| at(v) + beside;
         for spot in spots(p, c) {
             let Some([vx, vy, lo, hi]) = spot else {
                 fresh = true;
@@ -174,14 +200,15 @@ fn panel(h: &mut Html, p: &Plot) {
             }
             mark(h, (at(vx), up(vy)), colour, c.published.is_some());
         }
-        if c.published.is_none() {
+        let joined = c.published.is_none() && p.x.names.is_empty();
+        if joined {
             path(h, &line, colour, "2", dashes);
         }
         path(h, &spread, colour, "1", "");
         let (column, row) = (n % COLUMNS, n / COLUMNS);
         let lx = LEFT + column as f64 * wide / COLUMNS as f64;
-        let ly = TOP + HEIGHT + BOTTOM + row as f64 * ROW + 6.0;
-        if c.published.is_none() {
+        let ly = TOP + HEIGHT + below(p) + row as f64 * ROW + 6.0;
+        if joined {
             path(h, &format!("M{lx:.1} {ly}h26"), colour, "2", dashes);
         }
         mark(h, (lx + 13.0, ly), colour, c.published.is_some());

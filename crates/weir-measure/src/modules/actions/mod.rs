@@ -98,6 +98,14 @@ impl Row {
         self.changes.iter().any(|c| c.needs_tag())
     }
 
+    /// Its name; of a combination, of how many.
+    fn short(&self) -> String {
+        match self.changes.len() {
+            0 | 1 => self.name.clone(),
+            n => format!("{n} together"),
+        }
+    }
+
     /// Headers of the probes as they are sent.
     fn headers(&self) -> Headers {
         let vlan = self.is_tagged().then(|| VlanRepr::dot1q(OLD_VID));
@@ -375,7 +383,7 @@ impl Module for Actions {
         let mut figure = Figure::new(
             "actions-delay",
             "Delay of modifications",
-            Axis::linear("modification, in the table's order", ""),
+            Axis::of_names("modification", self.rows.iter().map(Row::short).collect()),
             Axis::log("delay", "µs"),
         );
         let mut series = Series::measured("delay", "10th to 90th percentile");

@@ -176,6 +176,7 @@ fn figures(curves: &[Curve]) -> Vec<Figure> {
                 label: q.name.clone(),
                 unit: q.unit.clone(),
                 scale: scale(values),
+                names: Vec::new(),
             };
             let same = |o: &&Curve| o.x == c.x && o.y == c.y;
             let all = || curves.iter().filter(same).flat_map(|o| &o.points);
