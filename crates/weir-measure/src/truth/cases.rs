@@ -46,7 +46,7 @@ const ACTIONS: Set = &[("duration", "0.05"), ("rate", "4")];
 /// A slow processor's delay wanders over tens of milliseconds: its median needs seconds.
 const ACTIONS_LONG: Set = &[("duration", "8"), ("rate", "0.08")];
 /// Hundreds of frames that are not lost make a median.
-const CPU_MODIFY: Set = &[("duration", "4"), ("rate", "1")];
+const CPU_MODIFY: Set = &[("duration", "1"), ("rate", "4")];
 const ACTIONS_RATE: Set = &[("duration", "0.25"), ("rate", "1.6")];
 const CAPACITY: Set = &[("most", "600")];
 const CONNECTION: Set = &[("repetitions", "2"), ("away", "0.2")];
