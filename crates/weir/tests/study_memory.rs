@@ -102,10 +102,24 @@ fn offload_from_memory_and_what_is_written() {
 }
 
 #[test]
+fn channels_by_one_to_four_threads() {
+    let done = json(&["run", "channels", "--quick", "--json"]);
+    let r = &done["result"];
+    for quantity in ["rate", "rate by the CPU time of all threads"] {
+        assert_eq!(xs(r, quantity), [0.0, 1.0, 2.0, 3.0, 4.0]);
+    }
+    for point in r["series"][0]["points"].as_array().expect("a list") {
+        assert!(point["median"].as_f64().is_some_and(|m| m > 0.0), "{point}");
+    }
+    is_balanced(r);
+}
+
+#[test]
 fn what_can_not_be() {
     for (arguments, says) in [
         (&["run", "vdp-scal"][..], "vdp-scale"),
         (&["run", "veth-forward", "--place", "memory"], "over veth only"),
+        (&["run", "channels", "--place", "veth"], "from memory only"),
         (&["run", "vdp-scale", "--trial", "0"], "--trial"),
         (
             &["run", "vdp-scale", "--quick", "--place", "memory", "--out", "/proc/no"],

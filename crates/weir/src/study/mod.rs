@@ -5,6 +5,7 @@
 //! memory a study needs nothing; over veth it needs root and makes namespaces of its own (`lab`).
 //! Called by `commands::study`; `commands::estimate` draws by `chart`, too.
 
+mod channels;
 mod chart;
 mod dut;
 mod lab;
@@ -37,6 +38,8 @@ pub enum Id {
     VdpScale,
     /// Rate against the share of a VDP's rules that are on the fast path
     VdpOffload,
+    /// The software stage served by the worker, or by one to four threads
+    Channels,
     /// Over veth with AF_XDP: the CPU time of the whole path, beside the Linux bridge's
     VethForward,
 }
@@ -119,8 +122,14 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 5] =
-        [Id::VdpThroughput, Id::VdpLatency, Id::VdpScale, Id::VdpOffload, Id::VethForward];
+    pub const ALL: [Id; 6] = [
+        Id::VdpThroughput,
+        Id::VdpLatency,
+        Id::VdpScale,
+        Id::VdpOffload,
+        Id::Channels,
+        Id::VethForward,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -129,6 +138,7 @@ impl Id {
             Id::VdpLatency => "vdp-latency",
             Id::VdpScale => "vdp-scale",
             Id::VdpOffload => "vdp-offload",
+            Id::Channels => "channels",
             Id::VethForward => "veth-forward",
         }
     }
@@ -141,6 +151,7 @@ impl Id {
             Id::VdpOffload => {
                 "paper 004, section 4.2: rules that do not fit the TCAM are on the slow path"
             }
+            Id::Channels => "paper 004, section 4.2: the software stage by one to four threads",
             Id::VethForward => {
                 "what weir promises of itself: at least the Linux bridge's rate over veth"
             }
@@ -150,12 +161,17 @@ impl Id {
     pub const fn has_memory(self) -> bool {
         !matches!(self, Id::VethForward)
     }
+    /// Whether it measures over veth.
+    pub const fn has_veth(self) -> bool {
+        !matches!(self, Id::Channels)
+    }
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
         let (quick, full) = match self {
             Id::VdpThroughput => ((3, 20), (45, 150)),
             Id::VdpLatency => ((2, 14), (20, 100)),
             Id::VdpScale | Id::VdpOffload => ((2, 4), (25, 15)),
+            Id::Channels => ((1, 0), (15, 0)),
             Id::VethForward => ((0, 4), (0, 40)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
@@ -172,6 +188,7 @@ impl Id {
             Id::VdpLatency => latency::run(plan, watch),
             Id::VdpScale => scale::run(plan, watch),
             Id::VdpOffload => offload::run(plan, watch),
+            Id::Channels => channels::run(plan, watch),
             Id::VethForward => veth_forward::run(plan, watch),
         }
     }

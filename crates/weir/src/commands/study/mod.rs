@@ -101,7 +101,8 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn listed(id: Id) -> Listed {
-    let places = if id.has_memory() { vec!["memory", "veth"] } else { vec!["veth"] };
+    let places = [(id.has_memory(), "memory"), (id.has_veth(), "veth")];
+    let places = places.iter().filter(|p| p.0).map(|p| p.1).collect();
     Listed { id: id.name(), answers: id.answers().to_owned(), places }
 }
 
@@ -173,7 +174,10 @@ fn check_place(id: Id, plan: &Plan) -> Result<()> {
     if plan.place == Place::Memory && !id.has_memory() {
         return Err(bad_input(format!("{name} measures over veth only: leave '--place' out")));
     }
-    if plan.veth() && !rustix::process::geteuid().is_root() {
+    if plan.place == Place::Veth && !id.has_veth() {
+        return Err(bad_input(format!("{name} measures from memory only: leave '--place' out")));
+    }
+    if plan.veth() && id.has_veth() && !rustix::process::geteuid().is_root() {
         let way = if id.has_memory() { ", or take '--place memory'" } else { "" };
         bail!(
             "{name} measures over veth, in network namespaces that it makes: run it as root{way}"
