@@ -17,6 +17,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(HERE, "judges"))
 
 import lab as laboratory  # noqa: E402
+import many_switches  # noqa: E402
 from switches import Weir, find_weir, switch  # noqa: E402
 
 ROWS = [
@@ -82,9 +83,13 @@ def main():
     p = argparse.ArgumentParser(prog="./run bench-openflow", description=__doc__)
     p.add_argument("--rules", type=int, nargs="+", default=[100000, 1000000])
     p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--only-switches", action="store_true", help="say what many switches cost, and write nothing")
     args = p.parse_args()
     weir = os.environ.get("WEIR") or find_weir()
     laboratory.enter()
+    if args.only_switches:
+        print("\n".join(many_switches.section(switches(weir))))
+        return
     everything = {}
     for rules in args.rules:
         for kind in ("ovs", "weir"):
@@ -92,7 +97,14 @@ def main():
             everything["%s-%d" % (kind, rules)] = measure(weir, kind, rules, args.repeats)
     print("bench-openflow: forwarding meanwhile", file=sys.stderr, flush=True)
     everything["forwarding"] = forwarding(weir, args.rules[0], 2 * args.repeats + 1)
+    print("bench-openflow: many switches", file=sys.stderr, flush=True)
+    everything["switches"] = switches(weir)
     page(everything, args)
+
+
+def switches(weir):
+    with laboratory.Lab() as lab:
+        return many_switches.measure(lab, weir)
 
 
 def page(everything, args):
@@ -123,6 +135,7 @@ def page(everything, args):
             "| frames a second, undisturbed | %.1f million |" % (f["quiet_per_s"]["median"] / 1e6),
             "| under %.1f statistics of all flows a second | %s |" % (f["replies_per_s"]["median"], part(f["under_stats"])),
             "| under %.0f flow_mods a second | %s |" % (f["flow_mods_per_s"]["median"], part(f["under_flow_mods"]))]
+    out += many_switches.section(everything["switches"])
     with open(os.path.join(ROOT, "docs", "openflow-performance.md"), "w") as f:
         f.write("\n".join(out) + "\n")
     with open(os.path.join(ROOT, "docs", "openflow-performance.json"), "w") as f:
