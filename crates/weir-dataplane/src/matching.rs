@@ -13,6 +13,7 @@ use crate::counters::{SharedLookups, SharedUsage, Side, SlowLookups, TableCounte
 use crate::execute::InvalidTtl;
 use crate::group::Group;
 use crate::meter::Meter;
+use crate::programs::hash::Fold;
 use crate::software::SlowRule;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -466,6 +467,9 @@ impl TableSet {
     }
 }
 
+/// A VDP's meters: as many as subscribers, perhaps, and one asked for with every frame.
+pub(crate) type Meters = HashMap<u32, Meter, Fold>;
+
 /// All that decides over a VDP's frames: tables, groups, meters.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -475,7 +479,7 @@ pub struct Tables {
     /// By group number.
     pub groups: BTreeMap<u32, Group<Arc<ActionResult>>>,
     /// By meter number.
-    pub meters: BTreeMap<u32, Meter>,
+    pub(crate) meters: Meters,
     /// Where lookups are counted.
     pub(crate) counting: Counting,
     /// Where frames go whose TTL can't be decremented.

@@ -7,8 +7,7 @@ use super::set::ActionSet;
 use super::{Egress, InvalidTtl, Subject};
 use crate::compile::{ActionResult, PuntMeta, PuntReason, bits};
 use crate::group::Group;
-use crate::matching::{Counting, Entry, TableSet};
-use crate::meter::Meter;
+use crate::matching::{Counting, Entry, Meters, TableSet};
 use crate::packet::Stale;
 use crate::program::Origin;
 use std::collections::BTreeMap;
@@ -80,7 +79,7 @@ pub(super) enum Next {
 /// Groups and meters, which change while tables are read.
 pub(super) struct Shared<'a> {
     pub(super) groups: &'a mut BTreeMap<u32, Group<Arc<ActionResult>>>,
-    pub(super) meters: &'a mut BTreeMap<u32, Meter>,
+    pub(super) meters: &'a mut Meters,
     /// Copies that this frame may still have.
     pub(super) copies: u32,
     /// Where frames go whose TTL can't be decremented.
