@@ -3,13 +3,16 @@
 //!
 //! Input: a byte for the program, then for each frame four bytes (port, spare frames and what to
 //! mend, time to pass, length in units of 8) and the frame. What is mended gets past the checks
-//! that noise fails: the router's MAC as destination, the checksums of IPv4 and ICMP.
+//! that noise fails: the program's MAC as destination, the checksums of IPv4 and ICMP.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
+use weir_dataplane::programs::balancer::{Backend, Balancer, BalancerConfig, Service};
+use weir_dataplane::programs::firewall::{Allow, Firewall, FirewallConfig};
+use weir_dataplane::programs::nat::{Nat, NatConfig, NatSide};
 use weir_dataplane::programs::router::{Interface, NextHop, Route, Router, RouterConfig};
-use weir_dataplane::programs::{by_name, names};
+use weir_dataplane::programs::{Endpoint, Kind, by_name, names};
 use weir_dataplane::{End, PortNo, Program, ProgramCx, ProgramPort, Punt, SlowFrame, Vid};
 use weir_packet::{Nanos, Pool};
 use weir_wire::{
@@ -39,6 +42,39 @@ fn router() -> Router {
     Router::new(&config).expect("a sound configuration")
 }
 
+/// The MAC address on a port, of each program.
+fn mac(port: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, port])
+}
+
+fn nat() -> Nat {
+    let side = |n: u8| NatSide { port: PortNo(n.into()), mac: mac(n) };
+    let external = vec![[10, 0, 2, 1].into(), [10, 0, 2, 2].into()];
+    let mut config = NatConfig::new(side(1), side(2), mac(9), external);
+    (config.ports, config.max_mappings) = (1..=16, 20);
+    Nat::new(&config).expect("a sound configuration")
+}
+
+fn firewall() -> Firewall {
+    let mut config = FirewallConfig::between(PortNo(1), PortNo(2));
+    let to = "10.0.0.0/8".parse().expect("a prefix");
+    config.allow = vec![Allow { protocol: Kind::Tcp, to, ports: 0..=1023 }];
+    config.max_connections = 8;
+    Firewall::new(&config).expect("a sound configuration")
+}
+
+fn balancer() -> Balancer {
+    let backend = |n: u8| Backend { name: n.to_string(), port: PortNo(n.into()), mac: mac(n) };
+    let service = |protocol| Service {
+        at: Endpoint::new([10, 0, 1, 1].into(), 53),
+        protocol,
+        backends: vec![backend(2), backend(3)],
+    };
+    let mut config = BalancerConfig::new(mac(1), [Kind::Tcp, Kind::Udp].map(service).into());
+    config.max_connections = 8;
+    Balancer::new(&config).expect("a sound configuration")
+}
+
 fn mend_checksums(bytes: &mut [u8]) {
     let mut eth = EthernetFrame::new_unchecked(bytes);
     match eth.ether_type() {
@@ -64,7 +100,12 @@ fuzz_target!(|data: &[u8]| {
     let Some((pick, mut rest)) = data.split_first() else { return };
     let all = names();
     let name = all[usize::from(*pick) % all.len()];
-    let mut program: Box<dyn Program> = by_name(name).unwrap_or_else(|_| Box::new(router()));
+    let mut program: Box<dyn Program> = by_name(name).unwrap_or_else(|_| match name {
+        "balancer" => Box::new(balancer()),
+        "firewall" => Box::new(firewall()),
+        "nat" => Box::new(nat()),
+        _ => Box::new(router()),
+    });
     let ports = [1, 2, 3].map(|n| ProgramPort {
         no: PortNo(n),
         up: n != 3 || pick & 0x80 == 0,
@@ -86,14 +127,7 @@ fuzz_target!(|data: &[u8]| {
             continue;
         }
         if spares & 0x40 != 0 {
-            EthernetFrame::new_unchecked(frame.bytes_mut()).set_dst(MacAddr([
-                2,
-                0,
-                0,
-                0,
-                0,
-                port % 4,
-            ]));
+            EthernetFrame::new_unchecked(frame.bytes_mut()).set_dst(mac(port % 4));
         }
         if spares & 0x80 != 0 {
             mend_checksums(frame.bytes_mut());

@@ -1,7 +1,9 @@
-//! The programs that look no further than Ethernet: learning, reflector, sink, forward. Each frame
-//! is checked for where it leaves, and every frame is accounted for after every step (`Rig`).
+//! The programs that look no further than Ethernet: learning, reflector, sink, forward; and those
+//! that remember connections (`programs_stateful/`). Each frame is checked for where it leaves, and
+//! every frame is accounted for after every step (`Rig`).
 
 mod programs_rig;
+mod programs_stateful;
 
 use programs_rig::{Rig, port};
 use proptest::prelude::*;

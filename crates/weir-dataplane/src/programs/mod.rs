@@ -8,17 +8,26 @@
 //! - [`reflector`]: each frame back to where it came from.
 //! - [`sink`]: the end of every frame.
 //! - [`forward`]: a fixed map from port to port.
-//! - [`router`]: an IPv4 and IPv6 router; it needs a configuration.
+//! - [`router`]: an IPv4 and IPv6 router; it needs a configuration, as do the following.
+//! - [`nat`]: network address and port translation, IPv4 to IPv4.
+//! - [`firewall`]: a stateful firewall for IPv4.
+//! - [`balancer`]: a load balancer by Maglev's consistent hashing.
 //!
 //! [`exact`] is the table that programs look keys up in.
 
+pub mod balancer;
+mod connection;
 pub mod exact;
+pub mod firewall;
 pub mod forward;
 pub(crate) mod hash;
 pub mod learning;
+pub mod nat;
 pub mod reflector;
 pub mod router;
 pub mod sink;
+
+pub use connection::{Endpoint, Kind};
 
 use crate::program::Program;
 use thiserror::Error;
@@ -37,7 +46,7 @@ const KNOWN: &[Known] = &[
 ];
 
 /// Programs that [`by_name`] can't make, as they need to be told things first.
-const CONFIGURED: &[&str] = &["router"];
+const CONFIGURED: &[&str] = &["balancer", "firewall", "nat", "router"];
 
 /// A name that is not a program's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -108,7 +117,7 @@ mod tests {
         for name in names() {
             match by_name(name) {
                 Ok(p) => assert_eq!(p.name(), name),
-                Err(e) => assert_eq!(e, UnknownProgram::NeedsConfig("router")),
+                Err(e) => assert_eq!(e, UnknownProgram::NeedsConfig(name)),
             }
         }
     }

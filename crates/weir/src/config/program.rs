@@ -3,13 +3,18 @@
 //! Room: between `schema.rs` and `weir_dataplane::programs`. Called by `read.rs`; `apply.rs` asks for
 //! the program itself.
 
+mod stateful;
+
 use super::error::{ConfigError, Source, nearest};
 use super::schema::{ProgramSection, RouteSection};
 use super::words::{PortRef, TextOr};
 use std::net::IpAddr;
 use toml::Spanned;
+use weir_dataplane::programs::balancer::{Balancer, BalancerConfig};
+use weir_dataplane::programs::firewall::{Firewall, FirewallConfig};
 use weir_dataplane::programs::forward::Forward;
 use weir_dataplane::programs::learning::{LearningConfig, LearningSwitch};
+use weir_dataplane::programs::nat::{Nat, NatConfig};
 use weir_dataplane::programs::reflector::Reflector;
 use weir_dataplane::programs::router::{Interface, NextHop, Prefix, Route, Router, RouterConfig};
 use weir_dataplane::programs::sink::Sink;
@@ -20,10 +25,16 @@ use weir_wire::MacAddr;
 /// A program with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramPlan {
+    /// A load balancer.
+    Balancer(Box<BalancerConfig>),
+    /// A stateful firewall.
+    Firewall(Box<FirewallConfig>),
     /// From port to port; empty: between neighbours.
     Forward(Vec<(PortNo, PortNo)>),
     /// A learning switch with its static entries.
     Learning(LearningConfig, Vec<(u16, MacAddr, PortNo)>),
+    /// Network address translation.
+    Nat(Box<NatConfig>),
     /// Back where it came from.
     Reflector,
     /// A router.
@@ -40,8 +51,11 @@ impl ProgramPlan {
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Balancer(_) => "balancer",
+            Self::Firewall(_) => "firewall",
             Self::Forward(_) => "forward",
             Self::Learning(..) => "learning",
+            Self::Nat(_) => "nat",
             Self::Reflector => "reflector",
             Self::Router(_) => "router",
             Self::Sink => "sink",
@@ -62,6 +76,9 @@ impl ProgramPlan {
                 }
                 Box::new(l)
             }
+            Self::Balancer(config) => Box::new(Balancer::new(config).map_err(|e| e.to_string())?),
+            Self::Firewall(config) => Box::new(Firewall::new(config).map_err(|e| e.to_string())?),
+            Self::Nat(config) => Box::new(Nat::new(config).map_err(|e| e.to_string())?),
             Self::Reflector => Box::new(Reflector::default()),
             Self::Router(config) => Box::new(Router::new(config).map_err(|e| e.to_string())?),
             Self::Sink => Box::new(Sink::default()),
@@ -69,7 +86,8 @@ impl ProgramPlan {
     }
 }
 
-const NAMES: [&str; 5] = ["forward", "learning", "reflector", "router", "sink"];
+const NAMES: [&str; 8] =
+    ["balancer", "firewall", "forward", "learning", "nat", "reflector", "router", "sink"];
 
 /// Finds a VDP's number for a port.
 pub type Resolve<'a> = &'a dyn Fn(&Spanned<PortRef>) -> Result<PortNo, ConfigError>;
@@ -102,6 +120,12 @@ pub fn read(
                             name = \"router\" and an [[vdp.program.interface]] for each link";
                 return Err(source.error(&span, text));
             }
+            "balancer" | "firewall" | "nat" => {
+                let text = format!(
+                    "program '{name}' needs options: write [vdp.program] with name = \"{name}\""
+                );
+                return Err(source.error(&span, text));
+            }
             other => return Err(unknown(other, &span)),
         },
         TextOr::Table(t) => {
@@ -113,6 +137,9 @@ pub fn read(
             match name {
                 "forward" => forward(source, t, port)?,
                 "learning" => learning(source, t, port)?,
+                "balancer" => stateful::balancer(source, t, port)?,
+                "firewall" => stateful::firewall(source, t, port)?,
+                "nat" => stateful::nat(source, t, port)?,
                 "router" => router(source, t, port)?,
                 "reflector" => ProgramPlan::Reflector,
                 _ => ProgramPlan::Sink,
@@ -125,19 +152,35 @@ pub fn read(
 
 /// Refuses options that belong to another program.
 fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(), ConfigError> {
-    let given = [
-        ("ageing_s", "learning", t.ageing_s.is_some()),
-        ("max_entries", "learning", t.max_entries.is_some()),
-        ("static", "learning", !t.statics.is_empty()),
-        ("map", "forward", !t.map.is_empty()),
-        ("interface", "router", !t.interface.is_empty()),
-        ("route", "router", !t.route.is_empty()),
-        ("neighbours", "router", t.neighbours.is_some()),
-        ("icmp", "router", t.icmp.is_some()),
+    const SIDES: &[&str] = &["firewall", "nat"];
+    const TABLES: &[&str] = &["balancer", "firewall"];
+    let given: [(&str, &[&str], bool); 21] = [
+        ("ageing_s", &["learning"], t.ageing_s.is_some()),
+        ("max_entries", &["learning"], t.max_entries.is_some()),
+        ("static", &["learning"], !t.statics.is_empty()),
+        ("map", &["forward"], !t.map.is_empty()),
+        ("interface", &["router"], !t.interface.is_empty()),
+        ("route", &["router"], !t.route.is_empty()),
+        ("neighbours", &["router"], t.neighbours.is_some()),
+        ("icmp", &["router"], t.icmp.is_some()),
+        ("inside", SIDES, t.inside.is_some()),
+        ("outside", SIDES, t.outside.is_some()),
+        ("max_connections", TABLES, t.max_connections.is_some()),
+        ("allow", &["firewall"], !t.allow.is_empty()),
+        ("inside_mac", &["nat"], t.inside_mac.is_some()),
+        ("outside_mac", &["nat"], t.outside_mac.is_some()),
+        ("gateway_mac", &["nat"], t.gateway_mac.is_some()),
+        ("inside_addresses", &["nat"], !t.inside_addresses.is_empty()),
+        ("addresses", &["nat"], !t.addresses.is_empty()),
+        ("ports", &["nat"], t.ports.is_some()),
+        ("max_mappings", &["nat"], t.max_mappings.is_some()),
+        ("mac", &["balancer"], t.mac.is_some() || t.seed.is_some()),
+        ("service", &["balancer"], !t.service.is_empty()),
     ];
-    match given.into_iter().find(|(_, owner, is)| *is && *owner != name) {
-        Some((key, owner, _)) => {
-            let text = format!("'{key}' is an option of program '{owner}', not of '{name}'");
+    match given.into_iter().find(|(_, owners, is)| *is && !owners.contains(&name)) {
+        Some((key, owners, _)) => {
+            let owners = owners.join("' and '");
+            let text = format!("'{key}' is an option of program '{owners}', not of '{name}'");
             Err(source.error(&t.name.span(), text))
         }
         None => Ok(()),
@@ -186,8 +229,8 @@ fn learning(
         ageing: t.ageing_s.map_or(d.ageing, Nanos::from_secs),
         max_entries: t.max_entries.unwrap_or(d.max_entries),
     };
-    if config.max_entries == 0 || config.max_entries > 1 << 20 {
-        let text = format!("max_entries = {}: 1 to 1048576", config.max_entries);
+    if config.max_entries == 0 || config.max_entries > 1 << 22 {
+        let text = format!("max_entries = {}: 1 to 4194304", config.max_entries);
         return Err(source.error(&t.name.span(), text));
     }
     let mut statics = Vec::new();

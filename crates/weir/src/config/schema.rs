@@ -7,6 +7,7 @@
 use super::words::{ActionsText, DatapathId, MatchText, PortRef, Ports, Program, Serving, TextOr};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use toml::Spanned;
 
 /// The whole file.
@@ -182,6 +183,49 @@ pub struct ProgramSection {
     pub route: Vec<Spanned<RouteSection>>,
     pub neighbours: Option<NeighbourSection>,
     pub icmp: Option<IcmpSection>,
+    pub inside: Option<Spanned<PortRef>>,
+    pub outside: Option<Spanned<PortRef>>,
+    pub max_connections: Option<usize>,
+    #[serde(default)]
+    pub allow: Vec<Spanned<AllowSection>>,
+    pub inside_mac: Option<Spanned<String>>,
+    pub outside_mac: Option<Spanned<String>>,
+    pub gateway_mac: Option<Spanned<String>>,
+    #[serde(default)]
+    pub inside_addresses: Vec<Ipv4Addr>,
+    #[serde(default)]
+    pub addresses: Vec<Ipv4Addr>,
+    pub ports: Option<Spanned<String>>,
+    pub max_mappings: Option<usize>,
+    pub mac: Option<Spanned<String>>,
+    pub seed: Option<u64>,
+    #[serde(default)]
+    pub service: Vec<Spanned<ServiceSection>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowSection {
+    pub protocol: Spanned<String>,
+    pub to: Spanned<String>,
+    pub ports: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSection {
+    pub address: Ipv4Addr,
+    pub port: u16,
+    pub protocol: Spanned<String>,
+    pub backend: Vec<Spanned<BackendSection>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackendSection {
+    pub name: String,
+    pub port: Spanned<PortRef>,
+    pub mac: Spanned<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -37,6 +37,28 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("program = 'router'", &["t.toml:10:11:", "[[vdp.program.interface]]"]),
         ("program = { name = 'sink', ageing_s = 3 }", &["'ageing_s' is an option of program"]),
         ("program = { name = 'learning', max_entries = 0 }", &["max_entries = 0: 1 to"]),
+        ("program = 'nat'", &["t.toml:10:11:", "name = \"nat\""]),
+        (
+            "program = { name = 'firewall', mac = 'x' }",
+            &["'mac' is an option of program 'balancer'"],
+        ),
+        ("program = { name = 'firewall', inside = 'a' }", &["'firewall' needs outside = PORT"]),
+        ("program = { name = 'firewall', inside = 'a', outside = 'a' }", &["are both port 1"]),
+        (
+            "[vdp.program]\nname = 'firewall'\ninside = 'a'\noutside = 'b'\n\
+             [[vdp.program.allow]]\nprotocol = 'sctp'\nto = '10.0.0.0/8'",
+            &["t.toml:15:12: protocol 'sctp'"],
+        ),
+        (
+            "[vdp.program]\nname = 'firewall'\ninside = 'a'\noutside = 'b'\n\
+             [[vdp.program.allow]]\nprotocol = 'tcp'\nto = '10.0.0.0/8'\nports = '9-'",
+            &["t.toml:17:9: ports = '9-'"],
+        ),
+        (
+            "[vdp.program]\nname = 'balancer'\nmac = '02:00:00:00:00:01'\n\
+             service = [{ address = '192.0.2.1', port = 80, protocol = 'tcp', backend = [] }]",
+            &["service 192.0.2.1:80: 0 backends"],
+        ),
         ("program = { name = 'forward', map = { a = 'c' } }", &["no port 'c'", "1 (a), 2 (b)"]),
         ("mapping = ['in_port=c']", &["t.toml:10:12: mapping rule: 'c'", "no such port"]),
         ("mapping = ['nw_dst=10.0.0.0/8']", &["also needs a match on"]),
@@ -120,6 +142,22 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         for e in *expected {
             assert!(said.contains(e), "{text}\n  said:     {said}\n  expected: {e}");
         }
+    }
+}
+
+#[test]
+fn programs_that_remember_are_taken() {
+    for program in [
+        "name = 'firewall'\ninside = 'a'\noutside = 'b'\nmax_connections = 10\n\
+         allow = [{ protocol = 'icmp', to = '10.0.0.0/8' }]",
+        "name = 'nat'\ninside = 'a'\noutside = 'b'\ninside_mac = '02:00:00:00:00:01'\n\
+         outside_mac = '02:00:00:00:00:02'\ngateway_mac = '02:00:00:00:00:03'\n\
+         inside_addresses = ['10.0.0.1']\naddresses = ['192.0.2.1']\nports = '2000-2999'",
+        "name = 'balancer'\nmac = '02:00:00:00:00:01'\nseed = 3\n\
+         [[vdp.program.service]]\naddress = '192.0.2.1'\nport = 80\nprotocol = 'tcp'\n\
+         [[vdp.program.service.backend]]\nname = 'w'\nport = 'b'\nmac = '02:00:00:00:00:09'",
+    ] {
+        load(&format!("{PORTS}[vdp.program]\n{program}\n")).unwrap();
     }
 }
 

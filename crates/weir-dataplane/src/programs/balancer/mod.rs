@@ -1,0 +1,437 @@
+//! `balancer`: a load balancer for TCP and UDP over IPv4, by Maglev's consistent hashing with a
+//! table of connections in front. Knows its ports, the time and the frames that the software stage
+//! hands it.
+//!
+//! What it does:
+//! - A frame to its MAC and a service's address goes to one of the service's backends: its
+//!   Ethernet addresses are rewritten, all else stays, and the backend answers the client itself
+//!   (direct server return).
+//! - A connection keeps its backend while it lasts and the backend is there, whatever happens to
+//!   the others. A new one, and one that found no room in the table, goes where the service's
+//!   Maglev table says (`maglev.rs`), so that balancers side by side agree and few connections
+//!   move when backends change.
+//! - ICMP errors about a connection (a path's MTU above all) go to its backend.
+//! - Answers ARP requests for the services' addresses.
+//!
+//! What it does not do: look whether backends live (whoever does calls
+//! [`Balancer::set_backends`]); put fragments together (they are dropped); answer pings; look into
+//! IPv6 and tagged frames (they are dropped).
+//!
+//! Source: Eisenbud et al., NSDI 2016, §3.3 (what is remembered) and §3.4.
+
+mod config;
+pub mod maglev;
+
+pub use config::{
+    Backend, BalancerConfig, BalancerError, BalancerTimeouts, MOST_CONNECTIONS, MOST_SERVICES,
+    Service,
+};
+
+use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
+use super::connection::tuple::{Kind, Opened, Tuple, What, open, packet, quoted};
+use super::connection::{Endpoint, arp};
+use super::exact::Exact;
+use super::hash::fold;
+use crate::action::PortNo;
+use crate::program::{Program, ProgramCx, SlowFrame};
+use std::collections::BTreeMap;
+use weir_packet::{DropReason, Nanos};
+use weir_wire::icmpv4::HEADER_LEN as ICMP;
+use weir_wire::tcp::Flags;
+use weir_wire::{EthernetFrame, MacAddr};
+
+/// How a connection's time is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Tcp,
+    TcpClosing,
+    Udp,
+}
+
+/// One connection; with its key it takes half a line of cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    backend: u16,
+    phase: Phase,
+    seen: Stamp,
+}
+
+/// What happened so far, in frames where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalancerCounters {
+    /// Sent to a backend.
+    pub forwarded: u64,
+    /// Connections begun.
+    pub begun: u64,
+    /// Sent by hashing alone, as the table was full.
+    pub untracked: u64,
+    /// ICMP errors sent to a connection's backend.
+    pub related: u64,
+    /// To no service.
+    pub no_service: u64,
+    /// Not to this MAC, or not IPv4.
+    pub not_ours: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Not what their headers say.
+    pub malformed: u64,
+    /// ARP requests answered.
+    pub answered: u64,
+    /// Connections whose time was over.
+    pub expired: u64,
+    /// Connections that lost their backend.
+    pub orphaned: u64,
+}
+
+#[derive(Debug)]
+struct Limits {
+    tcp: Limit,
+    tcp_closing: Limit,
+    udp: Limit,
+}
+
+impl Limits {
+    #[inline]
+    fn of(&self, phase: Phase) -> Limit {
+        match phase {
+            Phase::Tcp => self.tcp,
+            Phase::TcpClosing => self.tcp_closing,
+            Phase::Udp => self.udp,
+        }
+    }
+}
+
+/// A service, ready for use.
+#[derive(Debug)]
+struct Pool {
+    at: Endpoint,
+    protocol: Kind,
+    /// The backend of each place of Maglev's table.
+    places: Vec<u16>,
+}
+
+/// What writes a frame's new addresses.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    port: PortNo,
+    mac: MacAddr,
+}
+
+/// The load balancer.
+#[derive(Debug)]
+pub struct Balancer {
+    mac: MacAddr,
+    pools: Vec<Pool>,
+    /// A service's key to its place in `pools`.
+    services: Exact<u64, u32, 4>,
+    /// What each service was given last, in the order of `pools`.
+    given: Vec<Vec<Backend>>,
+    /// By number; those that nobody has are given away again.
+    backends: Vec<Hop>,
+    connections: Exact<u128, Connection, 2>,
+    limits: Limits,
+    seed: u64,
+    swept: Nanos,
+    counters: BalancerCounters,
+}
+
+#[inline]
+fn service_key(at: Endpoint, kind: Kind) -> u64 {
+    at.word() << 8 | kind as u64
+}
+
+#[inline]
+fn connection_key(client: Endpoint, service: u64) -> u128 {
+    u128::from(client.word()) << 56 | u128::from(service)
+}
+
+/// The place of a connection in its service's table.
+#[inline]
+fn place(key: u128, seed: u64, places: usize) -> usize {
+    let h = fold(fold(key as u64, seed) ^ (key >> 64) as u64, !seed);
+    (h % places.max(1) as u64) as usize
+}
+
+impl Balancer {
+    /// A balancer that knows no connection.
+    ///
+    /// # Errors
+    /// [`BalancerError`] when the configuration contradicts itself.
+    pub fn new(config: &BalancerConfig) -> Result<Self, BalancerError> {
+        config::check(config)?;
+        let t = config.timeouts;
+        let mut services = Exact::new(config.services.len());
+        let mut pools = Vec::new();
+        for (i, s) in config.services.iter().enumerate() {
+            // There is room for all, and none is there twice.
+            let _ = services.insert(service_key(s.at, s.protocol), i as u32);
+            pools.push(Pool { at: s.at, protocol: s.protocol, places: Vec::new() });
+        }
+        let mut all = Self {
+            mac: config.mac,
+            pools,
+            services,
+            given: Vec::new(),
+            backends: Vec::new(),
+            connections: Exact::new(config.max_connections),
+            limits: Limits {
+                tcp: Limit::of(t.tcp),
+                tcp_closing: Limit::of(t.tcp_closing),
+                udp: Limit::of(t.udp),
+            },
+            seed: config.seed,
+            swept: Nanos(0),
+            counters: BalancerCounters::default(),
+        };
+        all.adopt(config.services.iter().map(|s| s.backends.clone()).collect())?;
+        Ok(all)
+    }
+
+    /// Gives a service other backends. Connections of those that stay, stay.
+    ///
+    /// # Errors
+    /// [`BalancerError`]; nothing has changed then.
+    pub fn set_backends(&mut self, service: &Service) -> Result<(), BalancerError> {
+        config::check_service(service)?;
+        let key = service_key(service.at, service.protocol);
+        let Some(i) = self.services.get(&key).map(|i| *i as usize) else {
+            return Err(BalancerError::NoSuchService(service.at));
+        };
+        let mut given = self.given.clone();
+        if let Some(g) = given.get_mut(i) {
+            g.clone_from(&service.backends);
+        }
+        self.adopt(given)
+    }
+
+    /// Numbers backends, makes every service's table, and has connections follow.
+    fn adopt(&mut self, given: Vec<Vec<Backend>>) -> Result<(), BalancerError> {
+        let mut numbers = BTreeMap::<&str, u16>::new();
+        let mut backends = Vec::new();
+        for b in given.iter().flatten() {
+            let hop = Hop { port: b.port, mac: b.mac };
+            let new = u16::try_from(backends.len());
+            let new =
+                new.map_err(|_| BalancerError::TooManyBackends(given.iter().flatten().count()))?;
+            let at = *numbers.entry(&b.name).or_insert(new);
+            match backends.get(usize::from(at)) {
+                None => backends.push(hop),
+                Some(Hop { port, mac }) if (*port, *mac) == (hop.port, hop.mac) => {}
+                Some(_) => return Err(BalancerError::BackendDiffers(b.name.clone())),
+            }
+        }
+        // From old number to new one, for each service that still has the backend.
+        let old: BTreeMap<&str, u16> = self.numbers();
+        let mut moved = BTreeMap::<(u64, u16), u16>::new();
+        for (pool, now) in self.pools.iter().zip(&given) {
+            for b in now {
+                if let (Some(o), Some(n)) = (old.get(&*b.name), numbers.get(&*b.name)) {
+                    moved.insert((service_key(pool.at, pool.protocol), *o), *n);
+                }
+            }
+        }
+        let orphaned = self.connections.sweep(self.connections.buckets(), |k, c| {
+            !moved.contains_key(&(*k as u64 & 0x00ff_ffff_ffff_ffff, c.backend))
+        });
+        let keys: Vec<u128> = self.connections.iter().map(|(k, _)| *k).collect();
+        for k in keys {
+            if let Some(c) = self.connections.get_mut(&k)
+                && let Some(n) = moved.get(&(k as u64 & 0x00ff_ffff_ffff_ffff, c.backend))
+            {
+                c.backend = *n;
+            }
+        }
+        self.counters.orphaned += orphaned as u64;
+        for (pool, now) in self.pools.iter_mut().zip(&given) {
+            // By name, so that the order in which backends are given has no part in it.
+            let mut names: Vec<&str> = now.iter().map(|b| &*b.name).collect();
+            names.sort_unstable();
+            let of = |i: u16| names.get(usize::from(i)).and_then(|n| numbers.get(n)).copied();
+            pool.places = maglev::table(&names).into_iter().filter_map(of).collect();
+        }
+        self.backends = backends;
+        self.given = given;
+        Ok(())
+    }
+
+    /// Each backend's number, as `adopt` gave it.
+    fn numbers(&self) -> BTreeMap<&str, u16> {
+        let mut numbers = BTreeMap::new();
+        for b in self.given.iter().flatten() {
+            let new = numbers.len() as u16;
+            numbers.entry(b.name.as_str()).or_insert(new);
+        }
+        numbers
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> BalancerCounters {
+        self.counters
+    }
+    /// Connections that are remembered; those whose time is over may be among them for a while.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Where a packet goes; counts it if nowhere.
+    #[inline]
+    fn choose(&mut self, t: &Tuple, bytes: &[u8], now: Stamp) -> Result<Hop, DropReason> {
+        let (flags, kind) = match t.what {
+            What::Tcp(flags) => (flags, Kind::Tcp),
+            What::Udp => (Flags(0), Kind::Udp),
+            _ => return self.without_ports(t, bytes),
+        };
+        let service = service_key(t.dst, kind);
+        let Some(pool) = self.services.get(&service).and_then(|i| self.pools.get(*i as usize))
+        else {
+            self.counters.no_service += 1;
+            return Err(DropReason::Program);
+        };
+        let key = connection_key(t.src, service);
+        let ends = flags.contains(Flags::FIN) || flags.contains(Flags::RST);
+        let begins = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
+        let phase_of = |before: Option<Phase>| match (kind, before) {
+            (Kind::Udp, _) => Phase::Udp,
+            _ if ends => Phase::TcpClosing,
+            (_, Some(Phase::TcpClosing)) if !begins => Phase::TcpClosing,
+            _ => Phase::Tcp,
+        };
+        let backend = match self.connections.get_mut(&key) {
+            Some(c) if !c.seen.is_older(self.limits.of(c.phase), now) => {
+                *c = Connection { phase: phase_of(Some(c.phase)), seen: now, ..*c };
+                c.backend
+            }
+            _ => {
+                let at = place(key, self.seed, pool.places.len());
+                let backend = pool.places.get(at).copied().unwrap_or_default();
+                let c = Connection { backend, phase: phase_of(None), seen: now };
+                match self.connections.insert(key, c) {
+                    Ok(_) => self.counters.begun += 1,
+                    Err(_) => self.counters.untracked += 1,
+                }
+                backend
+            }
+        };
+        self.hop(backend)
+    }
+
+    #[inline]
+    fn hop(&self, backend: u16) -> Result<Hop, DropReason> {
+        self.backends.get(usize::from(backend)).copied().ok_or(DropReason::Unreachable)
+    }
+
+    /// A fragment, an ICMP error, or what nobody here knows.
+    fn without_ports(&mut self, t: &Tuple, bytes: &[u8]) -> Result<Hop, DropReason> {
+        match t.what {
+            What::Fragment => {
+                self.counters.fragments += 1;
+                return Err(DropReason::Fragment);
+            }
+            What::Error => {
+                if let Some(backend) = self.backend_of_quoted(t, bytes) {
+                    self.counters.related += 1;
+                    return self.hop(backend);
+                }
+            }
+            _ => {}
+        }
+        self.counters.no_service += 1;
+        Err(DropReason::Program)
+    }
+
+    /// The backend of the connection that an error quotes a packet of: one from the service.
+    fn backend_of_quoted(&self, t: &Tuple, bytes: &[u8]) -> Option<u16> {
+        let q = packet(bytes).get(t.l4 + ICMP..t.end).and_then(quoted)?;
+        let kind = q.what.kind().filter(|_| q.src.addr == t.dst.addr)?;
+        let service = service_key(q.src, kind);
+        let pool = self.pools.get(*self.services.get(&service)? as usize)?;
+        let key = connection_key(q.dst, service);
+        match self.connections.get(&key) {
+            Some(c) => Some(c.backend),
+            None => pool.places.get(place(key, self.seed, pool.places.len())).copied(),
+        }
+    }
+
+    fn is_served(&self, addr: std::net::Ipv4Addr) -> bool {
+        self.pools.iter().any(|p| p.at.addr == addr)
+    }
+}
+
+impl Program for Balancer {
+    fn name(&self) -> &'static str {
+        "balancer"
+    }
+
+    #[inline]
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let bytes = rx.frame.bytes();
+        let chosen = match open(bytes) {
+            Ok(Opened::Ipv4(dst, t)) if dst == self.mac => {
+                self.choose(&t, bytes, Stamp::of(cx.now()))
+            }
+            Ok(Opened::Arp) => {
+                let answered = arp::answer(rx, self.mac, |a| self.is_served(a), cx);
+                self.counters.answered += u64::from(answered);
+                return;
+            }
+            Ok(Opened::Ipv4(..) | Opened::Other) => {
+                self.counters.not_ours += 1;
+                Err(DropReason::Program)
+            }
+            Err(why) => {
+                self.counters.malformed += 1;
+                Err(why)
+            }
+        };
+        let mut frame = rx.frame;
+        match chosen {
+            Ok(hop) => {
+                let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
+                eth.set_dst(hop.mac);
+                eth.set_src(self.mac);
+                self.counters.forwarded += 1;
+                cx.output(frame, hop.port);
+            }
+            Err(why) => cx.drop(frame, why),
+        }
+    }
+
+    /// Connections age in seconds.
+    fn patience(&self) -> Nanos {
+        SWEEP
+    }
+
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        if cx.now().since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = cx.now();
+        let (limits, now) = (&self.limits, Stamp::of(cx.now()));
+        let some = self.connections.buckets().div_ceil(SWEEPS);
+        let gone = self.connections.sweep(some, |_, c| c.seen.is_older(limits.of(c.phase), now));
+        self.counters.expired += gone as u64;
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        let c = &self.counters;
+        let most = self.connections.capacity();
+        let lines = [
+            ("services", self.pools.len().to_string()),
+            ("backends", self.backends.len().to_string()),
+            ("connections", format!("{} of {most}", self.connections.len())),
+            ("forwarded", c.forwarded.to_string()),
+            ("begun", c.begun.to_string()),
+            ("untracked", c.untracked.to_string()),
+            ("related errors", c.related.to_string()),
+            ("to no service", c.no_service.to_string()),
+            ("not ours", c.not_ours.to_string()),
+            ("fragments", c.fragments.to_string()),
+            ("malformed", c.malformed.to_string()),
+            ("ARP answered", c.answered.to_string()),
+            ("expired", c.expired.to_string()),
+            ("orphaned", c.orphaned.to_string()),
+        ];
+        lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}

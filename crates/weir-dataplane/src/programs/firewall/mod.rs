@@ -1,0 +1,322 @@
+//! `firewall`: a stateful firewall for IPv4 between two ports, inside and outside. Knows its ports,
+//! the time and the frames that the software stage hands it.
+//!
+//! What it does:
+//! - Whatever is inside may begin connections. From outside nothing may be begun but what `allow`
+//!   says; all else that comes in belongs to a connection or is dropped.
+//! - TCP by its flags (`state.rs`), UDP as connections in one or both directions, ICMP queries by
+//!   their identifier. ICMP errors pass when the packet that they quote is of a connection here and
+//!   they go to its sender.
+//! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
+//!   it is refused, and counted.
+//! - Frames pass as they are; addresses stay. ARP passes in both directions.
+//!
+//! What it does not do: follow TCP's sequence numbers; put fragments together (they are dropped);
+//! look into IPv6, tagged frames or other protocols than TCP, UDP and ICMP (they are dropped);
+//! answer what it refuses.
+
+mod config;
+mod state;
+
+pub use config::{Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CONNECTIONS};
+
+use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
+use super::connection::tuple::{Kind, Opened, Tuple, What, is_host, open, packet, quoted};
+use super::exact::Exact;
+use crate::action::PortNo;
+use crate::program::{Program, ProgramCx, SlowFrame};
+use state::{Phase, Side, State, Verdict};
+use std::net::IpAddr;
+use weir_packet::{DropReason, Nanos};
+use weir_wire::icmpv4::HEADER_LEN as ICMP;
+
+/// One connection; with its key it takes half a line of cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    state: State,
+    seen: Stamp,
+}
+
+/// What happened so far, in frames where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirewallCounters {
+    /// Passed.
+    pub passed: u64,
+    /// Of these: ICMP errors about a connection.
+    pub related: u64,
+    /// Connections begun.
+    pub begun: u64,
+    /// Would have begun a connection from outside that nothing allows.
+    pub refused: u64,
+    /// Belonged to no connection, or not to this point of one.
+    pub invalid: u64,
+    /// Would have begun a connection, and the table was full.
+    pub full: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Of a protocol that is not looked into.
+    pub other: u64,
+    /// Not what their headers say.
+    pub malformed: u64,
+    /// Connections whose time was over.
+    pub expired: u64,
+}
+
+#[derive(Debug)]
+struct Limits {
+    tcp_opening: Limit,
+    tcp_open: Limit,
+    tcp_closing: Limit,
+    udp_one_way: Limit,
+    udp_both_ways: Limit,
+    query: Limit,
+}
+
+impl Limits {
+    #[inline]
+    fn of(&self, state: State) -> Limit {
+        match state.phase() {
+            Phase::TcpOpening => self.tcp_opening,
+            Phase::TcpOpen => self.tcp_open,
+            Phase::TcpClosing => self.tcp_closing,
+            Phase::UdpOneWay => self.udp_one_way,
+            Phase::UdpBothWays => self.udp_both_ways,
+            Phase::Query => self.query,
+        }
+    }
+}
+
+/// The firewall.
+#[derive(Debug)]
+pub struct Firewall {
+    inside: PortNo,
+    outside: PortNo,
+    allow: Vec<Allow>,
+    table: Exact<u128, Connection, 2>,
+    limits: Limits,
+    swept: Nanos,
+    counters: FirewallCounters,
+}
+
+/// A connection's key: inside end, outside end, protocol.
+#[inline]
+fn key(t: &Tuple, kind: Kind, from: Side) -> u128 {
+    let (inside, outside) = match from {
+        Side::Inside => (t.src, t.dst),
+        Side::Outside => (t.dst, t.src),
+    };
+    u128::from(inside.word()) << 56 | u128::from(outside.word()) << 8 | kind as u128
+}
+
+impl Firewall {
+    /// A firewall that knows no connection.
+    ///
+    /// # Errors
+    /// [`FirewallError`] when the configuration contradicts itself.
+    pub fn new(config: &FirewallConfig) -> Result<Self, FirewallError> {
+        config::check(config)?;
+        let t = config.timeouts;
+        Ok(Self {
+            inside: config.inside,
+            outside: config.outside,
+            allow: config.allow.clone(),
+            table: Exact::new(config.max_connections),
+            limits: Limits {
+                tcp_opening: Limit::of(t.tcp_opening),
+                tcp_open: Limit::of(t.tcp_open),
+                tcp_closing: Limit::of(t.tcp_closing),
+                udp_one_way: Limit::of(t.udp_one_way),
+                udp_both_ways: Limit::of(t.udp_both_ways),
+                query: Limit::of(t.query),
+            },
+            swept: Nanos(0),
+            counters: FirewallCounters::default(),
+        })
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> FirewallCounters {
+        self.counters
+    }
+    /// Connections that are remembered; those whose time is over may be among them for a while.
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    fn allows(&self, t: &Tuple, kind: Kind) -> bool {
+        self.allow.iter().any(|a| {
+            a.protocol == kind
+                && a.to.contains(IpAddr::V4(t.dst.addr))
+                && (kind == Kind::Query || a.ports.contains(&t.dst.port))
+        })
+    }
+
+    /// Whether a packet passes; counts it if not.
+    #[inline]
+    fn judge(&mut self, t: &Tuple, bytes: &[u8], from: Side, now: Stamp) -> Result<(), DropReason> {
+        let Some(kind) = t.what.kind() else { return self.without_ports(t, bytes, from, now) };
+        let key = key(t, kind, from);
+        let found = self.table.get_mut(&key);
+        let state = match &found {
+            Some(c) if !c.seen.is_older(self.limits.of(c.state), now) => Some(c.state),
+            _ => None,
+        };
+        let verdict = match t.what {
+            What::Tcp(flags) => state::tcp(state, from, flags),
+            What::Udp => state::udp(state, from),
+            what => state::query(state, from, what == What::Ask),
+        };
+        match (verdict, found) {
+            (Verdict::Pass(state), Some(c)) => *c = Connection { state, seen: now },
+            (Verdict::Let, _) => {}
+            (Verdict::Begin(state), _) => return self.begin(t, kind, key, from, state, now),
+            (Verdict::Invalid | Verdict::Pass(_), _) => {
+                self.counters.invalid += 1;
+                return Err(DropReason::Program);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        t: &Tuple,
+        kind: Kind,
+        key: u128,
+        from: Side,
+        state: State,
+        now: Stamp,
+    ) -> Result<(), DropReason> {
+        let refused = match from {
+            Side::Inside => false,
+            Side::Outside => !self.allows(t, kind),
+        };
+        if refused {
+            self.counters.refused += 1;
+            return Err(DropReason::Program);
+        }
+        if !is_host(t.src.addr) || !is_host(t.dst.addr) {
+            self.counters.invalid += 1;
+            return Err(DropReason::Program);
+        }
+        if self.table.insert(key, Connection { state, seen: now }).is_err() {
+            self.counters.full += 1;
+            return Err(DropReason::Program);
+        }
+        self.counters.begun += 1;
+        Ok(())
+    }
+
+    /// A fragment, an ICMP error, or what nobody here knows.
+    fn without_ports(
+        &mut self,
+        t: &Tuple,
+        bytes: &[u8],
+        from: Side,
+        now: Stamp,
+    ) -> Result<(), DropReason> {
+        match t.what {
+            What::Fragment => {
+                self.counters.fragments += 1;
+                Err(DropReason::Fragment)
+            }
+            What::Error if self.is_related(t, bytes, from, now) => {
+                self.counters.related += 1;
+                Ok(())
+            }
+            What::Error => {
+                self.counters.invalid += 1;
+                Err(DropReason::Program)
+            }
+            _ => {
+                self.counters.other += 1;
+                Err(DropReason::Program)
+            }
+        }
+    }
+
+    /// Whether an error quotes a packet of a connection, and goes to who sent that packet.
+    fn is_related(&self, t: &Tuple, bytes: &[u8], from: Side, now: Stamp) -> bool {
+        let about = packet(bytes).get(t.l4 + ICMP..t.end).and_then(quoted);
+        let Some(q) = about.filter(|q| q.src.addr == t.dst.addr) else { return false };
+        let sent_by = match from {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        };
+        let Some(kind) = q.what.kind() else { return false };
+        let found = self.table.get(&key(&q, kind, sent_by));
+        found.is_some_and(|c| !c.seen.is_older(self.limits.of(c.state), now))
+    }
+}
+
+impl Program for Firewall {
+    fn name(&self) -> &'static str {
+        "firewall"
+    }
+
+    #[inline]
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let SlowFrame { frame, in_port, .. } = rx;
+        let (from, to) = match in_port {
+            p if p == self.inside => (Side::Inside, self.outside),
+            p if p == self.outside => (Side::Outside, self.inside),
+            _ => {
+                self.counters.other += 1;
+                return cx.drop(frame, DropReason::Program);
+            }
+        };
+        let judged = match open(frame.bytes()) {
+            Ok(Opened::Ipv4(_, t)) => self.judge(&t, frame.bytes(), from, Stamp::of(cx.now())),
+            Ok(Opened::Arp) => Ok(()),
+            Ok(Opened::Other) => {
+                self.counters.other += 1;
+                Err(DropReason::Program)
+            }
+            Err(why) => {
+                self.counters.malformed += 1;
+                Err(why)
+            }
+        };
+        match judged {
+            Ok(()) => {
+                self.counters.passed += 1;
+                cx.output(frame, to);
+            }
+            Err(why) => cx.drop(frame, why),
+        }
+    }
+
+    /// Connections age in seconds.
+    fn patience(&self) -> Nanos {
+        SWEEP
+    }
+
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        if cx.now().since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = cx.now();
+        let (limits, now) = (&self.limits, Stamp::of(cx.now()));
+        let some = self.table.buckets().div_ceil(SWEEPS);
+        let gone = self.table.sweep(some, |_, c| c.seen.is_older(limits.of(c.state), now));
+        self.counters.expired += gone as u64;
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        let c = &self.counters;
+        let lines = [
+            ("connections", format!("{} of {}", self.table.len(), self.table.capacity())),
+            ("passed", c.passed.to_string()),
+            ("related errors", c.related.to_string()),
+            ("begun", c.begun.to_string()),
+            ("refused", c.refused.to_string()),
+            ("invalid", c.invalid.to_string()),
+            ("table full", c.full.to_string()),
+            ("fragments", c.fragments.to_string()),
+            ("other protocols", c.other.to_string()),
+            ("malformed", c.malformed.to_string()),
+            ("expired", c.expired.to_string()),
+        ];
+        lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}

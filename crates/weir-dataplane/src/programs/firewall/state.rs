@@ -1,0 +1,143 @@
+//! What a packet does to a connection: the firewall's judgement, without its table. Touches values
+//! only. Called by `mod.rs`, once for each packet.
+//!
+//! TCP after RFC 9293 §3.3.2, as far as flags tell: sequence numbers are not followed, so a reset
+//! that is not the peers' own is believed; it takes no more than the connection's time.
+
+use weir_wire::tcp::Flags;
+
+/// A side of the firewall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// What is protected.
+    #[default]
+    Inside,
+    /// The rest.
+    Outside,
+}
+
+/// How far a connection is. `by`: who began it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// TCP: SYN seen.
+    Opening { by: Side },
+    /// TCP: SYN and ACK came back.
+    Answered { by: Side },
+    /// TCP: both sides have spoken; who has said FIN.
+    Open { inside_fin: bool, outside_fin: bool },
+    /// TCP: reset. What is still on its way passes, until its time is over.
+    Reset,
+    /// UDP: one side alone has spoken.
+    OneWay { by: Side },
+    /// UDP: both have.
+    BothWays,
+    /// An ICMP query.
+    Query { by: Side },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Reset
+    }
+}
+
+/// How a connection's time is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    TcpOpening,
+    TcpOpen,
+    TcpClosing,
+    UdpOneWay,
+    UdpBothWays,
+    Query,
+}
+
+impl State {
+    pub fn phase(self) -> Phase {
+        match self {
+            State::Opening { .. } | State::Answered { .. } => Phase::TcpOpening,
+            State::Reset | State::Open { inside_fin: true, outside_fin: true } => Phase::TcpClosing,
+            State::Open { .. } => Phase::TcpOpen,
+            State::OneWay { .. } => Phase::UdpOneWay,
+            State::BothWays => Phase::UdpBothWays,
+            State::Query { .. } => Phase::Query,
+        }
+    }
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Pass; the connection is so now, and its time begins again.
+    Pass(State),
+    /// Pass; nothing changes.
+    Let,
+    /// It would begin a connection, if its side may.
+    Begin(State),
+    /// It belongs to nothing.
+    Invalid,
+}
+
+fn has(flags: Flags, one: Flags) -> bool {
+    flags.contains(one)
+}
+
+/// A segment from `from` of a connection in `state`, if there is one.
+#[inline]
+pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
+    let (syn, ack) = (has(flags, Flags::SYN), has(flags, Flags::ACK));
+    let (fin, rst) = (has(flags, Flags::FIN), has(flags, Flags::RST));
+    if syn && (fin || rst) || !(syn || ack || rst) {
+        return Verdict::Invalid;
+    }
+    let begins = syn && !ack;
+    let begin = Verdict::Begin(State::Opening { by: from });
+    let open = |inside, outside| {
+        let inside_fin = inside || fin && from == Side::Inside;
+        let outside_fin = outside || fin && from == Side::Outside;
+        Verdict::Pass(State::Open { inside_fin, outside_fin })
+    };
+    match state {
+        None if begins => begin,
+        None => Verdict::Invalid,
+        Some(State::Reset) if begins => begin,
+        Some(State::Reset) => Verdict::Let,
+        Some(_) if rst => Verdict::Pass(State::Reset),
+        Some(s @ State::Opening { by }) => match from == by {
+            true if begins => Verdict::Pass(s),
+            false if syn && ack => Verdict::Pass(State::Answered { by }),
+            _ => Verdict::Invalid,
+        },
+        Some(s @ State::Answered { by }) => match from == by {
+            true if begins => Verdict::Pass(s),
+            true if !syn => open(false, false),
+            false if syn && ack => Verdict::Pass(s),
+            _ => Verdict::Invalid,
+        },
+        Some(State::Open { inside_fin: true, outside_fin: true }) if begins => begin,
+        // The peer answers a SYN in the midst of a connection by an ACK (RFC 5961 §4).
+        Some(State::Open { .. }) if syn => Verdict::Let,
+        Some(State::Open { inside_fin, outside_fin }) => open(inside_fin, outside_fin),
+        Some(State::OneWay { .. } | State::BothWays | State::Query { .. }) => Verdict::Invalid,
+    }
+}
+
+/// A datagram.
+#[inline]
+pub(super) fn udp(state: Option<State>, from: Side) -> Verdict {
+    match state {
+        Some(State::OneWay { by }) if by != from => Verdict::Pass(State::BothWays),
+        Some(s) => Verdict::Pass(s),
+        None => Verdict::Begin(State::OneWay { by: from }),
+    }
+}
+
+/// An ICMP query, or the answer to one.
+#[inline]
+pub(super) fn query(state: Option<State>, from: Side, asks: bool) -> Verdict {
+    match state {
+        Some(s @ State::Query { by }) if (by == from) == asks => Verdict::Pass(s),
+        None if asks => Verdict::Begin(State::Query { by: from }),
+        _ => Verdict::Invalid,
+    }
+}

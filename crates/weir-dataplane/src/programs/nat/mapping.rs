@@ -1,0 +1,316 @@
+//! The NAT's mappings: internal endpoint to external one and back, one to one. Touches numbers
+//! only. Called by `mod.rs`, once or twice for each packet.
+//!
+//! External endpoints are places in one array: by address, protocol and port. So a packet from
+//! outside finds its mapping by an index, one from inside by a hash table that names the place.
+//! Ports that are free wait in a queue for each address and protocol: what was given back last is
+//! given out last, so that a mapping's late packets meet nobody else's for as long as possible. The
+//! queue is shuffled at first, so that ports can't be foretold (RFC 6056).
+//!
+//! Everything is allocated at the beginning.
+
+use super::config::{NatConfig, NatTimeouts, PortOrder};
+use crate::programs::connection::age::{Limit, Stamp};
+use crate::programs::connection::{Endpoint, Kind};
+use crate::programs::exact::Exact;
+use crate::programs::hash::{fold, fresh_seed};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use weir_wire::MacAddr;
+use weir_wire::tcp::Flags;
+
+/// A mapping's place in the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+/// What is remembered of TCP's connections that share a mapping: bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tcp(u8);
+
+impl Tcp {
+    /// Both sides have spoken.
+    const OPEN: u8 = 1;
+    /// Who has said FIN.
+    const FIN_OUT: u8 = 2;
+    const FIN_IN: u8 = 4;
+    /// Somebody has said RST.
+    const RESET: u8 = 8;
+    /// There was another connection: none of them can be said to be closed.
+    const MANY: u8 = 16;
+
+    #[inline]
+    fn has(self, bits: u8) -> bool {
+        self.0 & bits == bits
+    }
+    #[inline]
+    fn note(&mut self, bits: u8, when: bool) {
+        self.0 |= if when { bits } else { 0 };
+    }
+    #[inline]
+    fn is_open(self) -> bool {
+        let closed = self.has(Self::RESET) || self.has(Self::FIN_OUT | Self::FIN_IN);
+        self.has(Self::OPEN) && (self.has(Self::MANY) || !closed)
+    }
+}
+
+/// One mapping: half a line of cache.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+struct Mapping {
+    /// The internal endpoint; 0, which is nobody's, while the place is free.
+    inside: u64,
+    /// The outside end of TCP's first connection; 0 before there is one.
+    peer: u64,
+    seen: Stamp,
+    /// Who sent its last packet, on the link inside.
+    mac: [u8; 6],
+    tcp: Tcp,
+}
+
+/// Why there is no mapping for a new endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// As many as there may be.
+    Full,
+    /// No port of its address is free.
+    NoPort,
+}
+
+/// Where a packet from inside stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Out {
+    pub external: Endpoint,
+    /// The mapping was made for this packet.
+    pub new: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Mappings {
+    by_inside: Exact<u64, u32, 4>,
+    places: Vec<Mapping>,
+    /// Free ports, by address and protocol.
+    free: Vec<VecDeque<u16>>,
+    addresses: Vec<Ipv4Addr>,
+    first_port: u16,
+    /// Ports of each address and protocol.
+    span: usize,
+    limits: Limits,
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Limits {
+    udp: Limit,
+    tcp_open: Limit,
+    tcp_transitory: Limit,
+    query: Limit,
+}
+
+impl Limits {
+    fn new(t: NatTimeouts) -> Self {
+        Self {
+            udp: Limit::of(t.udp),
+            tcp_open: Limit::of(t.tcp_open),
+            tcp_transitory: Limit::of(t.tcp_transitory),
+            query: Limit::of(t.query),
+        }
+    }
+    #[inline]
+    fn of(&self, kind: Kind, m: &Mapping) -> Limit {
+        match kind {
+            Kind::Udp => self.udp,
+            Kind::Query => self.query,
+            Kind::Tcp if m.tcp.is_open() => self.tcp_open,
+            Kind::Tcp => self.tcp_transitory,
+        }
+    }
+}
+
+#[inline]
+fn inside_key(e: Endpoint, kind: Kind) -> u64 {
+    e.word() << 8 | kind as u64
+}
+
+impl Mappings {
+    pub fn new(c: &NatConfig) -> Self {
+        let (span, kinds) = (c.ports.len(), Kind::ALL.len());
+        let mut random = fresh_seed();
+        let mut order = || {
+            let mut ports: Vec<u16> = c.ports.clone().collect();
+            if c.port_order == PortOrder::Shuffled {
+                for i in (1..ports.len()).rev() {
+                    random = fold(random, 0x2545_f491_4f6c_dd1d).wrapping_add(i as u64);
+                    ports.swap(i, (random % (i as u64 + 1)) as usize);
+                }
+            }
+            VecDeque::from(ports)
+        };
+        let queues = c.addresses.len() * kinds;
+        Self {
+            by_inside: Exact::new(c.max_mappings),
+            places: vec![Mapping::default(); queues * span],
+            free: (0..queues).map(|_| order()).collect(),
+            addresses: c.addresses.clone(),
+            first_port: *c.ports.start(),
+            span,
+            limits: Limits::new(c.timeouts),
+            hand: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_inside.len()
+    }
+    pub fn most(&self) -> usize {
+        self.by_inside.capacity()
+    }
+
+    /// Whether an address is one of the external ones, and which.
+    #[inline]
+    pub fn address(&self, a: Ipv4Addr) -> Option<usize> {
+        self.addresses.iter().position(|x| *x == a)
+    }
+
+    #[inline]
+    fn queue_of(&self, place: u32) -> usize {
+        place as usize / self.span
+    }
+    #[inline]
+    fn kind_of(&self, place: u32) -> Kind {
+        Kind::ALL[self.queue_of(place) % Kind::ALL.len()]
+    }
+    fn external(&self, place: u32) -> Option<Endpoint> {
+        let address = self.addresses.get(self.queue_of(place) / Kind::ALL.len())?;
+        let port = self.first_port + (place as usize % self.span) as u16;
+        Some(Endpoint::new(*address, port))
+    }
+    #[inline]
+    fn is_dead(&self, m: &Mapping, kind: Kind, now: Stamp) -> bool {
+        m.seen.is_older(self.limits.of(kind, m), now)
+    }
+
+    /// The mapping of an internal endpoint, made if there is none; its time begins again.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    #[inline]
+    pub fn outward(
+        &mut self,
+        inside: Endpoint,
+        kind: Kind,
+        from: MacAddr,
+        now: Stamp,
+    ) -> Result<(Place, Out), Refused> {
+        let key = inside_key(inside, kind);
+        let (place, new) = match self.by_inside.get(&key) {
+            Some(p) => (*p, false),
+            None => (self.make(inside, kind, key)?, true),
+        };
+        let Some(m) = self.places.get(place as usize) else { return Err(Refused::NoPort) };
+        // One that is over begins anew, at the same port.
+        let fresh = new || self.is_dead(m, kind, now);
+        let external = self.external(place).ok_or(Refused::NoPort)?;
+        if let Some(m) = self.places.get_mut(place as usize) {
+            if fresh {
+                (m.tcp, m.peer) = (Tcp::default(), 0);
+            }
+            (m.seen, m.mac) = (now, from.octets());
+        }
+        Ok((Place(place), Out { external, new: fresh }))
+    }
+
+    fn make(&mut self, inside: Endpoint, kind: Kind, key: u64) -> Result<u32, Refused> {
+        if self.by_inside.len() >= self.by_inside.capacity() {
+            return Err(Refused::Full);
+        }
+        // A host has one external address for all it does (RFC 4787 REQ-2); neighbours have others.
+        let address = inside.addr.to_bits() as usize % self.addresses.len().max(1);
+        let queue = address * Kind::ALL.len() + kind as usize;
+        let port = self.free.get_mut(queue).and_then(VecDeque::pop_front);
+        let port = port.ok_or(Refused::NoPort)?;
+        let place = (queue * self.span + usize::from(port - self.first_port)) as u32;
+        self.by_inside.insert(key, place).map_err(|_| Refused::Full)?;
+        if let Some(m) = self.places.get_mut(place as usize) {
+            *m = Mapping { inside: inside.word(), ..Mapping::default() };
+        }
+        Ok(place)
+    }
+
+    /// The mapping of an internal endpoint, if there is one. Nothing is renewed.
+    pub fn external_of(&self, inside: Endpoint, kind: Kind, now: Stamp) -> Option<Endpoint> {
+        let place = *self.by_inside.get(&inside_key(inside, kind))?;
+        let m = self.places.get(place as usize)?;
+        (!self.is_dead(m, kind, now)).then(|| self.external(place))?
+    }
+
+    /// The mapping at an external endpoint, and whom a frame there goes to. Nothing is renewed.
+    #[inline]
+    pub fn inward(
+        &self,
+        external: Endpoint,
+        kind: Kind,
+        now: Stamp,
+    ) -> Option<(Place, Endpoint, MacAddr)> {
+        let queue = self.address(external.addr)? * Kind::ALL.len() + kind as usize;
+        let port = usize::from(external.port.checked_sub(self.first_port)?);
+        let place = (port < self.span).then_some(queue * self.span + port)?;
+        let m = self.places.get(place)?;
+        let there = m.inside != 0 && !self.is_dead(m, kind, now);
+        there.then(|| (Place(place as u32), Endpoint::from_word(m.inside), MacAddr(m.mac)))
+    }
+
+    /// A segment from inside to `peer`.
+    #[inline]
+    pub fn tcp_out(&mut self, at: Place, peer: Endpoint, flags: Flags) {
+        let Some(m) = self.places.get_mut(at.0 as usize) else { return };
+        let peer = peer.word();
+        let begins = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
+        if begins && !m.tcp.is_open() {
+            // The first, or the next after one that is closed.
+            (m.tcp, m.peer) = (Tcp::default(), peer);
+        } else if m.peer == 0 {
+            m.peer = peer;
+        }
+        m.tcp.note(Tcp::MANY, m.peer != peer);
+        m.tcp.note(Tcp::FIN_OUT, flags.contains(Flags::FIN));
+        m.tcp.note(Tcp::RESET, flags.contains(Flags::RST));
+    }
+
+    /// A segment from outside; it renews the mapping (TCP alone is renewed from outside: RFC 4787
+    /// REQ-6 has it as a choice, and whoever knows a port could keep it for ever).
+    #[inline]
+    pub fn tcp_in(&mut self, at: Place, peer: Endpoint, flags: Flags, now: Stamp) {
+        let Some(m) = self.places.get_mut(at.0 as usize) else { return };
+        if m.peer != peer.word() {
+            return;
+        }
+        m.tcp.note(Tcp::OPEN, !flags.contains(Flags::RST));
+        m.tcp.note(Tcp::FIN_IN, flags.contains(Flags::FIN));
+        m.tcp.note(Tcp::RESET, flags.contains(Flags::RST));
+        m.seen = now;
+    }
+
+    /// Looks at some of the places, and frees those whose time is over; says how many.
+    pub fn sweep(&mut self, parts: usize, now: Stamp) -> usize {
+        let mut freed = 0;
+        for _ in 0..self.places.len().div_ceil(parts.max(1)) {
+            let at = self.hand;
+            self.hand = if at + 1 >= self.places.len() { 0 } else { at + 1 };
+            let Some(m) = self.places.get(at) else { continue };
+            let (inside, kind) = (m.inside, self.kind_of(at as u32));
+            if inside == 0 || !self.is_dead(m, kind, now) {
+                continue;
+            }
+            self.by_inside.remove(&inside_key(Endpoint::from_word(inside), kind));
+            if let Some(m) = self.places.get_mut(at) {
+                m.inside = 0;
+            }
+            let port = self.first_port + (at % self.span) as u16;
+            if let Some(q) = self.free.get_mut(at / self.span) {
+                q.push_back(port);
+            }
+            freed += 1;
+        }
+        freed
+    }
+}

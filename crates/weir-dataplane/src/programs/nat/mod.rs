@@ -1,0 +1,332 @@
+//! `nat`: network address and port translation, IPv4 to IPv4 (NAT44), between two ports, inside
+//! and outside. Knows its ports, the time and the frames that the software stage hands it.
+//!
+//! What it does, by RFC 4787 (UDP), RFC 5382 (TCP) and RFC 5508 (ICMP):
+//! - An internal address and port has one external address and port, whoever it speaks to
+//!   (endpoint-independent mapping), and everybody may answer there (endpoint-independent
+//!   filtering). A host has one external address; ports are never shared (`mapping.rs`).
+//! - Mappings are renewed by packets from inside, those of TCP also by its first peer's, and end
+//!   when their time is over. Ports and mappings are bounded: what would need one more is dropped,
+//!   and counted.
+//! - Hosts inside reach each other by their external addresses (hairpinning), and are seen by them.
+//! - ICMP echo and timestamp queries are translated by their identifier; errors with the packet
+//!   that they quote (`icmp.rs`).
+//! - As a router it checks headers, takes one from the TTL and writes Ethernet's addresses: outside
+//!   the gateway's, inside those of the mapping's last frame. Checksums are mended (RFC 1624).
+//! - Answers ARP requests for its addresses, each on its link.
+//!
+//! What it does not do: put fragments together or translate them (they are dropped: RFC 4787
+//! REQ-14 would have them translated); keep a port's parity or its range of well-known ports
+//! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); send ICMP of its own; look into tagged
+//! frames and IPv6 (they are dropped).
+
+mod config;
+mod icmp;
+mod mapping;
+
+pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, PortOrder};
+
+use super::connection::age::{SWEEP, SWEEPS, Stamp};
+use super::connection::arp;
+use super::connection::tuple::{
+    Opened, Side, Tuple, What, decrement_ttl, is_host, open, packet_mut, rewrite,
+};
+use crate::program::{Program, ProgramCx, SlowFrame};
+use mapping::{Mappings, Refused};
+use std::net::Ipv4Addr;
+use weir_packet::{DropReason, Nanos};
+use weir_wire::{EthernetFrame, MacAddr};
+
+/// What happened so far, in frames where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatCounters {
+    /// Translated on their way out.
+    pub outward: u64,
+    /// Translated on their way in.
+    pub inward: u64,
+    /// From inside to inside, by an external address.
+    pub hairpinned: u64,
+    /// ICMP errors among them.
+    pub errors: u64,
+    /// Mappings made.
+    pub made: u64,
+    /// From outside, to no mapping.
+    pub unmapped: u64,
+    /// From inside, and there were as many mappings as there may be.
+    pub full: u64,
+    /// From inside, and no port was free.
+    pub no_port: u64,
+    /// Whose TTL was over.
+    pub ttl: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Of a protocol that is not translated, or from or to an address that no host has.
+    pub other: u64,
+    /// Not to its MAC, or not IPv4.
+    pub not_ours: u64,
+    /// Not what their headers say.
+    pub malformed: u64,
+    /// ARP requests answered.
+    pub answered: u64,
+    /// Mappings whose time was over.
+    pub expired: u64,
+}
+
+/// The NAT.
+#[derive(Debug)]
+pub struct Nat {
+    inside: NatSide,
+    outside: NatSide,
+    gateway: MacAddr,
+    inside_addresses: Vec<Ipv4Addr>,
+    mappings: Mappings,
+    swept: Nanos,
+    counters: NatCounters,
+}
+
+/// Whom a translated packet goes to.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    /// Everybody else, by the gateway.
+    Outside,
+    /// A host inside.
+    Inside(MacAddr),
+}
+
+impl Nat {
+    /// A NAT without mappings.
+    ///
+    /// # Errors
+    /// [`NatError`] when the configuration contradicts itself.
+    pub fn new(config: &NatConfig) -> Result<Self, NatError> {
+        config::check(config)?;
+        Ok(Self {
+            inside: config.inside,
+            outside: config.outside,
+            gateway: config.gateway,
+            inside_addresses: config.inside_addresses.clone(),
+            mappings: Mappings::new(config),
+            swept: Nanos(0),
+            counters: NatCounters::default(),
+        })
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> NatCounters {
+        self.counters
+    }
+    /// Mappings there are; those whose time is over may be among them for a while.
+    pub fn mappings(&self) -> usize {
+        self.mappings.len()
+    }
+
+    fn refuse<T>(&mut self, why: fn(&mut NatCounters) -> &mut u64) -> Result<T, DropReason> {
+        *why(&mut self.counters) += 1;
+        Err(DropReason::Program)
+    }
+
+    /// A packet from inside, translated in place.
+    #[inline]
+    fn outward(
+        &mut self,
+        bytes: &mut [u8],
+        t: &Tuple,
+        from: MacAddr,
+        now: Stamp,
+    ) -> Result<To, DropReason> {
+        if !is_host(t.src.addr)
+            || !is_host(t.dst.addr)
+            || self.mappings.address(t.src.addr).is_some()
+        {
+            return self.refuse(|c| &mut c.other);
+        }
+        self.ttl(t)?;
+        match t.what {
+            What::Tcp(_) | What::Udp | What::Ask => {}
+            What::Error => {
+                self.error_outward(bytes, t, now)?;
+                return self.after_outward(bytes, t, now);
+            }
+            _ => return self.not_translated(t),
+        }
+        let Some(kind) = t.what.kind() else { return self.not_translated(t) };
+        let (place, out) = match self.mappings.outward(t.src, kind, from, now) {
+            Ok(found) => found,
+            Err(Refused::Full) => return self.refuse(|c| &mut c.full),
+            Err(Refused::NoPort) => return self.refuse(|c| &mut c.no_port),
+        };
+        self.counters.made += u64::from(out.new);
+        if let What::Tcp(flags) = t.what {
+            self.mappings.tcp_out(place, t.dst, flags);
+        }
+        let p = packet_mut(bytes);
+        rewrite(p, t, Side::Source, out.external);
+        self.after_outward(bytes, t, now)
+    }
+
+    /// Where a packet goes whose source is translated: out, or in again.
+    #[inline]
+    fn after_outward(&mut self, bytes: &mut [u8], t: &Tuple, now: Stamp) -> Result<To, DropReason> {
+        if self.mappings.address(t.dst.addr).is_some() {
+            // Its source is another now.
+            let Ok(Opened::Ipv4(_, t)) = open(bytes) else {
+                return self.refuse(|c| &mut c.malformed);
+            };
+            let mac = self.to_inside(bytes, &t, now)?;
+            decrement_ttl(packet_mut(bytes), &t);
+            self.counters.hairpinned += 1;
+            return Ok(To::Inside(mac));
+        }
+        decrement_ttl(packet_mut(bytes), t);
+        self.counters.outward += 1;
+        Ok(To::Outside)
+    }
+
+    /// A packet from outside, translated in place.
+    #[inline]
+    fn inward(&mut self, bytes: &mut [u8], t: &Tuple, now: Stamp) -> Result<To, DropReason> {
+        if !is_host(t.src.addr) || self.mappings.address(t.src.addr).is_some() {
+            return self.refuse(|c| &mut c.other);
+        }
+        self.ttl(t)?;
+        let mac = self.to_inside(bytes, t, now)?;
+        decrement_ttl(packet_mut(bytes), t);
+        self.counters.inward += 1;
+        Ok(To::Inside(mac))
+    }
+
+    /// A packet to an external address, translated in place; its host's MAC.
+    #[inline]
+    fn to_inside(
+        &mut self,
+        bytes: &mut [u8],
+        t: &Tuple,
+        now: Stamp,
+    ) -> Result<MacAddr, DropReason> {
+        let kind = match t.what {
+            What::Error => return self.error_inward(bytes, t, now),
+            // Nobody inside is asked by an identifier of its own asking.
+            What::Ask => return self.refuse(|c| &mut c.unmapped),
+            what => what.kind(),
+        };
+        let Some(kind) = kind else { return self.not_translated(t) };
+        let Some((place, inside, mac)) = self.mappings.inward(t.dst, kind, now) else {
+            return self.refuse(|c| &mut c.unmapped);
+        };
+        if let What::Tcp(flags) = t.what {
+            self.mappings.tcp_in(place, t.src, flags, now);
+        }
+        rewrite(packet_mut(bytes), t, Side::Destination, inside);
+        Ok(mac)
+    }
+
+    #[inline]
+    fn ttl(&mut self, t: &Tuple) -> Result<(), DropReason> {
+        if t.ttl > 1 {
+            return Ok(());
+        }
+        self.counters.ttl += 1;
+        Err(DropReason::TtlExpired)
+    }
+
+    fn not_translated<T>(&mut self, t: &Tuple) -> Result<T, DropReason> {
+        match t.what {
+            What::Fragment => {
+                self.counters.fragments += 1;
+                Err(DropReason::Fragment)
+            }
+            _ => self.refuse(|c| &mut c.other),
+        }
+    }
+
+    fn arp(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let answered = if rx.in_port == self.inside.port {
+            arp::answer(rx, self.inside.mac, |a| self.inside_addresses.contains(&a), cx)
+        } else {
+            arp::answer(rx, self.outside.mac, |a| self.mappings.address(a).is_some(), cx)
+        };
+        self.counters.answered += u64::from(answered);
+    }
+}
+
+impl Program for Nat {
+    fn name(&self) -> &'static str {
+        "nat"
+    }
+
+    #[inline]
+    fn frame(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let is_inside = rx.in_port == self.inside.port;
+        let side = if is_inside { self.inside } else { self.outside };
+        if rx.in_port != side.port {
+            self.counters.not_ours += 1;
+            return cx.drop(rx.frame, DropReason::Program);
+        }
+        let now = Stamp::of(cx.now());
+        let done = match open(rx.frame.bytes()) {
+            Ok(Opened::Ipv4(dst, t)) if dst == side.mac => {
+                let from = EthernetFrame::new_unchecked(rx.frame.bytes()).src();
+                let bytes = rx.frame.bytes_mut();
+                match is_inside {
+                    true => self.outward(bytes, &t, from, now),
+                    false => self.inward(bytes, &t, now),
+                }
+            }
+            Ok(Opened::Arp) => return self.arp(rx, cx),
+            Ok(Opened::Ipv4(..) | Opened::Other) => {
+                self.counters.not_ours += 1;
+                Err(DropReason::Program)
+            }
+            Err(why) => {
+                self.counters.malformed += 1;
+                Err(why)
+            }
+        };
+        let mut frame = rx.frame;
+        let (link, mac) = match done {
+            Ok(To::Outside) => (self.outside, self.gateway),
+            Ok(To::Inside(mac)) => (self.inside, mac),
+            Err(why) => return cx.drop(frame, why),
+        };
+        let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
+        eth.set_dst(mac);
+        eth.set_src(link.mac);
+        cx.output(frame, link.port);
+    }
+
+    /// Mappings age in seconds.
+    fn patience(&self) -> Nanos {
+        SWEEP
+    }
+
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        if cx.now().since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = cx.now();
+        self.counters.expired += self.mappings.sweep(SWEEPS, Stamp::of(cx.now())) as u64;
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        let c = &self.counters;
+        let lines = [
+            ("mappings", format!("{} of {}", self.mappings.len(), self.mappings.most())),
+            ("outward", c.outward.to_string()),
+            ("inward", c.inward.to_string()),
+            ("hairpinned", c.hairpinned.to_string()),
+            ("ICMP errors", c.errors.to_string()),
+            ("made", c.made.to_string()),
+            ("unmapped", c.unmapped.to_string()),
+            ("mappings full", c.full.to_string()),
+            ("no port free", c.no_port.to_string()),
+            ("TTL over", c.ttl.to_string()),
+            ("fragments", c.fragments.to_string()),
+            ("other protocols", c.other.to_string()),
+            ("not ours", c.not_ours.to_string()),
+            ("malformed", c.malformed.to_string()),
+            ("ARP answered", c.answered.to_string()),
+            ("expired", c.expired.to_string()),
+        ];
+        lines.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}

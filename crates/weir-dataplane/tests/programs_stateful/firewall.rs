@@ -1,0 +1,337 @@
+//! The firewall against an oracle that keeps every packet of every connection and asks that
+//! history, and by hand where a rule of it is worth telling.
+
+use super::*;
+use crate::programs_rig::Rig;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use weir_dataplane::PortNo;
+use weir_dataplane::programs::firewall::{
+    Allow, Firewall, FirewallConfig, FirewallError, FirewallTimeouts,
+};
+use weir_packet::Nanos;
+
+const INSIDE: u32 = 1;
+const OUTSIDE: u32 = 2;
+
+/// Time-outs between whole seconds, so that nothing ends where a second does.
+fn config() -> FirewallConfig {
+    let s = |s: u64| Nanos::from_millis(1000 * s + 500);
+    let mut c = FirewallConfig::between(PortNo(INSIDE), PortNo(OUTSIDE));
+    c.timeouts = FirewallTimeouts {
+        tcp_opening: s(3),
+        tcp_open: s(20),
+        tcp_closing: s(1),
+        udp_one_way: s(2),
+        udp_both_ways: s(6),
+        query: s(2),
+    };
+    c.allow = vec![
+        Allow { protocol: Kind::Tcp, to: "10.0.0.1/32".parse().unwrap(), ports: 80..=80 },
+        Allow { protocol: Kind::Udp, to: "10.0.0.0/24".parse().unwrap(), ports: 50..=60 },
+    ];
+    c
+}
+
+fn inside() -> Endpoint {
+    end([10, 0, 0, 1], 1000)
+}
+fn outside() -> Endpoint {
+    end([192, 0, 2, 1], 80)
+}
+
+fn packet(from: u32, src: Endpoint, dst: Endpoint, l4: L4) -> (u32, Vec<u8>) {
+    (from, Packet { macs: (mac(1), mac(2)), src, dst, l4, ttl: 64, data: b"abc" }.frame())
+}
+fn out(l4: L4) -> (u32, Vec<u8>) {
+    packet(INSIDE, inside(), outside(), l4)
+}
+fn back(l4: L4) -> (u32, Vec<u8>) {
+    packet(OUTSIDE, outside(), inside(), l4)
+}
+
+fn passes(r: &mut Rig, (port, f): (u32, Vec<u8>)) -> bool {
+    let o = r.rx(port, &f);
+    if refused(&o) {
+        return false;
+    }
+    let sent = o.one();
+    assert_eq!((sent.port, &sent.bytes), (3 - port, &f), "as it was, at the other side");
+    true
+}
+
+fn seconds(r: &mut Rig, s: u64) {
+    r.pass(Nanos::from_secs(s), Nanos::from_millis(50));
+}
+
+#[test]
+fn a_connection_lives() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    assert!(!passes(&mut r, back(L4::Tcp(SYN))));
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))), "nothing was begun");
+    assert!(passes(&mut r, out(L4::Tcp(SYN))));
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))), "no answer to a SYN");
+    assert!(passes(&mut r, back(L4::Tcp(SYN | ACK))));
+    assert!(passes(&mut r, out(L4::Tcp(ACK))));
+    seconds(&mut r, 19);
+    assert!(passes(&mut r, back(L4::Tcp(ACK | Flags::PSH))));
+    assert!(passes(&mut r, out(L4::Tcp(FIN | ACK))));
+    seconds(&mut r, 10);
+    assert!(passes(&mut r, back(L4::Tcp(ACK))), "half closed");
+    assert!(passes(&mut r, back(L4::Tcp(FIN | ACK))));
+    assert!(passes(&mut r, out(L4::Tcp(ACK))));
+    seconds(&mut r, 2);
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
+}
+
+#[test]
+fn what_is_allowed_comes_in() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    let server = end([10, 0, 0, 1], 80);
+    let client = end([192, 0, 2, 7], 4000);
+    assert!(passes(&mut r, packet(OUTSIDE, client, server, L4::Tcp(SYN))));
+    assert!(passes(&mut r, packet(INSIDE, server, client, L4::Tcp(SYN | ACK))));
+    assert!(passes(&mut r, packet(OUTSIDE, client, server, L4::Tcp(ACK))));
+    let udp = |port, host| packet(OUTSIDE, client, end([10, 0, 0, host], port), L4::Udp);
+    assert!(passes(&mut r, udp(50, 1)) && passes(&mut r, udp(60, 200)));
+    assert!(!passes(&mut r, udp(49, 1)) && !passes(&mut r, udp(61, 1)));
+    let other = packet(OUTSIDE, client, end([10, 0, 0, 2], 80), L4::Tcp(SYN));
+    assert!(!passes(&mut r, other));
+}
+
+#[test]
+fn errors_pass_for_connections_alone() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    let (_, sent) = out(L4::Udp);
+    let router = Ipv4Addr::new(198, 51, 100, 9);
+    let about = |to, f: &[u8], cut| (OUTSIDE, bytes(error((mac(2), mac(1)), router, to, f, cut)));
+    assert!(!passes(&mut r, about(inside().addr, &sent, 8)), "nothing was sent");
+    assert!(passes(&mut r, out(L4::Udp)));
+    assert!(passes(&mut r, about(inside().addr, &sent, 8)));
+    assert!(passes(&mut r, about(inside().addr, &sent, 11)));
+    assert!(!passes(&mut r, about(inside().addr, &sent, 7)), "too little quoted");
+    assert!(!passes(&mut r, about([10, 0, 0, 2].into(), &sent, 8)), "to somebody else");
+    // What came in, quoted by who could not take it.
+    let (_, answer) = back(L4::Udp);
+    assert!(passes(&mut r, back(L4::Udp)));
+    let f = bytes(error((mac(1), mac(2)), [10, 0, 0, 9].into(), outside().addr, &answer, 8));
+    assert!(passes(&mut r, (INSIDE, f)));
+    seconds(&mut r, 7);
+    assert!(!passes(&mut r, about(inside().addr, &sent, 8)), "over");
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let mut c = config();
+    c.max_connections = 3;
+    let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
+    let from = |p| packet(INSIDE, end([10, 0, 0, 1], p), outside(), L4::Udp);
+    assert!((1..=3).all(|p| passes(&mut r, from(p))));
+    assert!(!passes(&mut r, from(4)));
+    assert!(passes(&mut r, from(2)), "those that are there stay");
+    seconds(&mut r, 2);
+    assert!(passes(&mut r, from(2)));
+    seconds(&mut r, 2);
+    assert!(passes(&mut r, from(4)), "room again");
+}
+
+#[test]
+fn bad_frames_end_here() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 3);
+    for (what, f) in bad_frames(mac(2), inside(), outside()) {
+        assert!(r.rx(INSIDE, &f).sent.is_empty(), "{what}");
+    }
+    let whole = Frame::udp_v4("10.0.0.1:1".parse().unwrap(), "192.0.2.1:2".parse().unwrap(), b"x");
+    for offset in [0, 100] {
+        assert_eq!(r.rx(INSIDE, &fragment(whole, offset)).only_drop(), DropReason::Fragment);
+    }
+    for flags in [Flags(0), SYN | FIN, SYN | RST, FIN, Flags::PSH] {
+        assert!(!passes(&mut r, out(L4::Tcp(flags))), "{flags:?}");
+    }
+    assert!(refused(&r.rx(3, &out(L4::Tcp(SYN)).1)), "a third port");
+    let group = end([224, 0, 0, 1], 5);
+    assert!(!passes(&mut r, packet(INSIDE, inside(), group, L4::Udp)));
+    // ARP is nobody's connection, and passes.
+    let arp = bytes(Frame::ethernet(EtherType::Arp, &[0; 28]));
+    assert!(passes(&mut r, (OUTSIDE, arp)));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let wrong = |change: &dyn Fn(&mut FirewallConfig)| {
+        let mut c = config();
+        change(&mut c);
+        Firewall::new(&c).unwrap_err()
+    };
+    assert_eq!(wrong(&|c| c.outside = c.inside), FirewallError::OnePort(PortNo(1)));
+    assert_eq!(wrong(&|c| c.max_connections = 0), FirewallError::Connections(0));
+    let e = wrong(&|c| c.allow[0].to = "10.0.0.1/24".parse().unwrap());
+    assert!(e.to_string().contains("10.0.0.0/24"), "{e}");
+    assert!(matches!(
+        wrong(&|c| c.allow[0].to = "::/0".parse().unwrap()),
+        FirewallError::NotIpv4(_)
+    ));
+    #[allow(clippy::reversed_empty_ranges, reason = "what is refused")]
+    let e = wrong(&|c| c.allow[1].ports = 9..=8);
+    assert!(matches!(e, FirewallError::NoPorts { .. }));
+}
+
+/// One packet that passed: who sent it, and how.
+type Step = (u32, L4);
+
+/// What a history says of its connection.
+#[derive(Default)]
+struct Oracle {
+    /// Packets that passed, and when the last one that counts did.
+    seen: HashMap<(Endpoint, Endpoint, Kind), (Vec<Step>, u64)>,
+}
+
+fn is(l4: L4, yes: Flags, no: Flags) -> bool {
+    matches!(l4, L4::Tcp(f) if f.contains(yes) && f.0 & no.0 == 0)
+}
+
+fn reset(h: &[Step]) -> bool {
+    h.iter().any(|s| is(s.1, RST, Flags(0)))
+}
+/// Both have said SYN, and the first has answered that.
+fn open_since(h: &[Step]) -> Option<usize> {
+    let by = h[0].0;
+    let answered = h.iter().position(|s| s.0 != by && is(s.1, SYN | ACK, Flags(0)))?;
+    let rest = h[answered..].iter().position(|s| s.0 == by && is(s.1, ACK, SYN))?;
+    Some(answered + rest)
+}
+fn fins(h: &[Step]) -> Vec<u32> {
+    let from = open_since(h).unwrap_or(h.len());
+    let mut f: Vec<u32> =
+        h[from..].iter().filter(|s| is(s.1, FIN, Flags(0))).map(|s| s.0).collect();
+    f.sort_unstable();
+    f.dedup();
+    f
+}
+
+impl Oracle {
+    fn lives(h: &[Step], kind: Kind) -> u64 {
+        let by = h[0].0;
+        match kind {
+            Kind::Tcp if reset(h) || fins(h).len() == 2 => 1,
+            Kind::Tcp if open_since(h).is_some() => 20,
+            Kind::Tcp => 3,
+            Kind::Udp if h.iter().any(|s| s.0 != by) => 6,
+            Kind::Udp | Kind::Query => 2,
+        }
+    }
+    fn forget(&mut self, now: u64) {
+        self.seen.retain(|k, (h, at)| now - *at <= Self::lives(h, k.2));
+    }
+    fn may_begin(from: u32, to: Endpoint, kind: Kind) -> bool {
+        from == INSIDE
+            || kind == Kind::Tcp && to == end([10, 0, 0, 1], 80)
+            || kind == Kind::Udp && (50..=60).contains(&to.port)
+    }
+    /// Whether the packet passes.
+    fn packet(
+        &mut self,
+        now: u64,
+        max: usize,
+        from: u32,
+        src: Endpoint,
+        dst: Endpoint,
+        l4: L4,
+    ) -> bool {
+        if let L4::Tcp(f) = l4 {
+            let odd = is(l4, SYN | FIN, Flags(0)) || is(l4, SYN | RST, Flags(0));
+            if odd || f.0 & (SYN.0 | ACK.0 | RST.0) == 0 {
+                return false;
+            }
+        }
+        let (i, o) = if from == INSIDE { (src, dst) } else { (dst, src) };
+        let key = (i, o, l4.kind());
+        let begins = match l4 {
+            L4::Tcp(_) => is(l4, SYN, ACK),
+            L4::Udp | L4::UdpPlain | L4::Ask => true,
+            L4::Answer => false,
+        };
+        let known = self.seen.get_mut(&key);
+        let over = known.as_ref().is_none_or(|(h, _)| {
+            matches!(l4, L4::Tcp(_)) && begins && (reset(h) || fins(h).len() == 2)
+        });
+        if over {
+            let room = self.seen.contains_key(&key) || self.seen.len() < max;
+            let may = begins && Self::may_begin(from, dst, l4.kind()) && room;
+            if may {
+                self.seen.insert(key, (vec![(from, l4)], now));
+            }
+            return may;
+        }
+        let (h, at) = known.unwrap();
+        let by = h[0].0;
+        let passes = match l4 {
+            L4::Udp | L4::UdpPlain => true,
+            L4::Ask => from == by,
+            L4::Answer => from != by,
+            L4::Tcp(_) if reset(h) => return true,
+            L4::Tcp(f) if f.contains(RST) => true,
+            // In the midst of an open one: the peer will answer it, it changes nothing.
+            L4::Tcp(f) if open_since(h).is_some() && f.contains(SYN) => return true,
+            L4::Tcp(_) if open_since(h).is_some() => true,
+            L4::Tcp(_) if from == by && begins => true,
+            L4::Tcp(_) if from != by => is(l4, SYN | ACK, Flags(0)),
+            // The third step of the handshake, when there was a second.
+            L4::Tcp(_) => is(l4, ACK, SYN) && h.iter().any(|s| s.0 != by),
+        };
+        if passes {
+            h.push((from, l4));
+            *at = now;
+        }
+        passes
+    }
+}
+
+fn l4() -> impl Strategy<Value = L4> {
+    prop_oneof![
+        3 => Just(L4::Tcp(SYN)),
+        3 => Just(L4::Tcp(SYN | ACK)),
+        6 => Just(L4::Tcp(ACK)),
+        3 => Just(L4::Tcp(FIN | ACK)),
+        1 => Just(L4::Tcp(RST | ACK)),
+        1 => (0u16..64).prop_map(|f| L4::Tcp(Flags(f))),
+        3 => Just(L4::Udp),
+        1 => Just(L4::Ask),
+        1 => Just(L4::Answer),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn is_what_its_history_says(
+        steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..2, 0u8..2, l4()), 1..200),
+        max in prop_oneof![Just(3usize), Just(100)],
+    ) {
+        let mut c = config();
+        c.max_connections = max;
+        let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
+        let mut oracle = Oracle::default();
+        let mut now = 0;
+        for (wait, outwards, host, port, l4) in steps {
+            // Mostly no time passes.
+            let wait = wait.saturating_sub(2);
+            if wait > 0 {
+                seconds(&mut r, wait);
+                now += wait;
+                oracle.forget(now);
+            }
+            let i = end([10, 0, 0, 1 + host], [80, 55][usize::from(port)]);
+            let o = end([192, 0, 2, 1], 1234);
+            // An ICMP query has one identifier.
+            let (i, o) = if l4.kind() == Kind::Query {
+                (Endpoint::new(i.addr, 7), Endpoint::new(o.addr, 7))
+            } else {
+                (i, o)
+            };
+            let (from, src, dst) = if outwards { (INSIDE, i, o) } else { (OUTSIDE, o, i) };
+            let want = oracle.packet(now, max, from, src, dst, l4);
+            let got = passes(&mut r, packet(from, src, dst, l4));
+            prop_assert_eq!(got, want, "{:?} from {} at {}", l4, from, now);
+        }
+    }
+}
