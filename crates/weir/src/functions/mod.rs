@@ -18,9 +18,15 @@
 //! - The oracle says, slowly and plainly, by itself: it must share no code with what it judges but
 //!   header formats. It sees frames in the order in which they come, [`Function::warm`]'s first.
 
+mod acl;
+mod firewall;
 mod l2_basic;
+mod l2_learning;
+mod load_balancer;
 mod mpls_switch;
+mod nat44;
 mod played;
+mod policer;
 mod setup;
 
 pub use played::playing;
@@ -32,7 +38,16 @@ use weir_dataplane::{Meter, Program};
 use weir_packet::Nanos;
 
 /// Every function, in the order in which they are told of.
-pub const ALL: &[&dyn Function] = &[&l2_basic::L2Basic, &mpls_switch::MplsSwitch];
+pub const ALL: &[&dyn Function] = &[
+    &l2_basic::L2Basic,
+    &l2_learning::L2Learning,
+    &mpls_switch::MplsSwitch,
+    &acl::Acl,
+    &policer::Policer,
+    &nat44::Nat44,
+    &firewall::Firewall,
+    &load_balancer::LoadBalancer,
+];
 
 /// A frame at a port: one that comes in by it, or one that leaves by it.
 #[derive(Clone, Debug, PartialEq, Eq)]

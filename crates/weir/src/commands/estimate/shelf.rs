@@ -23,6 +23,7 @@ const OPERATIONS: Shipped =
 
 /// Every model in `models/`.
 const MODELS: &[Shipped] = shipped![
+    "models/acl.toml",
     "models/bng.toml",
     "models/bng-access.toml",
     "models/bng-access-plain.toml",
@@ -30,10 +31,14 @@ const MODELS: &[Shipped] = shipped![
     "models/bng-plain.toml",
     "models/channel-receive.toml",
     "models/channel-send.toml",
+    "models/firewall.toml",
     "models/l2-basic.toml",
     "models/l2-learning.toml",
+    "models/load-balancer.toml",
     "models/mpls-switch.toml",
+    "models/nat44.toml",
     "models/ovs-learning.toml",
+    "models/policer.toml",
 ];
 
 /// Every profile in `profiles/`.
