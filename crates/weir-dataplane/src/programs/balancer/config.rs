@@ -2,7 +2,8 @@
 
 use super::maglev::MOST_BACKENDS;
 use crate::action::PortNo;
-use crate::programs::connection::{Endpoint, Kind};
+use crate::programs::connection::tuple::is_host;
+use crate::programs::connection::{Endpoint, Kind, twice};
 use thiserror::Error;
 use weir_packet::Nanos;
 use weir_wire::MacAddr;
@@ -134,7 +135,7 @@ pub enum BalancerError {
 }
 
 pub(super) fn check_service(s: &Service) -> Result<(), BalancerError> {
-    if !crate::programs::connection::tuple::is_host(s.at.addr) {
+    if !is_host(s.at.addr) {
         return Err(BalancerError::Address(s.at));
     }
     if s.protocol == Kind::Query {
@@ -145,9 +146,8 @@ pub(super) fn check_service(s: &Service) -> Result<(), BalancerError> {
         return Err(BalancerError::Backends { service: s.at, count });
     }
     let mut names: Vec<&str> = s.backends.iter().map(|b| b.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some([name, _]) = names.array_windows().find(|[a, b]| a == b) {
-        return Err(BalancerError::BackendTwice { service: s.at, name: (*name).to_owned() });
+    if let Some(name) = twice(&mut names) {
+        return Err(BalancerError::BackendTwice { service: s.at, name: name.to_owned() });
     }
     match s.backends.iter().find(|b| !b.mac.is_unicast()) {
         Some(b) => Err(BalancerError::Mac { whose: format!("backend '{}'", b.name), mac: b.mac }),
@@ -167,9 +167,8 @@ pub(super) fn check(c: &BalancerConfig) -> Result<(), BalancerError> {
     }
     c.services.iter().try_for_each(check_service)?;
     let mut at: Vec<_> = c.services.iter().map(|s| (s.at, s.protocol)).collect();
-    at.sort_unstable();
-    match at.array_windows().find(|[a, b]| a == b) {
-        Some([twice, _]) => Err(BalancerError::ServiceTwice(twice.0)),
+    match twice(&mut at) {
+        Some((at, _)) => Err(BalancerError::ServiceTwice(at)),
         None => Ok(()),
     }
 }

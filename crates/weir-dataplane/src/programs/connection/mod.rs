@@ -11,6 +11,15 @@ pub use tuple::Kind;
 use std::fmt;
 use std::net::Ipv4Addr;
 
+/// Something that is there more than once; what is given is sorted.
+pub(super) fn twice<T: Ord + Copy>(all: &mut [T]) -> Option<T> {
+    all.sort_unstable();
+    all.windows(2).find_map(|w| match w {
+        [a, b] if a == b => Some(*a),
+        _ => None,
+    })
+}
+
 /// An IPv4 address and a port, or the identifier of an ICMP query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {

@@ -17,7 +17,7 @@ pub enum Side {
 }
 
 /// How far a connection is. `by`: who began it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// TCP: SYN seen.
     Opening { by: Side },
@@ -26,6 +26,7 @@ pub(super) enum State {
     /// TCP: both sides have spoken; who has said FIN.
     Open { inside_fin: bool, outside_fin: bool },
     /// TCP: reset. What is still on its way passes, until its time is over.
+    #[default]
     Reset,
     /// UDP: one side alone has spoken.
     OneWay { by: Side },
@@ -33,12 +34,6 @@ pub(super) enum State {
     BothWays,
     /// An ICMP query.
     Query { by: Side },
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self::Reset
-    }
 }
 
 /// How a connection's time is counted.

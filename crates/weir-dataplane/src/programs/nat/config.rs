@@ -2,6 +2,7 @@
 
 use crate::action::PortNo;
 use crate::programs::connection::tuple::is_host;
+use crate::programs::connection::twice;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -157,9 +158,8 @@ pub(super) fn check(c: &NatConfig) -> Result<(), NatError> {
     if let Some(a) = all.iter().find(|a| !is_host(**a)) {
         return Err(NatError::Address(*a));
     }
-    all.sort_unstable();
-    if let Some([twice, _]) = all.array_windows().find(|[a, b]| a == b) {
-        return Err(NatError::AddressTwice(*twice));
+    if let Some(a) = twice(&mut all) {
+        return Err(NatError::AddressTwice(a));
     }
     let (first, last) = (*c.ports.start(), *c.ports.end());
     if first == 0 || first > last {
