@@ -183,6 +183,11 @@ pub trait Program: Send {
     /// Its name in configuration and tables.
     fn name(&self) -> &'static str;
 
+    /// A frame that [`Program::frame`] will be given soon, after the others of its batch: a program
+    /// with large tables asks for the lines of memory that it will read, so that its waits overlap.
+    /// Nothing else may come of it. Most programs need not know.
+    fn expect(&self, _frame: &Frame, _in_port: PortNo) {}
+
     /// Takes one frame and ends it through `cx`, or keeps it (then counts it in
     /// [`Program::held`]).
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>);

@@ -122,6 +122,13 @@ impl Server {
         if let Ok(c) = self.rx.read_chunk(n) {
             batch.extend(c);
         }
+        for f in &batch {
+            if let Some(Some(slot)) = self.slots.get(usize::from(f.vid.0))
+                && let Some(program) = &slot.program
+            {
+                program.expect(&f.frame, slot.local(f.in_port));
+            }
+        }
         for f in batch.drain(..) {
             self.frame(f);
         }

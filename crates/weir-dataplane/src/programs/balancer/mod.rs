@@ -28,14 +28,14 @@ pub use config::{
 };
 
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
-use super::connection::tuple::{Kind, Opened, Tuple, What, open, packet, quoted};
+use super::connection::tuple::{Kind, Opened, Tuple, What, glance, open, packet, quoted};
 use super::connection::{Endpoint, arp};
 use super::exact::Exact;
 use super::hash::fold;
 use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use std::collections::BTreeMap;
-use weir_packet::{DropReason, Nanos};
+use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
 use weir_wire::tcp::Flags;
 use weir_wire::{EthernetFrame, MacAddr};
@@ -361,6 +361,13 @@ impl Balancer {
 impl Program for Balancer {
     fn name(&self) -> &'static str {
         "balancer"
+    }
+
+    fn expect(&self, frame: &Frame, _: PortNo) {
+        if let Some((client, at, kind)) = glance(frame.bytes()) {
+            let key = connection_key(client, service_key(at, kind));
+            self.connections.prefetch(self.connections.hash(&key));
+        }
     }
 
     #[inline]

@@ -159,6 +159,26 @@ fn read(bytes: &[u8]) -> Result<Tuple, DropReason> {
     })
 }
 
+/// The ends of a packet that may be one with connections, unchecked: to ask for what [`open`] will
+/// lead to.
+#[inline]
+pub(in crate::programs) fn glance(bytes: &[u8]) -> Option<(Endpoint, Endpoint, Kind)> {
+    let h: &[u8; 34] = bytes.first_chunk()?;
+    if h[12..14] != [8, 0] {
+        return None;
+    }
+    let l4: &[u8; 8] = bytes.get(ETH + usize::from(h[14] & 0xf) * 4..)?.first_chunk()?;
+    let word = |i: usize| u16::from_be_bytes([l4[i], l4[i + 1]]);
+    let (kind, sport, dport) = match IpProtocol::from(h[23]) {
+        IpProtocol::Tcp => (Kind::Tcp, word(0), word(2)),
+        IpProtocol::Udp => (Kind::Udp, word(0), word(2)),
+        IpProtocol::Icmp => (Kind::Query, word(4), word(4)),
+        _ => return None,
+    };
+    let addr = |i: usize| Ipv4Addr::new(h[i], h[i + 1], h[i + 2], h[i + 3]);
+    Some((Endpoint::new(addr(26), sport), Endpoint::new(addr(30), dport), kind))
+}
+
 /// The packet that an ICMP error quotes, as far as it is there: its header and eight bytes more
 /// (RFC 792). Its `l4` is counted from the quoted header's first byte; flags are not in it.
 ///

@@ -20,14 +20,15 @@ mod state;
 
 pub use config::{Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CONNECTIONS};
 
+use super::connection::Endpoint;
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
-use super::connection::tuple::{Kind, Opened, Tuple, What, is_host, open, packet, quoted};
+use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open, packet, quoted};
 use super::exact::Exact;
 use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use state::{Phase, Side, State, Verdict};
 use std::net::IpAddr;
-use weir_packet::{DropReason, Nanos};
+use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
 
 /// One connection; with its key it takes half a line of cache.
@@ -100,10 +101,10 @@ pub struct Firewall {
 
 /// A connection's key: inside end, outside end, protocol.
 #[inline]
-fn key(t: &Tuple, kind: Kind, from: Side) -> u128 {
+fn key(src: Endpoint, dst: Endpoint, kind: Kind, from: Side) -> u128 {
     let (inside, outside) = match from {
-        Side::Inside => (t.src, t.dst),
-        Side::Outside => (t.dst, t.src),
+        Side::Inside => (src, dst),
+        Side::Outside => (dst, src),
     };
     u128::from(inside.word()) << 56 | u128::from(outside.word()) << 8 | kind as u128
 }
@@ -155,7 +156,7 @@ impl Firewall {
     #[inline]
     fn judge(&mut self, t: &Tuple, bytes: &[u8], from: Side, now: Stamp) -> Result<(), DropReason> {
         let Some(kind) = t.what.kind() else { return self.without_ports(t, bytes, from, now) };
-        let key = key(t, kind, from);
+        let key = key(t.src, t.dst, kind, from);
         let found = self.table.get_mut(&key);
         let state = match &found {
             Some(c) if !c.seen.is_older(self.limits.of(c.state), now) => Some(c.state),
@@ -244,7 +245,7 @@ impl Firewall {
             Side::Outside => Side::Inside,
         };
         let Some(kind) = q.what.kind() else { return false };
-        let found = self.table.get(&key(&q, kind, sent_by));
+        let found = self.table.get(&key(q.src, q.dst, kind, sent_by));
         found.is_some_and(|c| !c.seen.is_older(self.limits.of(c.state), now))
     }
 }
@@ -252,6 +253,13 @@ impl Firewall {
 impl Program for Firewall {
     fn name(&self) -> &'static str {
         "firewall"
+    }
+
+    fn expect(&self, frame: &Frame, in_port: PortNo) {
+        if let Some((src, dst, kind)) = glance(frame.bytes()) {
+            let from = if in_port == self.inside { Side::Inside } else { Side::Outside };
+            self.table.prefetch(self.table.hash(&key(src, dst, kind, from)));
+        }
     }
 
     #[inline]

@@ -27,7 +27,7 @@ use crate::program::{Program, ProgramCx, SlowFrame};
 use crate::programs::hash::fresh_seed;
 use table::{Learned, Row, Station, Table};
 use thiserror::Error;
-use weir_packet::{DropReason, Nanos};
+use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::{EtherType, MacAddr};
 
 /// 01:80:c2:00:00:00 without its last four bits.
@@ -231,6 +231,13 @@ impl LearningSwitch {
 impl Program for LearningSwitch {
     fn name(&self) -> &'static str {
         "learning"
+    }
+
+    fn expect(&self, frame: &Frame, _: PortNo) {
+        if let Ok(h) = header(frame.bytes()) {
+            self.table.expect(Station(h.vlan | h.src));
+            self.table.expect(Station(h.vlan | h.dst));
+        }
     }
 
     #[inline]

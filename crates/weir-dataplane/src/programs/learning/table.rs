@@ -13,6 +13,7 @@
 
 use crate::action::PortNo;
 use crate::programs::hash::fold;
+use weir_classify::simd::prefetch_read;
 use weir_packet::Nanos;
 
 /// No entry, no list.
@@ -139,6 +140,14 @@ impl Table {
                 return Ok(i);
             }
             i = self.after(i);
+        }
+    }
+
+    /// Asks for the line that a station's slot is in.
+    #[inline]
+    pub fn expect(&self, key: Station) {
+        if let Some(s) = self.slots.get(self.home(key)) {
+            prefetch_read(s);
         }
     }
 

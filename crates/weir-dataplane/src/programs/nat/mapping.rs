@@ -16,6 +16,7 @@ use crate::programs::exact::Exact;
 use crate::programs::hash::{fold, fresh_seed};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use weir_classify::simd::prefetch_read;
 use weir_wire::MacAddr;
 use weir_wire::tcp::Flags;
 
@@ -243,6 +244,28 @@ impl Mappings {
         (!self.is_dead(m, kind, now)).then(|| self.external(place))?
     }
 
+    /// The place of an external endpoint, if it is one.
+    #[inline]
+    fn place_of(&self, external: Endpoint, kind: Kind) -> Option<usize> {
+        let queue = self.address(external.addr)? * Kind::ALL.len() + kind as usize;
+        let port = usize::from(external.port.checked_sub(self.first_port)?);
+        (port < self.span).then_some(queue * self.span + port)
+    }
+
+    /// Asks for the line that [`Mappings::outward`] will read first.
+    #[inline]
+    pub fn expect_outward(&self, inside: Endpoint, kind: Kind) {
+        self.by_inside.prefetch(self.by_inside.hash(&inside_key(inside, kind)));
+    }
+
+    /// Asks for the line that [`Mappings::inward`] will read.
+    #[inline]
+    pub fn expect_inward(&self, external: Endpoint, kind: Kind) {
+        if let Some(m) = self.place_of(external, kind).and_then(|p| self.places.get(p)) {
+            prefetch_read(m);
+        }
+    }
+
     /// The mapping at an external endpoint, and whom a frame there goes to. Nothing is renewed.
     #[inline]
     pub fn inward(
@@ -251,9 +274,7 @@ impl Mappings {
         kind: Kind,
         now: Stamp,
     ) -> Option<(Place, Endpoint, MacAddr)> {
-        let queue = self.address(external.addr)? * Kind::ALL.len() + kind as usize;
-        let port = usize::from(external.port.checked_sub(self.first_port)?);
-        let place = (port < self.span).then_some(queue * self.span + port)?;
+        let place = self.place_of(external, kind)?;
         let m = self.places.get(place)?;
         let there = m.inside != 0 && !self.is_dead(m, kind, now);
         there.then(|| (Place(place as u32), Endpoint::from_word(m.inside), MacAddr(m.mac)))

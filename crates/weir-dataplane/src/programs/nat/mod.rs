@@ -29,12 +29,13 @@ pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, Port
 use super::connection::age::{SWEEP, SWEEPS, Stamp};
 use super::connection::arp;
 use super::connection::tuple::{
-    Opened, Side, Tuple, What, decrement_ttl, is_host, open, packet_mut, rewrite,
+    Opened, Side, Tuple, What, decrement_ttl, glance, is_host, open, packet_mut, rewrite,
 };
+use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use mapping::{Mappings, Refused};
 use std::net::Ipv4Addr;
-use weir_packet::{DropReason, Nanos};
+use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::{EthernetFrame, MacAddr};
 
 /// What happened so far, in frames where nothing else is said.
@@ -172,7 +173,7 @@ impl Nat {
             let Ok(Opened::Ipv4(_, t)) = open(bytes) else {
                 return self.refuse(|c| &mut c.malformed);
             };
-            let mac = self.to_inside(bytes, &t, now)?;
+            let mac = self.deliver_inside(bytes, &t, now)?;
             decrement_ttl(packet_mut(bytes), &t);
             self.counters.hairpinned += 1;
             return Ok(To::Inside(mac));
@@ -189,7 +190,7 @@ impl Nat {
             return self.refuse(|c| &mut c.other);
         }
         self.ttl(t)?;
-        let mac = self.to_inside(bytes, t, now)?;
+        let mac = self.deliver_inside(bytes, t, now)?;
         decrement_ttl(packet_mut(bytes), t);
         self.counters.inward += 1;
         Ok(To::Inside(mac))
@@ -197,7 +198,7 @@ impl Nat {
 
     /// A packet to an external address, translated in place; its host's MAC.
     #[inline]
-    fn to_inside(
+    fn deliver_inside(
         &mut self,
         bytes: &mut [u8],
         t: &Tuple,
@@ -252,6 +253,16 @@ impl Nat {
 impl Program for Nat {
     fn name(&self) -> &'static str {
         "nat"
+    }
+
+    fn expect(&self, frame: &Frame, in_port: PortNo) {
+        match glance(frame.bytes()) {
+            Some((src, _, kind)) if in_port == self.inside.port => {
+                self.mappings.expect_outward(src, kind);
+            }
+            Some((_, dst, kind)) => self.mappings.expect_inward(dst, kind),
+            None => {}
+        }
     }
 
     #[inline]
