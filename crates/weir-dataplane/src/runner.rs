@@ -10,16 +10,18 @@
 //! does; else a rest is short, since frames in those ports' rings wake nobody.
 
 mod idle;
+mod patience;
 mod sleep;
 mod waker;
 
 use crate::plane::DataPlane;
 use crate::software::Server;
 use idle::{Idle, Pause, Rests};
+use patience::Patience;
 use sleep::Sleep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -61,12 +63,8 @@ pub enum WhenIdle {
 pub struct Handle {
     to: Sender<Request>,
     worker: Waker,
-    /// How long a caller polls for its answer before it sleeps.
-    awaits: Duration,
+    patience: Arc<Patience>,
 }
-
-/// Less than going to sleep and being woken takes, together with what the worker takes to wake up.
-const AWAITS: Duration = Duration::from_micros(25);
 
 impl Handle {
     /// Runs `f` between two bursts and waits for its answer. What it changed holds for every frame
@@ -78,8 +76,11 @@ impl Handle {
         &self,
         f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
-        let (tx, rx) = channel();
-        let awaits = if self.worker.rests_here() { Duration::ZERO } else { self.awaits };
+        // Room for the answer is made here, not by the worker.
+        let (tx, rx) = sync_channel(1);
+        // Where the worker can't run meanwhile, nobody polls.
+        let here = self.worker.is_here();
+        let awaits = if here { Duration::ZERO } else { self.patience.now() };
         self.post(move |p| {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
@@ -87,12 +88,19 @@ impl Handle {
         let began = Instant::now();
         while began.elapsed() < awaits {
             match rx.try_recv() {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.patience.took(began.elapsed());
+                    return Ok(answer);
+                }
                 Err(TryRecvError::Disconnected) => return Err(WorkerGone),
                 Err(TryRecvError::Empty) => std::hint::spin_loop(),
             }
         }
-        rx.recv().map_err(|_| WorkerGone)
+        let answer = rx.recv().map_err(|_| WorkerGone)?;
+        if !here {
+            self.patience.took(began.elapsed());
+        }
+        Ok(answer)
     }
     /// Has `f` run between two bursts, and returns at once. Should the worker end before, `f` is
     /// dropped without having run.
@@ -192,10 +200,7 @@ impl Runner {
         })?;
         let waker = told.recv().map_err(std::io::Error::other)?;
         ends.keep();
-        // With a single core the worker could not run meanwhile.
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let awaits = if cores > 1 { AWAITS } else { Duration::ZERO };
-        let handle = Handle { to, worker: waker, awaits };
+        let handle = Handle { to, worker: waker, patience: Arc::default() };
         Ok(Self { handle, stop, worker: Some(worker), servers })
     }
     /// For asking.
@@ -299,6 +304,7 @@ impl Worker {
             let now = since(self.epoch);
             if now.since(links) >= LINKS {
                 links = now;
+                self.sleep.place.note();
                 self.plane.check_links();
                 self.sleep.stale = true;
             }
@@ -330,9 +336,9 @@ impl Worker {
     }
 
     fn rest(&mut self, rest: Duration) {
-        self.sleep.bed.lie_down();
+        self.sleep.place.note();
         self.rest_there(rest);
-        self.sleep.bed.rise();
+        self.sleep.place.note();
     }
 
     fn rest_there(&mut self, rest: Duration) {

@@ -2,7 +2,7 @@
 //!
 //! Room: `runner`.
 
-use super::waker::{Bed, Waker};
+use super::waker::{Place, Waker};
 use crate::plane::DataPlane;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,8 +20,8 @@ pub(super) struct Sleep {
     waiter: Option<Box<dyn Waiter>>,
     /// True while it sleeps, and for the last look before.
     pub(super) asleep: Arc<AtomicBool>,
-    /// Where it rests, whichever way.
-    pub(super) bed: Arc<Bed>,
+    /// Where it runs, or rests, whichever way.
+    pub(super) place: Arc<Place>,
     /// Ports may have opened anew.
     pub(super) stale: bool,
     /// Places of ports when they were watched last: none is used twice.
@@ -34,7 +34,7 @@ impl Sleep {
         Self {
             waiter,
             asleep: Arc::default(),
-            bed: Arc::default(),
+            place: Arc::default(),
             stale: true,
             places: 0,
             told_for_nothing: 0,
@@ -43,7 +43,7 @@ impl Sleep {
     /// Wakes the calling thread.
     pub(super) fn waker(&self) -> Waker {
         let sleeps = self.waiter.as_ref().map(|w| (Arc::clone(&self.asleep), w.bell()));
-        Waker::mine(&self.bed, sleeps)
+        Waker::mine(&self.place, sleeps)
     }
     /// Whether whatever it waits for will end the sleep.
     pub(super) fn can(&mut self, plane: &DataPlane) -> bool {

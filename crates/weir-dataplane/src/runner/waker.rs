@@ -9,27 +9,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::{self, Thread};
 use weir_packet::Bell;
 
-/// The processor on which a thread rests.
+/// The processor on which a thread was seen last.
 #[derive(Debug)]
-pub(super) struct Bed(AtomicUsize);
+pub(super) struct Place(AtomicUsize);
 
-/// It does not rest.
+/// It was not seen yet.
 const NOWHERE: usize = usize::MAX;
 
-impl Default for Bed {
+impl Default for Place {
     fn default() -> Self {
         Self(AtomicUsize::new(NOWHERE))
     }
 }
 
-impl Bed {
-    /// The calling thread goes to rest.
-    pub(super) fn lie_down(&self) {
+impl Place {
+    /// The calling thread is here.
+    pub(super) fn note(&self) {
         self.0.store(sched_getcpu(), Ordering::Relaxed);
-    }
-    /// It is up again.
-    pub(super) fn rise(&self) {
-        self.0.store(NOWHERE, Ordering::Relaxed);
     }
 }
 
@@ -38,7 +34,7 @@ impl Bed {
 #[derive(Clone)]
 pub struct Waker {
     thread: Thread,
-    bed: Arc<Bed>,
+    place: Arc<Place>,
     sleeper: Option<Sleeper>,
 }
 
@@ -57,14 +53,17 @@ impl fmt::Debug for Waker {
 
 impl Waker {
     /// Of the calling thread. `asleep` is true while it sleeps by the waiter whose bell this is.
-    pub(super) fn mine(bed: &Arc<Bed>, sleeps: Option<(Arc<AtomicBool>, Arc<dyn Bell>)>) -> Self {
+    pub(super) fn mine(
+        place: &Arc<Place>,
+        sleeps: Option<(Arc<AtomicBool>, Arc<dyn Bell>)>,
+    ) -> Self {
         let sleeper = sleeps.map(|(asleep, bell)| Sleeper { asleep, bell });
-        Self { thread: thread::current(), bed: Arc::clone(bed), sleeper }
+        Self { thread: thread::current(), place: Arc::clone(place), sleeper }
     }
-    /// Whether it rests on the calling thread's processor, where it can't wake up while the caller
-    /// goes on. A guess: both may be moved.
-    pub(super) fn rests_here(&self) -> bool {
-        self.bed.0.load(Ordering::Relaxed) == sched_getcpu()
+    /// Whether it was seen last on the calling thread's processor, where it can't run while the
+    /// caller goes on. A guess: both may be moved.
+    pub(super) fn is_here(&self) -> bool {
+        self.place.0.load(Ordering::Relaxed) == sched_getcpu()
     }
     /// To be called when there is something for the worker to find.
     #[inline]
