@@ -65,6 +65,8 @@ impl DataPlane {
             }
         }
         self.send_injected();
+        // What they send to their controller is with it before it learns that they were sent.
+        self.serve_here();
         refused
     }
 

@@ -135,6 +135,15 @@ impl DataPlane {
         }
     }
 
+    /// Has servers that run here take what waits for them now instead of at the end of a round.
+    pub(crate) fn serve_here(&mut self) {
+        for c in self.channels.iter_mut().filter(|c| c.ring.in_flight > 0) {
+            if let Some(s) = &mut c.inline {
+                s.serve(self.now);
+            }
+        }
+    }
+
     /// Stage 4: servers that run here, and what has come back from all.
     pub(super) fn software_round<T: StageTimer>(&mut self, timer: &mut T) -> usize {
         let mut moved = 0;
