@@ -9,7 +9,7 @@ use crate::request::Asker;
 use std::sync::Arc;
 use weir_classify::Match as Keys;
 use weir_dataplane::{
-    Action, CompileError, ControlError, DataPlane, Placement, RuleRef, RuleSpec, Usage, Vid,
+    Action, CompileError, ControlError, DataPlane, Placement, RuleRef, RuleSpec, Tally, Vid,
 };
 use weir_openflow::model::{ErrorCode, FlowFlags, FlowRemoved, Port, RemovedReason, Version};
 use weir_packet::Nanos;
@@ -293,7 +293,7 @@ pub(crate) fn remove(
             // The VDP is there as long as its switch; else nothing was counted.
             let _ = dp.usage(set.vid, &[*at], &mut usage);
             let used = usage.first().copied().unwrap_or_default();
-            let (packets, bytes) = counts(f.flags(), used);
+            let (packets, bytes) = counts(f.flags(), used.tally());
             let (duration_sec, duration_nsec) = duration(set.now, f.created);
             events.push(Event::Removed(Box::new(FlowRemoved {
                 cookie: f.cookie,
@@ -316,7 +316,7 @@ pub(crate) fn remove(
 }
 
 /// A flow's counters as they are told: all ones where it is not counted (1.3 §7.3.5.2).
-pub(crate) fn counts(flags: FlowFlags, used: Usage) -> (u64, u64) {
+pub(crate) fn counts(flags: FlowFlags, used: Tally) -> (u64, u64) {
     let shown = |flag, n| if flags.has(flag) { u64::MAX } else { n };
     (shown(FlowFlags::NO_PKT_COUNTS, used.frames), shown(FlowFlags::NO_BYT_COUNTS, used.bytes))
 }

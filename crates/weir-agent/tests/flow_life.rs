@@ -182,15 +182,27 @@ fn gathered_changes_keep_their_order_and_a_barrier_has_them_done() {
 #[test]
 fn many_flows_come_in_parts_and_sum_up() {
     let mut rig = Rig::new();
-    for n in 0..1000u128 {
-        let m = any().with(Field::EthDst, n);
-        rig.give(NEW, Message::FlowMod(flow(m, 10, to(2))));
+    let nth = |n: u16| {
+        let m = any().with(Field::EthDst, n.into());
+        FlowMod { cookie: u64::from(n % 4), ..flow(m, 10, to(2)) }
+    };
+    for n in 0..4000 {
+        rig.give(NEW, Message::FlowMod(nth(n)));
     }
-    let mut f = vec![0; 64];
-    f[5] = 7;
-    rig.send(1, &f);
+    // Some leave holes.
+    for n in (0..4000).filter(|n| n % 5 == 1) {
+        let m = FlowMod { command: FlowCommand::DeleteStrict, ..nth(n) };
+        rig.give(NEW, Message::FlowMod(m));
+    }
+    rig.ask(NEW, Message::BarrierRequest);
+    for n in [7u16, 1500, 7, 2999] {
+        let [high, low] = n.to_be_bytes();
+        let mut f = vec![0; 64];
+        (f[4], f[5]) = (high, low);
+        rig.send(1, &f);
+    }
     let flows = rig.flows(NEW);
-    assert_eq!(flows.len(), 1000);
+    assert_eq!(flows.len(), 3200);
     // A part at a time; who asks for something else gets the rest first.
     let all = FlowFilter {
         table: 0,
@@ -210,8 +222,16 @@ fn many_flows_come_in_parts_and_sum_up() {
     let barrier = rig.give(NEW, Message::BarrierRequest);
     let xids: Vec<u32> = rig.out.take().iter().map(|s| s.msg.xid).collect();
     assert_eq!(xids, [asked, asked, barrier]);
-    let hit: Vec<_> = flows.iter().filter(|f| f.packets > 0).collect();
-    assert_eq!((hit.len(), hit[0].matcher.0[0].value), (1, 7));
+    let hits = |flows: &[FlowStats]| {
+        let hit = flows.iter().filter(|f| f.packets + f.bytes > 0);
+        hit.map(|f| (f.matcher.0[0].value, f.packets, f.bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(hits(&flows), [(7, 2, 128), (1500, 1, 64), (2999, 1, 64)]);
+    // A quarter of them, which lie apart.
+    let of_cookie = FlowFilter { cookie: 3, cookie_mask: 3, ..FlowFilter::every_flow() };
+    let parts = rig.stats(NEW, StatsRequest::Flow(of_cookie));
+    let [StatsReply::Flow(flows)] = &parts[..] else { panic!("{}", parts.len()) };
+    assert_eq!((flows.len(), hits(flows)), (800, vec![(7, 2, 128), (2999, 1, 64)]));
     let all = FlowFilter {
         table: 0,
         out_port: Port(2),
@@ -220,7 +240,7 @@ fn many_flows_come_in_parts_and_sum_up() {
         cookie_mask: 0,
         matcher: any(),
     };
-    let sum = Aggregate { packets: 1, bytes: 64, flows: 1000 };
+    let sum = Aggregate { packets: 4, bytes: 256, flows: 3200 };
     assert_eq!(rig.stats(OLD, StatsRequest::Aggregate(all)), [StatsReply::Aggregate(sum)]);
 }
 

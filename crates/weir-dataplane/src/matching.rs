@@ -16,6 +16,7 @@ use crate::meter::Meter;
 use crate::programs::hash::Fold;
 use crate::software::SlowRule;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
@@ -269,6 +270,21 @@ impl Table {
             bytes: e.hits.bytes + slow.bytes,
             last_used: e.last_used.max(slow.last_used),
         })
+    }
+    /// What frames of the rules in `slots` came to, on both paths: of those that any has hit, in
+    /// order.
+    pub fn tallies(&self, slots: Range<u32>, out: &mut Vec<(u32, Tally)>) {
+        let end = self.entries.len().min(slots.end as usize);
+        let entries = self.entries.get(slots.start as usize..end).unwrap_or_default();
+        for (slot, e) in slots.zip(entries) {
+            let mut hits = e.hits;
+            if let Some(slow) = self.slow_of(slot) {
+                hits.merge(slow.read().tally());
+            }
+            if hits.frames > 0 {
+                out.push((slot, hits));
+            }
+        }
     }
     fn slow_of(&self, slot: u32) -> Option<&Arc<SharedUsage>> {
         self.slow.get(slot as usize)?.as_ref()

@@ -74,6 +74,15 @@ impl Plane {
         let at = self.p.rule_ref(VID, table, &matcher(pattern), priority(pattern))?;
         let mut usage = Vec::new();
         self.p.usage(VID, &[at], &mut usage).unwrap();
+        // The rule among its neighbours: there if it was hit, with the same counts.
+        let mut near = Vec::new();
+        self.p.tallies(VID, table, 0..u32::MAX, &mut near).unwrap();
+        assert!(near.is_sorted_by_key(|(slot, _)| *slot));
+        let hit = near.into_iter().find(|(slot, _)| *slot == at.slot).map(|(_, t)| t);
+        assert_eq!(hit, Some(usage[0].tally()).filter(|t| t.frames > 0));
+        let mut alone = Vec::new();
+        self.p.tallies(VID, table, at.slot..at.slot + 1, &mut alone).unwrap();
+        assert_eq!(alone.first().map(|(_, t)| *t), hit);
         Some((usage[0].frames, usage[0].bytes))
     }
     fn lookups(&self) -> Vec<(u8, u64, u64, u64)> {
