@@ -150,7 +150,11 @@ fn paces(
         let how = if pace == Pace::Alone { "one by one" } else { "in bursts" };
         let what = format!("{what}, {how}");
         let all = session.measure(&what, &mut (point.make)(memory, pace, places))?;
-        let none = session.measure(&what, &mut nothing(memory, pace, places))?;
+        let mut none = match &point.less {
+            Some(less) => less(memory, pace, places),
+            None => nothing(memory, pace, places),
+        };
+        let none = session.measure(&what, &mut none)?;
         Ok(all.cycles.without(&none.cycles))
     };
     Ok(Both { alone: one(Pace::Alone)?, burst: one(Pace::Burst)? })

@@ -66,13 +66,46 @@ pub struct Calibration {
 /// # Errors
 /// [`Failed`].
 pub fn calibrate(depth: Depth, watch: &mut dyn FnMut(&Progress)) -> Result<Calibration, Failed> {
+    calibrate_with(depth, Vec::new(), watch)
+}
+
+/// As [`calibrate_with`], for these operations alone: in some seconds.
+///
+/// # Errors
+/// [`Failed`].
+pub fn calibrate_only(
+    eos: &[&str],
+    more: Vec<shape::Shape>,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Calibration, Failed> {
+    let all = shape::all().into_iter().chain(more);
+    run(Depth::Quick, all.filter(|s| eos.contains(&s.eo)).collect(), watch)
+}
+
+/// As [`calibrate`], with operations that the caller has benchmarks for.
+///
+/// # Errors
+/// [`Failed`].
+pub fn calibrate_with(
+    depth: Depth,
+    more: Vec<shape::Shape>,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Calibration, Failed> {
+    run(depth, shape::all().into_iter().chain(more).collect(), watch)
+}
+
+/// Measures this machine, and these operations.
+fn run(
+    depth: Depth,
+    shapes: Vec<shape::Shape>,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Calibration, Failed> {
     let machine = Machine::here();
     let begin = Instant::now();
     let cpus = cpus::allowed();
     cpus.first().copied().into_iter().for_each(cpus::pin);
     let mut clock = meter::Here::new();
     let mut session = Session::new(depth, cpus.clone(), &mut clock, watch);
-    let shapes = shape::all();
     let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes);
     session.expect(all);
     let mut chain: meter::Run = Box::new(|n| clock::chain(n * 1000));

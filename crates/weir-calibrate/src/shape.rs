@@ -34,6 +34,8 @@ pub struct Point {
     pub far: bool,
     /// What is run.
     pub make: Maker,
+    /// What is taken away from it, where that is more than the loop around it.
+    pub less: Option<Maker>,
 }
 
 /// How an operation's cost looks.
@@ -57,16 +59,16 @@ pub struct Shape {
 }
 
 /// A point that is measured near.
-fn near(
+pub fn near(
     given: &[(&'static str, f64)],
     words: usize,
     make: impl Fn(&Memory, Pace, u64) -> Run + 'static,
 ) -> Point {
-    Point { given: given.to_vec(), words, far: false, make: Box::new(make) }
+    Point { given: given.to_vec(), words, far: false, make: Box::new(make), less: None }
 }
 
 /// A point that is measured far away, too.
-fn both(
+pub fn both(
     given: &[(&'static str, f64)],
     words: usize,
     make: impl Fn(&Memory, Pace, u64) -> Run + 'static,

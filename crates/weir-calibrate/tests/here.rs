@@ -40,7 +40,9 @@ fn this_machine_becomes_a_profile() {
         panic!("{e}\n{text}");
     });
     assert_eq!(profile.calibrated_on.as_ref(), Some(&c.machine.fingerprint));
-    for name in operations.names() {
+    // The data plane's own operations are measured by whoever has a data plane: the binary.
+    let own = ["vdp_pass", "rule_lookup", "rule_program", "channel_pass"];
+    for name in operations.names().filter(|n| !own.contains(n)) {
         let cost = profile.costs.get(name).unwrap_or_else(|| panic!("{name} is not there"));
         assert_eq!(cost.provenance, Provenance::Measured);
     }

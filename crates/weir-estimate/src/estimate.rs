@@ -50,6 +50,9 @@ pub struct Question {
     pub settings: Vec<(String, f64)>,
     /// What shall be reached.
     pub target: Option<Target>,
+    /// The model of what a frame passes on its way to the function and from it, as a switch's virtual
+    /// data plane: it comes first, and what it does the function need not do again.
+    pub through: Option<Arc<str>>,
     /// Where a pipeline's software runs, and on how many cores: [`Question::cores`] of it.
     pub host: Option<Arc<Profile>>,
 }
@@ -66,6 +69,7 @@ impl Default for Question {
             pages: Pages::Small,
             settings: Vec::new(),
             target: None,
+            through: None,
             host: None,
         }
     }

@@ -36,6 +36,12 @@ pub struct Model {
     pub file: Arc<str>,
     /// What may be set.
     pub parameters: Vec<Setting>,
+    /// Operations that a function behind it need not do, since it has done them: what a frame passes
+    /// on its way to a function takes it in and sends it, and may look its rules up.
+    pub does: Vec<Arc<str>>,
+    /// How many frames a core has under way at once in a function behind it, where that does not take
+    /// a burst's lookups together: as far as the core itself looks ahead.
+    pub together: Option<f64>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// What it does with a frame.
@@ -143,9 +149,18 @@ impl Reader<'_, '_> {
             sources: top.texts("source")?,
             file: top.file().into(),
             parameters: Vec::new(),
+            does: Vec::new(),
+            together: top.number("together", Bounds::Positive)?,
             tables: Vec::new(),
             steps: Vec::new(),
         };
+        for eo in top.texts("does")? {
+            if self.operations.get(&eo).is_none() {
+                let names = self.operations.names();
+                return Err(top.wrong(unknown("operation in 'does'", &eo, names)));
+            }
+            model.does.push(eo.into());
+        }
         if model.sources.is_empty() {
             return Err(top.missing("source", "a list of where the model comes from"));
         }

@@ -13,9 +13,11 @@ mod fault;
 mod functions;
 mod namespace;
 mod openflow;
+mod platform;
 mod processor;
 mod socket;
 mod study;
+mod validate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

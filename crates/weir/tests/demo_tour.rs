@@ -74,6 +74,15 @@ fn the_json_says_what_was_found() {
     assert_eq!(m["all"].as_array().map(Vec::len), Some(4));
     assert_eq!(number(m, "/named"), number(m, "/faults"), "{m:#}");
     assert_eq!((&m["missed"], &m["broken"]), (&serde_json::json!([]), &serde_json::json!([])));
+
+    // Two functions of its own, predicted and measured; how far off is no matter of a busy machine's.
+    let functions = r["predicting"]["functions"].as_array().expect("a list");
+    assert_eq!(functions.len(), 2);
+    for f in functions {
+        for rate in ["predicted_mfps", "measured_mfps"] {
+            assert!(f[rate].as_f64().is_some_and(|r| r > 0.0), "{f}");
+        }
+    }
 }
 
 #[test]
@@ -91,6 +100,7 @@ fn the_table_is_plain_in_a_pipe_and_the_files_are_written() {
         "Report",
         "All of it holds",
         "2 of 2 configured faults named",
+        "predicted, then measured",
         "report.html",
     ] {
         assert!(shown.contains(part), "{part:?} is missing:\n{shown}");
@@ -99,6 +109,7 @@ fn the_table_is_plain_in_a_pipe_and_the_files_are_written() {
 
     let page = std::fs::read_to_string(out.join("report.html")).expect("the page");
     assert!(page.contains("a device with faults: first packet"), "both switches are in the page");
+    assert!(page.contains("mpls-switch"), "what was predicted is in the page");
     let json = std::fs::read(out.join("demo.json")).expect("demo.json");
     let json: Value = serde_json::from_slice(&json).expect("JSON");
     let [fast, slow] = ["fast", "slow"].map(|path| {

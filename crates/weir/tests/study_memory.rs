@@ -51,7 +51,7 @@ fn the_list_names_each_study_once() {
     assert_eq!(all["kind"], "studies");
     let ids: Vec<&str> =
         all["result"].as_array().expect("a list").iter().filter_map(|s| s["id"].as_str()).collect();
-    for id in ["vdp-scale", "vdp-offload"] {
+    for id in ["vdp-scale", "vdp-offload", "nf-l2-basic", "nf-all"] {
         assert_eq!(ids.iter().filter(|i| **i == id).count(), 1);
     }
     let text = study(&["list"]);
@@ -120,6 +120,8 @@ fn what_can_not_be() {
         (&["run", "vdp-scal"][..], "vdp-scale"),
         (&["run", "veth-forward", "--place", "memory"], "over veth only"),
         (&["run", "channels", "--place", "veth"], "from memory only"),
+        (&["run", "nf-all", "--place", "veth"], "from memory only"),
+        (&["run", "nf-mpls", "--quick", "--profile", "virtual-xeo"], "virtual-xeon"),
         (&["run", "vdp-scale", "--trial", "0"], "--trial"),
         (
             &["run", "vdp-scale", "--quick", "--place", "memory", "--out", "/proc/no"],

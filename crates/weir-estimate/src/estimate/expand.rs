@@ -25,6 +25,8 @@ pub(super) struct Done<'m> {
     pub times: f64,
     /// Where its data is.
     pub at: Where,
+    /// Frames that are under way at once in it, where not a whole burst is.
+    pub together: Option<f64>,
 }
 
 /// The part of the frames that finds its flow in a cache: the model, and the place of its table.
@@ -40,6 +42,31 @@ pub(super) fn expand<'m>(
     let mut e = Expander { library, question, hit_rate, done: Vec::new() };
     e.steps(model, &model.steps, 1.0)?;
     check_settings(&e.done, model, question)?;
+    Ok(e.done)
+}
+
+/// The model as one list, behind what frames pass on their way to it.
+pub(super) fn passed<'m>(
+    library: &'m Library,
+    model: &'m Model,
+    question: &Question,
+    hit_rate: &HitRate<'_>,
+) -> Result<Vec<Done<'m>>, Fault> {
+    let Some(name) = &question.through else {
+        return expand(library, model, question, hit_rate);
+    };
+    let pass = library.model(name)?;
+    let mut e = Expander { library, question, hit_rate, done: Vec::new() };
+    e.steps(pass, &pass.steps, 1.0)?;
+    let first = e.done.len();
+    e.steps(model, &model.steps, 1.0)?;
+    check_settings(&e.done, model, question)?;
+    e.done.iter_mut().skip(first).for_each(|d| d.together = pass.together);
+    let mut at = 0;
+    e.done.retain(|d| {
+        at += 1;
+        at <= first || !pass.does.contains(&d.op.eo)
+    });
     Ok(e.done)
 }
 
@@ -158,7 +185,8 @@ impl<'m> Expander<'m, '_> {
             arguments.push((Arc::clone(name), value(model, self.question, formula)?));
         }
         let at = op.at.unwrap_or(operation.at);
-        self.done.push(Done { model, op, operation, arguments, times, at });
+        let together = None;
+        self.done.push(Done { model, op, operation, arguments, times, at, together });
         Ok(())
     }
 }

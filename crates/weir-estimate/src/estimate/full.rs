@@ -5,7 +5,7 @@
 //! takes; lookups of a burst wait together. Then each resource has its bound, and the least binds.
 
 use super::charge::{Case, Charge, Tariff};
-use super::expand::{Done, expand, value};
+use super::expand::{Done, expand, passed, value};
 use super::paper::{in_mpps, short};
 use super::{
     Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES, gbps,
@@ -49,7 +49,7 @@ pub(super) fn estimate(
         let entries = value(m, question, &t.entries)?;
         Ok(if entries < 1.0 { 0.0 } else { flow_cache(&traffic, entries, cores) })
     };
-    let done = expand(library, model, question, &in_cache)?;
+    let done = passed(library, model, question, &in_cache)?;
     let (sum, hits) = charged(&done, profile, processor, question, &traffic, memo)?;
     if sum.work <= 0.0 {
         return Err(Fault::new(&model.file, "it costs no cycles at all: no rate follows"));
@@ -62,7 +62,7 @@ pub(super) fn charged<'q>(
     done: &[Done<'_>],
     profile: &Profile,
     processor: &'q Processor,
-    question: &'q Question,
+    question: &Question,
     traffic: &Traffic,
     memo: &Memo,
 ) -> Result<(Sum<'q>, Vec<Hits>), Fault> {
@@ -227,7 +227,6 @@ fn hits_of(tables: &Tables, p: &Processor, spread: &[Levels]) -> Vec<Hits> {
 /// What a frame costs, added up.
 pub(super) struct Sum<'q> {
     processor: &'q Processor,
-    question: &'q Question,
     /// The part of the frames that came in at another socket.
     far: f64,
     pub work: f64,
@@ -242,14 +241,13 @@ pub(super) struct Sum<'q> {
 }
 
 impl<'q> Sum<'q> {
-    fn new(processor: &'q Processor, question: &'q Question) -> Self {
+    fn new(processor: &'q Processor, question: &Question) -> Self {
         let far = match question.numa {
             Numa::Local => 0.0,
             Numa::Spread => 1.0 - 1.0 / f64::from(processor.sockets),
         };
         Self {
             processor,
-            question,
             far,
             work: 0.0,
             wait: 0.0,
@@ -277,6 +275,9 @@ impl<'q> Sum<'q> {
         d: &Done<'_>,
         spread: Option<(&Levels, f64)>,
     ) -> Result<(), Fault> {
+        // Behind what hands frames over one by one a burst is as long as the core looks ahead.
+        let burst = d.together.map_or(tariff.burst, |t| t.max(1.0).min(tariff.burst));
+        let tariff = &Tariff { burst, ..*tariff };
         let cost = tariff.cost(d)?;
         let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });
         let last = self.processor.caches.len();
@@ -284,7 +285,6 @@ impl<'q> Sum<'q> {
         // which cards write, all else by the nearest.
         let mut levels = vec![0.0; last + 1];
         let (mut far, mut together) = (self.far, 1.0);
-        let burst = f64::from(self.question.burst);
         let cold = charge(1.0, false)?;
         match (d.at, d.operation.touches, spread) {
             (Where::Cache, ..) | (_, Touches::Nothing, _) => levels[0] = 1.0,

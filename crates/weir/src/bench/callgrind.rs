@@ -4,6 +4,8 @@
 //! frames cost. Captures and rules are made here, so that a baseline depends on nothing else.
 
 use super::rig::{Output, Rig};
+use crate::fault::bad_input;
+use crate::functions;
 use anyhow::Result;
 use clap::ValueEnum;
 use std::sync::Arc;
@@ -18,6 +20,15 @@ pub struct Args {
     /// Only this case
     #[arg(long, value_name = "CASE")]
     case: Option<Case>,
+    /// Only this network function, as 'weir bench functions' plays it
+    #[arg(long, value_name = "NF", conflicts_with = "case")]
+    function: Option<String>,
+    /// Entries of the function's table
+    #[arg(long, value_name = "N", default_value_t = 1024, requires = "function")]
+    entries: u32,
+    /// Bytes of the function's frames, without FCS
+    #[arg(long, value_name = "BYTES", default_value_t = 60, requires = "function")]
+    length: usize,
     /// Frames to forward, rounded up to a whole burst
     #[arg(long, value_name = "N", default_value_t = 4096)]
     frames: usize,
@@ -126,6 +137,9 @@ impl Case {
 
 /// Runs it.
 pub fn run(a: &Args) -> Result<()> {
+    if let Some(name) = &a.function {
+        return function(a, name);
+    }
     let cases = match a.case {
         Some(c) => vec![c],
         None => Case::value_variants().to_vec(),
@@ -154,5 +168,29 @@ pub fn run(a: &Args) -> Result<()> {
         let name = case.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         println!("{name} {n}");
     }
+    Ok(())
+}
+
+/// A network function's frames.
+fn function(a: &Args, name: &str) -> Result<()> {
+    let unknown = || bad_input(format!("--function {name}: there is no such function"));
+    let f = functions::named(name).ok_or_else(unknown)?;
+    if !(1..=f.most_entries()).contains(&a.entries) {
+        return Err(bad_input(format!("--entries: {name} takes 1 to {}", f.most_entries())));
+    }
+    if !(f.least_frame()..=1514).contains(&a.length) {
+        return Err(bad_input(format!("--length: {name} takes {} to 1514", f.least_frame())));
+    }
+    let order: Vec<u32> = (0..a.entries).collect();
+    let (mut plane, _) = functions::playing(f, a.entries, &order, a.length)?;
+    let mut clock = 0;
+    for _ in 0..a.frames.div_ceil(BURST) {
+        clock += 3000;
+        plane.poll(Nanos(clock));
+    }
+    let s = plane.snapshot();
+    s.check()?;
+    let n: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
+    println!("{name} {n}");
     Ok(())
 }

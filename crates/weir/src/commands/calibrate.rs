@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use weir_calibrate::levels::size;
-use weir_calibrate::{Calibration, Depth, Progress, calibrate, text};
+use weir_calibrate::{Calibration, Depth, Progress, calibrate_with, text};
 use weir_estimate::Profile;
 use weir_measure::environment::Environment;
 
@@ -114,7 +114,7 @@ pub fn run(a: &Args) -> Result<()> {
     }
     let depth = if a.quick { Depth::Quick } else { Depth::Full };
     let mut watch = Watch { shown: std::io::stderr().is_terminal(), last: None };
-    let done = calibrate(depth, &mut |p| watch.tell(p));
+    let done = calibrate_with(depth, crate::platform::shapes(), &mut |p| watch.tell(p));
     watch.end();
     let c = done?;
     let text = text::profile(&c, &name, &sources());

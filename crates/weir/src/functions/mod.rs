@@ -28,13 +28,17 @@ mod nat44;
 mod played;
 mod policer;
 mod setup;
+mod way;
 
+mod headers;
+pub use headers::headers;
 pub use played::playing;
 pub use setup::plane;
+pub use way::Way;
 
 use anyhow::Result;
 use weir_dataplane::flowtext::{FlowSpec, NoNames, parse_flows};
-use weir_dataplane::{Meter, Program};
+use weir_dataplane::{Action, Meter, Program};
 use weir_packet::Nanos;
 
 /// Every function, in the order in which they are told of.
@@ -67,6 +71,8 @@ pub struct Job {
     pub rules: Vec<FlowSpec>,
     /// Its meters.
     pub meters: Vec<(u32, Meter)>,
+    /// What a frame gets that no rule takes, where there is no program.
+    pub default: Vec<Action>,
     /// Its slow-path program, tables filled; frames that no rule takes go there.
     pub program: Option<Box<dyn Program>>,
     /// Its ports.
@@ -74,19 +80,22 @@ pub struct Job {
 }
 
 impl Job {
+    /// Nothing but ports: every frame is dropped.
+    pub fn empty(ports: &[u32]) -> Self {
+        let default = vec![Action::Drop];
+        let ports = ports.to_vec();
+        Self { rules: Vec::new(), meters: Vec::new(), default, program: None, ports }
+    }
     /// Rules in Open vSwitch's flow syntax, a line each; what no rule takes is dropped.
     ///
     /// # Errors
     /// A line that is no flow.
     pub fn rules(text: &str, ports: &[u32]) -> Result<Self> {
-        let rules = parse_flows(text, &NoNames)?;
-        Ok(Self { rules, meters: Vec::new(), program: None, ports: ports.to_vec() })
+        Ok(Self { rules: parse_flows(text, &NoNames)?, ..Self::empty(ports) })
     }
     /// A slow-path program that gets every frame.
-    #[allow(dead_code, reason = "for functions that are programs")]
     pub fn program(program: impl Program + 'static, ports: &[u32]) -> Self {
-        let program: Option<Box<dyn Program>> = Some(Box::new(program));
-        Self { rules: Vec::new(), meters: Vec::new(), program, ports: ports.to_vec() }
+        Self { program: Some(Box::new(program)), ..Self::empty(ports) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Room: frames of a [`Function`] into arenas, arenas into ports. Called by benches and studies.
 
-use super::{At, Function, plane};
+use super::{At, Function, Way, plane};
 use anyhow::Result;
 use std::sync::Arc;
 use weir_dataplane::DataPlane;
@@ -16,11 +16,16 @@ struct Player {
 }
 
 /// The function with frames for these entries, in this order, over and over; of `len` bytes without
-/// FCS. What it must see first is played once before.
+/// FCS; and what it asks of the data plane. What it must see first is played once before.
 ///
 /// # Errors
 /// The function can't be made with so many entries.
-pub fn playing(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Result<DataPlane> {
+pub fn playing(
+    f: &dyn Function,
+    entries: u32,
+    order: &[u32],
+    len: usize,
+) -> Result<(DataPlane, Way)> {
     let arena = |frames: &mut dyn Iterator<Item = At>| -> Result<Arc<Arena>> {
         let mut arena = Arena::new();
         for at in frames {
@@ -31,13 +36,16 @@ pub fn playing(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Res
     let first = arena(&mut (0..).map_while(|i| f.warm(entries, i)))?;
     let each = |(i, e): (usize, &u32)| f.frame(entries, i as u32, *e, len);
     let rest = arena(&mut order.iter().enumerate().map(each))?;
-    plane(f.job(entries)?, |no| {
+    let job = f.job(entries)?;
+    let way = Way::of(&job, &f.frame(entries, 0, 0, len).bytes);
+    let plane = plane(job, |no| {
         let of = |arena: &Arc<Arena>, passes| {
             let port = u16::try_from(no).unwrap_or(u16::MAX);
             Replay::of_port(&format!("p{no}"), Arc::clone(arena), passes, port)
         };
         Box::new(Player { first: of(&first, Passes::Times(1)), rest: of(&rest, Passes::Forever) })
-    })
+    })?;
+    Ok((plane, way))
 }
 
 impl Device for Player {

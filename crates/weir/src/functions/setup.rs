@@ -6,7 +6,7 @@ use super::Job;
 use anyhow::{Context, Result};
 use weir_classify::{Geometry, Match};
 use weir_dataplane::{
-    Action, Config, DataPlane, MappingRule, Path, Placement, PortNo, RuleSpec, VdpSpec, Vid,
+    Config, DataPlane, MappingRule, Path, Placement, PortNo, RuleSpec, VdpSpec, Vid,
 };
 use weir_packet::Device;
 
@@ -28,7 +28,7 @@ pub fn plane(job: Job, mut device: impl FnMut(u32) -> Box<dyn Device>) -> Result
     }
     spec.mapping = vec![MappingRule { matcher: Match::any(), priority: 0 }];
     if job.program.is_none() {
-        spec.default = vec![Action::Drop];
+        spec.default = job.default;
     } else if job.rules.is_empty() {
         // It has no business on the fast path.
         spec.path = Path::Slow;

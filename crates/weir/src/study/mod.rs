@@ -8,6 +8,7 @@
 mod channels;
 mod chart;
 mod dut;
+mod functions;
 mod lab;
 mod latency;
 mod load;
@@ -42,6 +43,16 @@ pub enum Id {
     Channels,
     /// Over veth with AF_XDP: the CPU time of the whole path, beside the Linux bridge's
     VethForward,
+    /// A static Ethernet switch: estimate against measurement
+    NfL2Basic,
+    /// A learning switch: estimate against measurement
+    NfLearning,
+    /// An MPLS switch: estimate against measurement
+    NfMpls,
+    /// A broadband network gateway: estimate against measurement
+    NfBng,
+    /// Every network function: how far estimates are off
+    NfAll,
 }
 
 /// Where frames come from.
@@ -75,7 +86,7 @@ impl Depth {
 }
 
 /// What to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// How thoroughly.
     pub depth: Depth,
@@ -83,6 +94,8 @@ pub struct Plan {
     pub place: Place,
     /// Length of an RFC 2544 trial, if it was given.
     pub trial: Option<Duration>,
+    /// This machine's profile, where it shall not be calibrated first: a name or a file.
+    pub profile: Option<String>,
 }
 
 impl Plan {
@@ -122,13 +135,18 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 6] = [
+    pub const ALL: [Id; 11] = [
         Id::VdpThroughput,
         Id::VdpLatency,
         Id::VdpScale,
         Id::VdpOffload,
         Id::Channels,
         Id::VethForward,
+        Id::NfL2Basic,
+        Id::NfLearning,
+        Id::NfMpls,
+        Id::NfBng,
+        Id::NfAll,
     ];
 
     /// Its name.
@@ -140,6 +158,11 @@ impl Id {
             Id::VdpOffload => "vdp-offload",
             Id::Channels => "channels",
             Id::VethForward => "veth-forward",
+            Id::NfL2Basic => "nf-l2-basic",
+            Id::NfLearning => "nf-learning",
+            Id::NfMpls => "nf-mpls",
+            Id::NfBng => "nf-bng",
+            Id::NfAll => "nf-all",
         }
     }
     /// What it answers.
@@ -155,6 +178,17 @@ impl Id {
             Id::VethForward => {
                 "what weir promises of itself: at least the Linux bridge's rate over veth"
             }
+            Id::NfL2Basic => {
+                "paper 002, figure 10: a switch with a static table, estimate against measurement"
+            }
+            Id::NfLearning => {
+                "paper 002, figure 11: a learning switch, estimate against measurement"
+            }
+            Id::NfMpls => "paper 002, figure 12: an MPLS switch, estimate against measurement",
+            Id::NfBng => "paper 002, figure 13: a broadband gateway, estimate against measurement",
+            Id::NfAll => {
+                "what weir promises of its estimates: every function, table, locality and frame"
+            }
         }
     }
     /// Whether it measures from memory.
@@ -163,7 +197,10 @@ impl Id {
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
-        !matches!(self, Id::Channels)
+        !matches!(
+            self,
+            Id::Channels | Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng | Id::NfAll
+        )
     }
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
@@ -173,6 +210,8 @@ impl Id {
             Id::VdpScale | Id::VdpOffload => ((2, 4), (25, 15)),
             Id::Channels => ((1, 0), (15, 0)),
             Id::VethForward => ((0, 4), (0, 40)),
+            Id::NfAll => ((30, 0), (300, 0)),
+            Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => ((20, 0), (100, 0)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
         u64::from(plan.memory()) * memory + u64::from(plan.veth()) * veth
@@ -190,6 +229,10 @@ impl Id {
             Id::VdpOffload => offload::run(plan, watch),
             Id::Channels => channels::run(plan, watch),
             Id::VethForward => veth_forward::run(plan, watch),
+            Id::NfAll => functions::all(plan, watch),
+            Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => {
+                functions::figure(self, plan, watch)
+            }
         }
     }
 }

@@ -23,6 +23,12 @@ pub struct Report {
     pub conditions: Vec<Condition>,
     /// What was measured.
     pub series: Vec<Series>,
+    /// What does not fit a curve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+    /// Every case of a comparison of estimates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<crate::validate::Row>,
     /// What follows from it, beside what weir promises where it promises something.
     pub figures: Vec<Figure>,
     /// What the paper states of the same.
@@ -61,6 +67,17 @@ pub struct Axis {
     pub name: &'static str,
     /// Its unit; empty for a plain number.
     pub unit: &'static str,
+}
+
+/// Rows under a head.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// What it tells.
+    pub title: String,
+    /// Names of its columns.
+    pub head: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// One curve.
@@ -245,6 +262,8 @@ impl Report {
             load_at_start: load.and_then(|l| l.split(' ').next()?.parse().ok()),
             conditions: Vec::new(),
             series: Vec::new(),
+            tables: Vec::new(),
+            cases: Vec::new(),
             figures: Vec::new(),
             published: Vec::new(),
             accounts: None,
@@ -291,6 +310,12 @@ impl Report {
         }
         for group in self.groups() {
             write_table(t, &group);
+        }
+        for table in &self.tables {
+            let _ = writeln!(t, "{}:\n", sentence(&table.title));
+            let rows: Vec<Vec<String>> =
+                std::iter::once(&table.head).chain(&table.rows).cloned().collect();
+            write_rows(t, &rows);
         }
         if !self.figures.is_empty() {
             let mut rows = vec![["figure", "value", "promised"].map(String::from).to_vec()];

@@ -6,6 +6,7 @@
 //! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
 //! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
 //! - `measuring`: the embedded switch and one with faults, under weir's own instrument;
+//! - `predicting`: two network functions, predicted by a brief calibration, then measured;
 //! - `report`: what was found, as JSON; `show`: the same for people.
 //!
 //! Every number is measured in this run. A frame lost, doubled, out of order or unaccounted for,
@@ -18,6 +19,7 @@ mod load;
 mod measuring;
 mod moving;
 mod networks;
+mod predicting;
 mod report;
 mod show;
 mod tcam;
@@ -108,9 +110,15 @@ pub fn run(a: &Args) -> Result<()> {
     tell(show::growth(&style, &growth))?;
 
     let length = if a.quick { Length::Quick } else { Length::Usual };
-    let (measuring, documents) = measuring::run(length, &mut progress)?;
+    let (measuring, mut documents) = measuring::run(length, &mut progress)?;
     progress.clear();
     tell(show::measuring(&style, &measuring))?;
+
+    progress.say("calibrating this machine, predicting two network functions");
+    let (predicting, document) = predicting::run()?;
+    documents.push(document);
+    progress.clear();
+    tell(show::predicting(&style, &predicting))?;
 
     let mut report = Report {
         capture: capture.facts(),
@@ -119,6 +127,7 @@ pub fn run(a: &Args) -> Result<()> {
         moving,
         growth,
         measuring,
+        predicting,
         seconds: begin.elapsed().as_secs_f64(),
         failures: Vec::new(),
     };

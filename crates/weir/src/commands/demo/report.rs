@@ -18,6 +18,8 @@ pub struct Report {
     pub growth: Growth,
     /// Two OpenFlow switches, measured.
     pub measuring: Measuring,
+    /// Network functions, predicted and measured.
+    pub predicting: Predicting,
     /// How long it all took.
     pub seconds: f64,
     /// What must not be. Empty when all is well.
@@ -288,6 +290,41 @@ pub struct Judged {
     pub sentence: String,
 }
 
+/// Network functions of this data plane, predicted by a brief calibration and then measured. How far off
+/// a prediction is depends on what else the machine does: it is told, not judged.
+#[derive(Debug, Default, Serialize)]
+pub struct Predicting {
+    /// The clock that was found.
+    pub clock_mhz: f64,
+    /// Figures of the calibration.
+    pub figures: usize,
+    /// How long that took.
+    pub calibration_seconds: f64,
+    /// The functions.
+    pub functions: Vec<Predicted>,
+    /// How long it all took.
+    pub seconds: f64,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+pub struct Predicted {
+    /// Its name, which is its model's.
+    pub function: &'static str,
+    /// Entries of its table.
+    pub entries: u32,
+    /// Bytes of a frame, FCS included.
+    pub frame_bytes: u32,
+    /// Millions of frames per CPU-second, before any ran.
+    pub predicted_mfps: f64,
+    /// Between these, the estimator says.
+    pub interval_mfps: [f64; 2],
+    /// And measured.
+    pub measured_mfps: f64,
+    /// Predicted over measured rate, less one.
+    pub error: f64,
+}
+
 impl Report {
     /// Writes down what must not be.
     pub fn judge(&mut self) {
@@ -361,6 +398,7 @@ mod tests {
                 steps: Vec::new(),
             },
             measuring: Measuring::default(),
+            predicting: Predicting::default(),
             seconds: 0.0,
             failures: Vec::new(),
         }

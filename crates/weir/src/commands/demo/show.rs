@@ -1,7 +1,8 @@
 //! The demo's tables, for people.
 
 use super::report::{
-    CaptureFacts, Fate, Forwarding, Growth, Measuring, Moving, Networks, Report, Step, VdpReport,
+    CaptureFacts, Fate, Forwarding, Growth, Measuring, Moving, Networks, Predicting, Report, Step,
+    VdpReport,
 };
 use crate::commands::style::{Style, Verdict};
 use crate::environment::VERSION;
@@ -265,6 +266,29 @@ pub fn measuring(s: &Style, m: &Measuring) -> String {
     out += &s.faint(format_args!(
         "   001 table 2 and figure 3 in short, in {:.1} s; nothing was told to the instrument\n",
         m.seconds
+    ));
+    out
+}
+
+/// What was predicted, and what came of it.
+pub fn predicting(s: &Style, p: &Predicting) -> String {
+    let mut out = heading(s, 7, "Two network functions: predicted, then measured");
+    let head = ["<function", "entries", "frame", "predicted", "measured", "error"];
+    let mut rows = vec![cells(&head)];
+    for f in &p.functions {
+        rows.push(vec![
+            f.function.to_owned(),
+            f.entries.to_string(),
+            format!("{} B", f.frame_bytes),
+            format!("{:.2} M/s", f.predicted_mfps),
+            format!("{:.2} M/s", f.measured_mfps),
+            format!("{:+.0} %", f.error * 100.0),
+        ]);
+    }
+    out += &table(s, &rows);
+    out += &s.faint(format_args!(
+        "   frames per CPU-second; by a calibration of {:.1} s that ran neither function\n",
+        p.calibration_seconds
     ));
     out
 }

@@ -64,6 +64,9 @@ pub struct QuestionArgs {
     /// A parameter of the model, as in entries=1000; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub set: Vec<(String, f64)>,
+    /// What frames pass on their way to the function: a model, as vdp-rules or vdp-program
+    #[arg(long, value_name = "MODEL")]
+    pub through: Option<String>,
     /// How many cores it takes to reach a rate, as in 20Mpps or 10Gbps
     #[arg(long, value_name = "RATE", value_parser = target)]
     pub target: Option<Target>,
@@ -131,6 +134,7 @@ impl QuestionArgs {
             pages: if self.huge_pages { Pages::Huge } else { Pages::Small },
             settings: self.set.clone(),
             target: self.target,
+            through: self.through.as_deref().map(Arc::from),
             host: host.map(Arc::new),
         })
     }

@@ -47,6 +47,8 @@ pub fn svg(title: &str, names: &[&str], points: &[Point]) -> Result<String> {
         load_at_start: None,
         conditions: Vec::new(),
         series,
+        tables: Vec::new(),
+        cases: Vec::new(),
         figures: Vec::new(),
         published: Vec::new(),
         accounts: None,

@@ -39,6 +39,8 @@ const MODELS: &[Shipped] = shipped![
     "models/nat44.toml",
     "models/ovs-learning.toml",
     "models/policer.toml",
+    "models/vdp-program.toml",
+    "models/vdp-rules.toml",
 ];
 
 /// Every profile in `profiles/`.

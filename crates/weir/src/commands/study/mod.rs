@@ -46,6 +46,9 @@ pub struct RunArgs {
     /// Length of an RFC 2544 trial in seconds; the RFC asks for 60
     #[arg(long, value_name = "S")]
     trial: Option<f64>,
+    /// For estimates: this machine's profile; without it the machine is calibrated first
+    #[arg(long, value_name = "P")]
+    profile: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -135,7 +138,7 @@ fn study(a: &RunArgs, id: Id) -> Result<()> {
         t => t.map(Duration::from_secs_f64),
     };
     let depth = if a.quick { Depth::Quick } else { Depth::Full };
-    let plan = Plan { depth, place: a.place, trial };
+    let plan = Plan { depth, place: a.place, trial, profile: a.profile.clone() };
     check_place(id, &plan)?;
     if let Some(dir) = &a.out {
         std::fs::create_dir_all(dir)

@@ -1,0 +1,128 @@
+//! `nf-…`: network functions in weir's data plane from memory, estimated and measured (002 §4).
+//!
+//! Room: which cases, and what is told of them; `validate` measures and asks. `figure` has the scenarios of
+//! 002's figures 10 to 13, `all` every function.
+
+mod all;
+mod figure;
+
+pub use all::all;
+pub use figure::figure;
+
+use super::report::Report;
+use super::{Depth, Plan, Watch};
+use crate::commands::estimate::{Files, shelf};
+use crate::functions;
+use crate::validate::{Asker, Case, Locality, Row, by_instructions, by_regression};
+use crate::validate::{instructions, row};
+use anyhow::Result;
+use weir_calibrate::{calibrate_with, text};
+use weir_estimate::Profile;
+
+/// Ways to estimate, as columns are called.
+const WAYS: [&str; 4] = ["estimate", "002's formula", "instructions", "regression"];
+
+/// What each way says of a row.
+fn said(r: &Row) -> [Option<f64>; 4] {
+    [Some(r.estimate), r.paper, r.by_instructions, r.by_regression]
+}
+
+/// Whoever answers: by the profile that was given, or by what this machine is now measured to be.
+fn asker(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<Asker> {
+    if let Some(name) = &plan.profile {
+        let asker = Asker::of(name)?;
+        report.condition("profile", format!("{}, as it was given", asker.profile.name));
+        return Ok(asker);
+    }
+    watch.next("calibrating this machine")?;
+    let library = shelf::library(&Files::default())?;
+    let depth = plan.depth.of(weir_calibrate::Depth::Quick, weir_calibrate::Depth::Full);
+    let c = calibrate_with(depth, crate::platform::shapes(), &mut |_| ())?;
+    let text = text::profile(&c, "here", &["calibrated for this study".to_owned()]);
+    let profile = Profile::read("here", &text, library.operations())?;
+    report.condition(
+        "profile",
+        format!(
+            "this machine, calibrated right before in {:.0} s: {:.0} MHz",
+            c.time.as_secs_f64(),
+            c.clock_hz / 1e6
+        ),
+    );
+    Asker::new(library, profile)
+}
+
+/// Seconds of a measurement.
+fn seconds(depth: Depth) -> f64 {
+    depth.of(0.03, 0.12)
+}
+
+/// Measures cases, says what each way to estimate gives. Rivals learn from all rows but a function's own,
+/// so that `rows` must have several functions.
+fn rows(cases: &[Case], asker: &Asker, depth: Depth, watch: &mut Watch<'_>) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (i, case) in cases.iter().enumerate() {
+        let name = case.function.name();
+        watch.next(&format!("{name}, case {} of {}", i + 1, cases.len()))?;
+        rows.push(row(case, asker, seconds(depth))?);
+    }
+    if depth == Depth::Full {
+        count(&mut rows, watch)?;
+    }
+    by_instructions(&mut rows);
+    by_regression(&mut rows);
+    Ok(rows)
+}
+
+/// Counts each function's instructions once.
+fn count(rows: &mut [Row], watch: &mut Watch<'_>) -> Result<()> {
+    for f in functions::ALL {
+        if !rows.iter().any(|r| r.function == f.name()) {
+            continue;
+        }
+        watch.next(&format!("{}: counting instructions", f.name()))?;
+        let frame = (f.least_frame() + crate::validate::FCS) as u32;
+        let entries = f.measured_entries().first().copied().unwrap_or(1).min(1024);
+        let case = Case { function: *f, entries, frame, locality: Locality::Uniform };
+        let counted = instructions(&case)?;
+        for r in rows.iter_mut().filter(|r| r.function == f.name()) {
+            r.instructions = counted;
+        }
+    }
+    Ok(())
+}
+
+/// A few cases of every function but these, for rivals to learn from.
+fn lessons(but: &[&str]) -> Vec<Case> {
+    let others = functions::ALL.iter().filter(|f| !but.contains(&f.name()));
+    others
+        .flat_map(|f| {
+            let few: Vec<u32> = f.measured_entries().iter().take(2).copied().collect();
+            Case::all(*f, &few, &[64, 512], &[Locality::Uniform])
+        })
+        .collect()
+}
+
+/// What every study of functions holds constant.
+fn conditions(report: &mut Report, depth: Depth) {
+    report.condition(
+        "measurement",
+        format!(
+            "from memory, one worker, one VDP; cycles for a frame: lower quartile of 12 samples, {:.0} ms in \
+             all, each between two chains of known cycles; 32 Ki frames over and over",
+            seconds(depth) * 1e3
+        ),
+    );
+    report.condition("estimate", "the function's model behind that of the pass through a VDP (vdp-rules, vdp-program), by operations that were calibrated alone");
+    report.condition(
+        "002's formula",
+        "§2.2 as printed, with this machine's clock and last cache's latency",
+    );
+    report.condition(
+        "instructions",
+        "counted by callgrind, times the median of cycles by instruction over the other functions",
+    );
+    report.condition(
+        "regression",
+        "size of frames and tables, operations, slow path or not; fitted to the other functions",
+    );
+}

@@ -1,0 +1,162 @@
+//! Estimates held against measurements: network functions in weir's data plane from memory, and what a
+//! profile, the paper's formula, counted instructions and a regression say of them.
+//!
+//! Room: between `functions` (what is measured), `weir-estimate` (what is asked) and whoever tells of
+//! it: `weir bench functions`, the studies `nf-…`, the demo. `measure` runs, `ask` estimates, `rivals` are the other ways to
+//! estimate, `score` says how good they are.
+
+mod ask;
+mod instructions;
+mod measure;
+mod rivals;
+mod score;
+
+pub use ask::Asker;
+pub use instructions::instructions;
+pub use measure::{measure, order};
+pub use rivals::{by_instructions, by_regression};
+pub use score::Score;
+
+use crate::functions::{Function, Way};
+use serde::Serialize;
+
+/// Bytes of the FCS, which no frame in memory has.
+pub const FCS: usize = 4;
+
+/// How frames name entries.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Locality {
+    /// Every entry alike.
+    Uniform,
+    /// By Zipf's law with this exponent.
+    Zipf(f64),
+}
+
+impl Locality {
+    /// As `--traffic` has it.
+    pub fn name(self) -> String {
+        match self {
+            Locality::Uniform => "uniform".into(),
+            Locality::Zipf(s) => format!("zipf:{s}"),
+        }
+    }
+}
+
+/// What is measured, and asked about.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The function.
+    pub function: &'static dyn Function,
+    /// Entries of its table.
+    pub entries: u32,
+    /// Bytes of a frame, FCS included.
+    pub frame: u32,
+    /// How frames name entries.
+    pub locality: Locality,
+}
+
+impl Case {
+    /// All of a function's: its tables' sizes, frames' sizes, localities.
+    pub fn all(
+        function: &'static dyn Function,
+        entries: &[u32],
+        frames: &[u32],
+        localities: &[Locality],
+    ) -> Vec<Self> {
+        let mut all = Vec::new();
+        for entries in entries {
+            for frame in frames {
+                let frame = (*frame).max((function.least_frame() + FCS) as u32);
+                for locality in localities {
+                    all.push(Self { function, entries: *entries, frame, locality: *locality });
+                }
+            }
+        }
+        all
+    }
+}
+
+/// One case, measured and estimated.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The function.
+    pub function: &'static str,
+    /// Entries of its table.
+    pub entries: u32,
+    /// Bytes of a frame, FCS included.
+    pub frame_bytes: u32,
+    /// How frames named entries.
+    pub traffic: String,
+    /// Cycles for a frame, measured: lower quartile of the samples.
+    pub measured: f64,
+    /// Half the distance of the quartiles, as a part of it.
+    pub spread: f64,
+    /// Ours.
+    pub estimate: f64,
+    /// The paper's formula with this machine's clock and caches.
+    pub paper: Option<f64>,
+    /// Instructions of a frame, counted at the smallest table and frame.
+    pub instructions: Option<f64>,
+    /// Instructions times the constant that fits the other functions best.
+    pub by_instructions: Option<f64>,
+    /// A linear regression fitted to the other functions.
+    pub by_regression: Option<f64>,
+    /// What the regression knows of it.
+    #[serde(skip)]
+    pub features: Vec<f64>,
+}
+
+/// Measures a case and asks about it.
+///
+/// # Errors
+/// The function can't be made, or not be asked about.
+pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
+    let order = order(case.entries, case.locality);
+    let m = measure(case, &order, seconds)?;
+    let e = asker.ours(case, &m.way, &order)?;
+    Ok(Row {
+        function: case.function.name(),
+        entries: case.entries,
+        frame_bytes: case.frame,
+        traffic: case.locality.name(),
+        measured: m.cycles,
+        spread: m.spread,
+        estimate: e.cycles,
+        paper: asker.paper(case).ok(),
+        instructions: None,
+        by_instructions: None,
+        by_regression: None,
+        features: features(case, &m.way, &e),
+    })
+}
+
+/// A prediction, and what came of it.
+pub struct Prediction {
+    /// What was said before any frame ran.
+    pub estimate: weir_estimate::Estimate,
+    /// Cycles for a frame, measured.
+    pub measured: f64,
+}
+
+/// Asks about a case, then measures it.
+///
+/// # Errors
+/// Those of [`row`].
+pub fn predicted(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Prediction> {
+    let order = order(case.entries, case.locality);
+    let job = case.function.job(case.entries)?;
+    let way =
+        Way::of(&job, &case.function.frame(case.entries, 0, 0, case.frame as usize - FCS).bytes);
+    let estimate = asker.ours(case, &way, &order)?;
+    let measured = measure(case, &order, seconds)?.cycles;
+    Ok(Prediction { estimate, measured })
+}
+
+/// What a regression is told: size of the frame, of the tables, how many operations the model has, and
+/// whether there is a slow path.
+fn features(case: &Case, way: &Way, e: &weir_estimate::Estimate) -> Vec<f64> {
+    let program = f64::from(u8::from(way.model == "vdp-program"));
+    let operations: f64 = e.operations.iter().map(|o| o.times).sum();
+    vec![1.0, f64::from(case.frame), f64::from(case.entries).log2(), operations, program]
+}
