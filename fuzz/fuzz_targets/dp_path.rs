@@ -120,6 +120,16 @@ fn matcher(i: &mut Input<'_>) -> Match {
     m
 }
 
+/// Up to four fields of a VDP's own, wherever they are.
+fn own_fields(i: &mut Input<'_>) -> UserFields {
+    let layers = [Layer::Ethernet, Layer::Network, Layer::Transport, Layer::Payload];
+    let fields = (0..i.below(5)).filter_map(|n| {
+        let (layer, at, width) = (layers[i.below(4)], i.byte().into(), i.byte() % 33);
+        UserField::new(&format!("own{n}"), layer, at, i.byte() % 8, width, None).ok()
+    });
+    UserFields::new(fields.collect()).unwrap_or_default()
+}
+
 fn outer(i: &mut Input<'_>) -> Outer {
     let n = i.byte();
     let ip = match n & 1 {
@@ -230,6 +240,9 @@ impl Rig {
                 s.action_entries = usize::from(n >> 4);
                 let name = ["forward", "learning", "reflector", "sink"][usize::from(n >> 2) % 4];
                 s.program = by_name(name).ok();
+                if what >= 100 {
+                    s.fields = own_fields(i);
+                }
                 let _ = self.plane.create_vdp(s);
             }
             1 => {

@@ -299,6 +299,127 @@ proptest! {
     }
 }
 
+/// What a VDP cuts out of frames for itself: one byte of the transport layer, here the last of the
+/// flow or of the number.
+fn own(at: u16) -> UserFields {
+    let f = UserField::new("own", Layer::Transport, at, 0, 8, None).unwrap();
+    UserFields::new(vec![f]).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Fields of VDPs' own in mapping and action rules, the same slot meaning another place of the
+    /// frame to each VDP: every frame goes where a plain reading of the rules says, on either path.
+    #[test]
+    fn fields_of_a_vdps_own_map_and_match_by_its_own_definition(
+        frames in prop::collection::vec(prop_oneof![
+            6 => (0u16..3, 0u32..4, 0u64..4).prop_map(|(d, f, s)| frame(0, d, f, s)),
+            // Cut short, so that one field or both are missing.
+            2 => (34usize..48, 0u64..4).prop_map(|(n, s)| {
+                let mut f = frame(0, 1, 0, s);
+                f[16..18].copy_from_slice(&(n as u16 - 14).to_be_bytes());
+                f
+            }),
+            1 => prop::collection::vec(any::<u8>(), 14..60),
+        ], 1..60),
+        mapping in prop::collection::vec((1u16..4, 0u32..4, 0u32..3), 1..8),
+        rules in prop::collection::vec((1u16..4, 0u32..4, 0u32..3, 2u32..4), 0..10),
+        slow in any::<bool>(),
+    ) {
+        // The third VDP has no field; its rules are by MAC and share priorities with the others'.
+        const AT: [u16; 2] = [3, 11];
+        let value = |vid: u16, f: &[u8]| -> Option<u32> {
+            let at = usize::from(*AT.get(usize::from(vid) - 1)?);
+            // IPv4 in the frames above has no options; what else there is is noise.
+            let ip = f.get(14..)?;
+            if f[12..14] != [8, 0] || *ip.first()? != 0x45 || ip.len() < 20 {
+                return None;
+            }
+            let end = usize::from(u16::from_be_bytes([ip[2], ip[3]])).min(ip.len());
+            ip.get(..end)?.get(20 + at).map(|b| u32::from(*b))
+        };
+        let takes = |vid: u16, want: u32, f: &[u8]| match vid {
+            3 => f[..6] == [2, 0, 0, 0, 0, want as u8],
+            vid => value(vid, f) == Some(want),
+        };
+        let noise = |f: &&Vec<u8>| f[12..14] == [8, 0] && f.get(14) != Some(&0x45);
+        prop_assume!(!frames.iter().any(|f| noise(&f)));
+        let matcher = |vid: u16, want: u32| match vid {
+            3 => Match::any().with(Field::EthDst, u128::from(0x0200_0000_0000u64 | u64::from(want))),
+            _ => UserFields::demand(Match::any(), Field::User0, want, 0xff),
+        };
+
+        let mut p = DataPlane::new(Config::default()).unwrap();
+        let mut a = Arena::new();
+        frames.iter().for_each(|f| assert!(a.push(f, None, 1)));
+        let source = Replay::new("in", Arc::new(a), Passes::Times(1));
+        let i = p.add_port("in", Box::new(source)).unwrap();
+        let mut kept = Vec::new();
+        let mut ports = vec![(PortNo(1), i)];
+        for n in 2..4 {
+            let (sink, k) = Collect::new("out", usize::MAX);
+            ports.push((PortNo(n), p.add_port(&format!("out{n}"), Box::new(sink)).unwrap()));
+            kept.push(k);
+        }
+        for vid in 1..4u16 {
+            let mut s = VdpSpec::new(Vid(vid), &format!("v{vid}"));
+            s.ports = ports.clone();
+            s.fields = AT.get(usize::from(vid) - 1).map_or_else(UserFields::default, |at| own(*at));
+            s.default = vec![Action::Drop];
+            s.path = if slow { Path::Slow } else { Path::Fast };
+            p.create_vdp(s).unwrap();
+        }
+        // As they are installed: the first of equals is kept.
+        let mut mapped: Vec<(u16, u32, u32)> = Vec::new();
+        for (vid, want, priority) in mapping {
+            let rule = MappingRule { matcher: matcher(vid, want), priority };
+            p.add_mapping(Vid(vid), &rule).unwrap();
+            if !mapped.contains(&(vid, want, priority)) {
+                mapped.push((vid, want, priority));
+            }
+        }
+        let mut installed: Vec<(u16, u32, u32, u32)> = Vec::new();
+        for (vid, want, priority, to) in rules {
+            let r = rule(matcher(vid, want), priority, &[out(to)]);
+            p.add_rule(Vid(vid), 0, &r, Placement::Fast).unwrap();
+            installed.retain(|o| (o.0, o.1, o.2) != (vid, want, priority));
+            installed.push((vid, want, priority, to));
+        }
+        let mut clock = 0;
+        settle(&mut p, &mut clock);
+
+        let mut expected: [Vec<Vec<u8>>; 2] = Default::default();
+        let mut received = [0u64; 4];
+        for f in &frames {
+            let best = |most: Option<(u16, u32)>, m: &(u16, u32, u32)| {
+                let better = takes(m.0, m.1, f) && most.is_none_or(|(_, p)| m.2 > p);
+                if better { Some((m.0, m.2)) } else { most }
+            };
+            let vid = mapped.iter().fold(None, best).map_or(0, |(vid, _)| vid);
+            received[usize::from(vid)] += 1;
+            // Two rules of a VDP never take the same frame here but with the same value.
+            let hit = installed.iter().filter(|r| r.0 == vid && takes(vid, r.1, f));
+            if let Some(r) = hit.max_by_key(|r| r.2) {
+                expected[r.3 as usize - 2].push(f.clone());
+            }
+        }
+        let s = p.snapshot();
+        for (vid, n) in received.iter().enumerate() {
+            let v = s.vdps.iter().find(|v| usize::from(v.vid.0) == vid).unwrap();
+            prop_assert_eq!(v.counters.received.frames, *n, "VDP {}", vid);
+        }
+        for (k, e) in kept.iter().zip(&expected) {
+            let got: Vec<Vec<u8>> = k.take().into_iter().map(|f| f.bytes).collect();
+            let mut sorted = (got, e.clone());
+            // Each VDP has a channel's turn of its own.
+            sorted.0.sort();
+            sorted.1.sort();
+            prop_assert_eq!(&sorted.0, &sorted.1);
+        }
+    }
+}
+
 #[test]
 fn frames_of_a_flow_keep_their_order_while_rules_change() {
     let mut p = DataPlane::new(Config::default()).unwrap();

@@ -183,13 +183,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// How often: in full under WEIR_SOAK.
+fn cases() -> u32 {
+    let n = if std::env::var_os("WEIR_SOAK").is_some() { 5_000 } else { 48 };
+    println!("soak: {n} histories of a VDP that spills");
+    n
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        if std::env::var_os("WEIR_SOAK").is_some() { 5_000 } else { 48 }
-    ))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn a_vdp_that_spills_is_as_one_on_the_slow_path(
+    fn soak_a_vdp_that_spills_is_as_one_on_the_slow_path(
         steps in proptest::collection::vec(step(), 1..80)
     ) {
         let mut spills = Plane::new(Path::Fast, Placement::Spill, Some(ROOM));
