@@ -63,6 +63,8 @@ fn values_and_masks() {
     refused("table=255,actions=2", 7, "255", "254");
     refused("importance=5,actions=2", 12, "5", "1.4");
     refused("reg0=5,actions=2", 1, "reg0", "metadata");
+    refused("tun_src=10.0.0.1,actions=2", 1, "tun_src", "tunnel_id");
+    refused("pkt_mark=5,actions=2", 1, "pkt_mark", "metadata");
     refused("ct_state=+trk,actions=2", 1, "ct_state", "connections");
     refused("tcp,tcp_flags=+syn+syn,actions=2", 15, "+syn+syn", "twice");
 }
@@ -122,6 +124,28 @@ fn actions() {
     refused("actions=load:5->metadata[3..1]", 14, "5->metadata[3..1]", "no such bits");
     refused("actions=output:2)", 16, "2)", "closed");
     refused("actions=set_field:1->user0", 19, "1->user0", "can be written");
+}
+
+/// What README lists as refused with a hint.
+#[test]
+fn what_open_vswitch_has_and_weir_has_not() {
+    for a in [
+        "move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]",
+        "clone(output:1)",
+        "note:00.11",
+        "exit",
+        "bundle(eth_src,0,active_backup,ofport,members:1)",
+        "multipath(eth_src,50,modulo_n,1,0,NXM_NX_REG0[])",
+        "push:NXM_NX_REG0[]",
+        "pop:NXM_NX_REG0[]",
+        "sample(probability=1)",
+        "output(port=1,max_len=64)",
+        "controller(reason=invalid_ttl)",
+    ] {
+        let e = parse_flow(&format!("actions={a}"), &NoNames).expect_err(a);
+        assert!(matches!(e.kind, FlowErrorKind::Refused { .. }), "{a}: {e}");
+        assert!(!e.to_string().contains('\n'), "{e}");
+    }
 }
 
 #[test]

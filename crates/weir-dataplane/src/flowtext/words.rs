@@ -125,6 +125,14 @@ pub(super) fn unknown(word: &str) -> FlowErrorKind {
         let (what, instead) = ("weir does not track connections", "match on tcp_flags");
         return FlowErrorKind::Refused { what, instead };
     }
+    if word.starts_with("tun_") {
+        let (what, instead) = ("of a tunnel weir keeps the id alone", "match on tunnel_id");
+        return FlowErrorKind::Refused { what, instead };
+    }
+    if word == "pkt_mark" {
+        let (what, instead) = ("weir marks no frames", "carry state between tables in metadata");
+        return FlowErrorKind::Refused { what, instead };
+    }
     let fields = Field::ALL.iter().map(|f| f.info());
     let all = WORDS
         .iter()
