@@ -79,3 +79,31 @@ impl Waker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    #[test]
+    fn a_worker_is_where_it_was_seen_last() {
+        // In a thread of its own, since it is kept in its place.
+        let seen = thread::spawn(|| {
+            let place = Arc::default();
+            let waker = Waker::mine(&place, None);
+            let unseen = waker.is_here();
+            let (here, all) = (sched_getcpu(), sched_getaffinity(None).unwrap());
+            let mut only = CpuSet::new();
+            only.set(here);
+            sched_setaffinity(None, &only).unwrap();
+            place.note();
+            let there = waker.is_here();
+            // Elsewhere, if there is such a place.
+            let mut others = all;
+            others.unset(here);
+            let moved = others.count() > 0 && sched_setaffinity(None, &others).is_ok();
+            (unseen, there, moved && waker.is_here())
+        });
+        assert_eq!(seen.join().unwrap(), (false, true, false));
+    }
+}
