@@ -4,12 +4,13 @@
 //! together or not at all. Errors and removals are collected and told afterwards. Made by `flow_mod`
 //! and `packet_out`, called by [`crate::Switch`]'s flush.
 
+use crate::buffers::{Buffered, Lent};
 use crate::flows::{Filter, Flows, Identity, NewFlow};
 use crate::request::Asker;
 use std::sync::Arc;
 use weir_classify::Match as Keys;
 use weir_dataplane::{
-    Action, CompileError, ControlError, DataPlane, Placement, RuleRef, RuleSpec, Tally, Vid,
+    Action, CompileError, ControlError, DataPlane, Out, Placement, RuleRef, RuleSpec, Tally, Vid,
 };
 use weir_openflow::model::{ErrorCode, FlowFlags, FlowRemoved, Port, RemovedReason, Version};
 use weir_packet::Nanos;
@@ -42,6 +43,8 @@ pub(crate) struct FlowJob {
     pub flags: FlowFlags,
     /// Counted for this job; none for a delete.
     pub behaviour: Option<u32>,
+    /// The packet that meets the tables once this is done (1.3 §7.3.4.1).
+    pub buffer: Option<Box<Lent>>,
 }
 
 /// A frame to be sent.
@@ -51,6 +54,31 @@ pub(crate) struct Frame {
     pub in_port: Port,
     pub bytes: Vec<u8>,
     pub actions: Vec<Action>,
+    pub from: Source,
+}
+
+/// Where a frame that is to be sent comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The packet-out has it.
+    Message,
+    /// The packet-out names a buffer, which is spent only where the frame goes out.
+    Buffer(u32),
+    /// A change of flows that is done names a buffer.
+    Change(u32),
+}
+
+impl Frame {
+    /// A buffered packet, to the tables as they are once a change is done.
+    pub fn behind(asker: Asker, lent: Lent) -> Self {
+        Self {
+            asker,
+            in_port: lent.packet.in_port,
+            bytes: lent.packet.frame,
+            actions: vec![Action::Output(Out::Table)],
+            from: Source::Change(lent.id),
+        }
+    }
 }
 
 /// What came of changes.
@@ -58,6 +86,10 @@ pub(crate) struct Frame {
 pub(crate) enum Event {
     Refused(Box<Asker>, ErrorCode),
     Removed(Box<FlowRemoved>),
+    /// A lent packet was used.
+    Spent(u32),
+    /// A lent packet was not.
+    Back(Box<Lent>),
     /// A packet-out found no free frame.
     Lost,
 }
@@ -99,11 +131,17 @@ pub(crate) fn run(
         }
         for (job, spec) in group.drain(..).zip(&mut specs) {
             match job {
-                Job::Flow(j) => {
+                Job::Flow(mut j) => {
                     send(dp, set, &mut frames, events);
-                    let asker = j.asker;
-                    if let Err(code) = flow(dp, set, flows, j, spec, events) {
-                        events.push(Event::Refused(Box::new(asker), code));
+                    let (asker, lent) = (j.asker, j.buffer.take());
+                    let done = flow(dp, set, flows, j, spec, events);
+                    match (done, lent) {
+                        (Ok(()), None) => {}
+                        (Ok(()), Some(lent)) => frames.push(Frame::behind(asker, *lent)),
+                        (Err(code), lent) => {
+                            events.push(Event::Refused(Box::new(asker), code));
+                            events.extend(lent.map(Event::Back));
+                        }
                     }
                 }
                 Job::Send(f) => frames.push(f),
@@ -125,13 +163,29 @@ fn send(dp: &mut DataPlane, set: Setting, frames: &mut Vec<Frame>, events: &mut 
     if frames.is_empty() {
         return;
     }
-    for (i, code) in crate::dp::send(dp, set.vid, frames) {
-        match (frames.get(i), code) {
-            (Some(f), Some(code)) => events.push(Event::Refused(Box::new(f.asker), code)),
-            _ => events.push(Event::Lost),
+    let mut failed = crate::dp::send(dp, set.vid, frames).into_iter().peekable();
+    for (i, f) in frames.drain(..).enumerate() {
+        match (failed.next_if(|(at, _)| *at == i).map(|(_, code)| code), f.from) {
+            // The change is done; its packet ends as it would at a port that is gone.
+            (None | Some(Some(_)), Source::Change(id)) | (None, Source::Buffer(id)) => {
+                events.push(Event::Spent(id));
+            }
+            (None, Source::Message) => {}
+            (Some(Some(code)), from) => {
+                events.push(Event::Refused(Box::new(f.asker), code));
+                if let Source::Buffer(id) = from {
+                    let packet = Buffered { in_port: f.in_port, frame: f.bytes };
+                    events.push(Event::Back(Box::new(Lent { id, packet })));
+                }
+            }
+            (Some(None), from) => {
+                events.push(Event::Lost);
+                if let Source::Buffer(id) | Source::Change(id) = from {
+                    events.push(Event::Spent(id));
+                }
+            }
         }
     }
-    frames.clear();
 }
 
 /// Carries out a change of the flow whose match `spec` has already.

@@ -1,5 +1,8 @@
 //! Packets that wait for a controller's word (1.3 §6.1.2, 1.0 §5.4.1): so many at most, and none for
 //! ever. A number is never given twice in a while, so that a late answer meets no other packet.
+//!
+//! What names a packet is gathered and may yet be refused, so the packet is lent first: it comes back
+//! where it was, or is spent.
 
 use std::collections::VecDeque;
 use weir_openflow::model::{ErrorCode, Port};
@@ -12,6 +15,13 @@ pub(crate) struct Buffered {
     pub frame: Vec<u8>,
 }
 
+/// A packet that a gathered change or packet-out has taken along.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub id: u32,
+    pub packet: Buffered,
+}
+
 /// After this time a packet makes room for another.
 const AGE: Nanos = Nanos::from_secs(1);
 /// Bits of a number that are the place; the others count how often that was used.
@@ -22,7 +32,17 @@ const USES: u32 = 1 << 19;
 #[derive(Debug, Default)]
 struct Place {
     uses: u32,
-    packet: Option<Buffered>,
+    holds: Holds,
+}
+
+/// What stands at a place.
+#[derive(Debug, Default)]
+enum Holds {
+    #[default]
+    Nothing,
+    Packet(Buffered),
+    /// A packet that is lent.
+    Lent,
 }
 
 /// The pool.
@@ -48,14 +68,16 @@ impl Buffers {
     /// Keeps a packet and gives its number; `None` when there is no room.
     pub fn put(&mut self, packet: Buffered, now: Nanos) -> Option<u32> {
         while let Some((at, uses, since)) = self.order.front().copied() {
-            let gone =
-                self.places.get(at as usize).is_none_or(|p| p.uses != uses || p.packet.is_none());
-            if !gone && now.since(since) < AGE {
-                break;
+            let place = self.places.get_mut(at as usize).filter(|p| p.uses == uses);
+            match place.as_ref().map(|p| &p.holds) {
+                Some(Holds::Packet(_)) if now.since(since) < AGE => break,
+                // It is settled before long.
+                Some(Holds::Lent) => break,
+                _ => {}
             }
             self.order.pop_front();
-            if let Some(p) = self.places.get_mut(at as usize).filter(|_| !gone) {
-                p.packet = None;
+            if let Some(p) = place.filter(|p| !matches!(p.holds, Holds::Nothing)) {
+                p.holds = Holds::Nothing;
                 self.free.push_back(at);
             }
         }
@@ -69,24 +91,26 @@ impl Buffers {
         };
         let p = self.places.get_mut(at as usize)?;
         p.uses = p.uses % USES + 1;
-        p.packet = Some(packet);
+        p.holds = Holds::Packet(packet);
         let uses = p.uses;
         self.order.push_back((at, uses, now));
         // What was taken out of order stands there still: no more of it than of the others.
         if self.order.len() > 2 * self.most as usize {
             let places = &self.places;
             self.order.retain(|(at, uses, _)| {
-                places.get(*at as usize).is_some_and(|p| p.uses == *uses && p.packet.is_some())
+                let taken = |p: &Place| p.uses == *uses && !matches!(p.holds, Holds::Nothing);
+                places.get(*at as usize).is_some_and(taken)
             });
         }
         Some(uses << PLACE_BITS | at)
     }
-    /// Takes a packet out.
+    /// Lends a packet, to be given back or spent.
     ///
     /// # Errors
-    /// BUFFER_EMPTY for a number whose packet is gone, BUFFER_UNKNOWN for one that was never given.
-    pub fn take(&mut self, id: u32) -> Result<Buffered, ErrorCode> {
-        let (at, uses) = (id & ((1 << PLACE_BITS) - 1), id >> PLACE_BITS);
+    /// BUFFER_EMPTY for a number whose packet is gone or lent, BUFFER_UNKNOWN for one that was never
+    /// given.
+    pub fn lend(&mut self, id: u32) -> Result<Lent, ErrorCode> {
+        let (at, uses) = split(id);
         let p = self.places.get_mut(at as usize).ok_or(ErrorCode::BufferUnknown)?;
         if uses == 0 || uses > p.uses {
             return Err(ErrorCode::BufferUnknown);
@@ -94,15 +118,56 @@ impl Buffers {
         if uses < p.uses {
             return Err(ErrorCode::BufferEmpty);
         }
-        let packet = p.packet.take().ok_or(ErrorCode::BufferEmpty)?;
-        self.free.push_back(at);
-        Ok(packet)
+        match std::mem::replace(&mut p.holds, Holds::Lent) {
+            Holds::Packet(packet) => Ok(Lent { id, packet }),
+            other => {
+                p.holds = other;
+                Err(ErrorCode::BufferEmpty)
+            }
+        }
     }
+    /// Whether this packet is lent.
+    pub fn is_lent(&self, id: u32) -> bool {
+        let (at, uses) = split(id);
+        let lent = |p: &Place| p.uses == uses && matches!(p.holds, Holds::Lent);
+        self.places.get(at as usize).is_some_and(lent)
+    }
+    /// What was lent was not used, and is there again.
+    pub fn give_back(&mut self, lent: Lent) {
+        if self.is_lent(lent.id)
+            && let Some(p) = self.places.get_mut(split(lent.id).0 as usize)
+        {
+            p.holds = Holds::Packet(lent.packet);
+        }
+    }
+    /// What was lent was used.
+    pub fn spend(&mut self, id: u32) {
+        let (at, _) = split(id);
+        if self.is_lent(id)
+            && let Some(p) = self.places.get_mut(at as usize)
+        {
+            p.holds = Holds::Nothing;
+            self.free.push_back(at);
+        }
+    }
+}
+
+/// A number's place and use.
+fn split(id: u32) -> (u32, u32) {
+    (id & ((1 << PLACE_BITS) - 1), id >> PLACE_BITS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Buffers {
+        fn take(&mut self, id: u32) -> Result<Buffered, ErrorCode> {
+            let lent = self.lend(id)?;
+            self.spend(id);
+            Ok(lent.packet)
+        }
+    }
 
     fn packet(n: u8) -> Buffered {
         Buffered { in_port: Port(n.into()), frame: vec![n] }
@@ -123,6 +188,22 @@ mod tests {
         assert_eq!(b.take(three + (1 << PLACE_BITS)), Err(ErrorCode::BufferUnknown));
         assert_eq!(b.take(77), Err(ErrorCode::BufferUnknown));
         assert_eq!(b.take(u32::MAX), Err(ErrorCode::BufferUnknown));
+    }
+
+    #[test]
+    fn a_lent_packet_keeps_its_place_and_comes_back() {
+        let mut b = Buffers::new(1);
+        let id = b.put(packet(1), Nanos(0)).unwrap();
+        let lent = b.lend(id).unwrap();
+        assert!(b.is_lent(id));
+        assert_eq!(b.lend(id).map(|l| l.packet), Err(ErrorCode::BufferEmpty));
+        // Neither time nor want of room takes it.
+        assert_eq!(b.put(packet(2), Nanos(AGE.0 * 9)), None);
+        b.give_back(lent);
+        assert_eq!(b.take(id), Ok(packet(1)));
+        assert!(b.put(packet(3), Nanos(AGE.0 * 9)).is_some());
+        b.spend(id);
+        assert_eq!(b.put(packet(4), Nanos(AGE.0 * 9)), None, "spent once");
     }
 
     #[test]

@@ -2,16 +2,17 @@
 //! `apply`. Non-strict ones look through the book of flows first, outside the data plane's thread.
 
 use crate::apply::{self, Command, FlowJob, Frame, Job};
+use crate::buffers::Lent;
 use crate::flows::{Behaviour, Filter, Selection};
 use crate::instructions::{still_right, turn_all};
 use crate::matches;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
-use weir_dataplane::{Action, Out, RuleRef};
+use weir_dataplane::RuleRef;
 use weir_openflow::model::{
-    ErrorCode, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, NO_BUFFER, Port, RemovedReason,
-    TABLE_ALL, Version,
+    ErrorCode, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, Port, RemovedReason, TABLE_ALL,
+    Version,
 };
 
 /// Flows that are changed or read in one call of the data plane.
@@ -58,6 +59,10 @@ impl Switch {
         if adds && m.flags.has(FlowFlags::CHECK_OVERLAP) {
             self.check_overlap(&m, behaviour, cx)?;
         }
+        let buffer = match behaviour {
+            None => None,
+            Some(b) => self.lend_for(b, &m, cx)?,
+        };
         let id = self.flows.identity(m.table, m.priority, &m.matcher);
         self.pending.push(Job::Flow(FlowJob {
             asker: *who,
@@ -72,10 +77,8 @@ impl Switch {
             hard_timeout: m.hard_timeout,
             flags: m.flags,
             behaviour,
+            buffer,
         }));
-        if !deletes {
-            self.release_buffer(who, m.buffer_id)?;
-        }
         self.flush_when_full(cx)
     }
 
@@ -145,19 +148,15 @@ impl Switch {
         Ok(())
     }
 
-    /// A buffered packet meets the tables after the change that names it.
-    fn release_buffer(&mut self, who: &Asker, id: u32) -> Result<(), ErrorCode> {
-        if id == NO_BUFFER {
-            return Ok(());
-        }
-        let b = self.buffers.take(id)?;
-        self.pending.push(Job::Send(Frame {
-            asker: *who,
-            in_port: b.in_port,
-            bytes: b.frame,
-            actions: vec![Action::Output(Out::Table)],
-        }));
-        Ok(())
+    /// The packet that meets the tables after a change, before the change is made: one that names a
+    /// packet that is not there is refused whole. Then `behaviour` is not counted any more.
+    fn lend_for<P: Plane>(
+        &mut self,
+        behaviour: u32,
+        m: &FlowMod,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Option<Box<Lent>>, Stop> {
+        self.lend(m.buffer_id, cx).inspect_err(|_| self.flows.behaviours.release(behaviour))
     }
 
     fn delete<P: Plane>(
@@ -267,6 +266,7 @@ impl Switch {
         if chunk.is_empty() && who.version == Version::V10 {
             return Ok(true);
         }
+        let lent = self.lend_for(behaviour, m, cx)?;
         let cookie = (who.version == Version::V10).then_some(m.cookie);
         let to = apply::Change { behaviour, cookie, flags: m.flags };
         while !chunk.is_empty() {
@@ -282,12 +282,13 @@ impl Switch {
             })?;
             if let Err(code) = refused {
                 self.flows.behaviours.release(behaviour);
+                lent.into_iter().for_each(|l| self.buffers.give_back(*l));
                 return Err(Stop::Refused(code));
             }
             chunk = which.next(&self.flows, CHUNK);
         }
         self.flows.behaviours.release(behaviour);
-        self.release_buffer(who, m.buffer_id)?;
+        self.pending.extend(lent.map(|l| Job::Send(Frame::behind(*who, *l))));
         Ok(false)
     }
 }

@@ -2,7 +2,8 @@
 //! go out after what was asked before them.
 
 use crate::actions::{Named, Place, turn};
-use crate::apply::{Frame, Job};
+use crate::apply::{Frame, Job, Source};
+use crate::buffers::Lent;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
@@ -32,16 +33,35 @@ impl Switch {
         if actions.len() > weir_dataplane::MAX_ACTIONS {
             return Err(ErrorCode::ActionTooMany.into());
         }
-        let bytes = match m.buffer_id {
-            NO_BUFFER if m.data.len() < LEAST => return Err(ErrorCode::BadPacket.into()),
-            NO_BUFFER => m.data,
-            id => self.buffers.take(id)?.frame,
+        let (bytes, from) = match self.lend(m.buffer_id, cx)? {
+            None if m.data.len() < LEAST => return Err(ErrorCode::BadPacket.into()),
+            None => (m.data, Source::Message),
+            Some(lent) => (lent.packet.frame, Source::Buffer(lent.id)),
         };
         if actions.is_empty() {
+            if let Source::Buffer(id) = from {
+                self.buffers.spend(id);
+            }
             return Ok(());
         }
         let in_port = m.in_port;
-        self.pending.push(Job::Send(Frame { asker: *who, in_port, bytes, actions }));
+        self.pending.push(Job::Send(Frame { asker: *who, in_port, bytes, actions, from }));
         self.flush_when_full(cx)
+    }
+
+    /// The packet that a message names, for as long as it is gathered.
+    pub(crate) fn lend<P: Plane>(
+        &mut self,
+        id: u32,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Option<Box<Lent>>, Stop> {
+        if id == NO_BUFFER {
+            return Ok(None);
+        }
+        // Whether it is there still depends on what became of that.
+        if self.buffers.is_lent(id) {
+            self.flush(cx)?;
+        }
+        Ok(Some(Box::new(self.buffers.lend(id)?)))
     }
 }

@@ -393,6 +393,8 @@ impl Switch {
                         who.refuse(code, cx.out);
                     }
                 }
+                Event::Spent(id) => self.buffers.spend(id),
+                Event::Back(lent) => self.buffers.give_back(*lent),
                 Event::Lost => self.packet_outs_lost += 1,
                 Event::Removed(m) => {
                     let reason = m.reason;

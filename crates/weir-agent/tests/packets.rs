@@ -115,11 +115,77 @@ fn wrong_packet_outs_are_refused() {
     let b = ins(&mut rig, arrived(PacketInReason::Action, 7, 10))[0].1.buffer_id;
     rig.ok(NEW, out(b, Port(3), vec![], vec![]));
     assert_eq!(rig.refused(NEW, out(b, Port(3), vec![], vec![])), BufferEmpty);
-    // A flow whose packet is gone is there all the same.
-    let mut f = flow(dst(9), 5, to(2));
-    f.buffer_id = b;
-    assert_eq!(rig.refused(NEW, Message::FlowMod(f)), BufferEmpty);
-    assert_eq!(rig.flows(NEW).len(), 1);
+}
+
+/// A packet that waits for controllers' word.
+fn buffered(rig: &mut Rig) -> u32 {
+    ins(rig, arrived(PacketInReason::Action, 7, 10))[0].1.buffer_id
+}
+
+#[test]
+fn a_change_whose_packet_is_not_there_is_refused_whole() {
+    use FlowCommand::*;
+    let mut rig = Rig::new();
+    rig.ok(NEW, Message::FlowMod(flow(dst(1), 5, to(3))));
+    let gone = buffered(&mut rig);
+    rig.ok(NEW, out(gone, Port(3), vec![], vec![]));
+    let before = rig.flows(NEW);
+    for conn in [NEW, OLD] {
+        for (buffer_id, code) in [(gone, ErrorCode::BufferEmpty), (5, ErrorCode::BufferUnknown)] {
+            for (command, n) in [(Add, 9), (Add, 1), (Modify, 1), (ModifyStrict, 1), (Modify, 8)] {
+                let m = FlowMod { command, buffer_id, cookie: 6, ..flow(dst(n), 5, to(2)) };
+                assert_eq!(rig.refused(conn, Message::FlowMod(m.clone())), code, "{m:?}");
+                assert_eq!(rig.flows(NEW), before, "{m:?}");
+            }
+            // Not meaningful for a delete (1.3 §7.3.4.1).
+            let m = FlowMod { command: DeleteStrict, buffer_id, ..flow(dst(9), 5, vec![]) };
+            rig.ok(conn, Message::FlowMod(m));
+        }
+    }
+}
+
+#[test]
+fn a_change_that_is_refused_leaves_its_packet() {
+    let mut c = config();
+    c.limits.flows = 1;
+    let mut rig = Rig::with(c, |_| {});
+    rig.ok(NEW, Message::FlowMod(flow(any(), 1, to(4))));
+    let buffer_id = buffered(&mut rig);
+    let naming = |n, port| Message::FlowMod(FlowMod { buffer_id, ..flow(dst(n), 5, to(port)) });
+    assert_eq!(rig.refused(NEW, naming(9, 2)), ErrorCode::FlowTableFull);
+    assert_eq!(rig.settle(), [], "no flow, no packet");
+    // Gathered: what became of the packet is known before the next that names it is judged.
+    rig.give(NEW, naming(9, 2));
+    rig.give(NEW, Message::FlowMod(FlowMod { buffer_id, ..flow(any(), 1, to(3)) }));
+    rig.give(NEW, out(buffer_id, Port(3), vec![output(1)], vec![]));
+    rig.switch.settle(rig.now, &mut rig.plane, &mut rig.out).unwrap();
+    let codes = rig.out.take().into_iter().map(|s| match s.msg.body {
+        Message::Error(e) => e.code,
+        m => panic!("{m:?}"),
+    });
+    assert_eq!(codes.collect::<Vec<_>>(), [ErrorCode::FlowTableFull, ErrorCode::BufferEmpty]);
+    // It came in at port 3, so it does not go out there; the flow counted it.
+    assert_eq!(rig.settle(), []);
+    assert_eq!(rig.flows(NEW)[0].packets, 1);
+    // A modify of many.
+    let buffer_id = buffered(&mut rig);
+    let command = FlowCommand::Modify;
+    rig.ok(NEW, Message::FlowMod(FlowMod { command, buffer_id, ..flow(any(), 1, to(2)) }));
+    assert_eq!(rig.settle(), [(2, frame(9))]);
+}
+
+#[test]
+fn a_packet_out_that_can_not_be_sent_leaves_its_packet() {
+    let mut c = config();
+    // The data plane has no such port.
+    c.ports.push(port_desc(5));
+    let mut rig = Rig::with(c, |_| {});
+    let b = buffered(&mut rig);
+    let sent = |port| out(b, Port(port), vec![output(1)], vec![]);
+    assert_eq!(rig.refused(NEW, sent(5)), ErrorCode::BadPort);
+    rig.ok(NEW, sent(3));
+    assert_eq!(rig.settle(), [(1, frame(9))]);
+    assert_eq!(rig.refused(NEW, sent(3)), ErrorCode::BufferEmpty);
 }
 
 /// A frame in, what came out of each port, and the packet-ins.
