@@ -2,6 +2,8 @@
 
 use super::table_name;
 use crate::fields::sets;
+use crate::plane::Plane;
+use crate::request::{Cx, Stop};
 use crate::switch::Switch;
 use weir_openflow::model::{Entries, Field, Maskable, StatsReply, TableFeatures, TableProperty};
 
@@ -19,7 +21,8 @@ pub(crate) const ACTION_BITS: u32 = {
 };
 
 impl Switch {
-    pub(super) fn table_features(&self) -> StatsReply {
+    pub(super) fn table_features<P: Plane>(&self, cx: &mut Cx<'_, P>) -> Result<StatsReply, Stop> {
+        let max_entries = self.most_flows(cx)?;
         let set: Vec<Field> = Field::all().filter(|f| sets(*f)).collect();
         let all: Vec<Field> = Field::all().collect();
         let maskable = |f: &Field| if f.maskable() { Maskable::Yes } else { Maskable::No };
@@ -35,7 +38,7 @@ impl Switch {
                 metadata_match: u64::MAX,
                 metadata_write: u64::MAX,
                 config: self.table_config.get(usize::from(table)).copied().unwrap_or(0),
-                max_entries: self.config.limits.flows,
+                max_entries,
                 properties: vec![
                     TableProperty::Instructions(Regular, (first..=6).collect()),
                     TableProperty::NextTables(Regular, later),
@@ -48,6 +51,6 @@ impl Switch {
                 ],
             }
         };
-        StatsReply::TableFeatures((0..self.state.tables).map(of).collect())
+        Ok(StatsReply::TableFeatures((0..self.state.tables).map(of).collect()))
     }
 }

@@ -11,6 +11,7 @@ pub(crate) use flows::Walk;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
+use weir_dataplane::Placement;
 use weir_openflow::model::{ErrorCode, Message, Part, StatsReply, StatsRequest, TableStats};
 
 impl Switch {
@@ -39,7 +40,7 @@ impl Switch {
             StatsRequest::MeterConfig(id) => self.meter_config(id)?,
             StatsRequest::MeterFeatures => self.meter_features(),
             StatsRequest::TableFeatures(b) if b.is_empty() && more == Part::Last => {
-                self.table_features()
+                self.table_features(cx)?
             }
             // Tables are as they are (1.3 §7.3.5.5.1).
             StatsRequest::TableFeatures(_) => return Err(ErrorCode::TableFeaturesEperm.into()),
@@ -51,6 +52,7 @@ impl Switch {
     }
 
     fn table_stats<P: Plane>(&mut self, cx: &mut Cx<'_, P>) -> Result<StatsReply, Stop> {
+        let max_entries = self.most_flows(cx)?;
         let vid = self.config.vid;
         let counted = cx.plane.with(move |dp| dp.table_counters(vid))?.unwrap_or_default();
         let of = |table: u8| {
@@ -58,13 +60,23 @@ impl Switch {
             TableStats {
                 table,
                 name: table_name(table),
-                max_entries: self.config.limits.flows,
+                max_entries,
                 active: self.flows.active(table),
                 lookups: c.lookups,
                 matched: c.matched,
             }
         };
         Ok(StatsReply::Table((0..self.state.tables).map(of).collect()))
+    }
+
+    /// How many flows there can be, in any table: what the configuration allows, and the TCAM has
+    /// room for, where it is all there is. Tables share both.
+    pub(super) fn most_flows<P: Plane>(&self, cx: &mut Cx<'_, P>) -> Result<u32, Stop> {
+        let (vid, allowed) = (self.config.vid, self.config.limits.flows);
+        match self.config.placement {
+            Placement::Fast => Ok(cx.plane.with(move |dp| dp.action_room(vid))?.min(allowed)),
+            _ => Ok(allowed),
+        }
     }
 }
 

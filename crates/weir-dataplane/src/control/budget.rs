@@ -21,6 +21,21 @@ impl DataPlane {
             other => other,
         }
     }
+    /// How many action rules a VDP may have on the fast path, as things stand: its slices and those
+    /// that it may still borrow. Others' borrowing makes it less. Zero: no such VDP.
+    pub fn action_room(&self, vid: Vid) -> u32 {
+        let Ok(v) = self.vdp(vid) else { return 0 };
+        let own = self.tcam.usage(Part::Action, owner(vid)).allowed;
+        let all = own.saturating_add(self.tcam.free_entries(Part::Action));
+        match v.action_limit {
+            // Slices are borrowed whole, while the limit is not reached.
+            Some(limit) => {
+                let slice = self.tcam.slice_entries();
+                all.min(limit.div_ceil(slice).saturating_mul(slice)).max(own)
+            }
+            None => all,
+        }
+    }
     /// Gives entries back, and with them the slices beyond the VDP's own that no rule is left in.
     pub(super) fn uncharge(&mut self, part: Part, vid: Vid, n: usize) {
         // It was charged before, so there is something to give back.
