@@ -127,6 +127,17 @@ fn decode_parts(version: Version, frame: &[u8]) -> Result<Msg, ErrorCode> {
     Ok(Msg { xid: header.xid, body })
 }
 
+/// Whether a message is of a type that switches alone send, whatever its body.
+pub fn is_for_controllers(version: Version, frame: &[u8]) -> bool {
+    let Some(header) = Header::read(frame).filter(|h| h.version == version as u8) else {
+        return false;
+    };
+    match version {
+        Version::V10 => of10::FOR_CONTROLLERS.contains(&header.kind),
+        Version::V13 => of13::FOR_CONTROLLERS.contains(&header.kind),
+    }
+}
+
 fn length_is_true(header: Header, frame: &[u8]) -> Result<(), ErrorCode> {
     if usize::from(header.length) == frame.len() { Ok(()) } else { Err(ErrorCode::BadLen) }
 }

@@ -3,14 +3,20 @@
 //! Room: the framing floor, but over decoded messages: no object is cut in two, so that each part
 //! decodes alone. Called by the channel, one [`Joiner`] a connection.
 //!
-//! Bounded: so many requests at once, so many bytes of them together.
+//! Bounded: so many requests at once, so many bytes of them together, and each for a while: the rest of
+//! one whose end never comes is not waited for. (Open vSwitch gives a request a second; the error for
+//! it, MULTIPART_REQUEST_TIMEOUT, is of 1.4.)
 
 use crate::model::{ErrorCode, Part, StatsRequest};
+use core::time::Duration;
 
 /// Requests that may be unfinished at once on a connection.
 const REQUESTS_MAX: usize = 4;
 /// Bytes of messages that unfinished requests may have brought together.
 const BYTES_MAX: usize = 512 * 1024;
+
+/// For how long a request may be unfinished without another part.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The unfinished requests of a connection.
 #[derive(Debug, Default)]
@@ -23,6 +29,8 @@ struct Open {
     xid: u32,
     bytes: usize,
     body: StatsRequest,
+    /// When its latest part came.
+    at: Duration,
 }
 
 impl Joiner {
@@ -31,7 +39,7 @@ impl Joiner {
         Self::default()
     }
 
-    /// Takes a part, whose message had `bytes` bytes; gives the whole request with the last one.
+    /// Takes a part, whose message had `bytes` bytes, at a time since any fixed moment; gives the whole request with the last one.
     ///
     /// # Errors
     /// MULTIPART_BUFFER_OVERFLOW where too much is unfinished, BAD_MULTIPART where parts of one
@@ -42,7 +50,9 @@ impl Joiner {
         more: Part,
         body: StatsRequest,
         bytes: usize,
+        now: Duration,
     ) -> Result<Option<StatsRequest>, ErrorCode> {
+        self.open.retain(|o| o.xid == xid || now.saturating_sub(o.at) < PATIENCE);
         let found = self.open.iter().position(|o| o.xid == xid);
         if found.is_none() && more == Part::Last {
             return Ok(Some(body));
@@ -53,12 +63,13 @@ impl Joiner {
                 append(&mut open.body, body)?;
                 open
             }
-            None => Open { xid, bytes: 0, body },
+            None => Open { xid, bytes: 0, body, at: now },
         };
         if more == Part::Last {
             return Ok(Some(open.body));
         }
         open.bytes += bytes;
+        open.at = now;
         let all: usize = self.open.iter().map(|o| o.bytes).sum::<usize>() + open.bytes;
         if self.open.len() == REQUESTS_MAX || all > BYTES_MAX {
             return Err(ErrorCode::MultipartBufferOverflow);

@@ -287,6 +287,9 @@ fn what_is_not_understood_is_refused_and_the_connection_kept() {
         // Messages that only a switch sends.
         (&[1, 19, 0, 8, 0, 0, 0, 9], ErrorCode::BadType),
         (&[1, 10, 0, 18, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ErrorCode::BadType),
+        // Whatever their body.
+        (&[1, 10, 0, 9, 0, 0, 0, 9, 0], ErrorCode::BadType),
+        (&[1, 17, 0, 12, 0, 0, 0, 9, 0, 9, 0, 0], ErrorCode::BadType),
     ] {
         c.receive(frame, ms(0));
         assert_eq!(c.next_event(ms(0)), None, "{frame:?}");
@@ -300,7 +303,7 @@ fn what_is_not_understood_is_refused_and_the_connection_kept() {
         c.receive(frame, ms(0));
         assert_eq!((c.next_event(ms(0)), c.outgoing()), (None, &[][..]), "{frame:?}");
     }
-    assert_eq!((c.stats().refused, c.stats().ignored), (7, 3));
+    assert_eq!((c.stats().refused, c.stats().ignored), (9, 3));
     c.receive(BARRIER, ms(0));
     assert!(matches!(c.next_event(ms(0)), Some(Event::Message(_))));
 }

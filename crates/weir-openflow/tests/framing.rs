@@ -1,9 +1,12 @@
 //! The framer against a slow and obvious one, and what it says to lengths that lie; requests in parts.
 
+use core::time::Duration;
 use proptest::prelude::*;
 use weir_openflow::framing::Framer;
 use weir_openflow::model::{ErrorCode, Part, StatsRequest, TableFeatures};
 use weir_openflow::multipart::Joiner;
+
+type Joined = Result<Option<StatsRequest>, ErrorCode>;
 
 fn message(xid: u8, length: usize) -> Vec<u8> {
     let mut bytes = vec![4, 2, (length >> 8) as u8, length as u8, 0, 0, 0, xid];
@@ -84,27 +87,57 @@ fn requests_in_parts_are_joined_and_bounded() {
         StatsRequest::TableFeatures(vec![TableFeatures { table, ..TableFeatures::default() }])
     };
     let mut joiner = Joiner::new();
-    assert_eq!(joiner.join(1, Part::Last, StatsRequest::Desc, 16), Ok(Some(StatsRequest::Desc)));
-    assert_eq!(joiner.join(2, Part::More, part(0), 80), Ok(None));
+    assert_eq!(
+        join(&mut joiner, 1, Part::Last, StatsRequest::Desc, 16),
+        Ok(Some(StatsRequest::Desc))
+    );
+    assert_eq!(join(&mut joiner, 2, Part::More, part(0), 80), Ok(None));
     // Another request in between.
-    assert_eq!(joiner.join(3, Part::Last, StatsRequest::Table, 16), Ok(Some(StatsRequest::Table)));
-    assert_eq!(joiner.join(2, Part::More, part(1), 80), Ok(None));
+    assert_eq!(
+        join(&mut joiner, 3, Part::Last, StatsRequest::Table, 16),
+        Ok(Some(StatsRequest::Table))
+    );
+    assert_eq!(join(&mut joiner, 2, Part::More, part(1), 80), Ok(None));
     // The last part may be empty.
-    let whole = joiner.join(2, Part::Last, StatsRequest::TableFeatures(vec![]), 16).unwrap();
+    let whole = join(&mut joiner, 2, Part::Last, StatsRequest::TableFeatures(vec![]), 16).unwrap();
     let Some(StatsRequest::TableFeatures(tables)) = whole else { panic!("{whole:?}") };
     assert_eq!(tables.iter().map(|t| t.table).collect::<Vec<_>>(), [0, 1]);
     // It is forgotten then.
-    assert_eq!(joiner.join(2, Part::Last, part(5), 80), Ok(Some(part(5))));
+    assert_eq!(join(&mut joiner, 2, Part::Last, part(5), 80), Ok(Some(part(5))));
     // Parts of different requests under one xid.
-    assert_eq!(joiner.join(4, Part::More, part(0), 80), Ok(None));
-    assert_eq!(joiner.join(4, Part::Last, StatsRequest::Desc, 16), Err(ErrorCode::BadMultipart));
-    assert_eq!(joiner.join(4, Part::Last, part(0), 16), Ok(Some(part(0))));
+    assert_eq!(join(&mut joiner, 4, Part::More, part(0), 80), Ok(None));
+    assert_eq!(
+        join(&mut joiner, 4, Part::Last, StatsRequest::Desc, 16),
+        Err(ErrorCode::BadMultipart)
+    );
+    assert_eq!(join(&mut joiner, 4, Part::Last, part(0), 16), Ok(Some(part(0))));
     // Too many, and too much.
     for xid in 10..14 {
-        assert_eq!(joiner.join(xid, Part::More, part(0), 80), Ok(None));
+        assert_eq!(join(&mut joiner, xid, Part::More, part(0), 80), Ok(None));
     }
     let overflow = Err(ErrorCode::MultipartBufferOverflow);
-    assert_eq!(joiner.join(14, Part::More, part(0), 80), overflow);
-    let mut grown = (0..100).map(|_| joiner.join(10, Part::More, part(0), 65_000));
+    assert_eq!(join(&mut joiner, 14, Part::More, part(0), 80), overflow);
+    let mut grown = (0..100).map(|_| join(&mut joiner, 10, Part::More, part(0), 65_000));
     assert!(grown.any(|r| r == overflow));
+}
+
+#[test]
+fn requests_that_are_never_finished_are_forgotten() {
+    let tables = || StatsRequest::TableFeatures(vec![]);
+    let (mut joiner, secs) = (Joiner::new(), Duration::from_secs);
+    let mut more = |xid, at| joiner.join(xid, Part::More, tables(), 16, at);
+    for xid in 0..4 {
+        assert_eq!(more(xid, secs(0)), Ok(None));
+    }
+    // One goes on.
+    assert_eq!(more(3, secs(9)), Ok(None));
+    assert_eq!(more(4, secs(9)), Err(ErrorCode::MultipartBufferOverflow));
+    for xid in 5..8 {
+        assert_eq!(more(xid, secs(10)), Ok(None), "room again");
+    }
+    assert_eq!(more(8, secs(10)), Err(ErrorCode::MultipartBufferOverflow), "for three");
+}
+
+fn join(j: &mut Joiner, xid: u32, more: Part, body: StatsRequest, bytes: usize) -> Joined {
+    j.join(xid, more, body, bytes, Duration::ZERO)
 }

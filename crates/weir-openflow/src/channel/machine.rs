@@ -9,7 +9,10 @@ use super::keep_alive::{Due, Watch};
 use super::outbox::Outbox;
 use super::stats::From;
 use super::token_bucket::TokenBucket;
-use super::{ChannelStats, CloseReason, Config, Event, Head, Kind, Offer, SendError, Sent, Side};
+use super::{
+    ChannelStats, CloseReason, Config, Event, Gate, Head, Kind, Offer, Open, SendError, Sent, Side,
+    Toll,
+};
 use crate::codec::{self, DecodeError};
 use crate::model::{ErrorCode, ErrorMsg, Message, Msg, Version};
 use crate::multipart::Joiner;
@@ -134,6 +137,12 @@ impl Channel {
     /// The next thing that happened. `None`: nothing, until more bytes come, the output is written or
     /// [`wake_at`](Self::wake_at) has come.
     pub fn next_event(&mut self, now: Duration) -> Option<Event> {
+        self.next_event_by(&mut Open, now)
+    }
+
+    /// As [`next_event`](Self::next_event), with a gate that messages pass beside the channel's own
+    /// limits.
+    pub fn next_event_by(&mut self, gate: &mut dyn Gate, now: Duration) -> Option<Event> {
         loop {
             if let Phase::Closed(reason) = &mut self.core.phase {
                 return reason.take().map(Event::Closed);
@@ -143,17 +152,20 @@ impl Channel {
                 // Whoever does not begin with a hello is told so by the header alone: what looks
                 // like its length may be the text of another protocol.
                 Front::Partial if self.core.awaits_hello_in_vain(self.inbox.peek(HEADER)) => HEADER,
-                Front::Partial => return None,
+                Front::Partial => {
+                    gate.rest();
+                    return None;
+                }
                 Front::Broken => {
                     self.core.framing_is_broken(self.inbox.peek(HEADER));
                     continue;
                 }
             };
             let frame = self.inbox.peek(length);
-            if !self.core.may_take(frame, now) {
+            if !self.core.may_take(frame, gate, now) {
                 return None;
             }
-            let event = self.core.handle(frame);
+            let event = self.core.handle(frame, now);
             self.inbox.consume(length);
             if event.is_some() {
                 return event;
@@ -273,13 +285,14 @@ impl Core {
     }
 
     /// Whether limits let this message be taken now; if so, it has paid.
-    fn may_take(&mut self, frame: &[u8], now: Duration) -> bool {
+    fn may_take(&mut self, frame: &[u8], gate: &mut dyn Gate, now: Duration) -> bool {
         let answers = self.config.side == Side::Switch || frame.get(1) == Some(&ECHO_REQUEST);
         if answers && self.answers_wait() {
             self.stats.pushed_back += u64::from(!self.pushing_back);
             self.pushing_back = true;
             // What is awaited now is the peer, not a time: a time would wake the owner in vain.
             self.throttled = None;
+            gate.rest();
             return false;
         }
         self.pushing_back = false;
@@ -289,7 +302,16 @@ impl Core {
         let is_flow_mod = frame.get(1) == Some(&FLOW_MOD);
         let flow_mods = self.flow_mods.as_mut().filter(|_| is_flow_mod);
         let mut buckets = [self.messages.as_mut(), flow_mods];
-        let until = buckets.iter_mut().flatten().filter_map(|b| b.wait(now)).max();
+        let own = buckets.iter_mut().flatten().filter_map(|b| b.wait(now)).max();
+        let toll = if is_flow_mod { Toll::FlowMod } else { Toll::Message };
+        // Whom its own limits hold back waits for nothing else.
+        let until = match own {
+            Some(until) => {
+                gate.rest();
+                Some(until)
+            }
+            None => gate.admit(toll, now).err(),
+        };
         if until.is_some() {
             self.stats.throttled += u64::from(self.throttled.is_none());
             self.throttled = until;
@@ -301,10 +323,10 @@ impl Core {
     }
 
     /// Judges a whole message.
-    fn handle(&mut self, frame: &[u8]) -> Option<Event> {
+    fn handle(&mut self, frame: &[u8], now: Duration) -> Option<Event> {
         match self.phase {
             Phase::Greeting { .. } => self.greeted(frame),
-            Phase::Up(version) => self.understand(version, frame),
+            Phase::Up(version) => self.understand(version, frame, now),
             Phase::Closed(_) => None,
         }
     }

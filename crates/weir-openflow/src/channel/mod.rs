@@ -13,6 +13,7 @@
 //! Nothing grows without bound, whatever the peer does: see [`Limits`].
 
 mod backoff;
+mod budget;
 mod config;
 mod event;
 mod greeting;
@@ -26,6 +27,7 @@ mod token_bucket;
 mod understand;
 
 pub use backoff::Backoff;
+pub use budget::{Budget, Gate, Open, Share, Toll};
 pub use config::{Config, EchoBy, KeepAlive, Limits, Rate, Side, Versions};
 pub use event::{CloseReason, Event, Head, Received, SendError, Sent};
 pub use hello::{Offer, negotiate};

@@ -6,13 +6,19 @@
 
 use super::greeting::{is_hello_failed, refusal};
 use super::machine::{Core, PROBE};
-use super::{EchoBy, Event, Head, Kind, Received, hello};
+use super::{EchoBy, Event, Head, Kind, Received, Side, hello};
 use crate::codec;
 use crate::model::{ErrorCode, Message, Msg, Part, Version};
+use core::time::Duration;
 
 impl Core {
     /// Judges a whole message under the version agreed.
-    pub(super) fn understand(&mut self, version: Version, frame: &[u8]) -> Option<Event> {
+    pub(super) fn understand(
+        &mut self,
+        version: Version,
+        frame: &[u8],
+        now: Duration,
+    ) -> Option<Event> {
         if is_hello_failed(frame) {
             // The peer could not take our hello, whatever we thought of its.
             self.close(refusal(frame));
@@ -20,6 +26,11 @@ impl Core {
         }
         if frame.get(1) == Some(&hello::TYPE) {
             self.stats.ignored += 1;
+            return None;
+        }
+        // Before it is read: what a switch alone may say is none the better for being said wrongly.
+        if self.config.side == Side::Switch && codec::is_for_controllers(version, frame) {
+            self.refuse(version, frame, ErrorCode::BadType);
             return None;
         }
         let msg = match codec::decode(version, frame) {
@@ -38,7 +49,7 @@ impl Core {
         let Msg { xid, body } = msg;
         let body = match body {
             Message::StatsRequest { more, body } => {
-                match self.joiner.join(xid, more, body, frame.len()) {
+                match self.joiner.join(xid, more, body, frame.len(), now) {
                     Ok(whole) => Message::StatsRequest { more: Part::Last, body: whole? },
                     Err(code) => {
                         self.refuse(version, frame, code);

@@ -42,6 +42,18 @@ mod kind {
     pub(super) const QUEUE_CONFIG_REPLY: u8 = 21;
 }
 
+/// Types that switches alone send.
+pub const FOR_CONTROLLERS: &[u8] = &[
+    kind::FEATURES_REPLY,
+    kind::GET_CONFIG_REPLY,
+    kind::PACKET_IN,
+    kind::FLOW_REMOVED,
+    kind::PORT_STATUS,
+    kind::STATS_REPLY,
+    kind::BARRIER_REPLY,
+    kind::QUEUE_CONFIG_REPLY,
+];
+
 /// Reads the body of a message of a type; HELLO, ERROR and ECHO are the codec's.
 ///
 /// # Errors

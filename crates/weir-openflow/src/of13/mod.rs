@@ -54,6 +54,20 @@ mod kind {
     pub(super) const METER_MOD: u8 = 29;
 }
 
+/// Types that switches alone send.
+pub const FOR_CONTROLLERS: &[u8] = &[
+    kind::FEATURES_REPLY,
+    kind::GET_CONFIG_REPLY,
+    kind::PACKET_IN,
+    kind::FLOW_REMOVED,
+    kind::PORT_STATUS,
+    kind::MULTIPART_REPLY,
+    kind::BARRIER_REPLY,
+    kind::QUEUE_CONFIG_REPLY,
+    kind::ROLE_REPLY,
+    kind::GET_ASYNC_REPLY,
+];
+
 /// OFPTC_DEPRECATED_MASK: the bits that a table's configuration may have.
 const TABLE_CONFIG: u32 = 3;
 
