@@ -13,7 +13,7 @@ pub struct Config {
     pub datapath_id: u64,
     /// What it says of itself.
     pub desc: SwitchDesc,
-    /// Tables that 1.3 sees, 1 to 254; 1.0 sees the first.
+    /// Tables, 1 to 254. 1.0 sees and empties all, but adds to and modifies the first alone.
     pub tables: u8,
     /// Packets buffered at once, 4096 at most; 0: none.
     pub buffers: u16,

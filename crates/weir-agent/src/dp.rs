@@ -55,6 +55,7 @@ pub(crate) fn set_port_config(dp: &mut DataPlane, vid: Vid, port: Port, config: 
     let flags = [
         (PortConfig::DOWN, PortFlags::DOWN),
         (PortConfig::NO_RECV, PortFlags::NO_RECV),
+        (PortConfig::NO_RECV_STP, PortFlags::NO_RECV_STP),
         (PortConfig::NO_FWD, PortFlags::NO_FWD),
         (PortConfig::NO_FLOOD, PortFlags::NO_FLOOD),
         (PortConfig::NO_PACKET_IN, PortFlags::NO_PACKET_IN),

@@ -26,6 +26,10 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         let deletes = matches!(m.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        if deletes && who.version == Version::V10 && m.flags.has(FlowFlags::EMERG) {
+            // Of the emergency flows (1.0.1 §5.3.3), and there are none.
+            return Ok(());
+        }
         self.check_head(who.version, &m, deletes)?;
         matches::check(&mut m.matcher, who.version)?;
         let behaviour = match deletes {
@@ -99,7 +103,8 @@ impl Switch {
             Version::V10 => FlowFlags::SEND_FLOW_REM | FlowFlags::CHECK_OVERLAP,
             _ => FlowFlags(FlowFlags::KNOWN.0 & !FlowFlags::EMERG.0),
         };
-        if m.flags.0 & !known.0 != 0 && !deletes {
+        // Of deletes too, as Open vSwitch does: nothing says that their flags mean nothing.
+        if m.flags.0 & !known.0 != 0 {
             return Err(ErrorCode::FlowBadFlags);
         }
         Ok(())

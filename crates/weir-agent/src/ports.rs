@@ -4,11 +4,11 @@
 use crate::dp;
 use crate::outbox::Outbox;
 use crate::plane::Plane;
-use crate::request::{Cx, Stop};
+use crate::request::{Asker, Cx, Stop};
 use crate::switch::Switch;
 use weir_openflow::model::{
     ErrorCode, Message, Port, PortConfig, PortDesc, PortMod, PortReason, PortState, PortStatus,
-    QueueDesc,
+    QueueDesc, Version,
 };
 use weir_packet::Nanos;
 
@@ -33,10 +33,12 @@ pub enum Link {
     Down,
 }
 
-/// What a controller may set of a port here; STP's bits have nothing to act on (1.0 §5.2.1).
+/// What a controller may set of a port here. There is no spanning tree for NO_STP to keep off
+/// (1.0.1 §5.2.1; OFPC_STP is not among the capabilities).
 const SETTABLE: PortConfig = PortConfig(
     PortConfig::DOWN.0
         | PortConfig::NO_RECV.0
+        | PortConfig::NO_RECV_STP.0
         | PortConfig::NO_FLOOD.0
         | PortConfig::NO_FWD.0
         | PortConfig::NO_PACKET_IN.0,
@@ -93,7 +95,8 @@ impl Switch {
 
     pub(crate) fn port_mod<P: Plane>(
         &mut self,
-        m: PortMod,
+        who: &Asker,
+        mut m: PortMod,
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
@@ -103,6 +106,18 @@ impl Switch {
         }
         if m.mask.0 & !PortConfig::KNOWN.0 != 0 {
             return Err(ErrorCode::PortBadConfig.into());
+        }
+        // 1.0 has no number of its own for this.
+        if m.mask.0 & m.config.0 & PortConfig::NO_STP.0 != 0 {
+            return Err(ErrorCode::PortEperm.into());
+        }
+        // 1.3's "drop all packets received by port" (§7.2.1) is two flags in 1.0.
+        if who.version != Version::V10 && m.mask.has(PortConfig::NO_RECV) {
+            m.mask = m.mask | PortConfig::NO_RECV_STP;
+            m.config.0 &= !PortConfig::NO_RECV_STP.0;
+            if m.config.has(PortConfig::NO_RECV) {
+                m.config = m.config | PortConfig::NO_RECV_STP;
+            }
         }
         if m.advertise.0 & !desc.supported.0 != 0 {
             return Err(ErrorCode::PortBadAdvertise.into());

@@ -19,13 +19,16 @@ use crate::state::State;
 use crate::stats::Walk;
 use weir_dataplane::{DataPlane, InvalidTtl};
 use weir_openflow::model::{
-    Capabilities, ErrorCode, Features, Fragments, Message, Msg, Role, SwitchConfig, TABLE_ALL,
-    TABLE_MAX, Version,
+    Capabilities, ErrorCode, Features, Fragments, Message, Msg, NO_MAX_LEN, Role, SwitchConfig,
+    TABLE_ALL, TABLE_MAX, Version,
 };
 use weir_packet::Nanos;
 
 /// Changes gathered before they are carried out.
 const GATHERED: usize = 256;
+
+/// OFPCML_MAX: the most bytes of a packet that can be asked for by number.
+const CML_MAX: u16 = 0xffe5;
 
 /// One VDP as an OpenFlow switch, for any number of connections.
 #[derive(Debug)]
@@ -233,7 +236,7 @@ impl Switch {
             Message::PacketOut(m) => self.packet_out(who, m, cx),
             Message::GroupMod(m) => self.group_mod(m, cx),
             Message::MeterMod(m) => self.meter_mod(m, cx),
-            Message::PortMod(m) => self.port_mod(m, cx),
+            Message::PortMod(m) => self.port_mod(who, m, cx),
             Message::TableMod { table, config } => Ok(self.table_mod(table, config)?),
             Message::BarrierRequest => {
                 self.flush(cx)?;
@@ -314,6 +317,11 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
+        // Between OFPCML_MAX and OFPCML_NO_BUFFER nothing has a meaning (1.3.5 §7.3.7); 1.0 has no
+        // such bounds.
+        if who.version != Version::V10 && (CML_MAX + 1..NO_MAX_LEN).contains(&c.miss_send_len) {
+            return Err(ErrorCode::ConfigBadLen.into());
+        }
         match c.fragments {
             Fragments::Normal | Fragments::Drop => {}
             // It is not among the capabilities (1.3 §7.3.2, IP_REASM).
@@ -325,6 +333,8 @@ impl Switch {
         if c.miss_send_len != 0 {
             conn.listens = Listens::Yes;
         }
+        // Fragments are the switch's, which a slave does not change: what is its own is set (as Open
+        // vSwitch does; 1.3 §6.3.4 does not list this message).
         if conn.role != Role::Slave && c.fragments != self.fragments {
             let (vid, fragments) = (self.config.vid, c.fragments);
             cx.plane.with(move |plane| dp::set_fragments(plane, vid, fragments))?;

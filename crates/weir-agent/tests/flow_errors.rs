@@ -32,6 +32,7 @@ fn what_is_wrong_is_said_and_changes_nothing() {
         (with(|m| m.table = TABLE_ALL), FlowBadTableId),
         (with(|m| (m.command, m.table) = (FlowCommand::Delete, 200)), FlowBadTableId),
         (with(|m| m.flags = FlowFlags(1 << 9)), FlowBadFlags),
+        (with(|m| (m.command, m.flags) = (FlowCommand::Delete, FlowFlags(1 << 9))), FlowBadFlags),
         // The match.
         (with(|m| m.matcher = any().with(Field::TcpDst, 1)), MatchBadPrereq),
         (with(|m| m.matcher = any().with(Field::VlanVid, 5)), MatchBadValue),
@@ -97,6 +98,15 @@ fn the_corners_of_1_0_are_refused() {
         assert_eq!(rig.refused(OLD, m.clone()), code, "{m:?}");
     }
     assert_eq!(rig.flows(OLD), vec![]);
+    // 1.0.1 §5.3.3: a delete of emergency flows is no delete of others.
+    rig.ok(NEW, Message::FlowMod(flow(any(), 5, to(3))));
+    rig.ok(
+        OLD,
+        with(|m| (m.command, m.matcher, m.flags) = (FlowCommand::Delete, any(), FlowFlags::EMERG)),
+    );
+    assert_eq!(rig.flows(OLD).len(), 1);
+    rig.ok(OLD, with(|m| (m.command, m.matcher) = (FlowCommand::Delete, any())));
+    assert_eq!(rig.flows(OLD), vec![]);
     rig.ok(OLD, apply(Action::Enqueue { port: Port(2), queue: 7 }));
     // §3.4: fields that can't be looked at are ignored.
     rig.ok(OLD, with(|m| m.matcher = any().with(Field::Ipv4Src, 1)));
@@ -158,6 +168,30 @@ fn a_full_table_says_so_and_stays_as_it_is() {
     assert_eq!(rig.send(1, &frame(4)), vec![]);
 }
 
+/// How many flows the switch says that a table may have: 1.3's features, 1.3's and 1.0's statistics.
+fn told_most(rig: &mut Rig) -> [u32; 3] {
+    let ask = StatsRequest::TableFeatures(vec![]);
+    let [StatsReply::TableFeatures(f)] = &rig.stats(NEW, ask)[..] else { panic!() };
+    let [StatsReply::Table(new)] = &rig.stats(NEW, StatsRequest::Table)[..] else { panic!() };
+    let [StatsReply::Table(old)] = &rig.stats(OLD, StatsRequest::Table)[..] else { panic!() };
+    [f[3].max_entries, new[3].max_entries, old[3].max_entries]
+}
+
+#[test]
+fn what_is_said_of_tables_room_is_true() {
+    let mut c = config();
+    assert_eq!(told_most(&mut Rig::with(c.clone(), |s| s.action_limit = Some(17))), [32; 3]);
+    let tcam = Rig::new().plane.tcam().entries(weir_classify::Part::Action);
+    assert_eq!(told_most(&mut Rig::new()), [tcam; 3], "all of it, with nobody else there");
+    c.placement = weir_dataplane::Placement::Spill;
+    let allowed = c.limits.flows;
+    assert!(allowed > tcam);
+    assert_eq!(told_most(&mut Rig::with(c.clone(), |s| s.action_limit = Some(16))), [allowed; 3]);
+    c.limits.flows = 3;
+    c.placement = weir_dataplane::Placement::Fast;
+    assert_eq!(told_most(&mut Rig::with(c, |_| {})), [3; 3]);
+}
+
 #[test]
 fn a_spent_slice_is_a_full_table() {
     let mut rig = Rig::with(config(), |s| s.action_limit = Some(16));
@@ -167,6 +201,8 @@ fn a_spent_slice_is_a_full_table() {
     rig.switch.settle(rig.now, &mut rig.plane, &mut rig.out).unwrap();
     let full = rig.out.take();
     assert_eq!(full.len(), 4);
+    // The least of what is allowed and what there is room for is what is told, in both versions.
+    assert_eq!(told_most(&mut rig), [16; 3]);
     assert_eq!(rig.flows(NEW).len(), 16);
     // Room again.
     let mut del = flow(dst(0), 1, vec![]);

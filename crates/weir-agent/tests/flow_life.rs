@@ -280,3 +280,23 @@ fn a_delete_of_everything_leaves_nothing_behind() {
         assert_eq!((t[0].active, t[0].lookups, t[0].matched), (0, 3 * round, 2 * round));
     }
 }
+
+#[test]
+fn a_controller_of_1_0_sees_and_empties_all_tables_and_adds_to_the_first() {
+    let mut rig = Rig::new();
+    let table = 3;
+    rig.ok(NEW, Message::FlowMod(FlowMod { table, ..flow(dst(1), 5, to(2)) }));
+    rig.ok(OLD, Message::FlowMod(flow(dst(1), 5, to(3))));
+    let tables = |rig: &mut Rig| rig.flows(OLD).iter().map(|f| f.table).collect::<Vec<_>>();
+    assert_eq!(tables(&mut rig), [0, 3]);
+    // A modify changes the first table's alone.
+    let command = FlowCommand::Modify;
+    rig.ok(OLD, Message::FlowMod(FlowMod { command, ..flow(any(), 5, to(4)) }));
+    let outs: Vec<_> = rig.flows(NEW).into_iter().map(|f| f.instructions).collect();
+    assert_eq!(outs[1], to(2));
+    assert_ne!(outs[0], to(3));
+    // As it comes from the wire (1.0.1's one table is all there is).
+    let (command, table) = (FlowCommand::Delete, TABLE_ALL);
+    rig.ok(OLD, Message::FlowMod(FlowMod { command, table, ..flow(any(), 0, vec![]) }));
+    assert_eq!(tables(&mut rig), []);
+}

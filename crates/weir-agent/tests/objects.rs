@@ -140,6 +140,7 @@ fn wrong_meters_are_refused() {
 #[test]
 fn ports_are_changed_and_told_of() {
     use ErrorCode::*;
+    const STP: PortConfig = PortConfig::NO_STP;
     let mut rig = Rig::new();
     rig.ok(NEW, Message::FlowMod(flow(any(), 1, to(2))));
     let change = |f: &dyn Fn(&mut PortMod)| {
@@ -153,6 +154,7 @@ fn ports_are_changed_and_told_of() {
     assert_eq!(rig.refused(NEW, change(&|m| m.mac[5] = 9)), PortBadHwAddr);
     assert_eq!(rig.refused(NEW, change(&|m| m.mask = PortConfig(1 << 20))), PortBadConfig);
     assert_eq!(rig.refused(NEW, change(&|m| m.advertise = PortFeatures::FD_10G)), PortBadAdvertise);
+    assert_eq!(rig.refused(OLD, change(&|m| (m.config, m.mask) = (STP, STP))), PortEperm);
     assert_eq!(rig.send(1, &frame(1))[0].0, 2);
     let told = rig.tell(NEW, change(&|_| {}));
     let [one] = &told[..] else { panic!("{told:?}") };
@@ -211,4 +213,29 @@ fn tables_say_what_they_can_do_and_stay_so() {
     let body = StatsRequest::TableFeatures(t.clone());
     let m = Message::StatsRequest { more: Part::Last, body };
     assert_eq!(rig.refused(NEW, m), ErrorCode::TableFeaturesEperm);
+}
+
+#[test]
+fn a_port_that_does_not_receive_takes_1_0_s_spanning_tree() {
+    let mut rig = Rig::new();
+    rig.ok(NEW, Message::FlowMod(flow(any(), 1, to(2))));
+    let mut bridges = frame(1);
+    bridges[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0]);
+    let (none, all, stp) = (PortConfig(0), PortConfig::NO_RECV, PortConfig::NO_RECV_STP);
+    // Who says what under which mask, and whether others' frames and bridges' frames come in.
+    for (conn, config, mask, [others, bridged]) in [
+        (OLD, all, all, [0, 1]),
+        (OLD, all | stp, all | stp, [0, 0]),
+        (OLD, stp, all, [1, 0]),
+        (OLD, PortConfig::NO_STP, stp, [1, 1]),
+        (NEW, all, all, [0, 0]),
+        (NEW, none, PortConfig::NO_FWD, [0, 0]),
+        (NEW, none, all, [1, 1]),
+    ] {
+        let (port, mac) = (Port(1), port_desc(1).mac);
+        let m = PortMod { port, mac, config, mask, advertise: PortFeatures::default() };
+        rig.tell(conn, Message::PortMod(m));
+        let came = [rig.send(1, &frame(1)).len(), rig.send(1, &bridges).len()];
+        assert_eq!(came, [others, bridged], "{config:?} under {mask:?}");
+    }
 }

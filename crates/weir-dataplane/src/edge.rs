@@ -27,6 +27,9 @@ pub(crate) fn reserved_no(id: PortId) -> PortNo {
     }
 }
 
+/// Where 802.1D's bridges send their frames.
+const BRIDGES: u128 = 0x0180_c200_0000;
+
 /// What a VDP asks of one of its ports (OpenFlow 1.3, §A.2.1, `ofp_port_config`). It holds for that
 /// VDP alone: another VDP on the same port goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,7 +40,7 @@ impl PortFlags {
     pub const NONE: Self = Self(0);
     /// Administratively down: nothing in, nothing out, not live.
     pub const DOWN: Self = Self(1);
-    /// Drop what is received.
+    /// Drop what is received, but for 802.1D's frames.
     pub const NO_RECV: Self = Self(2);
     /// Drop what would be sent.
     pub const NO_FWD: Self = Self(4);
@@ -45,6 +48,8 @@ impl PortFlags {
     pub const NO_FLOOD: Self = Self(8);
     /// A table miss of a frame received here sends no packet-in.
     pub const NO_PACKET_IN: Self = Self(16);
+    /// Drop received 802.1D frames (1.0.1, §5.2.1); 1.3 has one flag for all frames.
+    pub const NO_RECV_STP: Self = Self(32);
 
     /// Whether any of these is set.
     #[inline]
@@ -285,10 +290,14 @@ impl Edge {
     }
     /// Why a frame may not come in, if it may not.
     pub fn why_not_in(&self, at: At, key: &FlowKey) -> Option<DropReason> {
+        let no_recv = || match key.get(Field::EthDst) == BRIDGES {
+            true => PortFlags::NO_RECV_STP,
+            false => PortFlags::NO_RECV,
+        };
         let fragment = || key.get(Field::IpFrag) & u128::from(FRAG_ANY) != 0;
         if at.flags.any_of(PortFlags::DOWN) {
             Some(DropReason::PortDown)
-        } else if at.flags.any_of(PortFlags::NO_RECV) {
+        } else if at.flags.any_of(no_recv()) {
             Some(DropReason::PortConfig)
         } else if self.guards & FRAGMENTS != 0 && fragment() {
             Some(DropReason::Fragment)

@@ -30,7 +30,7 @@ const TABLE: &[(ErrorCode, Wire, Wire)] = &[
     (BufferUnknown, Is(1, 8), Is(1, 8)),
     (BadTableId, Near(RequestEperm), Is(1, 9)),
     (IsSlave, Near(RequestEperm), Is(1, 10)),
-    (BadPort, Near(ActionBadOutPort), Is(1, 11)),
+    (BadPort, Near(RequestEperm), Is(1, 11)),
     (BadPacket, Near(BadLen), Is(1, 12)),
     (MultipartBufferOverflow, Near(BadMultipart), Is(1, 13)),
     (ActionBadType, Is(2, 0), Is(2, 0)),

@@ -54,6 +54,10 @@ fn requests() {
     assert_eq!(refused(4, &[0, 0, 0x23, 0x20, 0, 0, 0, 12]), BadExperimenterType);
     assert_eq!(refused(4, &[0, 0, 0x23, 0x20, 0, 0, 0, 10]), BadLen);
     assert_eq!(refused(4, &[0, 0, 0x23, 0x20, 0, 0, 0, 10, 0, 0, 0, 3]), RoleBadRole);
+    // §5.3.4: queues are asked for by real ports.
+    for port in [0, 0xff01, 0xfffc, 0xfffe, 0xffff_u16] {
+        assert_eq!(refused(20, &[port.to_be_bytes(), [0; 2]].concat()), QueueBadPort, "{port}");
+    }
     let mut other = frame(5, &[]);
     other[0] = 4;
     assert_eq!(decode(Version::V10, &other).unwrap_err().code, BadVersion);

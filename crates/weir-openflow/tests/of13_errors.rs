@@ -2,7 +2,7 @@
 
 use weir_openflow::codec::decode;
 use weir_openflow::model::ErrorCode::{self, *};
-use weir_openflow::model::{Message, Version};
+use weir_openflow::model::{Message, Port, Version};
 
 /// A message of a type around a body.
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -168,6 +168,14 @@ fn matches() {
 fn match_values() {
     let ip = ETH_IPV4.to_vec();
     refused(&with_match(&[oxm(0, 0, &[0; 4])]), MatchBadValue);
+    // §7.2.3.7: packets come from real ports, LOCAL and CONTROLLER.
+    for port in 0xffff_ff00..=u32::MAX {
+        let frame = with_match(&[oxm(0, 0, &port.to_be_bytes())]);
+        match Port(port) {
+            Port::MAX | Port::LOCAL | Port::CONTROLLER => drop(taken(&frame)),
+            _ => refused(&frame, MatchBadValue),
+        }
+    }
     refused(&with_match(&[oxm(6, 0, &[0x20, 0])]), MatchBadValue);
     refused(&with_match(&[oxm(6, 0, &[0, 5])]), MatchBadValue);
     taken(&with_match(&[oxm(6, 0, &[0, 0])]));

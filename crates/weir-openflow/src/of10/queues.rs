@@ -19,7 +19,11 @@ const PROPERTY_HEADER: usize = 8;
 pub(super) fn read_request(r: &mut Reader<'_>) -> Result<Message, ErrorCode> {
     let port = Port16::read(r)?;
     r.skip(2)?;
-    Ok(Message::QueueConfigRequest(port))
+    // §5.3.4: a real port (below OFPP_MAX); ALL and NONE mean nothing, though 1.3's ANY does.
+    match port.is_physical() {
+        true => Ok(Message::QueueConfigRequest(port)),
+        false => Err(ErrorCode::QueueBadPort),
+    }
 }
 
 pub(super) fn write_request(port: &Port, w: &mut Writer<'_>) {

@@ -5,7 +5,7 @@
 
 use super::too_long;
 use crate::codec::EncodeError;
-use crate::model::{ErrorCode, Field, FieldMatch, Maskable, Match, VLAN_PRESENT, Version};
+use crate::model::{ErrorCode, Field, FieldMatch, Maskable, Match, Port, VLAN_PRESENT, Version};
 use crate::wire::{Reader, Writer, number};
 
 /// OFPXMC_OPENFLOW_BASIC.
@@ -158,7 +158,10 @@ fn is_meaningful(field: Field, value: u128, mask: u128) -> bool {
             value == 0 || value & u128::from(VLAN_PRESENT) != 0
         }
         // §7.2.3.7: a port, and no reserved one but those a packet can come from.
-        Field::InPort => value != 0,
+        Field::InPort => u32::try_from(value).is_ok_and(|n| {
+            let port = Port(n);
+            port.is_physical() || matches!(port, Port::LOCAL | Port::CONTROLLER)
+        }),
         _ => true,
     }
 }

@@ -29,7 +29,7 @@ layout! {
         no: Port32, pad 4;
         mac: [u8; 6], pad 2;
         name: Text<16>;
-        config: Config;
+        config: Told;
         state: State;
         current: Features;
         advertised: Features;
@@ -50,6 +50,19 @@ layout! {
         config: Config;
         mask: Config;
         advertise: Features, pad 4;
+    }
+}
+
+/// What is told of a port's configuration: 1.0's own bits mean nothing here.
+struct Told;
+
+impl Kind for Told {
+    type Value = PortConfig;
+    fn read(r: &mut Reader<'_>) -> Result<PortConfig, ErrorCode> {
+        Config::read(r).map(|c| PortConfig(c.0 & CONFIG))
+    }
+    fn write(config: &PortConfig, w: &mut Writer<'_>) {
+        w.u32(config.0 & CONFIG);
     }
 }
 

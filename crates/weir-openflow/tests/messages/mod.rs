@@ -32,7 +32,7 @@ fn demand(matcher: Match, field: Field, value: u128, mask: u128, exact: bool) ->
     if exact || !field.maskable() {
         match field {
             Field::VlanVid => value |= u128::from(VLAN_PRESENT),
-            Field::InPort => value |= 1,
+            Field::InPort => value = value & 0x7fff_ffff | 1,
             _ => {}
         }
         return matcher.with(field, value);
@@ -231,7 +231,7 @@ fn any_port_desc() -> BoxedStrategy<PortDesc> {
             no: Port(n[7]),
             mac,
             name,
-            config: PortConfig(n[0]),
+            config: PortConfig(n[0] & 0x65),
             state: PortState(n[1]),
             current: PortFeatures(n[2]),
             advertised: PortFeatures(n[3]),
