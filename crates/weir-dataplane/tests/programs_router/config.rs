@@ -2,7 +2,7 @@
 
 use crate::lab::*;
 use weir_dataplane::PortNo;
-use weir_dataplane::programs::router::{NextHop, Prefix, Route, Router, RouterConfig};
+use weir_dataplane::programs::router::{NextHop, Permanent, Prefix, Route, Router, RouterConfig};
 use weir_wire::MacAddr;
 
 /// The words with which a changed configuration is refused.
@@ -19,7 +19,24 @@ fn route(to: &str, via: NextHop) -> Route {
 #[test]
 fn refusals_name_the_part_and_the_mend() {
     let gateway = |n| NextHop::Gateway(ip4(2, n).into());
+    let known = |port, n| Permanent { port: PortNo(port), addr: ip4(2, n).into(), mac: mac(2, n) };
     let cases: Vec<(String, &str)> = vec![
+        (refused(|c| c.permanent.push(known(9, 1))), "10.0.2.1 on port 9: the port has no"),
+        (
+            refused(|c| c.permanent.extend([known(2, 7), known(2, 7)])),
+            "10.0.2.7 on port 2: is given twice",
+        ),
+        (
+            refused(|c| c.permanent.push(Permanent { mac: MacAddr::BROADCAST, ..known(2, 7) })),
+            "a unicast MAC",
+        ),
+        (
+            refused(|c| {
+                c.neighbours.entries = 16;
+                c.permanent = (10..19).map(|n| known(2, n)).collect();
+            }),
+            "10.0.2.18 on port 2: more than half",
+        ),
         (refused(|c| c.interfaces.clear()), "no interfaces"),
         (refused(|c| c.interfaces[1].port = PortNo(3)), "two interfaces on port 3"),
         (

@@ -5,7 +5,8 @@ use crate::lab::*;
 use crate::programs_rig::Rig;
 use std::net::Ipv6Addr;
 use weir_dataplane::Origin;
-use weir_dataplane::programs::router::NeighbourConfig;
+use weir_dataplane::PortNo;
+use weir_dataplane::programs::router::{NeighbourConfig, Permanent};
 use weir_packet::{DropReason, Nanos};
 use weir_wire::arp::Operation;
 use weir_wire::icmpv4::unreachable;
@@ -39,6 +40,28 @@ fn asks_then_sends_in_order() {
     // From now on at once, and without asking.
     let s = r.rx(1, &to_2(10, b"three")).one();
     assert_eq!(open4(&s).0, mac(2, 10));
+}
+
+#[test]
+fn what_is_configured_is_neither_asked_for_nor_forgotten() {
+    let mut c = config();
+    c.neighbours.entries = 16;
+    let known = |n: u8| Permanent { port: PortNo(2), addr: ip4(2, n).into(), mac: mac(2, n) };
+    c.permanent = (10..18).map(known).collect();
+    let mut r = router(&c);
+    for _ in 0..3 {
+        let s = r.rx(1, &to_2(10, b"at once")).one();
+        assert_eq!(open4(&s).0, mac(2, 10));
+        assert!(silent(&r.pass(Nanos::from_secs(1000), Nanos::from_secs(100))));
+    }
+    // Somebody else claims the address; then a crowd of others comes by.
+    let lie = ArpRepr::request(mac(2, 66), ip4(2, 10), ip4(2, 1));
+    r.rx(2, &arp(MacAddr::BROADCAST, mac(2, 66), lie));
+    for n in 100..200 {
+        r.rx(2, &who_has(2, n));
+    }
+    assert_eq!(open4(&r.rx(1, &to_2(10, b"still")).one()).0, mac(2, 10));
+    assert_eq!(open4(&r.rx(1, &to_2(17, b"too")).one()).0, mac(2, 17));
 }
 
 #[test]

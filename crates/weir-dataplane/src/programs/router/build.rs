@@ -2,11 +2,12 @@
 //! tables. Called once, by `Router::new`.
 
 use super::config::{
-    Interface, MIN_MTU_V4, MIN_MTU_V6, NextHop, Prefix, Route, RouterConfig, RouterError, bits,
-    is_link_local, not_a_host, not_an_interfaces,
+    Interface, MIN_MTU_V4, MIN_MTU_V6, NextHop, Permanent, Prefix, Route, RouterConfig,
+    RouterError, bits, is_link_local, not_a_host, not_an_interfaces,
 };
-use super::lpm::Lpm;
-use super::{Hop, Iface, IfaceId, Routes, Target};
+use super::neighbour::Key;
+use super::routes::{Prefixes, Routes};
+use super::{Hop, Iface, IfaceId, Target};
 use crate::action::PortNo;
 use std::net::{IpAddr, Ipv6Addr};
 use weir_wire::MacAddr;
@@ -41,7 +42,7 @@ pub(super) fn build(config: &RouterConfig) -> Result<(Vec<Iface>, Routes), Route
     for i in &given {
         ifaces.push(interface(i)?);
     }
-    let mut routes = Routes { v4: Lpm::new(), v6: Lpm::new() };
+    let mut routes = Prefixes::new();
     connected(&ifaces, &mut routes)?;
     for r in &config.routes {
         let target = target(r, &ifaces, &routes)?;
@@ -51,7 +52,39 @@ pub(super) fn build(config: &RouterConfig) -> Result<(Vec<Iface>, Routes), Route
         }
         table.insert(bits(r.to.addr), r.to.len, target);
     }
+    let routes =
+        Routes::new(routes).map_err(|_| RouterError::TooManyRoutes(config.routes.len()))?;
     Ok((ifaces, routes))
+}
+
+/// The neighbours that are known beforehand.
+pub(super) fn permanent(
+    config: &RouterConfig,
+    ifaces: &[Iface],
+) -> Result<Vec<(Key, MacAddr)>, RouterError> {
+    let mut all = Vec::with_capacity(config.permanent.len());
+    for &Permanent { port, addr, mac } in &config.permanent {
+        let error = |what| Err(RouterError::Permanent { port, addr, what });
+        let Some(iface) = ifaces.iter().position(|i| i.port == port && i.speaks(addr)) else {
+            return error("the port has no interface with an address of that family");
+        };
+        if not_a_host(addr).is_some() || !mac.is_unicast() {
+            return error("give a host's address, and a unicast MAC");
+        }
+        all.push((Key { iface: iface as IfaceId, addr }, mac));
+    }
+    all.sort_unstable_by_key(|p| p.0);
+    if let Some(w) = all.windows(2).find(|w| w[0].0 == w[1].0) {
+        let Key { iface, addr } = w[0].0;
+        let port = ifaces.get(usize::from(iface)).map_or(PortNo(0), |i| i.port);
+        return Err(RouterError::Permanent { port, addr, what: "is given twice" });
+    }
+    // The other half is left to be found.
+    if let Some(p) = config.permanent.get(config.neighbours.entries / 2) {
+        let what = "more than half of neighbours.entries; raise that";
+        return Err(RouterError::Permanent { port: p.port, addr: p.addr, what });
+    }
+    Ok(all)
 }
 
 fn limits(config: &RouterConfig) -> Result<(), RouterError> {
@@ -110,7 +143,7 @@ fn interface(given: &Interface) -> Result<Iface, RouterError> {
 }
 
 /// Enters the interfaces' networks and addresses.
-fn connected(ifaces: &[Iface], routes: &mut Routes) -> Result<(), RouterError> {
+fn connected(ifaces: &[Iface], routes: &mut Prefixes) -> Result<(), RouterError> {
     let all = || {
         ifaces.iter().zip(0..).flat_map(|(i, id)| {
             let global = i.v4.iter().map(|a| a.1).chain(i.v6.iter().map(|a| a.1));
@@ -161,7 +194,7 @@ fn connected(ifaces: &[Iface], routes: &mut Routes) -> Result<(), RouterError> {
 }
 
 /// Where a static route leads.
-fn target(r: &Route, ifaces: &[Iface], routes: &Routes) -> Result<Target, RouterError> {
+fn target(r: &Route, ifaces: &[Iface], routes: &Prefixes) -> Result<Target, RouterError> {
     let to = r.to;
     if to.len > to.width() {
         return Err(RouterError::PrefixLength(to));

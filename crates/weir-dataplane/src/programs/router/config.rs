@@ -174,6 +174,17 @@ impl Default for NeighbourConfig {
     }
 }
 
+/// A neighbour whose MAC address is known beforehand: never asked for, never forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permanent {
+    /// The port it is behind.
+    pub port: PortNo,
+    /// Its address.
+    pub addr: IpAddr,
+    /// Its MAC.
+    pub mac: MacAddr,
+}
+
 /// How many ICMP errors are sent: a token bucket (RFC 1812 §4.3.2.8, RFC 4443 §2.4(f)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpLimit {
@@ -198,6 +209,8 @@ pub struct RouterConfig {
     pub routes: Vec<Route>,
     /// Neighbours.
     pub neighbours: NeighbourConfig,
+    /// Those that are known beforehand; at most half of all.
+    pub permanent: Vec<Permanent>,
     /// ICMP errors, both families together.
     pub icmp: IcmpLimit,
 }
@@ -279,6 +292,9 @@ pub enum RouterError {
     /// A network routed twice.
     #[error("router: route to {0}: there is a route or an interface of that network already")]
     RouteTwice(Prefix),
+    /// More routes than a table can hold.
+    #[error("router: {0} routes are too many")]
+    TooManyRoutes(usize),
     /// A gateway that is not in an interface's network.
     #[error("router: route to {to}: gateway {gateway} is in no interface's network")]
     GatewayOffLink {
@@ -295,6 +311,16 @@ pub enum RouterError {
         /// The gateway.
         gateway: IpAddr,
         /// What it is instead.
+        what: &'static str,
+    },
+    /// A neighbour that can't be one.
+    #[error("router: neighbour {addr} on port {port}: {what}")]
+    Permanent {
+        /// Behind which port.
+        port: PortNo,
+        /// Its address.
+        addr: IpAddr,
+        /// What is wrong.
         what: &'static str,
     },
     /// A route by a port that has no interface of its family.

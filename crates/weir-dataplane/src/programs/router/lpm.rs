@@ -1,7 +1,8 @@
 //! Longest-prefix match: one hash table per prefix length in use, the longest first. Touches
 //! numbers only. One family per table; addresses are left-aligned in 128 bits.
 //!
-//! A lookup costs at most one probe per length in use, which is a handful for static routes.
+//! What routes are gathered in and checked against; `routes.rs` makes from it what frames are looked up
+//! in, and is judged by it. A lookup costs at most one probe per length in use.
 
 use super::config::mask;
 use crate::programs::hash::Fold;
@@ -42,9 +43,13 @@ impl<T> Lpm<T> {
     }
 
     /// What the longest prefix of an address leads to.
-    #[inline]
     pub fn lookup(&self, bits: u128) -> Option<&T> {
         self.levels.iter().find_map(|l| l.targets.get(&(bits & l.mask)))
+    }
+
+    /// Every prefix: bits, length, target.
+    pub fn iter(&self) -> impl Iterator<Item = (u128, u8, &T)> {
+        self.levels.iter().flat_map(|l| l.targets.iter().map(|(bits, t)| (*bits, l.len, t)))
     }
 
     /// How many prefixes there are.

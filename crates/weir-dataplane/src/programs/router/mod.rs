@@ -35,21 +35,21 @@ mod limit;
 mod lpm;
 mod ndisc;
 mod neighbour;
+mod routes;
 mod status;
 
 pub use config::{
     IcmpLimit, Interface, MIN_MTU_V4, MIN_MTU_V6, NeighbourConfig, NextHop, ParsePrefixError,
-    Prefix, Route, RouterConfig, RouterError,
+    Permanent, Prefix, Route, RouterConfig, RouterError,
 };
 pub use neighbour::NeighbourState;
 pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
 use crate::program::{End, Origin, Program, ProgramCx, SlowFrame};
-use config::bits;
 use limit::TokenBucket;
-use lpm::Lpm;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
+use routes::Routes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::{DropReason, Frame};
 use weir_wire::ethernet::HEADER_LEN as ETH;
@@ -82,14 +82,14 @@ impl Iface {
 }
 
 /// The next node on a packet's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Hop {
     iface: IfaceId,
     next: IpAddr,
 }
 
 /// What an address leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Target {
     /// The router itself.
     Local,
@@ -101,46 +101,6 @@ enum Target {
     Gateway(Hop),
     /// Nothing, silently.
     Discard,
-}
-
-#[derive(Debug)]
-struct Routes {
-    v4: Lpm<Target>,
-    v6: Lpm<Target>,
-}
-
-impl Routes {
-    fn table(&mut self, like: IpAddr) -> &mut Lpm<Target> {
-        match like {
-            IpAddr::V4(_) => &mut self.v4,
-            IpAddr::V6(_) => &mut self.v6,
-        }
-    }
-    #[inline]
-    fn lookup(&self, addr: IpAddr) -> Option<Target> {
-        let table = match addr {
-            IpAddr::V4(_) => &self.v4,
-            IpAddr::V6(_) => &self.v6,
-        };
-        table.lookup(bits(addr)).copied()
-    }
-    /// Whether an address is the router's own, link-local ones aside.
-    #[inline]
-    fn is_own(&self, addr: IpAddr) -> bool {
-        let (table, len) = match addr {
-            IpAddr::V4(_) => (&self.v4, 32),
-            IpAddr::V6(_) => (&self.v6, 128),
-        };
-        table.get(bits(addr), len) == Some(&Target::Local)
-    }
-    /// The next hop of a packet that the router itself sends to `addr`.
-    fn hop(&self, addr: IpAddr) -> Option<Hop> {
-        match self.lookup(addr)? {
-            Target::Connected(iface) => Some(Hop { iface, next: addr }),
-            Target::Gateway(hop) => Some(hop),
-            Target::Local | Target::Broadcast(_) | Target::Discard => None,
-        }
-    }
 }
 
 /// Whom a frame was addressed to on its link.
@@ -181,10 +141,14 @@ impl Router {
     /// [`RouterError`] when the configuration contradicts itself or can't work.
     pub fn new(config: &RouterConfig) -> Result<Self, RouterError> {
         let (ifaces, routes) = build::build(config)?;
+        let mut neighbours = Cache::new(config.neighbours);
+        for (key, mac) in build::permanent(config, &ifaces)? {
+            neighbours.pin(key, mac);
+        }
         Ok(Self {
             ifaces,
             routes,
-            neighbours: Cache::new(config.neighbours),
+            neighbours,
             errors: TokenBucket::new(config.icmp),
             ident: 0,
             pieces: Vec::new(),

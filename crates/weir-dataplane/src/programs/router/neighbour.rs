@@ -86,6 +86,8 @@ pub enum NeighbourState {
     Stale,
     /// Known, being confirmed.
     Probe,
+    /// Configured: neither asked for nor forgotten.
+    Permanent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +96,17 @@ enum State {
     Reachable { mac: MacAddr, until: Nanos },
     Stale { mac: MacAddr },
     Probe { mac: MacAddr, tries: u8, next: Nanos },
+    Permanent { mac: MacAddr },
 }
 
 impl State {
     fn mac(&self) -> Option<MacAddr> {
         match *self {
             State::Incomplete { .. } => None,
-            State::Reachable { mac, .. } | State::Stale { mac } | State::Probe { mac, .. } => {
-                Some(mac)
-            }
+            State::Reachable { mac, .. }
+            | State::Stale { mac }
+            | State::Probe { mac, .. }
+            | State::Permanent { mac } => Some(mac),
         }
     }
     fn next(&self) -> Option<Nanos> {
@@ -148,6 +152,11 @@ impl Cache {
             next_due: Nanos(u64::MAX),
         }
     }
+    /// A neighbour that is known for good.
+    pub fn pin(&mut self, key: Key, mac: MacAddr) {
+        let (state, waiting) = (State::Permanent { mac }, VecDeque::new());
+        self.entries.insert(key, Entry { state, used: Nanos(0), waiting });
+    }
     /// Frames that wait.
     pub fn held(&self) -> usize {
         self.held
@@ -173,7 +182,7 @@ impl Cache {
                     self.due_at(next);
                     Use::Send(mac, Some(Ask::Station(mac)))
                 }
-                State::Probe { mac, .. } => Use::Send(mac, None),
+                State::Probe { mac, .. } | State::Permanent { mac } => Use::Send(mac, None),
                 State::Incomplete { .. } => Use::Hold(None),
             };
         }
@@ -211,7 +220,8 @@ impl Cache {
         if self.entries.len() < self.config.entries {
             return;
         }
-        let known = |e: &Entry| e.state.mac().is_some();
+        let permanent = |e: &Entry| matches!(e.state, State::Permanent { .. });
+        let known = |e: &Entry| e.state.mac().is_some() && !permanent(e);
         let mut used: Vec<Nanos> =
             self.entries.values().filter(|e| known(e)).map(|e| e.used).collect();
         let n = (used.len() / 8).min(used.len().saturating_sub(1));
@@ -250,6 +260,7 @@ impl Cache {
         let Some(e) = self.entries.get_mut(&key) else { return VecDeque::new() };
         self.incomplete -= usize::from(e.state.mac().is_none());
         e.state = match what {
+            _ if matches!(e.state, State::Permanent { .. }) => e.state,
             Heard::Answer => State::Reachable { mac, until },
             Heard::Unasked if e.state.mac() == Some(mac) => e.state,
             Heard::Unasked => State::Stale { mac },
@@ -320,7 +331,7 @@ impl Cache {
                 self.held -= e.waiting.len();
                 Some(Due::Failed(key, e.waiting))
             }
-            State::Reachable { .. } | State::Stale { .. } => None,
+            State::Reachable { .. } | State::Stale { .. } | State::Permanent { .. } => None,
         }
     }
 
@@ -342,6 +353,7 @@ impl Cache {
             State::Reachable { until, .. } if now < until => NeighbourState::Reachable,
             State::Reachable { .. } | State::Stale { .. } => NeighbourState::Stale,
             State::Probe { .. } => NeighbourState::Probe,
+            State::Permanent { .. } => NeighbourState::Permanent,
         };
         let mut all: Vec<_> =
             self.entries.iter().map(|(k, e)| (*k, e.state.mac(), shown(e))).collect();

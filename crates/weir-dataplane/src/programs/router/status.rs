@@ -93,7 +93,7 @@ impl Router {
     pub(super) fn describe(&self) -> Vec<(String, String)> {
         let c = &self.counters;
         let mut lines = vec![
-            ("routes".into(), (self.routes.v4.len() + self.routes.v6.len()).to_string()),
+            ("routes".into(), self.routes.len().to_string()),
             ("neighbours".into(), self.neighbours.len().to_string()),
             ("waiting for a neighbour".into(), self.neighbours.held().to_string()),
         ];

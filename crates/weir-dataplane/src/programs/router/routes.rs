@@ -1,0 +1,137 @@
+//! The router's two routing tables, as frames look in them. Made from what `build.rs` has put together,
+//! once; touches numbers only. Called by the packets' ways (`ipv4.rs`, `ipv6.rs`, `icmp.rs`).
+//!
+//! Both families are looked up by arrays (`programs/dir24.rs`): one or two accesses for IPv4, whatever the
+//! number of routes; what is found there is a place in one list of targets. The tables of prefixes
+//! that these were made from (`lpm.rs`) stay: they know single prefixes, and they are the judge.
+
+use super::config::bits;
+use super::lpm::Lpm;
+use super::{Hop, Target};
+use crate::programs::dir24::{Dir24, TooMany};
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Prefixes of both families.
+#[derive(Debug)]
+pub(super) struct Prefixes {
+    pub v4: Lpm<Target>,
+    pub v6: Lpm<Target>,
+}
+
+impl Prefixes {
+    pub fn new() -> Self {
+        Self { v4: Lpm::new(), v6: Lpm::new() }
+    }
+    pub fn table(&mut self, like: IpAddr) -> &mut Lpm<Target> {
+        match like {
+            IpAddr::V4(_) => &mut self.v4,
+            IpAddr::V6(_) => &mut self.v6,
+        }
+    }
+    /// What an address leads to, slowly.
+    pub fn lookup(&self, addr: IpAddr) -> Option<Target> {
+        let table = match addr {
+            IpAddr::V4(_) => &self.v4,
+            IpAddr::V6(_) => &self.v6,
+        };
+        table.lookup(bits(addr)).copied()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Routes {
+    prefixes: Prefixes,
+    v4: Dir24,
+    v6: Dir24,
+    /// Each once.
+    targets: Vec<Target>,
+}
+
+impl Routes {
+    /// From all prefixes.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn new(prefixes: Prefixes) -> Result<Self, TooMany> {
+        let (mut targets, mut known) = (Vec::new(), HashMap::new());
+        let mut of = |lpm: &Lpm<Target>| {
+            let value = |t: Target| {
+                *known.entry(t).or_insert_with(|| {
+                    targets.push(t);
+                    (targets.len() - 1) as u32
+                })
+            };
+            let mut value = value;
+            Dir24::build(lpm.iter().map(|(bits, len, t)| (bits, len, value(*t))))
+        };
+        let (v4, v6) = (of(&prefixes.v4)?, of(&prefixes.v6)?);
+        Ok(Self { prefixes, v4, v6, targets })
+    }
+
+    /// How many prefixes there are.
+    pub fn len(&self) -> usize {
+        self.prefixes.v4.len() + self.prefixes.v6.len()
+    }
+
+    /// What an address leads to.
+    #[inline]
+    pub fn lookup(&self, addr: IpAddr) -> Option<Target> {
+        let at = match addr {
+            IpAddr::V4(a) => self.v4.lookup_v4(a.to_bits()),
+            IpAddr::V6(a) => self.v6.lookup_v6(a.to_bits()),
+        };
+        self.targets.get(at? as usize).copied()
+    }
+
+    /// Whether an address is the router's own, link-local ones aside.
+    #[inline]
+    pub fn is_own(&self, addr: IpAddr) -> bool {
+        let (table, len) = match addr {
+            IpAddr::V4(_) => (&self.prefixes.v4, 32),
+            IpAddr::V6(_) => (&self.prefixes.v6, 128),
+        };
+        table.get(bits(addr), len) == Some(&Target::Local)
+    }
+
+    /// The next hop of a packet that the router itself sends to `addr`.
+    pub fn hop(&self, addr: IpAddr) -> Option<Hop> {
+        match self.lookup(addr)? {
+            Target::Connected(iface) => Some(Hop { iface, next: addr }),
+            Target::Gateway(hop) => Some(hop),
+            Target::Local | Target::Broadcast(_) | Target::Discard => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn arrays_say_what_the_prefixes_say(
+            all in prop::collection::vec((any::<u8>(), any::<u8>(), 0u8..=128, 0u16..5), 0..30),
+            asked in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u64>()), 1..60),
+        ) {
+            // Few first bytes, the rest far behind.
+            let v4 = |a: u8, b: u8| Ipv4Addr::new(10 + a % 2, a & 0x80, 0, b);
+            let v6 = |a: u8, b: u8| Ipv6Addr::new(0x2001, 0xd00 | u16::from(a), 0, u16::from(b), 0, 0, 0, u16::from(a));
+            let mut p = Prefixes::new();
+            for (a, b, len, port) in all {
+                p.v4.insert(bits(v4(a, b).into()), len % 33, Target::Connected(port));
+                p.v6.insert(bits(v6(a, b).into()), len, Target::Connected(port));
+            }
+            let r = Routes::new(p).unwrap();
+            for (a, b, noise) in asked {
+                let near = Ipv6Addr::from_bits(v6(a, b).to_bits() | u128::from(noise & 0xff));
+                for addr in [IpAddr::V4(v4(a, b)), v6(a, b).into(), near.into()] {
+                    prop_assert_eq!(r.lookup(addr), r.prefixes.lookup(addr), "{}", addr);
+                }
+            }
+        }
+    }
+}
