@@ -9,6 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use weir_dataplane::programs::balancer::{Backend, Balancer, BalancerConfig, Service};
+use weir_dataplane::programs::bng::{AccessPort, Bng, BngConfig, BngRoute, Circuits, CorePort};
 use weir_dataplane::programs::firewall::{Allow, Firewall, FirewallConfig};
 use weir_dataplane::programs::nat::{Nat, NatConfig, NatSide};
 use weir_dataplane::programs::router::{Interface, NextHop, Route, Router, RouterConfig};
@@ -75,6 +76,28 @@ fn balancer() -> Balancer {
     Balancer::new(&config).expect("a sound configuration")
 }
 
+/// Its MAC addresses are those that mending writes; circuits and routes are such as noise finds.
+fn gateway() -> Bng {
+    let config = BngConfig {
+        access: vec![AccessPort { port: PortNo(1), mac: mac(1) }],
+        core: [2, 3].map(|n| CorePort { port: PortNo(n.into()), mac: mac(n) }).to_vec(),
+        tunnel: [10, 0, 2, 1].into(),
+        circuits: vec![Circuits { outer: 0, first: 0, last: 63, key: 0 }],
+        routes: ["0.0.0.0/1", "192.0.2.0/27"]
+            .map(|to| BngRoute {
+                to: to.parse().expect("a prefix"),
+                port: PortNo(2),
+                next_hop: mac(9),
+                label: 16,
+                remote: [10, 0, 2, 9].into(),
+            })
+            .to_vec(),
+        subscribers: 4,
+        ..BngConfig::default()
+    };
+    Bng::new(&config).expect("a sound configuration")
+}
+
 fn mend_checksums(bytes: &mut [u8]) {
     let mut eth = EthernetFrame::new_unchecked(bytes);
     match eth.ether_type() {
@@ -102,6 +125,7 @@ fuzz_target!(|data: &[u8]| {
     let name = all[usize::from(*pick) % all.len()];
     let mut program: Box<dyn Program> = by_name(name).unwrap_or_else(|_| match name {
         "balancer" => Box::new(balancer()),
+        "bng" => Box::new(gateway()),
         "firewall" => Box::new(firewall()),
         "nat" => Box::new(nat()),
         _ => Box::new(router()),

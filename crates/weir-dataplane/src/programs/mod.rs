@@ -9,6 +9,7 @@
 //! - [`sink`]: the end of every frame.
 //! - [`forward`]: a fixed map from port to port.
 //! - [`router`]: an IPv4 and IPv6 router; it needs a configuration, as do the following.
+//! - [`bng`]: a broadband network gateway, QinQ to MPLS and GRE.
 //! - [`nat`]: network address and port translation, IPv4 to IPv4.
 //! - [`firewall`]: a stateful firewall for IPv4.
 //! - [`balancer`]: a load balancer by Maglev's consistent hashing.
@@ -16,7 +17,9 @@
 //! [`exact`] is the table that programs look keys up in.
 
 pub mod balancer;
+pub mod bng;
 mod connection;
+pub(crate) mod dir24;
 pub mod exact;
 pub mod firewall;
 pub mod forward;
@@ -46,7 +49,7 @@ const KNOWN: &[Known] = &[
 ];
 
 /// Programs that [`by_name`] can't make, as they need to be told things first.
-const CONFIGURED: &[&str] = &["balancer", "firewall", "nat", "router"];
+const CONFIGURED: &[&str] = &["balancer", "bng", "firewall", "nat", "router"];
 
 /// A name that is not a program's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,0 +1,127 @@
+//! The gateway's way from subscribers to the core. Called by `mod.rs` for frames of access ports.
+
+use super::{
+    Bng, CORE, GreSum, IPV4, Port, QINQ, Side, Stop, Subscriber, grains, hop, ipv4, replace_front,
+    subscriber_key,
+};
+use crate::action::PortNo;
+use weir_packet::{Frame, Nanos};
+use weir_wire::checksum::internet;
+use weir_wire::mpls::ENTRY_LEN as MPLS;
+
+/// TTL of outer header and label: the tunnel is one hop of its own (RFC 2003 §3.1's and RFC 3443's
+/// pipes).
+const TTL: u8 = 64;
+const GRE: u8 = 47;
+
+/// What a frame says of its circuit and station.
+struct Sender {
+    /// 12 bits of each tag.
+    circuit: u32,
+    mac: [u8; 6],
+    tags: [u8; 6],
+}
+
+impl Sender {
+    /// Out of Ethernet's header, IEEE 802.1ad: a service tag (or a second customer tag), a customer tag,
+    /// IPv4.
+    #[inline(always)]
+    fn parse(bytes: &[u8], port: &Port) -> Result<Self, Stop> {
+        let h = bytes.first_chunk::<QINQ>().ok_or(Stop::Runt)?;
+        let [d0, d1, d2, d3, d4, d5, mac @ .., _, _, _, _, _, _, _, _, _, _] = h;
+        if [*d0, *d1, *d2, *d3, *d4, *d5] != port.mac.octets() || mac[0] & 1 != 0 {
+            return Err(Stop::NotOurs);
+        }
+        let tpids = (u16::from_be_bytes([h[12], h[13]]), [h[16], h[17]], [h[20], h[21]]);
+        if !matches!(tpids, (0x88a8 | 0x8100, [0x81, 0x00], [0x08, 0x00])) {
+            return Err(Stop::NoSuchHeader);
+        }
+        let (outer, inner) = ([h[14] & 0xf, h[15]], [h[18] & 0xf, h[19]]);
+        let circuit =
+            u32::from(u16::from_be_bytes(outer)) << 12 | u32::from(u16::from_be_bytes(inner));
+        let tags = [h[12], h[13], outer[0], outer[1], inner[0], inner[1]];
+        Ok(Self { circuit, mac: *mac, tags })
+    }
+}
+
+impl Bng {
+    /// Makes a subscriber's frame one for the core; says by which port it leaves.
+    #[inline]
+    pub(super) fn upstream(
+        &mut self,
+        frame: &mut Frame,
+        port: Port,
+        at: u16,
+        now: Nanos,
+    ) -> Result<PortNo, Stop> {
+        debug_assert!(port.side == Side::Access);
+        let bytes = frame.bytes();
+        let from = Sender::parse(bytes, &port)?;
+        let (ip, total) = ipv4(bytes.get(QINQ..).unwrap_or_default())?;
+        let (tos, src) = (ip[1], u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]));
+        let dst = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
+        let key = *self.keys.get(&from.circuit).ok_or(Stop::NoCircuit)?;
+        let way = self.routes.lookup_v4(dst).and_then(|w| self.ways.get(w as usize));
+        let way = *way.ok_or(Stop::NoRoute)?;
+        if ip[8] <= 1 {
+            return Err(Stop::TtlExpired);
+        }
+        let extra = match self.sum {
+            GreSum::Absent => 4,
+            GreSum::Present => 8,
+        };
+        let outer = u16::try_from(IPV4 + 4 + extra + total).map_err(|_| Stop::NoRoom)?;
+        self.learn(subscriber_key(key, src), &from, at, now);
+
+        if let Some(ip) = frame.bytes_mut().get_mut(QINQ..).and_then(|b| b.first_chunk_mut()) {
+            hop(ip);
+        }
+        let h = match self.sum {
+            GreSum::Absent => {
+                let h = replace_front::<{ CORE + 4 }>(frame, QINQ, total)?;
+                h[38..].copy_from_slice(&[0x20, 0, 0x08, 0, 0, 0, 0, 0]);
+                h[42..].copy_from_slice(&key.to_be_bytes());
+                h.first_chunk_mut::<{ CORE - 4 }>()
+            }
+            GreSum::Present => {
+                let h = replace_front::<{ CORE + 8 }>(frame, QINQ, total)?;
+                h[38..].copy_from_slice(&[0xa0, 0, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+                h[46..].copy_from_slice(&key.to_be_bytes());
+                h.first_chunk_mut::<{ CORE - 4 }>()
+            }
+        };
+        let Some(h) = h else { return Err(Stop::NoRoom) };
+        h[..6].copy_from_slice(&way.next_hop.octets());
+        h[6..12].copy_from_slice(&way.mac.octets());
+        h[12..14].copy_from_slice(&[0x88, 0x47]);
+        // Bottom of the stack, best effort.
+        let label = way.label << 12 | 1 << 8 | u32::from(TTL);
+        h[14..14 + MPLS].copy_from_slice(&label.to_be_bytes());
+        let [l0, l1] = outer.to_be_bytes();
+        // Not to be fragmented, so without an identification (RFC 6864 §4.1).
+        let mut ip = [0x45, tos, l0, l1, 0, 0, 0x40, 0, TTL, GRE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        ip[12..16].copy_from_slice(&self.tunnel.octets());
+        ip[16..].copy_from_slice(&way.remote.octets());
+        [ip[10], ip[11]] = internet(&ip).to_be_bytes();
+        h[18..].copy_from_slice(&ip);
+        if self.sum == GreSum::Present {
+            let sum = internet(frame.bytes().get(CORE - 4..).unwrap_or_default());
+            if let Some(field) = frame.bytes_mut().get_mut(CORE..CORE + 2) {
+                field.copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        self.counters.to_core += 1;
+        Ok(way.port)
+    }
+
+    /// Notes how a subscriber is reached, and when it was heard of.
+    #[inline(always)]
+    fn learn(&mut self, key: u64, from: &Sender, port: u16, now: Nanos) {
+        let s = Subscriber { tags: from.tags, mac: from.mac, port, seen: grains(now) };
+        match self.subscribers.insert(key, s) {
+            Ok(Some(_)) => {}
+            Ok(None) => self.counters.learned += 1,
+            Err(_) => self.counters.no_room += 1,
+        }
+    }
+}

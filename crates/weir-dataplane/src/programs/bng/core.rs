@@ -1,0 +1,73 @@
+//! The gateway's way from the core to subscribers. Called by `mod.rs` for frames of core ports.
+
+use super::{Bng, ETH, IPV4, Port, QINQ, Side, Stop, hop, ipv4, replace_front, subscriber_key};
+use crate::action::PortNo;
+use weir_packet::Frame;
+use weir_wire::{EtherType, GrePacket};
+
+/// Where the outer IPv4 header lies: behind Ethernet's and one label.
+const OUTER: usize = ETH + 4;
+const GRE: u8 = 47;
+
+/// Where the inner packet lies, and the key in front of it.
+#[inline(always)]
+fn unwrap(bytes: &[u8], port: &Port, tunnel: [u8; 4]) -> Result<(usize, u32), Stop> {
+    let h = bytes.first_chunk::<OUTER>().ok_or(Stop::Runt)?;
+    if h[..6] != port.mac.octets() {
+        return Err(Stop::NotOurs);
+    }
+    // One entry, the bottom of its stack.
+    if [h[12], h[13]] != [0x88, 0x47] || h[16] & 1 == 0 {
+        return Err(Stop::NoSuchHeader);
+    }
+    let packet = bytes.get(OUTER..).unwrap_or_default();
+    let (ip, total) = ipv4(packet)?;
+    if ip[16..] != tunnel {
+        return Err(Stop::NotOurs);
+    }
+    if ip[9] != GRE {
+        return Err(Stop::NoSuchHeader);
+    }
+    // More fragments, or an offset.
+    if u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0 {
+        return Err(Stop::Fragment);
+    }
+    let header = usize::from(ip[0] & 0xf) * 4;
+    let gre = packet.get(header..total).unwrap_or_default();
+    let gre = GrePacket::new_checked(gre).map_err(|_| Stop::Malformed)?;
+    if gre.protocol() != EtherType::Ipv4 {
+        return Err(Stop::NoSuchHeader);
+    }
+    let key = gre.key().ok_or(Stop::NoSuchHeader)?;
+    Ok((OUTER + header + gre.header_len(), key))
+}
+
+impl Bng {
+    /// Makes a frame from the core one for a subscriber; says by which port it leaves.
+    #[inline]
+    pub(super) fn downstream(&mut self, frame: &mut Frame, port: Port) -> Result<PortNo, Stop> {
+        debug_assert!(port.side == Side::Core);
+        let bytes = frame.bytes();
+        let (at, key) = unwrap(bytes, &port, self.tunnel.octets())?;
+        let end = OUTER + usize::from(u16::from_be_bytes([bytes[OUTER + 2], bytes[OUTER + 3]]));
+        let (ip, total) = ipv4(bytes.get(at..end).unwrap_or_default())?;
+        let dst = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
+        let s = *self.subscribers.get(&subscriber_key(key, dst)).ok_or(Stop::NoSubscriber)?;
+        let out = *self.ports.get(usize::from(s.port)).ok_or(Stop::NoSubscriber)?;
+        if ip[8] <= 1 {
+            return Err(Stop::TtlExpired);
+        }
+        let h = replace_front::<{ QINQ + IPV4 }>(frame, at + IPV4, total - IPV4)?;
+        h[..6].copy_from_slice(&s.mac);
+        h[6..12].copy_from_slice(&out.mac.octets());
+        h[12..16].copy_from_slice(&s.tags[..4]);
+        h[16..18].copy_from_slice(&[0x81, 0x00]);
+        h[18..20].copy_from_slice(&s.tags[4..]);
+        h[20..22].copy_from_slice(&[0x08, 0x00]);
+        if let Some(ip) = h.last_chunk_mut() {
+            hop(ip);
+        }
+        self.counters.to_access += 1;
+        Ok(out.no)
+    }
+}

@@ -1,0 +1,396 @@
+//! The broadband network gateway: golden frames made by scapy, and an oracle that takes frames apart
+//! byte by byte, looks at every route and keeps subscribers in a map.
+
+use crate::programs_rig::{Outcome, Rig};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use weir_dataplane::PortNo;
+use weir_dataplane::programs::bng::{
+    AccessPort, Bng, BngConfig, BngError, BngRoute, Circuits, CorePort, GreSum,
+};
+use weir_packet::{DropReason, Nanos};
+use weir_wire::MacAddr;
+
+const US: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const US_CORE: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+fn config() -> BngConfig {
+    let route = |to: &str, port, hop, label| BngRoute {
+        to: to.parse().unwrap(),
+        port: PortNo(port),
+        next_hop: MacAddr([2, 0, 0, 0, 0xcc, hop]),
+        label,
+        remote: [192, 0, 2, 90 + hop].into(),
+    };
+    BngConfig {
+        access: vec![
+            AccessPort { port: PortNo(1), mac: US },
+            AccessPort { port: PortNo(4), mac: US },
+        ],
+        core: vec![
+            CorePort { port: PortNo(2), mac: US_CORE },
+            CorePort { port: PortNo(3), mac: US_CORE },
+        ],
+        tunnel: [192, 0, 2, 1].into(),
+        circuits: vec![
+            Circuits { outer: 100, first: 200, last: 203, key: 0xabcd_ef01 },
+            Circuits { outer: 101, first: 0, last: 4095, key: 0 },
+        ],
+        routes: vec![
+            route("203.0.113.0/24", 2, 9, 70_000),
+            route("203.0.113.128/25", 3, 8, 80_000),
+            route("203.0.113.200/32", 2, 7, 16),
+            route("198.51.0.0/16", 3, 6, 1_048_575),
+        ],
+        subscribers: 6,
+        ..BngConfig::default()
+    }
+}
+
+fn gateway(config: &BngConfig) -> Rig {
+    Rig::new(Bng::new(config).unwrap(), 4)
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+fn counted(r: &Rig, name: &str) -> String {
+    let lines = r.program.status();
+    lines.into_iter().find(|l| l.0 == name).unwrap_or_else(|| panic!("no line '{name}'")).1
+}
+
+/// Made with scapy 2.5: `Ether/Dot1AD(vlan=100)/Dot1Q(vlan=200)/IP(ttl=64, tos=0xb8)/UDP/b"weir!"`; and the
+/// same inner packet, a hop later, behind `Ether/MPLS(label=70000, ttl=64)/IP(flags="DF", id=0)/GRE`.
+const FROM_SUBSCRIBER: &str = "02000000000102000000aa0188a80064810000c8080045b800211234000040111fd3\
+    0a010203cb00710903e80035000db1d17765697221";
+const TO_CORE: &str = "02000000cc0902000000000288471117014045b8004100004000402fb571c0000201c0000263\
+    a0000800055c0000abcdef0145b80021123400003f1120d30a010203cb00710903e80035000db1d17765697221";
+const TO_CORE_PLAIN: &str = "02000000cc0902000000000288471117014045b8003d00004000402fb575c0000201\
+    c000026320000800abcdef0145b80021123400003f1120d30a010203cb00710903e80035000db1d17765697221";
+/// An answer, in GRE with checksum, key and sequence number; and what the subscriber gets.
+const FROM_CORE: &str = "02000000000202000000cc0988471388013f45000043000100003d2ff926c0000263c0000201\
+    b0000800f5520000abcdef01000000074500001f432100003911f69fcb0071090a010203003503e8000bd24372696f";
+const TO_SUBSCRIBER: &str = "02000000aa0102000000000188a80064810000c808004500001f432100003811f79fcb00\
+    71090a010203003503e8000bd24372696f";
+
+#[test]
+fn frames_are_those_of_scapy() {
+    let mut r = gateway(&config());
+    assert_eq!(r.rx(2, &hex(FROM_CORE)).only_drop(), DropReason::Unreachable);
+    // Padded as on a wire, both ways: padding ends at the gateway.
+    let mut padded = hex(FROM_SUBSCRIBER);
+    padded.resize(64, 0xee);
+    let out = r.rx(1, &padded).one();
+    assert_eq!((out.port, out.bytes), (2, hex(TO_CORE)));
+    let mut padded = hex(FROM_CORE);
+    padded.extend([0xee; 9]);
+    let out = r.rx(3, &padded).one();
+    assert_eq!((out.port, out.bytes), (1, hex(TO_SUBSCRIBER)));
+
+    let mut r = gateway(&BngConfig { checksum: GreSum::Absent, ..config() });
+    let out = r.rx(1, &hex(FROM_SUBSCRIBER)).one();
+    assert_eq!((out.port, out.bytes), (2, hex(TO_CORE_PLAIN)));
+    assert_eq!(r.rx(2, &hex(TO_CORE)).only_drop(), DropReason::Program, "another's MAC");
+}
+
+/// The Internet checksum by long addition.
+fn sum(bytes: &[u8]) -> [u8; 2] {
+    let mut s = 0u32;
+    for pair in bytes.chunks(2) {
+        s += u32::from(pair[0]) * 256 + u32::from(*pair.get(1).unwrap_or(&0));
+        if s > 0xffff {
+            s -= 0xffff;
+        }
+    }
+    (!(s as u16)).to_be_bytes()
+}
+
+#[derive(Default)]
+struct Oracle {
+    /// (Key, address) to (port, MAC, tags).
+    subscribers: HashMap<(u32, [u8; 4]), (u32, Vec<u8>, Vec<u8>)>,
+}
+
+/// An IPv4 packet without what lies behind it.
+fn whole_ipv4(b: &[u8]) -> Option<Vec<u8>> {
+    let total = usize::from(*b.get(2)?) * 256 + usize::from(*b.get(3)?);
+    let header = usize::from(b[0] % 16) * 4;
+    let good =
+        b[0] / 16 == 4 && header >= 20 && total >= header && total <= b.len() && b.len() >= 20;
+    good.then(|| b[..total].to_vec())
+}
+
+/// A hop later; the checksum's error, if it has one, stays.
+fn aged(mut ip: Vec<u8>) -> Option<Vec<u8>> {
+    if ip[8] < 2 {
+        return None;
+    }
+    let right = |ip: &[u8]| {
+        let mut h = ip[..20].to_vec();
+        h[10..12].fill(0);
+        u16::from_be_bytes(sum(&h))
+    };
+    let have = u16::from_be_bytes([ip[10], ip[11]]);
+    let before = right(&ip);
+    ip[8] -= 1;
+    // In ones' complement: as far from right as before.
+    let mut new = u32::from(have) + u32::from(right(&ip)) + u32::from(!before);
+    while new > 0xffff {
+        new = new % 65_536 + new / 65_536;
+    }
+    ip[10..12].copy_from_slice(&(new as u16).to_be_bytes());
+    Some(ip)
+}
+
+impl Oracle {
+    fn frame(&mut self, c: &BngConfig, port: u32, b: &[u8]) -> Option<(u32, Vec<u8>)> {
+        match port {
+            1 | 4 => self.access(c, port, b),
+            2 | 3 => self.core(c, b),
+            _ => None,
+        }
+    }
+    fn access(&mut self, c: &BngConfig, port: u32, b: &[u8]) -> Option<(u32, Vec<u8>)> {
+        if b.len() < 22 || b[..6] != US.octets() || b[6] % 2 == 1 {
+            return None;
+        }
+        let tpid = [b[12], b[13]];
+        if tpid != [0x88, 0xa8] && tpid != [0x81, 0]
+            || b[16..18] != [0x81, 0]
+            || b[20..22] != [8, 0]
+        {
+            return None;
+        }
+        let vid = |at: usize| u16::from(b[at] % 16) * 256 + u16::from(b[at + 1]);
+        let ip = whole_ipv4(&b[22..])?;
+        let circuit = c
+            .circuits
+            .iter()
+            .find(|x| x.outer == vid(14) && (x.first..=x.last).contains(&vid(18)))?;
+        let key = circuit.key + u32::from(vid(18) - circuit.first);
+        let dst = std::net::Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
+        let route =
+            c.routes.iter().filter(|r| r.to.contains(dst.into())).max_by_key(|r| r.to.len)?;
+        let inner = aged(ip.clone())?;
+        let who = (key, [ip[12], ip[13], ip[14], ip[15]]);
+        if self.subscribers.len() < c.subscribers || self.subscribers.contains_key(&who) {
+            let tags = [b[12], b[13], b[14] % 16, b[15], 0x81, 0, b[18] % 16, b[19]];
+            self.subscribers.insert(who, (port, b[6..12].to_vec(), tags.to_vec()));
+        }
+        let mut gre = match c.checksum {
+            GreSum::Present => vec![0xa0, 0, 8, 0, 0, 0, 0, 0],
+            GreSum::Absent => vec![0x20, 0, 8, 0],
+        };
+        gre.extend(key.to_be_bytes());
+        gre.extend(inner);
+        if c.checksum == GreSum::Present {
+            let s = sum(&gre);
+            gre[4..6].copy_from_slice(&s);
+        }
+        let mut outer = vec![0x45, ip[1], 0, 0, 0, 0, 0x40, 0, 64, 47, 0, 0];
+        outer.extend(c.tunnel.octets());
+        outer.extend(route.remote.octets());
+        outer[2..4].copy_from_slice(&((20 + gre.len()) as u16).to_be_bytes());
+        let s = sum(&outer);
+        outer[10..12].copy_from_slice(&s);
+        let mut out = route.next_hop.octets().to_vec();
+        out.extend(US_CORE.octets());
+        out.extend([0x88, 0x47]);
+        out.extend((route.label * 4096 + 256 + 64).to_be_bytes());
+        out.extend(outer);
+        out.extend(gre);
+        Some((route.port.0, out))
+    }
+    fn core(&self, c: &BngConfig, b: &[u8]) -> Option<(u32, Vec<u8>)> {
+        if b.len() < 18 || b[..6] != US_CORE.octets() || b[12..14] != [0x88, 0x47] || b[16] % 2 == 0
+        {
+            return None;
+        }
+        let outer = whole_ipv4(&b[18..])?;
+        let fragment = u16::from_be_bytes([outer[6], outer[7]]) % 0x4000 != 0;
+        if outer[16..20] != c.tunnel.octets() || outer[9] != 47 || fragment {
+            return None;
+        }
+        let gre = &outer[usize::from(outer[0] % 16) * 4..];
+        // No routing, no reserved bits, version 0, a key, IPv4.
+        if gre.len() < 4 || gre[0] & 0x4c != 0 || gre[1] & 7 != 0 || gre[0] & 0x20 == 0 {
+            return None;
+        }
+        if gre[2..4] != [8, 0] {
+            return None;
+        }
+        let mut rest = &gre[4..];
+        if gre[0] & 0x80 != 0 {
+            rest = rest.get(4..)?;
+        }
+        let key = u32::from_be_bytes(rest.get(..4)?.try_into().ok()?);
+        rest = &rest[4..];
+        if gre[0] & 0x10 != 0 {
+            rest = rest.get(4..)?;
+        }
+        let ip = whole_ipv4(rest)?;
+        let to = self.subscribers.get(&(key, [ip[16], ip[17], ip[18], ip[19]]))?;
+        let mut out = to.1.clone();
+        out.extend(US.octets());
+        out.extend(&to.2);
+        out.extend([8, 0]);
+        out.extend(aged(ip)?);
+        Some((to.0, out))
+    }
+}
+
+/// A frame from a subscriber.
+fn upstream(tags: (u8, u16, u16), src: u8, dst: [u8; 4], ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut ip = vec![0x45, tags.0, 0, 0, 0, 1, 0, 0, ttl, 17, 0, 0, 10, 0, 0, src];
+    ip.extend(dst);
+    ip.extend(payload);
+    let total = ip.len() as u16;
+    ip[2..4].copy_from_slice(&total.to_be_bytes());
+    let s = sum(&ip[..20]);
+    ip[10..12].copy_from_slice(&s);
+    let mut b = US.octets().to_vec();
+    b.extend([2, 0, 0, 0, 0xaa, src, 0x88, 0xa8]);
+    b.extend((tags.1 | u16::from(tags.0) << 13).to_be_bytes());
+    b.extend([0x81, 0]);
+    b.extend(tags.2.to_be_bytes());
+    b.extend([8, 0]);
+    b.extend(ip);
+    b
+}
+
+/// A frame from the core: GRE with these flags.
+fn downstream(flags: u8, key: u32, dst: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let inner = &upstream((0, 0, 0), 9, [10, 0, 0, dst], ttl, payload)[22..];
+    let mut b = US_CORE.octets().to_vec();
+    b.extend([2, 0, 0, 0, 0xcc, 9, 0x88, 0x47, 1, 2, 1, 64]);
+    let words = [(0x80, 0), (0x20, key), (0x10, 5)];
+    let mut gre = vec![flags, 0, 8, 0];
+    for (_, w) in words.iter().filter(|w| flags & w.0 != 0) {
+        gre.extend(w.to_be_bytes());
+    }
+    gre.extend(inner);
+    b.extend([0x45, 0]);
+    b.extend(((20 + gre.len()) as u16).to_be_bytes());
+    b.extend([0, 1, 0, 0, 60, 47, 0, 0, 192, 0, 2, 99, 192, 0, 2, 1]);
+    b.extend(gre);
+    b
+}
+
+fn frames() -> impl Strategy<Value = (u32, Vec<u8>)> {
+    let payload = || prop::collection::vec(any::<u8>(), 0..80);
+    let dst = prop::sample::select(vec![
+        [203, 0, 113, 5],
+        [203, 0, 113, 199],
+        [203, 0, 113, 200],
+        [198, 51, 7, 7],
+        [198, 52, 0, 1],
+    ]);
+    let tags = (0u8..8, prop::sample::select(vec![100u16, 101, 102]), 198u16..205);
+    let ttl = prop::sample::select(vec![0u8, 1, 2, 64, 255]);
+    let up = (prop::sample::select(vec![1u32, 4]), tags, 0u8..4, dst, ttl.clone(), payload())
+        .prop_map(|(port, tags, src, dst, ttl, p)| (port, upstream(tags, src, dst, ttl, &p)));
+    let flags = prop::sample::select(vec![0x20u8, 0xa0, 0xb0, 0x30, 0, 0x60, 0x24]);
+    let key = prop_oneof![0xabcd_ef00u32..0xabcd_ef06, 198u32..206];
+    let down = (flags, key, 0u8..5, ttl, payload())
+        .prop_map(|(flags, key, dst, ttl, p)| (2, downstream(flags, key, dst, ttl, &p)));
+    let damage = (any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
+    (prop_oneof![2 => up, 1 => down], prop::option::weighted(0.4, damage)).prop_map(
+        |((port, mut b), damage)| {
+            if let Some((at, byte, cut)) = damage {
+                let at = at.index(b.len().min(80));
+                if cut {
+                    b.truncate(at);
+                } else {
+                    b[at] = byte;
+                }
+            }
+            (port, b)
+        },
+    )
+}
+
+fn one(o: Outcome) -> Option<(u32, Vec<u8>)> {
+    assert_eq!((o.sent.len() + o.dropped.len(), o.consumed), (1, 0));
+    o.sent.into_iter().next().map(|s| (s.port, s.bytes))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn equals_an_oracle(all in prop::collection::vec(frames(), 1..60), plain in any::<bool>()) {
+        let mut c = config();
+        if plain {
+            c.checksum = GreSum::Absent;
+        }
+        let (mut r, mut oracle) = (gateway(&c), Oracle::default());
+        for (port, b) in all {
+            let want = oracle.frame(&c, port, &b);
+            prop_assert_eq!(one(r.rx(port, &b)), want, "{} {:02x?}", port, b);
+        }
+        prop_assert_eq!(counted(&r, "subscribers"), format!("{} of 6", oracle.subscribers.len()));
+    }
+
+    #[test]
+    fn takes_any_bytes(all in prop::collection::vec((0u32..6, prop::collection::vec(any::<u8>(), 0..120)), 1..20)) {
+        let mut r = gateway(&config());
+        for (port, b) in all {
+            prop_assert_eq!(one(r.rx(port, &b)), None);
+        }
+    }
+}
+
+#[test]
+fn idle_subscribers_are_forgotten_and_make_room() {
+    let c = BngConfig { idle: Nanos::from_secs(10), ..config() };
+    let mut r = gateway(&c);
+    let up = |n: u8| upstream((0, 101, 7), n, [198, 51, 1, 1], 64, b"x");
+    for n in 0..8 {
+        assert_eq!(r.rx(1, &up(n)).one().port, 3, "sent, whether there is room or not");
+    }
+    assert_eq!(
+        (counted(&r, "subscribers"), counted(&r, "no room for subscribers")),
+        ("6 of 6".into(), "2".into())
+    );
+    assert_eq!(r.rx(2, &downstream(0x20, 7, 7, 9, b"y")).only_drop(), DropReason::Unreachable);
+    for _ in 0..3 {
+        r.pass_ms(6000);
+        assert_eq!(r.rx(1, &up(0)).one().port, 3);
+    }
+    assert_eq!(
+        (counted(&r, "subscribers"), counted(&r, "subscribers aged")),
+        ("1 of 6".into(), "5".into())
+    );
+    assert_eq!(r.rx(2, &downstream(0x20, 7, 0, 9, b"y")).one().port, 1);
+    assert_eq!(r.rx(1, &up(7)).one().port, 3);
+    assert_eq!(r.rx(2, &downstream(0x20, 7, 7, 9, b"y")).one().port, 1);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_a_line() {
+    let check = |change: &dyn Fn(&mut BngConfig), text: &str| {
+        let mut c = config();
+        change(&mut c);
+        let e = Bng::new(&c).expect_err(text).to_string();
+        assert!(e.starts_with("bng: ") && e.contains(text) && !e.contains('\n'), "{e}");
+    };
+    check(&|c| c.access.clear(), "no access port");
+    check(&|c| c.core.clear(), "no core port");
+    check(&|c| c.core[0].port = PortNo(1), "port 1 is given twice");
+    check(&|c| c.access[0].mac = MacAddr::BROADCAST, "not a unicast");
+    check(&|c| c.tunnel = [0, 0, 0, 0].into(), "tunnel");
+    check(&|c| c.circuits[0].last = 4096, "0 to 4095");
+    check(&|c| c.circuits[0].first = 204, "100.204 to 100.203");
+    check(&|c| c.circuits[1].outer = 100, "100.200 is given twice");
+    check(&|c| c.circuits[1].key = u32::MAX - 9, "32 bits");
+    check(&|c| c.routes[0].to = "203.0.113.1/24".parse().unwrap(), "203.0.113.1/24");
+    check(&|c| c.routes[0].to = "2001:db8::/32".parse().unwrap(), "IPv4 network");
+    check(&|c| c.routes[1].to = c.routes[0].to, "given twice");
+    check(&|c| c.routes[1].port = PortNo(1), "port 1 is no core port");
+    check(&|c| c.routes[1].label = 1 << 20, "label 1048576");
+    check(&|c| c.routes[1].remote = [224, 0, 0, 1].into(), "224.0.0.1");
+    check(&|c| c.subscribers = 0, "subscribers = 0");
+    check(&|c| c.idle = Nanos::from_millis(9), "idle");
+    let e = Bng::new(&BngConfig::default()).expect_err("no ports");
+    assert_eq!(e, BngError::NoPort("access"));
+}
