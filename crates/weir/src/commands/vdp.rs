@@ -91,7 +91,7 @@ struct Of {
     /// What a frame without a rule gets, as actions
     #[arg(long, value_name = "ACTIONS")]
     default: Option<String>,
-    /// Its slow-path program: forward, learning, reflector or sink (router: by a file)
+    /// Its slow-path program: forward, learning, reflector or sink (bng, router: by a file)
     #[arg(long)]
     program: Option<String>,
     /// A channel of its own

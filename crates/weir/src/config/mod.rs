@@ -7,6 +7,7 @@ pub mod apply;
 pub mod diff;
 pub mod error;
 pub mod failed;
+mod gateway;
 pub mod openflow;
 #[cfg(test)]
 mod openflow_tests;

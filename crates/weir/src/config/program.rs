@@ -11,12 +11,15 @@ use super::words::{PortRef, TextOr};
 use std::net::IpAddr;
 use toml::Spanned;
 use weir_dataplane::programs::balancer::{Balancer, BalancerConfig};
+use weir_dataplane::programs::bng::{Bng, BngConfig};
 use weir_dataplane::programs::firewall::{Firewall, FirewallConfig};
 use weir_dataplane::programs::forward::Forward;
 use weir_dataplane::programs::learning::{LearningConfig, LearningSwitch};
 use weir_dataplane::programs::nat::{Nat, NatConfig};
 use weir_dataplane::programs::reflector::Reflector;
-use weir_dataplane::programs::router::{Interface, NextHop, Prefix, Route, Router, RouterConfig};
+use weir_dataplane::programs::router::{
+    Interface, NextHop, Permanent, Prefix, Route, Router, RouterConfig,
+};
 use weir_dataplane::programs::sink::Sink;
 use weir_dataplane::{PortNo, Program};
 use weir_packet::Nanos;
@@ -27,6 +30,8 @@ use weir_wire::MacAddr;
 pub enum ProgramPlan {
     /// A load balancer.
     Balancer(Box<BalancerConfig>),
+    /// A broadband network gateway.
+    Bng(Box<BngConfig>),
     /// A stateful firewall.
     Firewall(Box<FirewallConfig>),
     /// From port to port; empty: between neighbours.
@@ -52,6 +57,7 @@ impl ProgramPlan {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Balancer(_) => "balancer",
+            Self::Bng(_) => "bng",
             Self::Firewall(_) => "firewall",
             Self::Forward(_) => "forward",
             Self::Learning(..) => "learning",
@@ -77,6 +83,7 @@ impl ProgramPlan {
                 Box::new(l)
             }
             Self::Balancer(config) => Box::new(Balancer::new(config).map_err(|e| e.to_string())?),
+            Self::Bng(config) => Box::new(Bng::new(config).map_err(|e| e.to_string())?),
             Self::Firewall(config) => Box::new(Firewall::new(config).map_err(|e| e.to_string())?),
             Self::Nat(config) => Box::new(Nat::new(config).map_err(|e| e.to_string())?),
             Self::Reflector => Box::new(Reflector::default()),
@@ -86,8 +93,11 @@ impl ProgramPlan {
     }
 }
 
-const NAMES: [&str; 8] =
-    ["balancer", "firewall", "forward", "learning", "nat", "reflector", "router", "sink"];
+const GATEWAY: &str = "program 'bng' needs options: write [vdp.program] with name = \"bng\" and a \
+                       [vdp.program.gateway] with tunnel, access and core";
+
+const NAMES: [&str; 9] =
+    ["balancer", "bng", "firewall", "forward", "learning", "nat", "reflector", "router", "sink"];
 
 /// Finds a VDP's number for a port.
 pub type Resolve<'a> = &'a dyn Fn(&Spanned<PortRef>) -> Result<PortNo, ConfigError>;
@@ -115,6 +125,7 @@ pub fn read(
             "learning" => ProgramPlan::learning(),
             "reflector" => ProgramPlan::Reflector,
             "sink" => ProgramPlan::Sink,
+            "bng" => return Err(source.error(&span, GATEWAY)),
             "router" => {
                 let text = "program 'router' needs options: write [vdp.program] with \
                             name = \"router\" and an [[vdp.program.interface]] for each link";
@@ -135,6 +146,11 @@ pub fn read(
             }
             only_its_own(source, t, name)?;
             match name {
+                "bng" => {
+                    let gateway = t.gateway.as_ref();
+                    let gateway = gateway.ok_or_else(|| source.error(&t.name.span(), GATEWAY))?;
+                    ProgramPlan::Bng(Box::new(super::gateway::read(source, gateway, port)?))
+                }
                 "forward" => forward(source, t, port)?,
                 "learning" => learning(source, t, port)?,
                 "balancer" => stateful::balancer(source, t, port)?,
@@ -154,7 +170,7 @@ pub fn read(
 fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(), ConfigError> {
     const SIDES: &[&str] = &["firewall", "nat"];
     const TABLES: &[&str] = &["balancer", "firewall"];
-    let given: [(&str, &[&str], bool); 21] = [
+    let given: [(&str, &[&str], bool); 22] = [
         ("ageing_s", &["learning"], t.ageing_s.is_some()),
         ("max_entries", &["learning"], t.max_entries.is_some()),
         ("static", &["learning"], !t.statics.is_empty()),
@@ -163,6 +179,7 @@ fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(
         ("route", &["router"], !t.route.is_empty()),
         ("neighbours", &["router"], t.neighbours.is_some()),
         ("icmp", &["router"], t.icmp.is_some()),
+        ("gateway", &["bng"], t.gateway.is_some()),
         ("inside", SIDES, t.inside.is_some()),
         ("outside", SIDES, t.outside.is_some()),
         ("max_connections", TABLES, t.max_connections.is_some()),
@@ -187,14 +204,14 @@ fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(
     }
 }
 
-fn mac(source: &Source<'_>, text: &Spanned<String>) -> Result<MacAddr, ConfigError> {
+pub(super) fn mac(source: &Source<'_>, text: &Spanned<String>) -> Result<MacAddr, ConfigError> {
     text.get_ref().parse().map_err(|_| {
         let what = format!("'{}' is not a MAC address, as in 02:00:00:00:00:01", text.get_ref());
         source.error(&text.span(), what)
     })
 }
 
-fn prefix(source: &Source<'_>, text: &Spanned<String>) -> Result<Prefix, ConfigError> {
+pub(super) fn prefix(source: &Source<'_>, text: &Spanned<String>) -> Result<Prefix, ConfigError> {
     text.get_ref().parse().map_err(|e| source.error(&text.span(), e))
 }
 
@@ -265,6 +282,13 @@ fn router(
         c.neighbours.entries = n.entries.unwrap_or(d.entries);
         c.neighbours.queue = n.queue_frames.unwrap_or(d.queue);
         c.neighbours.held = n.held_frames.unwrap_or(d.held);
+        for p in &n.permanent {
+            let addr = p.address.get_ref().parse().map_err(|_| {
+                let text = format!("'{}' is not an IP address", p.address.get_ref());
+                source.error(&p.address.span(), text)
+            })?;
+            c.permanent.push(Permanent { port: port(&p.port)?, addr, mac: mac(source, &p.mac)? });
+        }
     }
     if let Some(i) = &t.icmp {
         c.icmp.per_second = i.errors_per_second.unwrap_or(c.icmp.per_second);

@@ -183,6 +183,7 @@ pub struct ProgramSection {
     pub route: Vec<Spanned<RouteSection>>,
     pub neighbours: Option<NeighbourSection>,
     pub icmp: Option<IcmpSection>,
+    pub gateway: Option<GatewaySection>,
     pub inside: Option<Spanned<PortRef>>,
     pub outside: Option<Spanned<PortRef>>,
     pub max_connections: Option<usize>,
@@ -228,6 +229,48 @@ pub struct BackendSection {
     pub mac: Spanned<String>,
 }
 
+/// What the program `bng` is told; `gateway.rs` gives it its meaning.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewaySection {
+    pub tunnel: Spanned<String>,
+    pub access: Vec<Spanned<GatewayPortSection>>,
+    pub core: Vec<Spanned<GatewayPortSection>>,
+    #[serde(default)]
+    pub circuits: Vec<CircuitSection>,
+    #[serde(default)]
+    pub routes: Vec<GatewayRouteSection>,
+    pub subscribers: Option<usize>,
+    pub idle_s: Option<u64>,
+    pub checksum: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayPortSection {
+    pub port: Spanned<PortRef>,
+    pub mac: Spanned<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CircuitSection {
+    pub outer: u16,
+    /// The first and the last.
+    pub inner: [u16; 2],
+    pub key: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayRouteSection {
+    pub to: Spanned<String>,
+    pub port: Spanned<PortRef>,
+    pub next_hop: Spanned<String>,
+    pub label: u32,
+    pub remote: Spanned<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StaticSection {
@@ -264,6 +307,16 @@ pub struct NeighbourSection {
     pub entries: Option<usize>,
     pub queue_frames: Option<usize>,
     pub held_frames: Option<usize>,
+    #[serde(default)]
+    pub permanent: Vec<PermanentSection>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PermanentSection {
+    pub port: Spanned<PortRef>,
+    pub address: Spanned<String>,
+    pub mac: Spanned<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -35,6 +35,20 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("channel = 300", &["t.toml:10:11:", "expected u8"]),
         ("program = 'lerning'", &["t.toml:10:11:", "did you mean 'learning'?"]),
         ("program = 'router'", &["t.toml:10:11:", "[[vdp.program.interface]]"]),
+        ("program = 'bng'", &["t.toml:10:11:", "[vdp.program.gateway]"]),
+        ("program = { name = 'bng' }", &["t.toml:10:20:", "[vdp.program.gateway]"]),
+        (
+            "program = { name = 'bng', gateway = { tunnel = '1', access = [], core = [] } }",
+            &["t.toml:10:48:", "'1' is not an IPv4 address"],
+        ),
+        (
+            "program = { name = 'bng', gateway = { tunnel = '192.0.2.1', access = [], core = [] } }",
+            &["program 'bng': bng: no access port"],
+        ),
+        (
+            "program = { name = 'sink', gateway = { tunnel = '', access = [], core = [] } }",
+            &["of program 'bng'"],
+        ),
         ("program = { name = 'sink', ageing_s = 3 }", &["'ageing_s' is an option of program"]),
         ("program = { name = 'learning', max_entries = 0 }", &["max_entries = 0: 1 to"]),
         ("program = 'nat'", &["t.toml:10:11:", "name = \"nat\""]),
