@@ -19,15 +19,19 @@
 //!   header formats. It sees frames in the order in which they come, [`Function::warm`]'s first.
 
 mod acl;
+mod bng;
 mod firewall;
 mod l2_basic;
 mod l2_learning;
 mod load_balancer;
 mod mpls_switch;
 mod nat44;
+mod plain;
 mod played;
 mod policer;
+mod router;
 mod setup;
+mod vxlan;
 mod way;
 
 mod headers;
@@ -51,6 +55,15 @@ pub const ALL: &[&dyn Function] = &[
     &nat44::Nat44,
     &firewall::Firewall,
     &load_balancer::LoadBalancer,
+    &bng::Bng::Access,
+    &bng::Bng::AccessPlain,
+    &bng::Bng::Core,
+    &bng::Bng::Plain,
+    &router::Router::V4,
+    &router::Router::V6,
+    &vxlan::Vxlan::Encap,
+    &vxlan::Vxlan::Decap,
+    &vxlan::Vxlan::Gateway,
 ];
 
 /// A frame at a port: one that comes in by it, or one that leaves by it.

@@ -32,6 +32,8 @@ const MODELS: &[Shipped] = shipped![
     "models/channel-receive.toml",
     "models/channel-send.toml",
     "models/firewall.toml",
+    "models/ipv4-router.toml",
+    "models/ipv6-router.toml",
     "models/l2-basic.toml",
     "models/l2-learning.toml",
     "models/load-balancer.toml",
@@ -41,6 +43,9 @@ const MODELS: &[Shipped] = shipped![
     "models/policer.toml",
     "models/vdp-program.toml",
     "models/vdp-rules.toml",
+    "models/vxlan-decap.toml",
+    "models/vxlan-encap.toml",
+    "models/vxlan-gateway.toml",
 ];
 
 /// Every profile in `profiles/`.
