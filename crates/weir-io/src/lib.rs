@@ -13,6 +13,7 @@
 //! - [`waiting`]: sleeping until a port has frames.
 //! - [`stamped`]: an interface as an instrument sees it, with the kernel's time stamps.
 //! - [`features`]: an interface's offloads that would falsify what an instrument sees, off for a while.
+//! - [`mod@file`]: what is said of a file that can't be used.
 //! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
 //! - [`open()`]: any of them by a name such as `xdp:veth0`.
 #![deny(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod af_xdp;
 pub mod capture_file;
 mod clock;
 pub mod features;
+pub mod file;
 mod interface;
 pub mod memory;
 pub mod offload;

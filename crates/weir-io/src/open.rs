@@ -104,6 +104,28 @@ pub struct PortSpec {
     pub target: String,
 }
 
+impl PortSpec {
+    /// What no other port can have at the same time: an interface, or a file that is written.
+    pub fn owns(&self) -> Option<(Owned, &str)> {
+        let what = match self.kind {
+            Kind::Interface | Kind::AfPacket | Kind::Tap => Owned::Interface,
+            Kind::Xdp | Kind::XdpNative | Kind::XdpGeneric => Owned::Interface,
+            Kind::PcapOut => Owned::File,
+            Kind::Pcap | Kind::Replay | Kind::Memory | Kind::Null => return None,
+        };
+        Some((what, &self.target))
+    }
+}
+
+/// A thing outside the process that one port has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owned {
+    /// An interface of this namespace.
+    Interface,
+    /// A file that is written.
+    File,
+}
+
 impl FromStr for PortSpec {
     type Err = SpecError;
     fn from_str(spec: &str) -> Result<Self, SpecError> {

@@ -70,10 +70,10 @@ pub enum PoolError {
     #[error("chunk size {0} is not a power of two from 2048 to 32768")]
     ChunkSize(usize),
     /// No frames, or so many that their size overflows.
-    #[error("{0} frames can't be allocated")]
+    #[error("{0} frames can't be had: at least 1, and no more than memory holds")]
     Count(usize),
     /// The system has not that much memory.
-    #[error("no memory for {bytes} bytes of frames")]
+    #[error("no memory for {bytes} bytes of frames: take fewer frames, or smaller chunks")]
     NoMemory {
         /// Bytes asked for.
         bytes: usize,

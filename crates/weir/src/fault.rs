@@ -3,6 +3,7 @@
 use anyhow::Error;
 use std::fmt;
 use std::process::ExitCode;
+use weir_io::file::trouble;
 
 /// An error in a file, an argument or a setting of the user's.
 #[derive(Debug)]
@@ -19,6 +20,11 @@ impl std::error::Error for Marked {}
 /// An error in what the user gave: exit status 2.
 pub fn bad_input(text: impl fmt::Display) -> Error {
     Error::new(Marked(text.to_string()))
+}
+
+/// A file that can't be used: exit status 2.
+pub fn file(which: impl fmt::Display, e: &std::io::Error) -> Error {
+    bad_input(format_args!("{which}: {}", trouble(e)))
 }
 
 /// The exit status for `e`.

@@ -3,6 +3,8 @@
 //! Room: arguments, files, signals, wiring, reports. Exit status: 0 done, 1 the work failed, 2 bad
 //! usage or bad input; one line on stderr says what, where and how to mend it.
 #![forbid(unsafe_code)]
+// What is printed is printed by `commands::say`, which bears a reader that goes and a disk that is full.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod commands;
@@ -17,9 +19,11 @@ mod platform;
 mod processor;
 mod socket;
 mod study;
+mod usage;
 mod validate;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use commands::say::complain;
 use std::process::ExitCode;
 
 /// Many isolated virtual networks on one shared data plane.
@@ -62,8 +66,22 @@ enum Command {
 
 fn main() -> ExitCode {
     weir_io::give_large_blocks_back();
-    let cli = Cli::parse();
-    let done = match cli.command {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let done = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli.command),
+        Err(e) => usage::answer(&e, &Cli::command(), &arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            complain(format_args!("{e:#}"));
+            fault::exit_code(&e)
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Demo(a) => commands::demo::run(&a),
         Command::Run(a) => commands::run::run(&a),
         Command::Show(a) => commands::show::run(&a),
@@ -81,12 +99,5 @@ fn main() -> ExitCode {
         Command::Bench(b) => bench::run(b),
         Command::Study(a) => commands::study::run(&a),
         Command::Report(a) => commands::report::run(&a),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("weir: {e:#}");
-            fault::exit_code(&e)
-        }
     }
 }

@@ -11,13 +11,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 #[derive(Clone, Copy)]
 pub struct Own(CpuSet);
 
-/// Keeps the calling thread, and those that it starts from now on, off a processor. Where this
-/// process has no other, they share it.
+/// Where this process may run, if a processor is among that.
 ///
 /// # Errors
 ///
-/// When this process may not run there, which names those where it may.
-pub fn set_aside(cpu: usize) -> Result<Own> {
+/// It is not; names those that are.
+pub fn check(cpu: usize) -> Result<CpuSet> {
     let allowed = sched_getaffinity(None).context("asking where this process may run")?;
     if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
         let may: Vec<String> =
@@ -27,6 +26,17 @@ pub fn set_aside(cpu: usize) -> Result<Own> {
             may.join(", ")
         )));
     }
+    Ok(allowed)
+}
+
+/// Keeps the calling thread, and those that it starts from now on, off a processor. Where this
+/// process has no other, they share it.
+///
+/// # Errors
+///
+/// When this process may not run there, which names those where it may.
+pub fn set_aside(cpu: usize) -> Result<Own> {
+    let allowed = check(cpu)?;
     let mut own = CpuSet::new();
     own.set(cpu);
     let mut others = allowed;

@@ -339,6 +339,47 @@ fn exit_statuses_say_who_is_at_fault() {
 }
 
 #[test]
+fn refusals_name_what_their_user_wrote() {
+    let d = Daemon::start(&endless(RULE), &[]);
+    // No line or column of a text that weir has made of the options.
+    let said = d.refused(&["vdp", "create", "9", "--ports", "nope"]);
+    assert!(said.starts_with("weir: no port 'nope': "), "{said}");
+    let said = d.refused(&["vdp", "set", "one", "--cpu-permille", "2000"]);
+    assert!(said.starts_with("weir: cpu_permille = 2000: at most 1000"), "{said}");
+    let said = d.refused(&["vdp", "create", "9", "--mapping", "in_port=nope"]);
+    assert!(said.starts_with("weir: mapping rule: 'nope'"), "{said}");
+    // In a file there is a line, and a column.
+    let file = d.path("nine.toml");
+    std::fs::write(&file, "# nine\n[[vdp]]\nvid = 9\nports = ['nope']\n").unwrap();
+    let name = file.display().to_string();
+    let said = d.refused(&["vdp", "create", "--file", &name]);
+    assert!(said.starts_with(&format!("weir: {name}:4:9: no port 'nope'")), "{said}");
+
+    // What a port has, no other can have.
+    let out = format!("pcap-out:{}", d.path("kept.pcap").display());
+    d.ask(&["port", "add", "kept", &out]);
+    let said = d.refused(&["port", "add", "again", &out]);
+    assert!(said.contains("kept.pcap' is port 'kept' already: take another"), "{said}");
+    d.ask(&["port", "remove", "kept"]);
+    d.ask(&["port", "add", "again", &out]);
+    d.stop();
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_told_by_a_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.toml");
+    std::fs::write(&file, format!("[dataplane]\ncpu = 99999\n{}", endless(RULE))).unwrap();
+    for arguments in [&["run", "--check"][..], &["run"]] {
+        let o = weir().args(arguments).arg(&file).output().unwrap();
+        let error = String::from_utf8(o.stderr).unwrap();
+        assert_eq!((o.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+        let said = "t.toml:2:7: [dataplane] cpu = 99999: weir may not run there; give it one of ";
+        assert!(o.stdout.is_empty() && error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn rules_beyond_the_budget_spill_and_are_found_all_the_same() {
     // One slice of 16 entries and 40 rules; the rest of the frames is dropped, or sent on.
     let rules: String = (0..40)

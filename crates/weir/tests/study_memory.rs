@@ -73,6 +73,43 @@ fn scale_from_memory() {
     is_balanced(r);
 }
 
+/// Every size of frame, on each of these ways.
+fn by_size(report: &Value, quantity: &str, names: &[&str]) {
+    assert_eq!(xs(report, quantity), [64.0, 128.0, 256.0, 512.0, 1024.0, 1280.0, 1518.0]);
+    let all = report["series"].as_array().expect("a list");
+    let of = all.iter().filter(|s| s["y"]["name"] == quantity);
+    let found: Vec<&str> = of.clone().filter_map(|s| s["name"].as_str()).collect();
+    assert_eq!(found, names);
+    for p in of.flat_map(|s| s["points"].as_array().expect("a list")) {
+        assert!(p["min"].as_f64().is_some_and(|m| m > 0.0), "{p}");
+    }
+}
+
+#[test]
+fn throughput_from_memory() {
+    let r = &json(&["run", "vdp-throughput", "--place", "memory", "--quick", "--json"])["result"];
+    by_size(r, "rate from memory", &["fast path", "slow path", "copies alone"]);
+    let promised: Vec<&Value> =
+        r["figures"].as_array().expect("a list").iter().map(|f| &f["promised"]["value"]).collect();
+    assert_eq!(promised, [20.0, 8.0]);
+    is_balanced(r);
+}
+
+#[test]
+fn latency_from_memory() {
+    let r = &json(&["run", "vdp-latency", "--place", "memory", "--quick", "--json"])["result"];
+    let quantity = r["series"][0]["y"]["name"].as_str().expect("a name");
+    let names: Vec<&str> = r["series"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|s| s["y"]["name"] == quantity)
+        .filter_map(|s| s["name"].as_str())
+        .collect();
+    assert!(["fast", "slow"].iter().all(|p| names.iter().any(|n| n.contains(p))), "{names:?}");
+    by_size(r, quantity, &names);
+}
+
 #[test]
 fn offload_from_memory_and_what_is_written() {
     let dir = tempfile::tempdir().expect("a directory");

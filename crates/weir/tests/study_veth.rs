@@ -84,6 +84,25 @@ fn the_whole_path_beside_the_bridge() {
 }
 
 #[test]
+fn throughput_of_every_path() {
+    if skipped("throughput_of_every_path") {
+        return;
+    }
+    let r = result(&["vdp-throughput", "--place", "veth", "--trial", "0.01", "--quick", "--json"]);
+    let all = series(&r, "throughput over veth (RFC 2544, no frame lost)");
+    assert_eq!(all.len(), 4, "both paths, bridge and router");
+    for (name, points) in &all {
+        let sizes: Vec<u64> =
+            points.iter().filter_map(|p| p["x"].as_f64()).map(|x| x as u64).collect();
+        assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518], "{name}");
+        // A busy machine may lose a frame at every rate: then there is no throughput, and it is said.
+        let trials: Vec<&Value> = points.iter().map(|p| &p["trials"]).collect();
+        assert!(trials.iter().all(|t| t.as_array().is_some_and(|t| !t.is_empty())), "{name}");
+    }
+    assert!(!series(&r, "rate of the whole path over veth").is_empty());
+}
+
+#[test]
 fn latency_of_every_path() {
     if skipped("latency_of_every_path") {
         return;

@@ -6,6 +6,7 @@
 
 use super::{CaptureError, Format, LINKTYPE_ETHERNET, Reader, Writer};
 use crate::clock;
+use crate::file::trouble;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -172,7 +173,7 @@ impl PcapOut {
         });
         let writer = made.map_err(|e| DeviceError::File {
             path: path.display().to_string(),
-            problem: format!("can't be written: {e}"),
+            problem: format!("can't be written: {}", trouble(&e)),
         })?;
         Ok(Self {
             path: path.to_owned(),

@@ -16,6 +16,7 @@ mod writer;
 pub use device::{PcapIn, PcapOut};
 pub use writer::{Format, Writer};
 
+use crate::file::trouble;
 use input::Input;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -173,7 +174,7 @@ impl Reader<BufReader<File>> {
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let file = File::open(path).map_err(|e| DeviceError::File {
             path: path.display().to_string(),
-            problem: format!("can't be opened: {e}"),
+            problem: format!("can't be opened: {}", trouble(&e)),
         })?;
         Self::new(BufReader::with_capacity(256 << 10, file)).map_err(|e| e.in_file(path))
     }

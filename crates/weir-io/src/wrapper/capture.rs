@@ -5,6 +5,7 @@
 
 use crate::capture_file::{Direction, Format, Writer};
 use crate::clock;
+use crate::file::trouble;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl PcapTap {
         };
         let (file, blocks) = open().map_err(|e: io::Error| DeviceError::File {
             path: path.display().to_string(),
-            problem: format!("can't be written: {e}"),
+            problem: format!("can't be written: {}", trouble(&e)),
         })?;
         let path = path.to_owned();
         Ok(Self { inner, path, blocks, file: Some(file), ends: Vec::new(), fault: None })

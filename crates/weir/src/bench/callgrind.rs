@@ -4,6 +4,7 @@
 //! frames cost. Captures and rules are made here, so that a baseline depends on nothing else.
 
 use super::rig::{Output, Rig};
+use crate::commands::say::say;
 use crate::fault::bad_input;
 use crate::functions;
 use anyhow::Result;
@@ -166,7 +167,7 @@ pub fn run(a: &Args) -> Result<()> {
         s.check()?;
         let n: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
         let name = case.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
-        println!("{name} {n}");
+        say(format_args!("{name} {n}"))?;
     }
     Ok(())
 }
@@ -191,6 +192,6 @@ fn function(a: &Args, name: &str) -> Result<()> {
     let s = plane.snapshot();
     s.check()?;
     let n: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
-    println!("{name} {n}");
+    say(format_args!("{name} {n}"))?;
     Ok(())
 }

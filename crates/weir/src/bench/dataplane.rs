@@ -4,12 +4,15 @@
 //! classifies, changes and releases it. Nothing survives from one pass to the next but counters.
 
 use super::rig::{Output, Rig, load_rules, load_trace};
+use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use anyhow::Result;
+use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use weir_calibrate::clock::cycle_ns;
 use weir_dataplane::{Path, Stage, StageTimer, Vid};
 use weir_io::capture_file::{Format, Writer};
 use weir_io::replay::Passes;
@@ -26,7 +29,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
     /// Split the rules over this many VDPs
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_534))]
     vdps: usize,
     /// Port number by which the frames come in
     #[arg(long, value_name = "PORT", default_value_t = 1)]
@@ -70,6 +74,7 @@ struct Repeat {
 struct StageCost {
     stage: &'static str,
     ns_per_frame: f64,
+    cycles_per_frame: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,7 +86,7 @@ struct Report {
     mpps_wall: f64,
     mpps_per_cpu_s: f64,
     ns_per_frame: f64,
-    cycles_per_frame: Option<f64>,
+    cycles_per_frame: f64,
     forwarded_share: f64,
     stages: Vec<StageCost>,
     repeats: Vec<Repeat>,
@@ -114,39 +119,35 @@ pub fn run(a: &Args) -> Result<()> {
         .ports
         .iter()
         .fold((0, 0), |(r, t), p| (r + p.counters.rx.frames, t + p.counters.tx.frames));
-    let stages = profile(&mut rig, length.mul_f64(0.5), &mut clock);
-    let median = |f: &dyn Fn(&Repeat) -> f64| {
-        let mut v: Vec<f64> = repeats.iter().map(f).collect();
-        v.sort_by(f64::total_cmp);
-        v[v.len() / 2]
-    };
-    let per_cpu = median(&|r| r.mpps_per_cpu_s);
+    // Just before and just behind what it is applied to.
+    let before = cycles_per_ns();
+    let costs = profile(&mut rig, length.mul_f64(0.5), &mut clock);
+    let cycles = before.max(cycles_per_ns());
+    let stages = Stage::ALL.into_iter().zip(costs).map(|(stage, ns)| StageCost {
+        stage: stage.name(),
+        ns_per_frame: ns,
+        cycles_per_frame: ns * cycles,
+    });
+    let of = |f: &dyn Fn(&Repeat) -> f64| median(repeats.iter().map(f).collect());
+    let per_cpu = of(&|r| r.mpps_per_cpu_s);
     let report = Report {
         rules: rig.rules,
         vdps: rig.vdps,
         frames_in_trace: arena.len(),
         path: if a.path == PathArg::Fast { "fast" } else { "slow" },
-        mpps_wall: median(&|r| r.mpps_wall),
+        mpps_wall: of(&|r| r.mpps_wall),
         mpps_per_cpu_s: per_cpu,
         ns_per_frame: 1e3 / per_cpu,
-        cycles_per_frame: clock_mhz().map(|mhz| mhz / per_cpu),
+        cycles_per_frame: 1e3 / per_cpu * cycles,
         forwarded_share: tx as f64 / rx as f64,
-        stages,
+        stages: stages.collect(),
         repeats,
     };
     if a.json {
-        println!("{}", serde_json::to_string(&Envelope::new("bench-dataplane", &report))?);
+        say(serde_json::to_string(&Envelope::new("bench-dataplane", &report))?)
     } else {
-        show(&report);
+        put(told(&report))
     }
-    Ok(())
-}
-
-/// The first core's clock in MHz, as the kernel states it.
-fn clock_mhz() -> Option<f64> {
-    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find(|l| l.starts_with("cpu MHz"))?;
-    line.split(':').nth(1)?.trim().parse().ok()
 }
 
 fn to_path(rig: &mut Rig, path: PathArg) -> Result<()> {
@@ -189,7 +190,7 @@ fn measure(rig: &mut Rig, length: Duration, clock: &mut u64) -> Result<Repeat> {
     })
 }
 
-/// Adds up the time between the ends of stages.
+/// Adds up the time between the ends of stages, over a few rounds.
 struct Stopwatch {
     last: Instant,
     ns: [u64; Stage::ALL.len()],
@@ -209,19 +210,41 @@ impl StageTimer for Stopwatch {
     }
 }
 
-/// A run with the clock read after each stage of each burst: shares are right, sums a little high.
-fn profile(rig: &mut Rig, length: Duration, clock: &mut u64) -> Vec<StageCost> {
+/// Rounds of a sample: a burst of each stage may be in another round than its frames were received
+/// in, and a thread that has to stand back spoils no more than one sample.
+const ROUNDS: usize = 16;
+
+/// Nanoseconds per frame that each stage takes in the median of samples, the clock being read after each
+/// stage of each burst: shares are right, sums a little high.
+fn profile(rig: &mut Rig, length: Duration, clock: &mut u64) -> [f64; Stage::ALL.len()] {
+    let mut samples: [Vec<f64>; Stage::ALL.len()] = Default::default();
     let start = Instant::now();
-    let mut w = Stopwatch { last: start, ns: [0; Stage::ALL.len()], received: 0 };
     while start.elapsed() < length {
-        for _ in 0..256 {
+        let mut w = Stopwatch { last: start, ns: Default::default(), received: 0 };
+        for _ in 0..ROUNDS {
             *clock += 3000;
             rig.plane.poll_timed(Nanos(*clock), &mut w);
         }
+        if w.received > 0 {
+            let each = w.ns.map(|ns| ns as f64 / w.received as f64);
+            samples.iter_mut().zip(each).for_each(|(s, ns)| s.push(ns));
+        }
     }
-    let n = w.received.max(1) as f64;
-    let cost = |(s, ns): (Stage, u64)| StageCost { stage: s.name(), ns_per_frame: ns as f64 / n };
-    Stage::ALL.into_iter().zip(w.ns).map(cost).collect()
+    samples.map(median)
+}
+
+/// The middle of some values; zero where there are none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = |i: usize| values.get(i).copied().unwrap_or(0.0);
+    f64::midpoint(middle(values.len().saturating_sub(1) / 2), middle(values.len() / 2))
+}
+
+/// Cycles of this core in a nanosecond: the most of some short looks, since whoever is in the way makes
+/// it seem slower.
+fn cycles_per_ns() -> f64 {
+    let looks = (0..64).map(|_| 1.0 / cycle_ns(20_000));
+    looks.fold(0.0, f64::max)
 }
 
 fn keep(rig: &mut Rig, path: PathArg, out: &std::path::Path) -> Result<()> {
@@ -233,8 +256,8 @@ fn keep(rig: &mut Rig, path: PathArg, out: &std::path::Path) -> Result<()> {
         idle = if rig.plane.poll(Nanos(clock)) == 0 { idle + 1 } else { 0 };
     }
     rig.plane.snapshot().check()?;
-    let file =
-        std::fs::File::create(out).map_err(|e| bad_input(format!("{}: {e}", out.display())))?;
+    let file = std::fs::File::create(out)
+        .map_err(|e| fault::file(format_args!("--out {}", out.display()), &e))?;
     let mut w = Writer::new(std::io::BufWriter::new(file), Format::Pcap, 65535)?;
     let interface = w.add_interface("out")?;
     let mut n = 0;
@@ -245,27 +268,41 @@ fn keep(rig: &mut Rig, path: PathArg, out: &std::path::Path) -> Result<()> {
         }
     }
     w.flush()?;
-    eprintln!("{n} frames in {}", out.display());
+    note(format_args!("{n} frames in {}", out.display()));
     Ok(())
 }
 
-fn show(r: &Report) {
-    println!(
-        "{} rules in {} VDP{}, {} frames in the trace, {} path",
-        r.rules,
-        r.vdps,
-        if r.vdps == 1 { "" } else { "s" },
-        r.frames_in_trace,
+fn told(r: &Report) -> String {
+    let of = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let mut out = format!(
+        "{} in {}, {} in the trace, {} path\n",
+        of(r.rules, "rule"),
+        of(r.vdps, "VDP"),
+        of(r.frames_in_trace, "frame"),
         r.path
     );
-    println!("  {:8.2} million frames per CPU-second of the worker", r.mpps_per_cpu_s);
-    println!("  {:8.2} million frames per second (wall)", r.mpps_wall);
-    println!("  {:8.1} ns per frame", r.ns_per_frame);
-    if let Some(c) = r.cycles_per_frame {
-        println!("  {c:8.0} cycles per frame");
-    }
-    println!("  {:8.1} % forwarded", 100.0 * r.forwarded_share);
+    out += &format!("  {:8.2} million frames per CPU-second of the worker\n", r.mpps_per_cpu_s);
+    out += &format!("  {:8.2} million frames per second (wall)\n", r.mpps_wall);
+    out += &format!("  {:8.1} ns per frame\n", r.ns_per_frame);
+    out += &format!("  {:8.0} cycles per frame\n", r.cycles_per_frame);
+    out += &format!("  {:8.1} % forwarded\n", 100.0 * r.forwarded_share);
     for s in &r.stages {
-        println!("  {:8.1} ns {}", s.ns_per_frame, s.stage);
+        out += &format!(
+            "  {:8.1} ns, {:.0} cycles: {}\n",
+            s.ns_per_frame, s.cycles_per_frame, s.stage
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_that_was_disturbed_moves_no_median() {
+        assert_eq!(median(vec![3.0, 9e9, 1.0, 2.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 2.0]), 3.0);
+        assert_eq!(median(Vec::new()), 0.0);
     }
 }

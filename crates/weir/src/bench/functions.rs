@@ -5,7 +5,7 @@
 
 use crate::commands::columns::Columns;
 use crate::commands::estimate::ask::warn_of_stranger;
-use crate::commands::style;
+use crate::commands::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use crate::functions::{self, Function};
@@ -71,11 +71,9 @@ pub fn run(a: &Args) -> Result<()> {
         points,
     };
     if a.json {
-        return style::say(
-            &(serde_json::to_string(&Envelope::new("bench-functions", report))? + "\n"),
-        );
+        return put(&(serde_json::to_string(&Envelope::new("bench-functions", report))? + "\n"));
     }
-    style::say(&told(&report))
+    put(told(&report))
 }
 
 /// The functions that were asked for.

@@ -3,13 +3,15 @@
 //! Called by the benchmarks and studies. The rules may be split over VDPs, so that the price of
 //! having many can be measured on the same work.
 
+use crate::config::read::read_file;
+use crate::config::rules::flows_from;
 use crate::fault::bad_input;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use weir_classify::{Field, Geometry, Match};
-use weir_dataplane::flowtext::{FlowSpec, NoNames, parse_flows};
+use weir_dataplane::flowtext::{FlowSpec, NoNames};
 use weir_dataplane::{
     Action, Config, DataPlane, MappingRule, Out, Placement, PortNo, RuleSpec, VdpSpec, Vid,
 };
@@ -49,23 +51,46 @@ pub fn load_trace(path: &Path) -> Result<Arc<Arena>> {
     Ok(Arc::new(arena))
 }
 
-/// Reads rules in Open vSwitch's flow syntax.
+/// Reads rules in Open vSwitch's flow syntax: at least one, and each complete in itself.
 pub fn load_rules(path: &Path) -> Result<Vec<FlowSpec>> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
-    parse_flows(&text, &NoNames).map_err(|e| bad_input(format!("{}: {e}", path.display())))
+    let text = read_file(path).map_err(bad_input)?;
+    let name = path.display().to_string().into();
+    let flows = flows_from(&text, &name, &NoNames).map_err(bad_input)?;
+    if flows.is_empty() {
+        return Err(bad_input(format!("{name}: no rule in it: write one a line")));
+    }
+    for (f, place) in &flows {
+        if let Some(what) = needed(&f.actions) {
+            let text = "a file of rules has none: groups and meters need a configuration";
+            return Err(bad_input(format!("{place}: {what}: {text}")));
+        }
+    }
+    Ok(flows.into_iter().map(|(f, _)| f).collect())
+}
+
+/// The first group or meter that actions presuppose.
+fn needed(actions: &[Action]) -> Option<String> {
+    actions.iter().find_map(|a| match a {
+        Action::Group(id) => Some(format!("group {id}")),
+        Action::Meter(id) => Some(format!("meter {id}")),
+        Action::WriteActions(inner) => needed(inner),
+        _ => None,
+    })
 }
 
 /// Port numbers that actions send to.
 pub fn ports_of(rules: &[FlowSpec]) -> Vec<u32> {
-    let mut out: Vec<u32> = rules
-        .iter()
-        .flat_map(|r| r.actions.iter())
-        .filter_map(|a| match a {
-            Action::Output(Out::Port(p)) | Action::Mirror(p) => Some(p.0),
-            _ => None,
-        })
-        .collect();
+    fn named(actions: &[Action], out: &mut Vec<u32>) {
+        for a in actions {
+            match a {
+                Action::Output(Out::Port(p)) | Action::Mirror(p) => out.push(p.0),
+                Action::WriteActions(inner) => named(inner, out),
+                _ => {}
+            }
+        }
+    }
+    let mut out = Vec::new();
+    rules.iter().for_each(|r| named(&r.actions, &mut out));
     out.sort_unstable();
     out.dedup();
     out
@@ -186,7 +211,7 @@ impl Rig {
             };
             self.plane
                 .add_rule(vid, r.table, &rule, Placement::Fast)
-                .with_context(|| format!("VDP {vid}"))?;
+                .map_err(|e| bad_input(format!("rule '{r}': {e}")))?;
         }
         Ok(())
     }

@@ -5,9 +5,9 @@
 use super::columns::Columns;
 use super::estimate::shelf;
 use super::estimate::{Files, say::number};
-use super::style;
+use super::say::put;
 use crate::environment::{Envelope, PROGRAM};
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,9 +129,9 @@ pub fn run(a: &Args) -> Result<()> {
     }
     let shown = shown(&c, text);
     if a.json {
-        return style::say(&(serde_json::to_string(&Envelope::new("calibration", shown))? + "\n"));
+        return put(&(serde_json::to_string(&Envelope::new("calibration", shown))? + "\n"));
     }
-    style::say(&told(&shown, a.out.as_deref()))
+    put(told(&shown, a.out.as_deref()))
 }
 
 /// The name of a profile in a file.
@@ -151,7 +151,7 @@ fn profile_name(path: &std::path::Path) -> Result<String> {
 fn writable(path: &std::path::Path) -> Result<()> {
     let new = !path.exists();
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| bad_input(format!("--out {}: {e}", path.display())))?;
+    opened.map_err(|e| fault::file(format_args!("--out {}", path.display()), &e))?;
     if new {
         // Nothing is left where the calibration fails.
         std::fs::remove_file(path).with_context(|| path.display().to_string())?;

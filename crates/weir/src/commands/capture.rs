@@ -3,8 +3,8 @@
 //! Room: the client's side of the control socket; writes the file, so that it belongs to whoever
 //! asked for it.
 
-use super::say::complain;
-use crate::fault::bad_input;
+use super::say::{Reader, complain};
+use crate::fault::{self, bad_input};
 use crate::socket::client::{Next, Where};
 use crate::socket::protocol::{Done, FrameItem, Item, Request, from_hex};
 use anyhow::{Context, Result, anyhow};
@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use weir_io::capture_file::{Direction, Format, Writer};
 use weir_packet::Nanos;
 
@@ -80,26 +80,31 @@ pub fn run(args: &Args) -> Result<()> {
     let mut next = client.next()?;
     let to: Box<dyn Write> = match args.write.as_str() {
         "-" => Box::new(std::io::stdout().lock()),
-        path => Box::new(File::create(path).map_err(|e| bad_input(format!("{path}: {e}")))?),
+        path => Box::new(File::create(path).map_err(|e| fault::file(path, &e))?),
     };
     let mut out = Out::new(BufWriter::with_capacity(256 << 10, to))?;
     let mut told = false;
     let done = loop {
-        match next {
-            Next::Item(Item::Frame(f)) => out.frame(&f)?,
+        let written = match next {
+            Next::Item(Item::Frame(f)) => {
+                let bytes = from_hex(&f.bytes);
+                out.frame(&f, &bytes.ok_or_else(|| anyhow!("not weir's: a frame without hex"))?)
+            }
+            Next::Item(_) if told => out.writer.flush(),
             Next::Item(_) => {
+                told = true;
+                complain("capturing; Ctrl-C ends it");
                 // A pause: whoever reads along sees what there is.
-                out.writer.flush().context("writing the capture")?;
-                if !told {
-                    complain("capturing; Ctrl-C ends it");
-                    told = true;
-                }
+                out.writer.flush()
             }
             Next::Done(done) => break done,
+        };
+        if after(written)? == Reader::Gone {
+            return Ok(());
         }
         next = client.next()?;
     };
-    out.writer.flush().context("writing the capture")?;
+    after(out.writer.flush())?;
     let Done { captured, missed, .. } = done;
     let (captured, missed) = (captured.unwrap_or(0), missed.unwrap_or(0));
     complain(format_args!("{captured} frames, {missed} missed"));
@@ -116,12 +121,11 @@ impl<W: Write> Out<W> {
         let writer = Writer::new(to, Format::Pcapng, 0).context("writing the capture")?;
         Ok(Self { writer, interfaces: HashMap::new() })
     }
-    fn frame(&mut self, f: &FrameItem) -> Result<()> {
-        let bytes = from_hex(&f.bytes).ok_or_else(|| anyhow!("not weir's: a frame without hex"))?;
+    fn frame(&mut self, f: &FrameItem, bytes: &[u8]) -> io::Result<()> {
         let interface = match self.interfaces.get(&f.port) {
             Some(i) => *i,
             None => {
-                let i = self.writer.add_interface(&f.port).context("writing the capture")?;
+                let i = self.writer.add_interface(&f.port)?;
                 self.interfaces.insert(f.port.clone(), i);
                 i
             }
@@ -131,8 +135,11 @@ impl<W: Write> Out<W> {
             "receive" | "mapping" => Some(Direction::In),
             _ => None,
         };
-        self.writer
-            .write(interface, Nanos(f.at_ns), direction, &bytes)
-            .context("writing the capture")
+        self.writer.write(interface, Nanos(f.at_ns), direction, bytes)
     }
+}
+
+/// Who reads the capture. Where that is a pipe's other end, it may have had enough.
+fn after(written: io::Result<()>) -> Result<Reader> {
+    Reader::after(written).context("writing the capture")
 }

@@ -2,8 +2,8 @@
 //!
 //! Room: arguments, files and what is printed; the device is `weir_measure::dut`'s.
 
-use super::say::{complain, say};
-use crate::fault::bad_input;
+use super::say::{complain, say, tell};
+use crate::fault::{self, bad_input};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -73,15 +73,14 @@ pub fn run(args: &Args) -> Result<()> {
     if args.list {
         for (name, _) in BUILTIN {
             let p = Profile::builtin(name).map_err(bad_input)?;
-            say(format_args!("{:<20} {}", p.name, p.about));
+            say(format_args!("{:<20} {}", p.name, p.about))?;
         }
         return Ok(());
     }
     let profile = load(&args.profile)?;
     if args.print_truth {
         let truth = Truth { faults: profile.faults(), profile: &profile };
-        say(serde_json::to_string_pretty(&truth)?);
-        return Ok(());
+        return say(serde_json::to_string_pretty(&truth)?);
     }
     let control = match &args.controller {
         Some(c) => Control::Connect(address("--controller", c)?),
@@ -99,22 +98,22 @@ pub fn run(args: &Args) -> Result<()> {
             Control::Listen(at) => format!("listening at {at}: is the port taken?"),
             Control::Connect(to) => format!("starting for {to}"),
         })?;
-    say(about);
+    tell(about);
     for f in &faults {
-        say(format_args!("  fault {}", told(f)));
+        tell(format_args!("  fault {}", told(f)));
     }
     match (running.listens_at(), control) {
-        (Some(at), _) => say(format_args!("listening at {at}; {} ports", names.len())),
+        (Some(at), _) => tell(format_args!("listening at {at}; {} ports", names.len())),
         (None, Control::Connect(to) | Control::Listen(to)) => {
-            say(format_args!("connecting to {to}; {} ports", names.len()));
+            tell(format_args!("connecting to {to}; {} ports", names.len()));
         }
     }
     if let Some(at) = running.snmp_at() {
-        say(format_args!("SNMP at {at}"));
+        tell(format_args!("SNMP at {at}"));
     }
     signals.forever().next();
     let t = running.stop();
-    say(format_args!(
+    tell(format_args!(
         "{} frames in, {} out, {} not sent; {} connections",
         t.frames_in, t.frames_out, t.not_sent, t.connections
     ));
@@ -143,7 +142,7 @@ pub fn load(name: &str) -> Result<Profile> {
     if !name.contains(['/', '.']) {
         return Profile::builtin(name).map_err(bad_input);
     }
-    let wrong = |e: std::io::Error| bad_input(format_args!("profile {name}: {e}"));
+    let wrong = |e: std::io::Error| fault::file(format_args!("profile {name}"), &e);
     let mut text = String::new();
     let file = std::fs::File::open(name).map_err(wrong)?;
     file.take(PROFILE_MAX + 1).read_to_string(&mut text).map_err(wrong)?;

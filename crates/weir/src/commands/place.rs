@@ -4,7 +4,7 @@
 
 use super::columns::Columns;
 use super::estimate::{Files, shelf};
-use super::style;
+use super::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
@@ -122,9 +122,9 @@ pub fn run(a: &Args) -> Result<()> {
     };
     let shown = shown(&request, &plan, line, growth);
     if a.json {
-        return style::say(&(serde_json::to_string(&Envelope::new("placement", shown))? + "\n"));
+        return put(&(serde_json::to_string(&Envelope::new("placement", shown))? + "\n"));
     }
-    style::say(&text(&shown))
+    put(text(&shown))
 }
 
 /// What counters say of each function that was placed.

@@ -74,8 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::List { json } => {
             let ports = Stats::of(args.to.ask(&Request::Stats {})?.0).ports;
             if *json {
-                say(serde_json::to_string_pretty(&Envelope::new("ports", ports))?);
-                return Ok(());
+                return say(serde_json::to_string_pretty(&Envelope::new("ports", ports))?);
             }
             let mut c = Columns::new(&["port", "number", "device", "state", "note"]);
             for p in ports.into_iter().filter(|p| p.number != 0) {
@@ -83,8 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
                 let note = p.fault.unwrap_or_default();
                 c.row(vec![p.name, p.number.to_string(), p.device, state.to_owned(), note]);
             }
-            put(c.text());
-            Ok(())
+            put(c.text())
         }
     }
 }

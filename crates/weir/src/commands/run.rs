@@ -3,7 +3,7 @@
 //! Room: wiring. Reads the file, tries it, opens the ports, starts the worker, serves the control
 //! socket, waits for signals, and at the end gives everything back and checks the sums.
 
-use super::say::{complain, put, say};
+use super::say::{complain, say, tell};
 use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::failed::Failed;
@@ -76,14 +76,17 @@ pub fn run(args: &Args) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let plan = read::load(&args.config).map_err(bad_input)?;
     apply::rehearse(&plan).map_err(bad_input)?;
+    if let Some(cpu) = plan.fixed.cpu {
+        let at = plan.places.of("cpu").map(|p| format!("{p}: ")).unwrap_or_default();
+        processor::check(cpu).map_err(|e| bad_input(format_args!("{at}{e:#}")))?;
+    }
     if args.check {
         let rules: usize = plan.vdps.values().map(|v| v.rules.len()).sum();
         let (ports, vdps) = (plan.ports.len(), plan.vdps.len() - 1);
-        say(format_args!(
+        return say(format_args!(
             "{}: {ports} ports, {vdps} VDPs, {rules} rules: fine",
             args.config.display()
         ));
-        return Ok(());
     }
     let (socket, given) = match (&args.socket, &plan.fixed.socket) {
         (Some(p), _) => (p.clone(), SocketGiven::OnTheCommandLine),
@@ -113,7 +116,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(cpu) => format!("{who}; it has cpu {cpu} to itself"),
         None => who,
     };
-    say(format_args!("running: {who}; control socket {}", socket.display()));
+    tell(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = attend(args, &live, &mut signals, given);
     server.stop();
     drop(stopping);
@@ -169,12 +172,12 @@ fn start(plan: &Plan) -> Result<(DataPlane, Model)> {
         if e.is_environment() { anyhow!(e.to_string()) } else { bad_input(e) }
     })?;
     let c = &plan.fixed.config;
-    say(format_args!(
+    tell(format_args!(
         "data plane: {} frames of {} bytes, {} channels, TCAM of {} + {} entries",
         c.frames, c.chunk_bytes, c.channels, c.tcam.mapping_entries, c.tcam.action_entries
     ));
     for line in told.into_iter().chain(std::mem::take(&mut model.notes)) {
-        say(line);
+        tell(line);
     }
     Ok((plane, model))
 }
@@ -194,17 +197,17 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
     for look in (0..PORTS).cycle() {
         for signal in signals.pending() {
             if signal != SIGHUP {
-                say(format_args!(
+                tell(format_args!(
                     "stopping on {}",
                     if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
                 ));
                 return Ok(());
             }
             match live.reload(&args.config, given) {
-                Ok(told) if told.is_empty() => say(format_args!("reload: nothing differs")),
+                Ok(told) if told.is_empty() => tell(format_args!("reload: nothing differs")),
                 Ok(told) => {
-                    told.iter().for_each(|t| say(format_args!("reload: {t}")));
-                    say(format_args!("reload: done"));
+                    told.iter().for_each(|t| tell(format_args!("reload: {t}")));
+                    tell(format_args!("reload: done"));
                 }
                 Err(e) => complain(format_args!("reload: {e}{}", e.aftermath())),
             }
@@ -215,7 +218,7 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
         }
         let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
         if args.until_done && still.is_done(&snapshot) {
-            say(format_args!("stopping: every port is exhausted"));
+            tell(format_args!("stopping: every port is exhausted"));
             return Ok(());
         }
         tell_changes(&mut seen, snapshot.ports, live.switches());
@@ -237,9 +240,9 @@ fn tell_changes(seen: &mut BTreeMap<PortId, Seen>, ports: Vec<PortView>, switche
             switches.link(name, if n.up { Link::Up } else { Link::Down });
         }
         if let Some(b) = before.filter(|b| b.up != n.up) {
-            say(format_args!("port {name}: {}", if b.up { "down" } else { "up" }));
+            tell(format_args!("port {name}: {}", if b.up { "down" } else { "up" }));
         } else if before.is_none() && !n.up {
-            say(format_args!("port {name}: down"));
+            tell(format_args!("port {name}: down"));
         }
         if let Some(fault) = n.fault.as_ref().filter(|_| before.is_none_or(|b| b.fault != n.fault))
         {
@@ -278,12 +281,12 @@ fn finish(mut plane: DataPlane) -> Result<()> {
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
     let balance = s.check();
     let ports: Vec<_> = ports.into_iter().map(view::port).collect();
-    put(super::stats::tables(&ports, &vdps));
+    tell(super::stats::tables(&ports, &vdps).trim_end());
     for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
         plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;
     }
     balance.map_err(|e| anyhow!("frames do not add up, which is a defect of weir: {e}"))?;
     let frames: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
-    say(format_args!("every frame is accounted for: {frames} received, {} held", s.frames.held));
+    tell(format_args!("every frame is accounted for: {frames} received, {} held", s.frames.held));
     Ok(())
 }

@@ -62,15 +62,14 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(rest.collect());
     let shown = Shown { stats, rules: kept };
     if args.json {
-        say(serde_json::to_string_pretty(&Envelope::new("show", shown))?);
-        return Ok(());
+        return say(serde_json::to_string_pretty(&Envelope::new("show", shown))?);
     }
     if args.vdp.is_none() {
-        put(overview(&shown.stats));
+        put(overview(&shown.stats))?;
     }
     for v in &shown.stats.vdps {
         let rules: Vec<&RuleItem> = shown.rules.iter().filter(|r| r.vid == v.vid).collect();
-        put(format_args!("\n{}", vdp(v, &rules)));
+        put(format_args!("\n{}", vdp(v, &rules)))?;
     }
     Ok(())
 }

@@ -61,12 +61,11 @@ impl Stats {
 pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(args.to.ask(&Request::Stats {})?.0);
     if args.json {
-        say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
-        return Ok(());
+        return say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
     }
-    put(tables(&stats.ports, &stats.vdps));
+    put(tables(&stats.ports, &stats.vdps))?;
     if let Some(e) = &stats.plane.imbalance {
-        say(format_args!("frames do not add up, which is a defect of weir: {e}"));
+        say(format_args!("frames do not add up, which is a defect of weir: {e}"))?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! Colour and progress: both only where a person looks at a terminal.
 
-use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::{Duration, Instant};
@@ -45,15 +44,6 @@ impl Style {
             Verdict::Fails => self.mark("1;31", format_args!("✗ {text}")),
         }
     }
-}
-
-/// Writes to standard output.
-///
-/// # Errors
-/// A reader that has gone (`| head`), a full disk.
-pub fn say(text: &str) -> Result<()> {
-    let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
 /// Whether what was to be shown holds.

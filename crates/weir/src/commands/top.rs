@@ -4,7 +4,7 @@
 //! Room: the client's side of the control socket.
 
 use super::columns::Columns;
-use super::say::put;
+use super::say::{Reader, offer};
 use super::stats::Stats;
 use crate::fault::bad_input;
 use crate::socket::client::Where;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Arguments of `weir top`.
@@ -46,14 +46,14 @@ impl Screen {
             return None;
         }
         // The other screen, without a cursor.
-        put("\x1b[?1049h\x1b[?25l");
-        Some(Self)
+        offer("\x1b[?1049h\x1b[?25l").ok().map(|_| Self)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        put("\x1b[?25h\x1b[?1049l");
+        // A terminal that has gone needs no mending.
+        let _ = offer("\x1b[?25h\x1b[?1049l");
     }
 }
 
@@ -77,9 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
             Some(_) => format!("\x1b[H\x1b[J{}", cut(&text)),
             None => format!("{text}\n"),
         };
-        let mut out = std::io::stdout().lock();
-        if out.write_all(shown_text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            // Nobody reads any more.
+        if offer(shown_text)? == Reader::Gone {
             return Ok(());
         }
         (before, shown) = (now, shown + 1);

@@ -3,7 +3,7 @@
 //! Room: the client's side of the control socket. What is said by options is turned into a `[[vdp]]`
 //! section, so that there is one language and one reader for it.
 
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use crate::socket::client::Where;
 use crate::socket::protocol::Request;
 use anyhow::Result;
@@ -41,7 +41,7 @@ enum What {
     /// Make a VDP
     Create {
         /// Its number, 1 to 65534
-        #[arg(required_unless_present = "file")]
+        #[arg(required_unless_present = "file", value_parser = clap::value_parser!(u16).range(1..=65_534))]
         vid: Option<u16>,
         /// A file with its `[[vdp]]` section, instead of options
         #[arg(long, value_name = "FILE", conflicts_with = "vid")]
@@ -165,13 +165,14 @@ enum Mapping {
 pub fn run(args: &Args) -> Result<()> {
     args.to.change(&match &args.what {
         What::Create { file: Some(path), .. } => {
-            let toml = std::fs::read_to_string(path)
-                .map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
-            Request::VdpCreate { toml }
+            let toml =
+                std::fs::read_to_string(path).map_err(|e| fault::file(path.display(), &e))?;
+            Request::VdpCreate { toml, file: Some(path.display().to_string()) }
         }
         What::Create { vid, of, .. } => {
             let vid = vid.unwrap_or_default();
-            Request::VdpCreate { toml: format!("[[vdp]]\nvid = {vid}\n{}", section(of)?) }
+            let toml = format!("[[vdp]]\nvid = {vid}\n{}", section(of)?);
+            Request::VdpCreate { toml, file: None }
         }
         What::Set { vdp, of } => {
             let toml = section(of)?;

@@ -17,7 +17,7 @@ use weir_io::af_xdp::Umem;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened, PortSpec};
 use weir_io::replay::Null;
-use weir_packet::{Device, PortId};
+use weir_packet::{Device, PoolError, PortId};
 
 /// Which devices ports get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
     let config = Config { frames: 512, chunk_bytes: 2048, ..plan.fixed.config.clone() };
     // The sizes themselves are tried as they are, and given back at once.
     let fail = |e| Failed {
-        place: None,
+        place: plan.places.of(key_of(&e)),
         whose: "[dataplane]".to_owned(),
         reason: Reason::Control(e),
         after: 0,
@@ -90,6 +90,17 @@ pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
     })?;
     // Whatever was changed was changed on the scratch data plane.
     run(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })
+}
+
+/// The key of `[dataplane]` that a data plane could not be made by.
+fn key_of(e: &ControlError) -> &'static str {
+    match e {
+        ControlError::Pool(PoolError::ChunkSize(_)) => "chunk_bytes",
+        ControlError::Pool(_) => "frames",
+        ControlError::Tcam(_) => "tcam",
+        ControlError::Size { what, .. } => what,
+        _ => "",
+    }
 }
 
 /// A plan in which ports that are away are there.

@@ -135,7 +135,8 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
         "[dataplane] {}: fixed while the data plane runs; restart 'weir run' to change it",
         keys.join(", ")
     );
-    Err(ConfigError { place: None, text })
+    let place = keys.first().and_then(|k| to.places.of(k));
+    Err(ConfigError { place, text })
 }
 
 /// What a VDP is made with and can't be changed without losing its frames.

@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
     /// The error of TOML's reader, with the nearest known key where a key is unknown.
     pub fn toml(&self, e: &toml::de::Error) -> ConfigError {
         let message = e.message().replace('\n', " ");
-        let text = unknown_key(&message).unwrap_or(message);
+        let text = unknown_key(&message).unwrap_or_else(|| in_numbers(message));
         ConfigError { place: e.span().map(|s| self.place(s.start)), text }
     }
 }
@@ -89,6 +89,19 @@ fn unknown_key(message: &str) -> Option<String> {
         Some((_, near)) => format!("unknown key '{key}': did you mean '{near}'? Keys here: {list}"),
         None => format!("unknown key '{key}': there can be none here"),
     })
+}
+
+/// serde's words for a number that is too small or too large, with what is allowed.
+fn in_numbers(message: String) -> String {
+    let Some((what, kind)) = message.rsplit_once(", expected ") else { return message };
+    let most = match kind {
+        "u8" => u64::from(u8::MAX),
+        "u16" => u64::from(u16::MAX),
+        "u32" => u64::from(u32::MAX),
+        "u64" | "usize" => i64::MAX as u64,
+        _ => return message,
+    };
+    format!("{what}: a whole number from 0 to {most}")
 }
 
 /// The word most like `word`, where one is like it at all.

@@ -32,11 +32,29 @@ pub struct Fixed {
     pub socket: Option<PathBuf>,
 }
 
+/// Where a file says what is fixed.
+#[derive(Clone, Debug, Default)]
+pub struct FixedPlaces {
+    /// Its section.
+    pub section: Option<Place>,
+    /// Its keys, as far as their values can be wrong.
+    pub keys: BTreeMap<&'static str, Place>,
+}
+
+impl FixedPlaces {
+    /// Where `key` stands; where its section begins, if that leaves it out.
+    pub fn of(&self, key: &str) -> Option<Place> {
+        self.keys.get(key).or(self.section.as_ref()).cloned()
+    }
+}
+
 /// Everything a configuration says.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What is fixed.
     pub fixed: Fixed,
+    /// Where the file says that.
+    pub places: FixedPlaces,
     /// Ports by name, in the file's order.
     pub ports: Vec<PortPlan>,
     /// VDPs by VID. The default VDP is always there.
@@ -249,7 +267,21 @@ impl Plan {
     /// Nothing but the default VDP.
     pub fn empty(fixed: Fixed) -> Self {
         let vdps = BTreeMap::from([(0, VdpPlan::default_vdp())]);
-        Self { fixed, ports: Vec::new(), vdps }
+        Self { fixed, places: FixedPlaces::default(), ports: Vec::new(), vdps }
+    }
+    /// Refuses a device that another port has: an interface makes one port, and so does a file that is
+    /// written.
+    ///
+    /// # Errors
+    /// Whose it is.
+    pub fn check_device(&self, spec: &PortSpec) -> Result<(), String> {
+        let taken = |p: &&PortPlan| p.spec.owns().is_some() && p.spec.owns() == spec.owns();
+        let Some(p) = self.ports.iter().find(taken) else { return Ok(()) };
+        let at = p.place.as_ref().map(|p| format!(" in line {}", p.line)).unwrap_or_default();
+        let (what, name) = (&spec.target, &p.name);
+        Err(format!(
+            "'{what}' is port '{name}'{at} already: take another, or one of the ports away"
+        ))
     }
     /// The VDP with this number or name.
     pub fn find(&self, which: &str) -> Option<&VdpPlan> {

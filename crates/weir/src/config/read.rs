@@ -3,12 +3,14 @@
 //! Room: text and the files that it names; no device is opened here. Called by `weir run`, on reload,
 //! and by the control socket for VDPs that are described in the same language.
 
-use super::error::{ConfigError, Source, one_of};
+use super::error::{ConfigError, Place, Source, one_of};
 use super::openflow::{read_openflow, read_queues};
-use super::plan::{Fixed, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
+use super::plan::{Fixed, FixedPlaces, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
 use super::program::{self, ProgramPlan};
 use super::rules::{flow_error, read_group, read_meter, read_rules};
-use super::schema::{DataplaneSection, FieldSection, File, PortSection, ShareSection, VdpSection};
+use super::schema::{
+    DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection, VdpSection,
+};
 use super::words::{self, PortRef, TextOr};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,6 +20,7 @@ use weir_dataplane::flowtext::{DEFAULT_PRIORITY, parse_actions, parse_match};
 use weir_dataplane::{
     Action, Config, PortNo, PortShare, Serving, UserField, UserFields, Vid, WhenIdle,
 };
+use weir_io::file::trouble;
 use weir_io::open::{Kind, PortSpec};
 use weir_packet::{Nanos, PortId};
 
@@ -47,7 +50,8 @@ pub fn from_text(text: &str, name: &str) -> Read<Plan> {
 fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
     let source = Source::new(name, text);
     let file: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
-    let mut plan = Plan::empty(fixed(&source, &file.dataplane, base)?);
+    let mut plan = Plan::empty(fixed(&source, file.section(), base)?);
+    plan.places = places(&source, &file);
     for p in &file.port {
         let port = read_port(&source, p, base)?;
         if let Some(other) = plan.ports.iter().find(|o| o.name == port.name) {
@@ -55,6 +59,8 @@ fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
             let text = format!("port '{}' is there already{}", port.name, at.unwrap_or_default());
             return Err(source.error(&p.name.span(), format!("{text}: choose another name")));
         }
+        let twice = |text| source.error(&p.device.span(), format!("port '{}': {text}", port.name));
+        plan.check_device(&port.spec).map_err(twice)?;
         plan.ports.push(port);
     }
     let known: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
@@ -65,13 +71,35 @@ fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
     Ok(plan)
 }
 
-/// Reads one `[[vdp]]` section from a text of its own, for a data plane with these ports. `file`
-/// is what errors call the text. What the section leaves out stays as in `old`, where that is given.
+/// Reads one `[[vdp]]` section from a text of its own, for a data plane with these ports. `file` is
+/// what errors call the text; a text without a file is nothing that its user has seen, so they name
+/// no place in it. What the section leaves out stays as in `old`, where that is given.
 ///
 /// # Errors
 /// [`ConfigError`].
-pub fn vdp_from(text: &str, file: &str, known: &[String], old: Option<&VdpPlan>) -> Read<VdpPlan> {
-    let source = Source::new(file, text);
+pub fn vdp_from(
+    text: &str,
+    file: Option<&str>,
+    known: &[String],
+    old: Option<&VdpPlan>,
+) -> Read<VdpPlan> {
+    let read = one_vdp(&Source::new(file.unwrap_or_default(), text), text, known, old);
+    let seen = |p: &Place| !p.file.is_empty();
+    match read {
+        Ok(mut v) => {
+            v.rules.values_mut().for_each(|r| r.place = r.place.take().filter(seen));
+            Ok(v)
+        }
+        Err(e) => Err(ConfigError { place: e.place.filter(seen), ..e }),
+    }
+}
+
+fn one_vdp(
+    source: &Source<'_>,
+    text: &str,
+    known: &[String],
+    old: Option<&VdpPlan>,
+) -> Read<VdpPlan> {
     let parsed: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
     let [vdp] = parsed.vdp.as_slice() else {
         let what = format!("{} [[vdp]] sections: exactly one is needed", parsed.vdp.len());
@@ -80,37 +108,46 @@ pub fn vdp_from(text: &str, file: &str, known: &[String], old: Option<&VdpPlan>)
     if !parsed.port.is_empty() {
         return Err(source.error(&(0..0), "a [[port]] here: add ports with 'weir port add'"));
     }
-    if *vdp.vid.get_ref() == 0 && old.is_none() {
+    if vdp.vid.get_ref().0 == 0 && old.is_none() {
         return Err(source.error(&vdp.vid.span(), "the default VDP, 0, is there already"));
     }
-    read_vdp(&source, vdp, known, Path::new(""), old)
+    read_vdp(source, vdp, known, Path::new(""), old)
 }
 
-pub(super) fn read_file(path: &Path) -> Read<String> {
+/// Reads a text file that the user names.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn read_file(path: &Path) -> Read<String> {
     let fail = |text: String| ConfigError { place: None, text };
     let shown = path.display();
-    let size = std::fs::metadata(path).map_err(|e| fail(format!("{shown}: {e}")))?.len();
+    let size =
+        std::fs::metadata(path).map_err(|e| fail(format!("{shown}: {}", trouble(&e))))?.len();
     if size > MAX_FILE_BYTES {
         return Err(fail(format!("{shown}: {size} bytes; at most {MAX_FILE_BYTES} are read")));
     }
-    let bytes = std::fs::read(path).map_err(|e| fail(format!("{shown}: {e}")))?;
+    let bytes = std::fs::read(path).map_err(|e| fail(format!("{shown}: {}", trouble(&e))))?;
     String::from_utf8(bytes).map_err(|_| fail(format!("{shown}: not a text file (UTF-8)")))
 }
 
 fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> {
     let c = Config::default();
     let g = c.tcam;
+    let none = TcamSection::default();
+    let tcam = d.tcam.as_ref().map_or(&none, Spanned::get_ref);
+    let given =
+        |v: &Option<Spanned<usize>>, otherwise| v.as_ref().map_or(otherwise, |v| *v.get_ref());
     let config = Config {
-        frames: d.frames.unwrap_or(c.frames),
-        chunk_bytes: d.chunk_bytes.unwrap_or(c.chunk_bytes),
-        channels: d.channels.unwrap_or(c.channels),
-        channel_frames: d.channel_frames.unwrap_or(c.channel_frames),
+        frames: given(&d.frames, c.frames),
+        chunk_bytes: given(&d.chunk_bytes, c.chunk_bytes),
+        channels: given(&d.channels, c.channels),
+        channel_frames: given(&d.channel_frames, c.channel_frames),
         queue_frames: d.queue_frames.unwrap_or(c.queue_frames),
         tcam: Geometry {
-            mapping_entries: d.tcam.mapping_entries.unwrap_or(g.mapping_entries),
-            action_entries: d.tcam.action_entries.unwrap_or(g.action_entries),
-            slice_entries: d.tcam.slice_entries.unwrap_or(g.slice_entries),
-            block_slices: d.tcam.block_slices.unwrap_or(g.block_slices),
+            mapping_entries: tcam.mapping_entries.unwrap_or(g.mapping_entries),
+            action_entries: tcam.action_entries.unwrap_or(g.action_entries),
+            slice_entries: tcam.slice_entries.unwrap_or(g.slice_entries),
+            block_slices: tcam.block_slices.unwrap_or(g.block_slices),
         },
         drain_limit: d.drain_limit_ms.map_or(c.drain_limit, Nanos::from_millis),
     };
@@ -124,7 +161,25 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
             one_of(source, w, "idle", &[("spin", WhenIdle::Spin), ("rest", WhenIdle::Rest)])?
         }
     };
-    Ok(Fixed { config, serving, idle, cpu: d.cpu, socket: d.socket.as_ref().map(|s| base.join(s)) })
+    let cpu = d.cpu.as_ref().map(|c| *c.get_ref());
+    Ok(Fixed { config, serving, idle, cpu, socket: d.socket.as_ref().map(|s| base.join(s)) })
+}
+
+/// Where the section stands, and those of its keys that can be wrong together with others.
+fn places(source: &Source<'_>, file: &File) -> FixedPlaces {
+    let d = file.section();
+    let numbers = [
+        ("frames", &d.frames),
+        ("chunk_bytes", &d.chunk_bytes),
+        ("channels", &d.channels),
+        ("channel_frames", &d.channel_frames),
+        ("cpu", &d.cpu),
+    ];
+    let numbers = numbers.into_iter().filter_map(|(k, v)| Some((k, v.as_ref()?.span())));
+    let tcam = d.tcam.iter().map(|t| ("tcam", t.span()));
+    let keys = numbers.chain(tcam).map(|(k, span)| (k, source.place(span.start)));
+    let section = file.dataplane.as_ref().map(|s| source.place(s.span().start));
+    FixedPlaces { section, keys: keys.collect() }
 }
 
 /// Whether a port or a VDP may be called so: the flow syntax must be able to read it, and it must
@@ -184,12 +239,7 @@ fn read_vdp(
     base: &Path,
     old: Option<&VdpPlan>,
 ) -> Read<VdpPlan> {
-    let vid = *v.vid.get_ref();
-    if vid == u16::MAX {
-        return Err(
-            source.error(&v.vid.span(), "vid = 65535: 1 to 65534, or 0 for the default VDP")
-        );
-    }
+    let vid = v.vid.get_ref().0;
     let mut plan = match (old, vid) {
         (Some(old), _) => old.clone(),
         (None, 0) => VdpPlan::default_vdp(),

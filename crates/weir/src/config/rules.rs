@@ -4,7 +4,7 @@
 //! Room: text and the files that it names. Called by `read.rs`, and by the control socket for rules that
 //! come one by one.
 
-use super::error::{ConfigError, Source, one_of};
+use super::error::{ConfigError, Place, Source, one_of};
 use super::plan::{BucketPlan, GroupPlan, MeterPlan, RulePlan, VdpPlan};
 use super::read::{Read, port_name, read_file};
 use super::schema::{BandSection, GroupSection, MeterSection, RuleSection, VdpSection};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use weir_classify::Match;
 use weir_dataplane::flowtext::{
-    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, parse_actions, parse_flows, parse_match,
+    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, Names, parse_actions, parse_flows,
+    parse_match,
 };
 use weir_dataplane::{Band, BandKind, GroupKind, Placement, RuleSpec, Unit};
 
@@ -144,9 +145,19 @@ pub fn rules_from(
     placement: Placement,
     plan: &VdpPlan,
 ) -> Read<Vec<RulePlan>> {
-    let place = |line, column| Some(super::error::Place { file: Arc::clone(file), line, column });
-    let flows = parse_flows(text, &plan.names()).map_err(|e| ConfigError {
-        place: place(e.line, e.column),
+    let flows = flows_from(text, file, &plan.names())?.into_iter();
+    Ok(flows.map(|(f, place)| rule_of(f, placement, Some(place))).collect())
+}
+
+/// Reads flows in Open vSwitch's flow syntax, each with its place. What only controllers can have is
+/// refused.
+///
+/// # Errors
+/// [`ConfigError`] with the line.
+pub fn flows_from(text: &str, file: &Arc<str>, names: &impl Names) -> Read<Vec<(FlowSpec, Place)>> {
+    let place = |line, column| Place { file: Arc::clone(file), line, column };
+    let flows = parse_flows(text, names).map_err(|e| ConfigError {
+        place: Some(place(e.line, e.column)),
         text: format!("'{}': {}", e.token, e.kind),
     })?;
     // One flow for every line that is neither blank nor a comment, in order.
@@ -159,33 +170,34 @@ pub fn rules_from(
         .zip(lines)
         .map(|(f, (_, line))| {
             let place = place(line, 1);
-            match rule_of(f, placement, place.clone()) {
-                Ok(r) => Ok(r),
-                Err(text) => Err(ConfigError { place, text }),
+            match lasting(&f) {
+                Ok(()) => Ok((f, place)),
+                Err(text) => Err(ConfigError { place: Some(place), text: text.to_owned() }),
             }
         })
         .collect()
 }
 
-/// A rule from a flow.
-fn rule_of(
-    f: FlowSpec,
-    placement: Placement,
-    place: Option<super::error::Place>,
-) -> Result<RulePlan, String> {
+/// Refuses what a rule without a controller can't have.
+fn lasting(f: &FlowSpec) -> Result<(), &'static str> {
     if f.idle_timeout != 0 || f.hard_timeout != 0 {
-        return Err("rules of a configuration stay: take the timeouts away".to_owned());
+        return Err("rules of a file stay: take the timeouts away");
     }
     if f.flags != FlowFlags::default() {
-        return Err("flags are for controllers: take them away".to_owned());
+        return Err("flags are for controllers: take them away");
     }
+    Ok(())
+}
+
+/// A rule from a flow.
+fn rule_of(f: FlowSpec, placement: Placement, place: Option<Place>) -> RulePlan {
     let spec = RuleSpec {
         matcher: f.matcher,
         priority: f.priority.into(),
         cookie: f.cookie,
         actions: f.actions.into(),
     };
-    Ok(RulePlan { table: f.table, spec, placement, order: 0, place })
+    RulePlan { table: f.table, spec, placement, order: 0, place }
 }
 
 /// A flow's error inside a text of the configuration: the column is the text's own.

@@ -4,7 +4,9 @@
 //! and nowhere else; `docs/guide/configuration.md` says what each does. Values that can be wrong in
 //! a way of their own carry their place in the file ([`toml::Spanned`]).
 
-use super::words::{ActionsText, DatapathId, MatchText, PortRef, Ports, Program, Serving, TextOr};
+use super::words::{
+    ActionsText, DatapathId, MatchText, PortRef, Ports, Program, Serving, TextOr, VdpNumber,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,29 +16,47 @@ use toml::Spanned;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    #[serde(default)]
-    pub dataplane: DataplaneSection,
+    pub dataplane: Option<Spanned<DataplaneSection>>,
     #[serde(default)]
     pub port: Vec<PortSection>,
     #[serde(default)]
     pub vdp: Vec<VdpSection>,
 }
 
+impl File {
+    /// `[dataplane]`; what it says where it is not there.
+    pub fn section(&self) -> &DataplaneSection {
+        static NONE: DataplaneSection = DataplaneSection {
+            frames: None,
+            chunk_bytes: None,
+            channels: None,
+            channel_frames: None,
+            queue_frames: None,
+            drain_limit_ms: None,
+            serving: None,
+            idle: None,
+            cpu: None,
+            socket: None,
+            tcam: None,
+        };
+        self.dataplane.as_ref().map_or(&NONE, Spanned::get_ref)
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataplaneSection {
-    pub frames: Option<usize>,
-    pub chunk_bytes: Option<usize>,
-    pub channels: Option<usize>,
-    pub channel_frames: Option<usize>,
+    pub frames: Option<Spanned<usize>>,
+    pub chunk_bytes: Option<Spanned<usize>>,
+    pub channels: Option<Spanned<usize>>,
+    pub channel_frames: Option<Spanned<usize>>,
     pub queue_frames: Option<usize>,
     pub drain_limit_ms: Option<u64>,
     pub serving: Option<Spanned<Serving>>,
     pub idle: Option<Spanned<String>>,
-    pub cpu: Option<usize>,
+    pub cpu: Option<Spanned<usize>>,
     pub socket: Option<String>,
-    #[serde(default)]
-    pub tcam: TcamSection,
+    pub tcam: Option<Spanned<TcamSection>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +78,7 @@ pub struct PortSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VdpSection {
-    pub vid: Spanned<u16>,
+    pub vid: Spanned<VdpNumber>,
     pub name: Option<Spanned<String>>,
     pub ports: Option<Spanned<Ports>>,
     #[serde(default)]

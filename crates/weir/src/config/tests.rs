@@ -32,7 +32,7 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("default = 'output:7'", &["t.toml:8:7: VDP 1 (vdp1): VDP has no port 7"]),
         ("cpu_permille = 1001", &["t.toml:10:16:", "at most 1000"]),
         ("channel = 3", &["VDP 1 (vdp1): channel 3 can't be dedicated", "shared"]),
-        ("channel = 300", &["t.toml:10:11:", "expected u8"]),
+        ("channel = 300", &["t.toml:10:11:", "a whole number from 0 to 255"]),
         ("program = 'lerning'", &["t.toml:10:11:", "did you mean 'learning'?"]),
         ("program = 'router'", &["t.toml:10:11:", "[[vdp.program.interface]]"]),
         ("program = 'bng'", &["t.toml:10:11:", "[vdp.program.gateway]"]),
@@ -77,7 +77,10 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("mapping = ['in_port=c']", &["t.toml:10:12: mapping rule: 'c'", "no such port"]),
         ("mapping = ['nw_dst=10.0.0.0/8']", &["also needs a match on"]),
         ("mapping = [{ match = 'ip', prio = 3 }]", &["unknown key 'prio'", "'priority'"]),
-        ("rules_file = 'none.flows'", &["t.toml:10:14: rules_file none.flows: No such file"]),
+        (
+            "rules_file = 'none.flows'",
+            &["t.toml:10:14: rules_file none.flows: No such file", "check the name"],
+        ),
         ("placement = 'sometimes'", &["placement 'sometimes'", "fast, slow, spill"]),
         (
             "[[vdp.rule]]\nmatch = 'ip,nw_dsst=10.0.0.1'\nactions = 'drop'",
@@ -119,12 +122,21 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("[[vdp]]\nvid = 2\nname = 'vdp1'", &["VDP 1 is called 'vdp1', too"]),
         ("[[vdp]]\nvid = 2\nname = '2'", &["VDP name '2'", "a letter in front"]),
         ("[[vdp]]\nvid = 65535", &["1 to 65534"]),
-        ("[[vdp]]\nvid = 70000", &["t.toml:11:7:", "expected u16"]),
+        ("[[vdp]]\nvid = 70000", &["t.toml:11:7: vid = 70000: 1 to 65534"]),
+        ("[[vdp]]\nvid = -1", &["t.toml:11:7: vid = -1: 1 to 65534"]),
         ("[[vdp]]\nvid = 0\npath = 'fast'", &["'path' in VDP 0", "stays on the slow path"]),
         ("[[vdp]]\nvid = 2\nports = ['a', 'a']", &["name and number must be unique"]),
         ("[[vdp]]\nvid = 2\nports = { a = 0 }", &["port 'a' as number 0"]),
         ("[[vdp]]\nvid = 2\nports = ['bb']", &["no port 'bb': did you mean 'b'? There are: a, b"]),
         ("[[port]]\nname = 'a'\ndevice = 'null'", &["port 'a' is there already in line 2"]),
+        (
+            "[[port]]\nname = 'c'\ndevice = 'v0'\n[[port]]\nname = 'd'\ndevice = 'xdp:v0'",
+            &["t.toml:15:10: port 'd': 'v0' is port 'c' in line 11 already"],
+        ),
+        (
+            "[[port]]\nname = 'c'\ndevice = 'pcap-out:x'\n[[port]]\nname = 'd'\ndevice = 'pcap-out:x'",
+            &["t.toml:15:10: port 'd': ", "x' is port 'c'"],
+        ),
         ("[[port]]\nname = 'c'\ndevice = 'pcpa:x'", &["t.toml:12:10:", "did you mean 'pcap'?"]),
         ("[[port]]\nname = 'c d'\ndevice = 'null'", &["t.toml:11:8: port name 'c d'"]),
         ("[prot]\n", &["t.toml:10:2: unknown key 'prot': did you mean 'port'?"]),
@@ -140,14 +152,29 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         assert!(!said.contains('\n'), "more than one line: {said}");
     }
     let alone: &[(&str, &[&str])] = &[
-        ("[dataplane]\nframes = -1", &["t.toml:2:10:", "expected usize"]),
-        ("[dataplane]\nframes = 0", &["[dataplane]:"]),
-        ("[dataplane]\nchunk_bytes = 10", &["[dataplane]:"]),
-        ("[dataplane]\nchannels = 65", &["[dataplane]: channels = 65: 1 to 64 channels"]),
+        ("[dataplane]\nframes = -1", &["t.toml:2:10:", "a whole number from 0"]),
+        ("[dataplane]\nframes = 0", &["t.toml:2:10: [dataplane]: 0 frames", "at least 1"]),
+        ("[dataplane]\nframes = 99999999999999", &["t.toml:2:10: [dataplane]: no memory", "fewer"]),
+        (
+            "[dataplane]\nchunk_bytes = 10",
+            &["t.toml:2:15: [dataplane]:", "a power of two from 2048"],
+        ),
+        (
+            "[dataplane]\nchannels = 65",
+            &["t.toml:2:12: [dataplane]: channels = 65: 1 to 64 channels"],
+        ),
+        (
+            "[dataplane]\nchannel_frames = 1",
+            &["t.toml:2:18: [dataplane]: channel_frames = 1: 64 to"],
+        ),
         ("[dataplane]\nserving = 'me'", &["t.toml:2:11: serving is \"worker\""]),
         ("[dataplane]\nserving = { threads = 0 }", &["at least 1"]),
         ("[dataplane]\nidle = 'sleep'", &["idle 'sleep'", "spin, rest"]),
-        ("[dataplane]\ntcam = { slice_entries = 7 }", &["is not made of slices of 7"]),
+        (
+            "[dataplane]\ntcam = { slice_entries = 7 }",
+            &["t.toml:2:8:", "is not made of slices of 7"],
+        ),
+        ("[dataplane.tcam]\nslice_entries = 7", &["t.toml:1:", "is not made of slices of 7"]),
         ("[dataplane]\ntcam = { slices = 7 }", &["unknown key 'slices'", "did you mean"]),
         ("port = 3", &["t.toml:1:8:"]),
     ];
@@ -182,7 +209,7 @@ fn rules_files_name_their_own_line() {
     std::fs::write(&path, format!("{PORTS}rules_file = 'r'")).unwrap();
     for (rules, expected) in [
         ("# comment\n\npriority=3,actions=output:a,outptu:b", "r:3:29: 'outptu'"),
-        ("actions=drop\nidle_timeout=3,actions=drop", "r:2:1: rules of a configuration stay"),
+        ("actions=drop\nidle_timeout=3,actions=drop", "r:2:1: rules of a file stay"),
         ("actions=drop\nactions=drop", "r:2:1: VDP 1 has a rule with the same match"),
         ("\n#\nactions=output:9", "r:3:1"),
     ] {
@@ -285,7 +312,10 @@ fn what_cannot_change_is_refused() {
     let old = load(PORTS).unwrap();
     for (text, expected) in [
         (format!("{PORTS}channel = 0"), "give the VDP another vid"),
-        (format!("[dataplane]\nframes = 4096\n{PORTS}"), "[dataplane] frames: fixed while"),
+        (
+            format!("[dataplane]\nframes = 4096\n{PORTS}"),
+            "t.toml:2:10: [dataplane] frames: fixed while",
+        ),
     ] {
         let e = diff(&old, &load(&text).unwrap()).unwrap_err().to_string();
         assert!(e.contains(expected), "{e}");

@@ -141,6 +141,29 @@ impl<'de> Deserialize<'de> for ActionsText {
     }
 }
 
+/// A VDP's number, as a file may give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VdpNumber(pub u16);
+
+impl<'de> Deserialize<'de> for VdpNumber {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = VdpNumber;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a VDP's number, 1 to 65534, or 0 for the default VDP")
+            }
+            fn visit_i64<E: Error>(self, v: i64) -> Result<VdpNumber, E> {
+                let vid = u16::try_from(v).ok().filter(|vid| *vid != u16::MAX);
+                vid.map(VdpNumber).ok_or_else(|| {
+                    E::custom(format!("vid = {v}: 1 to 65534, or 0 for the default VDP"))
+                })
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
 /// A port of a VDP: by its number in the VDP, or by its name.
 #[derive(Clone, Debug)]
 pub enum PortRef {

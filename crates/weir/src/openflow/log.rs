@@ -3,7 +3,7 @@
 //! Room: prints. Whoever comes and goes without end is told of now and then, with how often it was
 //! left out; `weir show` knows the rest.
 
-use crate::commands::say::say;
+use crate::commands::say::tell;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ impl Lines {
         s.rare = Some(Instant::now());
         drop(s);
         if !HUSHED.load(Ordering::Relaxed) {
-            say(format_args!("{}: {}", self.about, what()));
+            tell(format_args!("{}: {}", self.about, what()));
         }
         true
     }
@@ -75,8 +75,8 @@ impl Lines {
         s.tokens -= 1;
         let about = &self.about;
         match std::mem::take(&mut s.left_out) {
-            0 => say(format_args!("{about}: {what}")),
-            n => say(format_args!("{about}: {what} ({n} lines about it were left out)")),
+            0 => tell(format_args!("{about}: {what}")),
+            n => tell(format_args!("{about}: {what} ({n} lines about it were left out)")),
         }
     }
 }

@@ -71,7 +71,7 @@ impl Where {
     /// It was refused, or nobody answers.
     pub fn change(&self, request: &Request) -> Result<()> {
         for note in self.ask(request)?.1.notes {
-            say(note);
+            say(note)?;
         }
         Ok(())
     }

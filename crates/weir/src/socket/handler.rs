@@ -131,11 +131,12 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 return Err(bad(format!("port '{name}' is there already: choose another name")));
             }
             let spec: PortSpec = device.parse().map_err(bad)?;
+            m.plan.check_device(&spec).map_err(bad)?;
             vec![Step::AddPort(PortPlan { name, spec, place: None })]
         }
         Request::PortRemove { name } => vec![Step::RemovePort(name)],
-        Request::VdpCreate { toml } => {
-            let v = read::vdp_from(&toml, "VDP", &ports, None)?;
+        Request::VdpCreate { toml, file } => {
+            let v = read::vdp_from(&toml, file.as_deref(), &ports, None)?;
             if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
                 let text = format!("VDP {} is called '{}' already", o.vid, o.name);
                 return Err(bad(format!("{text}: give another name")));
@@ -145,7 +146,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         Request::VdpSet { vdp, toml } => {
             let old = find(m, &vdp)?;
             let toml = format!("[[vdp]]\nvid = {}\n{toml}", old.vid);
-            let new = read::vdp_from(&toml, "VDP", &ports, Some(old))?;
+            let new = read::vdp_from(&toml, None, &ports, Some(old))?;
             let new = VdpPlan { place: None, ..new };
             rehearsed(m, diff_vdp(old, &new)?, new)?
         }

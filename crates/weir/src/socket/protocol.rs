@@ -44,6 +44,9 @@ pub enum Request {
     VdpCreate {
         /// A `[[vdp]]` section, as in a configuration.
         toml: String,
+        /// The file that it stands in; without, errors name no place.
+        #[serde(default)]
+        file: Option<String>,
     },
     /// Changes a VDP.
     VdpSet {

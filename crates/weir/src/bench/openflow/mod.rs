@@ -7,6 +7,7 @@ mod forwarding;
 mod insert;
 mod punt;
 
+use crate::commands::say::{put, say};
 use crate::controller::link::{Link, Target};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
@@ -145,58 +146,59 @@ pub fn run(a: &Args) -> Result<()> {
     }
     link.delete_flows()?;
     if a.json {
-        println!("{}", serde_json::to_string(&Envelope::new("bench-openflow", &report))?);
+        say(serde_json::to_string(&Envelope::new("bench-openflow", &report))?)
     } else {
-        show(&report);
+        put(told(&report))
     }
-    Ok(())
 }
 
-fn show(r: &Report) {
-    println!("{}, OpenFlow {}", r.switch, r.version);
+fn told(r: &Report) -> String {
+    let mut out = format!("{}, OpenFlow {}\n", r.switch, r.version);
     let times = |what: &str, p: &Percentiles| {
-        println!(
-            "  {what}: median {:.1} us, p90 {:.1}, p99 {:.1}, max {:.0}",
+        format!(
+            "  {what}: median {:.1} us, p90 {:.1}, p99 {:.1}, max {:.0}\n",
             p.p50, p.p90, p.p99, p.max
-        );
+        )
     };
     if let Some(p) = &r.barrier_us {
-        times("barrier round trip", p);
+        out += &times("barrier round trip", p);
     }
     if let Some(i) = &r.insert {
-        println!(
-            "  {} exact rules: {:.0} flow_mods a second until the barrier's reply ({:.0} to {:.0})",
+        out += &format!(
+            "  {} exact rules: {:.0} flow_mods a second until the barrier's reply ({:.0} to {:.0})\n",
             i.rules, i.per_s.median, i.per_s.low, i.per_s.high
         );
-        println!("  statistics of all: {:.1} ms, {} flows", i.stats_ms.median, i.flows_seen);
-        println!("  deleted by one flow_mod: {:.1} ms", i.delete_ms.median);
-        times("100 rules and a barrier", &i.hundred_us);
+        out +=
+            &format!("  statistics of all: {:.1} ms, {} flows\n", i.stats_ms.median, i.flows_seen);
+        out += &format!("  deleted by one flow_mod: {:.1} ms\n", i.delete_ms.median);
+        out += &times("100 rules and a barrier", &i.hundred_us);
         if i.errors > 0 {
-            println!("  {} flow_mods were refused", i.errors);
+            out += &format!("  {} flow_mods were refused\n", i.errors);
         }
     }
     if let Some(p) = &r.punt {
-        println!(
-            "  packet_in to packet_out: {:.0} a second, {} in flight",
+        out += &format!(
+            "  packet_in to packet_out: {:.0} a second, {} in flight\n",
             p.per_s.median, p.in_flight
         );
-        times("packet_out to packet_in at 1000 a second", &p.round_us);
+        out += &times("packet_out to packet_in at 1000 a second", &p.round_us);
     }
     if let Some(f) = &r.forwarding {
-        println!(
-            "  forwarding beside {} flows: {:.0} frames a second",
+        out += &format!(
+            "  forwarding beside {} flows: {:.0} frames a second\n",
             f.flows, f.quiet_per_s.median
         );
         let under = |what: &str, part: &Spread, n: &Spread| {
-            println!(
-                "  under {:.1} {what} a second: {:.1} % of it ({:.1} to {:.1})",
+            format!(
+                "  under {:.1} {what} a second: {:.1} % of it ({:.1} to {:.1})\n",
                 n.median,
                 100.0 * part.median,
                 100.0 * part.low,
                 100.0 * part.high
-            );
+            )
         };
-        under("statistics of all flows", &f.under_stats, &f.replies_per_s);
-        under("flow_mods", &f.under_flow_mods, &f.flow_mods_per_s);
+        out += &under("statistics of all flows", &f.under_stats, &f.replies_per_s);
+        out += &under("flow_mods", &f.under_flow_mods, &f.flow_mods_per_s);
     }
+    out
 }

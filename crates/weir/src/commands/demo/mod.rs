@@ -25,9 +25,10 @@ mod show;
 mod tcam;
 mod tenants;
 
-use crate::commands::style::{Progress, Style, say};
+use crate::commands::say::put;
+use crate::commands::style::{Progress, Style};
 use crate::environment::Envelope;
-use crate::fault::bad_input;
+use crate::fault;
 use anyhow::{Result, bail};
 use measuring::Length;
 use report::Report;
@@ -81,13 +82,13 @@ const QUICK: Amounts =
 pub fn run(a: &Args) -> Result<()> {
     if let Some(dir) = &a.out {
         std::fs::create_dir_all(dir)
-            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+            .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
     }
     let begin = Instant::now();
     let amounts = if a.quick { QUICK } else { FULL };
     let style = Style::of_stdout();
     let mut progress = Progress::on_stderr();
-    let tell = |text: String| if a.json { Ok(()) } else { say(&text) };
+    let tell = |text: String| if a.json { Ok(()) } else { put(text) };
 
     let capture = tenants::Capture::load()?;
     tell(show::opening(&style, &capture.facts()))?;
@@ -140,7 +141,7 @@ pub fn run(a: &Args) -> Result<()> {
     let page = write_page(a.out.as_deref(), &documents)?;
     tell(show::page(&style, &page))?;
     if a.json {
-        say(&format!("{}\n", serde_json::to_string(&Envelope::new("demo", &report))?))?;
+        put(serde_json::to_string(&Envelope::new("demo", &report))? + "\n")?;
     }
     if !report.failures.is_empty() {
         bail!("the demo found what must not be: {}", report.failures.join("; "));
@@ -159,7 +160,7 @@ fn write_page(dir: Option<&Path>, documents: &[Document]) -> Result<PathBuf> {
         }
     };
     let written = options.open(&path).and_then(|mut f| f.write_all(html(documents).as_bytes()));
-    written.map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
+    written.map_err(|e| fault::file(path.display(), &e))?;
     Ok(path)
 }
 
@@ -169,8 +170,7 @@ fn write_out(
     capture: &tenants::Capture,
     played: &forward::Both,
 ) -> Result<()> {
-    let named =
-        |name: &str, e: std::io::Error| bad_input(format!("{}: {e}", dir.join(name).display()));
+    let named = |name: &str, e: std::io::Error| fault::file(dir.join(name).display(), &e);
     for (name, path) in [("fast.pcapng", &played.fast), ("slow.pcapng", &played.slow)] {
         forward::write(&dir.join(name), capture, path).map_err(|e| named(name, e))?;
     }

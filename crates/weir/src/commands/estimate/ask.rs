@@ -1,7 +1,7 @@
 //! `weir estimate NF`: one question, one answer.
 
 use super::{Files, capture, explain, json, say, shelf};
-use crate::commands::style;
+use crate::commands::say::{complain, put};
 use crate::fault::bad_input;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -144,11 +144,11 @@ impl QuestionArgs {
 pub fn warn_of_stranger(profile: &Profile) {
     let here = Machine::here().fingerprint;
     if let Some(there) = profile.calibrated_on.as_ref().filter(|c| **c != here) {
-        eprintln!(
-            "weir: warning: {}: calibrated on '{there}', and this is '{here}': 'weir calibrate' here \
+        complain(format_args!(
+            "warning: {}: calibrated on '{there}', and this is '{here}': 'weir calibrate' here \
              gives this machine's figures",
             profile.file
-        );
+        ));
     }
 }
 
@@ -164,11 +164,11 @@ pub fn run(a: &AskArgs) -> Result<()> {
     let question = a.question.question(&library, &profile)?;
     let answer = estimate(&library, &name, &profile, &question).map_err(bad_input)?;
     if a.json {
-        return style::say(&(serde_json::to_string(&json::answer(&answer))? + "\n"));
+        return put(&(serde_json::to_string(&json::answer(&answer))? + "\n"));
     }
     let mut text = say::answer(&answer);
     if a.explain {
         text += &explain::operations(&answer);
     }
-    style::say(&text)
+    put(&text)
 }

@@ -6,7 +6,7 @@ use super::ask::{QuestionArgs, warn_of_stranger};
 use super::say::number;
 use super::shelf;
 use crate::commands::columns::Columns;
-use crate::commands::style;
+use crate::commands::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
@@ -86,7 +86,7 @@ pub fn run(a: &Args) -> Result<()> {
     let joined = join(&library, &chain, &profile, &question).map_err(bad_input)?;
     if a.json {
         let shown = shown(&chain, &profile.name, &joined);
-        return style::say(&(serde_json::to_string(&Envelope::new("chain", shown))? + "\n"));
+        return put(&(serde_json::to_string(&Envelope::new("chain", shown))? + "\n"));
     }
     let mut text = format!(
         "{} on {}: {} passes through {}, {} crossings of channels\n\n\
@@ -123,7 +123,7 @@ pub fn run(a: &Args) -> Result<()> {
         limits.row(vec![l.name.clone(), number(l.mpps), l.about.clone()]);
     }
     text += &limits.text();
-    style::say(&text)
+    put(&text)
 }
 
 fn shown(chain: &Chain, profile: &str, j: &Joined) -> Shown {

@@ -2,7 +2,7 @@
 
 use super::{Files, shelf};
 use crate::commands::columns::Columns;
-use crate::commands::style;
+use crate::commands::say::put;
 use crate::environment::Envelope;
 use anyhow::Result;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub fn run(a: &Args) -> Result<()> {
             .collect(),
     };
     if a.json {
-        return style::say(&(serde_json::to_string(&Envelope::new("estimator", known))? + "\n"));
+        return put(&(serde_json::to_string(&Envelope::new("estimator", known))? + "\n"));
     }
     let mut text = String::new();
     let parts = [
@@ -68,6 +68,6 @@ pub fn run(a: &Args) -> Result<()> {
         text += &table.text();
         text.push('\n');
     }
-    style::say(text.trim_end_matches('\n'))?;
-    style::say("\n")
+    put(text.trim_end_matches('\n'))?;
+    put("\n")
 }

@@ -5,7 +5,7 @@
 use super::say::number;
 use super::{Files, shelf};
 use crate::commands::columns::Columns;
-use crate::commands::style;
+use crate::commands::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::{Context, Result};
@@ -138,9 +138,9 @@ pub fn run(a: &Args) -> Result<()> {
         error_after: mean(&|e| refiner.predict(e)),
     };
     if a.json {
-        return style::say(&(serde_json::to_string(&Envelope::new("refinement", shown))? + "\n"));
+        return put(&(serde_json::to_string(&Envelope::new("refinement", shown))? + "\n"));
     }
-    style::say(&text(&shown))
+    put(text(&shown))
 }
 
 fn recorded(path: &Path) -> Result<Vec<Sample>> {

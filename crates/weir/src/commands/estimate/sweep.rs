@@ -5,7 +5,7 @@
 use super::ask::{QuestionArgs, warn_of_stranger};
 use super::{json, picture, say, shelf};
 use crate::commands::columns::Columns;
-use crate::commands::style;
+use crate::commands::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::{Context, Result};
@@ -225,9 +225,9 @@ pub fn run(a: &Args) -> Result<()> {
             points.map(|p| ShownPoint { at: p.values.clone(), figures: json::figures(&p.answer) });
         let over = names.iter().map(|n| (*n).to_owned()).collect();
         let shown = Envelope::new("sweep", Shown { over, points: points.collect() });
-        return style::say(&(serde_json::to_string(&shown)? + "\n"));
+        return put(&(serde_json::to_string(&shown)? + "\n"));
     }
-    style::say(&if a.csv { csv(&names, &points) } else { table(&names, &points) })
+    put(&if a.csv { csv(&names, &points) } else { table(&names, &points) })
 }
 
 const FIGURES: [&str; 8] = [

@@ -1,7 +1,7 @@
 //! What the user gave: the module (its name, or a script), its parameters from a file and the command line.
 
 use crate::config::error::nearest;
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use anyhow::Result;
 use std::path::Path;
 use weir_measure::module::traffic::Traffic;
@@ -37,7 +37,7 @@ fn is_script(path: &Path) -> bool {
 /// # Errors
 /// The directory can't be read.
 pub fn scripts(directory: &Path) -> Result<Vec<Result<Entry, ScriptError>>> {
-    let at = |e: std::io::Error| bad_input(format!("{}: {e}", directory.display()));
+    let at = |e: std::io::Error| fault::file(directory.display(), &e);
     let mut paths: Vec<_> = std::fs::read_dir(directory)
         .map_err(at)?
         .filter_map(|e| Some(e.ok()?.path()))

@@ -1,8 +1,7 @@
 //! `weir measure list`: modules and their parameters.
 
 use super::given;
-use crate::commands::say::complain;
-use crate::commands::style::say;
+use crate::commands::say::{complain, put};
 use crate::environment::Envelope;
 use anyhow::Result;
 use serde::Serialize;
@@ -61,7 +60,7 @@ pub fn run(module: Option<&str>, json: bool) -> Result<()> {
     };
     let all: Vec<Listed> = entries.iter().map(listed).collect();
     if json {
-        return say(&(serde_json::to_string(&Envelope::new("modules", all))? + "\n"));
+        return put(serde_json::to_string(&Envelope::new("modules", all))? + "\n");
     }
     let mut text = String::new();
     for m in all {
@@ -77,5 +76,5 @@ pub fn run(module: Option<&str>, json: bool) -> Result<()> {
             );
         }
     }
-    say(&text)
+    put(text)
 }

@@ -2,8 +2,9 @@
 
 use super::device::{Device, Wanted};
 use super::{RunArgs, given, one};
-use crate::commands::style::{Progress, Style, Verdict, say};
-use crate::fault::bad_input;
+use crate::commands::say::{note, put};
+use crate::commands::style::{Progress, Style, Verdict};
+use crate::fault::{self, bad_input};
 use anyhow::{Result, anyhow, bail};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let mut pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir)
-            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+            .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
     }
     let stop = one::stopped_by_signals()?;
     let module = entry.about.name.clone();
@@ -39,7 +40,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
             Device::Made(..) | Device::Wires => format!("{module} on {}", wanted.name()),
         };
         if !args.json {
-            say(&one::beforehand(&name, &ask))?;
+            put(one::beforehand(&name, &ask))?;
         }
         watched(&name, ask, &device, &stop)
     };
@@ -76,13 +77,13 @@ fn keep_one(args: &RunArgs, name: &str, mut document: Document) -> Result<()> {
     if let Some(dir) = &args.out {
         let path = document.save(dir, name)?;
         if !args.json {
-            eprintln!("{}", path.display());
+            note(path.display());
         }
     }
     if args.json {
-        say(&(document.to_json()? + "\n"))?;
+        put(document.to_json()? + "\n")?;
     } else {
-        say(&summary(&document))?;
+        put(summary(&document))?;
     }
     match &document.partial {
         Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", name)),
@@ -96,13 +97,13 @@ fn keep_all(args: &RunArgs, mut all: Comparison, of: usize) -> Result<()> {
         let page = dir.join(format!("{}.html", all.id));
         write_page(&page, &all.documents)?;
         if !args.json {
-            eprintln!("{}\n{}", path.display(), page.display());
+            note(format_args!("{}\n{}", path.display(), page.display()));
         }
     }
     if args.json {
-        say(&all.to_json()?)?;
+        put(all.to_json()?)?;
     } else {
-        say(&report::beside::text(&all.documents))?;
+        put(report::beside::text(&all.documents))?;
     }
     let short: Vec<_> = all.documents.iter().filter(|d| d.partial.is_some()).collect();
     if let Some(first) = short.first() {

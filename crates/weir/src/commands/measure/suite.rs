@@ -6,8 +6,9 @@
 
 use super::device::{Device, Manner, Wanted};
 use super::{SwitchArgs, given, one};
-use crate::commands::style::{Progress, say};
-use crate::fault::bad_input;
+use crate::commands::say::put;
+use crate::commands::style::Progress;
+use crate::fault;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +81,7 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
     let manner = args.switch.manner()?;
     let wanted = args.switch.wanted()?;
     std::fs::create_dir_all(&args.out)
-        .map_err(|e| bad_input(format!("--out {}: {e}", args.out.display())))?;
+        .map_err(|e| fault::file(format_args!("--out {}", args.out.display()), &e))?;
     let stop = one::stopped_by_signals()?;
     let mut suite = Suite {
         args,
@@ -95,7 +96,7 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
     };
     if !args.json {
         let (n, all) = (suite.plan.count(), forecast::in_words(suite.plan.left(None)));
-        say(&format!(
+        put(format!(
             "{n} measurements take about {all} on switches that need no time of their own.\n"
         ))?;
     }
@@ -139,7 +140,7 @@ impl Suite<'_> {
             let stem = self.free_stem(&document);
             document.save(&self.args.out, &stem)?;
             if !self.args.json {
-                say(&line(&document, began.elapsed()))?;
+                put(line(&document, began.elapsed()))?;
             }
             self.documents.push(document);
         }
@@ -187,7 +188,7 @@ impl Suite<'_> {
         super::run::write_page(&page, &self.documents)?;
         if self.args.json {
             let all = Comparison::new("suite", "all modules", std::mem::take(&mut self.documents));
-            say(&all.to_json()?)?;
+            put(&all.to_json()?)?;
             self.documents = all.documents;
         } else {
             let quick = match self.depth {
@@ -195,7 +196,7 @@ impl Suite<'_> {
                 Depth::Full => "",
             };
             let table = report::beside::text(&self.documents);
-            say(&format!("\n{table}\n{quick}the report is {}\n", page.display()))?;
+            put(format!("\n{table}\n{quick}the report is {}\n", page.display()))?;
         }
         let short: Vec<_> = self.documents.iter().filter(|d| d.partial.is_some()).collect();
         if self.documents.len() < self.plan.count() {

@@ -5,9 +5,9 @@
 
 mod study;
 
-use super::style::say;
-use crate::fault::bad_input;
-use anyhow::{Context, Result};
+use super::say::{complain, note, put};
+use crate::fault::{self, bad_input};
+use anyhow::Result;
 use serde::Deserialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -61,13 +61,13 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if let Some(dir) = &args.csv {
         std::fs::create_dir_all(dir)
-            .map_err(|e| bad_input(format!("--csv {}: {e}", dir.display())))?;
+            .map_err(|e| fault::file(format_args!("--csv {}", dir.display()), &e))?;
         let files = report::csv::files(&documents);
         for (name, text) in &files {
             let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            std::fs::write(&path, text).map_err(|e| fault::file(path.display(), &e))?;
         }
-        eprintln!("{} files of CSV are in {}", files.len(), dir.display());
+        note(format_args!("{} files of CSV are in {}", files.len(), dir.display()));
     }
     if let Some(path) = &args.jsonl {
         write(path, &report::lines::lines(&documents), "JSON lines")?;
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
         let (width, height) = screen();
         let texts: Vec<String> =
             documents.iter().map(|d| report::terminal::summary(d, width, height)).collect();
-        say(&texts.join("\n"))?;
+        put(texts.join("\n"))?;
     }
     Ok(())
 }
@@ -94,10 +94,10 @@ fn screen() -> (usize, usize) {
 
 fn write(path: &Path, text: &str, what: &str) -> Result<()> {
     if path == Path::new("-") {
-        return say(text);
+        return put(text);
     }
-    std::fs::write(path, text).with_context(|| path.display().to_string())?;
-    eprintln!("{what} is in {}", path.display());
+    std::fs::write(path, text).map_err(|e| fault::file(path.display(), &e))?;
+    note(format_args!("{what} is in {}", path.display()));
     Ok(())
 }
 
@@ -115,7 +115,7 @@ fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
             match read(file) {
                 Ok(all) => documents.extend(all),
                 // A directory may hold other things; what is left out is said.
-                Err(e) => eprintln!("weir: left out: {e:#}"),
+                Err(e) => complain(format_args!("left out: {e:#}")),
             }
         }
         if documents.len() == before {
@@ -129,7 +129,7 @@ fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
 }
 
 fn json_files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |e: std::io::Error| bad_input(format!("{}: {e}", dir.display()));
+    let failed = |e: std::io::Error| fault::file(dir.display(), &e);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

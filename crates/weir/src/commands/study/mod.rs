@@ -4,10 +4,11 @@
 
 mod oflops;
 
+use super::say::{put, say};
 use super::style::Progress;
 use crate::config::error::nearest;
 use crate::environment::Envelope;
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use crate::study::{Depth, Id, Place, Plan, Watch, report::Report, svg};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -119,15 +120,13 @@ fn list(json: bool) -> Result<()> {
     let own = Id::ALL.into_iter().map(listed);
     let all: Vec<Listed> = own.chain(studies::ALL.iter().map(listed_oflops)).collect();
     if json {
-        println!("{}", serde_json::to_string(&Envelope::new("studies", all))?);
-        return Ok(());
+        return say(serde_json::to_string(&Envelope::new("studies", all))?);
     }
     for s in all {
-        println!("{:18} {}", s.id, s.answers);
-        println!("{:18} measured: {}", "", s.places.join(", "));
+        say(format_args!("{:18} {}", s.id, s.answers))?;
+        say(format_args!("{:18} measured: {}", "", s.places.join(", ")))?;
     }
-    println!("{OFLOPS_ALL:18} all of paper 001's, one after the other");
-    Ok(())
+    say(format_args!("{OFLOPS_ALL:18} all of paper 001's, one after the other"))
 }
 
 fn study(a: &RunArgs, id: Id) -> Result<()> {
@@ -142,7 +141,7 @@ fn study(a: &RunArgs, id: Id) -> Result<()> {
     check_place(id, &plan)?;
     if let Some(dir) = &a.out {
         std::fs::create_dir_all(dir)
-            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+            .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -163,12 +162,7 @@ fn study(a: &RunArgs, id: Id) -> Result<()> {
     if let Some(dir) = &a.out {
         write(dir, &envelope)?;
     }
-    if a.json {
-        println!("{}", serde_json::to_string(&envelope)?);
-    } else {
-        print!("{}", envelope.result.markdown());
-    }
-    Ok(())
+    if a.json { say(serde_json::to_string(&envelope)?) } else { put(envelope.result.markdown()) }
 }
 
 /// Refuses a study where it can't be measured, before anything is done.

@@ -7,9 +7,10 @@
 use super::RunArgs;
 use crate::commands::measure::device::{Manner, Wanted, make};
 use crate::commands::measure::one::{self, Ask};
-use crate::commands::style::{Progress, say};
+use crate::commands::say::{note, put};
+use crate::commands::style::Progress;
 use crate::environment::PROGRAM;
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use crate::study::Place;
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::Path;
@@ -38,7 +39,7 @@ pub fn run(args: &RunArgs, studies: &[&'static Study]) -> Result<()> {
     }
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir)
-            .map_err(|e| bad_input(format!("--out {}: {e}", dir.display())))?;
+            .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
     }
     if args.place != Place::Memory && !rustix::process::geteuid().is_root() {
         bail!(
@@ -160,15 +161,15 @@ fn keep(args: &RunArgs, study: &Study, mut all: Comparison) -> Result<()> {
             write(&dir.join(name), &svg)?;
         }
         if !args.json {
-            eprintln!("{}\n{}\n{}", path.display(), text.display(), page.display());
+            note(format_args!("{}\n{}\n{}", path.display(), text.display(), page.display()));
         }
     }
     if args.json {
-        return say(&all.to_json()?);
+        return put(all.to_json()?);
     }
     let quick = if args.quick { "quick: not to the paper's durations\n" } else { "" };
     let asks = format!("{}: {} ({})\n", study.id, study.asks, study.figure);
-    say(&format!("{asks}{quick}\n{}\n", report::beside::text(&all.documents)))
+    put(format!("{asks}{quick}\n{}\n", report::beside::text(&all.documents)))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -14,7 +14,8 @@ mod setup;
 mod told;
 mod words;
 
-use super::style::{Style, say};
+use super::say::put;
+use super::style::Style;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
@@ -74,7 +75,7 @@ pub fn run(a: &Args) -> Result<()> {
         (None, None) => return Err(bad_input("give a configuration, or rules by --rules")),
     };
     let told = told::tell(&mut setup, &frame)?;
-    say(&if a.json {
+    put(if a.json {
         format!("{}\n", serde_json::to_string(&Envelope::new("trace", &told))?)
     } else {
         words::show(Style::of_stdout(), &told)
