@@ -5,11 +5,15 @@ mod openflow_rig;
 mod run_daemon;
 
 use openflow_rig::{Peer, config, flow, listening, patient, switch};
-use run_daemon::Daemon;
+use run_daemon::{Daemon, LIMIT};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use weir_openflow::model::{Message, Version};
+use weir_openflow::model::{
+    Action, FlowCommand, Fragments, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketOut, Part, Port,
+    StatsReply, StatsRequest, SwitchConfig, Version,
+};
 
 /// A listener for a switch to come to.
 fn controller() -> (TcpListener, String) {
@@ -93,6 +97,155 @@ fn a_reload_adds_and_removes_controllers_and_leaves_the_others() {
     let said = d.reload(&last.replace("[vdp.openflow]", "[vdp.openflow]\ntables = 3"));
     assert!(said.contains("nothing has changed"), "{said}");
     second.barrier().unwrap();
+    d.stop();
+}
+
+/// A source at full rate into port 1, and two ports that swallow.
+fn loaded() -> String {
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/real.pcap");
+    format!(
+        "[[port]]\nname = 'in'\ndevice = 'replay:{capture}'\n\
+         [[port]]\nname = 'a'\ndevice = 'null'\n[[port]]\nname = 'b'\ndevice = 'null'\n\
+         [[vdp]]\nvid = 1\nname = 'red'\nports = ['in', 'a', 'b']\nmapping = ['in_port=in']\n\
+         [vdp.openflow]\nlisten = ['ptcp:0']\n"
+    )
+}
+
+/// What left by ports 2 and 3 so far.
+fn left(p: &mut Peer<TcpStream>) -> [u64; 2] {
+    let body = StatsRequest::Port(Port::ANY);
+    match p.ask(Message::StatsRequest { more: Part::Last, body }).unwrap().0 {
+        Message::StatsReply { body: StatsReply::Port(all), .. } => [2, 3].map(|no| {
+            all.iter().find(|s| s.port == Port(no)).unwrap_or_else(|| panic!("{all:?}")).tx_packets
+        }),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn soak_barrier_by_tcp_is_true_while_frames_come_at_full_rate() {
+    let full = std::env::var_os("WEIR_SOAK").is_some();
+    let rounds = if full { 10_000 } else { 60 };
+    println!("soak: {rounds} barriers by TCP");
+    let d = Daemon::start(&loaded(), &[]);
+    let at = listening(&d);
+    let (mut p, mut reader) = (Peer::to(&at), Peer::to(&at));
+    for n in 0..500 {
+        p.send(flow(n, 2));
+    }
+    let all = |port: u32, command, priority| {
+        let Message::FlowMod(mut m) = flow(0, port) else { unreachable!() };
+        (m.matcher, m.command, m.priority) = (Match::default(), command, priority);
+        Message::FlowMod(m)
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Another reads all flows without end.
+        let reading = scope.spawn(|| {
+            loop {
+                let n = reader.flows();
+                if over.load(Relaxed) {
+                    return n;
+                }
+            }
+        });
+        let ends = Ending(&over);
+        for round in 0..rounds {
+            // By turns to each port: replaced, changed, or deleted to uncover another.
+            let now = round % 2;
+            let port = 2 + now as u32;
+            for m in match round / 2 % 3 {
+                0 => vec![all(port, FlowCommand::Add, 200)],
+                1 => vec![all(port, FlowCommand::ModifyStrict, 200)],
+                _ => vec![
+                    all(port, FlowCommand::Add, 150),
+                    all(port, FlowCommand::DeleteStrict, 200),
+                    all(port, FlowCommand::Add, 200),
+                ],
+            } {
+                p.send(m);
+            }
+            assert_eq!(p.barrier().unwrap(), []);
+            let before = left(&mut p);
+            let until = Instant::now() + LIMIT;
+            let after = loop {
+                let after = left(&mut p);
+                if after[now] > before[now] {
+                    break after;
+                }
+                assert!(Instant::now() < until, "round {round}: no frames");
+            };
+            assert_eq!(after[1 - now], before[1 - now], "round {round}: frames by the old flow");
+        }
+        drop(ends);
+        assert!(reading.join().unwrap() >= 500);
+    });
+    d.stop();
+}
+
+/// Ends the reader, however the test ends.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// At most so many a second and a tenth of it at once: the least time that `n` of them take.
+fn least(n: u32, per_second: u32) -> Duration {
+    Duration::from_secs(1) * (n - per_second / 10) / per_second
+}
+
+#[test]
+fn rates_are_of_all_connections_together() {
+    for (limit, ask) in
+        [("messages_per_s", Message::BarrierRequest), ("flow_mods_per_s", flow(1, 2))]
+    {
+        let with = format!("listen = ['ptcp:0']\nlimits = {{ {limit} = 400 }}");
+        let d = Daemon::start(&config(&with), &[]);
+        let start = Instant::now();
+        let mut peers: Vec<_> = (0..3).map(|_| Peer::to(&listening(&d))).collect();
+        for p in &mut peers {
+            for _ in 0..100 {
+                p.send(ask.clone());
+            }
+            p.push();
+        }
+        // Every one is answered, and none lost.
+        for p in &mut peers {
+            assert_eq!(p.barrier().unwrap(), []);
+        }
+        let took = start.elapsed();
+        assert!(took >= least(300, 400), "{limit}: {took:?}");
+        d.stop();
+    }
+}
+
+#[test]
+fn packet_ins_are_held_to_their_rate() {
+    let limits = "listen = ['ptcp:0']\nlimits = { packet_ins_per_s = 100 }";
+    let d = Daemon::start(&config(limits), &[]);
+    let start = Instant::now();
+    let mut p = Peer::to(&listening(&d));
+    // So that a tool gets packets.
+    let fragments = Fragments::Normal;
+    p.send(Message::SetConfig(SwitchConfig { fragments, miss_send_len: 128 }));
+    let up = Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
+    let (in_port, actions, data) = (Port::CONTROLLER, vec![up], vec![2; 64]);
+    let out = PacketOut { buffer_id: NO_BUFFER, in_port, actions, data };
+    for _ in 0..200 {
+        p.send(Message::PacketOut(out.clone()));
+    }
+    let mut told = 0;
+    d.until("all are told or held back", |d| {
+        let kept = switch(d)["packet_ins_limited"].as_u64().unwrap();
+        let (_, before) = p.ask(Message::BarrierRequest).unwrap();
+        told += before.iter().filter(|m| matches!(m.body, Message::PacketIn(_))).count() as u64;
+        told + kept == 200
+    });
+    let most = 10.0 + 100.0 * start.elapsed().as_secs_f64();
+    assert!(told >= 10 && told as f64 <= most, "{told}, not {most}");
     d.stop();
 }
 

@@ -39,7 +39,7 @@ pub struct Nature {
     pub datapath_id: u64,
     /// What happens without a controller.
     pub fail_mode: FailMode,
-    /// Tables that 1.3 sees.
+    /// Tables.
     pub tables: u8,
     /// Where flows go for which the TCAM has no room.
     pub spill: Spill,
@@ -78,7 +78,7 @@ pub struct ConnectionsPlan {
     pub echo_interval: Duration,
     /// Longest time between two attempts to connect.
     pub backoff_max: Duration,
-    /// Messages a second, per connection.
+    /// Messages a second, of all connections together.
     pub messages_per_s: Option<u32>,
     /// Of them flow_mods.
     pub flow_mods_per_s: Option<u32>,

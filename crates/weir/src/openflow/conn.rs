@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use std::time::Duration;
 use weir_agent::{ConnId, Purpose};
-use weir_openflow::channel::{Channel, Config, KeepAlive, Limits, Rate, Side};
+use weir_openflow::channel::{Channel, Config, KeepAlive, Limits, Side};
 use weir_openflow::model::{Role, Version};
 use weir_packet::Nanos;
 
@@ -93,16 +93,15 @@ impl Conn {
 }
 
 fn channel(how: &ConnectionsPlan) -> Config {
-    // A tenth of a second's worth at once.
-    let rate = |n: u32| Rate { per_second: n, burst: (n / 10).max(1) };
     Config {
         versions: how.versions,
         keep_alive: (!how.echo_interval.is_zero())
             .then_some(KeepAlive { interval: how.echo_interval, probes: PROBES }),
         limits: Limits {
             output: how.queue_bytes,
-            messages: how.messages_per_s.map(rate),
-            flow_mods: how.flow_mods_per_s.map(rate),
+            // The VDP's, which its connections share.
+            messages: None,
+            flow_mods: None,
             handshake: HANDSHAKE,
         },
         ..Config::new(Side::Switch)

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use weir_agent::{ConnId, Outbox, PlaneGone, PortUpdate, Switch};
 use weir_dataplane::{Handle, Vid};
-use weir_openflow::channel::{CloseReason, Event};
+use weir_openflow::channel::{Budget, CloseReason, Event, Gate, Rate};
 use weir_openflow::model::{Message, Role};
 use weir_packet::Nanos;
 
@@ -87,6 +87,8 @@ struct Inner {
     plane: Handle,
     out: Outbox,
     conns: BTreeMap<ConnId, Rc<Conn>>,
+    /// What all of them together may have handled.
+    budget: Budget,
     /// What the keeper waits for.
     armed: Option<Nanos>,
     /// Messages that had no form in their connection's version.
@@ -104,7 +106,8 @@ impl Vdp {
     ) -> Self {
         let plane = common.plane.clone();
         let (out, conns) = (Outbox::default(), BTreeMap::new());
-        let inner = Inner { switch, plane, out, conns, armed: None, unsendable: 0 };
+        let budget = Budget::default();
+        let inner = Inner { switch, plane, out, conns, budget, armed: None, unsendable: 0 };
         Self {
             vid,
             common,
@@ -135,6 +138,7 @@ impl Vdp {
     pub fn leave(&self, conn: &Conn) {
         let inner = &mut *self.inner.borrow_mut();
         inner.conns.remove(&conn.id);
+        inner.budget.of(conn.id.0).rest();
         if conn.version.get().is_some() && !self.deleted.get() {
             let now = self.now();
             // Without a data plane there is nobody to tell, and everything ends.
@@ -149,6 +153,11 @@ impl Vdp {
             return Turn::Gone;
         }
         let inner = &mut *self.inner.borrow_mut();
+        let how = self.how.get();
+        // A tenth of a second's worth at once.
+        let rate = |n: u32| Rate { per_second: n, burst: (n / 10).max(1) };
+        let (messages, flow_mods) = (how.messages_per_s.map(rate), how.flow_mods_per_s.map(rate));
+        inner.budget.set(messages, flow_mods, since_start(now));
         match inner.turn(conn, now) {
             Ok(how) => {
                 self.settled(inner);
@@ -254,8 +263,9 @@ impl Inner {
                 self.distribute();
                 continue;
             }
-            let event = conn.channel.borrow_mut().next_event(since_start(now));
-            let Self { switch, plane, out, .. } = self;
+            let Self { switch, plane, out, budget, .. } = self;
+            let mut share = budget.of(conn.id.0);
+            let event = conn.channel.borrow_mut().next_event_by(&mut share, since_start(now));
             match event {
                 None => {
                     how = Turn::Drained;
