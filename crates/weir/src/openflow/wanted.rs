@@ -65,9 +65,11 @@ impl Wanted {
             Spill::SlowPath => Placement::Spill,
         };
         c.ports = self.ports.iter().map(|(_, p)| p.clone()).collect();
-        // Applications look up its address, whether or not they ever send there.
-        let mut local = port(self.vid, &self.name, PortNo(Port::LOCAL.0), true);
-        local.no = Port::LOCAL;
+        // Applications look up its address, whether or not they ever send there. There is no stack
+        // behind it: down and of no rate, as Open vSwitch's is until somebody sets it up.
+        let mut local = port(self.vid, &self.name, PortNo(Port::LOCAL.0), false);
+        (local.no, local.current) = (Port::LOCAL, PortFeatures::default());
+        (local.current_kbps, local.max_kbps) = (0, 0);
         c.ports.push(local);
         c.queues.clone_from(&self.queues);
         c.limits = n.limits;
@@ -120,10 +122,6 @@ fn mac(vid: Vid, no: PortNo) -> [u8; 6] {
 
 /// A queue in tenths of a percent of its port's rate (1.3 §7.2.3).
 fn queue(v: &VdpPlan, port: &str, id: u32, q: QueuePlan) -> Option<QueueDesc> {
-    let permille = |bps: u64| {
-        let part = u128::from(bps) * 1000 / (u128::from(PORT_KBPS) * 1000);
-        u16::try_from(part.min(1000)).unwrap_or(1000)
-    };
     let no = v.number_of(port)?;
     let mut properties = Vec::new();
     if q.min_bps > 0 {
@@ -131,4 +129,23 @@ fn queue(v: &VdpPlan, port: &str, id: u32, q: QueuePlan) -> Option<QueueDesc> {
     }
     properties.extend(q.max_bps.map(|m| QueueProperty::MaxRate(permille(m))));
     Some(QueueDesc { id, port: Port(no.0), properties })
+}
+
+/// A rate in tenths of a percent of a port's. Below one it is told as one: 0 would say that there is
+/// no guarantee, or nothing at all.
+fn permille(bps: u64) -> u16 {
+    let port = u64::from(PORT_KBPS) * 1000;
+    let part = (u128::from(bps) * 1000 / u128::from(port)).clamp(1, 1000);
+    u16::try_from(part).unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_rates_are_not_told_as_none() {
+        let told = [1, 1_000_000, 10_000_000, 19_999_999, 20_000_000, 10_000_000_000, u64::MAX];
+        assert_eq!(told.map(permille), [1, 1, 1, 1, 2, 1000, 1000]);
+    }
 }
