@@ -133,6 +133,8 @@ if has tshark && has capinfos; then step "captures" captures; else skip "capture
 if [ "$mode" = quick ]; then
 	step "crate boundaries" cargo test --locked -p weir-testkit --test layering
 else
+	# The demo's test has os-ken's controllers where they can be had.
+	want_osken
 	cargo_tests
 	step "examples" cargo build --locked --workspace --examples
 	if has c++ || has g++; then

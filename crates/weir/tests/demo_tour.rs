@@ -20,6 +20,31 @@ fn number(v: &Value, at: &str) -> u64 {
     v.pointer(at).and_then(Value::as_u64).unwrap_or_else(|| panic!("no number at {at}: {v}"))
 }
 
+/// Four controllers unlike one another, os-ken's where they can be had (`./run test` and `./run demo` see
+/// to it); hosts of a network reach each other, and nobody else's.
+fn networks(n: &Value) {
+    let all = n["networks"].as_array().expect("a list");
+    let names: Vec<_> = all.iter().map(|n| (&n["controller"], &n["version"])).collect();
+    let said = n["controllers"].as_str().expect("whose they are");
+    let wanted = if std::env::var_os("WEIR_OSKEN_MANAGER").is_some() {
+        assert_eq!(said, "os-ken's applications");
+        ["simple_switch_13", "simple_switch", "example_switch_13", "simple_switch_igmp_13"]
+    } else {
+        eprintln!("SKIPPED: os-ken's controllers in the demo need WEIR_OSKEN_MANAGER");
+        assert_eq!(said, "weir's own small controllers, since os-ken is not here");
+        ["learning-13", "learning-10", "hub", "every-packet"]
+    };
+    assert_eq!(names.iter().map(|(n, _)| *n).collect::<Vec<_>>(), wanted);
+    assert_eq!(names.iter().map(|(_, v)| *v).collect::<Vec<_>>(), ["1.3", "1.0", "1.3", "1.3"]);
+    for one in all {
+        assert_eq!(number(one, "/pings"), 12, "three hosts, each the others, twice: {one}");
+        assert_eq!(one["answered"], one["pings"], "{one}");
+    }
+    assert_eq!(number(n, "/strange_pings"), 4);
+    assert_eq!((number(n, "/strange_answers"), number(n, "/strange_frames")), (0, 0), "{n}");
+    assert_eq!(n["imbalance"], Value::Null);
+}
+
 #[test]
 fn the_json_says_what_was_found() {
     let done = demo(&["--quick", "--json"]);
@@ -50,6 +75,8 @@ fn the_json_says_what_was_found() {
     }
     assert!(number(r, "/forwarding/routed") > 100);
     assert_eq!(r["forwarding"]["routed"], r["forwarding"]["routed_as_kernel"]);
+
+    networks(&r["networks"]);
 
     let m = &r["moving"];
     assert_eq!(number(m, "/round_trips"), 50);
