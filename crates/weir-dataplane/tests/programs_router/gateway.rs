@@ -106,10 +106,13 @@ fn sum(bytes: &[u8]) -> [u8; 2] {
     (!(s as u16)).to_be_bytes()
 }
 
+/// Port, MAC, tags.
+type Subscriber = (u32, Vec<u8>, Vec<u8>);
+
 #[derive(Default)]
 struct Oracle {
-    /// (Key, address) to (port, MAC, tags).
-    subscribers: HashMap<(u32, [u8; 4]), (u32, Vec<u8>, Vec<u8>)>,
+    /// By key and address.
+    subscribers: HashMap<(u32, [u8; 4]), Subscriber>,
 }
 
 /// An IPv4 packet without what lies behind it.
@@ -203,7 +206,10 @@ impl Oracle {
         Some((route.port.0, out))
     }
     fn core(&self, c: &BngConfig, b: &[u8]) -> Option<(u32, Vec<u8>)> {
-        if b.len() < 18 || b[..6] != US_CORE.octets() || b[12..14] != [0x88, 0x47] || b[16] % 2 == 0
+        if b.len() < 18
+            || b[..6] != US_CORE.octets()
+            || b[12..14] != [0x88, 0x47]
+            || b[16].is_multiple_of(2)
         {
             return None;
         }
