@@ -40,7 +40,7 @@ fn frames_are_stamped_where_they_leave_and_where_they_come() {
                 to[usize::from(b[14])] = at;
             }
         };
-        sender.stamps(|b, at| note(&mut left, b, Some(at))).unwrap();
+        sender.stamps(usize::MAX, |b, at| note(&mut left, b, Some(at))).unwrap();
         capture
             .receive(Duration::from_millis(20), |b, at| {
                 assert_eq!(b, frame(b[14]));

@@ -1,8 +1,8 @@
 //! What the instrument itself is worth on a wire: the floor of its stamps, its pacing, and what a frame costs
 //! its generator. Prints each with what it was measured over.
 //!
-//! `cargo run --release -p weir-measure --example wire_figures LEFT RIGHT`, as root, with two interfaces wired
-//! to each other, such as `ip link add LEFT type veth peer name RIGHT`.
+//! `cargo run --release -p weir-measure --example wire_figures LEFT RIGHT [floor|pacing|cost]`, as root, with two
+//! interfaces wired to each other, such as `ip link add LEFT type veth peer name RIGHT`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +27,26 @@ fn main() -> Result<(), Anything> {
     let (Some(left), Some(right)) = (args.next(), args.next()) else {
         return Err("give two interfaces that are wired to each other".into());
     };
-    floor(&left, &right, "nothing else running")?;
+    let only = args.next();
+    let wanted = |what: &str| only.as_deref().is_none_or(|o| o == what);
+    if wanted("floor") {
+        floors(&left, &right)?;
+    }
+    if wanted("pacing") {
+        pacing(&left, &right)?;
+    }
+    if wanted("cost") {
+        let mut sender = stamped::Sender::open(&left)?;
+        cost("AF_PACKET", &mut sender)?;
+        drop(sender);
+        let (mut channel, _) = ported::port(&format!("xdp:{left}"))?;
+        cost("AF_XDP", channel.outlet.as_mut())?;
+    }
+    Ok(())
+}
+
+fn floors(left: &str, right: &str) -> Result<(), Anything> {
+    floor(left, right, "nothing else running")?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -35,15 +54,10 @@ fn main() -> Result<(), Anything> {
                 std::hint::spin_loop();
             }
         });
-        let done = floor(&left, &right, "a thread busy beside");
+        let done = floor(left, right, "a thread busy beside");
         over.store(true, Ordering::Relaxed);
         done
-    })?;
-    pacing(&left, &right)?;
-    let mut sender = stamped::Sender::open(&left)?;
-    cost("AF_PACKET", &mut sender)?;
-    let (mut channel, _) = ported::port(&format!("xdp:{left}"))?;
-    cost("AF_XDP", channel.outlet.as_mut())
+    })
 }
 
 fn floor(left: &str, right: &str, beside: &str) -> Result<(), Anything> {
@@ -83,7 +97,7 @@ fn pacing(left: &str, right: &str) -> Result<(), Anything> {
     let dial: control::Dial = Box::new(|_| Err(std::io::Error::other("there is no switch")));
     let (versions, patience) = (Versions::ALL, Duration::from_secs(1));
     let control = control::Settings { dial, versions, patience, pcap: None };
-    let rig = Rig { channels, control, sampler: None };
+    let rig = Rig { channels, control, sampler: None, reset: None };
     let done = run(core, rig, &mut |_| {}, &AtomicBool::new(false))?;
     for t in done.tables.iter().filter(|t| t.id == "pacing") {
         for row in &t.rows {

@@ -34,6 +34,7 @@ pub mod latency;
 pub mod module;
 pub mod modules;
 pub mod pace;
+pub mod pktgen;
 pub mod port;
 pub mod probe;
 mod rate;

@@ -5,11 +5,12 @@
 mod toy;
 
 use serde_json::Value;
-use toy::{core, number, outcome};
+use toy::{core, core_with, number, outcome};
 use weir_measure::document::{Cell, Document, Outcome};
 use weir_measure::dut::profile::{BUILTIN, Profile};
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
+use weir_measure::module::traffic::Traffic;
 use weir_measure::truth::{Case, cases, control_ns, failing, sentences, simulated};
 
 fn on(profile: &str, module: &str, set: &[(&str, &str)]) -> Document {
@@ -88,6 +89,72 @@ fn what_frames_meet_while_rules_change_is_named_and_nothing_else() {
         let part = number(&d, 0, what) / all;
         assert!((0.008..0.012).contains(&part), "{what}: {part}");
     }
+}
+
+/// On a device with just these faults.
+fn on_text(faults: &str, module: &str, set: &[(&str, &str)]) -> Document {
+    let text = format!("name = \"t\"\nabout = \"t\"\n{faults}");
+    let profile = Profile::read("t", &text).unwrap();
+    simulate(core(module, set), &mut Configured::new(profile), World::default()).unwrap()
+}
+
+#[test]
+fn a_users_sizes_and_headers_change_no_verdict() {
+    let on = |profile: &str, module: &str, set: &[(&str, &str)], traffic: &str| {
+        let core = core_with(module, set, Some(Traffic::read(traffic).unwrap()));
+        let mut device = Configured::new(Profile::builtin(profile).unwrap());
+        simulate(core, &mut device, World::default()).unwrap()
+    };
+    let set = [("duration", "0.02")];
+    let d = on("honest", "actions", &set, "sizes = \"imix\"");
+    assert_eq!(failing(&d), [""; 0], "{:#?}", d.verdicts);
+    let d = on("wrong-rewrites", "actions", &set, "sizes = [64, 1518]");
+    assert!(failing(&d).contains(&"modifications-right"), "{:#?}", d.verdicts);
+    let vary = "sizes = \"imix\"\nflows = 50\n[[vary]]\nfield = \"ipv4_src\"\nseed = 3\n\
+                [[vary]]\nfield = \"vlan_vid\"\nfrom = 7";
+    let d = on("honest", "packet-in", &[("rates", "500"), ("duration", "0.5")], vary);
+    assert_eq!(failing(&d), [""; 0], "{:#?}", d.verdicts);
+    assert_eq!(number(&d, 0, "frames"), 250.0);
+}
+
+#[test]
+fn entries_whose_probes_are_lost_in_step_are_not_dead() {
+    // One of each hundred frames is lost, and a hundred entries take turns: always of the same one.
+    let set = [("most", "300"), ("wait", "0.5")];
+    let d = on("lossy-forwarding", "table-capacity", &set);
+    assert_eq!(failing(&d), [""; 0], "{:#?}", d.verdicts);
+    assert_eq!(number(&d, 0, "accepted and dead"), 0.0);
+    // And those that are lost are.
+    let few = "[table]\nentries = 50\npast = \"lost\"\n";
+    let d = on_text(few, "table-capacity", &[("most", "120"), ("wait", "0.5")]);
+    assert_eq!(failing(&d), ["accepted-entries-work"], "{:#?}", d.verdicts);
+    // Of the last hundred of 120, those from 50 on; one place is taken by the rule that drops the rest.
+    assert_eq!(number(&d, 0, "accepted and dead"), 71.0);
+}
+
+#[test]
+fn packet_ins_that_come_twice_are_not_taken_for_others() {
+    let set = [("rates", "1000"), ("duration", "1")];
+    let d = on_text("[packet_in]\nduplicate_percent = 5\n", "packet-in", &set);
+    assert_eq!(failing(&d), ["packet-ins-once"], "{:#?}", d.verdicts);
+    assert_eq!((number(&d, 0, "come twice"), number(&d, 0, "loss")), (50.0, 0.0));
+    // What is lost is not made good by what comes twice.
+    let slow = "[packet_in]\nduplicate_percent = 50\nper_second = 500\nqueue = 1\n";
+    let d = on_text(slow, "packet-in", &set);
+    assert_eq!(failing(&d), ["packet-ins-complete", "packet-ins-once"], "{:#?}", d.verdicts);
+    assert!((number(&d, 0, "loss") - 50.0).abs() < 1.0, "{}", number(&d, 0, "loss"));
+}
+
+#[test]
+fn the_last_entry_alone_is_watched_once_all_others_are_gone() {
+    let set = [("entries", "1,100"), ("repetitions", "3"), ("watch", "last")];
+    let d = on("early-barrier", "flow-insert", &set);
+    // 0.8 ms and 1 ms each.
+    for (row, want) in [(0, 1.8), (1, 100.8)] {
+        let ms = number(&d, row, "first packet");
+        assert!((ms - want).abs() < 0.2, "{ms} ms for {want}");
+    }
+    assert_eq!(failing(&d), ["barrier-truthful"], "{:#?}", d.verdicts);
 }
 
 #[test]

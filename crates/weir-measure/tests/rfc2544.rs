@@ -2,11 +2,13 @@
 
 mod toy;
 
-use toy::core;
+use toy::{core, core_of};
 use weir_measure::document::{Cell, Document, Outcome};
 use weir_measure::dut::profile::Profile;
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
+use weir_measure::engine::{Resets, Settings};
+use weir_packet::Nanos;
 
 fn on(profile: &str, set: &[(&str, &str)]) -> Document {
     let text = format!("name = \"t\"\nabout = \"a device\"\n{profile}");
@@ -88,7 +90,36 @@ fn a_device_that_always_loses_has_no_throughput_and_may_have_a_pdr() {
 }
 
 #[test]
+fn a_reset_costs_what_the_switch_takes_to_come_up_and_to_be_told_its_rule() {
+    let set = [LINE, &[("benchmark", "throughput")]].concat();
+    let of = |boot| {
+        let text = "name = \"t\"\nabout = \"t\"";
+        let mut dut = Configured::new(Profile::read("t", text).unwrap()).booting_in(boot);
+        let mut settings = Settings::new(vec!["a".to_owned(), "b".to_owned()]);
+        settings.resets = Resets::ByCommand;
+        simulate(core_of("rfc2544", &set, settings), &mut dut, World::default()).unwrap()
+    };
+    let d = of(Nanos::from_millis(1_700));
+    let v = d.verdicts.iter().find(|v| v.id == "reset-recovers").unwrap();
+    assert_eq!(v.outcome, Outcome::Holds, "{v:?}");
+    let value = |name: &str| v.evidence.iter().find(|x| x.what == name).unwrap().value.unwrap();
+    // A connection is tried again every half second: after 2 s the fourth time, and the rule with it.
+    for name in ["by frames lost", "longest silence"] {
+        assert!((2.0..2.02).contains(&value(name)), "{name}: {}", value(name));
+    }
+    assert!((value("frames lost") / 10_000.0 - value("longest silence")).abs() < 1e-3);
+    // One that comes up too late.
+    let d = of(Nanos::from_secs(100));
+    assert_eq!(outcome(&d, "reset-recovers"), Outcome::Fails, "{:?}", d.verdicts);
+    // Where it can't be reset, nothing is said.
+    assert!(on("", &set).verdicts.iter().all(|v| v.id != "reset-recovers"));
+}
+
+#[test]
 fn a_reset_that_nobody_makes_is_not_seen() {
-    let d = on("", &[LINE, &[("benchmark", "throughput"), ("reset", "1")]].concat());
+    let d = on(
+        "",
+        &[LINE, &[("benchmark", "throughput"), ("reset", "1"), ("reset-by", "hand")]].concat(),
+    );
     assert_eq!(outcome(&d, "reset-recovers"), Outcome::Unclear, "{:?}", d.verdicts);
 }

@@ -71,6 +71,30 @@ fn switches_that_talk_badly() {
     }
 }
 
+/// Before anything is opened, let alone measured.
+#[test]
+fn traffic_and_generators_that_can_not_be() {
+    let run = |module: &str, more: &[&str]| {
+        let args = ["measure", "run", module, "--switch", "tcp:127.0.0.1:1", "--quick"];
+        weir().args(args).args(more).output().unwrap()
+    };
+    for (module, traffic, says) in [
+        (
+            "counters",
+            "sizes = \"imix\"",
+            "counters's loads a description may change times: leave out 'sizes'",
+        ),
+        ("actions", "[[vary]]\nfield = \"ttl\"\nfrom = 1", "times, sizes: leave out 'vary'"),
+    ] {
+        told(&run(module, &["--traffic", traffic]), 2, says);
+    }
+    if std::path::Path::new("/proc/net/pktgen").exists() {
+        return skipped("traffic_and_generators_that_can_not_be", "this kernel has pktgen");
+    }
+    let done = run("rfc2544", &["--ports", "pktgen:lo,pktgen:lo"]);
+    told(&done, 2, "modprobe pktgen");
+}
+
 /// What was measured before it went is kept.
 #[test]
 fn a_switch_that_closes_in_the_middle() {

@@ -13,18 +13,33 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-fn echo(switch: &str, own: &Files, more: &[&str]) -> Output {
-    weir()
-        .args(["measure", "run", "echo", "--switch", switch, "--quick", "--set", "requests=20"])
+fn command(switch: &str, own: &Files, more: &[&str]) -> Command {
+    let mut c = weir();
+    c.args(["measure", "run", "echo", "--switch", switch, "--quick", "--set", "requests=20"])
         .arg("--ca")
         .arg(&own.ca)
         .arg("--cert")
         .arg(&own.certificate)
         .arg("--key")
         .arg(&own.key)
-        .args(more)
-        .output()
-        .unwrap()
+        .args(more);
+    c
+}
+
+fn echo(switch: &str, own: &Files, more: &[&str]) -> Output {
+    command(switch, own, more).output().unwrap()
+}
+
+/// A measurement that waits for its switch at this port.
+fn listens(port: u16, own: &Files, more: &[&str]) -> Child {
+    let mut c = command(&format!("ptls:{port}:127.0.0.1"), own, more);
+    let patience = LIMIT.as_secs().to_string();
+    let child = c.args(["--patience", &patience]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child.spawn().unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn measured(done: &Output) {
@@ -74,6 +89,32 @@ fn a_vdp_is_measured_by_tls() {
     refused(&echo(&at, &trusting, &[]), "the certificate does not verify: nobody in 'ca'");
     let stranger = strangers.signs("tester.example").write(&ca, dir.path(), "stranger");
     refused(&echo(&at, &stranger, &[]), "TLS failed: the other side refuses");
+    d.stop();
+}
+
+/// A VDP whose controller is at that port.
+fn connecting(port: u16, switch: &certificates::Identity, ca: &Authority) -> Daemon {
+    let files =
+        [("switch.pem", &*switch.certificate), ("switch.key", &*switch.key), ("ca.pem", &*ca.pem)];
+    let tls = "tls = { certificate = 'switch.pem', key = 'switch.key', ca = 'ca.pem' }";
+    let openflow = format!("controllers = ['ssl:127.0.0.1:{port}']\nbackoff_max_s = 1\n{tls}");
+    let mut d = Daemon::spawn_with(&config(&openflow), &[], &files);
+    d.wait_for("running: ");
+    d
+}
+
+#[test]
+fn a_vdp_that_connects_is_measured_by_tls() {
+    let (ca, dir) = (Authority::new(), tempfile::tempdir().unwrap());
+    let (port, switch) = (free_port(), ca.signs("switch.example"));
+    let own = ca.signs("127.0.0.1").write(&ca, dir.path(), "tester");
+    let d = connecting(port, &switch, &ca);
+    measured(&listens(port, &own, &["--json"]).wait_with_output().unwrap());
+    // One that nobody vouches for: it may try again and again, so whoever waits longest says why.
+    let strangers = Authority::new();
+    let own = ca.signs("127.0.0.1").write(&strangers, dir.path(), "trusting");
+    let done = echo(&format!("ptls:{port}:127.0.0.1"), &own, &["--patience", "5"]);
+    refused(&done, "TLS failed: the certificate does not verify");
     d.stop();
 }
 
@@ -127,7 +168,8 @@ impl Ovs {
         );
     }
 
-    fn start(own: &Files, port: u16) -> Self {
+    /// `controller`: where it listens, or connects to.
+    fn start(own: &Files, controller: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let d = directory.path().display().to_string();
         let mut ovs = Self { directory, children: Vec::new() };
@@ -150,7 +192,6 @@ impl Ovs {
         ovs.children.push(c.args([&db, "--enable-dummy=override", "--no-chdir"]).spawn().unwrap());
         let file = |p: &Path| p.display().to_string();
         ovs.run("ovs-vsctl", &["--db", &db, "--no-wait", "init"]);
-        let listen = format!("pssl:{port}:127.0.0.1");
         ovs.run(
             "ovs-vsctl",
             &[
@@ -174,7 +215,7 @@ impl Ovs {
                 "--",
                 "set-controller",
                 "b",
-                &listen,
+                controller,
             ],
         );
         ovs
@@ -196,10 +237,18 @@ fn open_vswitch_is_measured_by_tls() {
         return skipped("open_vswitch_is_measured_by_tls", "no Open vSwitch (openvswitch-switch)");
     }
     let (ca, dir) = (Authority::new(), tempfile::tempdir().unwrap());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let _ovs = Ovs::start(&ca.signs("switch.example").write(&ca, dir.path(), "switch"), port);
+    let port = free_port();
+    let switch = ca.signs("switch.example").write(&ca, dir.path(), "switch");
     let own = ca.signs("tester.example").write(&ca, dir.path(), "tester");
-    let at = format!("tls:127.0.0.1:{port}");
-    measured(&echo(&at, &own, &["--peer-name", "switch.example", "--json"]));
-    refused(&echo(&at, &own, &[]), "it is for another name");
+    {
+        let _ovs = Ovs::start(&switch, &format!("pssl:{port}:127.0.0.1"));
+        let at = format!("tls:127.0.0.1:{port}");
+        measured(&echo(&at, &own, &["--peer-name", "switch.example", "--json"]));
+        refused(&echo(&at, &own, &[]), "it is for another name");
+    }
+    // And one that connects.
+    let port = free_port();
+    let waits = listens(port, &own, &["--json"]);
+    let _ovs = Ovs::start(&switch, &format!("ssl:127.0.0.1:{port}"));
+    measured(&waits.wait_with_output().unwrap());
 }

@@ -121,14 +121,19 @@ impl Sender {
     }
 
     /// Hands over frames that have left since the last call, their first 128 bytes, with the moment at
-    /// which the driver took them; says how many.
+    /// which the driver took them; at most so many, the others by the next call. Says how many.
     ///
     /// # Errors
     /// What the system says.
-    pub fn stamps(&mut self, mut each: impl FnMut(&[u8], Nanos)) -> io::Result<usize> {
+    pub fn stamps(
+        &mut self,
+        at_most: usize,
+        mut each: impl FnMut(&[u8], Nanos),
+    ) -> io::Result<usize> {
         let mut all = 0;
         loop {
-            let got = self.sent.take(&self.fd, Queue::Sent)?;
+            let want = (at_most - all).min(stamp::BATCH);
+            let got = self.sent.take(&self.fd, Queue::Sent, want)?;
             for i in 0..got {
                 let (head, passed) = self.sent.frame(i);
                 if let Some(at) = when(&passed, &mut self.clock) {
@@ -136,7 +141,7 @@ impl Sender {
                 }
             }
             all += got;
-            if got < stamp::BATCH {
+            if got < want || all >= at_most {
                 return Ok(all);
             }
         }
@@ -191,9 +196,9 @@ impl Capture {
         at_most: Duration,
         mut each: impl FnMut(&[u8], Option<Nanos>),
     ) -> io::Result<usize> {
-        let mut got = self.batch.take(&self.fd, Queue::Received)?;
+        let mut got = self.batch.take(&self.fd, Queue::Received, stamp::BATCH)?;
         if got == 0 && stamp::wait(&self.fd, at_most)? {
-            got = self.batch.take(&self.fd, Queue::Received)?;
+            got = self.batch.take(&self.fd, Queue::Received, stamp::BATCH)?;
         }
         for i in 0..got {
             let (bytes, passed) = self.batch.frame(i);

@@ -158,9 +158,10 @@ impl Batch {
         }
     }
 
-    /// Takes what is there, without waiting; says how many frames.
-    pub(crate) fn take(&mut self, fd: &OwnedFd, queue: Queue) -> io::Result<usize> {
-        for (i, storage) in self.storage.chunks_exact_mut(self.keep).enumerate() {
+    /// Takes what is there, without waiting, at most so many frames and [`BATCH`]; says how many.
+    pub(crate) fn take(&mut self, fd: &OwnedFd, queue: Queue, most: usize) -> io::Result<usize> {
+        let most = most.min(BATCH);
+        for (i, storage) in self.storage.chunks_exact_mut(self.keep).take(most).enumerate() {
             self.parts[i] =
                 libc::iovec { iov_base: storage.as_mut_ptr().cast(), iov_len: storage.len() };
             let m = &mut self.messages[i].msg_hdr;
@@ -178,7 +179,7 @@ impl Batch {
             libc::recvmmsg(
                 fd.as_raw_fd(),
                 self.messages.as_mut_ptr(),
-                BATCH as u32,
+                most as u32,
                 flags,
                 ptr::null_mut(),
             )

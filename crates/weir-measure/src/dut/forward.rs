@@ -162,7 +162,11 @@ impl Dut {
             matcher,
             data: frame.to_vec(),
         });
-        self.line.put(at + faults.delay_us.nanos(), Event::TellAll(message));
+        let at = at + faults.delay_us.nanos();
+        if self.packet_ins_twice.picks() && self.line.has_room() {
+            self.line.put(at, Event::TellAll(message.clone()));
+        }
+        self.line.put(at, Event::TellAll(message));
     }
 
     /// A packet-out takes effect.

@@ -68,6 +68,7 @@ pub struct Dut {
     line: Line,
     slow: Option<Slow>,
     packet_ins: Rated,
+    packet_ins_twice: Share,
     loses: Share,
     duplicates: Share,
     swaps: Share,
@@ -136,6 +137,7 @@ impl Dut {
             line: Line::default(),
             slow: profile.actions.cpu.as_ref().map(|cpu| Slow::new(cpu, fork())),
             packet_ins: Rated::new(profile.packet_in.per_second, profile.packet_in.queue),
+            packet_ins_twice: Share::new(profile.packet_in.duplicate_percent.part()),
             loses: Share::new(w.lose_percent.part()),
             // A frame that is overtaken is not the one that comes twice, though both be one of each hundred.
             duplicates: Share::between(w.duplicate_percent.part()),

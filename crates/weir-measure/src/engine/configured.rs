@@ -14,11 +14,20 @@ use weir_packet::Nanos;
 /// A device in virtual time.
 pub struct Configured {
     dut: Dut,
+    profile: Profile,
     versions: Versions,
     line: Option<(u32, Channel)>,
     /// Said while the connection was made.
     early: Vec<Output>,
+    /// What a reset takes, and until when one does.
+    boot: Nanos,
+    down_until: Nanos,
+    /// Why connections have ended, to be told.
+    closed: Option<&'static str>,
 }
+
+/// What its ports are called.
+const PORTS: [&str; 2] = ["p1", "p2"];
 
 fn time(now: Nanos) -> Duration {
     Duration::from_nanos(now.since(EPOCH).0)
@@ -28,11 +37,22 @@ impl Configured {
     /// With that profile and two ports.
     pub fn new(profile: Profile) -> Self {
         Self {
-            dut: Dut::new(profile, &["p1", "p2"], EPOCH),
+            dut: Dut::new(profile.clone(), &PORTS, EPOCH),
+            profile,
             versions: Versions::ALL,
             line: None,
+            boot: Nanos(0),
+            down_until: Nanos(0),
+            closed: None,
             early: Vec::new(),
         }
+    }
+
+    /// With resets that take so long: meanwhile frames are lost and connections refused.
+    #[must_use]
+    pub fn booting_in(mut self, boot: Nanos) -> Self {
+        self.boot = boot;
+        self
     }
 
     /// With a controller that offers this version alone.
@@ -91,6 +111,10 @@ impl Configured {
 
 impl SimulatedDut for Configured {
     fn connect(&mut self, now: Nanos) -> Option<Version> {
+        if now < self.down_until {
+            self.closed = Some("refused");
+            return None;
+        }
         let mut config = Config::new(Side::Controller);
         config.keep_alive = None;
         config.versions = self.versions;
@@ -116,7 +140,19 @@ impl SimulatedDut for Configured {
         }
     }
 
+    fn reset(&mut self, now: Nanos) -> Result<(), String> {
+        self.dut = Dut::new(self.profile.clone(), &PORTS, now);
+        self.down_until = now + self.boot;
+        if self.line.take().is_some() {
+            self.closed = Some("reset");
+        }
+        Ok(())
+    }
+
     fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
+        if now < self.down_until {
+            return;
+        }
         self.dut.frame_in(channel as u32 + 1, frame, now);
     }
 
@@ -126,6 +162,7 @@ impl SimulatedDut for Configured {
 
     fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
         out.append(&mut self.early);
+        out.extend(self.closed.take().map(|why| Output::Close(why.to_owned())));
         self.dut.tick(now);
         self.carry(now, out);
         while let Some((port, frame)) = self.dut.frame_out() {

@@ -89,7 +89,8 @@ impl Core {
             .channels
             .iter()
             .map(|name| Wired { name: name.clone(), port: weir_openflow::model::Port::ANY });
-        let bench = Bench { wired: wired.collect(), ..Bench::default() };
+        let resets = settings.resets;
+        let bench = Bench { wired: wired.collect(), resets, ..Bench::default() };
         let mut core = Self {
             module,
             table: params.about().table,
@@ -315,6 +316,8 @@ impl Core {
                 self.tally.counted(load.0, count.frames);
                 self.call(now, |m, cx| m.counted(cx, load, channel, count));
             }
+            Input::Reset(Ok(())) => self.call(now, |m, cx| m.was_reset(cx, at)),
+            Input::Reset(Err(why)) => self.fail(now, format!("the switch's reset: {why}")),
             Input::Note(text) => self.note(text),
             Input::Interrupted(why) => self.fail(now, why),
         }
@@ -418,6 +421,7 @@ impl Core {
             xid: &mut self.xid,
             loads: &mut self.loads,
             departures: &mut self.pairing,
+            traffic: self.settings.traffic.as_ref(),
         };
         handler(self.module.as_mut(), &mut cx);
         for act in acts.drain(..) {
@@ -437,7 +441,8 @@ impl Core {
                 self.send_as(now, xid, body, answered, true);
             }
             Act::Begin(id, mut load) => {
-                let put = self.settings.traffic.as_ref().map(|t| t.put_on(&mut load));
+                let leaves = self.params.about().leaves;
+                let put = self.settings.traffic.as_ref().map(|t| t.put_on(&mut load, leaves));
                 match put {
                     Some(Err(e)) => self.fail(now, e.to_string()),
                     _ => self.begin(now, id, load),
@@ -459,6 +464,7 @@ impl Core {
                 self.out.push_back(Command::Disconnect);
             }
             Act::Connect => self.out.push_back(Command::Connect),
+            Act::Reset => self.out.push_back(Command::Reset),
             Act::End => self.drain(now),
             Act::Fail(why) => self.fail(now, why),
         }

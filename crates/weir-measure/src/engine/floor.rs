@@ -109,7 +109,7 @@ impl Seen {
             }
         };
         if outlet.tells_departures() {
-            outlet.departures(&mut |bytes, at| note(left, bytes, at))?;
+            outlet.departures(usize::MAX, &mut |bytes, at| note(left, bytes, at))?;
         }
         inlet.receive(at_most, &mut |bytes, at| note(came, bytes, at)).map(drop)
     }

@@ -8,7 +8,8 @@
 //! - [`forecast`]: how long it takes.
 //! - [`sampling`]: the switch's own readings.
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
-//!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]).
+//!   time each on a thread, joined to the core's by bounded lock-free rings ([`ring`]), the generator on a
+//!   core of its own (`cores`).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
 //!   [`configured`] puts the device with configured faults there.
 //! - [`wire`], [`ported`]: data channels by AF_PACKET with the kernel's stamps, or by any port of weir-io.
@@ -16,6 +17,7 @@
 
 pub mod configured;
 mod core;
+mod cores;
 pub mod floor;
 pub mod forecast;
 mod generator;
@@ -34,4 +36,4 @@ mod thinning;
 pub mod wire;
 
 pub use self::core::Core;
-pub use self::terms::{Command, Departures, Input, Phase, Settings, Status};
+pub use self::terms::{Command, Departures, Input, Phase, Resets, Settings, Status};

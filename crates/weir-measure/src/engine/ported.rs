@@ -102,8 +102,8 @@ impl Outlet for Half {
     fn tells_departures(&self) -> bool {
         false
     }
-    fn departures(&mut self, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
-        Ok(())
+    fn departures(&mut self, _: usize, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<usize> {
+        Ok(0)
     }
 }
 

@@ -5,6 +5,7 @@
 //! is counted and told in the result. Called by the binary.
 
 use super::core::Core;
+use super::cores::Cores;
 use super::generator::{self, generate};
 use super::ring::{Give, Take, ring};
 use super::sampling::{Sampler, sample};
@@ -17,6 +18,7 @@ use crate::module::Captured;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, Scope, Thread};
 use std::time::{Duration, Instant};
 use weir_packet::{LinkState, Nanos};
@@ -29,7 +31,12 @@ pub struct Rig {
     pub control: control::Settings,
     /// Reads the switch's state.
     pub sampler: Option<Box<dyn Sampler>>,
+    /// Resets it, where that can be.
+    pub reset: Option<Reset>,
 }
+
+/// Resets the switch; gives up, with an error, once the flag is raised. In words: why it could not.
+pub type Reset = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
 
 /// Places of rings: control messages wait when theirs is full, frames are lost and counted.
 const MESSAGES: usize = 4096;
@@ -56,8 +63,9 @@ pub fn run(
     let over = AtomicBool::new(false);
     let wake_at = AtomicU64::new(u64::MAX);
     let bell = Bell::new().map_err(|e| format!("an event for the control channel: {e}"))?;
+    let cores = Cores::part();
     let done = thread::scope(|scope| {
-        let started = Desk::start(scope, rig, &bell, &over, &wake_at);
+        let started = Desk::start(scope, rig, &bell, &over, &wake_at, &cores);
         let done = started
             .map_err(|e| format!("a thread for the measurement: {e}"))
             .map(|mut desk| desk.work(&mut core, watch, stop));
@@ -78,6 +86,7 @@ struct Desk<'a> {
     loads: Give<generator::Order>,
     frames: Vec<Take<Captured>>,
     told: Vec<Take<(Nanos, Input)>>,
+    resets: Option<SyncSender<()>>,
     thinning: Arc<Thinning>,
     wake_at: &'a AtomicU64,
     keeper: Thread,
@@ -90,6 +99,7 @@ impl<'a> Desk<'a> {
         bell: &'a Bell,
         over: &'s AtomicBool,
         wake_at: &'a AtomicU64,
+        cores: &'s Cores,
     ) -> io::Result<Self>
     where
         'a: 's,
@@ -124,9 +134,10 @@ impl<'a> Desk<'a> {
         let (generator_events, generated) = ring(MESSAGES, me.clone());
         let (give_departures, departures) = ring(DEPARTURES, me.clone());
         // Its orders' ring wakes it, so it must be there first.
-        let (hand, take_hand) = std::sync::mpsc::sync_channel(1);
+        let (hand, take_hand) = sync_channel(1);
         let generator = named("generator").spawn_scoped(scope, move || {
             if let Ok(orders) = take_hand.recv() {
+                cores.take_generators();
                 generate(outlets, orders, generator_events, give_departures, over);
             }
         })?;
@@ -139,6 +150,19 @@ impl<'a> Desk<'a> {
             told.push(take);
             named("sampler").spawn_scoped(scope, move || sample(sampler, give, over))?;
         }
+        let resets = match rig.reset {
+            None => None,
+            Some(reset) => {
+                let (give, take) = ring(MESSAGES, me.clone());
+                told.push(take);
+                let (ask, asked) = sync_channel(1);
+                named("reset").spawn_scoped(scope, move || {
+                    cores.take_all();
+                    reset_when_asked(reset, &asked, give, over);
+                })?;
+                Some(ask)
+            }
+        };
         let (give, take) = ring(MESSAGES, me.clone());
         told.push(take);
         let keeper = named("time")
@@ -154,6 +178,7 @@ impl<'a> Desk<'a> {
             loads,
             frames,
             told,
+            resets,
             thinning,
             wake_at,
             keeper,
@@ -235,6 +260,15 @@ impl<'a> Desk<'a> {
                 Command::Send(msg) => Order::Send(msg),
                 Command::Connect => Order::Connect,
                 Command::Disconnect => Order::Disconnect,
+                Command::Reset => {
+                    // One at a time; the module hears of the one that is made.
+                    let asked = self.resets.as_ref().is_some_and(|r| r.try_send(()).is_ok());
+                    if !asked {
+                        let (now, why) = (unix_now(), "nobody can make it".to_owned());
+                        core.input(now, now, Input::Reset(Err(why)));
+                    }
+                    continue;
+                }
                 Command::Begin(id, load) => {
                     self.thinning.begin(id, load.one_in);
                     loaded |= self.loads.give_surely(generator::Order::Begin(id, load));
@@ -265,6 +299,26 @@ impl<'a> Desk<'a> {
         }
         if loaded {
             self.loads.wake();
+        }
+    }
+}
+
+/// The thread that resets the switch.
+fn reset_when_asked(
+    mut reset: Reset,
+    asked: &Receiver<()>,
+    mut told: Give<(Nanos, Input)>,
+    over: &AtomicBool,
+) {
+    while !over.load(Ordering::Acquire) {
+        match asked.recv_timeout(TURN) {
+            Ok(()) => {
+                let done = reset(over);
+                let _ = told.give_surely((unix_now(), Input::Reset(done)));
+                told.wake();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }

@@ -36,6 +36,11 @@ pub trait SimulatedDut {
     fn message(&mut self, now: Nanos, msg: Msg);
     /// A frame by the port that the data channel is wired to.
     fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]);
+    /// It is reset; says whether it can be.
+    fn reset(&mut self, now: Nanos) -> Result<(), String> {
+        let _ = now;
+        Err("a simulated switch that can't be".to_owned())
+    }
     /// When it wants [`Self::poll`]; `None`: only after one of the above.
     fn wake_at(&self) -> Option<Nanos>;
     /// Does what is due, and says what comes out.
@@ -132,6 +137,7 @@ pub fn simulate(
                         core.input(now, now, Input::Up(version));
                     }
                 }
+                Command::Reset => core.input(now, now, Input::Reset(dut.reset(now))),
                 Command::Disconnect => {
                     dut.disconnect(now);
                     core.input(now, now, Input::Closed("closed by this side".to_owned()));

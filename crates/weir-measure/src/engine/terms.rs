@@ -39,6 +39,8 @@ pub enum Input {
     Missed(usize, u64),
     /// Frames of a load that tells of one in so many came by a data channel.
     Counted(LoadId, usize, Count),
+    /// The switch's reset, which was asked for, is done; or why it could not be.
+    Reset(Result<(), String>),
     /// Something that a reader must know.
     Note(String),
     /// The measurement must end now; why.
@@ -60,6 +62,8 @@ pub enum Command {
     Connect,
     /// Close the connection.
     Disconnect,
+    /// Reset the switch.
+    Reset,
 }
 
 /// Where a measurement stands.
@@ -134,6 +138,18 @@ pub struct Settings {
     pub departures: Departures,
     /// What the user says of the module's loads.
     pub traffic: Option<Traffic>,
+    /// Who can reset the switch.
+    pub resets: Resets,
+}
+
+/// Who can reset a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resets {
+    /// People alone.
+    #[default]
+    ByHand,
+    /// Whoever drives the core: [`Command::Reset`].
+    ByCommand,
 }
 
 /// Who says when a probe left ([`Input::Left`]).
@@ -156,6 +172,7 @@ impl Settings {
             drain: Duration::from_millis(300),
             departures: Departures::Program,
             traffic: None,
+            resets: Resets::default(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Data channels: where probes go out and frames come in.
 //!
 //! Room: between the engine's threads and ports. A channel has two halves, so that sending and receiving
-//! live on threads of their own. [`interface`]: AF_PACKET with the kernel's time stamps. [`memory`]: rings
-//! in this process, for the demo and for tests.
+//! live on threads of their own. [`interface`]: AF_PACKET with the kernel's time stamps.
+//! [`interface_of_pktgen`]: with the kernel's packet generator. [`memory`]: rings in this process, for the demo
+//! and for tests.
 
 use crate::module::{LoadId, ProbeId};
+use crate::pktgen::{self, Pktgen};
 use crate::probe::{identify_any, whole_stamp};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -42,11 +44,21 @@ pub trait Outlet: Send {
     /// Whether [`Self::departures`] says when frames left; otherwise only the program knows.
     fn tells_departures(&self) -> bool;
 
-    /// Hands over frames (their beginning at least) that have left since the last call, with the moment.
+    /// Hands over frames (their beginning at least) that have left since the last call, with the moment; at most
+    /// so many, the others by the next call. Says how many.
     ///
     /// # Errors
     /// The port can't be used any more.
-    fn departures(&mut self, each: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()>;
+    fn departures(
+        &mut self,
+        at_most: usize,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize>;
+
+    /// Who sends loads that are counted, in place of this.
+    fn pktgen(&mut self) -> Option<&mut Pktgen> {
+        None
+    }
 }
 
 /// Where frames come in.
@@ -96,6 +108,50 @@ pub fn interface_with(name: &str, stamps: Stamps) -> Result<Channel, DeviceError
     Ok(Channel { name: name.to_owned(), outlet: Box::new(Sender::with(name, stamps)?), inlet })
 }
 
+/// The same, but that loads whose frames are counted are sent by the kernel's packet generator.
+///
+/// # Errors
+/// As [`interface_with`].
+pub fn interface_of_pktgen(
+    name: &str,
+    stamps: Stamps,
+    pktgen: Pktgen,
+) -> Result<Channel, DeviceError> {
+    let Channel { name, outlet: sender, inlet } = interface_with(name, stamps)?;
+    Ok(Channel { name, outlet: Box::new(Generated { sender, pktgen }), inlet })
+}
+
+struct Generated {
+    sender: Box<dyn Outlet>,
+    pktgen: Pktgen,
+}
+
+impl Outlet for Generated {
+    fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
+        self.sender.send(frames)
+    }
+    fn send_telling(
+        &mut self,
+        frames: &[Vec<u8>],
+        told: &dyn Fn(usize) -> bool,
+    ) -> io::Result<usize> {
+        self.sender.send_telling(frames, told)
+    }
+    fn tells_departures(&self) -> bool {
+        self.sender.tells_departures()
+    }
+    fn departures(
+        &mut self,
+        at_most: usize,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize> {
+        self.sender.departures(at_most, each)
+    }
+    fn pktgen(&mut self) -> Option<&mut Pktgen> {
+        Some(&mut self.pktgen)
+    }
+}
+
 impl Outlet for Sender {
     fn send(&mut self, frames: &[Vec<u8>]) -> io::Result<usize> {
         Sender::send(self, frames)
@@ -110,8 +166,12 @@ impl Outlet for Sender {
     fn tells_departures(&self) -> bool {
         true
     }
-    fn departures(&mut self, each: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
-        self.stamps(each).map(drop)
+    fn departures(
+        &mut self,
+        at_most: usize,
+        each: &mut dyn FnMut(&[u8], Nanos),
+    ) -> io::Result<usize> {
+        self.stamps(at_most, each)
     }
 }
 
@@ -162,8 +222,8 @@ impl Outlet for MemoryHalf {
     fn tells_departures(&self) -> bool {
         false
     }
-    fn departures(&mut self, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<()> {
-        Ok(())
+    fn departures(&mut self, _: usize, _: &mut dyn FnMut(&[u8], Nanos)) -> io::Result<usize> {
+        Ok(0)
     }
 }
 
@@ -206,8 +266,11 @@ pub struct Found {
     pub made: Nanos,
 }
 
-/// Finds the probe in a frame that came at `at`.
+/// Finds the probe in a frame that came at `at`; or what pktgen wrote into one of its own.
 pub fn recognise(frame: &[u8], at: Nanos) -> Option<Found> {
+    if let Some(pktgen::Frame { load, number, made }) = pktgen::find(frame) {
+        return Some(Found { id: ProbeId { load, flow: 0, number }, made });
+    }
     let (run, id) = identify_any(frame)?;
     let probe = ProbeId { load: LoadId(run.0), flow: id.stream, number: id.number };
     Some(Found { id: probe, made: whole_stamp(id.stamp, at) })

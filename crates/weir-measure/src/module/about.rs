@@ -2,6 +2,8 @@
 //!
 //! Plain data. Read by `weir measure list`, by [`super::Params`] and by the engine.
 
+use super::load::Leaves;
+
 /// A module's description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
@@ -17,6 +19,8 @@ pub struct About {
     pub channels: usize,
     /// What it needs the switch's flow table to be.
     pub table: Table,
+    /// What of its loads a user's description of traffic may change.
+    pub leaves: Leaves,
     /// Its parameters.
     pub params: Vec<Param>,
 }
@@ -104,6 +108,7 @@ impl About {
             on: On::Switch,
             channels: 2,
             table: Table::Own,
+            leaves: Leaves::default(),
             params: Vec::new(),
         }
     }
@@ -119,6 +124,13 @@ impl About {
     #[must_use]
     pub fn control_only(mut self) -> Self {
         (self.channels, self.table) = (0, Table::Untouched);
+        self
+    }
+
+    /// Of its loads a user's description of traffic may change so much, where that is more than times.
+    #[must_use]
+    pub fn leaving(mut self, leaves: Leaves) -> Self {
+        self.leaves = leaves;
         self
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Plain data. Filled by the engine before a module starts.
 
+use crate::engine::Resets;
 use weir_openflow::model::{Features, Port, SwitchDesc, Version};
 
 /// A data channel and where it ends.
@@ -28,6 +29,8 @@ pub struct Bench {
     pub barriers: bool,
     /// Flows that it had before.
     pub flows_before: usize,
+    /// Who can reset it.
+    pub resets: Resets,
 }
 
 impl Bench {

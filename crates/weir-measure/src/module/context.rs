@@ -2,7 +2,8 @@
 //!
 //! Sans-I/O: a list of [`Act`]s and a counter of transaction ids.
 
-use super::load::{Load, LoadId};
+use super::load::{Leaves, Load, LoadId};
+use super::traffic::Traffic;
 use super::{Bench, Params, rules};
 use crate::engine::pairing::Pairing;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub enum Act {
     Timer(Nanos, u64),
     /// Close the control connection.
     Disconnect,
+    /// Reset the switch.
+    Reset,
     /// Connect again.
     Connect,
     /// How far it is: done, of all.
@@ -51,6 +54,7 @@ pub struct Context<'a> {
     pub(crate) xid: &'a mut u32,
     pub(crate) loads: &'a mut u8,
     pub(crate) departures: &'a mut Pairing,
+    pub(crate) traffic: Option<&'a Traffic>,
 }
 
 impl Context<'_> {
@@ -73,6 +77,17 @@ impl Context<'_> {
     /// the last few loads.
     pub fn departure(&self, load: LoadId, number: u32) -> Option<Nanos> {
         self.departures.departure(load, number)
+    }
+
+    /// The sizes that frames of a load can have whose own is `own`, with their check sequence: what the user says
+    /// of it.
+    pub fn sizes(&self, own: usize) -> Vec<usize> {
+        let leaves = self.params.about().leaves >= Leaves::Sizes;
+        let given = self.traffic.filter(|_| leaves).map_or(&[][..], Traffic::sizes);
+        let mut all = given.to_vec();
+        all.sort_unstable();
+        all.dedup();
+        if all.is_empty() { vec![own] } else { all }
     }
 
     fn push(&mut self, body: Message, answered: bool) -> u32 {
@@ -148,6 +163,11 @@ impl Context<'_> {
     /// Connects again; [`super::Module::connection`] follows.
     pub fn connect(&mut self) {
         self.acts.push(Act::Connect);
+    }
+
+    /// Has the switch reset, where that can be ([`Bench::resets`]); [`super::Module::was_reset`] follows.
+    pub fn reset(&mut self) {
+        self.acts.push(Act::Reset);
     }
 
     /// Says how far the measurement is.

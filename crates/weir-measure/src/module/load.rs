@@ -8,6 +8,7 @@ use crate::probe::{Headers, ProbeError, Run, Stamper, Stream};
 use crate::schedule::{Random, Schedule, Times, Uneven};
 use crate::{BadRate, Rate};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use weir_packet::Nanos;
 
@@ -41,11 +42,12 @@ pub struct Load {
     pub burst: u64,
     /// Frames that may be made up for at once after a stall; at least two bursts.
     pub backlog: u64,
+    /// What may be owed beyond that after a stall, as time, and is made up for a quarter faster than the rate
+    /// ([`crate::pace::CATCH_UP`]); the rest is given up. Where frames leave at an even rate.
+    pub owed: Duration,
     /// One frame in so many is told of, with its moments; the others are counted
     /// ([`super::Module::counted`]), which takes far less. 1: each is told of, and none counted.
     pub one_in: u64,
-    /// What a user's description of traffic may change.
-    pub leaves: Leaves,
 }
 
 /// When frames leave.
@@ -70,13 +72,30 @@ pub struct Recording {
     pub frames: Vec<Vec<u8>>,
 }
 
-/// What of a load is not the module's question, so that a user may choose it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What of a module's loads is not its question, so that a user may choose it: each more than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Leaves {
     /// When frames leave.
+    #[default]
     Times,
-    /// That, their sizes and their headers.
+    /// Their sizes, too.
+    Sizes,
+    /// Their headers, too.
+    Headers,
+    /// All of them: frames need not be probes.
     All,
+}
+
+impl Leaves {
+    /// The parts, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Times => "times",
+            Self::Sizes => "times, sizes",
+            Self::Headers => "times, sizes, vary",
+            Self::All => "times, sizes, vary, content",
+        }
+    }
 }
 
 impl Load {
@@ -92,8 +111,8 @@ impl Load {
             frames: None,
             burst: 1,
             backlog: BACKLOG,
+            owed: OWED,
             one_in: 1,
-            leaves: Leaves::Times,
         }
     }
 
@@ -211,18 +230,26 @@ pub struct Source {
     built: u64,
     frames: Option<u64>,
     backlog: u64,
+    owed: Duration,
     one_in: u64,
 }
 
 /// A stall is made up for by at most this many frames at once, unless a load says otherwise.
 const BACKLOG: u64 = 8;
+/// Stalls up to so long are made up for: a few turns of other threads on the generator's core.
+const OWED: Duration = Duration::from_millis(10);
 /// The most frames of different looks.
 const KINDS: usize = 1 << 16;
 
-fn schedule(shape: &Shape, fps: f64, backlog: u64, now: Nanos) -> Result<Schedule, LoadError> {
+fn schedule(
+    shape: &Shape,
+    fps: f64,
+    (backlog, owed): (u64, Duration),
+    now: Nanos,
+) -> Result<Schedule, LoadError> {
     let rate = Rate::new(fps)?;
     Ok(match shape {
-        Shape::Even => Schedule::Even(Pacer::new(rate, backlog, now)),
+        Shape::Even => Schedule::Even(Pacer::new(rate, backlog, now).owing(rate.frames_in(owed))),
         Shape::Poisson(seed) => {
             let times = Times::Poisson(Random::new(*seed));
             Schedule::Uneven(Uneven::new(times, rate, backlog, now))
@@ -283,12 +310,13 @@ impl Source {
             sizes: sizes.len(),
             recording,
             shape: load.shape.clone(),
-            schedule: schedule(&load.shape, load.fps, backlog, now)?,
+            schedule: schedule(&load.shape, load.fps, (backlog, load.owed), now)?,
             burst,
             open: 0,
             built: 0,
             frames: load.frames,
             backlog,
+            owed: load.owed,
             one_in: load.one_in.max(1),
         })
     }
@@ -324,7 +352,7 @@ impl Source {
     /// It is none.
     pub fn set_fps(&mut self, fps: f64, now: Nanos) -> Result<(), BadRate> {
         Rate::new(fps)?;
-        if let Ok(s) = schedule(&self.shape, fps, self.backlog, now) {
+        if let Ok(s) = schedule(&self.shape, fps, (self.backlog, self.owed), now) {
             self.schedule = s;
             self.open = 0;
         }
@@ -414,7 +442,7 @@ mod tests {
     #[test]
     fn bursts_leave_whole_and_stalls_are_not_caught_up() {
         let mut load = Load::new(0, Headers::default(), 64, 1e6).only(10);
-        load.burst = 4;
+        (load.burst, load.owed) = (4, Duration::ZERO);
         let mut s = Source::new(LoadId(0), &load, Nanos(0)).unwrap();
         assert_eq!(s.when(), Some(Nanos(3_000)));
         assert_eq!(s.due(Nanos(2_000)), 0);

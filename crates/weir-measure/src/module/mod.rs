@@ -116,6 +116,11 @@ pub trait Module: Send {
         false
     }
 
+    /// The reset of the switch that the module asked for is done. It need not be at work yet.
+    fn was_reset(&mut self, cx: &mut Context<'_>, at: Nanos) {
+        let _ = (cx, at);
+    }
+
     /// All is measured and drained, or it ended early ([`Document::partial`] says why): what was found.
     fn finish(&mut self, bench: &Bench, document: &mut Document);
 }

@@ -2,9 +2,10 @@
 //! which headers.
 //!
 //! Pure but for the capture that it may name. Text in (TOML), validated; put on each [`Load`] that a module
-//! begins. A module whose question depends on sizes or headers leaves only the times to the user
-//! ([`super::Leaves`]). Read by the binary; `docs/guide/measure.md` has the keys.
+//! begins. A module whose question depends on sizes or headers leaves less to the user: [`super::Leaves`] in its
+//! [`About`], held against the description before anything is measured. Read by the binary; `docs/guide/measure.md` has the keys.
 
+use super::About;
 use super::load::{Leaves, Load, Recording, Shape};
 use crate::probe::{FCS_BYTES, Headers};
 use crate::schedule::Random;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use weir_io::capture_file::{LINKTYPE_ETHERNET, Reader};
 use weir_wire::{MacAddr, VlanRepr};
@@ -247,18 +249,52 @@ impl Traffic {
         Ok(())
     }
 
-    /// Puts it on a load.
+    /// What of a load it speaks of.
+    fn speaks_of(&self) -> Leaves {
+        let f = &self.file;
+        match (f.content, f.vary.is_empty(), &f.sizes) {
+            (Content::Captured, ..) => Leaves::All,
+            (_, false, _) => Leaves::Headers,
+            (_, _, Some(_)) => Leaves::Sizes,
+            _ => Leaves::Times,
+        }
+    }
+
+    /// Whether a module's loads can be so.
     ///
     /// # Errors
     /// It speaks of what the module does not leave to it.
-    pub fn put_on(&self, load: &mut Load) -> Result<(), BadTraffic> {
-        let f = &self.file;
-        let more = f.sizes.is_some() || !f.vary.is_empty() || f.content == Content::Captured;
-        if load.leaves == Leaves::Times && more {
-            return bad(
-                "this module chooses its frames' sizes and headers itself: leave out 'sizes', 'vary' and 'content'",
-            );
+    pub fn suits(&self, about: &About) -> Result<(), BadTraffic> {
+        if self.speaks_of() <= about.leaves {
+            return Ok(());
         }
+        let all = [("sizes", Leaves::Sizes), ("vary", Leaves::Headers), ("content", Leaves::All)];
+        let given = |of| match of {
+            Leaves::Sizes => self.file.sizes.is_some(),
+            Leaves::Headers => !self.file.vary.is_empty(),
+            _ => self.file.content == Content::Captured,
+        };
+        let over = all.iter().filter(|(_, of)| *of > about.leaves && given(*of));
+        let names: Vec<_> = over.map(|(name, _)| format!("'{name}'")).collect();
+        bad(format!(
+            "of {}'s loads a description may change {}: leave out {}",
+            about.name,
+            about.leaves.words(),
+            names.join(" and ")
+        ))
+    }
+
+    /// Sizes that frames have one after the other; none: the module's own.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Puts it on a load of a module that leaves so much to it.
+    ///
+    /// # Errors
+    /// Its headers can't be.
+    pub fn put_on(&self, load: &mut Load, leaves: Leaves) -> Result<(), BadTraffic> {
+        let f = &self.file;
         match f.times {
             Times::Even => {}
             Times::Poisson => load.shape = Shape::Poisson(f.seed),
@@ -270,14 +306,16 @@ impl Traffic {
                 }
             }
         }
-        load.backlog = f.catch_up.unwrap_or(load.backlog);
-        if load.leaves == Leaves::All {
-            if !self.sizes.is_empty() {
-                load.sizes.clone_from(&self.sizes);
-            }
-            if let (false, Some(base)) = (f.vary.is_empty(), load.flows.first()) {
-                load.flows = self.flows(base)?;
-            }
+        if let Some(frames) = f.catch_up {
+            (load.backlog, load.owed) = (frames, Duration::ZERO);
+        }
+        if leaves >= Leaves::Sizes && !self.sizes.is_empty() {
+            load.sizes.clone_from(&self.sizes);
+        }
+        if leaves >= Leaves::Headers
+            && let (false, Some(base)) = (f.vary.is_empty(), load.flows.first())
+        {
+            load.flows = self.flows(base)?;
         }
         Ok(())
     }
@@ -422,8 +460,7 @@ mod tests {
     fn free(text: &str) -> Load {
         let t = Traffic::read(text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let mut load = Load::new(0, Headers::default(), 100, 1e4);
-        load.leaves = Leaves::All;
-        t.put_on(&mut load).unwrap();
+        t.put_on(&mut load, Leaves::All).unwrap();
         load
     }
 
@@ -512,10 +549,32 @@ mod tests {
             let e = Traffic::read(text).unwrap_err().to_string();
             assert!(e.contains(says) && !e.contains('\n'), "{text}: {e}");
         }
+    }
+
+    #[test]
+    fn a_module_takes_what_it_leaves_and_no_more() {
+        let (times, sizes) = ("times = \"poisson\"", "sizes = \"imix\"");
+        let both = format!("{sizes}\n[[vary]]\nfield = \"ttl\"\nfrom = 9");
+        for (text, leaves, without) in [
+            (times, Leaves::Times, None),
+            (sizes, Leaves::Times, Some("'sizes'")),
+            (sizes, Leaves::Sizes, None),
+            (&*both, Leaves::Times, Some("'sizes' and 'vary'")),
+            (&*both, Leaves::Sizes, Some("'vary'")),
+            (&*both, Leaves::Headers, None),
+        ] {
+            let about = About::new("m", "").leaving(leaves);
+            let e = Traffic::read(text).unwrap().suits(&about).err().map(|e| e.to_string());
+            let words = leaves.words();
+            let want = without.map(|w| {
+                format!("traffic: of m's loads a description may change {words}: leave out {w}")
+            });
+            assert_eq!(e, want, "{text}");
+        }
+        // What is not left is not put on, also of a capture's sizes.
         let mut load = Load::new(0, Headers::default(), 100, 1e4);
-        let e = Traffic::read("sizes = \"imix\"").unwrap().put_on(&mut load).unwrap_err();
-        assert!(e.to_string().contains("this module chooses"), "{e}");
-        Traffic::read("times = \"poisson\"").unwrap().put_on(&mut load).unwrap();
+        Traffic::read(&both).unwrap().put_on(&mut load, Leaves::Sizes).unwrap();
+        assert_eq!((load.sizes.len(), load.flows.len(), load.flows[0].ttl), (12, 1, 64));
     }
 
     proptest! {

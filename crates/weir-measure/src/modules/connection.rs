@@ -7,7 +7,7 @@
 //! for its flows. Probes that did not come through between leaving and being back are counted.
 
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
-use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
+use crate::module::{About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, rules};
 use crate::probe::Headers;
 use std::time::Duration;
 use weir_openflow::model::{
@@ -17,6 +17,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("connection", "What becomes of flows and frames while the controller is away")
+        .leaving(Leaves::Headers)
         .count("repetitions", "", "times the controller goes away", 20, 1, 10_000)
         .quick("3")
         .number("away", "s", "how long it stays away", 5.0, 0.0, 3600.0)

@@ -15,7 +15,7 @@ use super::updates::{Kind, Order, Row, Updates};
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
-use crate::module::{About, Bench, Captured, Context, Module, Params};
+use crate::module::{About, Bench, Captured, Context, Leaves, Module, Params};
 use crate::stats::quantile;
 use std::time::Duration;
 use weir_openflow::model::Msg;
@@ -23,6 +23,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("flow-insert", "How long until inserted entries treat frames; is the barrier true")
+        .leaving(Leaves::Sizes)
         .paper("001 figure 3")
         .counts(
             "entries",

@@ -10,7 +10,7 @@ use super::verdicts::barrier_truthful;
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
-use crate::module::{About, Bench, Captured, Context, Module, Params};
+use crate::module::{About, Bench, Captured, Context, Leaves, Module, Params};
 use crate::stats::quantile;
 use std::time::Duration;
 use weir_openflow::model::Msg;
@@ -21,6 +21,7 @@ pub(super) fn about() -> About {
         "flow-modify",
         "Is changing entries dearer than inserting them, and for which entries",
     )
+    .leaving(Leaves::Sizes)
     .paper("001 figure 4")
     .counts("entries", "", "entries changed at once", "1,2,5,10,20,50,100,200,500,1000", 1, 65_000)
     .quick("10,100")

@@ -11,7 +11,8 @@ use crate::document::{
     Verdict,
 };
 use crate::module::{
-    About, Bench, Captured, Context, Load, LoadId, Module, Params, Sample, ns_between, rules,
+    About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, Sample, ns_between,
+    rules,
 };
 use crate::probe::{Headers, Vary};
 use crate::stats::{median, quantile};
@@ -22,6 +23,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("flow-stats", "How soon, how fresh and at what price are flow statistics told")
+        .leaving(Leaves::Sizes)
         .paper("001 figure 5")
         .count("flows", "", "flows in the table", 1024, 1, 65_000)
         .quick("100")

@@ -15,7 +15,8 @@ use crate::document::{
     Verdict,
 };
 use crate::module::{
-    About, Bench, Captured, Context, Load, LoadId, Module, Params, Sample, ns_between, rules,
+    About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, Sample, ns_between,
+    rules,
 };
 use crate::probe::{Headers, Vary};
 use crate::stats::{median, quantile};
@@ -28,6 +29,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("interaction", "Does polling statistics slow down changes of the flow table")
+        .leaving(Leaves::Sizes)
         .paper("001 figure 6")
         .count("flows", "", "exact entries in the table", 1024, 1, 65_000)
         .count("changed", "", "of them, entries that an update modifies", 100, 1, 65_000)

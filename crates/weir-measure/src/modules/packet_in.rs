@@ -10,9 +10,9 @@ use crate::document::{
     Verdict,
 };
 use crate::module::{
-    About, Bench, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
+    About, Bench, Context, Leaves, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
 };
-use crate::probe::{Headers, Run, identify};
+use crate::probe::{Headers, Place, Run, Track, identify};
 use crate::stats::{self, quantile};
 use std::time::Duration;
 use weir_openflow::model::{Field, Match, Message, Msg};
@@ -20,6 +20,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("packet-in", "How fast, how soon and how surely do frames reach the controller")
+        .leaving(Leaves::Headers)
         .paper("001 §2")
         .numbers(
             "rates",
@@ -49,6 +50,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         last: Nanos(0),
         ended: false,
         early: Vec::new(),
+        numbers: Track::new(WINDOW),
     })
 }
 
@@ -63,6 +65,8 @@ struct Row {
     sent: u64,
     sent_fps: f64,
     received: u64,
+    /// Further packet-ins of frames that had come before.
+    twice: u64,
     first: Option<Nanos>,
     last: Option<Nanos>,
     /// Microseconds.
@@ -92,7 +96,12 @@ struct PacketIns {
     ended: bool,
     /// Packet-ins that came before it was known here when their probes had left.
     early: Vec<(u32, Nanos)>,
+    /// Which frames of the load have come.
+    numbers: Track,
 }
+
+/// Frames of which it is known whether they have come, in words of 64: as many as can be on their way.
+const WINDOW: usize = 1024;
 
 /// How many of them wait before they are looked through.
 const EARLY: usize = 64;
@@ -120,6 +129,7 @@ impl PacketIns {
         let frames = (row.rate * self.duration).ceil().max(1.0) as u64;
         let load = Load::new(0, Headers::default(), self.frame, row.rate).only(frames);
         self.load = Some(cx.begin(load));
+        self.numbers = Track::new(WINDOW);
         self.ended = false;
     }
 
@@ -159,10 +169,14 @@ impl Module for PacketIns {
                 let Some(id) = identify(&p.data, Run(load.0)) else { return };
                 let left = cx.departure(load, id.number);
                 let Some(row) = self.rows.get_mut(self.at) else { return };
+                self.last = self.last.max(at);
+                if !matches!(self.numbers.arrive(id.number), Place::InOrder | Place::Reordered) {
+                    row.twice += 1;
+                    return;
+                }
                 row.received += 1;
                 row.first.get_or_insert(at);
                 row.last = Some(at);
-                self.last = self.last.max(at);
                 match left {
                     Some(left) => row.delays.push(ns_between(left, at) / 1e3),
                     None => self.early.push((id.number, at)),
@@ -212,6 +226,7 @@ impl Module for PacketIns {
                 Column::number("sent", "1/s"),
                 Column::number("packet-ins", "1/s"),
                 Column::number("loss", "%"),
+                Column::number("come twice", ""),
                 Column::number("median", "µs"),
                 Column::number("p90", "µs"),
                 Column::number("p99", "µs"),
@@ -232,6 +247,7 @@ impl Module for PacketIns {
                 Cell::from(r.sent_fps),
                 Cell::from(r.per_second()),
                 Cell::from(r.loss()),
+                Cell::from(r.twice),
                 Cell::from(q(0.5)),
                 Cell::from(q(0.9)),
                 Cell::from(q(0.99)),
@@ -249,11 +265,25 @@ impl Module for PacketIns {
         losses.series.push(l);
         document.tables.push(table);
         document.figures.extend([delays, losses]);
-        document.verdicts.push(self.verdict());
+        document.verdicts.extend([self.verdict(), self.once()]);
     }
 }
 
 impl PacketIns {
+    /// Whether one frame is one packet-in.
+    fn once(&self) -> Verdict {
+        let (id, twice) = ("packet-ins-once", self.rows.iter().map(|r| r.twice).sum::<u64>());
+        let received: u64 = self.rows.iter().map(|r| r.received).sum();
+        match (received, twice) {
+            (0, _) => Verdict::new(id, Outcome::Unclear, "No packet-in came."),
+            (_, 0) => Verdict::new(id, Outcome::Holds, "No frame came to the controller twice."),
+            (_, n) => {
+                let s = format!("Of {received} frames {n} came to the controller twice or more.");
+                Verdict::new(id, Outcome::Fails, s).with("come twice", n as f64, "")
+            }
+        }
+    }
+
     fn verdict(&self) -> Verdict {
         let tried: Vec<_> = self.rows.iter().filter(|r| r.sent > 0).collect();
         // A frame in a hundred may be the instrument's own.

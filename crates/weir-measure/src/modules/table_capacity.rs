@@ -2,10 +2,12 @@
 //!
 //! For exact, wildcard and mixed entries: insert in batches, a barrier behind each, until one is refused or
 //! as many as asked for are there. Then the switch is asked how many flows it has, and probes are sent to
-//! the last of those that it accepted: an entry that was accepted and treats no frame was lost silently.
+//! the last of those that it accepted: an entry that was accepted and treats no frame was lost silently. Those
+//! of which nothing came are asked again, alone: frames that a switch loses at a steady rate may be always those
+//! of the same entry, as long as probes go round in step with it.
 
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Table, Verdict};
-use crate::module::{About, Bench, Captured, Context, Load, LoadId, Module, Params, rules};
+use crate::module::{About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{FlowFilter, Message, Msg, StatsReply, StatsRequest};
@@ -13,6 +15,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("table-capacity", "How many entries fit, and what happens past that")
+        .leaving(Leaves::Sizes)
         .paper("001 table 1")
         .count("most", "", "entries after which no more are tried", 20_000, 1, 65_000)
         .quick("2000")
@@ -89,6 +92,8 @@ enum Step {
     Inserting,
     Asking,
     Watching,
+    /// Only those of which nothing has come.
+    WatchingAgain,
     Over,
 }
 
@@ -106,7 +111,8 @@ struct TableCapacity {
     sent: usize,
     first_xid: u32,
     load: Option<LoadId>,
-    seen: Vec<bool>,
+    /// Entries that probes are sent to, by flow, and whether one has come.
+    seen: Vec<(usize, bool)>,
     missing: usize,
     token: u64,
 }
@@ -178,13 +184,19 @@ impl TableCapacity {
     fn watch(&mut self, cx: &mut Context<'_>) {
         let Some(row) = self.rows.get_mut(self.at) else { return };
         row.watched = row.accepted.min(WATCHED);
-        self.seen = vec![false; row.watched];
-        self.missing = row.watched;
+        let entries = (row.accepted - row.watched..row.accepted).collect();
         self.step = Step::Watching;
-        if row.watched == 0 {
+        self.probe(cx, entries);
+    }
+
+    /// Sends probes to these entries.
+    fn probe(&mut self, cx: &mut Context<'_>, entries: Vec<usize>) {
+        let flows: Vec<_> = entries.iter().map(|n| Self::flow(*n)).collect();
+        self.missing = entries.len();
+        self.seen = entries.into_iter().map(|n| (n, false)).collect();
+        if flows.is_empty() {
             return self.watched(cx);
         }
-        let flows = (row.accepted - row.watched..row.accepted).map(Self::flow).collect();
         self.load = Some(cx.begin(Load::new(0, Headers::default(), FRAME, self.fps).over(flows)));
         let wait = self.wait;
         self.timer_in(cx, wait);
@@ -293,10 +305,11 @@ impl Module for TableCapacity {
 
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
         let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
-        if frame.channel != 1 || self.step != Step::Watching {
+        let watching = matches!(self.step, Step::Watching | Step::WatchingAgain);
+        if frame.channel != 1 || !watching {
             return;
         }
-        if let Some(seen @ false) = self.seen.get_mut(usize::from(id.flow)) {
+        if let Some((_, seen @ false)) = self.seen.get_mut(usize::from(id.flow)) {
             *seen = true;
             self.missing -= 1;
             if self.missing == 0 {
@@ -309,7 +322,12 @@ impl Module for TableCapacity {
         match self.step {
             _ if token != self.token => {}
             Step::Clearing | Step::Inserting => self.settled(cx),
-            Step::Watching => self.watched(cx),
+            Step::Watching => {
+                let missing = self.seen.iter().filter(|s| !s.1).map(|s| s.0).collect();
+                self.step = Step::WatchingAgain;
+                self.probe(cx, missing);
+            }
+            Step::WatchingAgain => self.watched(cx),
             Step::Asking | Step::Over => {}
         }
     }

@@ -28,6 +28,7 @@ pub(super) fn about() -> About {
     About::new("timestamps", "How do the ways to say when a frame came drift and jitter")
         .paper("001 figure 2")
         .on_a_wire()
+        .leaving(Leaves::All)
         .number("rate", "Mb/s", "probes on each wire", 100.0, 0.001, 1e5)
         .quick("10")
         .count("frame", "B", "size of a frame, with its check sequence", 100, 64, 1518)
@@ -101,10 +102,7 @@ impl Module for Timestamps {
         for channel in (0..cx.bench().wired.len().saturating_sub(1)).step_by(2) {
             let flow = Headers::default().nth(channel as u16, &[Vary::DstAddr]);
             let load = Load::new(channel, flow, self.frame, self.fps).only(frames);
-            // A mechanism is measured under load, not the pacing: a wire's own queue is long enough.
-            let load =
-                Load { leaves: Leaves::All, backlog: 64, ..load.telling_one_in(self.one_in) };
-            cx.begin(load);
+            cx.begin(load.telling_one_in(self.one_in));
             self.loads += 1;
         }
         cx.timer_in(Duration::from_secs(1), 0);

@@ -8,6 +8,10 @@
 //! came through). Probes go round-robin over the entries at a constant rate, so a time on the data plane is
 //! known to one round of them.
 //!
+//! Where the last entry alone is watched, probes go to all of them while the table is emptied: a switch that
+//! answers its barrier early may still be deleting the others when the last is gone, and would begin with the
+//! changes only then.
+//!
 //! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
 //! so both states are seen.
 
@@ -163,11 +167,16 @@ impl Updates {
         Headers::default().nth(n as u16, &[Vary::DstAddr])
     }
 
-    /// The flows that are probed.
-    fn probed(&self) -> Vec<Headers> {
-        let n = self.entries();
-        let first = if self.last_alone { n.saturating_sub(1) } else { 0 };
-        (first..n).map(Self::flow).collect()
+    /// Sends probes to the entries from `first` on, in place of what is sent.
+    fn probe_from(&mut self, cx: &mut Context<'_>, first: usize) {
+        let flows = (first..self.entries()).map(Self::flow).collect();
+        let load = Load::new(0, Headers::default(), self.frame, self.fps).over(flows);
+        self.load = Some(cx.begin(load));
+    }
+
+    /// Whether fewer entries are watched than there are.
+    fn sweeps(&self) -> bool {
+        self.last_alone && self.entries() > 1
     }
 
     /// From one probe of a flow to its next.
@@ -208,8 +217,10 @@ impl Updates {
             self.step = Step::Over;
             return cx.end();
         }
-        let load = Load::new(0, Headers::default(), self.frame, self.fps).over(self.probed());
-        self.load = Some(cx.begin(load));
+        // Where they sweep, each run begins with that.
+        if !self.sweeps() {
+            self.probe_from(cx, 0);
+        }
         self.clear(cx);
     }
 
@@ -219,6 +230,9 @@ impl Updates {
         let done: f64 = self.rows.iter().map(|r| ms(r, r.runs)).sum();
         let of: f64 = self.rows.iter().map(|r| ms(r, self.repetitions)).sum();
         cx.progress(done as u64, of as u64);
+        if self.sweeps() {
+            self.probe_from(cx, 0);
+        }
         cx.clear_table();
         let barrier = cx.bench().barriers.then(|| cx.barrier());
         self.step = Step::Clearing { barrier };
@@ -233,12 +247,17 @@ impl Updates {
         self.last_seen = cx.now();
         let wait = Nanos(u64::try_from(self.wait.as_nanos()).unwrap_or(u64::MAX));
         self.quiet_until = Some(cx.now() + wait);
-        let silence = self.silence();
+        let silence = self.quiet_for();
         self.timer(cx, silence);
     }
 
     fn silence(&self) -> Duration {
         silence(self.round())
+    }
+
+    /// The same while the table is emptied.
+    fn quiet_for(&self) -> Duration {
+        silence(Duration::from_secs_f64(self.entries() as f64 / self.fps))
     }
 
     /// How many flows are probed.
@@ -248,6 +267,9 @@ impl Updates {
 
     /// The table is empty: what is to be changed is put there, or changes begin at once.
     fn begin(&mut self, cx: &mut Context<'_>) {
+        if self.sweeps() {
+            self.probe_from(cx, self.entries() - 1);
+        }
         let to = match self.operation() {
             Operation::Insert => return self.apply(cx),
             Operation::Modify => Port::IN_PORT,
@@ -375,11 +397,11 @@ impl Updates {
     fn run_takes(&self, row: &Row) -> Duration {
         let flows = if self.last_alone { 1 } else { row.entries };
         let round = Duration::from_secs_f64(flows as f64 / self.fps);
-        let silence = silence(round);
+        let quiet = silence(Duration::from_secs_f64(row.entries as f64 / self.fps));
         match row.operation {
-            Operation::Insert => silence + round,
-            Operation::Modify => silence + round * 2,
-            Operation::Delete => silence * 2 + round,
+            Operation::Insert => quiet + round,
+            Operation::Modify => quiet + round * 2,
+            Operation::Delete => quiet + silence(round) + round,
         }
     }
 
@@ -460,8 +482,8 @@ impl Updates {
         }
         match self.step {
             Step::Quiet => {
-                let silence = Nanos(u64::try_from(self.silence().as_nanos()).unwrap_or(u64::MAX));
-                let quiet_at = self.last_seen + silence;
+                let quiet_for = self.quiet_for().as_nanos();
+                let quiet_at = self.last_seen + Nanos(u64::try_from(quiet_for).unwrap_or(u64::MAX));
                 if cx.now() >= quiet_at {
                     self.begin(cx);
                 } else if self.quiet_until.is_some_and(|until| cx.now() >= until) {

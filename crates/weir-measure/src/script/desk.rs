@@ -98,7 +98,7 @@ impl Cx {
     fn with<T>(&self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let mut d = self.desk();
         let Desk { now, bench, params, acts, xid, loads, departures, .. } = &mut *d;
-        work(&mut Context { now: *now, bench, params, acts, xid, loads, departures })
+        work(&mut Context { now: *now, bench, params, acts, xid, loads, departures, traffic: None })
     }
 
     /// Something asked of the engine.

@@ -492,6 +492,13 @@ fn of_frames() -> Vec<Case> {
             Must::FailBy(&["packet-ins-complete"], "packet-ins", near(200.0, 12.0)),
         ),
         case(
+            "packet_in.duplicate_percent",
+            "packet-in",
+            PACKETS,
+            "[packet_in]\nduplicate_percent = 5",
+            Must::Fail(&["packet-ins-once"], "twice or more"),
+        ),
+        case(
             "packet_in.delay_us",
             "packet-in",
             PACKETS,

@@ -7,6 +7,7 @@ use weir_measure::document::{Cell, Document, Dut, Outcome};
 use weir_measure::engine::simulation::{EPOCH, Output, SimulatedDut, World, simulate};
 use weir_measure::engine::{Core, Settings};
 use weir_measure::environment::{Environment, Program};
+use weir_measure::module::traffic::Traffic;
 use weir_measure::module::{Depth, Params};
 use weir_openflow::model::*;
 use weir_packet::Nanos;
@@ -315,6 +316,20 @@ fn port(n: u32) -> PortDesc {
 
 /// A module with parameters, ready to run.
 pub fn core(module: &str, set: &[(&str, &str)]) -> Core {
+    core_with(module, set, None)
+}
+
+/// The same with this traffic.
+pub fn core_with(module: &str, set: &[(&str, &str)], traffic: Option<Traffic>) -> Core {
+    let names = ["a", "b"].map(str::to_owned).to_vec();
+    let entry = weir_measure::modules::find(module).unwrap();
+    let mut settings = Settings::new(if entry.about.channels == 0 { vec![] } else { names });
+    settings.traffic = traffic;
+    core_of(module, set, settings)
+}
+
+/// The same with these settings.
+pub fn core_of(module: &str, set: &[(&str, &str)], settings: Settings) -> Core {
     let entry = weir_measure::modules::find(module).unwrap();
     let mut params = Params::defaults(&entry.about, Depth::Quick).unwrap();
     for (name, value) in set {
@@ -322,8 +337,6 @@ pub fn core(module: &str, set: &[(&str, &str)]) -> Core {
     }
     let environment = Environment::here(Program { version: "0", commit: None });
     let document = Document::new(module, "", Dut::default(), environment);
-    let names = ["a", "b"].map(str::to_owned).to_vec();
-    let settings = Settings::new(if entry.about.channels == 0 { vec![] } else { names });
     Core::new(settings, (entry.make)(&params), params, document, EPOCH)
 }
 

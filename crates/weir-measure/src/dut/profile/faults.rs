@@ -159,6 +159,8 @@ impl Profile {
         let p = &self.packet_in;
         f.figure("packet_in.per_second", "packet-ins a second", p.per_second.into(), "1/s");
         f.figure("packet_in.delay_us", "packet-ins are so late", p.delay_us.micros(), "µs");
+        let twice = p.duplicate_percent.percent();
+        f.figure("packet_in.duplicate_percent", "packet-ins come twice", twice, "%");
         let p = &self.packet_out;
         f.figure("packet_out.delay_us", "packet-outs are so late", p.delay_us.micros(), "µs");
         let lost = p.lose_percent.percent();

@@ -278,11 +278,14 @@ pub struct PacketIns {
     pub queue: usize,
     /// Each is so late.
     pub delay_us: Micros,
+    /// So many come twice.
+    pub duplicate_percent: Percent,
 }
 
 impl Default for PacketIns {
     fn default() -> Self {
-        Self { per_second: 0, queue: 64, delay_us: Micros::default() }
+        let (delay_us, duplicate_percent) = (Micros::default(), Percent::default());
+        Self { per_second: 0, queue: 64, delay_us, duplicate_percent }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::document::{
     Verdict,
 };
 use crate::module::{
-    About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Packets, Params, rules,
+    About, Bench, Captured, Context, Leaves, Load, LoadDone, LoadId, Module, Packets, Params, rules,
 };
 use crate::probe::Headers;
 use crate::stats;
@@ -28,6 +28,7 @@ use weir_wire::VlanRepr;
 
 pub(super) fn about() -> About {
     About::new("actions", "What does each modification of a frame cost, lose and change")
+        .leaving(Leaves::Sizes)
         .paper("001 table 2")
         .number("rate", "Mb/s", "probe rate, by the frames' own bits", 100.0, 0.01, 100_000.0)
         .quick("4")
@@ -58,7 +59,8 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         at: 0,
         step: Step::Installing(None),
         load: None,
-        expected: None,
+        expected: Vec::new(),
+        strips: false,
         token: 0,
     })
 }
@@ -170,7 +172,10 @@ struct Actions {
     at: usize,
     step: Step,
     load: Option<LoadId>,
-    expected: Option<Packets>,
+    /// One for each size.
+    expected: Vec<Packets>,
+    /// Whether their tag is taken out then.
+    strips: bool,
     token: u64,
 }
 
@@ -220,7 +225,7 @@ impl Actions {
         let Some(row) = self.rows.get(self.at) else { return };
         let load = cx.begin(Load::new(0, row.headers(), self.frame, self.fps.min(1000.0)));
         self.load = Some(load);
-        self.expect(load);
+        self.expect(cx, load);
         self.step = Step::Waking;
         self.timer_in(cx, 1000);
     }
@@ -231,30 +236,43 @@ impl Actions {
         row.seen = vec![0; usize::try_from(frames / 64 + 1).unwrap_or(1)];
         let load = cx.begin(Load::new(0, row.headers(), self.frame, self.fps).only(frames));
         self.load = Some(load);
-        self.expect(load);
+        self.expect(cx, load);
         self.step = Step::Measuring;
     }
 
     /// Makes ready what frames of `load` must be by then.
-    fn expect(&mut self, load: LoadId) {
+    fn expect(&mut self, cx: &Context<'_>, load: LoadId) {
         let Some(row) = self.rows.get(self.at) else { return };
         let mut after = row.headers();
         row.changes.iter().for_each(|c| c.apply(&mut after));
-        // A stripped tag leaves a frame four bytes shorter, a pushed one longer; the payload is the same.
-        let tag = |h: &Headers| if h.vlan.is_some() { 4 } else { 0 };
-        let size = self.frame + tag(&after) - tag(&row.headers());
-        self.expected = Packets::of(load, after, size, 0);
+        // A pushed tag leaves a frame four bytes longer, a stripped one shorter, perhaps than any that is sent: so
+        // that is taken out last. The payload is the same.
+        let before = row.headers().vlan;
+        self.strips = before.is_some() && after.vlan.is_none();
+        after.vlan = after.vlan.or(before);
+        let more = if before.is_none() && after.vlan.is_some() { TAG } else { 0 };
+        let of = |own| Packets::of(load, after, own + more, 0);
+        self.expected = cx.sizes(self.frame).into_iter().filter_map(of).collect();
     }
 
     /// What a frame must be by then.
     fn wanted(&mut self, frame: &Captured, number: u32) -> Vec<u8> {
-        let (Some(row), Some(expected)) = (self.rows.get(self.at), &mut self.expected) else {
-            return Vec::new();
-        };
-        let mut want = expected.frame(number, stamp_of(frame));
-        let tagged = want.get(12..14) == Some(&[0x81, 0x00]);
-        row.changes.iter().for_each(|c| c.finish(&mut want, tagged));
-        want
+        let Some(row) = self.rows.get(self.at) else { return Vec::new() };
+        let mut first = None;
+        // One for each size that it may have had.
+        for expected in &mut self.expected {
+            let mut want = expected.frame(number, stamp_of(frame));
+            if self.strips {
+                want.drain(12..12 + TAG);
+            }
+            let tagged = want.get(12..14) == Some(&[0x81, 0x00]);
+            row.changes.iter().for_each(|c| c.finish(&mut want, tagged));
+            if want.len() == usize::from(frame.len) {
+                return want;
+            }
+            first.get_or_insert(want);
+        }
+        first.unwrap_or_default()
     }
 
     fn judge(&mut self, frame: &Captured, number: u32) {
@@ -269,7 +287,7 @@ impl Actions {
             row.delays.record(ns / 1e3);
         }
         let got = frame.bytes();
-        if got == want {
+        if is_right(frame, &want) {
             row.right += 1;
         } else if row.wrong.is_none() {
             let at = got.iter().zip(&want).position(|(a, b)| a != b);
@@ -283,6 +301,14 @@ impl Actions {
             });
         }
     }
+}
+
+/// Bytes of a tag.
+const TAG: usize = weir_wire::vlan::TAG_LEN;
+
+/// Whether a frame is that; of a long one, as much of it as is kept.
+fn is_right(frame: &Captured, want: &[u8]) -> bool {
+    usize::from(frame.len) == want.len() && want.starts_with(frame.bytes())
 }
 
 /// The stamp that the program wrote into a captured probe.
@@ -330,7 +356,7 @@ impl Module for Actions {
         match self.step {
             // One that is right: others may still be treated by the rule of before.
             Step::Waking => {
-                if frame.bytes() == self.wanted(frame, id.number) {
+                if is_right(frame, &self.wanted(frame, id.number)) {
                     self.measure(cx);
                 }
             }

@@ -18,7 +18,8 @@ use self::watch::{Order, Rule, Watch};
 use super::verdicts::{barrier_truthful, by_share};
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
 use crate::module::{
-    About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
+    About, Bench, Captured, Context, Leaves, Load, LoadDone, LoadId, Module, Params, ns_between,
+    rules,
 };
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use weir_packet::Nanos;
 
 pub(super) fn about() -> About {
     About::new("consistency", "What do frames meet while rules change")
+        .leaving(Leaves::Sizes)
         .count("flows", "", "flows that change together", 32, 1, 10_000)
         .count("repetitions", "", "updates of each kind", 100, 1, 10_000)
         .quick("10")

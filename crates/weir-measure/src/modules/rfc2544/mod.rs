@@ -12,6 +12,7 @@ mod tape;
 mod told;
 
 use crate::document::Document;
+use crate::engine::Resets;
 use crate::latency::Latency;
 use crate::module::{
     About, Bench, Captured, Context, Count, Leaves, Load, LoadDone, LoadId, Module, Params, rules,
@@ -19,7 +20,7 @@ use crate::module::{
 use crate::probe::Headers;
 use crate::rfc2544::TrialResult;
 use plan::{Plan, Stage};
-use recovery::Recovery;
+use recovery::{By, Recovery};
 use std::time::Duration;
 use tape::Ask;
 use weir_openflow::model::{Field, Match, Message, Msg};
@@ -41,6 +42,7 @@ const ALWAYS: f64 = 1e9;
 pub(super) fn about() -> About {
     About::new("rfc2544", "How much does the switch carry, how late, and what does it lose")
         .paper("004 figure 4")
+        .leaving(Leaves::All)
         .word("benchmark", "which", &plan::WORDS)
         .counts(
             "sizes",
@@ -73,10 +75,16 @@ pub(super) fn about() -> About {
         .number(
             "reset",
             "s",
-            "how long a reset of the switch, made by hand meanwhile, is watched for; 0: not measured (§26.6)",
-            0.0,
+            "how long a reset of the switch is watched for; 0: not measured (§26.6, RFC 6201)",
+            60.0,
             0.0,
             3600.0,
+        )
+        .quick("20")
+        .word(
+            "reset-by",
+            "who makes it: the engine, in a lab or by --reset-command, and nobody where it can't; or you",
+            &["engine", "hand"],
         )
 }
 
@@ -85,6 +93,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         plan: Plan::new(p),
         wait: Duration::from_secs_f64(p.number("wait")),
         watch: p.number("reset"),
+        reset_by: if p.word("reset-by") == "hand" { By::Hand } else { By::Engine },
         barrier: None,
         trial: None,
         spent: 0.0,
@@ -109,8 +118,9 @@ struct Running {
 struct Rfc2544 {
     plan: Plan,
     wait: Duration,
-    /// Seconds for a reset.
+    /// Seconds for a reset, and who makes it.
     watch: f64,
+    reset_by: By,
     barrier: Option<u32>,
     trial: Option<Running>,
     /// Seconds of trials, done and in all.
@@ -143,13 +153,23 @@ impl Rfc2544 {
         match self.plan.next() {
             Err(why) => cx.fail(why),
             Ok(Some(ask)) => self.begin(cx, ask),
-            Ok(None) if self.watch > 0.0 && self.recovery.is_none() => {
+            Ok(None) if self.recovery.is_none() && self.is_reset(cx) => {
                 let fastest = self.plan.found.first().and_then(|f| f.throughput.as_ref()?.rate);
                 let size = self.plan.found.first().map_or(64, |f| f.size);
-                self.recovery = Some(Recovery::begin(cx, size, fastest, self.watch));
+                self.recovery = Some(Recovery::begin(cx, self.reset_by, size, fastest, self.watch));
             }
             Ok(None) => cx.end(),
         }
+    }
+
+    fn is_reset(&self, cx: &Context<'_>) -> bool {
+        let can_be = self.reset_by == By::Hand || cx.bench().resets == Resets::ByCommand;
+        self.watch > 0.0 && can_be
+    }
+
+    /// Seconds for a reset that can be told beforehand: the engine's ends when frames come again.
+    fn watched(&self) -> f64 {
+        if self.reset_by == By::Hand { self.watch } else { 0.0 }
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, ask: Ask) {
@@ -161,7 +181,9 @@ impl Rfc2544 {
                 // About 20 µs of frames leave together, as few sources can do better.
                 let burst = (fps * 20e-6).clamp(1.0, 32.0) as u64;
                 let load = Load::new(0, Headers::default(), size, fps).only(frames);
-                let load = Load { burst, backlog: BACKLOG.max(2 * burst), ..load };
+                let backlog = BACKLOG.max(2 * burst);
+                // A trial at a rate is of no higher rate for a while: what a stall costs is not offered.
+                let load = Load { burst, backlog, owed: Duration::ZERO, ..load };
                 load.telling_one_in((fps / DELAYS).ceil() as u64)
             }
             Ask::Burst(frames) => {
@@ -171,7 +193,7 @@ impl Rfc2544 {
         };
         // Of a load that tells of each frame none are counted.
         let one_in = load.one_in.max(2);
-        let id = cx.begin(Load { leaves: Leaves::All, one_in, ..load });
+        let id = cx.begin(Load { one_in, ..load });
         let latency = match self.plan.stage() {
             Some(Stage::Latency) => Latency::new(),
             _ => Latency::none(),
@@ -223,12 +245,12 @@ impl Rfc2544 {
 
 impl Module for Rfc2544 {
     fn takes(&self) -> Option<Duration> {
-        let seconds = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watch;
+        let seconds = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watched();
         Duration::try_from_secs_f64(seconds).ok()
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        self.estimate = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watch;
+        self.estimate = self.plan.estimate(self.wait.as_secs_f64() / 4.0) + self.watched();
         cx.progress(0, (self.estimate * 10.0) as u64);
         self.rule(cx);
     }
@@ -275,7 +297,7 @@ impl Module for Rfc2544 {
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
         let Some(probe) = frame.probe.filter(|_| frame.channel == 1) else { return };
         if let Some(r) = &mut self.recovery {
-            return r.frame(probe.load, frame.at);
+            return r.frame(probe.load, probe.number, frame.at);
         }
         let Some(t) = self.trial.as_mut().filter(|t| t.load == probe.load) else { return };
         t.last = t.last.max(cx.now());
@@ -303,6 +325,12 @@ impl Module for Rfc2544 {
             cx.timer_in(SETTLE, recovery::CONNECT);
         }
         true
+    }
+
+    fn was_reset(&mut self, _: &mut Context<'_>, at: Nanos) {
+        if let Some(r) = &mut self.recovery {
+            r.was_reset(at);
+        }
     }
 
     fn unanswered(&mut self, _: &mut Context<'_>, _: u32) -> bool {

@@ -50,6 +50,17 @@ pub struct Manner {
     pub traffic: Option<Traffic>,
 }
 
+impl Manner {
+    /// Whether a module can be measured so.
+    ///
+    /// # Errors
+    /// Its loads can't be as the description of traffic says.
+    pub fn suits(&self, about: &About) -> Result<()> {
+        let said = self.traffic.as_ref().map_or(Ok(()), |t| t.suits(about));
+        said.map_err(|e| bad_input(format!("--{e}")))
+    }
+}
+
 impl SwitchArgs {
     /// The switches, at least one.
     ///

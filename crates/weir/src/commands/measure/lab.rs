@@ -11,6 +11,7 @@
 //! ```
 
 use super::agent;
+use super::reset::Restarted;
 use crate::commands::dut;
 use crate::config::error::nearest;
 use crate::namespace::{Door, Namespace, QUIET};
@@ -19,8 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_measure::dut::profile::BUILTIN;
 use weir_measure::engine::sampling::{Periodic, Sampler};
@@ -92,10 +94,11 @@ pub struct Lab {
     tester: Namespace,
     device: Namespace,
     directory: PathBuf,
-    /// The data path's process is the last.
     children: Vec<Child>,
     /// It tells its processor's load there, in its namespace.
     agent: Option<SocketAddr>,
+    /// The data path's process, once it has been started.
+    data_path: Option<Arc<Mutex<Restarted>>>,
 }
 
 impl Lab {
@@ -134,6 +137,7 @@ impl Lab {
             directory,
             children: Vec::new(),
             agent: None,
+            data_path: None,
         };
         match kind {
             Kind::Ovs => lab.start_ovs()?,
@@ -170,7 +174,8 @@ impl Lab {
         if let Some(told) = self.agent.and_then(|at| self.told(at)) {
             return told;
         }
-        let pid = self.children.last().map_or(0, Child::id);
+        let of = |d: &Arc<Mutex<Restarted>>| locked(d).child().id();
+        let pid = self.data_path.as_ref().map_or(0, of);
         let of = format!("process {pid}, its data path, from /proc");
         Box::new(Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1)))
     }
@@ -180,6 +185,11 @@ impl Lab {
         let door = self.device.door().ok()?;
         let sampler = door.within(|| agent::sampler(&at.to_string())).ok()?;
         Some(Box::new(Inside { door, sampler }))
+    }
+
+    /// The data path's process, to be reset.
+    pub fn data_path(&self) -> Option<Arc<Mutex<Restarted>>> {
+        self.data_path.clone()
     }
 
     fn start_ovs(&mut self) -> Result<()> {
@@ -197,7 +207,10 @@ impl Lab {
         self.run("ovs-vsctl", &["--db", &database, "--no-wait", "init"])?;
         let ctl = format!("--unixctl={}", file("switch.ctl"));
         let pid = format!("--pidfile={}", file("switch.pid"));
-        self.spawn("ovs-vswitchd", &[&database, &ctl, &pid, "--disable-system", "--no-chdir"])?;
+        self.spawn_data_path(
+            "ovs-vswitchd",
+            &[&database, &ctl, &pid, "--disable-system", "--no-chdir"],
+        )?;
         self.wait_for("ovs-vswitchd", |l| l.directory.join("switch.ctl").exists())?;
         let base = ["--timeout=30", "--db", &database, "--"];
         let bridge = [
@@ -247,7 +260,10 @@ impl Lab {
         let path = self.directory.join("weir.toml");
         std::fs::write(&path, text)?;
         let program = std::env::current_exe().context("this program's own file")?;
-        self.spawn(&program.display().to_string(), &["run", &path.display().to_string()])?;
+        self.spawn_data_path(
+            &program.display().to_string(),
+            &["run", &path.display().to_string()],
+        )?;
         self.name = format!("weir {}", env!("CARGO_PKG_VERSION"));
         Ok(())
     }
@@ -257,7 +273,10 @@ impl Lab {
         let (program, at) = (program.display().to_string(), AT.to_string());
         let ports = "p1,p2";
         let (agent, asked) = (AGENT.to_string(), ["dut", "--profile", profile, "--listen", &at]);
-        self.spawn(&program, &[&asked[..], &["--ports", ports, "--snmp", &agent]].concat())?;
+        self.spawn_data_path(
+            &program,
+            &[&asked[..], &["--ports", ports, "--snmp", &agent]].concat(),
+        )?;
         self.agent = Some(AGENT);
         self.name = name;
         Ok(())
@@ -284,27 +303,48 @@ impl Lab {
         bail!("the lab: {program}: {said} (Open vSwitch is Debian's package openvswitch-switch)")
     }
 
-    fn spawn(&mut self, program: &str, args: &[&str]) -> Result<()> {
-        let log =
-            std::fs::File::create(self.directory.join(format!("{}.log", self.children.len())))?;
+    /// A command that writes to a log of its own.
+    fn logging(&self, program: &str, args: &[&str], log: &str) -> Result<Command> {
+        let log = std::fs::File::create(self.directory.join(log))?;
         let mut command = self.command(program, args);
         command.stdout(log.try_clone()?).stderr(log);
+        Ok(command)
+    }
+
+    fn spawn(&mut self, program: &str, args: &[&str]) -> Result<()> {
+        let mut command = self.logging(program, args, &format!("{}.log", self.children.len()))?;
         let child = command.spawn().context("'ip' can't be run: install iproute2")?;
         self.children.push(child);
         Ok(())
+    }
+
+    fn spawn_data_path(&mut self, program: &str, args: &[&str]) -> Result<()> {
+        let command = self.logging(program, args, DATA_PATH_LOG)?;
+        let started = Restarted::start(command).context("'ip' can't be run: install iproute2")?;
+        self.data_path = Some(Arc::new(Mutex::new(started)));
+        Ok(())
+    }
+
+    /// The first of its processes that has ended, how, and where its log is.
+    fn ended(&mut self) -> Result<Option<(ExitStatus, String)>> {
+        for n in 0..self.children.len() {
+            if let Some(status) = self.children[n].try_wait()? {
+                return Ok(Some((status, format!("{n}.log"))));
+            }
+        }
+        let Some(d) = &self.data_path else { return Ok(None) };
+        let status = locked(d).child().try_wait()?;
+        Ok(status.map(|s| (s, DATA_PATH_LOG.to_owned())))
     }
 
     /// Asks until it is so; fails when a process of the lab ends, or after [`START`].
     fn wait_for(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
         let begin = Instant::now();
         while !is_so(self) {
-            for n in 0..self.children.len() {
-                if let Some(status) = self.children[n].try_wait()? {
-                    let log = self.directory.join(format!("{n}.log"));
-                    let said = std::fs::read_to_string(log).unwrap_or_default();
-                    let said = said.lines().next_back().unwrap_or("it said nothing").to_owned();
-                    return Err(anyhow!("the lab: {what}: a program ended ({status}): {said}"));
-                }
+            if let Some((status, log)) = self.ended()? {
+                let said = std::fs::read_to_string(self.directory.join(log)).unwrap_or_default();
+                let said = said.lines().next_back().unwrap_or("it said nothing").to_owned();
+                return Err(anyhow!("the lab: {what}: a program ended ({status}): {said}"));
             }
             if begin.elapsed() > START {
                 bail!("the lab: {what} did not come up within {} s", START.as_secs());
@@ -336,21 +376,34 @@ impl Sampler for Inside {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for child in self.children.iter_mut().rev() {
-            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::TERM);
-            }
-            let begin = Instant::now();
-            while matches!(child.try_wait(), Ok(None)) {
-                if begin.elapsed() > Duration::from_secs(3) {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+        if let Some(d) = &self.data_path {
+            end(locked(d).child());
         }
+        self.children.iter_mut().rev().for_each(end);
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What the data path says.
+const DATA_PATH_LOG: &str = "data-path.log";
+
+fn locked(d: &Mutex<Restarted>) -> MutexGuard<'_, Restarted> {
+    d.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a process: politely, and then not.
+fn end(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    let begin = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if begin.elapsed() > Duration::from_secs(3) {
+            let _ = child.kill();
+            let _ = child.wait();
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

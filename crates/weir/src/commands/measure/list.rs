@@ -15,6 +15,8 @@ struct Listed {
     asks: String,
     paper: Option<String>,
     ports: usize,
+    /// What a description of traffic may change; empty: it has no data traffic.
+    traffic: &'static str,
     parameters: Vec<ListedParam>,
 }
 
@@ -42,6 +44,7 @@ fn listed(e: &Entry) -> Listed {
         asks: e.about.asks.clone(),
         paper: e.about.paper.clone(),
         ports: e.about.channels,
+        traffic: if e.about.channels == 0 { "" } else { e.about.leaves.words() },
         parameters: params.collect(),
     }
 }
@@ -66,6 +69,9 @@ pub fn run(module: Option<&str>, json: bool) -> Result<()> {
     for m in all {
         let paper = m.paper.map_or_else(String::new, |p| format!(" ({p})"));
         text += &format!("{:14} {}?{paper}\n", m.name, m.asks);
+        if !m.traffic.is_empty() {
+            text += &format!("    --traffic may change: {}\n", m.traffic);
+        }
         for p in m.parameters {
             let unit = if p.unit.is_empty() { String::new() } else { format!(" {}", p.unit) };
             let quick =

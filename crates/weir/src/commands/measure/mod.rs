@@ -4,6 +4,7 @@
 //!
 //! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
 //!   none is at hand, `target` is the way to one, by TLS where `secure` is; `agent` is its SNMP agent.
+//! - `reset`: a switch's reset, by a command or of a lab's process.
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
 mod agent;
@@ -14,6 +15,7 @@ mod held;
 mod lab;
 mod list;
 pub mod one;
+mod reset;
 mod run;
 mod secure;
 mod suite;
@@ -51,7 +53,7 @@ pub struct SwitchArgs {
     #[command(flatten)]
     tls: secure::TlsArgs,
     /// The interfaces that are wired to the switch, by AF_PACKET with the kernel's stamps; 'xdp:IF' by AF_XDP
-    /// with the program's
+    /// with the program's; 'pktgen:IF' by AF_PACKET, counted loads by the kernel's packet generator
     #[arg(long, value_name = "IF,IF", value_delimiter = ',')]
     ports: Vec<String>,
     /// The switch's port numbers behind them, to be checked; found by themselves otherwise
@@ -76,6 +78,10 @@ pub struct SwitchArgs {
     /// WEIR_SNMP_COMMUNITY, or 'public'), or a TOML file that says how (v2c and v3)
     #[arg(long, value_name = "HOST[:PORT]|FILE.toml", conflicts_with = "lab")]
     snmp: Option<String>,
+    /// Resets the switch: a command of the shell that ends when it has been reset, for 'rfc2544'. Labs reset theirs
+    /// by themselves
+    #[arg(long, value_name = "COMMAND", conflicts_with = "lab")]
+    reset_command: Option<String>,
     /// OpenFlow version: '1.0', '1.3', or the highest that both speak
     #[arg(long, value_name = "VERSION", default_value = "any")]
     openflow: String,

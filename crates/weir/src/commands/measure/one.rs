@@ -4,19 +4,21 @@
 
 use super::device::Manner;
 use super::floor;
+use super::held;
 use super::target::Target;
 use crate::environment::PROGRAM;
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::control;
 use weir_measure::control::pcap::Conversation;
 use weir_measure::document::{Document, Dut};
 use weir_measure::engine::run::{Rig, run as measure};
 use weir_measure::engine::wire::unix_now;
-use weir_measure::engine::{Core, Departures, Phase, Settings, Status, forecast};
+use weir_measure::engine::{Core, Departures, Phase, Resets, Settings, Status, forecast};
 use weir_measure::environment::Environment;
 use weir_measure::module::{Depth, Entry, Params};
 
@@ -32,17 +34,24 @@ pub struct Ask {
     pub pcap: Option<Conversation>,
 }
 
-/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one ends the program.
+/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one puts the user's interfaces
+/// back and ends the program at once.
 ///
 /// # Errors
 /// Signals can't be caught.
 pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("catching signals")?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("catching signals")?;
+    let raised = Arc::clone(&stop);
+    let watch = move || {
+        for _ in signals.forever() {
+            if raised.swap(true, Ordering::Release) {
+                held::put_all_back();
+                std::process::exit(1);
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(watch).context("a thread")?;
     Ok(stop)
 }
 
@@ -74,6 +83,7 @@ pub fn run(
     settings.departures = Departures::Kernel;
     settings.expected_ports = manner.of_ports;
     settings.traffic = manner.traffic;
+    settings.resets = target.reset.as_ref().map_or(Resets::ByHand, |_| Resets::ByCommand);
     let module = (entry.make)(&params);
     let core = Core::new(settings, module, params, document, unix_now());
     let (versions, patience) = (manner.versions, manner.patience);
@@ -81,6 +91,7 @@ pub fn run(
         channels: target.channels,
         control: control::Settings { dial: target.dial, versions, patience, pcap },
         sampler: target.sampler,
+        reset: target.reset,
     };
     measure(core, rig, watch, stop).map_err(|why| anyhow!("{}: {why}", entry.about.name))
 }

@@ -20,6 +20,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
     let params = given::params(&entry, depth, args.config.as_deref(), &args.set)?;
     let manner = args.switch.manner()?;
+    manner.suits(&entry.about)?;
     let wanted = args.switch.wanted()?;
     if args.pcap.is_some() && wanted.len() > 1 {
         return Err(bad_input("--pcap: one file holds the conversation with one switch"));

@@ -155,6 +155,7 @@ impl Suite<'_> {
         params: Params,
     ) -> Result<Document> {
         let name = &entry.about.name;
+        self.manner.suits(&entry.about)?;
         let target = device.target(&entry.about)?;
         let ask =
             one::Ask { entry: entry.clone(), params, manner: self.manner.clone(), pcap: None };

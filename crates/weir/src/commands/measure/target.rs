@@ -4,6 +4,7 @@ use super::SwitchArgs;
 use super::agent;
 use super::held::Held;
 use super::lab::Lab;
+use super::reset;
 use super::secure;
 use crate::fault::bad_input;
 use crate::namespace::Namespace;
@@ -15,6 +16,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use weir_measure::control::Dial;
 use weir_measure::document::Dut;
+use weir_measure::engine::run::Reset;
 use weir_measure::engine::sampling::Sampler;
 use weir_measure::engine::wire::Channel;
 
@@ -28,6 +30,8 @@ pub struct Target {
     pub channels: Vec<Channel>,
     /// Reads its load, where it is a process of this machine.
     pub sampler: Option<Box<dyn Sampler>>,
+    /// Resets it, where that can be.
+    pub reset: Option<Reset>,
     /// The user's interfaces, put back when this is dropped.
     pub held: Vec<Held>,
     /// Where wires were made; gone when this is dropped.
@@ -51,7 +55,8 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     let name = args.name.clone().unwrap_or_else(|| address.clone());
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
     let sampler = args.snmp.as_deref().map(agent::sampler).transpose()?;
-    Ok(Target { dut, dial, channels, sampler, held, _namespace: None })
+    let reset = args.reset_command.clone().map(reset::by_command);
+    Ok(Target { dut, dial, channels, sampler, reset, held, _namespace: None })
 }
 
 /// The way to one that was made here, under another name if one is given.
@@ -73,7 +78,8 @@ pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
         Ok(Box::new(tcp))
     });
     let (sampler, held) = (Some(lab.sampler()), Vec::new());
-    Ok(Target { dut, dial, channels, sampler, held, _namespace: None })
+    let reset = lab.data_path().map(reset::of);
+    Ok(Target { dut, dial, channels, sampler, reset, held, _namespace: None })
 }
 
 /// Connects to `tcp:` and `tls:`, or listens at `ptcp:` and `ptls:`.

@@ -27,6 +27,7 @@ pub fn target(ports: &[String], called: Option<&str>) -> Result<Target> {
         dial,
         channels,
         sampler: None,
+        reset: None,
         held,
         _namespace: namespace,
     };
