@@ -14,7 +14,9 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     }
     let Ok(traffic) = Traffic::read(text) else { return };
     let mut load = Load::new(0, Headers::default(), 100, 1e4).only(100);
-    if traffic.put_on(&mut load, Leaves::All).is_err() || load.flows.len() * load.sizes.len().max(1) > 1000 {
+    if traffic.put_on(&mut load, Leaves::All).is_err()
+        || load.flows.len() * load.sizes.len().max(1) > 1000
+    {
         return;
     }
     let Ok(mut source) = Source::new(LoadId(1), &load, Nanos(0)) else { return };
