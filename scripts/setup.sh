@@ -214,6 +214,7 @@ want_test_tools() {
 		has "${pair%%:*}" || missing="$missing ${pair#*:}"
 	done
 	/usr/bin/python3 -c 'import scapy' 2>/dev/null || missing="$missing python3-scapy"
+	/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 	want_missing
 }
 
