@@ -76,6 +76,20 @@ pub(in crate::programs) struct Tuple {
     pub end: usize,
 }
 
+impl Tuple {
+    fn of(ip: &Ipv4Packet<&[u8]>, l4: usize, what: What, sport: u16, dport: u16) -> Self {
+        Self {
+            src: Endpoint::new(ip.src(), sport),
+            dst: Endpoint::new(ip.dst(), dport),
+            what,
+            protocol: ip.protocol().into(),
+            ttl: ip.ttl(),
+            l4,
+            end: usize::from(ip.total_len()),
+        }
+    }
+}
+
 /// A frame without a tag, opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::programs) enum Opened {
@@ -148,15 +162,7 @@ fn read(bytes: &[u8]) -> Result<Tuple, DropReason> {
             _ => (What::Other, 0, 0),
         }
     };
-    Ok(Tuple {
-        src: Endpoint::new(ip.src(), sport),
-        dst: Endpoint::new(ip.dst(), dport),
-        what,
-        protocol: ip.protocol().into(),
-        ttl: ip.ttl(),
-        l4,
-        end: usize::from(ip.total_len()),
-    })
+    Ok(Tuple::of(&ip, l4, what, sport, dport))
 }
 
 /// The ends of a packet that may be one with connections, unchecked: to ask for what [`open`] will
@@ -202,15 +208,7 @@ pub(in crate::programs) fn quoted(bytes: &[u8]) -> Option<Tuple> {
         },
         _ => return None,
     };
-    Some(Tuple {
-        src: Endpoint::new(ip.src(), sport),
-        dst: Endpoint::new(ip.dst(), dport),
-        what,
-        protocol: ip.protocol().into(),
-        ttl: ip.ttl(),
-        l4,
-        end: usize::from(ip.total_len()),
-    })
+    Some(Tuple::of(&ip, l4, what, sport, dport))
 }
 
 /// Which end of a packet is written.
