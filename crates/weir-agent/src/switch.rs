@@ -19,16 +19,13 @@ use crate::state::State;
 use crate::stats::Walk;
 use weir_dataplane::{DataPlane, InvalidTtl};
 use weir_openflow::model::{
-    Capabilities, ErrorCode, Features, Fragments, Message, Msg, NO_MAX_LEN, Role, SwitchConfig,
-    TABLE_ALL, TABLE_MAX, Version,
+    Capabilities, ErrorCode, Features, Fragments, Message, Msg, Role, SwitchConfig, TABLE_ALL,
+    TABLE_MAX, Version,
 };
 use weir_packet::Nanos;
 
 /// Changes gathered before they are carried out.
 const GATHERED: usize = 256;
-
-/// OFPCML_MAX: the most bytes of a packet that can be asked for by number.
-const CML_MAX: u16 = 0xffe5;
 
 /// One VDP as an OpenFlow switch, for any number of connections.
 #[derive(Debug)]
@@ -317,11 +314,6 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
-        // Between OFPCML_MAX and OFPCML_NO_BUFFER nothing has a meaning (1.3.5 §7.3.7); 1.0 has no
-        // such bounds.
-        if who.version != Version::V10 && (CML_MAX + 1..NO_MAX_LEN).contains(&c.miss_send_len) {
-            return Err(ErrorCode::ConfigBadLen.into());
-        }
         match c.fragments {
             Fragments::Normal | Fragments::Drop => {}
             // It is not among the capabilities (1.3 §7.3.2, IP_REASM).
@@ -329,6 +321,8 @@ impl Switch {
         }
         let conn = self.conn(who)?;
         conn.miss_send_len = c.miss_send_len;
+        // Lengths between OFPCML_MAX and OFPCML_NO_BUFFER (1.3.5 §7.3.7) are longer than any packet and
+        // taken as that: `ovs-ofctl monitor` asks for whole packets by 65534 in every version.
         // A tool that wants packets says how much of them.
         if c.miss_send_len != 0 {
             conn.listens = Listens::Yes;
