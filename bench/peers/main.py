@@ -48,7 +48,7 @@ def weir(name: str, trace: pathlib.Path, flows: pathlib.Path, *more: str) -> str
 
 def weir_rates(name: str, trace: pathlib.Path, flows: pathlib.Path, seconds: float, repeats: int) -> list[float]:
     once = ("--seconds", str(seconds), "--repeats", "1", "--json")
-    return [float(json.loads(weir(name, trace, flows, *once))["mpps_per_cpu_s"]) for _ in range(repeats)]
+    return [float(json.loads(weir(name, trace, flows, *once))["result"]["mpps_per_cpu_s"]) for _ in range(repeats)]
 
 
 # ---- rates -----------------------------------------------------------------------------------------------------------
