@@ -1,0 +1,167 @@
+//! How a frame's header reads after changes, in terms of what came in.
+//!
+//! Each bit of the header is a bit that came in, one that was further behind in the frame, one that
+//! is not followed, or a constant. So the headers that match a rule after changes are a cube of what
+//! came in, and nothing is lost by looking back through them.
+//!
+//! Room: called by `walk`. Pure.
+
+use super::cube::{Cube, Spent};
+use super::plane::{Bits, Edit, FieldAt, Match, WORDS};
+use std::rc::Rc;
+
+/// Words of what a frame is: its header as it came in, and bits that come to light later.
+pub const VARIABLES: usize = 2 * WORDS;
+/// A set of frames.
+pub type Region = Cube<VARIABLES>;
+
+const BITS: usize = WORDS * 64;
+/// Stands for a constant 0; the next for 1.
+const ZERO: u16 = 2 * BITS as u16;
+
+/// A header in terms of what came in.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    changed: Option<Rc<Changed>>,
+}
+
+#[derive(Clone, Debug)]
+struct Changed {
+    /// Where each bit comes from: a variable, or a constant.
+    from: [u16; BITS],
+    /// Variables that are in use.
+    used: u16,
+    /// Variables that stand for something that is not followed.
+    unfollowed: [u64; VARIABLES],
+}
+
+impl Changed {
+    fn new() -> Self {
+        Self {
+            from: std::array::from_fn(|i| i as u16),
+            used: BITS as u16,
+            unfollowed: [0; VARIABLES],
+        }
+    }
+    fn read(&self, f: FieldAt) -> impl Iterator<Item = u16> {
+        let first = f.word * 64 + f.shift as usize;
+        self.from.iter().skip(first).take(f.width as usize).copied()
+    }
+    /// Gives these bits variables of their own.
+    fn renew(&mut self, bits: &Bits, followed: bool) -> Result<(), Spent> {
+        for at in each(bits) {
+            if self.used >= ZERO {
+                return Err(Spent);
+            }
+            let variable = usize::from(self.used);
+            if let Some(f) = self.from.get_mut(at) {
+                *f = self.used;
+            }
+            if let Some(w) = self.unfollowed.get_mut(variable / 64) {
+                *w |= u64::from(!followed) << (variable % 64);
+            }
+            self.used += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The places of the bits that are set.
+fn each(bits: &Bits) -> impl Iterator<Item = usize> {
+    bits.iter().enumerate().flat_map(|(w, &word)| {
+        let mut left = word;
+        std::iter::from_fn(move || {
+            let at = left.trailing_zeros() as usize;
+            left &= left.checked_sub(1)?;
+            Some(w * 64 + at)
+        })
+    })
+}
+
+/// A header's cube as a region: where nothing has changed yet.
+fn same(m: &Match) -> Region {
+    let mut r = Region::any();
+    r.mask.iter_mut().zip(m.mask).for_each(|(to, from)| *to = from);
+    r.value.iter_mut().zip(m.value).for_each(|(to, from)| *to = from);
+    r
+}
+
+/// What of a region is said of the header as it came in.
+pub fn came_in(r: &Region) -> Match {
+    let (mut mask, mut value) = ([0; WORDS], [0; WORDS]);
+    mask.iter_mut().zip(r.mask).for_each(|(to, from)| *to = from);
+    value.iter_mut().zip(r.value).for_each(|(to, from)| *to = from);
+    Match { mask, value }
+}
+
+/// Whether a region says anything of what comes to light later.
+pub fn looks_behind(r: &Region) -> bool {
+    r.mask.iter().skip(WORDS).any(|m| *m != 0)
+}
+
+impl View {
+    /// After one more change.
+    ///
+    /// # Errors
+    /// More has come to light than there is room for.
+    pub fn after(&self, edit: &Edit) -> Result<View, Spent> {
+        let mut c = match &self.changed {
+            Some(c) => Changed::clone(c),
+            None => Changed::new(),
+        };
+        match edit {
+            Edit::Set(m) => {
+                for at in each(&m.mask) {
+                    if let Some(f) = c.from.get_mut(at) {
+                        *f = ZERO + u16::from(m.bit(at) == Some(true));
+                    }
+                }
+            }
+            Edit::Copy(from, to) => {
+                let source: Vec<u16> = c.read(*from).collect();
+                let first = to.word * 64 + to.shift as usize;
+                let target = c.from.iter_mut().skip(first).take(to.width as usize);
+                target.zip(source).for_each(|(t, s)| *t = s);
+            }
+            Edit::Reveal(bits) => c.renew(bits, true)?,
+            Edit::Unknown(bits) => c.renew(bits, false)?,
+        }
+        Ok(View { changed: Some(Rc::new(c)) })
+    }
+    /// The frames whose header is in `m` now.
+    pub fn back(&self, m: &Match) -> Option<Region> {
+        let Some(c) = &self.changed else { return Some(same(m)) };
+        let mut r = Region::any();
+        for at in each(&m.mask) {
+            let (from, want) = (c.from.get(at).copied().unwrap_or(ZERO), m.bit(at) == Some(true));
+            if from >= ZERO {
+                if (from > ZERO) != want {
+                    return None;
+                }
+                continue;
+            }
+            match r.bit(from.into()) {
+                Some(is) if is != want => return None,
+                _ => r.demand(from.into(), want),
+            }
+        }
+        Some(r)
+    }
+    /// The smallest cube with all headers that frames of `r` have now.
+    pub fn now(&self, r: &Region) -> Match {
+        let Some(c) = &self.changed else { return came_in(r) };
+        let mut m = Match::any();
+        for (at, &from) in c.from.iter().enumerate() {
+            let is = if from >= ZERO { Some(from > ZERO) } else { r.bit(from.into()) };
+            if let Some(is) = is {
+                m.demand(at, is);
+            }
+        }
+        m
+    }
+    /// Whether `r` says anything of what is not followed.
+    pub fn guesses(&self, r: &Region) -> bool {
+        let Some(c) = &self.changed else { return false };
+        r.mask.iter().zip(c.unfollowed).any(|(m, u)| m & u != 0)
+    }
+}
