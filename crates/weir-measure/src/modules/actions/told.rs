@@ -1,0 +1,217 @@
+//! What `actions` says of what it found: 001's table 2, and its verdicts.
+//!
+//! Pure. Part of `actions`, when all has been measured.
+
+use super::change::Change;
+use super::{Actions, Row};
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
+    Verdict,
+};
+
+/// A delay is another kind of delay from here on: several times what forwarding takes, and much of it.
+const DEARER: f64 = 4.0;
+/// By so much beyond another's median must be nine of ten frames: what only the machine's other work delays has
+/// some that it did not meet.
+const DEARER_BY_US: f64 = 50.0;
+
+/// What a row's frames take, in microseconds; not a number where none came.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    p10: f64,
+    median: f64,
+    deviation: f64,
+}
+
+impl Delay {
+    /// Whether nearly all take longer than another's median, and by much.
+    fn is_beyond(self, median: f64) -> bool {
+        self.median.is_finite() && self.p10 > median + DEARER_BY_US
+    }
+}
+
+/// Without the combinations that have one of the others as a part: what they do is that part's doing.
+fn by_themselves(rows: Vec<&Row>) -> Vec<&Row> {
+    let single = |c: &Change| rows.iter().any(|r| r.changes == [*c]);
+    let is_implied = |r: &Row| r.changes.len() > 1 && r.changes.iter().any(single);
+    rows.iter().copied().filter(|r| !is_implied(r)).collect()
+}
+
+impl Actions {
+    /// Writes all of it into the document.
+    pub(super) fn tell(&mut self, document: &mut Document) {
+        let bytes = self.frame.saturating_sub(4) as u32;
+        document.probe = Some(ProbeResolution::shared(self.fps, bytes, 1));
+        let mut table = Table::new(
+            "actions",
+            "Time to perform packet modifications, and loss",
+            vec![
+                Column::text("modification"),
+                Column::number("median", "µs"),
+                Column::number("standard deviation", "µs"),
+                Column::number("loss", "%"),
+                Column::number("right", "%"),
+                Column::number("frames", ""),
+                Column::text("remark"),
+            ],
+        );
+        let mut figure = Figure::new(
+            "actions-delay",
+            "Delay of modifications",
+            Axis::of_names("modification", self.rows.iter().map(Row::short).collect()),
+            Axis::log("delay", "µs"),
+        );
+        let mut series = Series::measured("delay", "10th to 90th percentile");
+        let mut medians = Vec::new();
+        for (n, row) in self.rows.iter_mut().enumerate() {
+            let id = format!("action-{n}");
+            let samples = std::mem::replace(&mut row.delays, Samples::new("µs"));
+            let measured = samples.count() > 0;
+            document.distribution(&id, &row.name, samples);
+            let Some(d) = document.distributions.last() else { continue };
+            let p = |percent| d.percentile(percent).unwrap_or(f64::NAN);
+            let right = row.right as f64 / row.received.max(1) as f64 * 100.0;
+            let median = p(50.0);
+            table.row([
+                Cell::from(row.name.clone()),
+                Cell::from(median),
+                Cell::from(d.standard_deviation.filter(|_| measured).unwrap_or(f64::NAN)),
+                Cell::from(row.loss()),
+                Cell::from(if row.received > 0 { right } else { f64::NAN }),
+                Cell::from(row.sent),
+                Cell::from(match (&row.refused, &row.wrong) {
+                    (Some(r), _) => format!("refused: {r}"),
+                    (None, Some(w)) => format!("changed wrongly: {w}"),
+                    (None, None) if row.duplicates > 0 => format!("{} twice", row.duplicates),
+                    (None, None) => String::new(),
+                }),
+            ]);
+            series.push(Point::with_spread(n as f64, median, p(10.0), p(90.0)));
+            let deviation = d.standard_deviation.filter(|_| measured).unwrap_or(f64::NAN);
+            medians.push(Delay { p10: p(10.0), median, deviation });
+        }
+        figure.series.push(series);
+        document.tables.push(table);
+        document.figures.push(figure);
+        document.verdicts.extend([self.accepted(), self.correct(), self.complete()]);
+        document.verdicts.push(self.fast(&medians));
+        document.verdicts.push(self.dearest(&medians));
+    }
+
+    fn tried(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|r| r.sent > 0)
+    }
+
+    fn accepted(&self) -> Verdict {
+        let id = "modifications-accepted";
+        let refused = by_themselves(self.rows.iter().filter(|r| r.refused.is_some()).collect());
+        let told = |r: &&Row| format!("{} ({})", r.name, r.refused.as_deref().unwrap_or_default());
+        let refused: Vec<_> = refused.iter().map(told).collect();
+        if refused.is_empty() {
+            return Verdict::new(id, Outcome::Holds, "No flow was refused for its modifications.");
+        }
+        let s = format!("Flows are refused for: {}.", refused.join(", "));
+        Verdict::new(id, Outcome::Fails, s).with("refused", refused.len() as f64, "")
+    }
+
+    fn correct(&self) -> Verdict {
+        let id = "modifications-right";
+        let came = self.tried().filter(|r| r.received > 0).count();
+        let wrong = by_themselves(self.tried().filter(|r| r.right < r.received).collect());
+        let wrong: Vec<_> = wrong.iter().map(|r| r.name.as_str()).collect();
+        if came == 0 {
+            Verdict::new(id, Outcome::Unclear, "No frame came through.")
+        } else if wrong.is_empty() {
+            Verdict::new(id, Outcome::Holds, "Every frame that came was changed as it should be.")
+        } else {
+            let s = format!("Frames are changed wrongly by: {}.", wrong.join(", "));
+            Verdict::new(id, Outcome::Fails, s).with("modifications", wrong.len() as f64, "")
+        }
+    }
+
+    fn complete(&self) -> Verdict {
+        let id = "modifications-complete";
+        // A frame in a hundred may be the instrument's own.
+        let lossy = by_themselves(self.tried().filter(|r| r.loss() > 1.0).collect());
+        let worst = self.tried().map(Row::loss).fold(0.0, f64::max);
+        if self.tried().next().is_none() {
+            return Verdict::new(id, Outcome::Unclear, "No frame was sent.");
+        }
+        if lossy.is_empty() {
+            let s = "No modification loses frames.";
+            return Verdict::new(id, Outcome::Holds, s).with("worst loss", worst, "%");
+        }
+        let told = |r: &&Row| match r.received {
+            0 => format!("{} (all, without an error)", r.name),
+            _ => format!("{} ({:.1} %)", r.name, r.loss()),
+        };
+        let names: Vec<_> = lossy.iter().map(told).collect();
+        let s = format!("Frames are lost by: {}.", names.join(", "));
+        Verdict::new(id, Outcome::Fails, s).with("worst loss", worst, "%")
+    }
+
+    fn fast(&self, delays: &[Delay]) -> Verdict {
+        let id = "modifications-as-fast";
+        let Some(forward) = delays.first().map(|d| d.median).filter(|m| m.is_finite()) else {
+            return Verdict::new(id, Outcome::Unclear, "Forwarding alone could not be measured.");
+        };
+        let slow = self.rows.iter().zip(delays);
+        let slow: Vec<_> =
+            slow.filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward).collect();
+        // Of a combination the deviation is that of its parts.
+        let slowest = slow.iter().map(|s| s.1).max_by(|a, b| a.median.total_cmp(&b.median));
+        let names = by_themselves(slow.iter().map(|s| s.0).collect());
+        let slow: Vec<_> = slow
+            .iter()
+            .filter(|(r, _)| names.iter().any(|n| n.name == r.name))
+            .map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median))
+            .collect();
+        let verdict = if slow.is_empty() {
+            let s = format!("Modifications take about what forwarding takes ({forward:.1} µs).");
+            Verdict::new(id, Outcome::Holds, s)
+        } else {
+            let s = format!(
+                "Forwarding takes {forward:.1} µs; another, slower part of the switch does: {}.",
+                slow.join(", ")
+            );
+            Verdict::new(id, Outcome::Fails, s)
+        };
+        let verdict = verdict.with("forwarding, median", forward, "µs");
+        match slowest {
+            None => verdict,
+            Some(d) => verdict.with("slowest, median", d.median, "µs").with(
+                "slowest, standard deviation",
+                d.deviation,
+                "µs",
+            ),
+        }
+    }
+
+    /// 001 §4.1: the time of a combination is the highest of its parts'.
+    fn dearest(&self, delays: &[Delay]) -> Verdict {
+        let id = "combination-costs-its-dearest";
+        let of = |c: &Change| {
+            let at = self.rows.iter().position(|r| r.changes == [*c])?;
+            delays.get(at).map(|d| d.median).filter(|m| m.is_finite())
+        };
+        let mut worst = 0.0_f64;
+        let mut some = false;
+        for (row, d) in self.rows.iter().zip(delays).filter(|(r, _)| r.changes.len() > 1) {
+            let dearest = row.changes.iter().filter_map(of).fold(f64::NAN, f64::max);
+            if d.median.is_finite() && dearest.is_finite() && dearest > 0.0 {
+                some = true;
+                if d.is_beyond(dearest) {
+                    worst = worst.max((d.median - dearest - DEARER_BY_US) / dearest);
+                }
+            }
+        }
+        let (outcome, s) = match (some, worst < 0.5) {
+            (false, _) => (Outcome::Unclear, "No combination could be measured."),
+            (true, true) => {
+                (Outcome::Holds, "A combination costs about what its dearest part costs.")
+            }
+            (true, false) => (Outcome::Fails, "A combination costs more than its dearest part."),
+        };
+        Verdict::new(id, outcome, s).with("beyond the dearest part, at most", worst * 100.0, "%")
+    }
+}
