@@ -191,6 +191,7 @@ fn tshark_sees_what_is_done_wrong() {
         ("wrong_checksum = [\"ip\"]", Action::SetField(Field::Ipv4Src, 1), "ip.src", "0.0.0.1"),
         ("writes_wrong = [\"ttl\"]", Action::SetNwTtl(64), "ip.ttl", "65"),
         ("writes_wrong = [\"tos\"]", Action::SetField(Field::IpDscp, 46), "ip.dsfield.dscp", "47"),
+        ("writes_wrong = [\"vlan-push\"]", Action::PushVlan(0x8100), "eth.type", "0x88a8"),
     ];
     let through = |(list, action, ..): &(&str, Action, _, _)| {
         through(Kind::UdpV4, vec![action.clone()], &format!("[actions]\n{list}"))

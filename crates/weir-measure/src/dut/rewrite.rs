@@ -124,6 +124,14 @@ fn change(action: &Action, frame: &mut Vec<u8>) -> Result<(), Expired> {
 /// Makes what was done wrong: the last bit of a value, or one tag, label or hop too many.
 fn spoil(action: &Action, frame: &mut Vec<u8>) {
     let wrong = match action {
+        // The other kind of tag: whoever pushes one writes its id next.
+        Action::PushVlan(tpid) => {
+            let other: u16 = if *tpid == 0x8100 { 0x88a8 } else { 0x8100 };
+            if let Some(to) = frame.get_mut(12..14) {
+                to.copy_from_slice(&other.to_be_bytes());
+            }
+            return;
+        }
         Action::SetField(field, value) => Action::SetField(*field, value ^ 1),
         Action::SetVlanVid(v) => Action::SetVlanVid(v ^ 1),
         Action::SetVlanPcp(v) => Action::SetVlanPcp(v ^ 1),
@@ -132,8 +140,7 @@ fn spoil(action: &Action, frame: &mut Vec<u8>) {
         Action::SetTpDst(v) => Action::SetTpDst(v ^ 1),
         Action::SetNwTtl(v) => Action::SetNwTtl(v ^ 1),
         Action::SetMplsTtl(v) => Action::SetMplsTtl(v ^ 1),
-        // What is pushed comes with the wrong value; what is popped is replaced by another tag.
-        Action::PushVlan(_) => Action::SetField(Field::VlanVid, 0xffe),
+        // A label that is pushed comes with the wrong value; a tag that is popped is replaced by another.
         Action::PushMpls(_) => Action::SetField(Field::MplsLabel, 0xf_fffe),
         Action::PopVlan => Action::PushVlan(0x8100),
         Action::PopMpls(_) => Action::SetField(Field::EthDst, 0),

@@ -6,6 +6,8 @@
 use super::simulation::{EPOCH, Output, SimulatedDut};
 use crate::dut::Dut;
 use crate::dut::profile::Profile;
+use crate::module::Sample;
+use crate::snmp::client::{Value, decode};
 use std::time::Duration;
 use weir_openflow::channel::{Channel, Config, Event, Side, Versions};
 use weir_openflow::model::{Msg, Version};
@@ -28,6 +30,12 @@ pub struct Configured {
 
 /// What its ports are called.
 const PORTS: [&str; 2] = ["p1", "p2"];
+
+/// A request of SNMP version 2c, community `public`, for the load of its processor
+/// (hrProcessorLoad.1, RFC 2790), in BER.
+const ASK_LOAD: &[u8] =
+    b"\x30\x29\x02\x01\x01\x04\x06public\xa0\x1c\x02\x01\x01\x02\x01\x00\x02\x01\x00\
+    \x30\x11\x30\x0f\x06\x0b\x2b\x06\x01\x02\x01\x19\x03\x03\x01\x02\x01\x05\x00";
 
 fn time(now: Nanos) -> Duration {
     Duration::from_nanos(now.since(EPOCH).0)
@@ -154,6 +162,21 @@ impl SimulatedDut for Configured {
             return;
         }
         self.dut.frame_in(channel as u32 + 1, frame, now);
+    }
+
+    fn state(&mut self, now: Nanos) -> Option<Result<Vec<Sample>, String>> {
+        if now < self.down_until {
+            return Some(Err("its agent is down".to_owned()));
+        }
+        let Some(answer) = self.dut.snmp(ASK_LOAD, now) else {
+            return Some(Err("its SNMP agent does not answer".to_owned()));
+        };
+        let load = |(_, value): (_, Option<Value>)| {
+            let value = value?.number()? as f64;
+            let what = Sample::CPU.to_owned();
+            Some(Sample { at: now, what, value, unit: "%".to_owned() })
+        };
+        Some(decode(&answer).map(|all| all.into_iter().filter_map(load).collect()))
     }
 
     fn wake_at(&self) -> Option<Nanos> {

@@ -11,7 +11,7 @@ use super::restore::Made;
 use super::setup::Setup;
 use super::tally::Tally;
 use super::terms::{Command, Departures, Input, Phase, Settings, Status, nanos};
-use crate::document::{Document, Outcome, Verdict};
+use crate::document::Document;
 use crate::module::{
     Act, Bench, Captured, Context, Load, LoadId, Module, On, Params, Table, Wired,
 };
@@ -34,8 +34,8 @@ pub(super) struct Expected {
 /// One measurement.
 pub struct Core {
     pub(super) settings: Settings,
-    module: Box<dyn Module>,
-    params: Params,
+    pub(super) module: Box<dyn Module>,
+    pub(super) params: Params,
     pub(super) table: Table,
     pub(super) bench: Bench,
     pub(super) phase: Phase,
@@ -57,22 +57,22 @@ pub struct Core {
     pub(super) phase_at: Option<Nanos>,
     out: VecDeque<Command>,
     acts: Vec<Act>,
-    pairing: Pairing,
-    tally: Tally,
-    observed: Observed,
+    pub(super) pairing: Pairing,
+    pub(super) tally: Tally,
+    pub(super) observed: Observed,
     garbage: u64,
     pub(super) failed: Option<String>,
     /// What the switch did to end the measurement.
-    blamed: Option<String>,
-    finished: bool,
-    document: Document,
-    begun: Nanos,
+    pub(super) blamed: Option<String>,
+    pub(super) finished: bool,
+    pub(super) document: Document,
+    pub(super) begun: Nanos,
     measuring_since: Option<Nanos>,
     /// Handlers called, and how many there were at the last look whether the module waits for anything.
     calls: u64,
     calls_before: u64,
     status: (u64, u64),
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Core {
@@ -306,6 +306,12 @@ impl Core {
                     self.observed.add(&sample);
                 }
                 self.call(now, |m, cx| m.sample(cx, &sample));
+            }
+            Input::Untold(why) => {
+                if self.phase == Phase::Measure {
+                    self.observed.untold(&why);
+                }
+                self.note(format!("The switch's state: {why}."));
             }
             Input::Lost(what, n) => self.tally.lost(what, n),
             Input::Missed(channel, n) => {
@@ -555,58 +561,6 @@ impl Core {
             Phase::Drain => self.document.partial = Some(first),
             Phase::CleanUp | Phase::Done => {}
         }
-    }
-
-    /// The module says what it found.
-    fn conclude(&mut self, now: Nanos) {
-        self.tally.write(&self.settings.channels, &mut self.document);
-        self.document.duration_s = now.since(self.begun).0 as f64 / 1e9;
-        self.params.note(&mut self.document);
-        if let Some(t) = &self.settings.traffic {
-            self.document.parameter("traffic", t.text(), "");
-        }
-        if let Some(d) = &self.bench.desc {
-            for (name, text) in [
-                ("manufacturer", &d.manufacturer),
-                ("hardware", &d.hardware),
-                ("software", &d.software),
-                ("serial", &d.serial),
-                ("datapath", &d.datapath),
-            ] {
-                self.document.dut.description.push((name.to_owned(), text.clone()));
-            }
-        }
-        let described = &mut self.document.dut.description;
-        if self.bench.version.is_some() {
-            let version = if self.bench.is_13() { "1.3" } else { "1.0" };
-            described.push(("OpenFlow".to_owned(), version.to_owned()));
-        }
-        if let Some(f) = &self.bench.features {
-            described.push(("datapath id".to_owned(), format!("{:016x}", f.datapath_id)));
-            described.push(("tables".to_owned(), f.tables.to_string()));
-        }
-        if self.pairing.unpaired > 0 {
-            let (n, of) = (self.pairing.unpaired, self.pairing.unpaired + self.pairing.paired);
-            self.note(format!(
-                "{n} of {of} frames have no kernel stamp of their departure; the program's stands in for it."
-            ));
-        }
-        self.document.notes.append(&mut self.notes);
-        self.module.finish(&self.bench, &mut self.document);
-        if let Some(why) = &self.blamed {
-            let mut letters = why.chars();
-            let first = letters.next().map(|c| c.to_ascii_uppercase());
-            let s: String = first.into_iter().chain(letters).chain(['.']).collect();
-            self.document.verdicts.push(Verdict::new("control-channel-works", Outcome::Fails, s));
-        }
-        self.observed.write(&mut self.document);
-        self.finished = true;
-        self.clean_up(now);
-    }
-
-    /// Adds what was learnt after the module has finished.
-    pub(super) fn late_note(&mut self, text: String) {
-        self.document.notes.push(text);
     }
 
     pub(super) fn over(&mut self) {

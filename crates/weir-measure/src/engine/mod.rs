@@ -12,9 +12,11 @@
 //!   core of its own (`cores`).
 //! - [`simulation`] drives a core on a simulated switch in virtual time: every run is the same.
 //!   [`configured`] puts the device with configured faults there.
-//! - [`wire`], [`ported`]: data channels by AF_PACKET with the kernel's stamps, or by any port of weir-io.
+//! - [`wire`], [`ported`]: data channels by AF_PACKET with the kernel's stamps, or by any port of weir-io;
+//!   [`mod@recorded`]: with all that passes saved.
 //! - [`floor`]: delay, jitter and drift of a wire without the device, before all that.
 
+mod conclusion;
 pub mod configured;
 mod core;
 mod cores;
@@ -24,6 +26,7 @@ mod generator;
 mod observed;
 pub(crate) mod pairing;
 pub mod ported;
+pub mod recorded;
 pub mod restore;
 pub mod ring;
 pub mod run;

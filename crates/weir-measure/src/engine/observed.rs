@@ -1,10 +1,12 @@
-//! The switch's own readings while it was measured ([`Sample`]), summed up for the document.
+//! The switch's own readings while it was measured ([`Sample`]), summed up for the document; and whether it
+//! told them at all.
 //!
 //! Pure. Bounded: a switch may have many interfaces, and a run may be long.
 
-use crate::document::{Cell, Column, Document, Samples, Table};
+use crate::document::{Cell, Column, Document, Outcome, Samples, Table, Verdict};
 use crate::module::Sample;
 use std::collections::BTreeMap;
+use weir_packet::Nanos;
 
 /// Counters that are kept.
 const COUNTERS: usize = 512;
@@ -20,11 +22,24 @@ struct Counter {
 pub(super) struct Observed {
     cpu: Option<Samples>,
     counters: BTreeMap<String, Counter>,
+    /// Readings, and the moment of the last one: its samples are of that moment.
+    told: u64,
+    last: Option<Nanos>,
+    /// Questions without an answer, and why the first had none.
+    untold: u64,
+    why: String,
+    /// The least and the most of the CPU's load, in percent.
+    load: Option<(f64, f64)>,
 }
 
 impl Observed {
     pub(super) fn add(&mut self, s: &Sample) {
+        if self.last != Some(s.at) {
+            (self.told, self.last) = (self.told + 1, Some(s.at));
+        }
         if s.what == Sample::CPU {
+            let (least, most) = self.load.unwrap_or((s.value, s.value));
+            self.load = Some((least.min(s.value), most.max(s.value)));
             return self.cpu.get_or_insert_with(|| Samples::new("%")).record(s.value);
         }
         if let Some(c) = self.counters.get_mut(&s.what) {
@@ -35,8 +50,43 @@ impl Observed {
         }
     }
 
+    /// It was asked, and did not tell.
+    pub(super) fn untold(&mut self, why: &str) {
+        if self.untold == 0 {
+            self.why = why.to_owned();
+        }
+        self.untold += 1;
+    }
+
+    /// Whether the switch tells its state, where it was asked to. A datagram may be lost: what it does not
+    /// tell at least as often as it does, it does not tell.
+    fn verdict(&self) -> Option<Verdict> {
+        let id = "state-told";
+        if self.told + self.untold == 0 {
+            return None;
+        }
+        let verdict = if self.untold > 0 && self.untold >= self.told {
+            let s = format!(
+                "The switch was asked {} times for its CPU load and counters, and did not tell them: {}.",
+                self.untold, self.why
+            );
+            Verdict::new(id, Outcome::Fails, s)
+        } else {
+            Verdict::new(
+                id,
+                Outcome::Holds,
+                "CPU load and counters are told when they are asked for.",
+            )
+        };
+        let verdict =
+            verdict.with("not told", self.untold as f64, "").with("told", self.told as f64, "");
+        let Some((least, most)) = self.load else { return Some(verdict) };
+        Some(verdict.with("CPU, least", least, "%").with("CPU, most", most, "%"))
+    }
+
     /// CPU load as a distribution; by how much counters grew, those that did, as a table.
     pub(super) fn write(&mut self, document: &mut Document) {
+        document.verdicts.extend(self.verdict());
         if let Some(cpu) = self.cpu.take() {
             document.distribution("device-cpu", "CPU load of the switch", cpu);
         }

@@ -25,6 +25,11 @@ pub trait Sampler: Send {
 
     /// How long between two readings.
     fn interval(&self) -> Duration;
+
+    /// Why the switch does not tell this itself, where it was to and another source stands in.
+    fn untold(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A source of [`crate::snmp`] as the engine's.
@@ -110,9 +115,10 @@ pub(super) fn sample(
         match sampler.read() {
             Ok(all) => all.into_iter().for_each(|s| give.give((s.at, Input::Sample(s)))),
             // The core keeps each sentence once.
-            Err(why) => {
-                give.give((unix_now(), Input::Note(format!("The switch's state: {why}."))));
-            }
+            Err(why) => give.give((unix_now(), Input::Untold(why))),
+        }
+        if let Some(why) = sampler.untold() {
+            give.give((unix_now(), Input::Untold(why)));
         }
         give.wake();
     }

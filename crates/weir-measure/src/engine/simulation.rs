@@ -9,7 +9,7 @@ use super::thinning::{Counter, Fate, Thinning};
 use super::wire::recognise;
 use crate::document::Document;
 use crate::module::load::Source;
-use crate::module::{Captured, LoadDone};
+use crate::module::{Captured, LoadDone, Sample};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_openflow::model::{Msg, Version};
@@ -41,6 +41,11 @@ pub trait SimulatedDut {
         let _ = now;
         Err("a simulated switch that can't be".to_owned())
     }
+    /// What it tells of its own state when it is asked; `None`: nobody can ask it.
+    fn state(&mut self, now: Nanos) -> Option<Result<Vec<Sample>, String>> {
+        let _ = now;
+        None
+    }
     /// When it wants [`Self::poll`]; `None`: only after one of the above.
     fn wake_at(&self) -> Option<Nanos>;
     /// Does what is due, and says what comes out.
@@ -56,12 +61,19 @@ pub struct World {
     pub wire: Nanos,
     /// Measurements that take longer than this are interrupted, in virtual time.
     pub at_most: Nanos,
+    /// How often the switch is asked for its state; `None`: never.
+    pub state: Option<Nanos>,
 }
 
 impl Default for World {
-    /// 20 µs, 500 ns, ten hours.
+    /// 20 µs, 500 ns, ten hours; nobody asks for the state.
     fn default() -> Self {
-        Self { control: Nanos(20_000), wire: Nanos(500), at_most: Nanos::from_secs(36_000) }
+        Self {
+            control: Nanos(20_000),
+            wire: Nanos(500),
+            at_most: Nanos::from_secs(36_000),
+            state: None,
+        }
     }
 }
 
@@ -92,6 +104,7 @@ pub fn simulate(
     let mut frame = Vec::new();
     let thinning = Thinning::default();
     let mut counters: Vec<Counter> = Vec::new();
+    let mut state_at = world.state.map(|every| EPOCH + every);
     loop {
         // Commands first: they take no time.
         while let Some(command) = core.next_command() {
@@ -152,6 +165,7 @@ pub fn simulate(
             core.wake_at().map(|t| t.max(now + Nanos(1))),
             dut.wake_at().map(|t| t.max(now + Nanos(1))),
             under_way.peek().map(|Reverse((at, _))| *at),
+            state_at,
             sources
                 .iter()
                 .flatten()
@@ -167,6 +181,16 @@ pub fn simulate(
         now = now.max(next);
         if now.since(EPOCH) > world.at_most {
             core.input(now, now, Input::Interrupted("the simulation took too long".to_owned()));
+        }
+        if state_at.is_some_and(|at| at <= now) {
+            state_at = world.state.map(|every| now + every.max(Nanos(1)));
+            match dut.state(now) {
+                None => state_at = None,
+                Some(Err(why)) => core.input(now, now, Input::Untold(why)),
+                Some(Ok(all)) => {
+                    all.into_iter().for_each(|s| core.input(now, now, Input::Sample(s)));
+                }
+            }
         }
         for (channel, slot) in sources.iter_mut().enumerate() {
             let Some((source, _, first, last)) = slot else { continue };

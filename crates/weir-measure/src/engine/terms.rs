@@ -33,6 +33,8 @@ pub enum Input {
     PortFailed(usize, String),
     /// A reading of the switch's state.
     Sample(Sample),
+    /// The switch was asked for its state and did not tell it; why.
+    Untold(String),
     /// The instrument lost something: a ring was full.
     Lost(&'static str, u64),
     /// Frames that had come by a data channel were dropped by the kernel: the capture was too slow.

@@ -160,9 +160,13 @@ pub fn simulated(
     if let Some(version) = offers {
         dut = dut.speaking(version);
     }
-    let world = World { control: Nanos(control_ns(run)), ..World::default() };
+    let (control, state) = (Nanos(control_ns(run)), Some(STATE));
+    let world = World { control, state, ..World::default() };
     simulate(core, &mut dut, world)
 }
+
+/// How often a device's agent is asked, so that short measurements have some answers.
+const STATE: Nanos = Nanos::from_millis(100);
 
 /// How long the control channel takes one way in that run: 20 to 100 µs, a round of probes at their usual rate.
 pub fn control_ns(run: u64) -> u64 {

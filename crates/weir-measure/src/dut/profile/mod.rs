@@ -221,7 +221,8 @@ pub enum ActionKind {
     Ttl,
     /// MPLS labels: pushed, popped, written.
     Mpls,
-    /// Any other.
+    /// Any other. No frame of a measurement shows one, so none can be configured.
+    #[serde(skip_deserializing)]
     Other,
 }
 

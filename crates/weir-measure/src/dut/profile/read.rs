@@ -2,7 +2,7 @@
 //!
 //! Room: text only; part of `profile`. Files are read by whoever calls.
 
-use super::{BUILTIN, Profile};
+use super::{ActionKind, Actions, BUILTIN, Profile};
 use thiserror::Error;
 
 /// A profile that can't be used.
@@ -10,7 +10,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ProfileError {
     /// No profile has this name.
-    #[error("no profile is called '{name}'{}: there are {}; or give a file's path", near(.nearest), names())]
+    #[error("no profile is called '{name}'{}: there are {}; or give a file's path", asked(.nearest), names())]
     Unknown {
         /// What was asked for.
         name: String,
@@ -29,8 +29,8 @@ pub enum ProfileError {
     },
 }
 
-fn near(nearest: &Option<&str>) -> String {
-    nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default()
+fn asked(nearest: &Option<&str>) -> String {
+    nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default()
 }
 
 fn names() -> String {
@@ -106,7 +106,29 @@ impl Profile {
         if cpu.is_some_and(|c| c.does.is_empty()) {
             return Some("actions.cpu.does is empty: list what the processor does".to_owned());
         }
-        None
+        self.actions.without_effect()
+    }
+}
+
+/// Kinds that change what a checksum is of.
+const SUMMED: [ActionKind; 4] =
+    [ActionKind::Ip, ActionKind::Tos, ActionKind::L4Port, ActionKind::Ttl];
+
+impl Actions {
+    /// A kind in a list where it would do nothing: nobody could find such a fault.
+    fn without_effect(&self) -> Option<String> {
+        if let Some(kind) = self.wrong_checksum.iter().find(|k| !SUMMED.contains(k)) {
+            let known = SUMMED.map(ActionKind::word).join(", ");
+            return Some(format!(
+                "actions.wrong_checksum: '{}' changes nothing that a checksum is of; there are {known}",
+                kind.word()
+            ));
+        }
+        let lists = [("ignores", &self.ignores), ("writes_wrong", &self.writes_wrong)];
+        let (key, _) = lists.iter().find(|(_, list)| list.contains(&ActionKind::Forward))?;
+        Some(format!(
+            "actions.{key}: 'forward' writes nothing; a frame that is not forwarded is one of actions.discards"
+        ))
     }
 }
 
@@ -176,6 +198,12 @@ mod tests {
             ("[table]\nentries = 0", "p.toml: table.entries = 0: 1 to"),
             ("[update]\nreorder_window = 4", "update.reorder_window needs changes that take time"),
             ("[actions.cpu]\ndoes = []", "actions.cpu.does is empty"),
+            ("[actions]\nrefuses = [\"other\"]", "unknown word 'other'"),
+            (
+                "[actions]\nwrong_checksum = [\"mac\"]",
+                "'mac' changes nothing that a checksum is of",
+            ),
+            ("[actions]\nignores = [\"forward\"]", "actions.ignores: 'forward' writes nothing"),
             ("[forwarding]\nlose_percent = 101", "101 %"),
         ] {
             let told = e(&format!("{head}{text}"));

@@ -171,20 +171,26 @@ impl Lab {
 
     /// Reads the switch's CPU: what it tells of it, where it does, or else the time of its data path's process.
     pub fn sampler(&self) -> Box<dyn Sampler> {
-        if let Some(told) = self.agent.and_then(|at| self.told(at)) {
-            return told;
-        }
+        let untold = match self.agent.map(|at| self.told(at)) {
+            Some(Ok(told)) => return told,
+            Some(Err(e)) => Some(e.to_string()),
+            None => None,
+        };
         let of = |d: &Arc<Mutex<Restarted>>| locked(d).child().id();
         let pid = self.data_path.as_ref().map_or(0, of);
         let of = format!("process {pid}, its data path, from /proc");
-        Box::new(Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1)))
+        let process = Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1));
+        match untold {
+            None => Box::new(process),
+            Some(why) => Box::new(Instead { why, process }),
+        }
     }
 
     /// By SNMP, from inside its namespace.
-    fn told(&self, at: SocketAddr) -> Option<Box<dyn Sampler>> {
-        let door = self.device.door().ok()?;
-        let sampler = door.within(|| agent::sampler(&at.to_string())).ok()?;
-        Some(Box::new(Inside { door, sampler }))
+    fn told(&self, at: SocketAddr) -> Result<Box<dyn Sampler>> {
+        let door = self.device.door()?;
+        let sampler = door.within(|| agent::sampler(&at.to_string()))?;
+        Ok(Box::new(Inside { door, sampler }))
     }
 
     /// The data path's process, to be reset.
@@ -371,6 +377,27 @@ impl Sampler for Inside {
     }
     fn interval(&self) -> Duration {
         self.sampler.interval()
+    }
+}
+
+/// A process's time, in place of an agent that does not answer.
+struct Instead {
+    why: String,
+    process: Periodic<ProcessSampler>,
+}
+
+impl Sampler for Instead {
+    fn about(&self) -> String {
+        self.process.about()
+    }
+    fn read(&mut self) -> Result<Vec<Sample>, String> {
+        self.process.read()
+    }
+    fn interval(&self) -> Duration {
+        self.process.interval()
+    }
+    fn untold(&self) -> Option<String> {
+        Some(self.why.clone())
     }
 }
 

@@ -122,6 +122,10 @@ pub struct RunArgs {
     /// Save the control conversation, for tshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Save the frames of each data channel there: IF.in.pcapng, with the stamps that are measured by, and
+    /// IF.out.pcapng
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,

@@ -1,6 +1,7 @@
 //! `weir measure run`: one module, on one switch or on several.
 
 use super::device::{Device, Wanted};
+use super::target::Target;
 use super::{RunArgs, given, one};
 use crate::commands::say::{note, put};
 use crate::commands::style::{Progress, Style, Verdict};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::control::pcap::Conversation;
 use weir_measure::document::{Comparison, Document, Dut};
+use weir_measure::engine::recorded::recorded;
 use weir_measure::module::Depth;
 use weir_measure::report;
 
@@ -21,14 +23,20 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let params = given::params(&entry, depth, args.config.as_deref(), &args.set)?;
     let manner = args.switch.manner()?;
     manner.suits(&entry.about)?;
+    args.switch.suits(&entry.about)?;
     let wanted = args.switch.wanted()?;
     if args.pcap.is_some() && wanted.len() > 1 {
         return Err(bad_input("--pcap: one file holds the conversation with one switch"));
     }
+    if args.capture.is_some() && wanted.len() > 1 {
+        return Err(bad_input("--capture: one directory holds the frames of one switch"));
+    }
     let mut pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
-    if let Some(dir) = &args.out {
-        std::fs::create_dir_all(dir)
-            .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
+    for (option, dir) in [("--out", &args.out), ("--capture", &args.capture)] {
+        if let Some(dir) = dir {
+            std::fs::create_dir_all(dir)
+                .map_err(|e| fault::file(format_args!("{option} {}", dir.display()), &e))?;
+        }
     }
     let stop = one::stopped_by_signals()?;
     let module = entry.about.name.clone();
@@ -40,10 +48,15 @@ pub fn run(args: &RunArgs) -> Result<()> {
             Device::Given(_) => module.clone(),
             Device::Made(..) | Device::Wires => format!("{module} on {}", wanted.name()),
         };
+        let mut target = device.target(&ask.entry.about)?;
+        if let Some(dir) = &args.capture {
+            let save = |c| recorded(c, dir).map_err(|e| bad_input(format!("--capture: {e}")));
+            target.channels = target.channels.into_iter().map(save).collect::<Result<_>>()?;
+        }
         if !args.json {
             put(one::beforehand(&name, &ask))?;
         }
-        watched(&name, ask, &device, &stop)
+        watched(&name, ask, target, &stop)
     };
     if let [alone] = &wanted[..] {
         return keep_one(args, &entry.about.name, measure(alone)?);
@@ -64,10 +77,9 @@ pub fn run(args: &RunArgs) -> Result<()> {
     keep_all(args, Comparison::new(&entry.about.name, title, documents), wanted.len())
 }
 
-fn watched(name: &str, ask: one::Ask, device: &Device<'_>, stop: &AtomicBool) -> Result<Document> {
+fn watched(name: &str, ask: one::Ask, target: Target, stop: &AtomicBool) -> Result<Document> {
     let mut progress = Progress::on_stderr();
     let begin = Instant::now();
-    let target = device.target(&ask.entry.about)?;
     let mut watch = |s| progress.say(one::told(name, s, begin));
     let done = one::run(ask, target, &mut watch, stop);
     progress.clear();
