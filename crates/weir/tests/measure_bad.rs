@@ -71,6 +71,23 @@ fn switches_that_talk_badly() {
     }
 }
 
+/// Before anything is opened, printed or made.
+#[test]
+fn arguments_that_can_not_be() {
+    for (args, says) in [
+        (&["run", "echo"][..], "no switch to measure"),
+        (&["suite"], "no switch to measure"),
+        (&["run", "echo", "--switch", "there"], "give tcp:HOST:PORT or tls:HOST:PORT"),
+        (&["run", "counters", "--switch", "tcp:127.0.0.1:1"], "counters needs 2 interfaces"),
+        (&["suite", "--switch", "tcp:127.0.0.1:1"], "needs 2 interfaces"),
+        (&["run", "echo", "--lab", "ovs", "--traffic", "times = 'x'"], "line 1: unknown variant"),
+    ] {
+        let done = weir().arg("measure").args(args).output().unwrap();
+        told(&done, 2, says);
+        assert!(done.stdout.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&done.stdout));
+    }
+}
+
 /// Before anything is opened, let alone measured.
 #[test]
 fn traffic_and_generators_that_can_not_be() {
@@ -213,7 +230,11 @@ fn ports_that_are_not_as_they_should_be() {
     let begin = Instant::now();
     told(&measure("e1,e3", &[]), 1, "nothing that the switch sends arrives at 'e3'");
     told(&measure("e1,e2", &["--of-ports", "2,1"]), 1, "the ports are swapped or wrong");
-    told(&measure("e1", &[]), 1, "needs 2 data channels and 1 are given");
+    told(
+        &measure("e1", &[]),
+        2,
+        "needs 2 interfaces that are wired to the switch, and 1 are given",
+    );
     w.link("e2", "down");
     told(&measure("e1,e2", &[]), 2, "e2");
     w.link("e2", "up");

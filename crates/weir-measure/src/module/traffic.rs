@@ -129,8 +129,9 @@ impl Traffic {
     /// A key or a value that can't be, with its line; a capture that can't be read.
     pub fn read(text: &str) -> Result<Self, BadTraffic> {
         let file: File = toml::from_str(text).map_err(|e| {
-            let said = e.to_string();
-            BadTraffic(said.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>().join(" "))
+            let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            BadTraffic(format!("line {line}: {}", e.message().replace('\n', " ")))
         })?;
         let mut this = Self {
             sizes: Vec::new(),

@@ -14,7 +14,9 @@ pub fn summary(d: &Document, width: usize, height: usize) -> String {
     let (width, height) = (width.max(40), height.max(8));
     let mut head = Vec::new();
     let paper = d.paper.as_ref().map_or_else(String::new, |p| format!(" ({p})"));
-    head.push(format!("{} on {}: {}{paper}", d.id, d.dut.name, d.title));
+    // A study's own page is of no device.
+    let on = if d.dut.name.is_empty() { String::new() } else { format!(" on {}", d.dut.name) };
+    head.push(format!("{}{on}: {}{paper}", d.id, d.title));
     let e = &d.environment;
     let mut how = e.cpu_model.clone();
     if e.date.0 > 0 {

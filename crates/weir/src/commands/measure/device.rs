@@ -96,6 +96,27 @@ impl SwitchArgs {
         Ok(Manner { versions, patience, of_ports, wire: self.wire.clone(), traffic })
     }
 
+    /// Whether there is what a module needs; said before anything is opened.
+    ///
+    /// # Errors
+    /// No switch, or too few interfaces to it.
+    pub fn suits(&self, about: &About) -> Result<()> {
+        if !self.lab.is_empty() || about.on == On::Wire {
+            return Ok(());
+        }
+        if self.switch.is_none() {
+            return Err(bad_input("no switch to measure: give --switch and --ports, or --lab"));
+        }
+        let (need, there) = (about.channels, self.ports.len());
+        if there < need {
+            return Err(bad_input(format!(
+                "--ports: {} needs {need} interfaces that are wired to the switch, and {there} are given: --ports IF,IF",
+                about.name
+            )));
+        }
+        Ok(())
+    }
+
     /// Makes the switch, if it is to be made.
     ///
     /// # Errors
@@ -152,6 +173,10 @@ impl Device<'_> {
     /// Its ports can't be opened.
     pub fn target(&self, about: &About) -> Result<Target> {
         match (self, about.on) {
+            // Ports that are wired to a switch are no wire.
+            (Self::Given(args), On::Wire) if args.switch.is_some() => {
+                wires::target(&args.wire, None)
+            }
             (Self::Given(args), On::Wire) => wires::target(&args.ports, args.name.as_deref()),
             (Self::Made(..) | Self::Wires, On::Wire) => wires::target(&[], None),
             (Self::Wires, On::Switch) => {

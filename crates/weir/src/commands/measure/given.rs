@@ -85,9 +85,11 @@ pub fn traffic(given: &str) -> Result<Traffic> {
 fn from_file(path: &Path, module: &str) -> Result<Vec<(String, String)>> {
     let at = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
-    let all: toml::Table = text
-        .parse()
-        .map_err(|e: toml::de::Error| at(&e.to_string().lines().collect::<Vec<_>>().join(" ")))?;
+    let all: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        at(&format!("line {line}: {}", e.message().replace('\n', " ")))
+    })?;
     let mut found = Vec::new();
     for (name, value) in &all {
         if name != module {

@@ -79,6 +79,7 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
         asked.push((entry, params));
     }
     let manner = args.switch.manner()?;
+    asked.iter().try_for_each(|(entry, _)| args.switch.suits(&entry.about))?;
     let wanted = args.switch.wanted()?;
     std::fs::create_dir_all(&args.out)
         .map_err(|e| fault::file(format_args!("--out {}", args.out.display()), &e))?;

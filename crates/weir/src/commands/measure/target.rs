@@ -99,6 +99,12 @@ fn dial(args: &SwitchArgs, address: &str) -> Result<Dial> {
             }
         }));
     }
+    if !["tcp:", "ssl:", "tls:"].iter().any(|m| address.starts_with(m)) {
+        return Err(bad(
+            "give tcp:HOST:PORT or tls:HOST:PORT to connect, ptcp:PORT or ptls:PORT to wait for it"
+                .to_owned(),
+        ));
+    }
     let c = Controller::parse(address).map_err(bad)?;
     let identity = identity(args, c.security)?;
     Ok(Box::new(move |at_most| {
