@@ -1,13 +1,23 @@
 //! Virtual networks: what is wanted against what is there, and the steps between them (paper 003).
 //!
 //! Room: above data planes and foreign switches, which it knows by what they report. Time and
-//! observations are arguments, intents come out; no sockets, no frames. May depend on
+//! observations are arguments, intents come out; no sockets, no frames, no files. May depend on
 //! `weir-openflow` and `weir-estimate`.
 //!
-//! - `verify`: proof that no network reaches another, from the rules as installed.
+//! The way of a change: a [`model::Lab`] is read and [`model::check`]ed whole; [`admission::admit`]
+//! says whether the physical nodes, as [`observed`], can carry it, and gives every virtual node its
+//! number there; [`plan::plan`] names the steps from what is there to what is wanted, each of which
+//! may be done twice; [`store::Store`] keeps what is wanted, and which change is under way, so that a
+//! supervisor that is killed at any moment finds its place again.
 //!
-//! It will hold virtual nodes and links, flow spaces, owners and limits, admission, the five
-//! primitives (instantiate, delete, migrate, set, monitor), and the store of what is wanted.
+//! Beside them, [`verify`]: proof that no network reaches another, from the rules as installed.
 #![forbid(unsafe_code)]
 
+pub mod admission;
+pub mod model;
+pub mod observed;
+pub mod plan;
+pub mod refusal;
+pub mod section;
+pub mod store;
 pub mod verify;

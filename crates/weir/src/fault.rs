@@ -29,5 +29,10 @@ pub fn file(which: impl fmt::Display, e: &std::io::Error) -> Error {
 
 /// The exit status for `e`.
 pub fn exit_code(e: &Error) -> ExitCode {
-    if e.chain().any(|c| c.is::<Marked>()) { ExitCode::from(2) } else { ExitCode::from(1) }
+    if is_bad_input(e) { ExitCode::from(2) } else { ExitCode::from(1) }
+}
+
+/// Whether the input was bad, and not the work.
+pub fn is_bad_input(e: &Error) -> bool {
+    e.chain().any(|c| c.is::<Marked>())
 }

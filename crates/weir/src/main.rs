@@ -14,6 +14,7 @@ mod environment;
 mod fault;
 mod functions;
 mod namespace;
+mod net;
 mod openflow;
 mod platform;
 mod processor;
@@ -39,6 +40,10 @@ enum Command {
     /// The tour: no root, no configuration; ends with a report
     Demo(commands::demo::Args),
     Run(commands::run::Args),
+    Apply(commands::apply::Args),
+    /// Virtual networks: instantiate, delete, migrate, set, monitor
+    #[command(subcommand)]
+    Net(commands::net::Args),
     Show(commands::show::Args),
     Stats(commands::stats::Args),
     Top(commands::top::Args),
@@ -84,6 +89,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(a) => commands::demo::run(&a),
         Command::Run(a) => commands::run::run(&a),
+        Command::Apply(a) => commands::apply::run(&a),
+        Command::Net(a) => commands::net::run(&a),
         Command::Show(a) => commands::show::run(&a),
         Command::Stats(a) => commands::stats::run(&a),
         Command::Top(a) => commands::top::run(&a),

@@ -1,5 +1,6 @@
 //! The subcommands, one file or folder each.
 
+pub mod apply;
 pub mod calibrate;
 pub mod capture;
 pub mod columns;
@@ -7,6 +8,7 @@ pub mod demo;
 pub mod dut;
 pub mod estimate;
 pub mod measure;
+pub mod net;
 pub mod place;
 pub mod port;
 pub mod report;

@@ -13,7 +13,7 @@ use crate::fault::bad_input;
 use crate::openflow::service::Switches;
 use crate::processor;
 use crate::socket::live::{Live, SocketGiven};
-use crate::socket::{place, server, view};
+use crate::socket::{api, place, server, view};
 use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -99,6 +99,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let listener = server::bind(&socket)?;
     let bound = Bound(&socket);
+    let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
     let (plane, model) = start(&plan)?;
     let serving = plan.fixed.serving;
     let runner = runner(plane, &plan.fixed)?;
@@ -108,6 +109,13 @@ pub fn run(args: &Args) -> Result<()> {
         bail!(why);
     }
     let mut server = server::Server::start(listener, &socket, Arc::clone(&live))?;
+    let api = match (node, &plan.fixed.api) {
+        (Some(listener), Some(p)) => Some(api::Api::start(listener, p, Arc::clone(&live))?),
+        _ => None,
+    };
+    if let Some(api) = &api {
+        tell(format_args!("node API at {}", api.at()));
+    }
     let who = match serving {
         Serving::Worker => "the worker serves the channels".to_owned(),
         Serving::Threads(n) => format!("{n} threads serve the channels"),
@@ -119,6 +127,7 @@ pub fn run(args: &Args) -> Result<()> {
     tell(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = attend(args, &live, &mut signals, given);
     server.stop();
+    drop(api);
     drop(stopping);
     drop(bound);
     let plane = runner.stop()?;

@@ -151,6 +151,9 @@ fn vdp(v: &VdpItem, rules: &[&RuleItem]) -> String {
 
 fn detail(d: &VdpDetail, out: &mut String) {
     let mut line = |name: &str, text: String| out.push_str(&format!("  {name:<10} {text}\n"));
+    if let Some(l) = &d.label {
+        line("kept as", l.clone());
+    }
     for p in &d.ports {
         let away = if p.present { "" } else { ", away" };
         let ceiling =

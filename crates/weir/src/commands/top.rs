@@ -38,10 +38,11 @@ pub struct Args {
 }
 
 /// The whole screen, until it is dropped.
-struct Screen;
+pub(super) struct Screen;
 
 impl Screen {
-    fn take() -> Option<Self> {
+    /// Takes it, if there is one.
+    pub(super) fn take() -> Option<Self> {
         if !std::io::stdout().is_terminal() {
             return None;
         }
@@ -85,14 +86,15 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Whether a signal has come.
 #[derive(PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Yes,
     No,
 }
 
 /// Waits, unless a signal says that it is enough.
-fn waited(signals: &mut Signals, time: Duration) -> Ended {
+pub(super) fn waited(signals: &mut Signals, time: Duration) -> Ended {
     let until = Instant::now() + time;
     loop {
         if signals.pending().next().is_some() {
@@ -107,7 +109,7 @@ fn waited(signals: &mut Signals, time: Duration) -> Ended {
 }
 
 /// As many lines as the terminal has, as far as the environment knows.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let lines = std::env::var("LINES").ok().and_then(|l| l.parse().ok()).unwrap_or(50);
     text.lines().take(lines).flat_map(|l| [l, "\r\n"]).collect()
 }

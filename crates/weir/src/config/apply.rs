@@ -233,6 +233,7 @@ fn vid_of(s: &Step) -> Option<Vid> {
         Step::RemovePort(_) | Step::AddPort(_) | Step::CreateVdp(_) => None,
         Step::DeleteVdp(v)
         | Step::SetName(v, _)
+        | Step::SetLabel(v, _)
         | Step::SetPorts(v, _)
         | Step::SetProgram(v, _)
         | Step::SetDefault(v, _)
@@ -274,6 +275,10 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
         Step::SetName(vid, name) => {
             plane.set_name(vid, &name)?;
             of(plan, vid)?.name = name;
+            Ok(())
+        }
+        Step::SetLabel(vid, label) => {
+            of(plan, vid)?.label = label;
             Ok(())
         }
         Step::SetPorts(vid, ports) => {

@@ -25,6 +25,8 @@ pub enum Step {
     CreateVdp(Box<VdpPlan>),
     /// Gives a VDP another name.
     SetName(Vid, String),
+    /// Marks a VDP as somebody's, or as nobody's.
+    SetLabel(Vid, Option<String>),
     /// Gives a VDP other ports.
     SetPorts(Vid, Vec<(String, PortNo)>),
     /// Gives a VDP another program.
@@ -129,6 +131,7 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
         ("idle", a.idle != b.idle),
         ("cpu", a.cpu != b.cpu),
         ("socket", a.socket != b.socket),
+        ("api", a.api != b.api),
     ];
     let keys: Vec<&str> = changed.iter().filter(|(_, is)| *is).map(|(k, _)| *k).collect();
     let text = format!(
@@ -188,6 +191,9 @@ fn change(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     let vid = new.vid;
     if old.name != new.name {
         steps.push(Step::SetName(vid, new.name.clone()));
+    }
+    if old.label != new.label {
+        steps.push(Step::SetLabel(vid, new.label.clone()));
     }
     if old.ports != new.ports && vid.0 != 0 {
         steps.push(Step::SetPorts(vid, new.ports.clone()));
@@ -265,6 +271,8 @@ impl Step {
                 v.program.as_ref().map(|p| format!(", program {}", p.name())).unwrap_or_default()
             ),
             Step::SetName(v, n) => format!("VDP {v}: now called {n}"),
+            Step::SetLabel(v, Some(l)) => format!("VDP {v}: kept as {l}"),
+            Step::SetLabel(v, None) => format!("VDP {v}: kept by nobody any more"),
             Step::SetPorts(v, p) => {
                 let list: Vec<&str> = p.iter().map(|(n, _)| n.as_str()).collect();
                 format!("VDP {v}: ports {}", list.join(", "))

@@ -261,7 +261,12 @@ fn needs_tls(source: &Source<'_>, at: &Spanned<String>, s: Security, has: bool) 
     Err(source.error(&at.span(), format!("'{}' {text}", at.get_ref())))
 }
 
-fn identity(source: &Source<'_>, t: &Spanned<TlsSection>, base: &Path) -> Read<Identity> {
+/// Reads a `tls` table and the files that it names.
+pub(super) fn identity(
+    source: &Source<'_>,
+    t: &Spanned<TlsSection>,
+    base: &Path,
+) -> Read<Identity> {
     let s = t.get_ref();
     let read = |f: &Spanned<String>, what: &str| {
         read_file(&base.join(f.get_ref()))

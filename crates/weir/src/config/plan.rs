@@ -6,7 +6,9 @@
 use super::error::Place;
 use super::openflow::{OpenflowPlan, QueuePlan};
 use super::program::ProgramPlan;
+use crate::openflow::tls::Identity;
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_classify::Match;
 use weir_dataplane::flowtext::{FlowError, Names, parse_match};
@@ -30,6 +32,17 @@ pub struct Fixed {
     pub cpu: Option<usize>,
     /// Where the control socket is, if the file says so.
     pub socket: Option<PathBuf>,
+    /// The node API, if there is one.
+    pub api: Option<ApiPlan>,
+}
+
+/// The node API: the control socket's requests, by TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiPlan {
+    /// Where it listens; port 0: any that is free.
+    pub listen: SocketAddr,
+    /// What it shows, and whom it lets in.
+    pub tls: Identity,
 }
 
 /// Where a file says what is fixed.
@@ -79,6 +92,8 @@ pub struct VdpPlan {
     pub vid: Vid,
     /// Its name.
     pub name: String,
+    /// A mark of whoever keeps it; a change by anybody else takes it away.
+    pub label: Option<String>,
     /// Its ports: name, its number for it. A port that is not there at the moment is kept.
     pub ports: Vec<(String, PortNo)>,
     /// Which frames are its own.
@@ -223,6 +238,7 @@ impl VdpPlan {
         Self {
             vid,
             name: name.to_owned(),
+            label: None,
             ports: Vec::new(),
             mapping: Vec::new(),
             default: vec![Action::Drop],

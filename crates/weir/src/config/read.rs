@@ -4,12 +4,12 @@
 //! and by the control socket for VDPs that are described in the same language.
 
 use super::error::{ConfigError, Place, Source, one_of};
-use super::openflow::{read_openflow, read_queues};
-use super::plan::{Fixed, FixedPlaces, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
+use super::openflow::{identity, read_openflow, read_queues};
+use super::plan::{ApiPlan, Fixed, FixedPlaces, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
 use super::program::{self, ProgramPlan};
 use super::rules::{flow_error, read_group, read_meter, read_rules};
 use super::schema::{
-    DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection, VdpSection,
+    ApiSection, DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection, VdpSection,
 };
 use super::words::{self, PortRef, TextOr};
 use std::collections::BTreeMap;
@@ -51,6 +51,7 @@ fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
     let source = Source::new(name, text);
     let file: File = toml::from_str(text).map_err(|e| source.toml(&e))?;
     let mut plan = Plan::empty(fixed(&source, file.section(), base)?);
+    plan.fixed.api = file.api.as_ref().map(|a| read_api(&source, a, base)).transpose()?;
     plan.places = places(&source, &file);
     for p in &file.port {
         let port = read_port(&source, p, base)?;
@@ -162,7 +163,18 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
         }
     };
     let cpu = d.cpu.as_ref().map(|c| *c.get_ref());
-    Ok(Fixed { config, serving, idle, cpu, socket: d.socket.as_ref().map(|s| base.join(s)) })
+    let socket = d.socket.as_ref().map(|s| base.join(s));
+    Ok(Fixed { config, serving, idle, cpu, socket, api: None })
+}
+
+fn read_api(source: &Source<'_>, a: &Spanned<ApiSection>, base: &Path) -> Read<ApiPlan> {
+    let a = a.get_ref();
+    let listen = a.listen.get_ref().parse().map_err(|_| {
+        let shown: String = a.listen.get_ref().chars().take(64).collect();
+        let text = format!("listen '{shown}': an address and a port, as in \"127.0.0.1:6680\"");
+        source.error(&a.listen.span(), text)
+    })?;
+    Ok(ApiPlan { listen, tls: identity(source, &a.tls, base)? })
 }
 
 /// Where the section stands, and those of its keys that can be wrong together with others.
@@ -249,6 +261,8 @@ fn read_vdp(
         check_name("VDP", n.get_ref()).map_err(|e| source.error(&n.span(), e))?;
         n.get_ref().clone_into(&mut plan.name);
     }
+    // Whoever changes a VDP without naming the mark does not keep it.
+    plan.label = v.label.as_ref().map(|l| read_label(source, l)).transpose()?;
     plan.place = Some(source.place(v.vid.span().start));
     if vid == 0 {
         only_default(source, v)?;
@@ -345,9 +359,19 @@ fn read_vdp(
     Ok(plan)
 }
 
+fn read_label(source: &Source<'_>, l: &Spanned<String>) -> Read<String> {
+    let text = l.get_ref();
+    if text.is_empty() || text.len() > 128 || !text.bytes().all(|b| b.is_ascii_graphic()) {
+        let what = "label: 1 to 128 letters, digits and signs of ASCII, without blanks";
+        return Err(source.error(&l.span(), what));
+    }
+    Ok(text.clone())
+}
+
 /// The default VDP has all ports and takes what nobody else does: most keys make no sense there.
 fn only_default(source: &Source<'_>, v: &VdpSection) -> Read<()> {
     let given = [
+        ("label", v.label.is_some()),
         ("ports", v.ports.is_some()),
         ("mapping", !v.mapping.is_empty()),
         ("channel", v.channel.is_some()),

@@ -17,6 +17,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct File {
     pub dataplane: Option<Spanned<DataplaneSection>>,
+    pub api: Option<Spanned<ApiSection>>,
     #[serde(default)]
     pub port: Vec<PortSection>,
     #[serde(default)]
@@ -59,6 +60,13 @@ pub struct DataplaneSection {
     pub tcam: Option<Spanned<TcamSection>>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSection {
+    pub listen: Spanned<String>,
+    pub tls: Spanned<TlsSection>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcamSection {
@@ -80,6 +88,7 @@ pub struct PortSection {
 pub struct VdpSection {
     pub vid: Spanned<VdpNumber>,
     pub name: Option<Spanned<String>>,
+    pub label: Option<Spanned<String>>,
     pub ports: Option<Spanned<Ports>>,
     #[serde(default)]
     pub mapping: Vec<Spanned<MappingEntry>>,

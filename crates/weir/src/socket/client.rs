@@ -1,17 +1,20 @@
 //! The other end of the control socket: what the client commands speak through.
 
 use super::lines::{Lines, NoLine};
+use super::link::Link;
 use super::place::default_path;
 use super::protocol::{Done, Fault, Item, MAX_REPLY_BYTES, MAX_REQUEST_BYTES, Reply, Request};
 use crate::commands::say::say;
 use crate::fault::bad_input;
+use crate::openflow::tls::{Identity, io_in_words};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use std::io::ErrorKind;
-use std::net::Shutdown;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tokio_rustls::rustls::ClientConnection;
 
 /// Which data plane is meant.
 #[derive(Clone, Debug, Args)]
@@ -22,6 +25,8 @@ pub struct Where {
     pub socket: Option<PathBuf>,
 }
 
+/// How long a node may take to be reached.
+const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take: changes wait for VDPs to go and for migrations to arrive.
 const ANSWER: Duration = Duration::from_secs(30);
 
@@ -29,7 +34,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Client {
     lines: Lines,
-    path: PathBuf,
+    /// What errors call the other end.
+    shown: String,
 }
 
 /// What comes next.
@@ -47,14 +53,7 @@ impl Where {
     /// # Errors
     /// Nobody serves there.
     pub fn connect(&self) -> Result<Client> {
-        let path = self.socket.clone().unwrap_or_else(default_path);
-        let stream = UnixStream::connect(&path).with_context(|| {
-            format!(
-                "{}: no data plane answers there; start 'weir run', or name its --socket",
-                path.display()
-            )
-        })?;
-        Ok(Client { lines: Lines::new(stream, MAX_REPLY_BYTES), path })
+        Client::unix(&self.socket.clone().unwrap_or_else(default_path))
     }
 
     /// Asks for one thing and returns all of the answer.
@@ -78,6 +77,51 @@ impl Where {
 }
 
 impl Client {
+    /// To a control socket.
+    ///
+    /// # Errors
+    /// Nobody serves there.
+    pub fn unix(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        let stream = UnixStream::connect(path).with_context(|| {
+            format!("{shown}: no data plane answers there; start 'weir run', or name its --socket")
+        })?;
+        Ok(Self { lines: Lines::new(Link::Unix(stream), MAX_REPLY_BYTES), shown })
+    }
+
+    /// To a node API, by TLS; `host:port`, with an IPv6 address in brackets.
+    ///
+    /// # Errors
+    /// Nobody serves there. Who it is, is seen by the first request.
+    pub fn tls(address: &str, identity: &Identity) -> Result<Self> {
+        let (host, _) = address
+            .rsplit_once(':')
+            .ok_or_else(|| bad_input(format!("{address}: HOST:PORT, as in 127.0.0.1:6680")))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = identity.expected(host).map_err(|e| bad_input(format!("{address}: {e}")))?;
+        let nobody = || format!("{address}: no node API answers there; see [api] of 'weir run'");
+        let until = Instant::now() + CONNECT;
+        let mut last = None;
+        for at in address.to_socket_addrs().with_context(nobody)? {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            match TcpStream::connect_timeout(&at, left) {
+                Ok(tcp) => {
+                    let conn = ClientConnection::new(identity.client.clone(), name)?;
+                    let lines = Lines::new(Link::tls(conn, tcp), MAX_REPLY_BYTES);
+                    return Ok(Self { lines, shown: address.to_owned() });
+                }
+                Err(e) => last = Some(e),
+            }
+        }
+        match last {
+            Some(e) => Err(e).with_context(nobody),
+            None => bail!(nobody()),
+        }
+    }
+
     /// Sends a request.
     ///
     /// # Errors
@@ -92,7 +136,7 @@ impl Client {
         match self.lines.send(&bytes, ANSWER) {
             // Whoever hung up without listening has said why.
             Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-            other => other.with_context(|| format!("{}: control socket", self.path.display())),
+            other => other.map_err(|e| anyhow!("{}: {}", self.shown, io_in_words(&e))),
         }
     }
 
@@ -101,12 +145,12 @@ impl Client {
     /// # Errors
     /// The request was refused, or nobody answers any more.
     pub fn next(&mut self) -> Result<Next> {
-        let shown = self.path.display();
+        let shown = &self.shown;
         let line = self.lines.next(ANSWER).map_err(|e| match e {
             NoLine::End => anyhow!("{shown}: the data plane has ended"),
             NoLine::Late => anyhow!("{shown}: no answer within {} s", ANSWER.as_secs()),
             NoLine::TooLong => anyhow!("{shown}: not weir's: a line without an end"),
-            NoLine::System(e) => anyhow!("{shown}: control socket: {e}"),
+            NoLine::System(e) => anyhow!("{shown}: {}", io_in_words(&e)),
         })?;
         let reply = serde_json::from_slice(&line)
             .map_err(|e| anyhow!("{shown}: not weir's answer: {e}"))?;
@@ -139,10 +183,6 @@ impl Client {
     /// # Errors
     /// The system has no descriptor left.
     pub fn hang_up(&self) -> std::io::Result<impl Fn() + Send + 'static> {
-        let stream = self.lines.stream().try_clone()?;
-        Ok(move || {
-            // A connection that is closed already needs no end.
-            let _ = stream.shutdown(Shutdown::Write);
-        })
+        self.lines.link().hang_up()
     }
 }

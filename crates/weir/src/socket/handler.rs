@@ -66,6 +66,7 @@ pub fn handle(
                 Err(e) => Ok(refusal(&e)),
             }
         }
+        Request::Batch { of } => Ok(batch(of, live)),
         other => Ok(answer(live.change(move |m| steps(other, m)))),
     }
 }
@@ -79,6 +80,21 @@ fn answer(r: Result<Vec<String>, NotDone>) -> Reply {
     match r {
         Ok(notes) => Reply::Ok(Done { notes, ..Done::default() }),
         Err(e) => refusal(&e),
+    }
+}
+
+/// Carries out changes one after the other.
+fn batch(of: Vec<Request>, live: &Live) -> Reply {
+    let all = of.len();
+    match live.change_each(of.into_iter().map(|r| move |m: &Model| steps(r, m))) {
+        Ok(notes) => answer(Ok(notes)),
+        Err((done, e)) => match refusal(&e) {
+            Reply::Error(r) if all > 1 => {
+                let text = format!("change {} of {all}: {}", done + 1, r.text);
+                Reply::Error(Refusal { text, ..r })
+            }
+            other => other,
+        },
     }
 }
 
@@ -150,6 +166,17 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             let new = VdpPlan { place: None, ..new };
             rehearsed(m, diff_vdp(old, &new)?, new)?
         }
+        Request::VdpPut { toml } => {
+            let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
+            if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
+                let text = format!("VDP {} is called '{}' already", o.vid, o.name);
+                return Err(bad(format!("{text}: give another name")));
+            }
+            match m.plan.vdps.get(&v.vid.0) {
+                None => vec![Step::CreateVdp(Box::new(v))],
+                Some(old) => rehearsed(m, diff_vdp(old, &v)?, v)?,
+            }
+        }
         Request::VdpDelete { vdp } => vec![Step::DeleteVdp(find(m, &vdp)?.vid)],
         Request::RuleAdd { vdp, flow, placement: p } => {
             let v = find(m, &vdp)?;
@@ -165,7 +192,8 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 new.rules.insert(r.key(), r.clone());
             }
             let put = |r| Step::PutRule(v.vid, Box::new(r));
-            rehearsed(m, rules.into_iter().map(put).collect(), new)?
+            let steps = rules.into_iter().map(put).collect();
+            unlabelled(v, rehearsed(m, steps, new)?)
         }
         Request::RuleDel { vdp, flow } => {
             let v = find(m, &vdp)?;
@@ -178,12 +206,13 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 let text = format!("{} has no rule with this match and priority", v.called());
                 return Err(bad(format!("{text}: 'weir show --rules' lists those it has")));
             }
-            vec![Step::RemoveRule(v.vid, Box::new(key))]
+            unlabelled(v, vec![Step::RemoveRule(v.vid, Box::new(key))])
         }
         Request::MappingAdd { vdp, matcher, priority } => {
             let v = find(m, &vdp)?;
             parse_match(&matcher, &PlaneNames(&m.ids, &v.fields)).map_err(bad)?;
-            vec![Step::AddMapping(v.vid, MappingPlan { text: matcher, priority })]
+            let rule = MappingPlan { text: matcher, priority };
+            unlabelled(v, vec![Step::AddMapping(v.vid, rule)])
         }
         Request::MappingDel { vdp, matcher, priority } => {
             let v = find(m, &vdp)?;
@@ -197,13 +226,24 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 let text = format!("{} has no mapping rule '{matcher}'", v.called());
                 bad(format!("{text} of priority {priority}: 'weir show' lists those it has"))
             })?;
-            vec![Step::RemoveMapping(v.vid, found.clone())]
+            unlabelled(v, vec![Step::RemoveMapping(v.vid, found.clone())])
         }
         Request::Show { .. }
         | Request::Stats {}
         | Request::VdpMigrate { .. }
-        | Request::Capture { .. } => Vec::new(),
+        | Request::Batch { .. }
+        | Request::Capture { .. } => {
+            return Err(bad("a batch has changes in it: ask for anything else by itself"));
+        }
     })
+}
+
+/// Steps that leave a VDP to be something else than whoever keeps it has made it.
+fn unlabelled(v: &VdpPlan, mut steps: Vec<Step>) -> Vec<Step> {
+    if v.label.is_some() {
+        steps.push(Step::SetLabel(v.vid, None));
+    }
+    steps
 }
 
 /// The steps, if they are one (which is done or not done), or were tried with everything else.

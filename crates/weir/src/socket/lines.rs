@@ -1,10 +1,10 @@
-//! Lines over a Unix socket, bounded in length and in time.
+//! Lines over a link, bounded in length and in time.
 //!
 //! Room: bytes. Whatever comes, at most `max` bytes are kept, and nobody is waited for longer than
 //! said.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
+use super::link::Link;
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// Why no line came.
@@ -23,20 +23,20 @@ pub enum NoLine {
 /// Reads and writes lines.
 #[derive(Debug)]
 pub struct Lines {
-    stream: UnixStream,
+    link: Link,
     pending: Vec<u8>,
     max: usize,
 }
 
 impl Lines {
     /// Over a connection, with lines of at most `max` bytes, newline included.
-    pub fn new(stream: UnixStream, max: usize) -> Self {
-        Self { stream, pending: Vec::new(), max }
+    pub fn new(link: Link, max: usize) -> Self {
+        Self { link, pending: Vec::new(), max }
     }
 
     /// The connection.
-    pub fn stream(&self) -> &UnixStream {
-        &self.stream
+    pub fn link(&self) -> &Link {
+        &self.link
     }
 
     /// The next line without its newline, if it is whole within `limit`.
@@ -55,15 +55,10 @@ impl Lines {
             if searched >= self.max {
                 return Err(NoLine::TooLong);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(NoLine::Late);
-            }
-            self.stream.set_read_timeout(Some(left)).map_err(NoLine::System)?;
             let mut chunk = [0; 16384];
             let room = chunk.len().min(self.max - searched);
             let Some(space) = chunk.get_mut(..room) else { return Err(NoLine::TooLong) };
-            match self.stream.read(space) {
+            match self.link.read(space, deadline) {
                 Ok(0) => return Err(NoLine::End),
                 Ok(n) => self.pending.extend_from_slice(space.get(..n).unwrap_or_default()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -77,11 +72,8 @@ impl Lines {
 
     /// Whether the other side has said that it wants no more; waits for no longer than a moment.
     pub fn hung_up(&mut self) -> bool {
-        if self.stream.set_read_timeout(Some(Duration::from_millis(1))).is_err() {
-            return true;
-        }
         let mut byte = [0];
-        match self.stream.read(&mut byte) {
+        match self.link.read(&mut byte, Instant::now() + Duration::from_millis(1)) {
             Ok(0) => true,
             // Nothing is expected here: more than a few bytes of it is a reason to stop, too.
             Ok(_) => {
@@ -97,7 +89,6 @@ impl Lines {
 
     /// Sends bytes; a side that does not read for `limit` is given up.
     pub fn send(&mut self, bytes: &[u8], limit: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(Some(limit))?;
-        self.stream.write_all(bytes)
+        self.link.write_all(bytes, Instant::now() + limit)
     }
 }

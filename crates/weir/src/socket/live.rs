@@ -173,18 +173,67 @@ impl Live {
         &self,
         steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
     ) -> Result<Vec<String>, NotDone> {
+        self.change_each([steps]).map_err(|(_, e)| e)
+    }
+
+    /// The same for several changes in order, each worked out when those before it are done. Ends at the
+    /// first that can't be; those before it stay.
+    ///
+    /// # Errors
+    /// How many were done, and why the next was not.
+    pub fn change_each<F>(
+        &self,
+        all: impl IntoIterator<Item = F>,
+    ) -> Result<Vec<String>, (usize, NotDone)>
+    where
+        F: FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
+    {
         let mut guard = self.lock();
-        self.settle(&mut guard)?;
+        self.settle(&mut guard).map_err(|e| (0, e.into()))?;
+        let mut told = Vec::new();
+        let mut leaving = Leaving::Nobody;
+        let mut failed = None;
+        for (before, steps) in all.into_iter().enumerate() {
+            if let Err(e) = self.one(&mut guard, steps, &mut leaving, &mut told) {
+                failed = Some((before, e));
+                break;
+            }
+        }
+        // Who has asked for VDPs to go finds them gone.
+        if leaving == Leaving::Some && failed.is_none() {
+            self.settle(&mut guard).map_err(|e| (0, e.into()))?;
+        }
+        // Whatever was changed before a step failed is what there is now.
+        let followed = self.follow_with(&guard);
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        told.extend(followed.map_err(|e| (0, e.into()))?);
+        Ok(told)
+    }
+
+    fn one(
+        &self,
+        guard: &mut Option<Model>,
+        steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
+        leaving: &mut Leaving,
+        told: &mut Vec<String>,
+    ) -> Result<(), NotDone> {
         let steps = steps(guard.as_ref().ok_or(WorkerGone)?)?;
-        let mut told: Vec<String> = steps.iter().map(Step::told).collect();
-        let done = Self::with_guard(&self.handle, &mut guard, move |p, m| {
+        let makes = steps.iter().any(|s| matches!(s, Step::CreateVdp(_)));
+        if *leaving == Leaving::Some && makes {
+            self.settle(guard)?;
+            *leaving = Leaving::Nobody;
+        }
+        if steps.iter().any(|s| matches!(s, Step::DeleteVdp(_))) {
+            *leaving = Leaving::Some;
+        }
+        told.extend(steps.iter().map(Step::told));
+        let (done, notes) = Self::with_guard(&self.handle, guard, move |p, m| {
             (apply::run(p, m, steps), std::mem::take(&mut m.notes))
         })?;
-        told.extend(done.1);
-        // Whatever was changed before a step failed is what there is now.
-        told.extend(self.follow_with(&guard)?);
-        done.0?;
-        Ok(told)
+        told.extend(notes);
+        Ok(done?)
     }
 
     /// Makes the data plane what the file says; a file that can't be changes nothing.
@@ -203,6 +252,10 @@ impl Live {
         let mut told = self.change(move |m| {
             if socket_given == SocketGiven::OnTheCommandLine {
                 plan.fixed.socket.clone_from(&m.plan.fixed.socket);
+            }
+            // What somebody keeps here by requests is not the file's to take away.
+            for v in m.plan.vdps.values().filter(|v| v.label.is_some() && v.place.is_none()) {
+                plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
             }
             Ok(diff(&m.plan, &plan)?)
         })?;
@@ -260,6 +313,13 @@ impl Live {
         }
         Ok(None)
     }
+}
+
+/// Whether VDPs are on their way out: numbers, names and slices are theirs until they have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    Nobody,
+    Some,
 }
 
 /// Where the control socket's path comes from.

@@ -1,12 +1,15 @@
 //! The control socket: how a running data plane is asked and changed.
 //!
 //! Room: `weir run` serves it ([`server`], [`handler`], on [`live`]); the client commands speak to it
-//! ([`client`]). [`protocol`] says what is said, [`lines`] carries it, [`place`] says where.
+//! ([`client`]). [`protocol`] says what is said, [`lines`] and [`link`] carry it, [`place`] says where.
+//! [`api`] serves the same by TLS, for whoever keeps networks on several nodes.
 
+pub mod api;
 pub mod capture;
 pub mod client;
 pub mod handler;
 pub mod lines;
+pub mod link;
 pub mod live;
 pub mod place;
 pub mod protocol;

@@ -55,6 +55,18 @@ pub enum Request {
         /// A `[[vdp]]` section with what shall change; its `vid` is not looked at.
         toml: String,
     },
+    /// Makes a VDP exactly what a section says: made where there is none of its number, changed in what
+    /// differs where there is.
+    VdpPut {
+        /// A whole `[[vdp]]` section, as in a configuration.
+        toml: String,
+    },
+    /// Several changes in order, each between two bursts; it ends at the first that is refused, and those
+    /// before it stay.
+    Batch {
+        /// Changes: no batch, migration, capture or question among them.
+        of: Vec<Request>,
+    },
     /// Deletes a VDP.
     VdpDelete {
         /// Which, by number or name.
@@ -239,6 +251,9 @@ pub struct TcamItem {
     pub part: String,
     /// Entries in all.
     pub entries: u32,
+    /// Entries of a slice, the unit in which they are given.
+    #[serde(default)]
+    pub slice_entries: u32,
     /// Entries in slices that nobody has.
     pub free_entries: u32,
     /// Blocks in all.
@@ -326,6 +341,9 @@ pub struct VdpItem {
 /// What `show` says of a VDP beyond its counters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VdpDetail {
+    /// The mark of whoever keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Its ports.
     pub ports: Vec<VdpPortItem>,
     /// Its mapping rules.

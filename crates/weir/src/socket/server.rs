@@ -5,6 +5,7 @@
 
 use super::handler;
 use super::lines::{Lines, NoLine};
+use super::link::Link;
 use super::live::Live;
 use super::protocol::{Fault, MAX_REQUEST_BYTES, Refusal, Reply};
 use anyhow::{Context, Result, bail};
@@ -105,17 +106,17 @@ fn accept(listener: &UnixListener, live: &Arc<Live>, stop: &Arc<AtomicBool>) {
             continue;
         };
         if !allowed(&stream) {
-            refuse(stream, "the control socket is its owner's and root's");
+            refuse(Link::Unix(stream), "the control socket is its owner's and root's");
             continue;
         }
         if clients.fetch_add(1, Ordering::AcqRel) >= MAX_CLIENTS {
             clients.fetch_sub(1, Ordering::AcqRel);
-            refuse(stream, "too many clients: close one of them");
+            refuse(Link::Unix(stream), "too many clients: close one of them");
             continue;
         }
         let (live, stop, counted) = (Arc::clone(live), Arc::clone(stop), Arc::clone(&clients));
         let spawned = std::thread::Builder::new().name("weir-client".to_owned()).spawn(move || {
-            serve(stream, &live, &stop);
+            serve(Link::Unix(stream), &live, &stop);
             counted.fetch_sub(1, Ordering::AcqRel);
         });
         if spawned.is_err() {
@@ -130,11 +131,11 @@ fn allowed(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|c| c.uid == me || c.uid.is_root())
 }
 
-fn refuse(stream: UnixStream, why: &str) {
+fn refuse(link: Link, why: &str) {
     let text = why.to_owned();
     // A client that does not listen need not be told.
     let _ = reply(
-        &mut Lines::new(stream, MAX_REQUEST_BYTES),
+        &mut Lines::new(link, MAX_REQUEST_BYTES),
         &Reply::Error(Refusal { fault: Fault::Work, text }),
     );
 }
@@ -146,8 +147,9 @@ pub fn reply(lines: &mut Lines, r: &Reply) -> std::io::Result<()> {
     lines.send(&bytes, PATIENCE)
 }
 
-fn serve(stream: UnixStream, live: &Live, stop: &AtomicBool) {
-    let mut lines = Lines::new(stream, MAX_REQUEST_BYTES);
+/// Answers one client until it ends.
+pub(super) fn serve(link: Link, live: &Live, stop: &AtomicBool) {
+    let mut lines = Lines::new(link, MAX_REQUEST_BYTES);
     while !stop.load(Ordering::Acquire) {
         let line = match lines.next(IDLE) {
             Ok(line) => line,

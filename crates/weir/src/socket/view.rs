@@ -90,6 +90,7 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
     let part = |part: Part| TcamItem {
         part: part.to_string(),
         entries: tcam.entries(part),
+        slice_entries: tcam.slice_entries(),
         free_entries: tcam.free_entries(part),
         blocks: tcam.blocks(part),
         blocks_in_use: tcam.blocks_in_use(part),
@@ -189,6 +190,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
     let mapping =
         plan.mapping.iter().map(|r| MappingItem { matcher: r.text.clone(), priority: r.priority });
     VdpDetail {
+        label: plan.label.clone(),
         ports: ports.collect(),
         mapping: mapping.collect(),
         default: ActionsText(&plan.default, &plan.names()).to_string(),

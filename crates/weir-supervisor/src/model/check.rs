@@ -1,0 +1,400 @@
+//! Whether a lab can be at all, whatever the physical nodes have: names, references, links, flow
+//! spaces, limits.
+//!
+//! Room: arithmetic on the model. Called before anything is observed or touched. The first thing that
+//! is wrong is told, with its place and how to mend it.
+
+use super::{Host, Isolation, Kind, Lab, Link, Network, Node, VirtualLink, end};
+use crate::refusal::{Refusal, Way, instead};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Longest name of a VDP.
+const NAME_BYTES: usize = 32;
+
+/// Whoever reads the flow syntax of flow spaces.
+pub trait FlowSyntax {
+    /// A match that was read.
+    type Space;
+    /// Reads a match that names no port.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    fn read(&self, text: &str) -> Result<Self::Space, String>;
+    /// Whether a frame can be in both.
+    fn overlap(&self, a: &Self::Space, b: &Self::Space) -> bool;
+}
+
+/// Checks a whole lab.
+///
+/// # Errors
+/// The first thing that can't be.
+pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
+    let mut seen = BTreeSet::new();
+    for (i, h) in lab.host.iter().enumerate() {
+        let at = Way::item("host", i);
+        unique("host", &h.name, &mut seen, &at.key("name"))?;
+        host(lab, h, &at)?;
+    }
+    links(lab)?;
+    let mut seen = BTreeSet::new();
+    for (i, n) in lab.network.iter().enumerate() {
+        let at = Way::item("network", i);
+        unique("network", &n.name, &mut seen, &at.key("name"))?;
+        network(lab, n, &at)?;
+    }
+    listeners(lab)?;
+    spaces(lab, flows)
+}
+
+fn unique<'n>(
+    what: &str,
+    given: &'n str,
+    seen: &mut BTreeSet<&'n str>,
+    at: &Way,
+) -> Result<(), Refusal> {
+    name(what, given, at)?;
+    if !seen.insert(given) {
+        let text = format!("{what} '{given}' is there already: give another name");
+        return Err(Refusal::new(at.clone(), text));
+    }
+    Ok(())
+}
+
+fn name(what: &str, given: &str, at: &Way) -> Result<(), Refusal> {
+    let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let begins = given.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+    if begins && given.len() <= NAME_BYTES && given.bytes().all(ok) {
+        return Ok(());
+    }
+    let shown: String = given.chars().take(64).collect();
+    let text = format!(
+        "{what} name '{shown}': 1 to {NAME_BYTES} letters, digits, '_' and '-', with a letter in front"
+    );
+    Err(Refusal::new(at.clone(), text))
+}
+
+fn host(lab: &Lab, h: &Host, at: &Way) -> Result<(), Refusal> {
+    if !h.api.starts_with("unix:") {
+        let right = h.api.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+        if !right {
+            let text = format!("api '{}': \"HOST:PORT\" by TLS, or \"unix:PATH\"", h.api);
+            return Err(Refusal::new(at.key("api"), text));
+        }
+        if lab.tls.is_none() {
+            let text = format!(
+                "host '{}' is reached by TLS: say who asks in [tls], with certificate, key and ca",
+                h.name
+            );
+            return Err(Refusal::new(at.key("api"), text));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (i, p) in h.port.iter().enumerate() {
+        if !seen.insert(&p.name) {
+            let text = format!("port '{}' is there already: say what it carries once", p.name);
+            return Err(Refusal::new(at.at("port", i).key("name"), text));
+        }
+    }
+    Ok(())
+}
+
+fn links(lab: &Lab) -> Result<(), Refusal> {
+    let mut used = BTreeSet::new();
+    for (i, Link { between }) in lab.link.iter().enumerate() {
+        for (j, text) in between.iter().enumerate() {
+            let at = Way::item("link", i).at("between", j);
+            let Some((host, port)) = end(text) else {
+                let what = format!("end '{text}' of a link: HOST:PORT, as in \"east:trunk\"");
+                return Err(Refusal::new(at, what));
+            };
+            known_host(lab, host, &at)?;
+            if !used.insert((host, port)) {
+                let what = format!("port '{port}' of host '{host}' ends another link already");
+                return Err(Refusal::new(at, format!("{what}: a port ends one link")));
+            }
+        }
+        let ends = between.each_ref().map(|t| end(t).map(|(h, _)| h));
+        if ends[0] == ends[1] {
+            let what = "a link from a host to itself: it joins two hosts";
+            return Err(Refusal::new(Way::item("link", i).key("between"), what));
+        }
+    }
+    Ok(())
+}
+
+fn known_host(lab: &Lab, name: &str, at: &Way) -> Result<(), Refusal> {
+    if lab.find_host(name).is_some() {
+        return Ok(());
+    }
+    let near = instead(name, lab.host.iter().map(|h| h.name.as_str()));
+    Err(Refusal::new(at.clone(), format!("no host '{name}': {near}")))
+}
+
+fn network(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
+    let printable = n.owner.len() <= 64 && !n.owner.chars().any(char::is_control);
+    if !printable {
+        let text = "owner: at most 64 characters, none of them a control character";
+        return Err(Refusal::new(at.key("owner"), text));
+    }
+    if n.node.is_empty() {
+        let text = format!("network '{}' has no node: give it a [[network.node]]", n.name);
+        return Err(Refusal::new(at.key("name"), text));
+    }
+    let mut seen = BTreeSet::new();
+    for (i, v) in n.node.iter().enumerate() {
+        let at = at.at("node", i);
+        unique("node", &v.name, &mut seen, &at.key("name"))?;
+        node(lab, n, v, &at)?;
+    }
+    topology(lab, n, at)
+}
+
+fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    let full = v.vdp_name(n);
+    let refuse = |key, text: String| Err(Refusal::new(at.key(key), text));
+    if full.len() > NAME_BYTES {
+        let what = format!("'{full}' is what its VDP would be called: at most {NAME_BYTES} letters");
+        return refuse("name", format!("{what}; shorten the node's or the network's name"));
+    }
+    if v.kind == Kind::VirtualRouter {
+        let what = "virtual routers can't be run yet: kind = \"vdp\", or leave it out";
+        return refuse("kind", what.to_owned());
+    }
+    known_host(lab, &v.host, &at.key("host"))?;
+    let mut seen = BTreeSet::new();
+    for (i, p) in v.ports.iter().enumerate() {
+        if !seen.insert(p) {
+            let text = format!("port '{p}' is node '{}' port already: name it once", v.name);
+            return Err(Refusal::new(at.at("ports", i), text));
+        }
+    }
+    if v.cpu_permille > 1000 {
+        let what = format!("cpu_permille = {}: at most 1000, a whole worker", v.cpu_permille);
+        return refuse("cpu_permille", what);
+    }
+    match (n.isolation, v.tcam_entries, v.tcam_limit_entries) {
+        (Isolation::Strong, 0, _) => {
+            let what = format!("network '{}' has isolation = \"strong\"", n.name);
+            return refuse("name", format!("{what}: give node '{}' tcam_entries", v.name));
+        }
+        (Isolation::Strong, own, Some(limit)) if limit != own => {
+            let what = format!("tcam_limit_entries = {limit} in a network of strong isolation");
+            return refuse("tcam_limit_entries", format!("{what}: leave it out, or say {own}"));
+        }
+        (_, own, Some(limit)) if limit < own => {
+            let what = format!("tcam_limit_entries = {limit}: below its own tcam_entries, {own}");
+            return refuse("tcam_limit_entries", what);
+        }
+        _ => {}
+    }
+    openflow(n, v, at)?;
+    shares(lab, n, v, at)
+}
+
+fn openflow(n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    let switch = v.openflow.is_some() || !n.controllers.is_empty();
+    if switch && v.default.is_some() {
+        let what = "'default' in an OpenFlow node: what frames without a flow get is for controllers \
+                    and fail_mode to say; take it away";
+        return Err(Refusal::new(at.key("default"), what));
+    }
+    let Some(o) = &v.openflow else { return Ok(()) };
+    let alone = n.controllers.is_empty() && o.controllers.is_empty() && o.listen.is_empty();
+    if alone && o.fail_mode.as_deref() != Some("standalone") && v.rule.is_empty() {
+        let what = format!("node '{}' has no controller, nor may one come, nor has it rules", v.name);
+        let mend = "give it or its network controllers, or listen, or fail_mode = \"standalone\"";
+        return Err(Refusal::new(at.key("openflow"), format!("{what}: {mend}")));
+    }
+    Ok(())
+}
+
+fn shares(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    let ports = lab.attachments(n, v);
+    let mut seen = BTreeSet::new();
+    for (i, s) in v.share.iter().enumerate() {
+        let at = at.at("share", i);
+        if !ports.contains(&s.port.as_str()) {
+            let near = instead(&s.port, ports.iter().copied());
+            let text = format!("node '{}' has no port '{}': {near}", v.name, s.port);
+            return Err(Refusal::new(at.key("port"), text));
+        }
+        if !seen.insert(&s.port) {
+            let text = format!("a share of port '{}' is there already: say it once", s.port);
+            return Err(Refusal::new(at.key("port"), text));
+        }
+        if s.ceiling_bps.is_some_and(|c| c < s.guarantee_bps || c == 0) {
+            let text = "ceiling_bps is 0 or below guarantee_bps: raise it, or leave it out";
+            return Err(Refusal::new(at.key("ceiling_bps"), text));
+        }
+    }
+    Ok(())
+}
+
+/// Links that nothing carries, that end nowhere, in circles, or leave nodes alone.
+fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
+    let index: HashMap<&str, usize> =
+        n.node.iter().enumerate().map(|(i, v)| (v.name.as_str(), i)).collect();
+    // Nodes that reach one another; and, apart, those that do so by nodes that flood.
+    let mut joined: Vec<usize> = (0..n.node.len()).collect();
+    let mut flooding = joined.clone();
+    let mut taken: BTreeSet<(usize, &str)> = BTreeSet::new();
+    for (i, v) in n.node.iter().enumerate() {
+        taken.extend(v.ports.iter().map(|p| (i, p.as_str())));
+    }
+    for (i, VirtualLink { between }) in n.link.iter().enumerate() {
+        let at = at.at("link", i).key("between");
+        let mut ends = [0; 2];
+        for (end, name) in ends.iter_mut().zip(between) {
+            let Some(found) = index.get(name.as_str()) else {
+                let near = instead(name, n.node.iter().map(|v| v.name.as_str()));
+                let text = format!("network '{}' has no node '{name}': {near}", n.name);
+                return Err(Refusal::new(at, text));
+            };
+            *end = *found;
+        }
+        let [Some(a), Some(b)] = ends.map(|e| n.node.get(e)) else { continue };
+        let shown = format!("link {}-{} of network '{}'", a.name, b.name, n.name);
+        if a.name == b.name {
+            let text = format!("{shown} joins a node to itself: it joins two nodes");
+            return Err(Refusal::new(at, text));
+        }
+        if a.host == b.host {
+            let text = format!("{shown} stays on host '{}'", a.host);
+            let mend = "links go over a physical link so far: move one of the nodes";
+            return Err(Refusal::new(at, format!("{text}; {mend}")));
+        }
+        let Some((here, there)) = lab.carrier(&a.host, &b.host) else {
+            let text = format!("{shown}: no physical link joins '{}' and '{}'", a.host, b.host);
+            return Err(Refusal::new(at, format!("{text}: add a [[link]], or move a node")));
+        };
+        for (end, port) in [(ends[0], here), (ends[1], there)] {
+            if !taken.insert((end, port)) {
+                let name = n.node.get(end).map(|v| v.name.as_str()).unwrap_or_default();
+                let text = format!("{shown}: port '{port}' of node '{name}' has another end already");
+                return Err(Refusal::new(at, format!("{text}; one physical link, one virtual one")));
+            }
+        }
+        join(&mut joined, ends);
+        let floods = |v: &Node| v.openflow.is_none() && n.controllers.is_empty();
+        if floods(a) && floods(b) && !join(&mut flooding, ends) {
+            let text = format!("{shown} closes a circle of nodes that flood");
+            let mend = "take it away, or give them controllers";
+            return Err(Refusal::new(at, format!("{text}: frames would go round for ever; {mend}")));
+        }
+    }
+    let first = root(&mut joined, 0);
+    match (1..n.node.len()).find(|i| root(&mut joined, *i) != first) {
+        None => Ok(()),
+        Some(i) => {
+            let name = n.node.get(i).map(|v| v.name.as_str()).unwrap_or_default();
+            let text = format!("no link leads from node '{name}' to the others of '{}'", n.name);
+            let mend = "add a [[network.link]], or make it a network of its own";
+            Err(Refusal::new(at.at("node", i).key("name"), format!("{text}: {mend}")))
+        }
+    }
+}
+
+fn root(of: &mut [usize], mut i: usize) -> usize {
+    while let Some(up) = of.get(i).copied().filter(|up| *up != i) {
+        let above = of.get(up).copied().unwrap_or(up);
+        if let Some(cell) = of.get_mut(i) {
+            *cell = above;
+        }
+        i = up;
+    }
+    i
+}
+
+/// Joins two; false where they were joined already.
+fn join(of: &mut [usize], [a, b]: [usize; 2]) -> bool {
+    let (a, b) = (root(of, a), root(of, b));
+    if let Some(cell) = of.get_mut(a) {
+        *cell = b;
+    }
+    a != b
+}
+
+/// Two switches of a host can't listen at one place.
+fn listeners(lab: &Lab) -> Result<(), Refusal> {
+    let mut taken: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    for (i, n) in lab.network.iter().enumerate() {
+        for (j, v) in n.node.iter().enumerate() {
+            let Some(o) = &v.openflow else { continue };
+            for l in o.listen.iter().filter(|l| !any_port(l)) {
+                let other = taken.insert((&v.host, l), v.vdp_name(n));
+                if let Some(other) = other {
+                    let at = Way::item("network", i).at("node", j).key("openflow");
+                    let text = format!("'{l}' on host '{}' is where {other} listens", v.host);
+                    return Err(Refusal::new(at, format!("{text}: choose another port, or 0")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a listener takes any free port: `ptcp:0`.
+fn any_port(text: &str) -> bool {
+    text.split(':').nth(1) == Some("0")
+}
+
+/// No frame of a port may belong to two nodes.
+fn spaces<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
+    let mut of_network: Vec<Vec<F::Space>> = Vec::new();
+    for (i, n) in lab.network.iter().enumerate() {
+        let at = Way::item("network", i);
+        let read = |(j, text): (usize, &String)| {
+            flows.read(text).map_err(|e| {
+                Refusal::new(at.at("flow_space", j), format!("flow space '{text}': {e}"))
+            })
+        };
+        let mut own = n.flow_space.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        if own.is_empty() {
+            own.push(flows.read("").map_err(|e| Refusal::new(at.key("flow_space"), e))?);
+        }
+        of_network.push(own);
+    }
+    let mut at_port: BTreeMap<(&str, &str), Vec<(usize, usize)>> = BTreeMap::new();
+    for (i, n) in lab.network.iter().enumerate() {
+        for (j, v) in n.node.iter().enumerate() {
+            for p in lab.attachments(n, v) {
+                at_port.entry((&v.host, p)).or_default().push((i, j));
+            }
+        }
+    }
+    for ((host, port), users) in &at_port {
+        for (k, later) in users.iter().enumerate() {
+            for before in users.iter().take(k) {
+                let (Some(a), Some(b)) = (of_network.get(before.0), of_network.get(later.0)) else {
+                    continue;
+                };
+                if a.iter().any(|x| b.iter().any(|y| flows.overlap(x, y))) {
+                    return Err(clash(lab, host, port, *before, *later));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn clash(
+    lab: &Lab,
+    host: &str,
+    port: &str,
+    before: (usize, usize),
+    later: (usize, usize),
+) -> Refusal {
+    let called = |(i, j): (usize, usize)| {
+        let n = lab.network.get(i);
+        n.and_then(|n| n.node.get(j).map(|v| v.vdp_name(n))).unwrap_or_default()
+    };
+    let at = Way::item("network", later.0);
+    let whole = lab.network.get(later.0).is_some_and(|n| n.flow_space.is_empty());
+    let at = if whole { at.key("name") } else { at.key("flow_space") };
+    let text = format!(
+        "port '{port}' of host '{host}': a frame could be {}'s and {}'s, too",
+        called(before),
+        called(later)
+    );
+    Refusal::new(at, format!("{text}; give their networks flow spaces that share nothing"))
+}

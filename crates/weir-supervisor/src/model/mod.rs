@@ -1,0 +1,319 @@
+//! What is wanted: physical nodes with their ports and links, and the virtual networks on them.
+//!
+//! Room: plain data, in the form in which it is written in a LAB file, kept in the store and shown;
+//! [`check`](check()) says whether it can be at all. Everybody in this crate reads it.
+//!
+//! Who owns what, for whoever must know: a [`Network`] owns its [`Node`]s; a node is one VDP on its
+//! `host`, called `NETWORK.NODE` there ([`Node::vdp_name`]); it has the ports of
+//! [`Lab::attachments`], and on each of them the frames of its network's flow space, all of them where
+//! that is empty.
+
+mod check;
+
+pub use check::{FlowSyntax, check};
+use serde::{Deserialize, Serialize};
+
+/// A substrate and the networks on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lab {
+    /// What the supervisor shows to physical nodes, and whom it trusts; needed where one is reached by TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Physical nodes.
+    #[serde(default)]
+    pub host: Vec<Host>,
+    /// Physical links between them.
+    #[serde(default)]
+    pub link: Vec<Link>,
+    /// Virtual networks.
+    #[serde(default)]
+    pub network: Vec<Network>,
+}
+
+/// The supervisor's identity: PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Its certificate, and behind it whoever signed it.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
+    /// Authorities that sign physical nodes' certificates.
+    pub ca: String,
+}
+
+/// A physical node: a `weir run`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its node API, `HOST:PORT` by TLS, or `unix:PATH` for a control socket of this machine.
+    pub api: String,
+    /// The name that its certificate must be for, if not the API's host; `"*"` for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_name: Option<String>,
+    /// What its ports carry, where that is known. Ports that are not named here have no known bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub port: Vec<HostPort>,
+}
+
+/// A port of a physical node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPort {
+    /// Its name there.
+    pub name: String,
+    /// Bits per second that may be promised on it.
+    pub capacity_bps: u64,
+}
+
+/// A physical link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Its ends: `HOST:PORT`, twice.
+    pub between: [String; 2],
+}
+
+/// A virtual network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+    /// How its nodes share the TCAM (003 §2.2).
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// Which frames of its ports are its own: matches in the flow syntax, without ports. Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_space: Vec<String>,
+    /// Controllers of all its nodes, `tcp:HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
+    /// Its nodes.
+    pub node: Vec<Node>,
+    /// Its links, each over a physical one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link: Vec<VirtualLink>,
+}
+
+/// How a network's nodes have entries of the TCAM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Slices of its own, as many as `tcam_entries` says, and no more.
+    Strong,
+    /// From the common pool, up to `tcam_limit_entries`.
+    #[default]
+    Weak,
+}
+
+/// What a virtual node is (003 fig. 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A VDP: shared data plane, control plane of its own (fig. 3b).
+    #[default]
+    Vdp,
+    /// Data and control plane of its own (fig. 3c).
+    VirtualRouter,
+}
+
+/// Where a VDP lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// Frames skip the software stage.
+    #[default]
+    Fast,
+    /// Frames take it.
+    Slow,
+}
+
+impl Path {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+/// A virtual node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its name in its network.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The physical node that it lives on.
+    pub host: String,
+    /// The host's ports that are its own, from number 1 on in this order.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// Where it lives.
+    #[serde(default)]
+    pub path: Path,
+    /// Its slow-path program: forward, learning, reflector or sink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// What a frame without a rule gets; the program's where that is left out. Not for OpenFlow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// As an OpenFlow switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openflow: Option<Openflow>,
+    /// TCAM entries that are its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tcam_entries: u32,
+    /// TCAM entries that its rules may not exceed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcam_limit_entries: Option<u32>,
+    /// Guaranteed part of the worker's cycles, in thousandths.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpu_permille: u32,
+    /// Its shares of its ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub share: Vec<Share>,
+    /// Rules, there before any controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rule: Vec<Rule>,
+}
+
+/// A rule of a node, in the flow syntax, with the node's own port numbers or its ports' names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Larger wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u16>,
+    /// Which frames.
+    #[serde(default, rename = "match", skip_serializing_if = "String::is_empty")]
+    pub matcher: String,
+    /// What becomes of them.
+    pub actions: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// A node as an OpenFlow switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Openflow {
+    /// 16 hexadecimal digits; the data plane's own without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datapath_id: Option<String>,
+    /// Controllers beside the network's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<String>,
+    /// Where tools may connect: `ptcp:PORT`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// "secure" or "standalone".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail_mode: Option<String>,
+    /// Messages a second, of all connections together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages_per_s: Option<u32>,
+    /// Flow-mods a second among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_mods_per_s: Option<u32>,
+    /// Packet-ins a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_ins_per_s: Option<u32>,
+}
+
+/// A node's share of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The host's port.
+    pub port: String,
+    /// Guaranteed bits per second.
+    #[serde(default)]
+    pub guarantee_bps: u64,
+    /// Most bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_bps: Option<u64>,
+    /// Its weight in what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+}
+
+/// A virtual link between two nodes on different hosts, over a physical link between these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualLink {
+    /// Its ends: names of nodes. Each end is a further port of its node, numbered behind those before.
+    pub between: [String; 2],
+}
+
+impl Node {
+    /// What its VDP is called on its host.
+    pub fn vdp_name(&self, network: &Network) -> String {
+        format!("{}.{}", network.name, self.name)
+    }
+}
+
+impl Network {
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.node.iter().find(|n| n.name == name)
+    }
+}
+
+/// An end of a physical link: host and port.
+pub(crate) fn end(text: &str) -> Option<(&str, &str)> {
+    text.split_once(':').filter(|(h, p)| !h.is_empty() && !p.is_empty())
+}
+
+impl Lab {
+    /// The network of this name.
+    pub fn network(&self, name: &str) -> Option<&Network> {
+        self.network.iter().find(|n| n.name == name)
+    }
+    /// The physical node of this name.
+    pub fn find_host(&self, name: &str) -> Option<&Host> {
+        self.host.iter().find(|h| h.name == name)
+    }
+    /// The physical link that carries a virtual one between these hosts: its ports at each.
+    pub(crate) fn carrier(&self, a: &str, b: &str) -> Option<(&str, &str)> {
+        self.link.iter().find_map(|l| {
+            let (x, y) = (end(&l.between[0])?, end(&l.between[1])?);
+            match () {
+                () if x.0 == a && y.0 == b => Some((x.1, y.1)),
+                () if x.0 == b && y.0 == a => Some((y.1, x.1)),
+                () => None,
+            }
+        })
+    }
+    /// The ports of a node's host that are the node's, numbered from 1: its own first, then an end of
+    /// each of its links. Links that nothing carries, which [`check`](check()) refuses, are left out.
+    pub fn attachments<'l>(&'l self, network: &'l Network, node: &'l Node) -> Vec<&'l str> {
+        let mut all: Vec<&str> = node.ports.iter().map(String::as_str).collect();
+        for l in &network.link {
+            let [a, b] = &l.between;
+            let other = match () {
+                () if *a == node.name => b,
+                () if *b == node.name => a,
+                () => continue,
+            };
+            let carrier = network.node(other).and_then(|o| self.carrier(&node.host, &o.host));
+            if let Some((here, _)) = carrier.filter(|(here, _)| !all.contains(here)) {
+                all.push(here);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,50 @@
+//! What physical nodes report, as far as the supervisor looks at it.
+//!
+//! Room: plain data; made by whoever asks the nodes.
+
+use crate::model::Path;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All physical nodes that answered, by name.
+pub type Observed = BTreeMap<String, ObservedHost>;
+
+/// A physical node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedHost {
+    /// Its ports.
+    pub ports: BTreeSet<String>,
+    /// Its VDPs, the default one left out.
+    pub vdps: Vec<ObservedVdp>,
+    /// The TCAM's part for mapping rules.
+    pub mapping: Budget,
+    /// The TCAM's part for action rules.
+    pub action: Budget,
+}
+
+/// A part of a TCAM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Entries in a slice.
+    pub slice_entries: u32,
+    /// Entries in slices that nobody has.
+    pub free_entries: u32,
+}
+
+/// A VDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedVdp {
+    /// Its number.
+    pub vid: u16,
+    /// Its name.
+    pub name: String,
+    /// The mark of whoever keeps it.
+    pub label: Option<String>,
+    /// Where it lives; nothing while it is between two paths.
+    pub path: Option<Path>,
+    /// Entries of its slices for mapping rules.
+    pub mapping_entries: u32,
+    /// Entries of its slices for action rules.
+    pub action_entries: u32,
+    /// Guaranteed part of the worker's cycles, in thousandths.
+    pub cpu_permille: u32,
+}

@@ -1,0 +1,131 @@
+//! The steps from what is there to what is wanted: ordered, each of which may be done twice.
+//!
+//! Room: sections and observations in, steps out. Called again after every stop, from what is observed
+//! then; so no step needs to know which of its forerunners were done.
+//!
+//! Order: what goes and is not wanted elsewhere goes first, so that its numbers, names, slices and
+//! shares are free; then what comes and what changes; then paths; last the old places of nodes that
+//! have moved, which forward until the new ones are there.
+
+use crate::model::Path;
+use crate::observed::Observed;
+use crate::section::{Wanted, whose};
+use crate::store::Places;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// One step, on one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Deletes a VDP.
+    Delete {
+        /// Where.
+        host: String,
+        /// Which.
+        vid: u16,
+        /// Its name.
+        name: String,
+    },
+    /// Makes a VDP what its section says.
+    Put {
+        /// What it shall be.
+        wanted: Wanted,
+        /// What that means for what is there.
+        how: How,
+    },
+    /// Moves a VDP to another path.
+    Migrate {
+        /// Where.
+        host: String,
+        /// Which.
+        vid: u16,
+        /// Its name.
+        name: String,
+        /// Whereto.
+        to: Path,
+    },
+}
+
+/// What putting a VDP means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// There is none.
+    New,
+    /// What differs is changed; frames go on.
+    Change,
+    /// It is made anew, since what differs can't be changed while it runs.
+    Anew,
+}
+
+impl Step {
+    /// The host that does it.
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Delete { host, .. } | Self::Migrate { host, .. } => host,
+            Self::Put { wanted, .. } => &wanted.host,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete { host, vid, name } => write!(f, "- {host}: VDP {vid} {name}"),
+            Self::Put { wanted: w, how } => {
+                let sign = if *how == How::New { '+' } else { '~' };
+                write!(f, "{sign} {}: VDP {} {}", w.host, w.vid, w.name)?;
+                match how {
+                    How::Anew => write!(f, ", made anew"),
+                    How::New | How::Change => Ok(()),
+                }
+            }
+            Self::Migrate { host, vid, name, to } => {
+                write!(f, "> {host}: VDP {vid} {name} to the {} path", to.name())
+            }
+        }
+    }
+}
+
+/// The steps from `observed` to `wanted`, for VDPs that `store` keeps or has made at these places;
+/// others' are let alone.
+pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places) -> Vec<Step> {
+    let at: BTreeMap<(&str, u16), &Wanted> =
+        wanted.iter().map(|w| ((w.host.as_str(), w.vid), w)).collect();
+    let nodes: BTreeSet<(&str, &str)> =
+        wanted.iter().map(|w| (w.label.network.as_str(), w.label.node.as_str())).collect();
+    let mut there: BTreeSet<(&str, u16)> = BTreeSet::new();
+    let (mut go, mut come, mut paths, mut moved) = (vec![], vec![], vec![], vec![]);
+    for (host, seen) in observed {
+        for v in &seen.vdps {
+            let Some(ours) = whose(v, host, store, places) else { continue };
+            let delete = || Step::Delete { host: host.clone(), vid: v.vid, name: v.name.clone() };
+            let is_it =
+                |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
+            let Some(w) = at.get(&(host.as_str(), v.vid)).filter(is_it) else {
+                let elsewhere = nodes.contains(&(ours.network.as_str(), ours.node.as_str()));
+                if elsewhere { moved.push(delete()) } else { go.push(delete()) }
+                continue;
+            };
+            there.insert((host.as_str(), v.vid));
+            let put = |how| Step::Put { wanted: (*w).clone(), how };
+            match &ours.label {
+                Some(l) if l.whole == w.label.whole => {
+                    if v.path.is_some_and(|p| p != w.path) {
+                        let (host, name) = (host.clone(), v.name.clone());
+                        paths.push(Step::Migrate { host, vid: v.vid, name, to: w.path });
+                    }
+                }
+                Some(l) if l.nature != w.label.nature => {
+                    go.push(delete());
+                    come.push(put(How::Anew));
+                }
+                _ => come.push(put(How::Change)),
+            }
+        }
+    }
+    for w in wanted.iter().filter(|w| !there.contains(&(w.host.as_str(), w.vid))) {
+        come.push(Step::Put { wanted: w.clone(), how: How::New });
+    }
+    come.sort_by(|a, b| a.host().cmp(b.host()));
+    go.into_iter().chain(come).chain(paths).chain(moved).collect()
+}

@@ -1,0 +1,231 @@
+//! A virtual node in the words of a physical one: the `[[vdp]]` section that its data plane reads, and
+//! the mark by which it is known again.
+//!
+//! Room: text from the model. Made by [`crate::admission`], compared by [`crate::plan`], sent by the
+//! supervisor's hands.
+
+use crate::model::{Isolation, Lab, Network, Node, Openflow, Path, Rule, Share};
+use crate::observed::ObservedVdp;
+use crate::refusal::Way;
+use crate::store::Places;
+use serde::Serialize;
+use std::fmt;
+
+/// A VDP as it shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// On which host.
+    pub host: String,
+    /// Its number there.
+    pub vid: u16,
+    /// Its name there.
+    pub name: String,
+    /// Its mark.
+    pub label: Label,
+    /// Where it lives.
+    pub path: Path,
+    /// The `[[vdp]]` section, its mark in it.
+    pub toml: String,
+    /// Mapping rules that it takes.
+    pub mapping_rules: u32,
+    /// Where the lab says so.
+    pub at: Way,
+}
+
+/// Whose a VDP is, and what it was made: `weir:STORE:NETWORK/NODE:NATURE:WHOLE`.
+///
+/// A data plane takes it away when anybody else changes the VDP, so a mark that is there and the same
+/// says that nothing has to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The store of the supervisor that keeps it.
+    pub store: u64,
+    /// The network.
+    pub network: String,
+    /// The node.
+    pub node: String,
+    /// What can't be changed while it runs, as a digest.
+    pub nature: u64,
+    /// All of its section, as a digest.
+    pub whole: u64,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, network, node, nature, whole } = self;
+        write!(f, "weir:{store:016x}:{network}/{node}:{nature:016x}:{whole:016x}")
+    }
+}
+
+impl Label {
+    /// Reads one; `None` for another's mark.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix("weir:")?.split(':');
+        let hex = |t: &str| u64::from_str_radix(t, 16).ok().filter(|_| t.len() == 16);
+        let store = hex(parts.next()?)?;
+        let (network, node) = parts.next()?.split_once('/')?;
+        let (nature, whole) = (hex(parts.next()?)?, hex(parts.next()?)?);
+        let (network, node) = (network.to_owned(), node.to_owned());
+        parts.next().is_none().then_some(Self { store, network, node, nature, whole })
+    }
+}
+
+/// A VDP that this supervisor keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// The network.
+    pub network: String,
+    /// The node.
+    pub node: String,
+    /// Its mark; none where somebody else has changed the VDP since.
+    pub label: Option<Label>,
+}
+
+/// Whose a VDP of `host` is: `None` if another's. One that has lost its mark is known by its place.
+pub fn whose(v: &ObservedVdp, host: &str, store: u64, places: &Places) -> Option<Ours> {
+    if let Some(text) = &v.label {
+        let l = Label::parse(text).filter(|l| l.store == store)?;
+        return Some(Ours { network: l.network.clone(), node: l.node.clone(), label: Some(l) });
+    }
+    let (network, node) = v.name.split_once('.')?;
+    let place = places.get(&format!("{network}/{node}"))?;
+    let here = place.host == host && place.vid == v.vid;
+    here.then(|| Ours { network: network.to_owned(), node: node.to_owned(), label: None })
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    vdp: [Section<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Section<'a> {
+    vid: u16,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    ports: &'a [&'a str],
+    mapping: Vec<String>,
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<&'a str>,
+    tcam_entries: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcam_limit_entries: Option<u32>,
+    cpu_permille: u32,
+    share: &'a [Share],
+    rule: &'a [Rule],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    openflow: Option<Switch<'a>>,
+}
+
+#[derive(Serialize)]
+struct Switch<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datapath_id: Option<&'a str>,
+    controllers: Vec<&'a str>,
+    listen: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fail_mode: Option<&'a str>,
+    limits: Limits,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages_per_s: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow_mods_per_s: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packet_ins_per_s: Option<u32>,
+}
+
+/// The section of a node with this number, kept by this store.
+pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way) -> Wanted {
+    let name = v.vdp_name(n);
+    let ports = lab.attachments(n, v);
+    let mut mapping = Vec::new();
+    for p in &ports {
+        match n.flow_space.is_empty() {
+            true => mapping.push(format!("in_port={p}")),
+            false => mapping.extend(n.flow_space.iter().map(|f| format!("in_port={p},{f}"))),
+        }
+    }
+    let mapping_rules = u32::try_from(mapping.len()).unwrap_or(u32::MAX);
+    let limit = match n.isolation {
+        Isolation::Strong => Some(v.tcam_entries),
+        Isolation::Weak => v.tcam_limit_entries,
+    };
+    let openflow = switch(n, v);
+    // What the data plane makes a switch with and can't change while it runs; its own datapath id comes
+    // of its number.
+    let nature = openflow
+        .as_ref()
+        .map(|o| format!("{vid} {:?} {:?} {:?}", o.datapath_id, o.fail_mode, o.limits.packet_ins_per_s));
+    let nature = digest(&format!("{nature:?}"));
+    let mut file = File {
+        vdp: [Section {
+            vid,
+            name: &name,
+            label: None,
+            ports: &ports,
+            mapping,
+            path: v.path.name(),
+            program: v.program.as_deref(),
+            default: v.default.as_deref(),
+            tcam_entries: v.tcam_entries,
+            tcam_limit_entries: limit,
+            cpu_permille: v.cpu_permille,
+            share: &v.share,
+            rule: &v.rule,
+            openflow,
+        }],
+    };
+    let whole = digest(&text(&file));
+    let (network, node) = (n.name.clone(), v.name.clone());
+    let label = Label { store, network, node, nature, whole };
+    file.vdp[0].label = Some(label.to_string());
+    let toml = text(&file);
+    let (host, path) = (v.host.clone(), v.path);
+    Wanted { host, vid, name, label, path, toml, mapping_rules, at: at.clone() }
+}
+
+fn text(file: &File<'_>) -> String {
+    // Plain words, numbers and lists: TOML has a form for all of them.
+    toml::to_string(file).unwrap_or_default()
+}
+
+fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
+    static NONE: Openflow = Openflow {
+        datapath_id: None,
+        controllers: Vec::new(),
+        listen: Vec::new(),
+        fail_mode: None,
+        messages_per_s: None,
+        flow_mods_per_s: None,
+        packet_ins_per_s: None,
+    };
+    if v.openflow.is_none() && n.controllers.is_empty() {
+        return None;
+    }
+    let o = v.openflow.as_ref().unwrap_or(&NONE);
+    let both = n.controllers.iter().chain(o.controllers.iter().filter(|c| !n.controllers.contains(c)));
+    Some(Switch {
+        datapath_id: o.datapath_id.as_deref(),
+        controllers: both.map(String::as_str).collect(),
+        listen: &o.listen,
+        fail_mode: o.fail_mode.as_deref(),
+        limits: Limits {
+            messages_per_s: o.messages_per_s,
+            flow_mods_per_s: o.flow_mods_per_s,
+            packet_ins_per_s: o.packet_ins_per_s,
+        },
+    })
+}
+
+/// FNV-1a with 64 bits: the same for the same text, in every version of this program.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,243 @@
+//! `weir net create`, `delete`, `set` and `migrate`: changes of the networks that are kept.
+//!
+//! Room: arguments; each is a change of the lab that the store holds, made like `weir apply`'s.
+
+use super::{Kept, report};
+use crate::commands::say::say;
+use crate::config::error::{Source, nearest};
+use crate::fault::bad_input;
+use crate::net::change::{Keeper, Way};
+use crate::net::lab::LabFile;
+use anyhow::Result;
+use std::path::PathBuf;
+use weir_supervisor::model::{Lab, Network, Node};
+
+/// Instantiate the networks of a file beside those there are
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Example:\n  weir net create guest.toml\n\n\
+                             The file has [[network]] sections; where it has hosts and links, too, \
+                             they are added to those that are known.")]
+pub struct Create {
+    /// A file with [[network]] sections
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Delete networks, with all that they have
+#[derive(Debug, clap::Args)]
+pub struct Delete {
+    /// Which
+    #[arg(required = true, value_name = "NETWORK")]
+    networks: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Set resources of a running node
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+                             weir net set red s1 cpu_permille=200\n  \
+                             weir net set red s1 'share=[{ port = \"e1\", ceiling_bps = 10_000_000 }]'\n  \
+                             weir net set red s1 openflow.messages_per_s=1000 tcam_limit_entries=\n\n\
+                             A key is one of [[network.node]]; nothing behind '=' takes it away. What \
+                             is not named stays as it is.")]
+pub struct Set {
+    /// The network
+    network: String,
+    /// Its node
+    node: String,
+    /// What shall be: KEY=VALUE, values as in TOML
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    values: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Move a node to another path, frames flowing
+#[derive(Debug, clap::Args)]
+pub struct Migrate {
+    /// The network
+    network: String,
+    /// Its node
+    node: String,
+    /// fast or slow
+    #[arg(long, value_parser = ["fast", "slow"])]
+    path: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a change is made.
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+/// Makes what a file describes.
+pub fn create(args: &Create) -> Result<()> {
+    let file = LabFile::load(&args.file)?;
+    if file.lab.network.is_empty() {
+        let text = "has no [[network]]: nothing to create";
+        return Err(bad_input(format_args!("{}: {text}", args.file.display())));
+    }
+    change(&args.how, |lab| {
+        for n in &file.lab.network {
+            if lab.network(&n.name).is_some() {
+                let text = "is there already: give another name, or use 'weir net set'";
+                return Err(bad_input(format_args!("network '{}' {text}", n.name)));
+            }
+        }
+        for h in &file.lab.host {
+            match lab.find_host(&h.name) {
+                None => lab.host.push(h.clone()),
+                Some(known) if known == h => {}
+                Some(_) => {
+                    let text = "is known as another: change it with 'weir apply'";
+                    return Err(bad_input(format_args!("host '{}' {text}", h.name)));
+                }
+            }
+        }
+        let new = file.lab.link.iter().filter(|l| !lab.link.contains(l)).cloned();
+        let new: Vec<_> = new.collect();
+        lab.link.extend(new);
+        lab.tls = lab.tls.take().or_else(|| file.lab.tls.clone());
+        lab.network.extend(file.lab.network.iter().cloned());
+        Ok(())
+    })
+}
+
+/// Deletes networks.
+pub fn delete(args: &Delete) -> Result<()> {
+    change(&args.how, |lab| {
+        for name in &args.networks {
+            find(lab, name)?;
+        }
+        lab.network.retain(|n| !args.networks.contains(&n.name));
+        Ok(())
+    })
+}
+
+/// Sets what a node has.
+pub fn set(args: &Set) -> Result<()> {
+    change(&args.how, |lab| {
+        let node = node(lab, &args.network, &args.node)?;
+        let mut table = toml::Table::try_from(&*node)?;
+        for v in &args.values {
+            set_one(&mut table, v)?;
+        }
+        let name = node.name.clone();
+        *node = toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
+            bad_input(format_args!("{}", Source::new("", "").toml(&e)))
+        })?;
+        if node.name != name {
+            return Err(bad_input("name: a node keeps its name; delete it and make another"));
+        }
+        Ok(())
+    })
+}
+
+/// `a.b=VALUE`, into a node as a table.
+fn set_one(table: &mut toml::Table, text: &str) -> Result<()> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| bad_input(format_args!("'{text}': KEY=VALUE, as in cpu_permille=200")))?;
+    let (key, value) = (key.trim(), value.trim());
+    let (inner, key) = match key.split_once('.') {
+        Some((outer, key)) => {
+            let new = || toml::Value::Table(toml::Table::new());
+            let at = table.entry(outer).or_insert_with(new);
+            let Some(t) = at.as_table_mut() else {
+                return Err(bad_input(format_args!("'{outer}' has no keys of its own")));
+            };
+            (t, key)
+        }
+        None => (table, key),
+    };
+    if value.is_empty() {
+        inner.remove(key);
+        return Ok(());
+    }
+    // A word without quotes is a text.
+    let read = format!("v = {value}").parse::<toml::Table>().ok();
+    let plain = || toml::Value::String(value.to_owned());
+    let value = read.and_then(|mut t| t.remove("v")).unwrap_or_else(plain);
+    inner.insert(key.to_owned(), value);
+    Ok(())
+}
+
+/// Moves a node.
+pub fn migrate(args: &Migrate) -> Result<()> {
+    change(&args.how, |lab| {
+        let node = node(lab, &args.network, &args.node)?;
+        node.path = match args.path.as_str() {
+            "slow" => weir_supervisor::model::Path::Slow,
+            _ => weir_supervisor::model::Path::Fast,
+        };
+        Ok(())
+    })
+}
+
+/// Makes a change of the lab that is kept.
+fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
+    let mut keeper = how.kept.open()?;
+    recovered(&mut keeper, how.dry_run)?;
+    let mut lab = keeper.saved.state.lab.clone();
+    edit(&mut lab)?;
+    let prepared = keeper.prepare(lab, None)?;
+    if keeper.is_done(&prepared) {
+        let n = keeper.saved.state.revision;
+        return say(format_args!("nothing differs; revision {n} holds"));
+    }
+    report(&prepared)?;
+    if how.dry_run {
+        return say(format_args!("nothing was touched"));
+    }
+    keeper.make(prepared)?;
+    say(format_args!("done; revision {} holds", keeper.saved.state.revision))
+}
+
+/// What was interrupted is finished first: a change is one of what holds.
+fn recovered(keeper: &mut Keeper, dry_run: bool) -> Result<()> {
+    if keeper.saved.under_way.is_none() {
+        return Ok(());
+    }
+    if dry_run {
+        return Err(bad_input("a change was interrupted: 'weir net recover' finishes it"));
+    }
+    keeper.recover(Way::On)?;
+    say(format_args!("a change that was interrupted is finished"))
+}
+
+/// The network of this name.
+pub fn find<'l>(lab: &'l Lab, name: &str) -> Result<&'l Network> {
+    lab.network(name).ok_or_else(|| missing("network", name, lab.network.iter().map(|n| &n.name)))
+}
+
+fn node<'l>(lab: &'l mut Lab, network: &str, name: &str) -> Result<&'l mut Node> {
+    find(lab, network)?;
+    let all = lab.network.iter_mut().find(|n| n.name == network);
+    let all = all.map(|n| n.node.as_mut_slice()).unwrap_or_default();
+    match all.iter().position(|v| v.name == name) {
+        Some(i) => all.get_mut(i).ok_or_else(|| bad_input("no such node")),
+        None => Err(missing("node", name, all.iter().map(|v| &v.name))),
+    }
+}
+
+fn missing<'n>(
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'n String> + Clone,
+) -> anyhow::Error {
+    let shown: String = name.chars().take(64).collect();
+    let near = nearest(&shown, known.clone().map(String::as_str));
+    let near = near.map(|n| format!("did you mean '{n}'? ")).unwrap_or_default();
+    let list: Vec<&str> = known.map(String::as_str).take(16).collect();
+    let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    bad_input(format_args!("no {what} '{shown}': {near}There are: {list}"))
+}

@@ -1,0 +1,175 @@
+//! `weir net list` and `show`: the networks that are kept, and what their nodes say.
+//!
+//! Room: reading only. `list` asks the store alone, `show` the physical nodes, too.
+
+use super::{Kept, Output};
+use super::edit::find;
+use crate::commands::columns::Columns;
+use crate::commands::say::{note, put, say};
+use crate::environment::Envelope;
+use crate::net::change::Keeper;
+use crate::net::nodes::Nodes;
+use crate::socket::protocol::VdpItem;
+use anyhow::Result;
+use serde::Serialize;
+use weir_supervisor::model::{Lab, Network, Path};
+use weir_supervisor::store::Places;
+
+/// List the networks
+#[derive(Debug, clap::Args)]
+pub struct List {
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+/// Show a network: its nodes, where they live, and what they count
+#[derive(Debug, clap::Args)]
+pub struct Show {
+    /// Which
+    network: String,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+#[derive(Debug, Serialize)]
+struct Listed<'l> {
+    revision: u64,
+    /// Whether a change was interrupted.
+    interrupted: bool,
+    networks: Vec<One<'l>>,
+}
+
+#[derive(Debug, Serialize)]
+struct One<'l> {
+    #[serde(flatten)]
+    network: &'l Network,
+    /// Its nodes' places, in the order of its nodes.
+    places: Vec<Placed<'l>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Placed<'l> {
+    node: &'l str,
+    host: &'l str,
+    vid: Option<u16>,
+    /// What its data plane says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vdp: Option<VdpItem>,
+}
+
+fn one<'l>(n: &'l Network, places: &Places) -> One<'l> {
+    let placed = |v: &'l weir_supervisor::model::Node| {
+        let vid = places.get(&format!("{}/{}", n.name, v.name)).map(|p| p.vid);
+        Placed { node: &v.name, host: &v.host, vid, vdp: None }
+    };
+    One { network: n, places: n.node.iter().map(placed).collect() }
+}
+
+/// Networks as a LAB file has them.
+fn sections(networks: Vec<Network>) -> Result<String> {
+    #[derive(Serialize)]
+    struct Networks {
+        network: Vec<Network>,
+    }
+    Ok(toml::to_string(&Networks { network: networks })?)
+}
+
+fn remind(keeper: &Keeper) {
+    if keeper.saved.under_way.is_some() {
+        note("weir: a change was interrupted: 'weir net recover' finishes it, with --back undoes it");
+    }
+}
+
+/// Lists them.
+pub fn list(args: &List) -> Result<()> {
+    let keeper = args.kept.open()?;
+    let s = &keeper.saved.state;
+    remind(&keeper);
+    match args.output {
+        Output::Toml => put(sections(s.lab.network.clone())?),
+        Output::Json => {
+            let interrupted = keeper.saved.under_way.is_some();
+            let networks = s.lab.network.iter().map(|n| one(n, &s.places)).collect();
+            let all = Listed { revision: s.revision, interrupted, networks };
+            say(serde_json::to_string_pretty(&Envelope::new("networks", all))?)
+        }
+        Output::Table => {
+            let mut c = Columns::new(&["network", "owner", "isolation", "nodes", "links", "flow space"]);
+            for n in &s.lab.network {
+                let isolation = format!("{:?}", n.isolation).to_lowercase();
+                let space = if n.flow_space.is_empty() { "all" } else { &n.flow_space.join("; ") };
+                let (nodes, links) = (n.node.len().to_string(), n.link.len().to_string());
+                let owner = if n.owner.is_empty() { "-" } else { &n.owner };
+                let cells = [&n.name, owner, &isolation, &nodes, &links, space];
+                c.row(cells.iter().map(|t| (*t).to_owned()).collect());
+            }
+            put(c.text())
+        }
+    }
+}
+
+/// Shows one.
+pub fn show(args: &Show) -> Result<()> {
+    let keeper = args.kept.open()?;
+    remind(&keeper);
+    let saved = keeper.saved.clone();
+    // Others may use the store while the nodes are asked.
+    drop(keeper);
+    let s = &saved.state;
+    let network = find(&s.lab, &args.network)?;
+    if args.output == Output::Toml {
+        return put(sections(vec![network.clone()])?);
+    }
+    let mut shown = one(network, &s.places);
+    let used = |h: &&weir_supervisor::model::Host| network.node.iter().any(|v| v.host == h.name);
+    let hosts = s.lab.host.iter().filter(used).cloned().collect();
+    let lab = Lab { tls: s.lab.tls.clone(), host: hosts, ..Lab::default() };
+    let mut nodes = Nodes::connect([&lab])?;
+    for p in &mut shown.places {
+        p.vdp = match p.vid {
+            Some(vid) => nodes.vdp(p.host, vid)?,
+            None => None,
+        };
+    }
+    if args.output == Output::Json {
+        return say(serde_json::to_string_pretty(&Envelope::new("network", shown))?);
+    }
+    let owner = if network.owner.is_empty() { "nobody" } else { &network.owner };
+    let isolation = format!("{:?}", network.isolation).to_lowercase();
+    put(format_args!("network {}: of {owner}, {isolation} isolation\n\n", network.name))?;
+    let heads =
+        ["node", "host", "vdp", "path", "received", "forwarded", "dropped", "flows", "controllers"];
+    let mut c = Columns::new(&heads);
+    for (p, v) in shown.places.iter().zip(&network.node) {
+        let path = if v.path == Path::Fast { "fast" } else { "slow" };
+        let mut row = vec![p.node.to_owned(), p.host.to_owned()];
+        row.push(p.vid.map_or("-".to_owned(), |n| n.to_string()));
+        match &p.vdp {
+            None => row.extend([format!("{path} wanted"), "not there".to_owned()]),
+            Some(i) => {
+                let dropped: u64 = i.dropped.values().sum();
+                let flow = i.detail.as_ref().and_then(|d| d.openflow.as_ref());
+                let connected = flow.map(|o| {
+                    let up = o.controllers.iter().filter(|c| !c.connections.is_empty()).count();
+                    format!("{up} of {}", o.controllers.len())
+                });
+                row.extend([
+                    i.phase.clone(),
+                    i.received.frames.to_string(),
+                    i.forwarded.frames.to_string(),
+                    dropped.to_string(),
+                    flow.map_or("-".to_owned(), |o| o.flows.to_string()),
+                    connected.unwrap_or_else(|| "-".to_owned()),
+                ]);
+            }
+        }
+        c.row(row);
+    }
+    put(c.text())
+}

@@ -1,0 +1,121 @@
+//! `weir net`: virtual networks: instantiate, delete, migrate, set, monitor (003 §2.1).
+//!
+//! Room: arguments and output; `crate::net` does it.
+
+mod edit;
+mod list;
+mod monitor;
+
+use super::say::{put, say};
+use crate::net::change::{Keeper, Prepared, Way};
+use crate::net::store::default_path;
+use anyhow::Result;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+use weir_supervisor::plan::Step;
+
+/// Virtual networks: instantiate, delete, migrate, set, monitor
+#[derive(Debug, clap::Subcommand)]
+pub enum Args {
+    Create(edit::Create),
+    Delete(edit::Delete),
+    List(list::List),
+    Show(list::Show),
+    Set(edit::Set),
+    Migrate(edit::Migrate),
+    Monitor(monitor::Args),
+    Recover(Recover),
+}
+
+/// Where networks are kept.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Kept {
+    /// Store of networks [default: $XDG_STATE_HOME/weir/net.redb, else ~/.local/state/weir/net.redb]
+    #[arg(long, value_name = "PATH")]
+    store: Option<PathBuf>,
+}
+
+impl Kept {
+    /// Opens it.
+    pub fn open(&self) -> Result<Keeper> {
+        Keeper::open(&self.store.clone().unwrap_or_else(default_path))
+    }
+}
+
+/// How something is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+    /// As in a LAB file
+    Toml,
+}
+
+/// Finish a change that was interrupted, or undo it
+#[derive(Debug, clap::Args)]
+pub struct Recover {
+    /// Undo it
+    #[arg(long)]
+    back: bool,
+    #[command(flatten)]
+    kept: Kept,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    match args {
+        Args::Create(a) => edit::create(a),
+        Args::Delete(a) => edit::delete(a),
+        Args::List(a) => list::list(a),
+        Args::Show(a) => list::show(a),
+        Args::Set(a) => edit::set(a),
+        Args::Migrate(a) => edit::migrate(a),
+        Args::Monitor(a) => monitor::run(a),
+        Args::Recover(a) => recover(a),
+    }
+}
+
+fn recover(args: &Recover) -> Result<()> {
+    let mut keeper = args.kept.open()?;
+    let done = keeper.recover(if args.back { Way::Back } else { Way::On })?;
+    let n = keeper.saved.state.revision;
+    match done {
+        None => say(format_args!("no change was interrupted; revision {n} holds")),
+        Some(steps) => say(format_args!("{steps} steps; revision {n} holds")),
+    }
+}
+
+/// Prints what a prepared change does, as a diff.
+pub fn report(p: &Prepared) -> Result<()> {
+    let mut out = String::new();
+    for s in &p.steps {
+        writeln!(out, "{s}")?;
+        let Step::Put { wanted, .. } = s else { continue };
+        let of = |w: &&weir_supervisor::section::Wanted| w.name == wanted.name && w.host == wanted.host;
+        let old = p.before.iter().find(of).map_or("", |w| w.toml.as_str());
+        differing(old, &wanted.toml, &mut out);
+    }
+    put(out)
+}
+
+/// Lines of a section that go and come, marks and blank lines left out.
+fn differing(old: &str, new: &str, out: &mut String) {
+    let of = |t: &str| -> BTreeSet<String> {
+        t.lines()
+            .filter(|l| !l.is_empty() && !l.starts_with("label") && *l != "[[vdp]]")
+            .map(str::to_owned)
+            .collect()
+    };
+    let (a, b) = (of(old), of(new));
+    for (sign, text, other) in [('-', old, &b), ('+', new, &a)] {
+        let own = of(text);
+        for l in text.lines().filter(|l| own.contains(*l) && !other.contains(*l)) {
+            // What can't be written to a text does not exist.
+            let _ = writeln!(out, "    {sign} {l}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! One change of the networks, from what is asked for to what holds.
+//!
+//! Room: the store and the nodes, in this order: checked, observed, admitted, planned; noted in the
+//! store as under way; carried out; noted as done. Whatever fails before the note touches nothing, and
+//! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`].
+
+use super::lab::{LabFile, checked, refused};
+use super::nodes::Nodes;
+use super::store::Redb;
+use crate::config::read::vdp_from;
+use crate::fault::{bad_input, is_bad_input};
+use anyhow::{Error, Result};
+use std::path::Path;
+use weir_supervisor::admission::admit;
+use weir_supervisor::model::Lab;
+use weir_supervisor::observed::Observed;
+use weir_supervisor::plan::{Step, plan};
+use weir_supervisor::section::Wanted;
+use weir_supervisor::store::{Places, Saved, State, Store};
+
+/// Keeps networks.
+#[derive(Debug)]
+pub struct Keeper {
+    store: Redb,
+    /// What the store held when it was last looked at.
+    pub saved: Saved,
+}
+
+/// A change that can be made.
+#[derive(Debug)]
+pub struct Prepared {
+    nodes: Nodes,
+    target: State,
+    /// What it takes.
+    pub steps: Vec<Step>,
+    /// The sections that hold now, of the VDPs that steps change.
+    pub before: Vec<Wanted>,
+}
+
+/// Whether a change that was interrupted is led to its end, or undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To its end.
+    On,
+    /// To the state before.
+    Back,
+}
+
+impl Keeper {
+    /// Opens the store; nobody else has it until this is dropped.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn open(path: &Path) -> Result<Self> {
+        let store = Redb::open(path)?;
+        let saved = store.load()?;
+        Ok(Self { store, saved })
+    }
+
+    /// Works out what it takes for `lab` to hold. Touches nothing.
+    ///
+    /// # Errors
+    /// It can't be, with the reason; or a node does not answer.
+    pub fn prepare(&self, lab: Lab, file: Option<&LabFile>) -> Result<Prepared> {
+        checked(&lab, file)?;
+        let left = self.saved.under_way.as_ref();
+        let labs = [&lab, &self.saved.state.lab].into_iter().chain(left.map(|s| &s.lab));
+        let mut nodes = Nodes::connect(labs)?;
+        let observed = nodes.observe()?;
+        let known = self.places();
+        let (wanted, places) =
+            admit(&lab, &observed, &known, self.saved.id).map_err(|r| refused(file, &r))?;
+        for w in &wanted {
+            readable(w, &observed).map_err(|e| {
+                refused(file, &weir_supervisor::refusal::Refusal::new(w.at.clone(), e))
+            })?;
+        }
+        let steps = plan(&wanted, &observed, self.saved.id, &known);
+        let revision = self.saved.state.revision + 1;
+        let target = State { revision, lab, places };
+        let before = self.sections(&observed);
+        Ok(Prepared { nodes, target, steps, before })
+    }
+
+    /// Where virtual nodes live or may have come to live.
+    fn places(&self) -> Places {
+        let mut all = self.saved.state.places.clone();
+        if let Some(s) = &self.saved.under_way {
+            all.extend(s.places.iter().map(|(k, v)| (k.clone(), v.clone())));
+        }
+        all
+    }
+
+    /// The sections that hold, for showing what changes in them.
+    fn sections(&self, observed: &Observed) -> Vec<Wanted> {
+        let s = &self.saved.state;
+        admit(&s.lab, observed, &s.places, self.saved.id).map(|(w, _)| w).unwrap_or_default()
+    }
+
+    /// Whether a prepared change would change nothing at all, the store included.
+    pub fn is_done(&self, p: &Prepared) -> bool {
+        p.steps.is_empty() && self.saved.under_way.is_none() && p.target.lab == self.saved.state.lab
+    }
+
+    /// Makes a prepared change. If a step fails, all is put back.
+    ///
+    /// # Errors
+    /// Why it failed, and whether all is as before.
+    pub fn make(&mut self, mut p: Prepared) -> Result<()> {
+        let before = self.places();
+        self.store.begin(&p.target)?;
+        self.saved.under_way = Some(p.target);
+        if let Err(e) = p.nodes.perform(&p.steps) {
+            return Err(self.put_back(&mut p.nodes, &before, &e));
+        }
+        self.done()
+    }
+
+    fn done(&mut self) -> Result<()> {
+        self.store.finish()?;
+        self.saved = self.store.load()?;
+        Ok(())
+    }
+
+    /// Undoes what was done of a change that failed, and says so behind the reason.
+    fn put_back(&mut self, nodes: &mut Nodes, places: &Places, why: &Error) -> Error {
+        let lab = self.saved.state.lab.clone();
+        let back = lead(nodes, &lab, places, self.saved.id)
+            .and_then(|_| Ok(self.store.abandon()?));
+        let text = match back {
+            Ok(()) => {
+                self.saved.under_way = None;
+                format!("{why:#}; all is as before")
+            }
+            Err(e) => format!(
+                "{why:#}; and it could not be undone: {e:#}; 'weir net recover --back' tries again"
+            ),
+        };
+        if is_bad_input(why) { bad_input(text) } else { Error::msg(text) }
+    }
+
+    /// Leads a change that was interrupted to its end, or undoes it. Says whether there was one.
+    ///
+    /// # Errors
+    /// It can't be, now; the store still says that it is under way.
+    pub fn recover(&mut self, way: Way) -> Result<Option<usize>> {
+        let Some(left) = self.saved.under_way.clone() else { return Ok(None) };
+        let mut nodes = Nodes::connect([&left.lab, &self.saved.state.lab])?;
+        let goal = match way {
+            Way::On => left,
+            Way::Back => self.saved.state.clone(),
+        };
+        let mut known = self.places();
+        known.extend(goal.places);
+        let steps = lead(&mut nodes, &goal.lab, &known, self.saved.id)?;
+        match way {
+            Way::On => self.store.finish()?,
+            Way::Back => self.store.abandon()?,
+        }
+        self.saved = self.store.load()?;
+        Ok(Some(steps))
+    }
+}
+
+/// Makes a lab that was admitted hold, from whatever is there.
+fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result<usize> {
+    let observed = nodes.observe()?;
+    let (wanted, _) = admit(lab, &observed, places, store).map_err(|r| refused(None, &r))?;
+    let steps = plan(&wanted, &observed, store, places);
+    nodes.perform(&steps)?;
+    Ok(steps.len())
+}
+
+/// Reads a section as its data plane will.
+fn readable(w: &Wanted, observed: &Observed) -> Result<(), String> {
+    let known: Vec<String> =
+        observed.get(&w.host).map(|h| h.ports.iter().cloned().collect()).unwrap_or_default();
+    vdp_from(&w.toml, None, &known, None).map(|_| ()).map_err(|e| format!("{}: {e}", w.name))
+}

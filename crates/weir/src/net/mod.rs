@@ -1,0 +1,12 @@
+//! Virtual networks, kept on physical nodes: the supervisor's hands.
+//!
+//! Room: files, the store, node APIs. What is decided is decided in `weir-supervisor`, which touches
+//! nothing; here [`lab`] reads what is wanted, [`nodes`] asks the physical nodes and changes them,
+//! [`store`] remembers, and [`change`] leads one change through all of it. Called by `weir apply` and
+//! `weir net`.
+
+pub mod change;
+pub mod flows;
+pub mod lab;
+pub mod nodes;
+pub mod store;

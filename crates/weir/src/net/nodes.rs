@@ -1,0 +1,193 @@
+//! Physical nodes, asked and changed by their node APIs.
+//!
+//! Room: connections to `weir run`s; from their answers to what `weir-supervisor` looks at, and from
+//! its steps to their requests. A node is known by nothing else.
+
+use crate::commands::stats::Stats;
+use crate::config::read::read_file;
+use crate::fault::bad_input;
+use crate::openflow::tls::{Identity, Part, PeerName, Pem};
+use crate::socket::client::Client;
+use crate::socket::protocol::{Item, Request, TcamItem, VdpItem, WithRules};
+use anyhow::{Context, Result, anyhow};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tokio_rustls::rustls::pki_types::ServerName;
+use weir_supervisor::model::{self, Host, Lab, Tls};
+use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
+use weir_supervisor::plan::Step;
+
+/// Most changes in one request: each holds up the node's worker for a moment only, but those of one
+/// request have its plan to themselves.
+const BATCH: usize = 64;
+
+/// Connections to physical nodes, by name.
+#[derive(Debug)]
+pub struct Nodes(BTreeMap<String, Client>);
+
+impl Nodes {
+    /// Connects to every host of these labs; of two of one name to the first.
+    ///
+    /// # Errors
+    /// One can't be reached, or an identity can't be used.
+    pub fn connect<'l>(labs: impl IntoIterator<Item = &'l Lab>) -> Result<Self> {
+        let mut all = BTreeMap::new();
+        for lab in labs {
+            for h in &lab.host {
+                if all.contains_key(&h.name) {
+                    continue;
+                }
+                let client = reach(h, lab.tls.as_ref());
+                all.insert(h.name.clone(), client.with_context(|| format!("host '{}'", h.name))?);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    fn client(&mut self, host: &str) -> Result<&mut Client> {
+        self.0.get_mut(host).ok_or_else(|| anyhow!("host '{host}' is not connected"))
+    }
+
+    /// Asks every node what it has.
+    ///
+    /// # Errors
+    /// One does not answer.
+    pub fn observe(&mut self) -> Result<Observed> {
+        let request = Request::Show { vdp: None, rules: WithRules::No };
+        let mut all = Observed::new();
+        for (name, client) in &mut self.0 {
+            let (items, _) = client.ask(&request).with_context(|| format!("host '{name}'"))?;
+            all.insert(name.clone(), seen(items));
+        }
+        Ok(all)
+    }
+
+    /// All counters of a node.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn stats(&mut self) -> Result<BTreeMap<String, Stats>> {
+        let mut all = BTreeMap::new();
+        for (name, client) in &mut self.0 {
+            let got = client.ask(&Request::Stats {}).with_context(|| format!("host '{name}'"))?;
+            all.insert(name.clone(), Stats::of(got.0));
+        }
+        Ok(all)
+    }
+
+    /// What a node says of one VDP.
+    ///
+    /// # Errors
+    /// It does not answer, or has none of this number.
+    pub fn vdp(&mut self, host: &str, vid: u16) -> Result<Option<VdpItem>> {
+        let request = Request::Show { vdp: Some(vid.to_string()), rules: WithRules::No };
+        let (items, _) = self.client(host)?.ask(&request)?;
+        Ok(items.into_iter().find_map(|i| match i {
+            Item::Vdp(v) => Some(*v),
+            _ => None,
+        }))
+    }
+
+    /// Carries out steps in order. Returns how many there were.
+    ///
+    /// # Errors
+    /// The first that a node refuses, or does not answer.
+    pub fn perform(&mut self, steps: &[Step]) -> Result<()> {
+        let mut rest = steps;
+        while let Some(first) = rest.first() {
+            let host = first.host();
+            if let Step::Migrate { vid, to, .. } = first {
+                let (vdp, to) = (vid.to_string(), to.name().to_owned());
+                let asked = self.client(host)?.ask(&Request::VdpMigrate { vdp, to });
+                asked.with_context(|| format!("host '{host}'"))?;
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
+            }
+            let together =
+                |s: &&Step| s.host() == host && !matches!(s, Step::Migrate { .. });
+            let n = rest.iter().take(BATCH).take_while(together).count();
+            let of = rest.iter().take(n).map(request).collect();
+            let asked = self.client(host)?.ask(&Request::Batch { of });
+            asked.with_context(|| format!("host '{host}'"))?;
+            rest = rest.get(n..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+fn request(s: &Step) -> Request {
+    match s {
+        Step::Delete { vid, .. } => Request::VdpDelete { vdp: vid.to_string() },
+        Step::Put { wanted, .. } => Request::VdpPut { toml: wanted.toml.clone() },
+        Step::Migrate { vid, to, .. } => {
+            Request::VdpMigrate { vdp: vid.to_string(), to: to.name().to_owned() }
+        }
+    }
+}
+
+fn reach(h: &Host, tls: Option<&Tls>) -> Result<Client> {
+    if let Some(path) = h.api.strip_prefix("unix:") {
+        return Client::unix(Path::new(path));
+    }
+    let tls = tls.ok_or_else(|| bad_input("is reached by TLS: say who asks in [tls]"))?;
+    Client::tls(&h.api, &identity(tls, h.peer_name.as_deref())?)
+}
+
+fn identity(t: &Tls, peer: Option<&str>) -> Result<Identity> {
+    let read = |path: &str| read_file(Path::new(path)).map_err(bad_input);
+    let (certificate, key, ca) = (read(&t.certificate)?, read(&t.key)?, read(&t.ca)?);
+    let name = match peer {
+        None => PeerName::Host,
+        Some("*") => PeerName::Any,
+        Some(n) => ServerName::try_from(n.to_owned())
+            .map(PeerName::Is)
+            .map_err(|_| bad_input("peer_name: a host's name, or \"*\" for any"))?,
+    };
+    let pem = Pem { certificate: certificate.as_bytes(), key: key.as_bytes(), ca: ca.as_bytes() };
+    Identity::new(&pem, name).map_err(|(part, e)| {
+        let path = match part {
+            Part::Certificate => &t.certificate,
+            Part::Key => &t.key,
+            Part::Ca => &t.ca,
+        };
+        bad_input(format_args!("{path}: {e}"))
+    })
+}
+
+fn seen(items: Vec<Item>) -> ObservedHost {
+    let stats = Stats::of(items);
+    let budget = |part: &str| {
+        let of = |t: &TcamItem| Budget {
+            slice_entries: t.slice_entries,
+            free_entries: t.free_entries,
+        };
+        stats.plane.tcam.iter().find(|t| t.part == part).map(of).unwrap_or_default()
+    };
+    let (mapping, action) = (budget("mapping"), budget("action"));
+    ObservedHost {
+        // Port 0 is the sum of those that were removed.
+        ports: stats.ports.iter().filter(|p| p.number != 0).map(|p| p.name.clone()).collect(),
+        vdps: stats.vdps.iter().filter(|v| v.vid != 0).map(vdp).collect(),
+        mapping,
+        action,
+    }
+}
+
+fn vdp(v: &VdpItem) -> ObservedVdp {
+    let path = match v.phase.as_str() {
+        "fast" => Some(model::Path::Fast),
+        "slow" => Some(model::Path::Slow),
+        _ => None,
+    };
+    let mut out =
+        ObservedVdp { vid: v.vid, name: v.name.clone(), path, ..ObservedVdp::default() };
+    if let Some(d) = &v.detail {
+        let entries = |part: &str| {
+            d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed)
+        };
+        out.label.clone_from(&d.label);
+        (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
+        out.cpu_permille = d.cpu_permille.into();
+    }
+    out
+}

@@ -1,0 +1,211 @@
+//! The store on disk: redb, with the state, the change under way and what held before, as JSON.
+//!
+//! Room: one file, locked as long as it is open. See docs/decisions/0021-store.md.
+
+use anyhow::{Context, Result};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use weir_supervisor::store::{Saved, State, Store, StoreError};
+
+/// What holds now, by name.
+const NOW: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("now");
+/// What held at each revision.
+const PAST: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("past");
+/// Revisions that are kept.
+const KEPT: u64 = 32;
+/// How long another that has the file open is waited for.
+const WAIT: Duration = Duration::from_secs(10);
+/// The form of what is written; another is refused.
+const FORMAT: &[u8] = b"1";
+
+/// An open store.
+#[derive(Debug)]
+pub struct Redb {
+    db: Database,
+    shown: String,
+}
+
+/// Where networks are kept when no store is named: `$XDG_STATE_HOME/weir/net.redb`, else
+/// `~/.local/state/weir/net.redb`, else `/var/lib/weir/net.redb`.
+pub fn default_path() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|d| !d.is_empty()).map(PathBuf::from);
+    let home = || set("HOME").map(|h| h.join(".local/state"));
+    set("XDG_STATE_HOME").or_else(home).unwrap_or_else(|| "/var/lib".into()).join("weir/net.redb")
+}
+
+impl Redb {
+    /// Opens a store, or makes it. Waits for another that has it open, for a while.
+    ///
+    /// # Errors
+    /// Still in use; no store of this program; the system's.
+    pub fn open(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("{}: can't be made: name a --store", folder.display()))?;
+        }
+        let until = Instant::now() + WAIT;
+        let db = loop {
+            match Database::create(path) {
+                Ok(db) => break db,
+                Err(DatabaseError::DatabaseAlreadyOpen) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(DatabaseError::DatabaseAlreadyOpen) => {
+                    return Err(StoreError::InUse(shown).into());
+                }
+                Err(e) => {
+                    return Err(e).with_context(|| format!("{shown}: store of networks; name another by --store"));
+                }
+            }
+        };
+        let s = Self { db, shown };
+        s.found()?;
+        Ok(s)
+    }
+
+    /// Gives a new file its number; looks whether an old one is ours.
+    fn found(&self) -> Result<(), StoreError> {
+        match self.get("format")? {
+            Some(f) if f == FORMAT => return Ok(()),
+            Some(_) => {
+                let text = "made by another version of weir: use that one, or name another --store";
+                return Err(StoreError::Broken(format!("{}: {text}", self.shown)));
+            }
+            None => {}
+        }
+        // Drawn by the system for hash maps; zero would be no number.
+        let id = RandomState::new().build_hasher().finish() | 1;
+        self.write(|t| {
+            t.open_table(NOW)?.insert("format", FORMAT)?;
+            t.open_table(NOW)?.insert("id", id.to_be_bytes().as_slice())?;
+            t.open_table(PAST)?;
+            Ok(())
+        })
+    }
+
+    fn system(&self, e: impl std::fmt::Display) -> StoreError {
+        StoreError::System(format!("{}: {e}", self.shown))
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+            let t = self.db.begin_read()?;
+            match t.open_table(NOW) {
+                Ok(table) => Ok(table.get(key)?.map(|v| v.value().to_vec())),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(e) => Err(e.into()),
+            }
+        };
+        read().map_err(|e| self.system(e))
+    }
+
+    fn write(
+        &self,
+        f: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), StoreError> {
+        let all = || -> Result<(), redb::Error> {
+            let t = self.db.begin_write()?;
+            f(&t)?;
+            t.commit()?;
+            Ok(())
+        };
+        all().map_err(|e| self.system(e))
+    }
+
+    fn state(&self, bytes: &[u8]) -> Result<State, StoreError> {
+        serde_json::from_slice(bytes)
+            .map_err(|e| StoreError::Broken(format!("{}: not weir's: {e}", self.shown)))
+    }
+}
+
+impl Store for Redb {
+    fn load(&self) -> Result<Saved, StoreError> {
+        let id = self.get("id")?.and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes);
+        let one = |key| self.get(key)?.map(|b| self.state(&b)).transpose();
+        Ok(Saved { id, state: one("state")?.unwrap_or_default(), under_way: one("under way")? })
+    }
+
+    fn begin(&mut self, target: &State) -> Result<(), StoreError> {
+        let bytes = serde_json::to_vec(target).map_err(|e| self.system(e))?;
+        self.write(|t| {
+            t.open_table(NOW)?.insert("under way", bytes.as_slice())?;
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), StoreError> {
+        let Some(bytes) = self.get("under way")? else { return Ok(()) };
+        let revision = self.state(&bytes)?.revision;
+        self.write(|t| {
+            let mut now = t.open_table(NOW)?;
+            now.insert("state", bytes.as_slice())?;
+            now.remove("under way")?;
+            let mut past = t.open_table(PAST)?;
+            past.insert(revision, bytes.as_slice())?;
+            past.retain(|n, _| n + KEPT > revision)?;
+            Ok(())
+        })
+    }
+
+    fn abandon(&mut self) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.open_table(NOW)?.remove("under way")?;
+            Ok(())
+        })
+    }
+
+    fn revision(&self, number: u64) -> Result<Option<State>, StoreError> {
+        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+            let t = self.db.begin_read()?;
+            Ok(t.open_table(PAST)?.get(number)?.map(|v| v.value().to_vec()))
+        };
+        read().map_err(|e| self.system(e))?.map(|b| self.state(&b)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_is_found_after_reopening_and_a_change_is_whole_or_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/net.redb");
+        let mut s = Redb::open(&path).unwrap();
+        let id = s.load().unwrap().id;
+        assert_ne!(id, 0);
+        let target = State { revision: 1, ..State::default() };
+        s.begin(&target).unwrap();
+        drop(s);
+        let mut s = Redb::open(&path).unwrap();
+        assert_eq!(s.load().unwrap().under_way, Some(target.clone()));
+        assert_eq!(s.load().unwrap().state, State::default());
+        s.finish().unwrap();
+        for revision in 2..=40 {
+            s.begin(&State { revision, ..State::default() }).unwrap();
+            s.finish().unwrap();
+        }
+        s.begin(&State { revision: 41, ..State::default() }).unwrap();
+        s.abandon().unwrap();
+        drop(s);
+        let s = Redb::open(&path).unwrap();
+        let saved = s.load().unwrap();
+        assert_eq!((saved.id, saved.state.revision, saved.under_way), (id, 40, None));
+        assert_eq!(s.revision(8).unwrap(), None);
+        assert_eq!(s.revision(9).unwrap().map(|s| s.revision), Some(9));
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_is_said_to_be_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::fs::write(&path, "[[network]]\n").unwrap();
+        let e = format!("{:#}", Redb::open(&path).unwrap_err());
+        assert!(e.contains("store of networks"), "{e}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[[network]]\n");
+    }
+}
