@@ -103,7 +103,8 @@ impl<'o> Host<'o> {
         let ours = |v: &&ObservedVdp| whose(v, name, store, before).is_some();
         let own: Vec<&ObservedVdp> = seen.vdps.iter().filter(ours).collect();
         let others: Vec<&ObservedVdp> = seen.vdps.iter().filter(|v| !ours(v)).collect();
-        let sum = |f: fn(&ObservedVdp) -> u32| own.iter().map(|v| f(v)).fold(0, u32::saturating_add);
+        let sum =
+            |f: fn(&ObservedVdp) -> u32| own.iter().map(|v| f(v)).fold(0, u32::saturating_add);
         let cpu: u32 = others.iter().map(|v| v.cpu_permille).fold(0, u32::saturating_add);
         Self {
             seen,
@@ -157,13 +158,7 @@ impl<'o> Host<'o> {
     }
 }
 
-fn ports(
-    lab: &Lab,
-    host: &Host<'_>,
-    n: &Network,
-    v: &Node,
-    at: &Way,
-) -> Result<(), Refusal> {
+fn ports(lab: &Lab, host: &Host<'_>, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     for (i, p) in lab.attachments(n, v).into_iter().enumerate() {
         if !host.seen.ports.contains(p) {
             let near = instead(p, host.seen.ports.iter().map(String::as_str));
@@ -183,7 +178,9 @@ fn promises(lab: &Lab) -> Result<(), Refusal> {
     for (i, n) in lab.network.iter().enumerate() {
         for (j, v) in n.node.iter().enumerate() {
             for (k, s) in v.share.iter().enumerate() {
-                let Some(free) = left.get_mut(&(v.host.as_str(), s.port.as_str())) else { continue };
+                let Some(free) = left.get_mut(&(v.host.as_str(), s.port.as_str())) else {
+                    continue;
+                };
                 *free = free.checked_sub(s.guarantee_bps).ok_or_else(|| {
                     let at = Way::item("network", i).at("node", j).at("share", k);
                     let text = format!(
@@ -193,7 +190,8 @@ fn promises(lab: &Lab) -> Result<(), Refusal> {
                         s.guarantee_bps,
                         v.vdp_name(n)
                     );
-                    let text = format!("{text}: promise less, or raise capacity_bps if it carries more");
+                    let text =
+                        format!("{text}: promise less, or raise capacity_bps if it carries more");
                     Refusal::new(at.key("guarantee_bps"), text)
                 })?;
             }

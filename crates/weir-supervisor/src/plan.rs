@@ -99,11 +99,14 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
         for v in &seen.vdps {
             let Some(ours) = whose(v, host, store, places) else { continue };
             let delete = || Step::Delete { host: host.clone(), vid: v.vid, name: v.name.clone() };
-            let is_it =
-                |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
+            let is_it = |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
             let Some(w) = at.get(&(host.as_str(), v.vid)).filter(is_it) else {
                 let elsewhere = nodes.contains(&(ours.network.as_str(), ours.node.as_str()));
-                if elsewhere { moved.push(delete()) } else { go.push(delete()) }
+                if elsewhere {
+                    moved.push(delete())
+                } else {
+                    go.push(delete())
+                }
                 continue;
             };
             there.insert((host.as_str(), v.vid));

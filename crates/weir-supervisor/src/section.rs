@@ -161,9 +161,9 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
     let openflow = switch(n, v);
     // What the data plane makes a switch with and can't change while it runs; its own datapath id comes
     // of its number.
-    let nature = openflow
-        .as_ref()
-        .map(|o| format!("{vid} {:?} {:?} {:?}", o.datapath_id, o.fail_mode, o.limits.packet_ins_per_s));
+    let nature = openflow.as_ref().map(|o| {
+        format!("{vid} {:?} {:?} {:?}", o.datapath_id, o.fail_mode, o.limits.packet_ins_per_s)
+    });
     let nature = digest(&format!("{nature:?}"));
     let mut file = File {
         vdp: [Section {
@@ -211,7 +211,8 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
         return None;
     }
     let o = v.openflow.as_ref().unwrap_or(&NONE);
-    let both = n.controllers.iter().chain(o.controllers.iter().filter(|c| !n.controllers.contains(c)));
+    let both =
+        n.controllers.iter().chain(o.controllers.iter().filter(|c| !n.controllers.contains(c)));
     Some(Switch {
         datapath_id: o.datapath_id.as_deref(),
         controllers: both.map(String::as_str).collect(),
@@ -227,5 +228,6 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
 
 /// FNV-1a with 64 bits: the same for the same text, in every version of this program.
 fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }

@@ -81,7 +81,10 @@ fn what_differs_is_changed_and_no_other_node_is_touched() {
         told.join("\n")
     };
     let vid = places["red/s1"].vid;
-    assert_eq!(only(&|l| l.network[0].node[0].cpu_permille = 1), format!("~ east: VDP {vid} red.s1"));
+    assert_eq!(
+        only(&|l| l.network[0].node[0].cpu_permille = 1),
+        format!("~ east: VDP {vid} red.s1")
+    );
     // What a switch is made with is another switch.
     let blue = places["blue/s1"].vid;
     let anew = only(&|l| {
@@ -90,10 +93,7 @@ fn what_differs_is_changed_and_no_other_node_is_touched() {
             ..Default::default()
         });
     });
-    assert_eq!(
-        anew,
-        format!("- east: VDP {blue} blue.s1\n~ east: VDP {blue} blue.s1, made anew")
-    );
+    assert_eq!(anew, format!("- east: VDP {blue} blue.s1\n~ east: VDP {blue} blue.s1, made anew"));
     assert_eq!(only(&|l| l.network[0].owner = "bob".into()), "");
     // A node that moves is there before it goes.
     let mut next = all_but(&first, "blue");

@@ -25,48 +25,120 @@ const HOSTS: &str = "[[host]]\nname = 'east'\napi = 'unix:e'\n[[host]]\nname = '
 #[test]
 fn every_mistake_is_named_with_its_place_and_its_cure() {
     for (text, at, what) in [
-        ("[[host]]\nname = '1'\napi = 'unix:e'\n", "host[0].name", "host name '1': 1 to 32 letters"),
+        (
+            "[[host]]\nname = '1'\napi = 'unix:e'\n",
+            "host[0].name",
+            "host name '1': 1 to 32 letters",
+        ),
         ("[[host]]\nname = 'h'\napi = 'x'\n", "host[0].api", "api 'x': \"HOST:PORT\" by TLS"),
         ("[[host]]\nname = 'h'\napi = 'x:1'\n", "host[0].api", "say who asks in [tls]"),
-        (&format!("{HOSTS}[[host]]\nname = 'west'\napi = 'unix:z'\n"), "host[2].name", "is there already"),
-        (&format!("{HOSTS}[[link]]\nbetween = ['east:a', 'wets:b']\n"), "link[1].between[1]",
-            "no host 'wets': did you mean 'west'?"),
-        (&format!("{HOSTS}[[link]]\nbetween = ['east:a', 'east:b']\n"), "link[1].between", "to itself"),
-        (&format!("{HOSTS}[[link]]\nbetween = ['east:trunk', 'west:b']\n"), "link[1].between[0]",
-            "ends another link already"),
-        (&format!("{HOSTS}[[link]]\nbetween = ['east', 'west:b']\n"), "link[1].between[0]", "HOST:PORT"),
+        (
+            &format!("{HOSTS}[[host]]\nname = 'west'\napi = 'unix:z'\n"),
+            "host[2].name",
+            "is there already",
+        ),
+        (
+            &format!("{HOSTS}[[link]]\nbetween = ['east:a', 'wets:b']\n"),
+            "link[1].between[1]",
+            "no host 'wets': did you mean 'west'?",
+        ),
+        (
+            &format!("{HOSTS}[[link]]\nbetween = ['east:a', 'east:b']\n"),
+            "link[1].between",
+            "to itself",
+        ),
+        (
+            &format!("{HOSTS}[[link]]\nbetween = ['east:trunk', 'west:b']\n"),
+            "link[1].between[0]",
+            "ends another link already",
+        ),
+        (
+            &format!("{HOSTS}[[link]]\nbetween = ['east', 'west:b']\n"),
+            "link[1].between[0]",
+            "HOST:PORT",
+        ),
         (&format!("{HOSTS}[[network]]\nname = 'n'\nnode = []\n"), "network[0].name", "has no node"),
         (&net("name = 'a.b'\nhost = 'east'"), "network[0].node[0].name", "node name 'a.b'"),
         (&net("name = 'a'\nhost = 'eats'"), "network[0].node[0].host", "did you mean 'east'?"),
-        (&net("name = 'a'\nhost = 'east'\nkind = 'virtual-router'"), "network[0].node[0].kind",
-            "can't be run yet"),
-        (&net("name = 'a'\nhost = 'east'\nports = ['p', 'p']"), "network[0].node[0].ports[1]", "name it once"),
-        (&net("name = 'a'\nhost = 'east'\ncpu_permille = 1001"), "network[0].node[0].cpu_permille",
-            "at most 1000"),
-        (&net("name = 'a'\nhost = 'east'\ntcam_entries = 4\ntcam_limit_entries = 3"),
-            "network[0].node[0].tcam_limit_entries", "below its own tcam_entries, 4"),
-        (&net("name = 'a'\nhost = 'east'\nopenflow = {}"), "network[0].node[0].openflow", "has no controller"),
-        (&net("name = 'a'\nhost = 'east'\ndefault = 'drop'\nopenflow = { listen = ['ptcp:1'] }"),
-            "network[0].node[0].default", "in an OpenFlow node"),
-        (&net("name = 'a'\nhost = 'east'\nports = ['p1']\nshare = [{ port = 'p2' }]"),
-            "network[0].node[0].share[0].port", "has no port 'p2': did you mean 'p1'?"),
-        (&net("name = 'a'\nhost = 'east'\nports = ['p']\nshare = [{ port = 'p', guarantee_bps = 2, ceiling_bps = 1 }]"),
-            "network[0].node[0].share[0].ceiling_bps", "below guarantee_bps"),
-        (&two("[[network.link]]\nbetween = ['a', 'c']"), "network[0].link[0].between",
-            "no node 'c': did you mean 'a'?"),
+        (
+            &net("name = 'a'\nhost = 'east'\nkind = 'virtual-router'"),
+            "network[0].node[0].kind",
+            "can't be run yet",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\nports = ['p', 'p']"),
+            "network[0].node[0].ports[1]",
+            "name it once",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\ncpu_permille = 1001"),
+            "network[0].node[0].cpu_permille",
+            "at most 1000",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\ntcam_entries = 4\ntcam_limit_entries = 3"),
+            "network[0].node[0].tcam_limit_entries",
+            "below its own tcam_entries, 4",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\nopenflow = {}"),
+            "network[0].node[0].openflow",
+            "has no controller",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\ndefault = 'drop'\nopenflow = { listen = ['ptcp:1'] }"),
+            "network[0].node[0].default",
+            "in an OpenFlow node",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'\nports = ['p1']\nshare = [{ port = 'p2' }]"),
+            "network[0].node[0].share[0].port",
+            "has no port 'p2': did you mean 'p1'?",
+        ),
+        (
+            &net(
+                "name = 'a'\nhost = 'east'\nports = ['p']\nshare = [{ port = 'p', guarantee_bps = 2, ceiling_bps = 1 }]",
+            ),
+            "network[0].node[0].share[0].ceiling_bps",
+            "below guarantee_bps",
+        ),
+        (
+            &two("[[network.link]]\nbetween = ['a', 'c']"),
+            "network[0].link[0].between",
+            "no node 'c': did you mean 'a'?",
+        ),
         (&two("[[network.link]]\nbetween = ['a', 'a']"), "network[0].link[0].between", "to itself"),
         (&two(""), "network[0].node[1].name", "no link leads from node 'b'"),
-        (&two("[[network.link]]\nbetween = ['a', 'b']\n[[network.link]]\nbetween = ['b', 'a']"),
-            "network[0].link[1].between", "has another end already"),
-        (&two("").replace("west'\nnode", "east'\nnode").replace("host = 'west'", "host = 'east'"),
-            "network[0].node[1].name", "no link leads"),
-        (&(net("name = 'a'\nhost = 'east'\nports = ['p']")
-            + "[[network]]\nname = 'm'\n[[network.node]]\nname = 'a'\nhost = 'east'\nports = ['p']\n"),
-            "network[1].name", "a frame could be n.a's and m.a's, too"),
-        (&net("name = 'a'\nhost = 'east'").replace("name = 'n'", "name = 'n'\nflow_space = ['mauve']"),
-            "network[0].flow_space[0]", "flow space 'mauve'"),
-        (&net("name = 'a'\nhost = 'east'").replace("name = 'n'", "name = 'n'\nisolation = 'strong'"),
-            "network[0].node[0].name", "give node 'a' tcam_entries"),
+        (
+            &two("[[network.link]]\nbetween = ['a', 'b']\n[[network.link]]\nbetween = ['b', 'a']"),
+            "network[0].link[1].between",
+            "has another end already",
+        ),
+        (
+            &two("")
+                .replace("west'\nnode", "east'\nnode")
+                .replace("host = 'west'", "host = 'east'"),
+            "network[0].node[1].name",
+            "no link leads",
+        ),
+        (
+            &(net("name = 'a'\nhost = 'east'\nports = ['p']")
+                + "[[network]]\nname = 'm'\n[[network.node]]\nname = 'a'\nhost = 'east'\nports = ['p']\n"),
+            "network[1].name",
+            "a frame could be n.a's and m.a's, too",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'")
+                .replace("name = 'n'", "name = 'n'\nflow_space = ['mauve']"),
+            "network[0].flow_space[0]",
+            "flow space 'mauve'",
+        ),
+        (
+            &net("name = 'a'\nhost = 'east'")
+                .replace("name = 'n'", "name = 'n'\nisolation = 'strong'"),
+            "network[0].node[0].name",
+            "give node 'a' tcam_entries",
+        ),
     ] {
         let (found, told) = refused(text);
         assert_eq!(found, at, "{text}\n{told}");
@@ -117,7 +189,10 @@ fn what_a_host_does_not_have_is_refused_before_anything_is_touched() {
         let told = ask(change).unwrap_err();
         assert!(told.contains(what), "{told}");
     };
-    no(&|l, _| l.network[0].node[0].ports[0] = "e9".into(), "network[0].node[0].ports[0]: host 'east' has no port 'e9'");
+    no(
+        &|l, _| l.network[0].node[0].ports[0] = "e9".into(),
+        "network[0].node[0].ports[0]: host 'east' has no port 'e9'",
+    );
     no(&|_, w| drop(w.hosts.remove("west")), "host 'west' was not asked");
     no(&|_, w| w.host("east").mapping_slices = 1, "TCAM entries for mapping, 0 are left");
     no(&|_, w| w.host("east").action_slices = 0, "TCAM entries of its own");

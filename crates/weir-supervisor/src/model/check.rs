@@ -153,7 +153,8 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     let full = v.vdp_name(n);
     let refuse = |key, text: String| Err(Refusal::new(at.key(key), text));
     if full.len() > NAME_BYTES {
-        let what = format!("'{full}' is what its VDP would be called: at most {NAME_BYTES} letters");
+        let what =
+            format!("'{full}' is what its VDP would be called: at most {NAME_BYTES} letters");
         return refuse("name", format!("{what}; shorten the node's or the network's name"));
     }
     if v.kind == Kind::VirtualRouter {
@@ -201,7 +202,8 @@ fn openflow(n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     let Some(o) = &v.openflow else { return Ok(()) };
     let alone = n.controllers.is_empty() && o.controllers.is_empty() && o.listen.is_empty();
     if alone && o.fail_mode.as_deref() != Some("standalone") && v.rule.is_empty() {
-        let what = format!("node '{}' has no controller, nor may one come, nor has it rules", v.name);
+        let what =
+            format!("node '{}' has no controller, nor may one come, nor has it rules", v.name);
         let mend = "give it or its network controllers, or listen, or fail_mode = \"standalone\"";
         return Err(Refusal::new(at.key("openflow"), format!("{what}: {mend}")));
     }
@@ -270,8 +272,12 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
         for (end, port) in [(ends[0], here), (ends[1], there)] {
             if !taken.insert((end, port)) {
                 let name = n.node.get(end).map(|v| v.name.as_str()).unwrap_or_default();
-                let text = format!("{shown}: port '{port}' of node '{name}' has another end already");
-                return Err(Refusal::new(at, format!("{text}; one physical link, one virtual one")));
+                let text =
+                    format!("{shown}: port '{port}' of node '{name}' has another end already");
+                return Err(Refusal::new(
+                    at,
+                    format!("{text}; one physical link, one virtual one"),
+                ));
             }
         }
         join(&mut joined, ends);
@@ -279,7 +285,10 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
         if floods(a) && floods(b) && !join(&mut flooding, ends) {
             let text = format!("{shown} closes a circle of nodes that flood");
             let mend = "take it away, or give them controllers";
-            return Err(Refusal::new(at, format!("{text}: frames would go round for ever; {mend}")));
+            return Err(Refusal::new(
+                at,
+                format!("{text}: frames would go round for ever; {mend}"),
+            ));
         }
     }
     let first = root(&mut joined, 0);

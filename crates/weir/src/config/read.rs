@@ -5,11 +5,14 @@
 
 use super::error::{ConfigError, Place, Source, one_of};
 use super::openflow::{identity, read_openflow, read_queues};
-use super::plan::{ApiPlan, Fixed, FixedPlaces, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan};
+use super::plan::{
+    ApiPlan, Fixed, FixedPlaces, MappingPlan, Plan, PlaneNames, PortPlan, VdpNames, VdpPlan,
+};
 use super::program::{self, ProgramPlan};
 use super::rules::{flow_error, read_group, read_meter, read_rules};
 use super::schema::{
-    ApiSection, DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection, VdpSection,
+    ApiSection, DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection,
+    VdpSection,
 };
 use super::words::{self, PortRef, TextOr};
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use super::apply::{self, Devices, Model};
 use super::diff::{Step, diff};
 use super::plan::Plan;
 use super::read;
+use crate::net::lab::{LabFile, checked};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_dataplane::DataPlane;
@@ -231,13 +232,17 @@ fn every_lab_can_be_run() {
     let mut seen = 0;
     for entry in std::fs::read_dir(labs()).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "toml") {
+        if path.ends_with("networks.toml") {
+            let file = LabFile::load(&path).unwrap_or_else(|e| panic!("{e:#}"));
+            checked(&file.lab, Some(&file)).unwrap_or_else(|e| panic!("{e:#}"));
+            seen += 1;
+        } else if path.extension().is_some_and(|e| e == "toml") {
             let plan = read::load(&path).unwrap_or_else(|e| panic!("{e}"));
             apply::rehearse(&plan).unwrap_or_else(|e| panic!("{e}"));
             seen += 1;
         }
     }
-    assert!(seen >= 2);
+    assert!(seen >= 3);
 }
 
 /// The examples in the guide are configurations, too: each TOML block by itself.

@@ -125,8 +125,8 @@ impl Keeper {
     /// Undoes what was done of a change that failed, and says so behind the reason.
     fn put_back(&mut self, nodes: &mut Nodes, places: &Places, why: &Error) -> Error {
         let lab = self.saved.state.lab.clone();
-        let back = lead(nodes, &lab, places, self.saved.id)
-            .and_then(|_| Ok(self.store.abandon()?));
+        let back =
+            lead(nodes, &lab, places, self.saved.id).and_then(|_| Ok(self.store.abandon()?));
         let text = match back {
             Ok(()) => {
                 self.saved.under_way = None;

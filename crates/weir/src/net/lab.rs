@@ -64,7 +64,7 @@ pub fn checked(lab: &Lab, file: Option<&LabFile>) -> Result<()> {
 fn beside(lab: &mut Lab, base: &Path) {
     let whole = |p: &mut String| *p = base.join(&*p).display().to_string();
     if let Some(t) = &mut lab.tls {
-        [&mut t.certificate, &mut t.key, &mut t.ca].map(whole);
+        [&mut t.certificate, &mut t.key, &mut t.ca].into_iter().for_each(whole);
     }
     for h in &mut lab.host {
         if let Some(socket) = h.api.strip_prefix("unix:") {

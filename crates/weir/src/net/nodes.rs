@@ -103,8 +103,7 @@ impl Nodes {
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
-            let together =
-                |s: &&Step| s.host() == host && !matches!(s, Step::Migrate { .. });
+            let together = |s: &&Step| s.host() == host && !matches!(s, Step::Migrate { .. });
             let n = rest.iter().take(BATCH).take_while(together).count();
             let of = rest.iter().take(n).map(request).collect();
             let asked = self.client(host)?.ask(&Request::Batch { of });
@@ -157,10 +156,8 @@ fn identity(t: &Tls, peer: Option<&str>) -> Result<Identity> {
 fn seen(items: Vec<Item>) -> ObservedHost {
     let stats = Stats::of(items);
     let budget = |part: &str| {
-        let of = |t: &TcamItem| Budget {
-            slice_entries: t.slice_entries,
-            free_entries: t.free_entries,
-        };
+        let of =
+            |t: &TcamItem| Budget { slice_entries: t.slice_entries, free_entries: t.free_entries };
         stats.plane.tcam.iter().find(|t| t.part == part).map(of).unwrap_or_default()
     };
     let (mapping, action) = (budget("mapping"), budget("action"));
@@ -179,12 +176,9 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
         "slow" => Some(model::Path::Slow),
         _ => None,
     };
-    let mut out =
-        ObservedVdp { vid: v.vid, name: v.name.clone(), path, ..ObservedVdp::default() };
+    let mut out = ObservedVdp { vid: v.vid, name: v.name.clone(), path, ..ObservedVdp::default() };
     if let Some(d) = &v.detail {
-        let entries = |part: &str| {
-            d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed)
-        };
+        let entries = |part: &str| d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed);
         out.label.clone_from(&d.label);
         (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
         out.cpu_permille = d.cpu_permille.into();

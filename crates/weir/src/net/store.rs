@@ -3,7 +3,7 @@
 //! Room: one file, locked as long as it is open. See docs/decisions/0021-store.md.
 
 use anyhow::{Context, Result};
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, DatabaseError, ReadableDatabase, TableDefinition};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,9 @@ impl Redb {
                     return Err(StoreError::InUse(shown).into());
                 }
                 Err(e) => {
-                    return Err(e).with_context(|| format!("{shown}: store of networks; name another by --store"));
+                    return Err(e).with_context(|| {
+                        format!("{shown}: store of networks; name another by --store")
+                    });
                 }
             }
         };

@@ -2,8 +2,8 @@
 //!
 //! Room: reading only. `list` asks the store alone, `show` the physical nodes, too.
 
-use super::{Kept, Output};
 use super::edit::find;
+use super::{Kept, Output};
 use crate::commands::columns::Columns;
 use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
@@ -82,7 +82,9 @@ fn sections(networks: Vec<Network>) -> Result<String> {
 
 fn remind(keeper: &Keeper) {
     if keeper.saved.under_way.is_some() {
-        note("weir: a change was interrupted: 'weir net recover' finishes it, with --back undoes it");
+        note(
+            "weir: a change was interrupted: 'weir net recover' finishes it, with --back undoes it",
+        );
     }
 }
 
@@ -100,7 +102,8 @@ pub fn list(args: &List) -> Result<()> {
             say(serde_json::to_string_pretty(&Envelope::new("networks", all))?)
         }
         Output::Table => {
-            let mut c = Columns::new(&["network", "owner", "isolation", "nodes", "links", "flow space"]);
+            let mut c =
+                Columns::new(&["network", "owner", "isolation", "nodes", "links", "flow space"]);
             for n in &s.lab.network {
                 let isolation = format!("{:?}", n.isolation).to_lowercase();
                 let space = if n.flow_space.is_empty() { "all" } else { &n.flow_space.join("; ") };

@@ -95,7 +95,8 @@ pub fn report(p: &Prepared) -> Result<()> {
     for s in &p.steps {
         writeln!(out, "{s}")?;
         let Step::Put { wanted, .. } = s else { continue };
-        let of = |w: &&weir_supervisor::section::Wanted| w.name == wanted.name && w.host == wanted.host;
+        let of =
+            |w: &&weir_supervisor::section::Wanted| w.name == wanted.name && w.host == wanted.host;
         let old = p.before.iter().find(of).map_or("", |w| w.toml.as_str());
         differing(old, &wanted.toml, &mut out);
     }

@@ -2,8 +2,8 @@
 //!
 //! Room: reading only; counters of the physical nodes, added up by network.
 
-use super::edit::find;
 use super::Kept;
+use super::edit::find;
 use crate::commands::columns::Columns;
 use crate::commands::say::{Reader, offer};
 use crate::commands::top::{Ended, Screen, cut, waited};
@@ -20,7 +20,9 @@ use weir_supervisor::store::Places;
 
 /// Watch what networks carry and lose
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:\n  weir net monitor\n  weir net monitor red --count 10 -o json")]
+#[command(
+    after_long_help = "Examples:\n  weir net monitor\n  weir net monitor red --count 10 -o json"
+)]
 pub struct Args {
     /// Only this one
     network: Option<String>,
@@ -87,8 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         let now = counted(&mut nodes, lab, &saved.state.places)?;
         let ns = now.0.saturating_sub(before.0).max(1);
-        let looks: Vec<Look<'_>> =
-            names.iter().map(|n| look(n, ns, &before.1, &now.1)).collect();
+        let looks: Vec<Look<'_>> = names.iter().map(|n| look(n, ns, &before.1, &now.1)).collect();
         let text = match table {
             true => as_table(&looks),
             false => looks
@@ -161,13 +162,11 @@ fn look<'n>(
 }
 
 fn as_table(looks: &[Look<'_>]) -> String {
-    let heads = [
-        "network", "rx/s", "rx Mbit/s", "tx/s", "tx Mbit/s", "dropped/s", "slow/s", "inside",
-    ];
+    let heads =
+        ["network", "rx/s", "rx Mbit/s", "tx/s", "tx Mbit/s", "dropped/s", "slow/s", "inside"];
     let mut c = Columns::new(&heads);
     for l in looks {
-        let rate =
-            |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(l.interval_ns)).to_string();
+        let rate = |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(l.interval_ns)).to_string();
         let mbps = |bytes: u64| format!("{:.1}", bytes as f64 * 8e3 / l.interval_ns as f64);
         c.row(vec![
             l.network.to_owned(),

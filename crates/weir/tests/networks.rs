@@ -1,0 +1,441 @@
+//! Virtual networks on real `weir run`s: by their node APIs, from LAB files, killed at any moment.
+
+mod certificates;
+mod run_daemon;
+
+use certificates::{Authority, Identity};
+use proptest::prelude::*;
+use run_daemon::{Daemon, weir};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+/// A physical node with these ports and room for many VDPs; its API's address.
+fn node(ports: &[&str], ca: &Authority) -> (Daemon, String) {
+    let own = ca.signs("127.0.0.1");
+    let files = [("n.pem", &*own.certificate), ("n.key", &*own.key), ("ca.pem", &*ca.pem)];
+    let mut config = String::from(
+        "[dataplane]\nframes = 2048\n\
+         tcam = { mapping_entries = 16384, action_entries = 16384, slice_entries = 4, block_slices = 64 }\n\
+         [api]\nlisten = '127.0.0.1:0'\ntls = { certificate = 'n.pem', key = 'n.key', ca = 'ca.pem' }\n",
+    );
+    for p in ports {
+        config.push_str(&format!("[[port]]\nname = '{p}'\ndevice = 'null'\n"));
+    }
+    let mut d = Daemon::spawn_with(&config, &[], &files);
+    let line = d.wait_for("node API at ");
+    d.wait_for("running: ");
+    let at = line.rsplit(' ').next().unwrap().to_owned();
+    (d, at)
+}
+
+/// A supervisor: a folder with its store, its identity and its files.
+struct Supervisor {
+    dir: tempfile::TempDir,
+    hosts: String,
+}
+
+impl Supervisor {
+    fn new(ca: &Authority, hosts: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        ca.signs("supervisor").write(ca, dir.path(), "s");
+        let mut all = "[tls]\ncertificate = 's.pem'\nkey = 's.key'\nca = 's.ca.pem'\n".to_owned();
+        for (name, api) in hosts {
+            all.push_str(&format!("[[host]]\nname = '{name}'\napi = '{api}'\n"));
+        }
+        Self { dir, hosts: all }
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+    /// A LAB file of these networks on its hosts.
+    fn lab(&self, networks: &str) -> PathBuf {
+        let path = self.path("lab.toml");
+        std::fs::write(&path, format!("{}{networks}", self.hosts)).unwrap();
+        path
+    }
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut c = weir();
+        c.args(arguments).arg("--store").arg(self.path("net.redb"));
+        c
+    }
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+    /// What a command that must work prints.
+    fn ask(&self, arguments: &[&str]) -> String {
+        let o = self.run(arguments);
+        let error = String::from_utf8_lossy(&o.stderr).into_owned();
+        assert!(o.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(o.stdout).unwrap()
+    }
+    /// The one line with which a command is refused.
+    fn refused(&self, arguments: &[&str], code: i32) -> String {
+        let o = self.run(arguments);
+        let error = String::from_utf8(o.stderr).unwrap();
+        assert_eq!(o.status.code(), Some(code), "{arguments:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    }
+    fn apply(&self, networks: &str) -> String {
+        self.ask(&["apply", &text(&self.lab(networks))])
+    }
+}
+
+fn text(p: &Path) -> String {
+    p.display().to_string()
+}
+
+/// What a node has, without what only time changes.
+fn has(d: &Daemon) -> Value {
+    let mut v = d.json(&["show"]);
+    v["plane"]["at_ns"] = Value::Null;
+    v["plane"]["frames"] = Value::Null;
+    for one in v["vdps"].as_array_mut().unwrap() {
+        one["detail"]["memory_bytes"] = Value::Null;
+    }
+    v
+}
+
+fn names(d: &Daemon) -> Vec<String> {
+    let v = d.json(&["show"]);
+    let all = v["vdps"].as_array().unwrap().iter();
+    all.filter(|v| v["vid"] != 0).map(|v| v["name"].as_str().unwrap().to_owned()).collect()
+}
+
+const RED: &str = "[[network]]\nname = 'red'\nowner = 'alice'\nflow_space = ['dl_vlan=10']\n\
+                   [[network.node]]\nname = 's1'\nhost = 'east'\nports = ['e1']\nprogram = 'learning'\n\
+                   [[network.node]]\nname = 's2'\nhost = 'west'\nports = ['w1']\nprogram = 'learning'\n\
+                   [[network.link]]\nbetween = ['s1', 's2']\n";
+const BLUE: &str = "[[network]]\nname = 'blue'\nflow_space = ['dl_vlan=20']\n\
+                    [[network.node]]\nname = 's1'\nhost = 'east'\nports = ['e1']\n\
+                    openflow = { listen = ['ptcp:0'] }\n";
+const TRUNK: &str = "[[link]]\nbetween = ['east:trunk', 'west:trunk']\n";
+
+fn two() -> (Daemon, Daemon, Supervisor) {
+    let ca = Authority::new();
+    let (east, a) = node(&["e1", "trunk"], &ca);
+    let (west, b) = node(&["w1", "trunk"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a), ("west", &b)]);
+    (east, west, s)
+}
+
+#[test]
+fn a_lab_is_applied_changed_and_deleted_without_a_trace() {
+    let (east, west, s) = two();
+    let before = (has(&east), has(&west));
+    let lab = format!("{TRUNK}{RED}{BLUE}");
+    let dry = s.ask(&["apply", "--dry-run", &text(&s.lab(&lab))]);
+    assert!(dry.contains("+ east: VDP 1 red.s1") && dry.contains("nothing was touched"), "{dry}");
+    assert_eq!((has(&east), has(&west)), before);
+    assert!(s.apply(&lab).contains("revision 1 holds"));
+    assert_eq!(names(&east), ["red.s1", "blue.s1"]);
+    assert_eq!(names(&west), ["red.s2"]);
+    assert!(s.apply(&lab).contains("nothing differs; revision 1 holds"));
+
+    let list = s.ask(&["net", "list"]);
+    assert!(list.lines().nth(1).unwrap().starts_with("red"), "{list}");
+    let json: Value = serde_json::from_str(&s.ask(&["net", "list", "-o", "json"])).unwrap();
+    assert_eq!(json["result"]["networks"][0]["places"][1]["host"], "west");
+    let toml = s.ask(&["net", "list", "-o", "toml"]);
+    assert!(s.apply(&format!("{TRUNK}{toml}")).contains("nothing differs"), "{toml}");
+    let shown = s.ask(&["net", "show", "red"]);
+    assert!(shown.contains("of alice") && shown.contains("s2    west    1  fast"), "{shown}");
+
+    // Set, and nothing else is touched; migrate; monitor.
+    let red = |d: &Daemon| d.json(&["show", "--vdp", "red.s1"])["vdps"][0].clone();
+    let blue =
+        |d: &Daemon| d.json(&["show", "--vdp", "blue.s1"])["vdps"][0]["detail"]["label"].clone();
+    let old = blue(&east);
+    let told = s.ask(&["net", "set", "red", "s1", "cpu_permille=250", "path=slow"]);
+    assert!(told.contains("- cpu_permille = 0") && told.contains("+ cpu_permille = 250"), "{told}");
+    east.until("the slow path", |d| red(d)["phase"] == "slow");
+    assert_eq!(red(&east)["detail"]["cpu_permille"], 250);
+    assert_eq!(blue(&east), old);
+    s.ask(&["net", "migrate", "red", "s1", "--path", "fast"]);
+    assert_eq!(red(&east)["phase"], "fast");
+    let looks =
+        s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "50", "-o", "json"]);
+    let look: Value = serde_json::from_str(looks.trim()).unwrap();
+    assert_eq!((&look["network"], &look["dropped_frames"]), (&Value::from("red"), &Value::from(0)));
+
+    // A change by hand is seen, and put right.
+    east.ask(&["vdp", "set", "red.s1", "--cpu-permille", "1"]);
+    assert_eq!(red(&east)["detail"]["label"], Value::Null);
+    let same = s.ask(&["net", "list", "-o", "toml"]);
+    assert!(s.apply(&format!("{TRUNK}{same}")).contains("~ east: VDP 1 red.s1"));
+    assert_eq!(red(&east)["detail"]["cpu_permille"], 250);
+
+    s.ask(&["net", "delete", "red", "blue"]);
+    assert_eq!((has(&east), has(&west)), before);
+    assert!(s.refused(&["net", "show", "red"], 2).contains("no network 'red'"));
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn what_is_kept_outlives_a_reload_and_a_network_is_created_beside_others() {
+    let ca = Authority::new();
+    let (mut east, a) = node(&["e1", "trunk"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a)]);
+    s.apply(BLUE);
+    let config = std::fs::read_to_string(east.path("t.toml")).unwrap();
+    let line = east.reload(&format!("{config}[[port]]\nname = 'new'\ndevice = 'null'\n"));
+    assert!(line.contains("done"), "{line}");
+    assert_eq!(names(&east), ["blue.s1"]);
+    let guest = "[[network]]\nname = 'guest'\nflow_space = ['dl_vlan=30']\n\
+                 [[network.node]]\nname = 's1'\nhost = 'east'\nports = ['new', 'e1']\n";
+    let file = s.path("guest.toml");
+    std::fs::write(&file, guest).unwrap();
+    s.ask(&["net", "create", &text(&file)]);
+    assert_eq!(names(&east), ["blue.s1", "guest.s1"]);
+    assert!(s.refused(&["net", "create", &text(&file)], 2).contains("is there already"));
+    assert!(
+        s.refused(&["net", "set", "guest", "s1", "colour=1"], 2).contains("unknown key 'colour'")
+    );
+    assert!(s.refused(&["net", "set", "guest", "s9", "path=slow"], 2).contains("There are: s1"));
+    east.stop();
+}
+
+#[test]
+fn what_can_not_be_is_refused_whole_with_its_place() {
+    let (east, west, s) = two();
+    s.apply(&format!("{TRUNK}{BLUE}"));
+    let before = (has(&east), has(&west));
+    let all = format!("{TRUNK}{RED}{BLUE}");
+    for (from, to, what) in [
+        ("owner", "onwer", "lab.toml:15:1: unknown key 'onwer': did you mean 'owner'?"),
+        ("host = 'west'", "host = 'wets'", "no host 'wets': did you mean 'west'?"),
+        ("['w1']", "['w9']", "lab.toml:25:10: host 'west' has no port 'w9': did you mean 'w1'?"),
+        ("dl_vlan=20", "dl_vlan=10", "a frame could be red.s1's and blue.s1's"),
+        (
+            "dl_vlan=20",
+            "in_port=1",
+            "lab.toml:31:15: flow space 'in_port=1': in_port is the nodes'",
+        ),
+        ("'learning'", "'knitting'", "knitting"),
+        ("'ptcp:0'", "'ptcp:x'", "lab.toml:32:1: blue.s1: listen 'x' is not a TCP port"),
+        ("name = 'red'", "name = 'red'\nisolation = 'strong'", "give node 's1' tcam_entries"),
+        (
+            "'dl_vlan=20']",
+            "'dl_vlan=20']
+controllers = ['smoke:signals']",
+            "'smoke:signals'",
+        ),
+    ] {
+        let bad = all.replacen(from, to, 1);
+        assert_ne!(bad, all);
+        let told = s.refused(&["apply", &text(&s.lab(&bad))], 2);
+        assert!(told.contains(what), "{told}");
+        assert_eq!((has(&east), has(&west)), before);
+    }
+    // A node that does not answer: nothing is touched anywhere.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = silent.local_addr().unwrap();
+    drop(silent);
+    let gone = format!("[[host]]\nname = 'gone'\napi = '{at}'\n{all}");
+    let told = s.refused(&["apply", &text(&s.lab(&gone))], 1);
+    assert!(told.contains("host 'gone'") && told.contains("no node API answers there"), "{told}");
+    assert_eq!((has(&east), has(&west)), before);
+    // One that refuses a step all the same: those before it are undone. The name is taken by hand.
+    east.ask(&["vdp", "create", "9", "--name", "red.s1"]);
+    let told = s.refused(&["apply", &text(&s.lab(&all))], 2);
+    assert!(told.contains("has a VDP called 'red.s1' that is not ours"), "{told}");
+    east.ask(&["vdp", "delete", "9"]);
+    assert_eq!((has(&east), has(&west)), before);
+    east.stop();
+    west.stop();
+}
+
+/// The lab that comes along, on the node that comes along.
+#[test]
+fn the_shipped_lab_is_applied() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let read = |name| std::fs::read_to_string(labs.join(name)).unwrap();
+    let config = read("node.toml");
+    let d = Daemon::start(&config, &[]);
+    let s = Supervisor { dir: tempfile::tempdir().unwrap(), hosts: String::new() };
+    let lab = s.path("lab.toml");
+    let socket = format!("unix:{}", d.socket().display());
+    // A port of its own for whoever tests beside us.
+    let text_of = read("networks.toml").replace("unix:node.sock", &socket).replace("16641", "0");
+    std::fs::write(&lab, text_of).unwrap();
+    s.ask(&["apply", &text(&lab)]);
+    assert_eq!(names(&d), ["red.s1", "blue.s1", "guest.s1"]);
+    for word in ["set red s1 cpu_permille=200", "migrate blue s1 --path slow", "delete guest"] {
+        let words: Vec<&str> = std::iter::once("net").chain(word.split(' ')).collect();
+        s.ask(&words);
+    }
+    assert_eq!(names(&d), ["red.s1", "blue.s1"]);
+    d.stop();
+}
+
+/// Kills `weir apply` at random moments; what is there afterwards is what holds, before or after.
+#[test]
+fn soak_a_killed_apply_leaves_the_state_before_or_after() {
+    let runs: u32 = std::env::var("WEIR_SOAK_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let (east, west, s) = two();
+    let file = |n: u32| {
+        let cpu = format!("cpu_permille = {}\n", n % 900);
+        let red = RED.replace("program = 'learning'\n", &format!("program = 'learning'\n{cpu}"));
+        // Enough of them that go and come for a kill to fall in between.
+        let many: String = (100..130)
+            .map(|i| {
+                format!(
+                    "[[network]]\nname = 'f{i}-{n}'\nflow_space = ['dl_vlan={i}']\n\
+                     [[network.node]]\nname = 's'\nhost = 'west'\nports = ['w1']\nprogram = 'learning'\n"
+                )
+            })
+            .collect();
+        match n % 3 {
+            0 => format!("{TRUNK}{red}{BLUE}{many}"),
+            1 => format!("{TRUNK}{BLUE}{many}"),
+            _ => format!("{TRUNK}{red}{many}"),
+        }
+    };
+    let nodes = |toml: &str| toml.matches("[[network.node]]").count();
+    let mut killed = 0;
+    let mut between = 0;
+    // As long as an apply takes here, told from one that is not killed.
+    let begun = std::time::Instant::now();
+    s.apply(&file(0));
+    let whole = begun.elapsed();
+    let mut pick = proptest::test_runner::TestRng::deterministic_rng(
+        proptest::test_runner::RngAlgorithm::ChaCha,
+    );
+    for n in 1..=runs {
+        let (before, after) = (file(n - 1), file(n));
+        let lab = s.lab(&after);
+        let mut c = s.command(&["apply", &text(&lab)]);
+        let mut child = c.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(whole.mul_f64(f64::from(pick.next_u32() % 1000) / 900.0));
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+        let list: Value = serde_json::from_str(&s.ask(&["net", "list", "-o", "json"])).unwrap();
+        between += u32::from(list["result"]["interrupted"] == true);
+        let back = pick.next_u32().is_multiple_of(2);
+        s.ask(if back { &["net", "recover", "--back"] } else { &["net", "recover"] });
+        // Exactly what the store says holds, which is the state before or the one after.
+        let held = s.ask(&["net", "list", "-o", "toml"]);
+        assert!(
+            [n - 1, n].iter().any(|n| held.contains(&format!("'f100-{n}'"))
+                || held.contains(&format!("\"f100-{n}\""))),
+            "{held}"
+        );
+        assert!([&before, &after].iter().any(|t| nodes(t) == nodes(&held)), "{held}");
+        assert!(s.apply(&format!("{TRUNK}{held}")).contains("nothing differs"), "{n}: {held}");
+        assert_eq!(names(&east).len() + names(&west).len(), nodes(&held));
+        s.apply(&after);
+    }
+    eprintln!("{killed} of {runs} were killed, {between} of them under way");
+    s.apply("");
+    assert_eq!(names(&east).len() + names(&west).len(), 0);
+    east.stop();
+    west.stop();
+}
+
+/// Many networks by one apply, and away again with nothing left.
+#[test]
+fn soak_many_networks_come_and_go_by_one_apply() {
+    let n: u32 =
+        std::env::var("WEIR_SOAK_NETWORKS").ok().and_then(|n| n.parse().ok()).unwrap_or(48);
+    let ca = Authority::new();
+    let (east, a) = node(&["e1", "trunk"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a)]);
+    let before = has(&east);
+    let all: String = (1..=n)
+        .map(|i| {
+            format!(
+                "[[network]]\nname = 'n{i}'\nowner = 'o{i}'\nflow_space = ['dl_vlan={i}']\n\
+                 [[network.node]]\nname = 's'\nhost = 'east'\nports = ['e1', 'trunk']\n\
+                 openflow = {{ fail_mode = 'standalone' }}\n"
+            )
+        })
+        .collect();
+    let begun = std::time::Instant::now();
+    s.apply(&all);
+    let made = begun.elapsed();
+    assert_eq!(names(&east).len(), n as usize);
+    assert!(s.apply(&all).contains("nothing differs"));
+    let begun = std::time::Instant::now();
+    s.apply("");
+    eprintln!("{n} networks: made in {made:?}, deleted in {:?}", begun.elapsed());
+    assert_eq!(has(&east), before);
+    east.stop();
+}
+
+/// Connects to a node API, with a certificate or without.
+fn connect(
+    at: &str,
+    ca: &Authority,
+    own: Option<&Identity>,
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(ca.roots());
+    let config = match own.map(Identity::der) {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        None => builder.with_no_client_auth(),
+    };
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let tcp = TcpStream::connect(at).unwrap();
+    tcp.set_read_timeout(Some(run_daemon::LIMIT)).unwrap();
+    StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), tcp)
+}
+
+#[test]
+fn only_whoever_shows_a_certificate_is_answered() {
+    let ca = Authority::new();
+    let (d, at) = node(&["e1"], &ca);
+    let (own, other) = (ca.signs("me"), Authority::new());
+    let stranger = other.signs("me");
+    for (own, answered) in [(Some(&own), true), (None, false), (Some(&stranger), false)] {
+        let mut s = connect(&at, &ca, own);
+        let mut line = String::new();
+        // A server that refuses may have closed before all was sent.
+        let _ = s.write_all(b"{\"do\":\"stats\"}\n");
+        let got = BufReader::new(&mut s).read_line(&mut line);
+        assert_eq!(got.is_ok_and(|n| n > 0), answered, "{line}");
+        assert_eq!(line.starts_with("{\"item\""), answered, "{line}");
+    }
+    // Words that are no TLS, and a connection that says nothing, hold up nobody.
+    let mut s = TcpStream::connect(&at).unwrap();
+    s.set_read_timeout(Some(run_daemon::LIMIT)).unwrap();
+    s.write_all(b"{\"do\":\"stats\"}\n{\"do\":\"stats\"}\n").unwrap();
+    let mut rest = Vec::new();
+    let _ = s.read_to_end(&mut rest);
+    assert!(!rest.starts_with(b"{"));
+    let _idle = TcpStream::connect(&at).unwrap();
+    std::thread::sleep(Duration::from_millis(10));
+    // Requests over the API do what the control socket's do; a batch ends at what is refused.
+    let mut s = connect(&at, &ca, Some(&own));
+    let put = |vid: u32| {
+        format!("{{\"do\":\"vdp-put\",\"toml\":\"[[vdp]]\\nvid = {vid}\\nlabel = 'me'\"}}")
+    };
+    let batch = format!(
+        "{{\"do\":\"batch\",\"of\":[{},{},{{\"do\":\"vdp-delete\",\"vdp\":\"9\"}},{}]}}\n",
+        put(1),
+        put(1),
+        put(2)
+    );
+    s.write_all(batch.as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(&mut s).read_line(&mut line).unwrap();
+    assert!(line.contains("change 3 of 4: there is no VDP '9'"), "{line}");
+    assert_eq!(names(&d), ["vdp1"]);
+    s.write_all(b"{\"do\":\"batch\",\"of\":[{\"do\":\"stats\"}]}\n").unwrap();
+    line.clear();
+    BufReader::new(&mut s).read_line(&mut line).unwrap();
+    assert!(line.contains("a batch has changes in it"), "{line}");
+    drop(s);
+    d.stop();
+}
