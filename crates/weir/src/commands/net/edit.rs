@@ -18,7 +18,7 @@ use weir_supervisor::model::{Lab, Network, Node};
                              The file has [[network]] sections; where it has hosts and links, too, \
                              they are added to those that are known.")]
 pub struct Create {
-    /// A file with [[network]] sections
+    /// A file with `[[network]]` sections
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     #[command(flatten)]
