@@ -9,6 +9,7 @@
 //! Called by programs that route: `router`, `bng`. Oracle: looking at every prefix.
 
 use thiserror::Error;
+use weir_classify::simd::prefetch_read;
 
 /// Bits of the first step; of each further one there are 8.
 const FIRST: u32 = 24;
@@ -105,6 +106,14 @@ impl Dir24 {
             rest <<= 8;
         }
         self.value(e)
+    }
+
+    /// Has the first entry that an IPv4 address leads to on its way into the cache.
+    #[inline(always)]
+    pub fn expect_v4(&self, addr: u32) {
+        if let Some(e) = self.first.get((addr >> (32 - self.bits)) as usize) {
+            prefetch_read(e);
+        }
     }
 
     #[inline(always)]

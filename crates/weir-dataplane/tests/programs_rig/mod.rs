@@ -111,6 +111,7 @@ impl Rig {
         let mut frame = self.pool.alloc().expect("the rig's pool is too small");
         frame.copy_from(bytes).unwrap();
         self.given += 1;
+        self.program.expect(&frame, PortNo(port));
         let rx = SlowFrame { frame, in_port: PortNo(port), why: Punt::Default };
         self.with_cx(|p, cx| p.frame(rx, cx));
         self.look()

@@ -45,6 +45,20 @@ impl Sender {
 }
 
 impl Bng {
+    /// Asks for what a subscriber's frame will lead to: its route, and by its circuit the subscriber. Only
+    /// glances: what is wrong with the frame is found when its turn comes.
+    #[inline]
+    pub(super) fn expect_upstream(&self, bytes: &[u8]) {
+        let Some(h) = bytes.first_chunk::<{ QINQ + IPV4 }>() else { return };
+        let word = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
+        self.routes.expect_v4(word(QINQ + 16));
+        let circuit = (word(12) & 0xfff) << 12 | word(16) & 0xfff;
+        if let Some(key) = self.keys.get(&circuit) {
+            let subscriber = subscriber_key(*key, word(QINQ + 12));
+            self.subscribers.prefetch(self.subscribers.hash(&subscriber));
+        }
+    }
+
     /// Makes a subscriber's frame one for the core; says by which port it leaves.
     #[inline]
     pub(super) fn upstream(

@@ -43,6 +43,19 @@ fn unwrap(bytes: &[u8], port: &Port, tunnel: [u8; 4]) -> Result<(usize, u32), St
 }
 
 impl Bng {
+    /// Asks for the subscriber that a frame will lead to. Only glances: an outer header with options
+    /// leads elsewhere, and nothing comes of it.
+    #[inline]
+    pub(super) fn expect_downstream(&self, bytes: &[u8]) {
+        let gre = bytes.get(OUTER + IPV4..).unwrap_or_default();
+        // The key stands behind the checksum, where there is one (RFC 2890 §2).
+        let key = if gre.first().is_some_and(|b| b & 0x80 != 0) { 8 } else { 4 };
+        let Some(h) = gre.get(key..).and_then(|b| b.first_chunk::<{ 4 + IPV4 }>()) else { return };
+        let word = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
+        let subscriber = subscriber_key(word(0), word(4 + 16));
+        self.subscribers.prefetch(self.subscribers.hash(&subscriber));
+    }
+
     /// Makes a frame from the core one for a subscriber; says by which port it leaves.
     #[inline]
     pub(super) fn downstream(&mut self, frame: &mut Frame, port: Port) -> Result<PortNo, Stop> {

@@ -262,6 +262,15 @@ impl Program for Bng {
     }
 
     #[inline]
+    fn expect(&self, frame: &Frame, in_port: PortNo) {
+        match self.ports.iter().find(|p| p.no == in_port).map(|p| p.side) {
+            Some(Side::Access) => self.expect_upstream(frame.bytes()),
+            Some(Side::Core) => self.expect_downstream(frame.bytes()),
+            None => {}
+        }
+    }
+
+    #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let SlowFrame { mut frame, in_port, .. } = rx;
         let Some(at) = self.port_at(in_port) else {

@@ -275,6 +275,26 @@ impl Program for Router {
         "router"
     }
 
+    /// Asks for the route. Only glances: what is wrong with the frame is found when its turn comes.
+    #[inline]
+    fn expect(&self, frame: &Frame, _: PortNo) {
+        let bytes = frame.bytes();
+        match bytes.get(12..ETH) {
+            Some([0x08, 0x00]) => {
+                if let Some(h) = packet(frame).first_chunk::<20>() {
+                    self.routes.expect_v4(u32::from_be_bytes([h[16], h[17], h[18], h[19]]));
+                }
+            }
+            Some([0x86, 0xdd]) => {
+                let dst = packet(frame).get(24..40).and_then(|b| <[u8; 16]>::try_from(b).ok());
+                if let Some(dst) = dst {
+                    self.routes.expect_v6(u128::from_be_bytes(dst));
+                }
+            }
+            _ => {}
+        }
+    }
+
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let SlowFrame { frame, in_port, .. } = rx;

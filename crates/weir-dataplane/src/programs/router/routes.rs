@@ -11,6 +11,7 @@ use super::{Hop, Target};
 use crate::programs::dir24::{Dir24, TooMany};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use weir_classify::simd::prefetch_read;
 
 /// Prefixes of both families.
 #[derive(Debug)]
@@ -82,6 +83,21 @@ impl Routes {
             IpAddr::V6(a) => self.v6.lookup_v6(a.to_bits()),
         };
         self.targets.get(at? as usize).copied()
+    }
+
+    /// Asks for what [`Routes::lookup`] will read of an IPv4 address's way: its first step.
+    #[inline]
+    pub fn expect_v4(&self, addr: u32) {
+        self.v4.expect_v4(addr);
+    }
+
+    /// The same for IPv6, whose steps depend on each other: they are taken, for several packets at
+    /// once as far as the core looks ahead.
+    #[inline]
+    pub fn expect_v6(&self, bits: u128) {
+        if let Some(t) = self.v6.lookup_v6(bits).and_then(|at| self.targets.get(at as usize)) {
+            prefetch_read(t);
+        }
     }
 
     /// Whether an address is the router's own, link-local ones aside.
