@@ -184,7 +184,7 @@ fn lost(c: &Contention, clock_hz: f64) -> f64 {
 }
 
 /// How far an estimate's cycles may be off, as a part of them.
-fn relative(e: &Estimate) -> f64 {
+pub(crate) fn relative(e: &Estimate) -> f64 {
     let squares: f64 = e.operations.iter().map(|o| (o.times * o.cycles * o.error).powi(2)).sum();
     squares.sqrt() / e.cycles
 }

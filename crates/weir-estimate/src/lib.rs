@@ -19,6 +19,7 @@ pub mod profile;
 pub mod quantity;
 mod read;
 pub mod refine;
+pub mod series;
 pub mod traffic;
 
 pub use estimate::{Estimate, Mode, Question, estimate};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use support::{ask, library, profile};
 use weir_estimate::chain::{Chain, Cores, join};
 use weir_estimate::estimate::Numa;
+use weir_estimate::series::{Hop, series};
 use weir_estimate::traffic::{Spread, Traffic};
 use weir_estimate::{Library, Question};
 
@@ -99,6 +100,31 @@ fn chain(library: &Library, n: usize, cores: Cores) -> weir_estimate::chain::Joi
         cores,
     };
     join(library, &chain, &profile(library, MACHINE), &Question::default()).expect("a chain")
+}
+
+/// In VDPs one after the other: what each costs behind its pass, and a link between any two.
+#[test]
+fn functions_in_series_cost_what_each_does_and_links() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    let through = |f: &str| Hop {
+        function: f.to_owned(),
+        question: Question { through: Some("channel-send".into()), ..Question::default() },
+    };
+    let hops: Vec<Hop> = ["l2-basic", "mpls-switch", "bng-core", "l2-learning"].map(through).into();
+    let link = ask(&library, "link", &machine, &Question::default()).cycles;
+    let mut before = 0.0;
+    for n in 1..=hops.len() {
+        let s = series(&library, &hops[..n], "link", &machine).expect("a series");
+        let alone = ask(&library, &hops[n - 1].function, &machine, &hops[n - 1].question).cycles;
+        let links = if n > 1 { link } else { 0.0 };
+        assert!((s.cycles - before - alone - links).abs() < 1e-6, "{n}");
+        assert!(s.interval.0 < s.cycles && s.cycles < s.interval.1, "{:?}", s.interval);
+        before = s.cycles;
+    }
+    assert!(series(&library, &[], "link", &machine).is_err());
+    let endless = vec![hops[0].clone(); 65];
+    assert!(series(&library, &endless, "link", &machine).is_err());
 }
 
 #[test]

@@ -54,6 +54,26 @@ fn the_papers_figures_by_the_program() {
     }
 }
 
+/// In VDPs one after the other each is behind its pass, and there is no switch.
+#[test]
+fn functions_in_series_are_behind_their_passes() {
+    let chain = ["estimate", "chain", "l2-basic,mpls-switch", P[0], P[1]];
+    let behind = ["--through", "channel-send"];
+    let s = json(&[&chain[..], &behind, &["--json"]].concat());
+    assert_eq!(s["kind"], "series");
+    let s = &s["result"];
+    let hops: f64 =
+        s["hop_cycles"].as_array().expect("a list").iter().filter_map(Value::as_f64).sum();
+    let link = s["link_cycles"].as_f64().expect("a number");
+    assert!((s["cycles"].as_f64().expect("a number") - hops - link).abs() < 1e-6, "{s}");
+    assert!(link > 0.0 && hops > link, "{s}");
+    let text = weir(&[&chain[..], &behind].concat());
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("1 link ") && text.contains("behind channel-send"), "{text}");
+    refused(&[&chain[..], &behind, &["--shared"]].concat(), &["--shared", "--through"]);
+    refused(&[&chain[..], &["--through", "channel-sen"]].concat(), &["channel-send"]);
+}
+
 #[test]
 fn sweeps_are_tables_and_pictures() {
     let directory = tempfile::tempdir().expect("a directory");

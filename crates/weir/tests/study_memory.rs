@@ -157,7 +157,8 @@ fn what_can_not_be() {
         (&["run", "vdp-scal"][..], "vdp-scale"),
         (&["run", "veth-forward", "--place", "memory"], "over veth only"),
         (&["run", "channels", "--place", "veth"], "from memory only"),
-        (&["run", "nf-all", "--place", "veth"], "from memory only"),
+        (&["run", "nf-chains", "--place", "veth"], "from memory only"),
+        (&["run", "vdp-scale", "--place", "peer"], "Open vSwitch"),
         (&["run", "nf-mpls", "--quick", "--profile", "virtual-xeo"], "virtual-xeon"),
         (&["run", "vdp-scale", "--trial", "0"], "--trial"),
         (

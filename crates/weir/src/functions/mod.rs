@@ -20,6 +20,7 @@
 
 mod acl;
 mod bng;
+pub mod chain;
 mod firewall;
 mod l2_basic;
 mod l2_learning;
@@ -36,8 +37,8 @@ mod way;
 
 mod headers;
 pub use headers::headers;
-pub use played::playing;
-pub use setup::plane;
+pub use played::{Frames, arena, playing};
+pub use setup::{Place, function, plane, room};
 pub use way::Way;
 
 use anyhow::Result;
@@ -180,8 +181,10 @@ mod tests {
 
     impl Bench {
         fn new(f: &dyn Function) -> Self {
+            Self::of(f.job(ENTRIES).expect("a job"))
+        }
+        fn of(job: Job) -> Self {
             let mut peers = Vec::new();
-            let job = f.job(ENTRIES).expect("a job");
             let plane = plane(job, |no| {
                 let size = WireSize { slots: 8, max_frame_bytes: 4096 };
                 let (port, peer) = Memory::with_peer(&format!("p{no}"), size);
@@ -254,6 +257,28 @@ mod tests {
             assert!(left > 0, "{}: nothing ever left", f.name());
             bench.plane.snapshot().check().expect("every frame accounted for");
         }
+    }
+
+    /// Open vSwitch's rules are in weir's syntax too, so that the oracle can judge them here.
+    #[test]
+    fn what_open_vswitch_is_given_does_the_same() {
+        let mut judged = Vec::new();
+        for f in ALL {
+            let Some(text) = f.ovs(ENTRIES).filter(|t| !t.contains("NORMAL")) else { continue };
+            let job = Job::rules(&text, &[1, 2]).expect("rules");
+            let mut bench = Bench::of(job);
+            let mut oracle = f.oracle(ENTRIES);
+            for k in 0..ENTRIES {
+                let input = f.frame(ENTRIES, k, k * 7 % ENTRIES, f.least_frame() + 40);
+                bench.now += GAP;
+                let want = oracle(Nanos(bench.now), &input);
+                if let Some(why) = different(&bench.out(&input), &want) {
+                    panic!("{} frame {k}: {why}", f.name());
+                }
+            }
+            judged.push(f.name());
+        }
+        assert!(judged.contains(&"ipv6-router") && judged.len() >= 5, "{judged:?}");
     }
 
     #[test]

@@ -26,26 +26,54 @@ pub fn playing(
     order: &[u32],
     len: usize,
 ) -> Result<(DataPlane, Way)> {
-    let arena = |frames: &mut dyn Iterator<Item = At>| -> Result<Arc<Arena>> {
-        let mut arena = Arena::new();
-        for at in frames {
-            arena.push(&at.bytes, None, u16::try_from(at.port)?);
-        }
-        Ok(Arc::new(arena))
-    };
-    let first = arena(&mut (0..).map_while(|i| f.warm(entries, i)))?;
-    let each = |(i, e): (usize, &u32)| f.frame(entries, i as u32, *e, len);
-    let rest = arena(&mut order.iter().enumerate().map(each))?;
+    let frames = Frames::of(f, entries, order, len)?;
     let job = f.job(entries)?;
     let way = Way::of(&job, &f.frame(entries, 0, 0, len).bytes);
-    let plane = plane(job, |no| {
+    Ok((plane(job, |no| frames.player(no))?, way))
+}
+
+/// Frames of a function, filed under their ports.
+pub struct Frames {
+    /// What must come first, once.
+    pub first: Arc<Arena>,
+    /// What is played over and over.
+    pub rest: Arc<Arena>,
+}
+
+impl Frames {
+    /// Those of a function for these entries, in this order, `len` bytes without FCS.
+    ///
+    /// # Errors
+    /// A port's number is none.
+    pub fn of(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Result<Self> {
+        let each = |(i, e): (usize, &u32)| f.frame(entries, i as u32, *e, len);
+        Ok(Self {
+            first: arena((0..).map_while(|i| f.warm(entries, i)))?,
+            rest: arena(order.iter().enumerate().map(each))?,
+        })
+    }
+
+    /// A port that plays those that belong to it, and swallows what it is given.
+    pub fn player(&self, no: u32) -> Box<dyn Device> {
         let of = |arena: &Arc<Arena>, passes| {
             let port = u16::try_from(no).unwrap_or(u16::MAX);
             Replay::of_port(&format!("p{no}"), Arc::clone(arena), passes, port)
         };
-        Box::new(Player { first: of(&first, Passes::Times(1)), rest: of(&rest, Passes::Forever) })
-    })?;
-    Ok((plane, way))
+        let first = of(&self.first, Passes::Times(1));
+        Box::new(Player { first, rest: of(&self.rest, Passes::Forever) })
+    }
+}
+
+/// Frames in memory.
+///
+/// # Errors
+/// A port's number is none.
+pub fn arena(frames: impl Iterator<Item = At>) -> Result<Arc<Arena>> {
+    let mut arena = Arena::new();
+    for at in frames {
+        arena.push(&at.bytes, None, u16::try_from(at.port)?);
+    }
+    Ok(Arc::new(arena))
 }
 
 impl Device for Player {

@@ -150,6 +150,26 @@ impl Function for Router {
             vec![At { port: OUT, bytes: [&front.concat()[..], &packet].concat() }]
         })
     }
+    fn ovs(&self, entries: u32) -> Option<String> {
+        let kind = match self {
+            Router::V4 => ("ip", "nw_dst"),
+            Router::V6 => ("ipv6", "ipv6_dst"),
+        };
+        let text = |mac: [u8; 6]| mac.map(|b| format!("{b:02x}")).join(":");
+        let line = |e: u32| {
+            format!(
+                "in_port={IN},dl_dst={},{},{}={},actions=dec_ttl,set_field:{}->eth_src,\
+                 set_field:{}->eth_dst,output:{OUT}\n",
+                text(us(IN)),
+                kind.0,
+                kind.1,
+                self.network(e),
+                text(us(OUT)),
+                text(gateway_mac(e % GATEWAYS)),
+            )
+        };
+        Some((0..entries).map(line).collect())
+    }
     fn settings(&self, entries: u32) -> Vec<(String, f64)> {
         vec![("routes".into(), f64::from(entries))]
     }

@@ -8,7 +8,7 @@ use weir_classify::{Geometry, Match};
 use weir_dataplane::{
     Config, DataPlane, MappingRule, Path, Placement, PortNo, RuleSpec, VdpSpec, Vid,
 };
-use weir_packet::Device;
+use weir_packet::{Device, PortId};
 
 /// The VDP's id.
 pub const VID: Vid = Vid(1);
@@ -18,15 +18,48 @@ pub const VID: Vid = Vid(1);
 /// # Errors
 /// What the data plane refuses.
 pub fn plane(job: Job, mut device: impl FnMut(u32) -> Box<dyn Device>) -> Result<DataPlane> {
-    let entries = u32::try_from(2 * job.rules.len() + (1 << 16))?.next_power_of_two();
-    let tcam = Geometry { action_entries: entries, ..Config::default().tcam };
-    let mut plane = DataPlane::new(Config { tcam, ..Config::default() })?;
-    let mut spec = VdpSpec::new(VID, "function");
+    let mut plane = room(job.rules.len())?;
+    let mut ports = Vec::new();
     for no in &job.ports {
         let id = plane.add_port(&format!("p{no}"), device(*no))?;
-        spec.ports.push((PortNo(*no), id));
+        ports.push((PortNo(*no), id));
     }
-    spec.mapping = vec![MappingRule { matcher: Match::any(), priority: 0 }];
+    function(&mut plane, Place { vid: VID, matcher: Match::any(), ports, channel: None }, job)?;
+    Ok(plane)
+}
+
+/// An empty data plane with room for so many rules.
+///
+/// # Errors
+/// There are too many.
+pub fn room(rules: usize) -> Result<DataPlane> {
+    let entries = u32::try_from(2 * rules + (1 << 16))?.next_power_of_two();
+    let tcam = Geometry { action_entries: entries, ..Config::default().tcam };
+    Ok(DataPlane::new(Config { tcam, ..Config::default() })?)
+}
+
+/// A VDP to be.
+pub struct Place {
+    /// Its id.
+    pub vid: Vid,
+    /// Frames that are its own.
+    pub matcher: Match,
+    /// Its ports, by the numbers that its job has for them.
+    pub ports: Vec<(PortNo, PortId)>,
+    /// A channel of its own to the software stage.
+    pub channel: Option<u8>,
+}
+
+/// Makes a VDP the function.
+///
+/// # Errors
+/// What the data plane refuses.
+pub fn function(plane: &mut DataPlane, place: Place, job: Job) -> Result<()> {
+    let Place { vid, matcher, ports, channel } = place;
+    let mut spec = VdpSpec::new(vid, &format!("function{vid}"));
+    spec.ports = ports;
+    spec.channel = channel;
+    spec.mapping = vec![MappingRule { matcher, priority: 0 }];
     if job.program.is_none() {
         spec.default = job.default;
     } else if job.rules.is_empty() {
@@ -36,7 +69,7 @@ pub fn plane(job: Job, mut device: impl FnMut(u32) -> Box<dyn Device>) -> Result
     spec.program = job.program;
     plane.create_vdp(spec)?;
     for (id, meter) in job.meters {
-        plane.put_meter(VID, id, meter)?;
+        plane.put_meter(vid, id, meter)?;
     }
     for r in job.rules {
         let rule = RuleSpec {
@@ -46,8 +79,8 @@ pub fn plane(job: Job, mut device: impl FnMut(u32) -> Box<dyn Device>) -> Result
             actions: r.actions.into(),
         };
         plane
-            .add_rule(VID, r.table, &rule, Placement::Fast)
+            .add_rule(vid, r.table, &rule, Placement::Fast)
             .with_context(|| format!("a rule of table {}", r.table))?;
     }
-    Ok(plane)
+    Ok(())
 }

@@ -14,6 +14,7 @@ mod latency;
 mod load;
 pub mod memory;
 mod offload;
+mod peer;
 pub mod report;
 mod scale;
 mod throughput;
@@ -53,6 +54,8 @@ pub enum Id {
     NfBng,
     /// Every network function: how far estimates are off
     NfAll,
+    /// Chains of one to four functions: estimate against measurement
+    NfChains,
 }
 
 /// Where frames come from.
@@ -64,6 +67,8 @@ pub enum Place {
     Memory,
     /// Over veth in namespaces of its own: root
     Veth,
+    /// Network functions from memory, and Open vSwitch with the same jobs: root
+    Peer,
 }
 
 /// How thoroughly.
@@ -105,7 +110,11 @@ impl Plan {
     }
     /// Whether to measure over veth.
     pub fn veth(&self) -> bool {
-        self.place != Place::Memory
+        matches!(self.place, Place::All | Place::Veth)
+    }
+    /// Whether to measure Open vSwitch beside network functions.
+    pub fn peer(&self) -> bool {
+        matches!(self.place, Place::All | Place::Peer)
     }
 }
 
@@ -135,7 +144,7 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 11] = [
+    pub const ALL: [Id; 12] = [
         Id::VdpThroughput,
         Id::VdpLatency,
         Id::VdpScale,
@@ -147,6 +156,7 @@ impl Id {
         Id::NfMpls,
         Id::NfBng,
         Id::NfAll,
+        Id::NfChains,
     ];
 
     /// Its name.
@@ -163,6 +173,7 @@ impl Id {
             Id::NfMpls => "nf-mpls",
             Id::NfBng => "nf-bng",
             Id::NfAll => "nf-all",
+            Id::NfChains => "nf-chains",
         }
     }
     /// What it answers.
@@ -189,6 +200,7 @@ impl Id {
             Id::NfAll => {
                 "what weir promises of its estimates: every function, table, locality and frame"
             }
+            Id::NfChains => "what paper 002 leaves open (§5): chains of one to four functions",
         }
     }
     /// Whether it measures from memory.
@@ -197,10 +209,11 @@ impl Id {
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
-        !matches!(
-            self,
-            Id::Channels | Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng | Id::NfAll
-        )
+        !matches!(self, Id::Channels | Id::NfChains)
+    }
+    /// Whether it is one of network functions: measured from memory always, elsewhere besides.
+    pub const fn has_functions(self) -> bool {
+        matches!(self, Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng | Id::NfAll)
     }
     /// About how many seconds it takes.
     pub fn seconds(self, plan: &Plan) -> u64 {
@@ -210,11 +223,14 @@ impl Id {
             Id::VdpScale | Id::VdpOffload => ((2, 4), (25, 15)),
             Id::Channels => ((1, 0), (15, 0)),
             Id::VethForward => ((0, 4), (0, 40)),
-            Id::NfAll => ((30, 0), (300, 0)),
-            Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => ((20, 0), (100, 0)),
+            Id::NfAll => ((30, 15), (300, 120)),
+            Id::NfChains => ((15, 0), (100, 0)),
+            Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => ((20, 3), (100, 30)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
-        u64::from(plan.memory()) * memory + u64::from(plan.veth()) * veth
+        let memory = u64::from(plan.memory() || self.has_functions()) * memory;
+        let peer = u64::from(plan.peer() && self.has_functions()) * plan.depth.of(60, 250);
+        memory + u64::from(plan.veth()) * veth + peer
     }
 
     /// Runs it.
@@ -230,6 +246,7 @@ impl Id {
             Id::Channels => channels::run(plan, watch),
             Id::VethForward => veth_forward::run(plan, watch),
             Id::NfAll => functions::all(plan, watch),
+            Id::NfChains => functions::chains(plan, watch),
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => {
                 functions::figure(self, plan, watch)
             }

@@ -35,7 +35,7 @@ pub struct WholePath {
     streams: Streams,
     arrivals: Arrivals,
     clock: Monotonic,
-    softirqd: Vec<PathBuf>,
+    softirqd: Softirqd,
 }
 
 /// What is sent by the first port, frames of so many bytes.
@@ -89,7 +89,7 @@ impl WholePath {
         let sender = [sender(&lab)?];
         let arrivals = lab.arrivals(1)?;
         let clock = Monotonic::new(Wait::Spin);
-        Ok(Self { lab, weir, sender, streams, arrivals, clock, softirqd: softirqd() })
+        Ok(Self { lab, weir, sender, streams, arrivals, clock, softirqd: Softirqd::new() })
     }
 
     /// Sends frames of that size for so long.
@@ -104,14 +104,14 @@ impl WholePath {
         };
         let clock = self.clock;
         let arrived = self.arrivals.frames()?;
-        let (cpu, softirqd) = (thread_cpu_time(), self.softirqd_time());
+        let (cpu, softirqd) = (thread_cpu_time(), self.softirqd.time());
         let mut generator = Generator::new(&self.sender, &streams, Run(0), &load, &clock)?;
         while generator.step(&mut self.sender, &clock) != Step::Done {
             self.poll();
         }
         let sent = generator.finish(&mut self.sender, &clock);
         self.poll();
-        let softirqd = self.softirqd_time().saturating_sub(softirqd);
+        let softirqd = self.softirqd.time().saturating_sub(softirqd);
         let cpu = thread_cpu_time().saturating_sub(cpu) + softirqd;
         let sent = sent.frames.saturating_sub(sent.failed);
         // What a softirq elsewhere still has in hand comes out soon, as far as it was not lost.
@@ -139,11 +139,6 @@ impl WholePath {
             while plane.poll(self.clock.now()) > 0 {}
         }
     }
-
-    fn softirqd_time(&self) -> Duration {
-        let read = |p: &PathBuf| parse_schedstat(&std::fs::read_to_string(p).ok()?);
-        self.softirqd.iter().filter_map(read).sum()
-    }
 }
 
 impl Drop for WholePath {
@@ -152,13 +147,24 @@ impl Drop for WholePath {
     }
 }
 
-/// Where the kernel says what its softirq threads have used.
-fn softirqd() -> Vec<PathBuf> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|e| e.path());
-    let is_one = |p: &PathBuf| {
-        std::fs::read_to_string(p.join("comm")).is_ok_and(|c| c.starts_with("ksoftirqd/"))
-    };
-    processes.filter(is_one).map(|p| p.join("schedstat")).collect()
+/// The kernel's softirq threads.
+pub struct Softirqd(Vec<PathBuf>);
+
+impl Softirqd {
+    /// All of them: where the kernel says what they have used.
+    pub fn new() -> Self {
+        let processes =
+            std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|e| e.path());
+        let is_one = |p: &PathBuf| {
+            std::fs::read_to_string(p.join("comm")).is_ok_and(|c| c.starts_with("ksoftirqd/"))
+        };
+        Self(processes.filter(is_one).map(|p| p.join("schedstat")).collect())
+    }
+    /// CPU time that they have used.
+    pub fn time(&self) -> Duration {
+        let read = |p: &PathBuf| parse_schedstat(&std::fs::read_to_string(p).ok()?);
+        self.0.iter().filter_map(read).sum()
+    }
 }
 
 /// Measures all of `paths` in turn, `rounds` times; the first must be the wire. A point for each of

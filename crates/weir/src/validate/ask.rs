@@ -2,19 +2,33 @@
 //!
 //! Room: questions. Nothing measured here but the profile, which knows no function.
 
-use super::Case;
+use super::{Case, FCS};
 use crate::commands::estimate::{Files, shelf};
 use crate::fault::bad_input;
-use crate::functions::Way;
+use crate::functions::chain::Link;
+use crate::functions::{Job, Way};
 use anyhow::{Result, bail};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_estimate::profile::Hardware;
+use weir_estimate::series::{Hop, Series, series};
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Estimate, Library, Mode, Profile, Question, estimate};
 use weir_packet::BURST;
 
 /// The machine that the paper's formula was written for.
 const PAPER: &str = "xeon-e5-2690v2";
+
+/// The traffic of frames that name these entries.
+fn counted(entries: u32, order: &[u32]) -> Result<Traffic> {
+    let mut counts = vec![0u64; entries as usize];
+    for e in order {
+        if let Some(c) = counts.get_mut(*e as usize) {
+            *c += 1;
+        }
+    }
+    Traffic::counted(counts).map_err(bad_input)
+}
 
 /// Whoever answers.
 pub struct Asker {
@@ -58,20 +72,67 @@ impl Asker {
     /// # Errors
     /// Those of the estimator.
     pub fn ours(&self, case: &Case, way: &Way, order: &[u32]) -> Result<Estimate> {
-        let mut counts = vec![0u64; case.entries as usize];
-        for e in order {
-            if let Some(c) = counts.get_mut(*e as usize) {
-                *c += 1;
-            }
-        }
+        self.behind(case, way.model, &way.settings, order)
+    }
+
+    /// Functions of a chain, each in a VDP of its own, for frames that name these connections.
+    ///
+    /// # Errors
+    /// Those of the estimator.
+    pub fn series(&self, links: &[Link], frame: u32, order: &[u32]) -> Result<Series> {
+        let hop = |l: &Link| -> Result<Hop> {
+            let way = l.way(frame as usize - FCS)?;
+            let own: Vec<u32> = order.iter().map(|c| l.entry(*c)).collect();
+            let mut settings = l.function.settings(l.entries);
+            settings.extend(way.settings);
+            let question = Question {
+                frame,
+                burst: BURST as u32,
+                traffic: Some(counted(l.entries, &own)?),
+                settings,
+                through: Some(Arc::from(way.model)),
+                ..Question::default()
+            };
+            Ok(Hop { function: l.function.name().to_owned(), question })
+        };
+        let hops = links.iter().map(hop).collect::<Result<Vec<_>>>()?;
+        series(&self.library, &hops, "link", &self.profile).map_err(bad_input)
+    }
+
+    /// What Open vSwitch with these rules does beyond what any frame costs it: cycles for a frame.
+    ///
+    /// # Errors
+    /// Those of the estimator; rules that are none.
+    pub fn ovs(&self, case: &Case, rules: &str, order: &[u32]) -> Result<f64> {
+        let mut asked: Vec<u32> = order.to_vec();
+        asked.sort_unstable();
+        asked.dedup();
+        let job = Job::rules(rules, &[1, 2])?;
+        let masks: BTreeSet<Vec<u64>> =
+            job.rules.iter().map(|r| r.matcher.mask().0.to_vec()).collect();
+        let settings = [
+            ("megaflows".to_owned(), asked.len() as f64),
+            ("subtables".to_owned(), masks.len().max(1) as f64),
+        ];
+        Ok(self.behind(case, "ovs-rules", &settings, order)?.cycles)
+    }
+
+    /// The function behind a model that its frames pass.
+    fn behind(
+        &self,
+        case: &Case,
+        through: &str,
+        more: &[(String, f64)],
+        order: &[u32],
+    ) -> Result<Estimate> {
         let mut settings = case.function.settings(case.entries);
-        settings.extend(way.settings.iter().cloned());
+        settings.extend(more.iter().cloned());
         let question = Question {
             frame: case.frame,
             burst: BURST as u32,
-            traffic: Some(Traffic::counted(counts).map_err(bad_input)?),
+            traffic: Some(counted(case.entries, order)?),
             settings,
-            through: Some(Arc::from(way.model)),
+            through: Some(Arc::from(through)),
             ..Question::default()
         };
         estimate(&self.library, case.function.name(), &self.profile, &question).map_err(bad_input)

@@ -34,7 +34,15 @@ pub struct Measured {
 /// The function can't be made, or nothing moved.
 pub fn measure(case: &Case, order: &[u32], seconds: f64) -> Result<Measured> {
     let (plane, way) = playing(case.function, case.entries, order, case.frame as usize - FCS)?;
-    let mut bench = Bench::new(plane);
+    let (cycles, spread) = cycles(&mut Bench::new(plane), seconds)?;
+    Ok(Measured { cycles, spread, way })
+}
+
+/// Cycles for a frame that a data plane receives, and half the distance of the quartiles as a part of them.
+///
+/// # Errors
+/// Nothing moved.
+pub fn cycles(bench: &mut Bench, seconds: f64) -> Result<(f64, f64)> {
     let time = Duration::from_secs_f64(seconds / f64::from(SAMPLES));
     // What comes first is played, pages are found, caches filled: twice all frames at least.
     let mut warm = 0.0;
@@ -53,7 +61,7 @@ pub fn measure(case: &Case, order: &[u32], seconds: f64) -> Result<Measured> {
         all.get((all.len() as f64 * part) as usize).copied().unwrap_or(0.0)
     };
     let quarter = at(&cycles, 0.25);
-    Ok(Measured { cycles: quarter, spread: (at(&cycles, 0.75) - quarter) / 2.0 / quarter, way })
+    Ok((quarter, (at(&cycles, 0.75) - quarter) / 2.0 / quarter))
 }
 
 /// The entries that frames name, in an order without a pattern.

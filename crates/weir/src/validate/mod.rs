@@ -13,7 +13,7 @@ mod score;
 
 pub use ask::Asker;
 pub use instructions::instructions;
-pub use measure::{measure, order};
+pub use measure::{cycles, measure, order};
 pub use rivals::{by_instructions, by_regression};
 pub use score::Score;
 
@@ -77,6 +77,15 @@ impl Case {
     }
 }
 
+/// The same case in another place.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// Cycles for a frame, measured.
+    pub measured: f64,
+    /// Ours.
+    pub estimate: f64,
+}
+
 /// One case, measured and estimated.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -102,6 +111,12 @@ pub struct Row {
     pub by_instructions: Option<f64>,
     /// A linear regression fitted to the other functions.
     pub by_regression: Option<f64>,
+    /// Over veth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub veth: Option<Found>,
+    /// Open vSwitch with the same job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ovs: Option<Found>,
     /// What the regression knows of it.
     #[serde(skip)]
     pub features: Vec<f64>,
@@ -127,6 +142,8 @@ pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
         instructions: None,
         by_instructions: None,
         by_regression: None,
+        veth: None,
+        ovs: None,
         features: features(case, &m.way, &e),
     })
 }

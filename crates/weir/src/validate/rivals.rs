@@ -96,6 +96,8 @@ mod tests {
             instructions: Some(instructions),
             by_instructions: None,
             by_regression: None,
+            veth: None,
+            ovs: None,
             features: vec![1.0, x],
         }
     }

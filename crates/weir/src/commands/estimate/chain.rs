@@ -12,20 +12,27 @@ use crate::fault::bad_input;
 use anyhow::Result;
 use serde::Serialize;
 use weir_estimate::chain::{Chain, Cores, Joined, join};
+use weir_estimate::series::{Hop, series};
+use weir_estimate::{Library, Profile, Question};
+
+/// The model of the way from one VDP to the next.
+const LINK: &str = "link";
 
 /// Which functions, and how they are joined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
-    weir estimate chain l2-basic,mpls-switch --profile xeon-e5-2690v2 --shared --cores 2")]
+    weir estimate chain l2-basic,mpls-switch --profile xeon-e5-2690v2 --shared --cores 2\n  \
+    weir estimate chain firewall,l2-learning --profile here.toml --through vdp-program --burst 64\n\n\
+    With '--through' there is no switch: each function is in a VDP of its own, one after the other on one core.")]
 pub struct Args {
     /// The functions, in order: names or models' files
     #[arg(value_name = "NF,NF…", value_delimiter = ',', required = true)]
     functions: Vec<String>,
     /// What switches between them: a model
-    #[arg(long, value_name = "NF", default_value = "l2-basic")]
+    #[arg(long, value_name = "NF", default_value = "l2-basic", conflicts_with = "through")]
     switch: String,
     /// Switch and functions share '--cores' cores; else each has as many of its own
-    #[arg(long)]
+    #[arg(long, conflicts_with = "through")]
     shared: bool,
     /// Print JSON
     #[arg(long)]
@@ -83,6 +90,9 @@ pub fn run(a: &Args) -> Result<()> {
     let profile = a.question.profile(&library)?;
     warn_of_stranger(&profile);
     let question = a.question.question(&library, &profile)?;
+    if question.through.is_some() {
+        return in_series(a, &library, &chain.functions, &profile, &question);
+    }
     let joined = join(&library, &chain, &profile, &question).map_err(bad_input)?;
     if a.json {
         let shown = shown(&chain, &profile.name, &joined);
@@ -124,6 +134,67 @@ pub fn run(a: &Args) -> Result<()> {
     }
     text += &limits.text();
     put(&text)
+}
+
+/// Each in a VDP of its own, all on one core.
+fn in_series(
+    a: &Args,
+    library: &Library,
+    functions: &[String],
+    profile: &Profile,
+    question: &Question,
+) -> Result<()> {
+    let hop = |f: &String| Hop { function: f.clone(), question: question.clone() };
+    let hops: Vec<Hop> = functions.iter().map(hop).collect();
+    let s = series(library, &hops, LINK, profile).map_err(bad_input)?;
+    if a.json {
+        let shown = ShownSeries {
+            functions: functions.to_vec(),
+            profile: profile.name.to_string(),
+            through: question.through.as_deref().unwrap_or_default().to_owned(),
+            cycles: s.cycles,
+            interval_cycles: s.interval.into(),
+            mpps: s.mpps,
+            link_cycles: s.link_cycles,
+            hop_cycles: s.hops.iter().map(|e| e.cycles).collect(),
+        };
+        return put(&(serde_json::to_string(&Envelope::new("series", shown))? + "\n"));
+    }
+    let text = format!(
+        "{} on {}, each behind {}, on one core\n\n\
+         rate      {} Mpps\n\
+         a frame   {} cycles in all; from {} to {}\n\n",
+        functions.join(" → "),
+        profile.name,
+        question.through.as_deref().unwrap_or_default(),
+        number(s.mpps),
+        number(s.cycles),
+        number(s.interval.0),
+        number(s.interval.1),
+    );
+    let mut hops = Columns::new(&["function", "cycles", "of these waits"]);
+    for e in &s.hops {
+        hops.row(vec![e.model.to_string(), number(e.cycles), number(e.wait_cycles)]);
+    }
+    if s.link_cycles > 0.0 {
+        let links = s.hops.len() - 1;
+        let name = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
+        let cycles = s.link_cycles * links as f64;
+        hops.row(vec![name, number(cycles), String::new()]);
+    }
+    put(&(text + &hops.text()))
+}
+
+#[derive(Serialize)]
+struct ShownSeries {
+    functions: Vec<String>,
+    profile: String,
+    through: String,
+    cycles: f64,
+    interval_cycles: [f64; 2],
+    mpps: f64,
+    link_cycles: f64,
+    hop_cycles: Vec<f64>,
 }
 
 fn shown(chain: &Chain, profile: &str, j: &Joined) -> Shown {

@@ -105,7 +105,8 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn listed(id: Id) -> Listed {
-    let places = [(id.has_memory(), "memory"), (id.has_veth(), "veth")];
+    let places =
+        [(id.has_memory(), "memory"), (id.has_veth(), "veth"), (id.has_functions(), "peer")];
     let places = places.iter().filter(|p| p.0).map(|p| p.1).collect();
     Listed { id: id.name(), answers: id.answers().to_owned(), places }
 }
@@ -174,11 +175,19 @@ fn check_place(id: Id, plan: &Plan) -> Result<()> {
     if plan.place == Place::Veth && !id.has_veth() {
         return Err(bad_input(format!("{name} measures from memory only: leave '--place' out")));
     }
-    if plan.veth() && id.has_veth() && !rustix::process::geteuid().is_root() {
+    if plan.place == Place::Peer && !id.has_functions() {
+        let text = "has no network functions that Open vSwitch could be: leave '--place' out";
+        return Err(bad_input(format!("{name} {text}")));
+    }
+    // Where not asked for by name, what needs root is left out of a study of functions, which says so.
+    let besides = id.has_functions() && plan.place == Place::All;
+    if (plan.veth() || plan.peer())
+        && id.has_veth()
+        && !besides
+        && !rustix::process::geteuid().is_root()
+    {
         let way = if id.has_memory() { ", or take '--place memory'" } else { "" };
-        bail!(
-            "{name} measures over veth, in network namespaces that it makes: run it as root{way}"
-        );
+        bail!("{name} measures in network namespaces that it makes: run it as root{way}");
     }
     Ok(())
 }

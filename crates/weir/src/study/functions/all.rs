@@ -1,6 +1,7 @@
 //! `nf-all`: every function over sizes of tables and frames and localities: how far estimates are off.
 
-use super::{WAYS, asker, conditions, rows, said};
+use super::beside::Beside;
+use super::{PLACES, WAYS, asker, conditions, elsewhere, rows, said};
 use crate::functions;
 use crate::study::report::{
     Axis, Bound, Extent, Figure, Point, Promise, Report, Series, Table, number,
@@ -26,11 +27,20 @@ pub fn all(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         let few = if depth == Depth::Quick { 1 } else { entries.len() };
         cases.extend(Case::all(*f, entries.get(..few).unwrap_or(entries), frames, localities));
     }
-    let rows = rows(&cases, &asker, depth, watch)?;
+    let mut rows = rows(&cases, &asker, depth, watch)?;
+    let mut beside = Beside::new(plan, &mut report)?;
+    for (case, row) in cases.iter().zip(&mut rows) {
+        if is_elsewhere(case) {
+            beside.fill(case, row, &asker, watch)?;
+        }
+    }
+    drop(beside);
     conditions(&mut report, depth);
     curves(&mut report, &rows);
     report.tables.push(by_function(&rows));
     figures(&mut report, &rows);
+    report.tables.extend(places(&rows));
+    elsewhere(&mut report, &rows);
     report.remark(
         "Errors are relative to what was measured. Estimates know nothing of a function but its model; \
          what weir's data plane does with a frame whatever the function (a VDP without rules, its \
@@ -38,6 +48,38 @@ pub fn all(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     );
     report.cases = rows;
     Ok(report)
+}
+
+/// Whether a case is measured in other places, too: each is slow to be made.
+fn is_elsewhere(case: &Case) -> bool {
+    let of = case.function.measured_entries();
+    let first = of.iter().take(2).any(|n| *n == case.entries);
+    first && case.locality == Locality::Uniform && case.frame < 1024
+}
+
+/// The same cases in each place.
+fn places(rows: &[Row]) -> Option<Table> {
+    let mut head = ["function", "entries", "frame", "from memory"].map(String::from).to_vec();
+    for (place, _) in PLACES {
+        head.extend([place.to_owned(), "estimate".into(), "error %".into()]);
+    }
+    let mut table = Vec::new();
+    for r in rows.iter().filter(|r| PLACES.iter().any(|(_, of)| of(r).is_some())) {
+        let mut row = vec![r.function.to_owned(), r.entries.to_string(), r.frame_bytes.to_string()];
+        row.push(number(r.measured.round()));
+        for (_, of) in PLACES {
+            let Some(f) = of(r) else {
+                row.extend(["–"; 3].map(String::from));
+                continue;
+            };
+            row.push(number(f.measured.round()));
+            row.push(number(f.estimate.round()));
+            row.push(format!("{:+.0}", (f.estimate / f.measured - 1.0) * 100.0));
+        }
+        table.push(row);
+    }
+    let title = "cycles for a frame, measured in each place".into();
+    (!table.is_empty()).then_some(Table { title, head, rows: table })
 }
 
 /// (measured, said) of one way.

@@ -1,7 +1,8 @@
 //! `nf-l2-basic`, `nf-learning`, `nf-mpls`, `nf-bng`: the scenarios of 002's figures 10 to 13, with what its
 //! text says of them.
 
-use super::{WAYS, asker, conditions, lessons, rows, said};
+use super::beside::Beside;
+use super::{PLACES, WAYS, asker, conditions, elsewhere, lessons, rows, said};
 use crate::functions;
 use crate::study::report::{
     Axis, Extent, Figure, NOT_STATED, Point, Published, Report, Series, number,
@@ -36,12 +37,13 @@ fn lines(id: Id) -> Vec<Line> {
             line("l2-basic", 1024, "1024 destinations"),
         ],
         Id::NfLearning => vec![
-            line("l2-learning", 1, "1 pair of addresses"),
-            line("l2-learning", 10, "10 pairs"),
-            line("l2-learning", 131_072, "131,072 pairs"),
+            // Two sources, one at each port; an entry is a station, which sends to one at the other port.
+            line("l2-learning", 2, "1 pair of addresses a source"),
+            line("l2-learning", 20, "10 pairs a source"),
+            line("l2-learning", 131_072, "65,536 pairs a source"),
         ],
         Id::NfMpls => vec![
-            line("mpls-switch", 1, "1 label"),
+            line("mpls-switch", 1, "1 label, one source"),
             line("mpls-switch", 10, "10 labels"),
             line("mpls-switch", 131_072, "131,072 labels"),
         ],
@@ -84,6 +86,11 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     cases.extend(lessons(&names));
     let mut rows = rows(&cases, &asker, depth, watch)?;
     rows.truncate(own);
+    let mut beside = Beside::new(plan, &mut report)?;
+    for (case, row) in cases.iter().zip(&mut rows) {
+        beside.fill(case, row, &asker, watch)?;
+    }
+    drop(beside);
     let clock = match &asker.profile.hardware {
         weir_estimate::profile::Hardware::Processor(p) => p.clock_hz,
         weir_estimate::profile::Hardware::Pipeline(_) => 0.0,
@@ -102,6 +109,10 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         for (way, name) in WAYS.iter().enumerate() {
             add(format!("{name}: {}", line.about), &|r| said(r).get(way).copied().flatten());
         }
+        for (name, of) in PLACES {
+            add(format!("measured {name}: {}", line.about), &|r| Some(of(r)?.measured));
+            add(format!("estimate {name}: {}", line.about), &|r| Some(of(r)?.estimate));
+        }
     }
     for (way, name) in WAYS.iter().enumerate() {
         let pairs: Vec<(f64, f64)> = rows
@@ -117,6 +128,7 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
             add("90th percentile", s.p90 * 100.0);
         }
     }
+    elsewhere(&mut report, &rows);
     if id == Id::NfBng {
         let per = rows.len() / lines.len().max(1);
         let both: Vec<(&Row, &Row)> =

@@ -4,23 +4,33 @@
 //! 002's figures 10 to 13, `all` every function.
 
 mod all;
+mod beside;
+mod chains;
 mod figure;
+mod veth;
 
 pub use all::all;
+pub use chains::chains;
 pub use figure::figure;
 
-use super::report::Report;
+use super::report::{Figure, Report};
 use super::{Depth, Plan, Watch};
 use crate::commands::estimate::{Files, shelf};
 use crate::functions;
-use crate::validate::{Asker, Case, Locality, Row, by_instructions, by_regression};
-use crate::validate::{instructions, row};
+use crate::validate::{Asker, Case, Found, Locality, Row, by_instructions, by_regression};
+use crate::validate::{Score, instructions, row};
 use anyhow::Result;
 use weir_calibrate::{calibrate_with, text};
 use weir_estimate::Profile;
 
 /// Ways to estimate, as columns are called.
 const WAYS: [&str; 4] = ["estimate", "002's formula", "instructions", "regression"];
+
+/// Another place where a function is measured, and what was found there.
+type Place = (&'static str, fn(&Row) -> Option<Found>);
+
+/// Places besides memory, as columns are called.
+const PLACES: [Place; 2] = [("over veth", |r| r.veth), ("on Open vSwitch", |r| r.ovs)];
 
 /// What each way says of a row.
 fn said(r: &Row) -> [Option<f64>; 4] {
@@ -49,6 +59,23 @@ fn asker(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<Aske
         ),
     );
     Asker::new(library, profile)
+}
+
+/// How good estimates are where functions were measured besides.
+fn elsewhere(report: &mut Report, rows: &[Row]) {
+    for (place, of) in PLACES {
+        let found = rows.iter().filter_map(of);
+        let pairs: Vec<(f64, f64)> = found.map(|f| (f.measured, f.estimate)).collect();
+        let Some(s) = Score::of(&pairs) else { continue };
+        let mut add = |what: &str, value: f64, unit: &'static str| {
+            let what = format!("{place}: {what}");
+            report.figures.push(Figure { what, value, unit, promised: None });
+        };
+        add("cases", s.points as f64, "");
+        add("median absolute error", s.median * 100.0, "%");
+        add("90th percentile", s.p90 * 100.0, "%");
+        add("Kendall's tau", s.tau, "");
+    }
 }
 
 /// Seconds of a measurement.

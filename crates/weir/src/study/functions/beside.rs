@@ -1,0 +1,117 @@
+//! The other columns of a comparison: the same functions over veth, and Open vSwitch with the same job.
+//!
+//! Room: between rows that were measured from memory and the two places that measure the rest (`veth`,
+//! `peer`). What can't be measured here is said, and its cells stay empty.
+
+use super::veth::Veth;
+use crate::functions::{At, Frames, arena};
+use crate::study::peer::{self, Switch};
+use crate::study::report::Report;
+use crate::study::{Plan, Watch};
+use crate::validate::{Asker, Case, FCS, Found, Row, order};
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A rule that is no function's, and not so simple that Open vSwitch has a way of its own for it.
+const BARE: &str = "dl_src=06:00:00:09:00:00/ff:ff:ff:ff:00:00,actions=output:2\n";
+
+/// What is measured besides.
+pub struct Beside {
+    veth: Option<Veth>,
+    peer: bool,
+    /// How long Open vSwitch is measured.
+    time: Duration,
+    /// What any frame costs it, in cycles, by frames' length.
+    bare: BTreeMap<u32, f64>,
+    /// The switch, while cases have the same rules.
+    switch: Option<(&'static str, u32, Switch)>,
+}
+
+impl Beside {
+    /// What the plan asks for and can be had here; says in the report what can't.
+    ///
+    /// # Errors
+    /// Places over veth can't be made although they could.
+    pub fn new(plan: &Plan, report: &mut Report) -> Result<Self> {
+        let root = rustix::process::geteuid().is_root();
+        let mut veth = None;
+        if plan.veth() && root {
+            let (rounds, ms) = plan.depth.of((1, 10), (5, 60));
+            veth = Some(Veth::new(rounds, Duration::from_millis(ms))?);
+            report.condition("over veth", format!("AF_XDP in copy mode, native; one thread sends bursts and polls weir, what a wire costs is taken off; median of {rounds} rounds of {ms} ms. Its estimate: that from memory, and what a VDP that is no function costs more over veth than from memory"));
+        } else if plan.veth() {
+            report.condition("over veth", "not measured: it takes root");
+        }
+        let missing = peer::missing();
+        if let (true, Some(what)) = (plan.peer(), missing) {
+            report.condition("Open vSwitch", format!("not measured: it takes {what}"));
+        } else if plan.peer() {
+            report.condition("Open vSwitch", "in user space with DPDK, frames from memory (net_pcap) into nothing, one core: cycles of the CPU time of its forwarding thread, its caches filled. Its estimate: what a frame of a rule that is no function costs it, and the function's model behind 'ovs-rules'");
+        }
+        let time = Duration::from_millis(plan.depth.of(100, 1500));
+        let peer = plan.peer() && missing.is_none();
+        Ok(Self { veth, peer, time, bare: BTreeMap::new(), switch: None })
+    }
+
+    /// Measures what was asked for of a case that was measured from memory.
+    ///
+    /// # Errors
+    /// It was stopped, or a place that was there has gone.
+    pub fn fill(
+        &mut self,
+        case: &Case,
+        row: &mut Row,
+        asker: &Asker,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let about = format!("{}, {} entries, {} bytes", row.function, row.entries, case.frame);
+        // Longer ones have no room for what functions put in front.
+        if let Some(veth) = self.veth.as_mut().filter(|_| case.frame <= 1280) {
+            watch.next(&format!("{about}: over veth"))?;
+            row.veth = Some(veth.found(case, row.estimate)?);
+        }
+        if self.peer
+            && let Some(rules) = case.function.ovs(case.entries)
+        {
+            watch.next(&format!("{about}: Open vSwitch"))?;
+            row.ovs = Some(self.ovs(case, &rules, asker)?);
+        }
+        Ok(())
+    }
+
+    fn ovs(&mut self, case: &Case, rules: &str, asker: &Asker) -> Result<Found> {
+        let bare = match self.bare.get(&case.frame) {
+            Some(c) => *c,
+            None => {
+                self.switch = None;
+                let frames = arena((0..256).map(|_| bare_frame(case.frame as usize - FCS)))?;
+                let c = Switch::new(BARE)?.cycles(&frames, self.time)?;
+                self.bare.insert(case.frame, c);
+                c
+            }
+        };
+        let name = case.function.name();
+        let same = |s: &(&str, u32, Switch)| s.0 == name && s.1 == case.entries;
+        if !self.switch.as_ref().is_some_and(same) {
+            // One at a time: each has its memory and its processor.
+            self.switch = None;
+            self.switch = Some((name, case.entries, Switch::new(rules)?));
+        }
+        let order = order(case.entries, case.locality);
+        let len = case.frame as usize - FCS;
+        let frames = Frames::of(case.function, case.entries, &order, len)?;
+        let estimate = bare + asker.ovs(case, rules, &order)?;
+        let Some((.., switch)) = &mut self.switch else {
+            return Ok(Found { measured: 0.0, estimate });
+        };
+        Ok(Found { measured: switch.cycles(&frames.rest, self.time)?, estimate })
+    }
+}
+
+/// The frame that [`BARE`] is for.
+fn bare_frame(len: usize) -> At {
+    let mut bytes = vec![6, 0, 0, 7, 0, 1, 6, 0, 0, 9, 0, 1, 0x88, 0xb6];
+    bytes.resize(len, 0);
+    At { port: 1, bytes }
+}
