@@ -12,6 +12,7 @@ use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
 use weir_measure::module::traffic::Traffic;
 use weir_measure::truth::{Case, cases, control_ns, failing, sentences, simulated};
+use weir_packet::Nanos;
 
 fn on(profile: &str, module: &str, set: &[(&str, &str)]) -> Document {
     let profile = Profile::builtin(profile).unwrap();
@@ -203,6 +204,37 @@ fn counters_that_are_old_or_wrong_are_named_by_kind() {
     assert!(s.contains("table") && !s.contains("flows"), "{s}");
     // Half of the table's frames are missing: of 2 s.
     assert!(sentence(&d, "counters-fresh").contains("table"), "{:?}", d.verdicts);
+}
+
+/// A busy machine hands frames on late, with the moments at which they came. What showed the rules of before is
+/// not taken for what shows the new ones.
+#[test]
+fn frames_that_are_heard_of_late_change_no_figure() {
+    let world = World { heard_late: Nanos::from_millis(15), ..World::default() };
+    for (module, set) in [
+        ("flow-insert", &[("entries", "1,10"), ("repetitions", "5")][..]),
+        ("flow-modify", &[("entries", "10"), ("repetitions", "3")]),
+        (
+            "interaction",
+            &[("flows", "40"), ("changed", "10"), ("rates", "5"), ("repetitions", "4")],
+        ),
+    ] {
+        let mut device = Configured::new(Profile::builtin("honest").unwrap());
+        let d = simulate(core(module, set), &mut device, world).unwrap();
+        assert_eq!(failing(&d), [""; 0], "{module}: {:#?}", d.verdicts);
+        let (first, tenth, late) = match module {
+            "flow-insert" => ("first packet", "first packet p10", 0.9),
+            "flow-modify" => ("data plane", "p10", 0.9),
+            _ => ("data plane", "p10", 3.3),
+        };
+        // A round of ten flows takes 0.8 ms, one of forty 3.2 ms.
+        for row in 0..d.tables[0].rows.len() {
+            for column in [first, tenth] {
+                let ms = number(&d, row, column);
+                assert!((0.0..late).contains(&ms), "{module}, row {row}, {column}: {ms} ms");
+            }
+        }
+    }
 }
 
 /// What these say beforehand is what they take on an honest device.

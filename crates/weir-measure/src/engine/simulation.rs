@@ -63,16 +63,19 @@ pub struct World {
     pub at_most: Nanos,
     /// How often the switch is asked for its state; `None`: never.
     pub state: Option<Nanos>,
+    /// So much later than a frame came the program hears of it: it waits for a core.
+    pub heard_late: Nanos,
 }
 
 impl Default for World {
-    /// 20 µs, 500 ns, ten hours; nobody asks for the state.
+    /// 20 µs, 500 ns, ten hours; nobody asks for the state, and frames are heard of at once.
     fn default() -> Self {
         Self {
             control: Nanos(20_000),
             wire: Nanos(500),
             at_most: Nanos::from_secs(36_000),
             state: None,
+            heard_late: Nanos(0),
         }
     }
 }
@@ -222,7 +225,8 @@ pub fn simulate(
                 Travelling::FrameToSwitch(channel, f) => dut.frame(now, channel, &f),
                 Travelling::ToUs(Output::Message(msg)) => core.input(now, now, Input::Message(msg)),
                 Travelling::ToUs(Output::Frame(channel, f)) => {
-                    let probe = recognise(&f, now);
+                    let came = Nanos(now.0 - world.heard_late.0);
+                    let probe = recognise(&f, came);
                     if counters.len() <= channel {
                         counters.resize_with(channel + 1, Counter::default);
                     }
@@ -232,8 +236,8 @@ pub fn simulate(
                     if fate == Fate::Told {
                         let (left, made) = (probe.map(|p| p.made), probe.map(|p| p.made));
                         let probe = probe.map(|p| p.id);
-                        let c = Captured { probe, left, made, ..Captured::new(channel, now, &f) };
-                        core.input(now, now, Input::Frame(c));
+                        let c = Captured { probe, left, made, ..Captured::new(channel, came, &f) };
+                        core.input(now, came, Input::Frame(c));
                     }
                 }
                 Travelling::ToUs(Output::Close(why)) => core.input(now, now, Input::Closed(why)),
@@ -241,7 +245,10 @@ pub fn simulate(
         }
         dut.poll(now, &mut out);
         for o in out.drain(..) {
-            let after = if matches!(o, Output::Frame(..)) { world.wire } else { world.control };
+            let after = match o {
+                Output::Frame(..) => world.wire + world.heard_late,
+                _ => world.control,
+            };
             count += 1;
             under_way.push(Reverse((now + after, count)));
             parcels.insert(count, Travelling::ToUs(o));

@@ -126,6 +126,8 @@ enum Step {
 /// One update.
 #[derive(Default)]
 struct Run {
+    /// Before any of its messages was written.
+    begun: Nanos,
     first: u32,
     barrier: Option<u32>,
     first_at: Option<Nanos>,
@@ -262,7 +264,7 @@ impl Interaction {
     fn update(&mut self, cx: &mut Context<'_>) {
         self.to_second = !self.to_second;
         let to = if self.to_second { cx.bench().port(1) } else { Port::IN_PORT };
-        self.run = self.fresh();
+        self.run = Run { begun: cx.now(), ..self.fresh() };
         self.step = Step::Updating;
         for n in 0..self.changed {
             let flow = Self::rule(cx, self.place(n), to);
@@ -383,6 +385,10 @@ impl Module for Interaction {
         };
         if frame.channel != shows {
             self.run.old_left = self.run.old_left.max(frame.left);
+            return;
+        }
+        // One that came before shows what was then, however late the program hears of it.
+        if frame.at < self.run.begun {
             return;
         }
         let Some(shown @ None) = self.run.shown.get_mut(usize::from(id.flow)) else { return };

@@ -98,6 +98,8 @@ enum Step {
 /// One insertion.
 #[derive(Default)]
 struct Run {
+    /// Before any of its messages was written.
+    begun: Nanos,
     first: u32,
     last: u32,
     barrier: u32,
@@ -276,7 +278,7 @@ impl Updates {
             Operation::Delete => cx.bench().port(1),
         };
         let n = self.watched();
-        self.run = Run { seen: vec![None; n], missing: n, ..Run::default() };
+        self.run = Run { begun: cx.now(), seen: vec![None; n], missing: n, ..Run::default() };
         self.step = Step::Preparing;
         for i in 0..self.entries() {
             let flow = self.change(cx, i, FlowCommand::Add, to);
@@ -294,7 +296,7 @@ impl Updates {
             Operation::Modify => (FlowCommand::ModifyStrict, n),
             Operation::Delete => (FlowCommand::DeleteStrict, 0),
         };
-        self.run = Run { seen: vec![None; n], missing, ..Run::default() };
+        self.run = Run { begun: cx.now(), seen: vec![None; n], missing, ..Run::default() };
         self.step = Step::Changing;
         let to = cx.bench().port(1);
         for i in 0..self.entries() {
@@ -456,7 +458,8 @@ impl Updates {
             (Step::Preparing | Step::Changing, _) => 1,
             _ => return,
         };
-        if frame.channel != shows {
+        // One that came before shows what was then, however late the program hears of it.
+        if frame.channel != shows || frame.at < self.run.begun {
             return;
         }
         let Some(seen) = self.run.seen.get_mut(usize::from(id.flow)) else { return };

@@ -6,7 +6,7 @@
 
 use super::grid::{self, Grid, Shape};
 use super::html::{Html, policy};
-use super::matrix::{self, Matrix};
+use super::matrix::{self, Matrix, Row};
 use super::number::quantity;
 use super::pair::{Module, Plot, modules};
 use crate::document::{Cell, Document, Origin, Outcome, file};
@@ -118,22 +118,35 @@ fn mark(h: &mut Html, outcome: Outcome) {
     h.raw("</span>");
 }
 
-/// Where devices are compared: a row for each statement, a column for each device.
+/// Devices that stand beside each other in one table: what a sheet of paper is wide enough for.
+const BESIDE: usize = 8;
+
+/// Where devices are compared: a row for each statement, a column for each device; of many devices a table for
+/// some at a time, with the statements that are made of them.
 fn matrix(h: &mut Html, modules: &[Module<'_>]) {
     let Matrix { devices, rows } = matrix::of(modules);
     if devices.len() < 2 {
         return;
     }
+    let tables = devices.len().div_ceil(BESIDE);
+    let wide = devices.len().div_ceil(tables);
+    for (n, some) in devices.chunks(wide).enumerate() {
+        let of = |row: &Row<'_>| row.outcomes.iter().skip(n * wide).take(wide).copied().collect();
+        let rows: Vec<(String, Vec<Option<Outcome>>)> =
+            rows.iter().map(|r| (format!("{}: {}", r.module, r.verdict), of(r))).collect();
+        some_of_matrix(h, some, &rows);
+    }
+}
+
+fn some_of_matrix(h: &mut Html, devices: &[&str], rows: &[(String, Vec<Option<Outcome>>)]) {
     h.raw("<div class=\"scroll\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">statement</th>");
-    for d in &devices {
+    for d in devices {
         h.raw("<th scope=\"col\">").text(d).raw("</th>");
     }
     h.raw("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        h.raw("<tr><th scope=\"row\">")
-            .text(&format!("{}: {}", row.module, row.verdict))
-            .raw("</th>");
-        for outcome in row.outcomes {
+    for (statement, outcomes) in rows.iter().filter(|r| r.1.iter().any(Option::is_some)) {
+        h.raw("<tr><th scope=\"row\">").text(statement).raw("</th>");
+        for outcome in outcomes.iter().copied() {
             h.raw("<td>");
             if let Some(o) = outcome {
                 mark(h, o);

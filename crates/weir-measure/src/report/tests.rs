@@ -92,6 +92,24 @@ fn the_raw_data_is_inside() {
     assert!(html(&[back]).contains("data-name=\"x.barrier.samples.txt\"></script>"));
 }
 
+/// Of more devices than fit beside each other there are several tables, none wider than the others.
+#[test]
+fn many_devices_stand_in_several_tables() {
+    let names: Vec<String> = (0..17).map(|n| format!("switch-{n}")).collect();
+    let all: Vec<Document> = names.iter().map(|n| found(n, "words")).collect();
+    let page = html(&all);
+    let tables: Vec<&str> = page.split("<table class=\"matrix\">").skip(1).collect();
+    let heads: Vec<usize> = tables
+        .iter()
+        .map(|t| t.split("</thead>").next().unwrap().matches("<th scope=\"col\">").count() - 1)
+        .collect();
+    assert_eq!(heads, [6, 6, 5]);
+    let rows: usize = tables.iter().map(|t| t.matches("<th scope=\"row\">").count()).sum();
+    assert!(
+        rows >= 3 && names.iter().all(|n| page.contains(&format!("<th scope=\"col\">{n}</th>")))
+    );
+}
+
 #[test]
 fn side_by_side() {
     let (a, mut b) = (found("ovs", "w"), found("weir", "w"));
