@@ -6,13 +6,16 @@ mod rig;
 
 use proptest::prelude::*;
 use reference::packet::{PLAIN, Packet, Udp};
-use reference::{Flow, Reference, Removed};
+use reference::{Flow, Group, Reference, Removed};
 use rig::{NEW, OLD, PORTS, Rig, config, flow, output};
-use weir_agent::Sent;
+use weir_agent::{ConnId, Purpose, Sent};
 use weir_openflow::model::*;
 
 const TABLES: u8 = 3;
 const FLOWS: u32 = 12;
+
+/// A second controller of 1.3.
+const SECOND: ConnId = ConnId(14);
 
 /// One step of a story.
 #[derive(Clone, Debug)]
@@ -20,6 +23,10 @@ enum Step {
     Flow(Version, FlowMod),
     Group(GroupMod),
     Meter(MeterMod),
+    /// One of the two controllers of 1.3 asks for a role.
+    Role(ConnId, RoleMsg),
+    /// What 1.3 says next is said by that controller.
+    Speaker(ConnId),
     /// For the match, priority and table of a flow that is there.
     Again(Version, usize, FlowMod),
     Frame(u32, Packet),
@@ -125,6 +132,7 @@ fn change() -> impl Strategy<Value = Action> {
         address().prop_map(|a| Action::SetField(Field::Ipv4Dst, a.into())),
         Just(Action::PushVlan(0x8100)),
         Just(Action::PopVlan),
+        prop_oneof![9 => Just(7u32), 1 => Just(0), 1 => Just(8)].prop_map(Action::SetQueue),
     ]
 }
 
@@ -143,6 +151,8 @@ fn old_list() -> impl Strategy<Value = Vec<Action>> {
         2 => port(),
         1 => station().prop_map(|n| Action::SetField(Field::EthDst, n.into())),
         1 => (1u16..4).prop_map(Action::SetVlanVid),
+        1 => (prop_oneof![6 => Just(2u32), 1 => Just(1), 1 => Just(9)], prop_oneof![6 => Just(7u32), 1 => Just(8)])
+            .prop_map(|(port, queue)| Action::Enqueue { port: Port(port), queue }),
         1 => Just(Action::PopVlan),
     ];
     prop::collection::vec(one, 0..4)
@@ -222,18 +232,28 @@ fn group_mod() -> impl Strategy<Value = GroupMod> {
         2 => Just(GroupCommand::Modify),
         1 => Just(GroupCommand::Delete),
     ];
-    let kind =
-        prop_oneof![Just(GroupKind::All), Just(GroupKind::Indirect), Just(GroupKind::FastFailover)];
+    let kind = prop_oneof![
+        Just(GroupKind::All),
+        Just(GroupKind::Indirect),
+        Just(GroupKind::FastFailover),
+        Just(GroupKind::Select),
+    ];
     // One action of a kind: which of two outputs in a set counts is for the set's own tests.
-    let bucket = (prop::option::of(change()), 1u32..=PORTS, prop::option::weighted(0.3, 1u32..4));
-    let bucket = bucket.prop_map(|(change, port, group)| {
+    let bucket =
+        (prop::option::of(change()), 1u32..=PORTS, prop::option::weighted(0.3, 1u32..4), 0u16..4);
+    let bucket = bucket.prop_map(|(change, port, group, weight)| {
         let mut actions: Vec<Action> = change.into_iter().collect();
         actions.push(group.map_or(output(port), Action::Group));
-        Bucket { weight: 0, watch_port: Port(1), watch_group: GROUP_ANY, actions }
+        Bucket { weight, watch_port: Port(1), watch_group: GROUP_ANY, actions }
     });
     let id = prop_oneof![8 => 1u32..4, 1 => Just(GROUP_ALL)];
-    (command, kind, id, prop::collection::vec(bucket, 0..3)).prop_map(
-        |(command, kind, id, buckets)| {
+    let weighs = prop::bool::weighted(0.05);
+    (command, kind, id, prop::collection::vec(bucket, 0..4), weighs).prop_map(
+        |(command, kind, id, mut buckets, weighs)| {
+            // Of the others, some that are wrong.
+            if kind != GroupKind::Select && !weighs {
+                buckets.iter_mut().for_each(|b| b.weight = 0);
+            }
             let id = if command != GroupCommand::Delete && id == GROUP_ALL { 1 } else { id };
             GroupMod { command, kind, id, buckets }
         },
@@ -253,6 +273,24 @@ fn meter_mod() -> impl Strategy<Value = MeterMod> {
     })
 }
 
+fn who() -> impl Strategy<Value = ConnId> {
+    prop_oneof![Just(NEW), Just(SECOND)]
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![
+        2 => Just(Role::Equal),
+        2 => Just(Role::Master),
+        1 => Just(Role::Slave),
+        1 => Just(Role::NoChange),
+    ]
+}
+
+/// Elections, also around the end of the numbers.
+fn generation() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0u64..4, 1 => Just(u64::MAX), 1 => Just(1 << 63)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => flow_mod(Version::V13).prop_map(|m| Step::Flow(Version::V13, m)),
@@ -263,6 +301,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..9, flow_mod(Version::V10)).prop_map(|(i, m)| Step::Again(Version::V10, i, m)),
         6 => (1u32..=PORTS, packet()).prop_map(|(n, p)| Step::Frame(n, p)),
         8 => (0usize..9, 1u32..=PORTS, packet()).prop_map(|(i, n, p)| Step::Hit(i, n, p)),
+        1 => (who(), role(), generation())
+            .prop_map(|(c, role, generation)| Step::Role(c, RoleMsg { role, generation })),
+        1 => who().prop_map(Step::Speaker),
         1 => (1u64..1500).prop_map(Step::Pass),
         1 => Just(Step::Barrier),
     ]
@@ -302,26 +343,72 @@ fn settled(s: Step, flows: &[Flow]) -> Step {
     }
 }
 
+/// The port behind which a controller stands here: none that a switch has.
+fn behind(who: u64) -> u32 {
+    0x8000_0000 + who as u32
+}
+
 /// A packet-in as the reference's frame to the controller.
 fn up(s: Sent) -> (u32, Vec<u8>) {
     match s.msg.body {
         Message::PacketIn(p) => {
             assert_eq!((p.buffer_id, usize::from(p.total_len)), (NO_BUFFER, p.data.len()));
-            (Port::CONTROLLER.0, p.data)
+            (behind(s.to.0), p.data)
         }
         m => panic!("{m:?}"),
     }
 }
 
-/// What a switch said: errors, and what it told 1.3's controller of flows that are gone.
-type Said = (Vec<ErrorCode>, Vec<FlowRemoved>);
+/// Where copies went; those to the controller to each that listens. Ports are read one after the other; the order
+/// at each stays.
+fn everywhere(judge: &Reference, sent: Vec<(u32, Packet)>) -> Vec<(u32, Vec<u8>)> {
+    let mut all = Vec::new();
+    for (n, p) in sent {
+        if n == Port::CONTROLLER.0 {
+            all.extend(judge.listeners().into_iter().map(|who| (behind(who), p.bytes())));
+        } else {
+            all.push((n, p.bytes()));
+        }
+    }
+    all.sort_by_key(|(n, _)| *n);
+    all
+}
+
+/// What a frame becomes of.
+fn through(rig: &mut Rig, port: u32, p: &Packet) -> Vec<(u32, Vec<u8>)> {
+    let mut got = rig.send(port, &p.bytes());
+    got.extend(rig.out.take().into_iter().map(up));
+    got.sort_by_key(|(n, _)| *n);
+    got
+}
+
+/// A group with what leads to it, and what it and its buckets have counted.
+type Counted = (u32, u32, u64, u64, Vec<(u64, u64)>);
+
+fn told_of_groups(rig: &mut Rig) -> Vec<Counted> {
+    let [StatsReply::Group(groups)] = &rig.stats(NEW, StatsRequest::Group(GROUP_ALL))[..] else {
+        panic!("one part")
+    };
+    let of = |g: &GroupStats| (g.group, g.references, g.packets, g.bytes, g.buckets.clone());
+    groups.iter().map(of).collect()
+}
+
+fn true_of_groups(judge: &Reference) -> Vec<Counted> {
+    let of = |g: &Group| (g.id, judge.references(g.id), g.packets, g.bytes, g.each.clone());
+    let mut all: Vec<_> = judge.groups.iter().map(of).collect();
+    all.sort();
+    all
+}
+
+/// What a switch said: errors, and which controller it told of which flows that are gone.
+type Said = (Vec<ErrorCode>, Vec<(u64, FlowRemoved)>);
 
 fn said(sent: Vec<Sent>) -> Said {
     let mut out: Said = (vec![], vec![]);
     for s in sent {
         match s.msg.body {
             Message::Error(e) => out.0.push(e.code),
-            Message::FlowRemoved(r) => out.1.push(r),
+            Message::FlowRemoved(r) => out.1.push((s.to.0, r)),
             Message::BarrierReply => {}
             m => panic!("{m:?}"),
         }
@@ -330,11 +417,12 @@ fn said(sent: Vec<Sent>) -> Said {
     out
 }
 
-fn key_of_removed(r: &FlowRemoved) -> (u8, u16, Vec<FieldMatch>) {
-    (r.table, r.priority, r.matcher.0.clone())
+fn key_of_removed((who, r): &(u64, FlowRemoved)) -> (u64, u8, u16, Vec<FieldMatch>) {
+    (*who, r.table, r.priority, r.matcher.0.clone())
 }
 
-fn expected(now: u64, done: Result<Removed, ErrorCode>) -> Said {
+fn expected(judge: &Reference, done: Result<Removed, ErrorCode>) -> Said {
+    let now = judge.now;
     let gone = match done {
         Err(code) => return (vec![code], vec![]),
         Ok(gone) => gone,
@@ -352,7 +440,9 @@ fn expected(now: u64, done: Result<Removed, ErrorCode>) -> Said {
         bytes: f.bytes,
         matcher: f.m.matcher,
     };
-    let mut gone: Vec<FlowRemoved> = gone.into_iter().map(of).collect();
+    let gone: Vec<FlowRemoved> = gone.into_iter().map(of).collect();
+    let each = |who: u64| gone.iter().map(move |r| (who, r.clone()));
+    let mut gone: Vec<_> = judge.listeners().into_iter().flat_map(each).collect();
     gone.sort_by_key(key_of_removed);
     (vec![], gone)
 }
@@ -362,41 +452,87 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     c.tables = TABLES;
     c.limits.flows = FLOWS;
     let mut rig = Rig::with(c, |_| {});
+    rig.connect(SECOND, Version::V13, Purpose::Controller);
     let mut judge = Reference::new(PORTS, TABLES, FLOWS as usize);
+    judge.controllers.all = vec![(NEW.0, Role::Equal), (SECOND.0, Role::Equal)];
+    let mut speaker = NEW;
     for s in steps {
         let s = settled(s, &judge.flows);
         let (got, want) = match &s {
             Step::Again(..) | Step::Hit(..) => unreachable!("settled"),
+            Step::Flow(Version::V10, m) => {
+                let done = judge.flow_mod(Version::V10, m);
+                (said(rig.tell(OLD, Message::FlowMod(m.clone()))), done)
+            }
             Step::Flow(v, m) => {
-                let conn = if *v == Version::V10 { OLD } else { NEW };
-                (said(rig.tell(conn, Message::FlowMod(m.clone()))), judge.flow_mod(*v, m))
+                let done = judge.may(speaker.0).and_then(|()| judge.flow_mod(*v, m));
+                (said(rig.tell(speaker, Message::FlowMod(m.clone()))), done)
             }
             Step::Group(m) => {
-                (said(rig.tell(NEW, Message::GroupMod(m.clone()))), judge.group_mod(m))
+                let done = judge.may(speaker.0).and_then(|()| judge.group_mod(m));
+                (said(rig.tell(speaker, Message::GroupMod(m.clone()))), done)
             }
             Step::Meter(m) => {
-                (said(rig.tell(NEW, Message::MeterMod(m.clone()))), judge.meter_mod(m))
+                let done = judge.may(speaker.0).and_then(|()| judge.meter_mod(m));
+                (said(rig.tell(speaker, Message::MeterMod(m.clone()))), done)
+            }
+            Step::Speaker(who) => {
+                speaker = *who;
+                continue;
+            }
+            Step::Role(who, m) => {
+                let got = match &rig.ask(*who, Message::RoleRequest(*m))[..] {
+                    [Message::RoleReply(r)] => Ok(*r),
+                    [Message::Error(e)] => Err(e.code),
+                    other => panic!("{other:?}"),
+                };
+                prop_assert_eq!(got, judge.role(who.0, *m), "{:?}", s);
+                continue;
             }
             Step::Frame(n, p) => {
-                let mut want: Vec<_> =
-                    judge.frame(*n, p).into_iter().map(|(n, p)| (n, p.bytes())).collect();
-                // Ports are read one after the other; the order at each stays.
-                want.sort_by_key(|(n, _)| *n);
-                let mut got = rig.send(*n, &p.bytes());
-                got.extend(rig.out.take().into_iter().filter(|s| s.to == NEW).map(up));
-                let shown = |all: &[(u32, Vec<u8>)]| {
-                    all.iter().map(|(n, f)| (*n, Packet::read(f))).collect::<Vec<_>>()
-                };
-                prop_assert_eq!(shown(&got), shown(&want), "{:?} {:#?}", s, judge.flows);
-                prop_assert_eq!(got, want, "{:?}", s);
+                let got = through(&mut rig, *n, p);
+                judge = taken(&mut rig, &judge, (*n, p), &got)?;
+                // Whatever chose a bucket chooses the same one again.
+                if judge.select.is_used() {
+                    let sent = judge.same_way(*n, p);
+                    prop_assert_eq!(through(&mut rig, *n, p), everywhere(&judge, sent), "{:?}", s);
+                }
                 continue;
             }
             Step::Pass(ms) => (said(rig.pass(*ms)), Ok(judge.pass(*ms))),
-            Step::Barrier => (said(rig.tell(NEW, Message::BarrierRequest)), Ok(vec![])),
+            Step::Barrier => (said(rig.tell(speaker, Message::BarrierRequest)), Ok(vec![])),
         };
-        prop_assert_eq!(got, expected(judge.now, want), "{:?}", s);
+        prop_assert_eq!(got, expected(&judge, want), "{:?}", s);
     }
     compare(&mut rig, &judge)
+}
+
+/// The reference after the way that the frame took, which must be one that it may take.
+fn taken(
+    rig: &mut Rig,
+    judge: &Reference,
+    (port, p): (u32, &Packet),
+    got: &[(u32, Vec<u8>)],
+) -> Result<Reference, TestCaseError> {
+    let mut ways = judge.ways(port, p);
+    let first = everywhere(&ways[0].0, ways[0].1.clone());
+    let many = ways.len() > 1;
+    ways.retain(|(then, sent)| everywhere(then, sent.clone()) == got);
+    // Buckets may do the same: then their counters tell.
+    if ways.len() > 1 {
+        let told = told_of_groups(rig);
+        ways.retain(|(then, _)| true_of_groups(then) == told);
+    }
+    let shown =
+        |all: &[(u32, Vec<u8>)]| all.iter().map(|(n, f)| (*n, Packet::read(f))).collect::<Vec<_>>();
+    match ways.pop() {
+        Some((then, _)) => Ok(then),
+        None => {
+            let also = if many { "the first of several ways" } else { "the only way" };
+            prop_assert_eq!(shown(got), shown(&first), "{} {:?} {:#?}", also, p, judge.flows);
+            Err(TestCaseError::fail(format!("{also}: {got:?}, {first:?}, of {p:?}")))
+        }
+    }
 }
 
 /// All statistics.
@@ -438,20 +574,7 @@ fn compare(rig: &mut Rig, judge: &Reference) -> Result<(), TestCaseError> {
         .collect();
     prop_assert_eq!(got, want);
 
-    let [StatsReply::Group(groups)] = &rig.stats(NEW, StatsRequest::Group(GROUP_ALL))[..] else {
-        panic!()
-    };
-    let got: Vec<_> = groups
-        .iter()
-        .map(|g| (g.group, g.references, g.packets, g.bytes, g.buckets.clone()))
-        .collect();
-    let mut want: Vec<_> = judge
-        .groups
-        .iter()
-        .map(|g| (g.id, judge.references(g.id), g.packets, g.bytes, g.each.clone()))
-        .collect();
-    want.sort();
-    prop_assert_eq!(got, want);
+    prop_assert_eq!(told_of_groups(rig), true_of_groups(judge));
 
     let [StatsReply::Meter(meters)] = &rig.stats(NEW, StatsRequest::Meter(METER_ALL))[..] else {
         panic!()

@@ -1,11 +1,14 @@
 //! The reference switch: written from the specification for whoever wants to read it, slow, without
 //! an index, a batch or a data plane. It says what a switch answers and where each frame goes.
 //!
-//! Knows a part of OpenFlow: matches on a dozen fields, the common actions, three kinds of group,
-//! meters that only count, 1.3's tables and instructions, 1.0's flow_mods.
+//! Knows a part of OpenFlow: matches on a dozen fields, the common actions, groups of every kind,
+//! meters that only count, queue 7 of port 2, 1.3's tables and instructions, 1.0's flow_mods, several
+//! controllers with their roles.
 
 pub mod packet;
 mod pipeline;
+mod roles;
+pub mod select;
 
 use weir_openflow::model::*;
 
@@ -46,7 +49,12 @@ pub struct Reference {
     pub groups: Vec<Group>,
     pub meters: Vec<Meter>,
     pub lookups: Vec<(u64, u64)>,
+    pub controllers: roles::Controllers,
+    pub select: select::Script,
 }
+
+/// The only queue: its port and its number.
+const QUEUE: (u32, u32) = (2, 7);
 
 /// Reserved ports that flows may output to here.
 const RESERVED: [Port; 4] = [Port::IN_PORT, Port::ALL, Port::FLOOD, Port::CONTROLLER];
@@ -65,6 +73,8 @@ impl Reference {
             groups: vec![],
             meters: vec![],
             lookups: vec![(0, 0); tables.into()],
+            controllers: roles::Controllers::default(),
+            select: select::Script::default(),
         }
     }
 
@@ -178,6 +188,16 @@ impl Reference {
                 Action::Group(id) if !self.groups.iter().any(|g| g.id == *id) => {
                     return Err(ErrorCode::ActionBadOutGroup);
                 }
+                Action::Enqueue { port, .. } if port.0 < 1 || port.0 > self.ports => {
+                    return Err(ErrorCode::ActionBadOutPort);
+                }
+                // 0 is the queue that every port has.
+                Action::Enqueue { port, queue } if *queue != 0 && (port.0, *queue) != QUEUE => {
+                    return Err(ErrorCode::ActionBadQueue);
+                }
+                Action::SetQueue(q) if *q != 0 && *q != QUEUE.1 => {
+                    return Err(ErrorCode::ActionBadQueue);
+                }
                 _ => {}
             }
         }
@@ -214,6 +234,9 @@ impl Reference {
             return Err(ErrorCode::GroupInvalid);
         }
         for b in &m.buckets {
+            if m.kind != GroupKind::Select && b.weight != 0 {
+                return Err(ErrorCode::GroupInvalid);
+            }
             if b.actions.contains(&Action::Group(m.id)) {
                 return Err(ErrorCode::GroupLoop);
             }
@@ -303,7 +326,10 @@ fn actions(m: &FlowMod) -> impl Iterator<Item = &Action> {
 }
 
 fn outputs(m: &FlowMod, to: Port) -> bool {
-    actions(m).any(|a| matches!(a, Action::Output { port, .. } if *port == to))
+    actions(m).any(|a| match a {
+        Action::Output { port, .. } | Action::Enqueue { port, .. } => *port == to,
+        _ => false,
+    })
 }
 
 fn groups_of(m: &FlowMod) -> Vec<u32> {

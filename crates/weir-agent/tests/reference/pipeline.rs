@@ -102,6 +102,11 @@ impl Reference {
                 p.tags[0].1 = *v;
             }
             Action::Group(id) => self.group(*id, in_port, p, sent),
+            // Which queue of its port a frame waits in changes neither the frame nor the port.
+            Action::SetQueue(_) => {}
+            Action::Enqueue { port, .. } => {
+                self.act(&Action::Output { port: *port, max_len: 0 }, in_port, p, sent);
+            }
             a => panic!("{a:?}"),
         }
     }
@@ -114,6 +119,7 @@ impl Reference {
         let chosen = match g.kind {
             GroupKind::All => 0..g.buckets.len(),
             GroupKind::Indirect => 0..1,
+            GroupKind::Select => self.select.choose(&g.buckets),
             // All ports are up.
             _ => 0..g.buckets.len().min(1),
         };
@@ -145,6 +151,7 @@ fn place(a: &Action) -> u8 {
         Action::PopVlan => 2,
         Action::PushVlan(_) => 5,
         Action::SetField(..) => 8,
+        Action::SetQueue(_) => 9,
         Action::Group(_) => 10,
         Action::Output { .. } => 11,
         a => panic!("{a:?}"),
