@@ -2,7 +2,8 @@
 //!
 //! Room: the only place of this crate that knows threads and the system's monotonic clock. A
 //! [`Handle`] sends closures; each runs between two rounds, alone with the data plane, and its
-//! answer comes back when it has happened. Nothing is shared, so nothing is locked.
+//! answer comes back when it has happened. One thread has it at a time, so nothing of it is locked;
+//! while the worker rests, who waits for an answer carries out what was asked itself (`lend`).
 //!
 //! A thread that finds nothing to do rests, and is woken by whoever has something for it: a request
 //! wakes the worker, frames and jobs wake a server, what a server gives back wakes the worker. Where
@@ -10,6 +11,7 @@
 //! does; else a rest is short, since frames in those ports' rings wake nobody.
 
 mod idle;
+mod lend;
 mod patience;
 mod sleep;
 mod waker;
@@ -17,6 +19,7 @@ mod waker;
 use crate::plane::DataPlane;
 use crate::software::Server;
 use idle::{Idle, Pause, Rests};
+use lend::{Left, Lending, Rest, Seat};
 use patience::Patience;
 use sleep::Sleep;
 use std::sync::Arc;
@@ -63,12 +66,14 @@ pub enum WhenIdle {
 pub struct Handle {
     to: Sender<Request>,
     worker: Waker,
+    lending: Arc<Lending>,
     patience: Arc<Patience>,
 }
 
 impl Handle {
     /// Runs `f` between two bursts and waits for its answer. What it changed holds for every frame
-    /// that is received afterwards.
+    /// that is received afterwards. While the worker rests, the calling thread runs `f` itself, and
+    /// what others asked before.
     ///
     /// # Errors
     /// [`WorkerGone`].
@@ -81,10 +86,16 @@ impl Handle {
         // Where the worker can't run meanwhile, nobody polls.
         let here = self.worker.is_here();
         let awaits = if here { Duration::ZERO } else { self.patience.now() };
-        self.post(move |p| {
+        self.request(move |p| {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
         })?;
+        if self.lending.carry_out() == Left::Work {
+            self.worker.wake();
+        }
+        if let Ok(answer) = rx.try_recv() {
+            return Ok(answer);
+        }
         let began = Instant::now();
         while began.elapsed() < awaits {
             match rx.try_recv() {
@@ -108,9 +119,30 @@ impl Handle {
     /// # Errors
     /// [`WorkerGone`].
     pub fn post(&self, f: impl FnOnce(&mut DataPlane) + Send + 'static) -> Result<(), WorkerGone> {
-        self.to.send(Box::new(f)).map_err(|_| WorkerGone)?;
+        self.request(f)?;
         self.worker.wake();
         Ok(())
+    }
+    fn request(&self, f: impl FnOnce(&mut DataPlane) + Send + 'static) -> Result<(), WorkerGone> {
+        self.to.send(Box::new(f)).map_err(|_| WorkerGone)
+    }
+    /// As [`Handle::call`], on the worker's own thread in any case: for what is that thread's, such
+    /// as the processors on which it may run.
+    ///
+    /// # Errors
+    /// [`WorkerGone`].
+    pub fn call_there<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
+    ) -> Result<R, WorkerGone> {
+        self.lending.close();
+        let (tx, rx) = sync_channel(1);
+        let answer = self.post(move |p| {
+            let _ = tx.send(f(p));
+        });
+        let answer = answer.and_then(|()| rx.recv().map_err(|_| WorkerGone));
+        self.lending.open();
+        answer
     }
     /// As [`Handle::call`], for callers that must not wait: `done` gets the answer, on the worker's
     /// thread and between two bursts, so it must be short and never block: a channel's `send`, a
@@ -133,7 +165,7 @@ impl Handle {
 pub struct Runner {
     handle: Handle,
     stop: Arc<AtomicBool>,
-    worker: Option<JoinHandle<DataPlane>>,
+    worker: Option<JoinHandle<Option<DataPlane>>>,
     servers: Vec<JoinHandle<Vec<(u8, Server)>>>,
 }
 
@@ -190,17 +222,20 @@ impl Runner {
         }
         let flag = Arc::clone(&stop);
         let (tell, told) = channel();
+        let lending = Arc::new(Lending::default());
+        let lends = Arc::clone(&lending);
         let worker = thread::Builder::new().name("weir-worker".to_owned()).spawn(move || {
             let sleep = Sleep::new(waiter);
             let waker = sleep.waker();
             // The runner waits for it.
             let _ = tell.send(waker.clone());
             let idle = Idle::new(mode, rests.worker);
-            Worker { plane, from, stop: flag, idle, epoch, sleep }.work(&waker)
+            let seat = Box::new(Seat { plane, from, epoch });
+            Worker { lends, stop: flag, idle, epoch, sleep }.work(seat, &waker)
         })?;
         let waker = told.recv().map_err(std::io::Error::other)?;
         ends.keep();
-        let handle = Handle { to, worker: waker, patience: Arc::default() };
+        let handle = Handle { to, worker: waker, lending, patience: Arc::default() };
         Ok(Self { handle, stop, worker: Some(worker), servers })
     }
     /// For asking.
@@ -211,13 +246,13 @@ impl Runner {
     /// is carried out, up to a tenth of a second of it.
     ///
     /// # Errors
-    /// [`WorkerGone`] when the worker had panicked.
+    /// [`WorkerGone`] when the worker had panicked, or a request on the thread of who asked.
     pub fn stop(mut self) -> Result<DataPlane, WorkerGone> {
         self.stop.store(true, Ordering::Release);
         let worker = self.worker.take().ok_or(WorkerGone)?;
         self.handle.worker.wake();
         self.servers.iter().for_each(|s| s.thread().unpark());
-        let mut plane = worker.join().map_err(|_| WorkerGone)?;
+        let mut plane = worker.join().ok().flatten().ok_or(WorkerGone)?;
         for s in self.servers.drain(..) {
             for (c, server) in s.join().map_err(|_| WorkerGone)? {
                 plane.put_server(c, server);
@@ -245,7 +280,11 @@ impl Drop for StopUnlessKept {
 }
 
 fn since(epoch: Instant) -> Nanos {
-    Nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    nanos(epoch.elapsed())
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// How long each kind of thread rests.
@@ -282,10 +321,9 @@ fn carry_out(plane: &mut DataPlane, from: &Receiver<Request>, limit: Duration) -
     done
 }
 
-/// What the worker's thread has.
+/// What the worker's thread has beside the data plane.
 struct Worker {
-    plane: DataPlane,
-    from: Receiver<Request>,
+    lends: Arc<Lending>,
     stop: Arc<AtomicBool>,
     idle: Idle,
     epoch: Instant,
@@ -293,24 +331,26 @@ struct Worker {
 }
 
 impl Worker {
-    fn work(mut self, me: &Waker) -> DataPlane {
-        for c in self.plane.channels.iter().filter(|c| c.inline.is_none()) {
+    /// Until it is stopped; None when the data plane was lost.
+    fn work(mut self, mut seat: Box<Seat>, me: &Waker) -> Option<DataPlane> {
+        for c in seat.plane.channels.iter().filter(|c| c.inline.is_none()) {
             let me = me.clone();
             c.ring.post(Box::new(move |s| s.worker = Some(me)));
         }
         let mut links = Nanos(0);
         loop {
-            let (began, moved) = self.round();
+            let (began, moved) = self.round(&mut seat);
             let now = since(self.epoch);
             if now.since(links) >= LINKS {
                 links = now;
                 self.sleep.place.note();
-                self.plane.check_links();
+                seat.plane.check_links();
                 self.sleep.stale = true;
             }
             if self.stop.load(Ordering::Acquire) {
-                carry_out(&mut self.plane, &self.from, ASKED_AT_THE_END);
-                return self.plane;
+                let Seat { mut plane, from, .. } = *seat;
+                carry_out(&mut plane, &from, ASKED_AT_THE_END);
+                return Some(plane);
             }
             if moved > 0 {
                 self.sleep.found();
@@ -318,47 +358,54 @@ impl Worker {
             match self.idle.after(moved, began, now) {
                 Pause::Spin => std::hint::spin_loop(),
                 Pause::Yield => thread::yield_now(),
-                Pause::Rest(rest) => self.rest(rest),
+                Pause::Rest(rest) => {
+                    self.sleep.place.note();
+                    seat = self.rest(seat, rest)?;
+                    self.sleep.place.note();
+                }
             }
         }
     }
 
     /// What was asked, then every port once. When it began, and how many frames it moved.
-    fn round(&mut self) -> (Nanos, usize) {
+    fn round(&mut self, seat: &mut Seat) -> (Nanos, usize) {
+        let Seat { plane, from, .. } = seat;
         let now = since(self.epoch);
         // Requests look at it: it may be long since the last round.
-        self.plane.now = now;
-        if carry_out(&mut self.plane, &self.from, ASKED) > 0 {
+        plane.now = now;
+        if carry_out(plane, from, ASKED) > 0 {
             self.idle.asked(now);
-            return (now, self.plane.poll(since(self.epoch)));
+            return (now, plane.poll(since(self.epoch)));
         }
-        (now, self.plane.poll(now))
+        (now, plane.poll(now))
     }
 
-    fn rest(&mut self, rest: Duration) {
-        self.sleep.place.note();
-        self.rest_there(rest);
-        self.sleep.place.note();
-    }
-
-    fn rest_there(&mut self, rest: Duration) {
-        if !self.sleep.can(&self.plane) {
+    /// The data plane afterwards; who asks something meanwhile has it.
+    fn rest(&mut self, mut seat: Box<Seat>, rest: Duration) -> Option<Box<Seat>> {
+        let Rests { doze, sleep, .. } = self.idle.rests;
+        let rests = |rest| Rest { until: since(self.epoch) + nanos(rest), doze: nanos(doze) };
+        if !self.sleep.can(&seat.plane) {
             // Whoever woke it since it last looked has left a token: then it does not rest.
-            return thread::park_timeout(rest);
+            self.lends.put(seat, rests(rest));
+            thread::park_timeout(rest);
+            return self.lends.take();
         }
         self.sleep.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         // Whoever found it awake until now has left what it would have rung for.
-        let asked = carry_out(&mut self.plane, &self.from, ASKED);
-        if asked == 0 && !self.plane.has_back() && !self.stop.load(Ordering::Acquire) {
-            let patience = Duration::from_nanos(self.plane.patience().0);
-            let Rests { doze, sleep, .. } = self.idle.rests;
-            self.sleep.sleep(patience.clamp(doze, sleep));
+        let asked = carry_out(&mut seat.plane, &seat.from, ASKED);
+        if asked == 0 && !seat.plane.has_back() && !self.stop.load(Ordering::Acquire) {
+            let patience = Duration::from_nanos(seat.plane.patience().0);
+            let time = patience.clamp(doze, sleep);
+            self.lends.put(seat, rests(time));
+            self.sleep.sleep(time);
+            seat = self.lends.take()?;
         }
         self.sleep.asleep.store(false, Ordering::Relaxed);
         if asked > 0 {
             self.idle.asked(since(self.epoch));
         }
+        Some(seat)
     }
 }
 

@@ -375,3 +375,68 @@ fn a_port_that_cries_wolf_is_not_believed() {
         sleep.found();
     }
 }
+
+#[test]
+fn while_the_worker_rests_who_asks_carries_it_out_but_for_what_is_the_workers() {
+    watched(|| {
+        for r in [
+            Runner::start_resting(plane(), Serving::Worker, WhenIdle::Rest, None, HOUR).unwrap(),
+            sleeping(plane(), Serving::Worker),
+        ] {
+            let h = r.handle();
+            let who = |h: &Handle| h.call(|_| thread::current().id()).unwrap();
+            // It polls on for a little first.
+            while who(&h) != thread::current().id() {
+                let_it_rest();
+            }
+            let there = h.call_there(|_| thread::current().id()).unwrap();
+            assert_ne!(there, thread::current().id());
+            r.stop().unwrap();
+        }
+    });
+}
+
+#[test]
+fn many_who_ask_a_sleeping_worker_and_frames_all_get_what_they_wait_for() {
+    watched(|| {
+        let mut p = plane();
+        let (a, peer_a) = datagrams();
+        let (b, peer_b) = datagrams();
+        let (i, o) = (p.add_port("in", a).unwrap(), p.add_port("out", b).unwrap());
+        fast_vdp(&mut p, i, o);
+        let r = sleeping(p, Serving::Worker);
+        let asked = Arc::new(AtomicU64::new(0));
+        let askers: Vec<_> = (0..4u64)
+            .map(|n| {
+                let (h, asked) = (r.handle(), Arc::clone(&asked));
+                thread::spawn(move || {
+                    for i in 0..500 {
+                        let count = Arc::clone(&asked);
+                        let did = move |_: &mut DataPlane| count.fetch_add(1, Ordering::Relaxed);
+                        match (n + i) % 4 {
+                            0 => h.post(move |p| _ = did(p)).unwrap(),
+                            1 => _ = h.call_there(did).unwrap(),
+                            _ => _ = h.call(did).unwrap(),
+                        }
+                        // Long enough to fall asleep now and then.
+                        if i % 7 == n {
+                            thread::sleep(Duration::from_micros(300));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut bytes = [0; 100];
+        for n in 0..1000u32 {
+            let mut frame = [0; 60];
+            frame[56..].copy_from_slice(&n.to_be_bytes());
+            peer_a.send(&frame).unwrap();
+            assert_eq!(peer_b.recv(&mut bytes).unwrap(), 60);
+            assert_eq!(bytes[56..60], n.to_be_bytes());
+        }
+        askers.into_iter().for_each(|a| a.join().unwrap());
+        r.handle().call(|_| ()).unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 2000);
+        r.stop().unwrap().snapshot().check().unwrap();
+    });
+}

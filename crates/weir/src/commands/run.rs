@@ -147,7 +147,7 @@ fn runner(plane: DataPlane, fixed: &Fixed) -> Result<Runner> {
     }
     .context("starting the worker")?;
     if let Some(own) = own {
-        runner.handle().call(move |_| own.take())??;
+        runner.handle().call_there(move |_| own.take())??;
     }
     Ok(runner)
 }
