@@ -2,7 +2,7 @@
 //!
 //! Room: `plane`. Asked by the worker's thread before it sleeps.
 
-use super::{DataPlane, Port};
+use super::{DataPlane, Port, WorkerChannel};
 use crate::software::Server;
 use std::os::fd::BorrowedFd;
 use weir_packet::{Arrival, Nanos};
@@ -11,13 +11,23 @@ impl DataPlane {
     /// Whether nothing is inside that waits for a later round, and every port that may receive
     /// frames tells when it has some.
     pub(crate) fn is_told_of_all(&self) -> bool {
-        let waits =
-            |p: &Port| p.tx.backlog() > 0 || !p.parked.is_empty() || p.tx.device.in_transit() > 0;
         let asked =
             |p: &Port| matches!(p.tx.device.arrival(), Arrival::Polled) && !p.tx.device.exhausted();
-        self.migrating + self.deleting == 0
-            && !self.ports.iter().flatten().any(|p| waits(p) || asked(p))
-            && !self.inline().any(|s| s.pending() > 0)
+        !self.has_more_to_do() && !self.ports.iter().flatten().any(|p| asked(p))
+    }
+
+    /// Whether something inside waits for a later round of the worker's.
+    pub(crate) fn has_more_to_do(&self) -> bool {
+        let waits =
+            |p: &Port| p.tx.backlog() > 0 || !p.parked.is_empty() || p.tx.device.in_transit() > 0;
+        // What a server on a thread of its own has in hand wakes the worker when it is done.
+        let served = |c: &WorkerChannel| {
+            let inline = |s: &Server| s.pending() > 0 || c.ring.in_flight > 0;
+            c.ring.is_posted() || c.inline.as_ref().is_some_and(inline)
+        };
+        self.migrating + self.deleting > 0
+            || self.ports.iter().flatten().any(|p| waits(p))
+            || self.channels.iter().any(served)
     }
 
     fn inline(&self) -> impl Iterator<Item = &Server> {

@@ -160,18 +160,17 @@ fn as_a_round(seat: &mut Seat, rest: Rest) -> Left {
     let (ports, now) = (plane.ports.len(), since(*epoch));
     plane.now = now;
     carry_out(plane, from, ASKED);
-    // What came of it goes out. Ports that can only be asked are the worker's to ask.
-    for _ in 0..2 {
-        if plane.is_told_of_all() {
-            break;
-        }
+    // What came of it goes out.
+    let began = Instant::now();
+    while plane.has_more_to_do() && began.elapsed() < ASKED {
         plane.poll(since(*epoch));
     }
     let patient = now + plane.patience().max(rest.doze) >= rest.until;
-    if plane.is_told_of_all() && plane.ports.len() == ports && patient {
-        Left::Nothing
-    } else {
+    // A port that came has to be watched, or asked.
+    if plane.has_more_to_do() || plane.ports.len() != ports || !patient {
         Left::Work
+    } else {
+        Left::Nothing
     }
 }
 

@@ -356,6 +356,8 @@ fn a_port_that_cries_wolf_is_not_believed() {
     let mut p = plane();
     let (port, _peer) = datagrams();
     p.add_port("in", port).unwrap();
+    // As every worker, before it thinks of sleeping.
+    p.poll(Nanos(1));
     let cries = Arc::new(AtomicU64::new(0));
     let mut sleep = Sleep::new(Some(Box::new(CriesWolf(Arc::clone(&cries)))));
     let slept = (0..3000).filter(|_| {

@@ -86,6 +86,10 @@ impl Channel {
     pub fn has_posted(&self) -> bool {
         self.posted.replace(false)
     }
+    /// The same, without having asked.
+    pub fn is_posted(&self) -> bool {
+        self.posted.get()
+    }
     /// Wakes the server's thread if there is something new for it.
     #[inline]
     pub fn wake(&self) {
