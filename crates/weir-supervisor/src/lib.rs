@@ -10,7 +10,8 @@
 //! may be done twice; [`store::Store`] keeps what is wanted, and which change is under way, so that a
 //! supervisor that is killed at any moment finds its place again.
 //!
-//! Beside them, [`verify`]: proof that no network reaches another, from the rules as installed.
+//! Beside them, [`verify`]: proof that no network reaches another, from the rules as installed; and
+//! [`slicer`]: several controllers on one foreign switch.
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -19,5 +20,6 @@ pub mod observed;
 pub mod plan;
 pub mod refusal;
 pub mod section;
+pub mod slicer;
 pub mod store;
 pub mod verify;

@@ -1,0 +1,280 @@
+//! A slice's flows as it believes them to be, and the rules at the switch that make them true.
+//!
+//! Room: one slice's flow tables; neither messages nor the switch. Whatever changes here comes with the changes
+//! at the switch that keep it true ([`Change`]), in their order. Called by `flows`.
+//!
+//! A flow of the slice is a rule for each piece of its match. Two flows may come to the same rule (what
+//! tells them apart lies outside of the flow space); the later covers the earlier, which returns when the
+//! later goes.
+
+use super::cube;
+use std::collections::{BTreeMap, HashMap};
+use weir_openflow::model::{
+    Action, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, Port, TABLE_ALL,
+};
+
+/// A flow, by a number that no other flow of any slice ever has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(pub u64);
+
+/// One rule of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What of the flow's match.
+    pub matcher: Match,
+    /// What the switch does with it.
+    pub instructions: Vec<Instruction>,
+}
+
+/// A flow as its slice knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Its table.
+    pub table: u8,
+    /// Its priority, the slice's and the switch's.
+    pub priority: u16,
+    /// What the slice asked for.
+    pub matcher: Match,
+    /// The slice's mark.
+    pub cookie: u64,
+    /// Its flags, as asked for.
+    pub flags: FlowFlags,
+    /// Its idle time-out.
+    pub idle_timeout: u16,
+    /// Its hard time-out.
+    pub hard_timeout: u16,
+    /// What the slice asked for.
+    pub instructions: Vec<Instruction>,
+    /// Its rules.
+    pub pieces: Vec<Piece>,
+    /// Packets and bytes of rules that are gone.
+    pub counted: (u64, u64),
+}
+
+/// What is to be done at the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Install a flow's rule, in place of any with the same match, table and priority.
+    Install(FlowId, Match),
+    /// Give a flow's rule its new instructions.
+    Alter(FlowId, Match),
+    /// Take a rule away.
+    Remove {
+        /// From this table.
+        table: u8,
+        /// With this priority.
+        priority: u16,
+        /// With this match.
+        matcher: Match,
+    },
+}
+
+/// Which flows are meant, in the slice's own terms (1.0 §3.6, 1.3 §6.4).
+#[derive(Clone, Debug)]
+pub struct Selection<'a> {
+    /// Of this table, or [`TABLE_ALL`].
+    pub table: u8,
+    /// Within this match.
+    pub matcher: &'a Match,
+    /// That output there.
+    pub out_port: Port,
+    /// That use this group.
+    pub out_group: u32,
+    /// With this cookie under the mask.
+    pub cookie: u64,
+    /// Which bits count.
+    pub cookie_mask: u64,
+}
+
+impl Selection<'_> {
+    fn takes(&self, f: &Flow) -> bool {
+        (self.table == TABLE_ALL || self.table == f.table)
+            && (f.cookie ^ self.cookie) & self.cookie_mask == 0
+            && cube::is_within(&f.matcher, self.matcher)
+            && (self.out_port == Port::ANY || sends(f, |a| outputs(a, self.out_port)))
+            && (self.out_group == GROUP_ANY
+                || sends(f, |a| matches!(a, Action::Group(g) if *g == self.out_group)))
+    }
+}
+
+fn outputs(a: &Action, to: Port) -> bool {
+    match a {
+        Action::Output { port, .. } | Action::Enqueue { port, .. } => *port == to,
+        _ => false,
+    }
+}
+
+fn sends(f: &Flow, wanted: impl Fn(&Action) -> bool) -> bool {
+    f.instructions.iter().any(|i| match i {
+        Instruction::Apply(list) | Instruction::Write(list) => list.iter().any(&wanted),
+        _ => false,
+    })
+}
+
+type Key = (u8, u16, Match);
+
+/// The book.
+#[derive(Debug, Default)]
+pub struct Book {
+    flows: BTreeMap<FlowId, Flow>,
+    by_key: HashMap<Key, FlowId>,
+    /// Whose each rule is: the last stands at the switch.
+    rules: HashMap<Key, Vec<FlowId>>,
+    pieces: usize,
+}
+
+impl Book {
+    /// Flows.
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+    /// Rules that they take.
+    pub fn pieces(&self) -> usize {
+        self.pieces
+    }
+    /// A flow.
+    pub fn get(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id)
+    }
+    /// All flows.
+    pub fn iter(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+        self.flows.iter().map(|(id, f)| (*id, f))
+    }
+    /// The flow with exactly this table, priority and match.
+    pub fn find(&self, table: u8, priority: u16, matcher: &Match) -> Option<FlowId> {
+        self.by_key.get(&(table, priority, matcher.clone())).copied()
+    }
+    /// Those that are meant.
+    pub fn select(&self, s: &Selection<'_>) -> Vec<FlowId> {
+        self.flows.iter().filter(|(_, f)| s.takes(f)).map(|(id, _)| *id).collect()
+    }
+    /// Those that are meant, with exactly the message's match and priority.
+    pub fn select_strictly(&self, m: &FlowMod, s: &Selection<'_>) -> Vec<FlowId> {
+        let tables: Vec<u8> = match m.table {
+            TABLE_ALL => self.tables(),
+            t => vec![t],
+        };
+        let found = tables.into_iter().filter_map(|t| self.find(t, m.priority, &m.matcher));
+        found.filter(|id| self.flows.get(id).is_some_and(|f| s.takes(f))).collect()
+    }
+    fn tables(&self) -> Vec<u8> {
+        let all: std::collections::BTreeSet<u8> = self.flows.values().map(|f| f.table).collect();
+        all.into_iter().collect()
+    }
+    /// Whether another flow of the same table and priority overlaps (CHECK_OVERLAP).
+    pub fn overlaps(&self, table: u8, priority: u16, matcher: &Match) -> bool {
+        self.flows.values().any(|f| {
+            f.table == table && f.priority == priority && cube::overlaps(&f.matcher, matcher)
+        })
+    }
+
+    /// Adds a flow; one with the same key must have been taken out before.
+    pub fn add(&mut self, id: FlowId, flow: Flow, changes: &mut Vec<Change>) {
+        self.by_key.insert((flow.table, flow.priority, flow.matcher.clone()), id);
+        self.pieces += flow.pieces.len();
+        for p in &flow.pieces {
+            let key = (flow.table, flow.priority, p.matcher.clone());
+            self.rules.entry(key).or_default().push(id);
+            changes.push(Change::Install(id, p.matcher.clone()));
+        }
+        self.flows.insert(id, flow);
+    }
+
+    /// Takes a flow out. With `instead`, the rules that it shares with that flow are left to be
+    /// overwritten by it.
+    pub fn remove(
+        &mut self,
+        id: FlowId,
+        instead: &[Piece],
+        changes: &mut Vec<Change>,
+    ) -> Option<Flow> {
+        let flow = self.flows.remove(&id)?;
+        let key = (flow.table, flow.priority, flow.matcher.clone());
+        if self.by_key.get(&key) == Some(&id) {
+            self.by_key.remove(&key);
+        }
+        self.pieces -= flow.pieces.len();
+        for p in &flow.pieces {
+            let spared = instead.iter().any(|i| i.matcher == p.matcher);
+            let change = self.uncover(&flow, id, &p.matcher, Standing::Yes);
+            changes.extend(change.filter(|_| !spared));
+        }
+        Some(flow)
+    }
+
+    /// A rule is gone from the switch. The flow's last one takes the flow along.
+    pub fn gone(
+        &mut self,
+        id: FlowId,
+        matcher: &Match,
+        counted: (u64, u64),
+        changes: &mut Vec<Change>,
+    ) -> Option<Flow> {
+        let f = self.flows.get_mut(&id)?;
+        let at = f.pieces.iter().position(|p| p.matcher == *matcher)?;
+        f.pieces.swap_remove(at);
+        self.pieces -= 1;
+        f.counted.0 = f.counted.0.saturating_add(counted.0);
+        f.counted.1 = f.counted.1.saturating_add(counted.1);
+        let f = f.clone();
+        changes.extend(self.uncover(&f, id, matcher, Standing::No));
+        if f.pieces.is_empty() { self.remove(id, &[], changes) } else { None }
+    }
+
+    /// How many of a flow's rules stand at the switch: the rest is covered by other flows' rules.
+    pub fn standing(&self, id: FlowId) -> usize {
+        let Some(f) = self.flows.get(&id) else { return 0 };
+        let top = |p: &&Piece| {
+            let key = (f.table, f.priority, p.matcher.clone());
+            self.rules.get(&key).and_then(|r| r.last()) == Some(&id)
+        };
+        f.pieces.iter().filter(top).count()
+    }
+
+    /// Takes a flow off a rule's stack: what becomes of the rule.
+    fn uncover(&mut self, f: &Flow, id: FlowId, m: &Match, stands: Standing) -> Option<Change> {
+        let key = (f.table, f.priority, m.clone());
+        let stack = self.rules.get_mut(&key)?;
+        let at = stack.iter().rposition(|i| *i == id)?;
+        stack.remove(at);
+        let was_top = at == stack.len();
+        let next = stack.last().copied();
+        if next.is_none() {
+            self.rules.remove(&key);
+        }
+        match next {
+            _ if !was_top => None,
+            Some(next) => Some(Change::Install(next, m.clone())),
+            None if stands == Standing::No => None,
+            None => Some(Change::Remove { table: f.table, priority: f.priority, matcher: key.2 }),
+        }
+    }
+
+    /// Gives a flow other instructions; `pieces` are its rules with theirs. Says what it had.
+    pub fn alter(
+        &mut self,
+        id: FlowId,
+        instructions: Vec<Instruction>,
+        pieces: Vec<Piece>,
+        changes: &mut Vec<Change>,
+    ) -> Option<(Vec<Instruction>, Vec<Piece>)> {
+        let f = self.flows.get_mut(&id)?;
+        let old = std::mem::replace(&mut f.instructions, instructions);
+        let old_pieces = std::mem::replace(&mut f.pieces, pieces);
+        let (table, priority) = (f.table, f.priority);
+        for p in &f.pieces {
+            let key = (table, priority, p.matcher.clone());
+            if self.rules.get(&key).and_then(|r| r.last()) == Some(&id) {
+                changes.push(Change::Alter(id, p.matcher.clone()));
+            }
+        }
+        Some((old, old_pieces))
+    }
+}
+
+/// Whether a rule is still at the switch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Yes,
+    No,
+}

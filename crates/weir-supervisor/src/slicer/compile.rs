@@ -1,0 +1,89 @@
+//! Pieces of the flow space in the words that a version has: its switch must be able to take each of them.
+//!
+//! Room: pure. Called by `flows` for every flow. What can't be said is refused, never widened.
+
+use super::cube::TooFine;
+use weir_openflow::codec;
+use weir_openflow::model::{FieldMatch, FlowCommand, FlowMod, Match, Message, Msg, Version};
+
+/// The same headers as `piece`, in matches that `version` can say: fields that take no mask are listed value by
+/// value.
+///
+/// # Errors
+/// More than `limit` would be needed, or no number is enough.
+pub fn speakable(version: Version, piece: Match, limit: usize) -> Result<Vec<Match>, TooFine> {
+    if can_say(version, &piece) {
+        return Ok(vec![piece]);
+    }
+    let mut all = vec![Match::default()];
+    for f in &piece.0 {
+        let masked = f.mask != f.field.full() && f.mask != 0;
+        let values = match masked && !f.field.maskable() {
+            true => values(f, limit)?,
+            false => vec![*f],
+        };
+        let with = |m: &Match| {
+            let values = values.clone();
+            let m = m.clone();
+            values.into_iter().map(move |v| m.clone().with_masked(v.field, v.value, v.mask))
+        };
+        all = all.iter().flat_map(with).collect();
+        if all.len() > limit {
+            return Err(TooFine(limit));
+        }
+    }
+    if all.iter().all(|m| can_say(version, m)) { Ok(all) } else { Err(TooFine(limit)) }
+}
+
+/// Every value of a masked field.
+fn values(f: &FieldMatch, limit: usize) -> Result<Vec<FieldMatch>, TooFine> {
+    let open = f.field.full() & !f.mask;
+    if open.count_ones() >= 16 || 1usize << open.count_ones() > limit {
+        return Err(TooFine(limit));
+    }
+    let mut all = Vec::new();
+    // Counts through the open bits alone, from none of them to all.
+    let mut n = 0u128;
+    loop {
+        all.push(FieldMatch { field: f.field, value: f.value | n, mask: f.field.full() });
+        n = n.wrapping_sub(open) & open;
+        if n == 0 {
+            return Ok(all);
+        }
+    }
+}
+
+fn can_say(version: Version, m: &Match) -> bool {
+    let f = FlowMod { matcher: m.clone(), ..FlowMod::new(FlowCommand::Add) };
+    let mut bytes = Vec::new();
+    let msg = Msg { xid: 0, body: Message::FlowMod(f) };
+    if codec::encode(version, &msg, &mut bytes).is_err() {
+        return false;
+    }
+    // 1.0 passes over what it deems meaningless; what comes back another must not be sent.
+    matches!(
+        codec::decode(version, &bytes),
+        Ok(Msg { body: Message::FlowMod(back), .. }) if back.matcher == *m
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_openflow::model::Field;
+
+    #[test]
+    fn a_range_of_ports_is_listed_where_a_mask_can_not_be() {
+        let tcp = Match::default().with(Field::EthType, 0x800).with(Field::IpProto, 6);
+        let range = tcp.clone().with_masked(Field::TcpDst, 80, 0xfffc);
+        for version in [Version::V10, Version::V13] {
+            let all = speakable(version, range.clone(), 64).unwrap();
+            let wanted: Vec<Match> = (80..84).map(|p| tcp.clone().with(Field::TcpDst, p)).collect();
+            assert_eq!(all, wanted);
+            assert_eq!(speakable(version, range.clone(), 3), Err(TooFine(3)));
+        }
+        let masked = Match::default().with_masked(Field::EthDst, 0, 1 << 40);
+        assert_eq!(speakable(Version::V13, masked.clone(), 1), Ok(vec![masked.clone()]));
+        assert!(speakable(Version::V10, masked, 64).is_err());
+    }
+}

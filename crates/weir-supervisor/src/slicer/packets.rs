@@ -1,0 +1,131 @@
+//! Packets to and from controllers: each to the slice whose it is, each from a slice only where it is the slice's.
+//!
+//! Room: between `replies`, `requests` and the flow space.
+
+use super::flows::owner;
+use super::header;
+use super::ledger::{Asker, What};
+use super::plan::Loss;
+use super::role::Tiding;
+use super::space::{Right, SliceId};
+use super::switch::{Out, Switch};
+use core::time::Duration;
+use weir_openflow::model::{
+    ErrorCode, Field, FlowCommand, FlowMod, Instruction, Match, Message, NO_BUFFER, PacketIn,
+    PacketInReason, PacketOut, Port, Version,
+};
+
+impl Switch {
+    /// OFPT_PACKET_OUT.
+    ///
+    /// # Errors
+    /// What the controller is told.
+    pub(super) fn packet_out(
+        &mut self,
+        asker: &Asker,
+        mut p: PacketOut,
+        out: &mut Out,
+    ) -> Result<(), ErrorCode> {
+        let s = self.slices.get(usize::from(asker.slice.0)).ok_or(ErrorCode::RequestEperm)?;
+        let real = p.in_port.is_physical() || p.in_port == Port::LOCAL;
+        if real && !s.has(p.in_port) {
+            return Err(ErrorCode::BadPort);
+        }
+        let header = match p.buffer_id {
+            NO_BUFFER => header::of_frame(&p.data, p.in_port),
+            waits => s.buffers.look(waits).ok_or(ErrorCode::BufferUnknown)?.clone(),
+        };
+        p.actions = s.judge(&mut self.space, self.version).packet_out(&header, &p.actions)?;
+        if p.buffer_id != NO_BUFFER {
+            let taken = self.slice_mut(asker)?.buffers.take(p.buffer_id);
+            p.buffer_id = taken.map_or(NO_BUFFER, |(physical, _)| physical);
+        }
+        self.pass(asker, What::Told(asker.clone()), Message::PacketOut(p), out);
+        Ok(())
+    }
+
+    /// OFPT_PACKET_IN: to whoever may read it, and to the slice whose rule sent it.
+    pub(super) fn packet_in(&mut self, p: PacketIn, now: Duration, out: &mut Out) {
+        let in_port = p.matcher.get(Field::InPort).map_or(0, |m| m.value);
+        let in_port = Port(u32::try_from(in_port).unwrap_or(0));
+        let mut header = header::of_frame(&p.data, in_port);
+        if let Some(t) = p.matcher.get(Field::TunnelId) {
+            header = header.with(Field::TunnelId, t.value);
+        }
+        let grants = self.space.decides(&header).map(|e| e.grants.clone()).unwrap_or_default();
+        let by_rule = match self.version {
+            Version::V13 => owner(p.cookie).filter(|(s, f)| {
+                self.slices.get(usize::from(s.0)).is_some_and(|s| s.book.get(*f).is_some())
+            }),
+            Version::V10 => None,
+        };
+        for (slice, right) in &grants {
+            // A rule's packet is its slice's; others of the same header only read along.
+            let theirs = by_rule.is_none_or(|(s, _)| s == *slice);
+            if theirs || *right == Right::Read {
+                self.hand(*slice, &p, &header, by_rule.filter(|(s, _)| s == slice), now, out);
+            }
+        }
+        if let Some((slice, _)) = by_rule
+            && !grants.iter().any(|(s, _)| *s == slice)
+        {
+            self.hand(slice, &p, &header, by_rule, now, out);
+        }
+    }
+
+    /// Gives a slice a packet.
+    fn hand(
+        &mut self,
+        slice: SliceId,
+        p: &PacketIn,
+        header: &Match,
+        by_rule: Option<(SliceId, super::book::FlowId)>,
+        now: Duration,
+        out: &mut Out,
+    ) {
+        let there = self.controllers.values().any(|c| c.slice == slice);
+        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        if !there || !s.may_tell(now) {
+            s.counters.packet_ins_dropped += 1;
+            let loss = s.plan.loss;
+            if let (false, Loss::Drop { seconds }) = (there, loss)
+                && p.reason == PacketInReason::NoMatch
+            {
+                self.drop_like(slice, header, seconds, out);
+            }
+            return;
+        }
+        let cookie = by_rule.and_then(|(_, f)| s.book.get(f)).map_or(u64::MAX, |f| f.cookie);
+        let mut told = PacketIn { cookie, ..p.clone() };
+        if p.buffer_id != NO_BUFFER {
+            told.buffer_id = s.buffers.insert(p.buffer_id, header.clone());
+            // What waits at the switch need not come whole.
+            let wanted = usize::from(s.config.miss_send_len);
+            if p.reason == PacketInReason::NoMatch {
+                told.data.truncate(wanted);
+            }
+        }
+        let tiding = Tiding::PacketIn(p.reason as u32);
+        if self.tell(slice, tiding, &Message::PacketIn(told), out)
+            && let Some(s) = self.slices.get_mut(usize::from(slice.0))
+        {
+            s.counters.packet_ins += 1;
+        }
+    }
+
+    /// Nobody is there to say what becomes of such packets: they are dropped in the switch for a while. The rule is
+    /// in no book: it is the slicer's, goes by itself, and a flow of the slice's outranks it.
+    fn drop_like(&mut self, slice: SliceId, header: &Match, seconds: u16, out: &mut Out) {
+        let owns = self.space.covers(slice, Right::Write, header, 64).unwrap_or(false);
+        // Later fragments, cut headers and the like may have no form as a match.
+        let Ok(said) = super::compile::speakable(self.version, header.clone(), 1) else { return };
+        let Some(matcher) = said.into_iter().next().filter(|_| owns && seconds > 0) else { return };
+        let m = FlowMod {
+            hard_timeout: seconds,
+            matcher,
+            instructions: Vec::<Instruction>::new(),
+            ..FlowMod::new(FlowCommand::Add)
+        };
+        self.ledger.send(Some(slice), What::Own, Message::FlowMod(m), &mut out.to_switch);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the switch says: to whom it is said on, and what it changes in the books.
+//!
+//! Room: one function a kind of message; the way in is [`Switch::from_switch`]. An xid that the ledger does not know
+//! is nobody's, and a cookie that no book knows is no slice's: both are passed over.
+
+use super::flows::owner;
+use super::ledger::{Op, What, error};
+use super::switch::{Out, Switch};
+use core::time::Duration;
+use weir_openflow::model::{
+    ErrorMsg, FlowRemoved, Message, Msg, RemovedReason, StatsReply, Version,
+};
+
+impl Switch {
+    /// A message from the switch.
+    pub fn from_switch(&mut self, msg: Msg, now: Duration, out: &mut Out) {
+        let xid = msg.xid;
+        match msg.body {
+            Message::FeaturesReply(f) => {
+                if let Some(What::Own) = self.ledger.peek(xid) {
+                    self.ledger.close(xid);
+                    self.learnt(f, out);
+                }
+            }
+            Message::StatsReply { more, body } => match (self.ledger.peek(xid), body) {
+                (Some(What::Own), StatsReply::PortDesc(ports)) => {
+                    self.learnt_ports(ports, more, out);
+                }
+                (_, body) => self.answered(xid, more, body, out),
+            },
+            Message::BarrierReply => self.barrier_reply(xid, out),
+            Message::Error(e) => self.error(xid, &e, out),
+            Message::PacketIn(p) => self.packet_in(p, now, out),
+            Message::FlowRemoved(r) => self.flow_removed(&r, out),
+            Message::PortStatus(p) => self.port_changed(p, out),
+            Message::QueueConfigReply { port, queues } => self.queues(xid, port, queues, out),
+            // Answers to what the slicer asks for itself, and what no slice has asked for.
+            _ => {}
+        }
+    }
+
+    fn barrier_reply(&mut self, xid: u32, out: &mut Out) {
+        if !matches!(self.ledger.peek(xid), Some(What::Barrier(..) | What::OwnBarrier | What::Own))
+        {
+            return;
+        }
+        for op in self.ledger.settled(xid) {
+            self.done(&op, out);
+        }
+        let Some(What::Barrier(asker, before)) = self.ledger.close(xid) else { return };
+        let Ok(s) = self.slice(&asker) else { return };
+        if s.taken_back != before {
+            // What was taken back since is still on its way: the promise is kept by another barrier.
+            let what = What::Barrier(asker.clone(), s.taken_back);
+            self.pass(&asker, what, Message::BarrierRequest, out);
+            return;
+        }
+        self.answer(&asker, Message::BarrierReply, out);
+    }
+
+    /// A change is done: flows that it deleted are gone, whatever was heard of them.
+    fn done(&mut self, op: &Op, out: &mut Out) {
+        for id in &op.deaths {
+            let Ok(s) = self.slice_mut(&op.asker) else { return };
+            if let Some(d) = s.dying.remove(id) {
+                self.bury(op.asker.slice, d.flow, d.lived, RemovedReason::Delete, out);
+            }
+        }
+    }
+
+    fn error(&mut self, xid: u32, e: &ErrorMsg, out: &mut Out) {
+        let asker = match self.ledger.close(xid) {
+            Some(What::Part(op)) => {
+                // The first part that fails fails the change; the rest has no one to tell any more.
+                let Some(op) = self.ledger.fail(op) else { return };
+                let asker = op.asker.clone();
+                self.take_back(op, out);
+                asker
+            }
+            Some(What::Told(asker) | What::Asked(asker, _) | What::Barrier(asker, _)) => asker,
+            Some(What::OwnBarrier | What::Own) | None => return,
+        };
+        if let Ok(s) = self.slice_mut(&asker) {
+            s.counters.failed += 1;
+        }
+        let Msg { body, .. } = error(&asker, e.code);
+        self.answer(&asker, body, out);
+    }
+
+    /// OFPT_FLOW_REMOVED: the rule's flow goes with its last rule, and is told of once.
+    fn flow_removed(&mut self, r: &FlowRemoved, out: &mut Out) {
+        let Some((slice, id)) = owner(r.cookie) else { return };
+        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        let lived = (r.duration_sec, r.duration_nsec);
+        if let Some(d) = s.dying.get_mut(&id) {
+            d.left = d.left.saturating_sub(1);
+            d.lived = d.lived.max(lived);
+            d.flow.counted.0 = d.flow.counted.0.saturating_add(r.packets);
+            d.flow.counted.1 = d.flow.counted.1.saturating_add(r.bytes);
+            if d.left == 0
+                && let Some(d) = s.dying.remove(&id)
+            {
+                self.bury(slice, d.flow, d.lived, RemovedReason::Delete, out);
+            }
+            return;
+        }
+        let Some(f) = s.book.get(id) else { return };
+        if f.priority != r.priority || (self.version == Version::V13 && f.table != r.table) {
+            return;
+        }
+        let mut changes = Vec::new();
+        let counted = (r.packets, r.bytes);
+        let gone = s.book.gone(id, &r.matcher, counted, &mut changes);
+        self.reinstall(slice, &changes, out);
+        if let Some(flow) = gone {
+            self.bury(slice, flow, lived, r.reason, out);
+        }
+    }
+}

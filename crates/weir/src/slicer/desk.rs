@@ -1,0 +1,283 @@
+//! One switch with its controllers: where their messages meet.
+//!
+//! Room: owns the sliced switch and knows the connections; reads and writes no sockets. What the switch does not
+//! take yet waits here, and while it does, no controller's messages are taken: so what waits is bounded by
+//! what one message of a controller's leads to.
+
+use super::peer::{Peer, Who};
+use super::share::CpuShare;
+use crate::config::slicer::{SlicerPlan, Tenant};
+use crate::openflow::log::Lines;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use weir_openflow::channel::{Budget, Event, Rate, SendError};
+use weir_openflow::model::{Msg, Version};
+use weir_supervisor::slicer::space::SliceId;
+use weir_supervisor::slicer::{ConnId, Out, Switch};
+
+/// Messages of a peer's that are handled before others have their turn.
+const BATCH: usize = 64;
+
+/// What a turn leaves to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// More messages may be there.
+    More,
+    /// None is there.
+    Drained,
+    /// The switch has to take something first.
+    Waits,
+    /// There is time for it then.
+    Until(Duration),
+    /// The connection is over.
+    Closed(String),
+}
+
+/// Whether the switch is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is being asked who it is.
+    Asking,
+    /// Controllers may come.
+    Ready(Version),
+    /// It has gone.
+    Gone,
+}
+
+/// One switch's desk.
+pub struct Desk {
+    /// The configuration.
+    pub plan: Rc<SlicerPlan>,
+    /// What is said about it.
+    pub lines: Lines,
+    stage: watch::Sender<Stage>,
+    epoch: Instant,
+    next: Rc<Cell<u64>>,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    switch: Option<Switch>,
+    out: Out,
+    link: Option<Rc<Peer>>,
+    waiting: VecDeque<Msg>,
+    peers: BTreeMap<ConnId, Rc<Peer>>,
+    budgets: Vec<Budget>,
+    shares: Vec<CpuShare>,
+    unsendable: u64,
+}
+
+impl Desk {
+    /// For a switch that has just connected; `next` numbers connections, `epoch` is when time began.
+    pub fn new(plan: Rc<SlicerPlan>, called: String, next: Rc<Cell<u64>>, epoch: Instant) -> Self {
+        let now = epoch.elapsed();
+        let share = |t: &Tenant| CpuShare::new(t.cpu_permille, now);
+        let inner = Inner {
+            switch: None,
+            out: Out::default(),
+            link: None,
+            waiting: VecDeque::new(),
+            peers: BTreeMap::new(),
+            budgets: plan.tenants.iter().map(|_| Budget::default()).collect(),
+            shares: plan.tenants.iter().map(share).collect(),
+            unsendable: 0,
+        };
+        let (stage, _) = watch::channel(Stage::Asking);
+        Self { plan, lines: Lines::new(called), stage, epoch, next, inner: RefCell::new(inner) }
+    }
+
+    /// Time since it began.
+    pub fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+    /// A time as the runtime counts it.
+    pub fn when(&self, at: Duration) -> tokio::time::Instant {
+        const FAR: Duration = Duration::from_secs(86_400);
+        let at = self.epoch.checked_add(at.min(self.now() + FAR));
+        tokio::time::Instant::from_std(at.unwrap_or_else(Instant::now))
+    }
+    /// A number for a connection.
+    pub fn number(&self) -> ConnId {
+        self.next.set(self.next.get() + 1);
+        ConnId(self.next.get())
+    }
+    /// How far the switch is, now and from now on.
+    pub fn stage(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+    /// The switch's id, once it is known.
+    pub fn datapath_id(&self) -> Option<u64> {
+        self.inner.borrow().switch.as_ref().and_then(Switch::datapath_id)
+    }
+
+    /// A connection has been made.
+    pub fn enter(&self, peer: Rc<Peer>) {
+        let inner = &mut *self.inner.borrow_mut();
+        match peer.who {
+            Who::Switch => inner.link = Some(peer),
+            Who::Controller(_) => drop(inner.peers.insert(peer.id, peer)),
+        }
+    }
+
+    /// A connection has ended.
+    pub fn leave(&self, peer: &Peer) {
+        let inner = &mut *self.inner.borrow_mut();
+        match peer.who {
+            Who::Switch => {
+                self.stage.send_replace(Stage::Gone);
+                inner.link = None;
+                inner.switch = None;
+                inner.peers.values().for_each(|p| p.stop("the switch has gone"));
+            }
+            Who::Controller(slice) => {
+                inner.peers.remove(&peer.id);
+                if let Some(b) = inner.budgets.get_mut(usize::from(slice.0)) {
+                    b.of(peer.id.0).rest();
+                }
+                if let Some(s) = &mut inner.switch {
+                    s.disconnected(peer.id, &mut inner.out);
+                    s.settle(&mut inner.out);
+                }
+                self.distribute(inner);
+            }
+        }
+    }
+
+    /// Handles what a connection has brought, up to a batch of it.
+    pub fn turn(&self, peer: &Peer) -> Turn {
+        let inner = &mut *self.inner.borrow_mut();
+        let turn = match peer.who {
+            Who::Switch => self.from_switch(inner, peer),
+            Who::Controller(slice) => self.from_controller(inner, peer, slice),
+        };
+        if let Some(s) = &mut inner.switch {
+            s.settle(&mut inner.out);
+        }
+        self.distribute(inner);
+        turn
+    }
+
+    /// Gives a connection what waits for it; whether there was something.
+    pub fn refill(&self, peer: &Peer) -> bool {
+        let inner = &mut *self.inner.borrow_mut();
+        if peer.who != Who::Switch || inner.waiting.is_empty() {
+            return false;
+        }
+        self.distribute(inner);
+        true
+    }
+
+    fn from_switch(&self, inner: &mut Inner, peer: &Peer) -> Turn {
+        for _ in 0..BATCH {
+            let now = self.now();
+            let event = peer.channel.borrow_mut().next_event(now);
+            match event {
+                None => return Turn::Drained,
+                Some(Event::Up(version)) => {
+                    peer.up.set(true);
+                    let mut s = self.plan.switch(version);
+                    s.begin(&mut inner.out);
+                    inner.switch = Some(s);
+                }
+                Some(Event::Message(r)) => {
+                    if let Some(s) = &mut inner.switch {
+                        s.from_switch(r.msg, now, &mut inner.out);
+                    }
+                }
+                Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
+            }
+            self.distribute(inner);
+            let ready = inner.switch.as_ref().is_some_and(Switch::is_ready);
+            let version = peer.channel.borrow().version();
+            if let (true, Some(v)) = (ready && *self.stage.borrow() == Stage::Asking, version) {
+                self.stage.send_replace(Stage::Ready(v));
+            }
+        }
+        Turn::More
+    }
+
+    fn from_controller(&self, inner: &mut Inner, peer: &Peer, slice: SliceId) -> Turn {
+        let at = usize::from(slice.0);
+        let rates = self.plan.tenants.get(at).map(|t| (t.messages, t.flow_mods));
+        for _ in 0..BATCH {
+            let takes = inner.switch.as_ref().is_none_or(|s| s.takes_from(peer.id));
+            if !takes || !inner.waiting.is_empty() {
+                peer.waits.set(true);
+                return Turn::Waits;
+            }
+            let now = self.now();
+            if let Some(at) = inner.shares.get_mut(at).and_then(|s| s.wait(now)) {
+                return Turn::Until(at);
+            }
+            let Some(budget) = inner.budgets.get_mut(at) else { return Turn::Drained };
+            let (messages, flow_mods): (Option<Rate>, _) = rates.unwrap_or_default();
+            budget.set(messages, flow_mods, now);
+            let mut share = budget.of(peer.id.0);
+            let event = peer.channel.borrow_mut().next_event_by(&mut share, now);
+            let Some(s) = &mut inner.switch else { return Turn::Drained };
+            match event {
+                None => return Turn::Drained,
+                Some(Event::Up(_)) => {
+                    peer.up.set(true);
+                    s.connected(peer.id, slice, &mut inner.out);
+                }
+                Some(Event::Message(r)) => {
+                    s.from_controller(peer.id, r.msg, r.head.as_bytes(), now, &mut inner.out);
+                }
+                Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
+            }
+            self.distribute(inner);
+            if let Some(s) = inner.shares.get_mut(at) {
+                s.charge(self.now().saturating_sub(now));
+            }
+        }
+        Turn::More
+    }
+
+    /// Hands messages to the channels that they are for, and wakes their tasks.
+    fn distribute(&self, inner: &mut Inner) {
+        for line in inner.out.told.drain(..) {
+            self.lines.tell(line);
+        }
+        for (to, msg) in inner.out.to_controllers.drain(..) {
+            let Some(peer) = inner.peers.get(&to) else { continue };
+            match peer.channel.borrow_mut().send(&msg) {
+                Ok(_) => peer.wake(),
+                Err(_) => inner.unsendable += 1,
+            }
+        }
+        inner.waiting.extend(inner.out.to_switch.drain(..));
+        let Some(link) = &inner.link else {
+            inner.waiting.clear();
+            return;
+        };
+        let mut channel = link.channel.borrow_mut();
+        let mut any = false;
+        while let Some(msg) = inner.waiting.front() {
+            match channel.send(msg) {
+                Err(SendError::Full) => break,
+                Err(_) => inner.unsendable += 1,
+                Ok(_) => {}
+            }
+            any = true;
+            inner.waiting.pop_front();
+        }
+        drop(channel);
+        if any {
+            link.wake();
+        }
+        // Those who wait ask again: it costs them a look each.
+        if inner.waiting.is_empty() {
+            let takes = |p: &&Rc<Peer>| {
+                p.waits.get() && inner.switch.as_ref().is_none_or(|s| s.takes_from(p.id))
+            };
+            for p in inner.peers.values().filter(takes) {
+                p.waits.set(false);
+                p.wake();
+            }
+        }
+    }
+}
