@@ -171,6 +171,7 @@ else
 	step "judge: Faucet and Gauge" judge faucet --target weir
 	step "judge: os-ken's applications" judge osken_apps --target weir
 	step "judge: ovs-ofctl" judge ofctl --target weir
+	step "judge: tenants of the slicer" judge slicer
 	step "instructions per frame" ended "instructions per frame"
 fi
 

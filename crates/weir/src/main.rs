@@ -18,6 +18,7 @@ mod net;
 mod openflow;
 mod platform;
 mod processor;
+mod slicer;
 mod socket;
 mod study;
 mod usage;
@@ -56,6 +57,7 @@ enum Command {
     Estimate(Box<commands::estimate::Args>),
     Calibrate(commands::calibrate::Args),
     Place(commands::place::Args),
+    Slicer(commands::slicer::Args),
     Dut(commands::dut::Args),
     /// What an OpenFlow switch really does, seen from its control channel and its ports at once
     #[command(subcommand)]
@@ -101,6 +103,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Estimate(a) => commands::estimate::run(&a),
         Command::Calibrate(a) => commands::calibrate::run(&a),
         Command::Place(a) => commands::place::run(&a),
+        Command::Slicer(a) => commands::slicer::run(&a),
         Command::Dut(a) => commands::dut::run(&a),
         Command::Measure(a) => commands::measure::run(&a),
         Command::Bench(b) => bench::run(b),

@@ -236,12 +236,24 @@ pub(super) fn write_set(field: Field, value: u128, w: &mut Writer<'_>) -> Result
     Ok(())
 }
 
+/// What becomes of a field that the model has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Whoever asks for it is told so.
+    Refused,
+    /// A switch that has more than the model has that, too (Open vSwitch names its registers).
+    PassedOver,
+}
+
 /// Reads the headers that name fields in table features (§7.3.5.5.2). Experimenters' are passed
 /// over: weir has none.
 ///
 /// # Errors
 /// TABLE_FEATURES_FAILED, BAD_ARGUMENT, for a field there is not.
-pub(super) fn read_names(r: &mut Reader<'_>) -> Result<Vec<(Field, Maskable)>, ErrorCode> {
+pub(super) fn read_names(
+    r: &mut Reader<'_>,
+    unknown: Unknown,
+) -> Result<Vec<(Field, Maskable)>, ErrorCode> {
     let mut names = Vec::with_capacity((r.len() / 4).min(FIELDS_MAX));
     while !r.is_empty() {
         let header = Header::read(r)?;
@@ -249,8 +261,11 @@ pub(super) fn read_names(r: &mut Reader<'_>) -> Result<Vec<(Field, Maskable)>, E
             r.skip(4)?;
             continue;
         }
-        let field = header.field().ok_or(ErrorCode::TableFeaturesBadArgument)?;
-        names.push((field, header.mask));
+        match (header.field(), unknown) {
+            (Some(field), _) => names.push((field, header.mask)),
+            (None, Unknown::PassedOver) => {}
+            (None, Unknown::Refused) => return Err(ErrorCode::TableFeaturesBadArgument),
+        }
     }
     Ok(names)
 }

@@ -3,6 +3,7 @@
 //! Room: the 1.3 encoding. Requests of several messages are joined by
 //! [`multipart`](crate::multipart); replies are cut here, where an item would not fit.
 
+use super::oxm::Unknown;
 use super::port::{Desc as PortLayout, Port32};
 use super::{flow, group, meter, oxm, table_features};
 use crate::codec::EncodeError;
@@ -141,7 +142,7 @@ pub(super) fn read_request(r: &mut Reader<'_>) -> Result<Message, ErrorCode> {
         kind::TABLE_FEATURES => {
             let mut tables = Vec::new();
             while !r.is_empty() {
-                tables.push(table_features::read(r)?);
+                tables.push(table_features::read(r, Unknown::Refused)?);
             }
             StatsRequest::TableFeatures(tables)
         }
@@ -267,7 +268,9 @@ pub(super) fn read_reply(r: &mut Reader<'_>) -> Result<Message, ErrorCode> {
         kind::METER => StatsReply::Meter(all(r, read_meter)?),
         kind::METER_CONFIG => StatsReply::MeterConfig(all(r, meter::read_config)?),
         kind::METER_FEATURES => StatsReply::MeterFeatures(MeterAbilities::read(r)?),
-        kind::TABLE_FEATURES => StatsReply::TableFeatures(all(r, table_features::read)?),
+        kind::TABLE_FEATURES => {
+            StatsReply::TableFeatures(all(r, |r| table_features::read(r, Unknown::PassedOver))?)
+        }
         kind::PORT_DESC => StatsReply::PortDesc(PortLayout::read_all(r)?),
         kind::EXPERIMENTER => StatsReply::Experimenter {
             experimenter: r.u32()?,

@@ -2,6 +2,7 @@
 //!
 //! Room: the 1.3 encoding. Used by the request and by the reply, which have the same body.
 
+use super::oxm::Unknown;
 use super::{oxm, too_long};
 use crate::codec::EncodeError;
 use crate::model::{
@@ -44,7 +45,7 @@ const EXPERIMENTER_ID: u16 = 0xffff;
 ///
 /// # Errors
 /// OFPET_TABLE_FEATURES_FAILED: BAD_LEN, BAD_TYPE, BAD_ARGUMENT.
-pub(super) fn read(r: &mut Reader<'_>) -> Result<TableFeatures, ErrorCode> {
+pub(super) fn read(r: &mut Reader<'_>, unknown: Unknown) -> Result<TableFeatures, ErrorCode> {
     let short = ErrorCode::TableFeaturesBadLen;
     let length = usize::from(Reader::new(r.rest(), short).u16()?);
     if length < FIXED || length > r.len() {
@@ -54,12 +55,12 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<TableFeatures, ErrorCode> {
     r.skip(2)?;
     let mut features = Fixed::read(&mut r)?;
     while !r.is_empty() {
-        features.properties.extend(read_property(&mut r)?);
+        features.properties.extend(read_property(&mut r, unknown)?);
     }
     Ok(features)
 }
 
-fn read_property(r: &mut Reader<'_>) -> Result<Option<Property>, ErrorCode> {
+fn read_property(r: &mut Reader<'_>, unknown: Unknown) -> Result<Option<Property>, ErrorCode> {
     let short = ErrorCode::TableFeaturesBadLen;
     let (number, length) = (r.u16()?, usize::from(r.u16()?));
     let mut body = r.within(length.checked_sub(4).ok_or(short)?, short)?;
@@ -71,10 +72,10 @@ fn read_property(r: &mut Reader<'_>) -> Result<Option<Property>, ErrorCode> {
         (kind::NEXT_TABLES, e) => Property::NextTables(e, b.take_rest().to_vec()),
         (kind::WRITE_ACTIONS, e) => Property::WriteActions(e, read_ids(b)?),
         (kind::APPLY_ACTIONS, e) => Property::ApplyActions(e, read_ids(b)?),
-        (kind::MATCH, Entries::Regular) => Property::Match(oxm::read_names(b)?),
-        (kind::WILDCARDS, Entries::Regular) => Property::Wildcards(read_fields(b)?),
-        (kind::WRITE_SETFIELD, e) => Property::WriteSetField(e, read_fields(b)?),
-        (kind::APPLY_SETFIELD, e) => Property::ApplySetField(e, read_fields(b)?),
+        (kind::MATCH, Entries::Regular) => Property::Match(oxm::read_names(b, unknown)?),
+        (kind::WILDCARDS, Entries::Regular) => Property::Wildcards(read_fields(b, unknown)?),
+        (kind::WRITE_SETFIELD, e) => Property::WriteSetField(e, read_fields(b, unknown)?),
+        (kind::APPLY_SETFIELD, e) => Property::ApplySetField(e, read_fields(b, unknown)?),
         (kind::EXPERIMENTER, e) => {
             Property::Experimenter(e, b.u32()?, b.u32()?, b.take_rest().to_vec())
         }
@@ -98,8 +99,8 @@ fn read_ids(r: &mut Reader<'_>) -> Result<Vec<u16>, ErrorCode> {
     Ok(ids)
 }
 
-fn read_fields(r: &mut Reader<'_>) -> Result<Vec<Field>, ErrorCode> {
-    Ok(oxm::read_names(r)?.into_iter().map(|(field, _)| field).collect())
+fn read_fields(r: &mut Reader<'_>, unknown: Unknown) -> Result<Vec<Field>, ErrorCode> {
+    Ok(oxm::read_names(r, unknown)?.into_iter().map(|(field, _)| field).collect())
 }
 
 /// Writes one table's.

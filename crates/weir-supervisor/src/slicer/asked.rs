@@ -78,21 +78,21 @@ impl Switch {
                     return Err(ErrorCode::QueueBadQueue);
                 }
                 let q = StatsRequest::Queue { port, queue };
-                (Ask::Other(q.clone()), q)
+                (Ask::Other(q.clone(), None), q)
             }
             StatsRequest::Group(id) => {
                 let physical = match id {
                     GROUP_ALL => GROUP_ALL,
                     id => s.groups.physical(id).ok_or(ErrorCode::GroupUnknown)?,
                 };
-                (Ask::Other(StatsRequest::Group(id)), StatsRequest::Group(physical))
+                (Ask::Other(StatsRequest::Group(id), None), StatsRequest::Group(physical))
             }
             StatsRequest::Meter(id) => {
                 let physical = match id {
                     METER_ALL => METER_ALL,
                     id => s.meters.physical(id).ok_or(ErrorCode::MeterUnknownMeter)?,
                 };
-                (Ask::Other(StatsRequest::Meter(id)), StatsRequest::Meter(physical))
+                (Ask::Other(StatsRequest::Meter(id), None), StatsRequest::Meter(physical))
             }
             // To set them would set everybody's.
             StatsRequest::TableFeatures(set) if !set.is_empty() => {
@@ -102,7 +102,7 @@ impl Switch {
             | StatsRequest::Port(_)
             | StatsRequest::GroupFeatures
             | StatsRequest::MeterFeatures
-            | StatsRequest::TableFeatures(_) => (Ask::Other(asked.clone()), asked),
+            | StatsRequest::TableFeatures(_) => (Ask::Other(asked.clone(), None), asked),
             StatsRequest::Experimenter { .. } => return Err(ErrorCode::BadExperimenter),
             _ => return Err(ErrorCode::BadMultipart),
         };
@@ -151,14 +151,26 @@ impl Switch {
             }
             return;
         }
-        let Ask::Other(asked) = ask else { return };
-        let asked = asked.clone();
-        let body = self.slice(&asker).ok().and_then(|s| s.narrowed(&asked, body, self.version));
-        if more == Part::Last {
-            self.ledger.close(xid);
+        let Ask::Other(asked, held) = ask else { return };
+        let (asked, mut held) = (asked.clone(), held.take());
+        let new = self.slice(&asker).ok().and_then(|s| s.narrowed(&asked, body, self.version));
+        // A part of which nothing is the slice's says nothing, and not every kind may be empty: one is held
+        // back, since the last that is sent must say that it is.
+        if let Some(new) = new
+            && (held.is_none() || !says_nothing(&new))
+            && let Some(old) = held.replace(Box::new(new)).filter(|old| !says_nothing(old))
+        {
+            self.answer(&asker, Message::StatsReply { more: Part::More, body: *old }, out);
         }
-        if let Some(body) = body {
-            self.answer(&asker, Message::StatsReply { more, body }, out);
+        if more == Part::More {
+            if let Some(What::Asked(_, Ask::Other(_, kept))) = self.ledger.peek(xid) {
+                *kept = held;
+            }
+            return;
+        }
+        self.ledger.close(xid);
+        if let Some(body) = held {
+            self.answer(&asker, Message::StatsReply { more: Part::Last, body: *body }, out);
         }
     }
 
@@ -172,6 +184,18 @@ impl Switch {
         };
         let queues = queues.into_iter().filter(own).collect();
         self.answer(&asker, Message::QueueConfigReply { port, queues }, out);
+    }
+}
+
+/// Whether a list is empty.
+fn says_nothing(r: &StatsReply) -> bool {
+    match r {
+        StatsReply::Port(all) => all.is_empty(),
+        StatsReply::Queue(all) => all.is_empty(),
+        StatsReply::Group(all) => all.is_empty(),
+        StatsReply::Meter(all) => all.is_empty(),
+        StatsReply::TableFeatures(all) => all.is_empty(),
+        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use super::space::SliceId;
 use super::switch::ConnId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use weir_openflow::model::{
-    ErrorCode, FlowFilter, GroupMod, Instruction, Message, MeterMod, Msg, StatsRequest,
+    ErrorCode, FlowFilter, GroupMod, Instruction, Message, MeterMod, Msg, StatsReply, StatsRequest,
 };
 
 /// Messages of a slice's that may be unsettled before it has to wait.
@@ -70,8 +70,8 @@ pub enum Ask {
         /// Packets, bytes, seconds, nanoseconds.
         seen: HashMap<FlowId, Seen>,
     },
-    /// Anything else, as the slice asked it.
-    Other(StatsRequest),
+    /// Anything else, as the slice asked it, and the last part of the answer so far that said anything.
+    Other(StatsRequest, Option<Box<StatsReply>>),
     /// A port's queues.
     Queues,
 }

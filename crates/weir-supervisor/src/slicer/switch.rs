@@ -387,9 +387,10 @@ const NAMED: u128 = 1 << 31;
 /// Why a rule of the flow space can't be, before any switch is there: as far as names are not needed.
 ///
 /// # Errors
-/// The rule's place in the list, and what is wrong with it.
-pub fn check(rules: &[SpaceRule]) -> Result<(), (usize, SpaceError)> {
+/// The rule's place in the list, that of the rule with which it clashes, and what is wrong.
+pub fn check(rules: &[SpaceRule]) -> Result<(), (usize, Option<usize>, SpaceError)> {
     let mut space = FlowSpace::new();
+    let mut places: BTreeMap<EntryId, usize> = BTreeMap::new();
     // A name stands for a number that no real port has: the same name, the same number.
     let mut names: BTreeMap<&PortRef, u128> = BTreeMap::new();
     for (at, r) in rules.iter().enumerate() {
@@ -416,7 +417,11 @@ pub fn check(rules: &[SpaceRule]) -> Result<(), (usize, SpaceError)> {
                     Some(giver) => space.delegate(giver, entry),
                     None => space.insert(entry),
                 };
-                done.map_err(|e| (at, e))?;
+                let id = done.map_err(|e| match e {
+                    SpaceError::Clash { other, .. } => (at, places.get(&other).copied(), e),
+                    e => (at, None, e),
+                })?;
+                places.insert(id, at);
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod report;
 pub mod run;
 pub mod say;
 pub mod show;
+pub mod slicer;
 pub mod stats;
 pub mod study;
 pub mod style;

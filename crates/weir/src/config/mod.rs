@@ -16,6 +16,7 @@ pub mod program;
 pub mod read;
 pub mod rules;
 mod schema;
+pub mod slicer;
 #[cfg(test)]
 mod tests;
 mod vdp_steps;

@@ -234,7 +234,7 @@ fn versions(source: &Source<'_>, s: &OpenflowSection) -> Read<Versions> {
     }
 }
 
-fn within<T: Copy + PartialOrd + std::fmt::Display>(
+pub(super) fn within<T: Copy + PartialOrd + std::fmt::Display>(
     source: &Source<'_>,
     given: Option<&Spanned<T>>,
     key: &str,
@@ -253,7 +253,12 @@ fn rate(source: &Source<'_>, given: Option<&Spanned<u32>>, key: &str) -> Read<Op
     within(source, given, key, 1, u32::MAX)
 }
 
-fn needs_tls(source: &Source<'_>, at: &Spanned<String>, s: Security, has: bool) -> Read<()> {
+pub(super) fn needs_tls(
+    source: &Source<'_>,
+    at: &Spanned<String>,
+    s: Security,
+    has: bool,
+) -> Read<()> {
     if s == Security::Plain || has {
         return Ok(());
     }

@@ -24,7 +24,7 @@ mod punts;
 pub mod service;
 mod session;
 pub mod status;
-mod stream;
+pub mod stream;
 pub mod tls;
 mod vdp;
 pub mod wanted;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use weir_openflow::channel::{Budget, Event, Rate, SendError};
+use weir_openflow::channel::{Budget, Event, Gate, Rate, SendError};
 use weir_openflow::model::{Msg, Version};
 use weir_supervisor::slicer::space::SliceId;
 use weir_supervisor::slicer::{ConnId, Out, Switch};
@@ -150,8 +150,8 @@ impl Desk {
     pub fn turn(&self, peer: &Peer) -> Turn {
         let inner = &mut *self.inner.borrow_mut();
         let turn = match peer.who {
-            Who::Switch => self.from_switch(inner, peer),
-            Who::Controller(slice) => self.from_controller(inner, peer, slice),
+            Who::Switch => self.hear_switch(inner, peer),
+            Who::Controller(slice) => self.hear_controller(inner, peer, slice),
         };
         if let Some(s) = &mut inner.switch {
             s.settle(&mut inner.out);
@@ -170,7 +170,7 @@ impl Desk {
         true
     }
 
-    fn from_switch(&self, inner: &mut Inner, peer: &Peer) -> Turn {
+    fn hear_switch(&self, inner: &mut Inner, peer: &Peer) -> Turn {
         for _ in 0..BATCH {
             let now = self.now();
             let event = peer.channel.borrow_mut().next_event(now);
@@ -199,7 +199,7 @@ impl Desk {
         Turn::More
     }
 
-    fn from_controller(&self, inner: &mut Inner, peer: &Peer, slice: SliceId) -> Turn {
+    fn hear_controller(&self, inner: &mut Inner, peer: &Peer, slice: SliceId) -> Turn {
         let at = usize::from(slice.0);
         let rates = self.plan.tenants.get(at).map(|t| (t.messages, t.flow_mods));
         for _ in 0..BATCH {

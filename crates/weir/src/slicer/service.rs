@@ -115,8 +115,7 @@ async fn switches(house: Rc<House>, l: Listener, listener: TcpListener) {
 
 /// A switch that listens.
 async fn reach(house: Rc<House>, to: Controller) {
-    let backoff =
-        Backoff { first: Duration::from_millis(250), ceiling: house.plan.backoff_max };
+    let backoff = Backoff { first: Duration::from_millis(250), ceiling: house.plan.backoff_max };
     let (mut attempt, mut said) = (0u32, String::new());
     loop {
         match connect(&to, house.plan.tls.as_ref()).await {

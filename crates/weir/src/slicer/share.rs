@@ -67,9 +67,7 @@ mod tests {
         }
         assert!((100 * MS..=125 * MS).contains(&used), "{used:?}");
         let later = now + Duration::from_secs(3600);
-        let at_once = std::iter::from_fn(|| {
-            share.wait(later).is_none().then(|| share.charge(MS))
-        });
+        let at_once = std::iter::from_fn(|| share.wait(later).is_none().then(|| share.charge(MS)));
         assert_eq!(at_once.count(), 21);
     }
 }

@@ -1,0 +1,6 @@
+//! The slicer between a switch and controllers that the tests play.
+
+mod attacks;
+mod bench;
+mod numbers;
+mod ordinary;

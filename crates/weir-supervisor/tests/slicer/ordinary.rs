@@ -1,0 +1,339 @@
+//! What well-behaved controllers see: a switch of their own.
+
+use super::bench::*;
+use weir_openflow::model::*;
+use weir_supervisor::slicer::space::{Right, SliceId};
+use weir_supervisor::slicer::{ConnId, Loss, PortRef};
+
+fn packet(v: Version, vid: u16, in_port: u32, cookie: u64) -> Message {
+    Message::PacketIn(PacketIn {
+        buffer_id: NO_BUFFER,
+        total_len: 64,
+        reason: PacketInReason::NoMatch,
+        table: 0,
+        cookie: if v == Version::V10 { u64::MAX } else { cookie },
+        matcher: Match::default().with(Field::InPort, in_port.into()),
+        data: frame(vid),
+    })
+}
+
+fn stats(body: StatsRequest) -> Message {
+    Message::StatsRequest { more: Part::Last, body }
+}
+
+#[test]
+fn each_sees_its_own_ports_and_tables() {
+    let mut rules = by_vlan(1);
+    rules.push(grant(1, vlan(11), &[2, 4]));
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules.clone());
+        for (conn, own) in [(1, vec![1, 2, 3]), (2, vec![2, 4])] {
+            b.ask(conn, Message::FeaturesRequest);
+            let told = b.to(conn);
+            let Message::FeaturesReply(f) = &told[0].body else { panic!("{told:?}") };
+            assert_eq!((f.datapath_id, f.tables), (0x99, if v == Version::V10 { 1 } else { 8 }));
+            let ports = match v {
+                Version::V10 => f.ports.clone(),
+                Version::V13 => {
+                    b.ask(conn, stats(StatsRequest::PortDesc));
+                    let told = b.to(conn);
+                    let Message::StatsReply { body: StatsReply::PortDesc(p), .. } = &told[0].body
+                    else {
+                        panic!("{told:?}")
+                    };
+                    p.clone()
+                }
+            };
+            assert_eq!(ports.iter().map(|p| p.no.0).collect::<Vec<_>>(), own);
+            b.ask(conn, stats(StatsRequest::Port(Port::ANY)));
+            let xid = b.sent()[0].xid;
+            let all = (1..=4).map(|p| PortStats { port: Port(p), ..PortStats::default() });
+            let body = StatsReply::Port(all.collect());
+            b.says(xid, Message::StatsReply { more: Part::Last, body });
+            let told = b.to(conn);
+            let Message::StatsReply { body: StatsReply::Port(p), .. } = &told[0].body else {
+                panic!("{told:?}")
+            };
+            assert_eq!(p.iter().map(|p| p.port.0).collect::<Vec<_>>(), own);
+        }
+        // 1.0 has no word for it but that it is not allowed.
+        let code = if v == Version::V10 { ErrorCode::RequestEperm } else { ErrorCode::BadPort };
+        assert_eq!(b.refused(1, stats(StatsRequest::Port(Port(4)))), code);
+        // A port that goes and comes is told of to those who see it.
+        for reason in [PortReason::Delete, PortReason::Add] {
+            b.says(0, Message::PortStatus(PortStatus { reason, desc: port(4) }));
+            assert!(b.to(1).is_empty());
+            let told = b.to(2);
+            assert!(matches!(&told[0].body, Message::PortStatus(p) if p.reason == reason));
+        }
+    }
+}
+
+#[test]
+fn floods_stay_among_the_slices_ports() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        for port in [Port::FLOOD, Port::ALL] {
+            b.ask(1, add(vlan(10), vec![out(port)]));
+            let sent = b.flow_mods();
+            assert_eq!(sent.len(), 3);
+            for (_, m) in sent {
+                let wanted: Vec<Action> = (1..=3).map(|p| out(Port(p))).collect();
+                assert_eq!(m.instructions, [Instruction::Apply(wanted)]);
+            }
+        }
+        let (in_port, data) = (Port(1), frame(10));
+        let actions = vec![out(Port::FLOOD)];
+        b.ask(1, Message::PacketOut(PacketOut { buffer_id: NO_BUFFER, in_port, actions, data }));
+        let sent = b.sent();
+        let Message::PacketOut(p) = &sent[0].body else { panic!("{sent:?}") };
+        assert_eq!(p.actions.len(), 3);
+    }
+    // NO_FLOOD is a slice's own affair.
+    let mut b = Bench::two(Version::V10);
+    let own = PortConfig::NO_FLOOD;
+    let (mac, advertise) = (port(2).mac, PortFeatures::default());
+    b.ask(1, Message::PortMod(PortMod { port: Port(2), mac, config: own, mask: own, advertise }));
+    assert!(b.sent().is_empty() && b.to(1).is_empty());
+    for (conn, n) in [(1, 2), (2, 3)] {
+        b.ask(conn, add(vlan(9 + conn as u16), vec![out(Port::FLOOD)]));
+        let sent = b.flow_mods();
+        assert_eq!(
+            sent[0].1.instructions,
+            [Instruction::Apply({
+                let all = [1, 2, 3].into_iter().filter(|p| n == 3 || *p != 2);
+                all.map(|p| out(Port(p))).collect()
+            })]
+        );
+    }
+}
+
+#[test]
+fn packets_come_to_whose_they_are() {
+    let mut rules = by_vlan(2);
+    rules[0].grants.push((SliceId(2), Right::Read));
+    let slices = || vec![slice("red"), slice("blue"), slice("watch")];
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::new(v, slices(), rules.clone());
+        b.says(0, packet(v, 10, 1, u64::MAX));
+        assert_eq!([1, 2, 3].map(|c| b.to(c).len()), [1, 0, 1]);
+        b.says(0, packet(v, 11, 1, u64::MAX));
+        assert_eq!([1, 2, 3].map(|c| b.to(c).len()), [0, 1, 0]);
+        // Nobody's: another VLAN, a port that is no slice's.
+        b.says(0, packet(v, 12, 1, u64::MAX));
+        b.says(0, packet(v, 10, 4, u64::MAX));
+        assert_eq!([1, 2, 3].map(|c| b.to(c).len()), [0, 0, 0]);
+        // Who only reads can't write.
+        assert_eq!(b.refused(3, add(vlan(10), vec![])), ErrorCode::FlowEperm);
+    }
+    // The cookie is the one that the slice gave, and only its own.
+    let mut b = Bench::new(Version::V13, slices(), rules);
+    b.ask(1, Message::FlowMod(FlowMod { cookie: 0xabc, ..flow(vlan(10), vec![]) }));
+    let at_switch = b.flow_mods()[0].1.cookie;
+    b.says(0, packet(Version::V13, 10, 1, at_switch));
+    let cookie = |told: Vec<Msg>| match &told[0].body {
+        Message::PacketIn(p) => p.cookie,
+        other => panic!("{other:?}"),
+    };
+    let (red, watch) = (b.to(1), b.to(3));
+    assert_eq!((cookie(red), cookie(watch)), (0xabc, u64::MAX));
+}
+
+#[test]
+fn flows_are_told_as_they_were_asked_for() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        let of = |conn: u64, mac: u128| FlowMod {
+            cookie: 40 + mac as u64,
+            ..flow(vlan(9 + conn as u16).with(Field::EthDst, mac), vec![out(Port::FLOOD)])
+        };
+        let mut at_switch = Vec::new();
+        for (conn, mac) in [(1, 1), (1, 2), (2, 3)] {
+            b.ask(conn, Message::FlowMod(of(conn, mac)));
+            at_switch.extend(b.flow_mods());
+        }
+        let counted = |(i, (_, m)): (usize, &(u32, FlowMod))| FlowStats {
+            table: 0,
+            duration_sec: i as u32,
+            duration_nsec: 0,
+            priority: m.priority,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            flags: FlowFlags(0),
+            cookie: m.cookie,
+            packets: 1,
+            bytes: 100,
+            matcher: m.matcher.clone(),
+            instructions: m.instructions.clone(),
+        };
+        let all: Vec<FlowStats> = at_switch.iter().enumerate().map(counted).collect();
+        let answer = |b: &mut Bench, conn, body| {
+            let xid = b.ask(conn, stats(body));
+            let asked = b.sent();
+            // In two parts, as a switch may.
+            let (first, rest) = all.split_at(4);
+            let part = |f: &[FlowStats]| StatsReply::Flow(f.to_vec());
+            let more = Part::More;
+            b.says(asked[0].xid, Message::StatsReply { more, body: part(first) });
+            assert!(b.to(conn).is_empty());
+            b.says(asked[0].xid, Message::StatsReply { more: Part::Last, body: part(rest) });
+            let told = b.to(conn);
+            assert_eq!((told.len(), told[0].xid), (1, xid));
+            told[0].body.clone()
+        };
+        let everything = FlowFilter { table: 0, ..FlowFilter::every_flow() };
+        let body = answer(&mut b, 1, StatsRequest::Flow(everything.clone()));
+        let Message::StatsReply { body: StatsReply::Flow(f), .. } = body else { panic!() };
+        assert_eq!(f.len(), 2);
+        for (f, mac) in f.iter().zip([1, 2]) {
+            let was = of(1, mac);
+            assert_eq!((&f.matcher, &f.instructions), (&was.matcher, &was.instructions));
+            assert_eq!((f.cookie, f.packets, f.bytes), (was.cookie, 3, 300));
+        }
+        let one = FlowFilter { matcher: vlan(10).with(Field::EthDst, 2), ..everything.clone() };
+        let body = answer(&mut b, 1, StatsRequest::Aggregate(one));
+        let sum = Aggregate { packets: 3, bytes: 300, flows: 1 };
+        assert_eq!(
+            body,
+            Message::StatsReply { more: Part::Last, body: StatsReply::Aggregate(sum) }
+        );
+        let body = answer(&mut b, 2, StatsRequest::Aggregate(everything));
+        let Message::StatsReply { body: StatsReply::Aggregate(a), .. } = body else { panic!() };
+        assert_eq!((a.flows, a.packets), (1, 3));
+    }
+}
+
+#[test]
+fn one_rule_of_two_flows_returns_when_the_later_goes() {
+    let mut b = Bench::two(Version::V13);
+    // Within the flow space both mean the same.
+    let wide = flow(Match::default(), vec![out(Port(1))]);
+    let narrow = flow(vlan(10), vec![out(Port(2))]);
+    b.ask(1, Message::FlowMod(wide));
+    let first = b.flow_mods();
+    b.ask(1, Message::FlowMod(narrow.clone()));
+    let second = b.flow_mods();
+    assert_eq!((first.len(), second.len()), (3, 3));
+    assert_eq!(first[0].1.matcher, second[0].1.matcher);
+    b.ask(1, Message::FlowMod(FlowMod { command: FlowCommand::DeleteStrict, ..narrow }));
+    let back = b.flow_mods();
+    assert_eq!(back.len(), 3);
+    for ((_, m), (_, was)) in back.iter().zip(&first) {
+        assert_eq!((m.command, m.cookie), (FlowCommand::Add, was.cookie));
+        assert_eq!(m.instructions, [Instruction::Apply(vec![out(Port(1))])]);
+    }
+}
+
+#[test]
+fn roles_are_a_slices_own() {
+    let mut b = Bench::two(Version::V13);
+    b.switch.connected(ConnId(9), SliceId(0), &mut b.out);
+    let role = |role, generation| Message::RoleRequest(RoleMsg { role, generation });
+    b.ask(1, role(Role::Master, 5));
+    b.ask(2, role(Role::Master, 1));
+    b.ask(9, role(Role::Master, 6));
+    for conn in [1, 2, 9] {
+        assert!(matches!(b.to(conn)[0].body, Message::RoleReply(r) if r.role == Role::Master));
+    }
+    // The second master of a slice makes the first a slave; the other slice's stays.
+    assert_eq!(b.refused(1, add(vlan(10), vec![])), ErrorCode::IsSlave);
+    assert_eq!(b.refused(1, role(Role::Master, 5)), ErrorCode::RoleStale);
+    b.ask(2, add(vlan(11), vec![]));
+    b.ask(9, add(vlan(10), vec![]));
+    assert_eq!(b.flow_mods().len(), 6);
+    // Packets are for the master alone, ports for both; and when the master goes, another may be it.
+    b.says(0, packet(Version::V13, 10, 1, u64::MAX));
+    assert_eq!((b.to(1).len(), b.to(9).len()), (0, 1));
+    b.says(0, Message::PortStatus(PortStatus { reason: PortReason::Modify, desc: port(1) }));
+    assert_eq!((b.to(1).len(), b.to(9).len()), (1, 1));
+    b.switch.disconnected(ConnId(9), &mut b.out);
+    b.ask(1, role(Role::Master, 7));
+    b.says(0, packet(Version::V13, 10, 1, u64::MAX));
+    assert_eq!(b.to(1).len(), 2);
+}
+
+#[test]
+fn what_a_lost_controller_leaves_is_as_configured() {
+    for loss in [Loss::Keep, Loss::Delete, Loss::Drop { seconds: 5 }] {
+        let mut red = slice("red");
+        red.loss = loss;
+        let mut b = Bench::new(Version::V13, vec![red, slice("blue")], by_vlan(2));
+        b.ask(1, add(vlan(10).with(Field::EthDst, 1), vec![]));
+        b.ask(2, add(vlan(11), vec![]));
+        b.sent();
+        b.switch.disconnected(ConnId(1), &mut b.out);
+        let gone = b.flow_mods();
+        assert_eq!(gone.len(), if loss == Loss::Delete { 3 } else { 0 });
+        b.says(0, packet(Version::V13, 10, 1, u64::MAX));
+        let dropped = b.flow_mods();
+        if loss != (Loss::Drop { seconds: 5 }) {
+            assert!(dropped.is_empty());
+            continue;
+        }
+        let [(_, m)] = dropped.as_slice() else { panic!("{dropped:?}") };
+        assert_eq!((m.priority, m.hard_timeout, m.instructions.len()), (0, 5, 0));
+        assert_eq!(m.matcher.get(Field::VlanVid).unwrap().value, 0x100a);
+        assert_eq!(m.matcher.get(Field::InPort).unwrap().value, 1);
+    }
+}
+
+#[test]
+fn a_packet_that_waits_is_its_slices_alone() {
+    let v = Version::V10;
+    let mut b = Bench::two(v);
+    let Message::PacketIn(p) = packet(v, 10, 1, 0) else { panic!() };
+    b.says(0, Message::PacketIn(PacketIn { buffer_id: 0x77, ..p }));
+    let told = b.to(1);
+    let Message::PacketIn(PacketIn { buffer_id, .. }) = &told[0].body else { panic!("{told:?}") };
+    let release = |buffer_id| {
+        let (in_port, actions) = (Port(1), vec![out(Port(2))]);
+        Message::PacketOut(PacketOut { buffer_id, in_port, actions, data: Vec::new() })
+    };
+    assert_ne!(*buffer_id, 0x77);
+    for wrong in [*buffer_id, 0x77] {
+        assert_eq!(b.refused(2, release(wrong)), ErrorCode::BufferUnknown);
+    }
+    assert_eq!(b.refused(1, release(0x77)), ErrorCode::BufferUnknown);
+    // It goes with the rule that it meets, once.
+    let m = FlowMod { buffer_id: *buffer_id, ..flow(vlan(10), vec![out(Port(2))]) };
+    b.ask(1, Message::FlowMod(m));
+    let with: Vec<_> = b.flow_mods().into_iter().filter(|(_, m)| m.buffer_id == 0x77).collect();
+    let [(_, m)] = with.as_slice() else { panic!("{with:?}") };
+    assert_eq!(m.matcher.get(Field::InPort).unwrap().value, 1);
+    assert_eq!(b.refused(1, release(*buffer_id)), ErrorCode::BufferUnknown);
+}
+
+#[test]
+fn named_ports_come_and_go() {
+    let mut rules = by_vlan(1);
+    rules[0].ports = vec![PortRef::Name("eth9".to_owned()), PortRef::Number(Port(1))];
+    let mut b = Bench::new(Version::V13, vec![slice("red")], rules);
+    b.ask(1, add(vlan(10), vec![]));
+    assert_eq!(b.flow_mods().len(), 1);
+    b.says(0, Message::PortStatus(PortStatus { reason: PortReason::Add, desc: port(9) }));
+    assert!(matches!(&b.to(1)[0].body, Message::PortStatus(p) if p.reason == PortReason::Add));
+    b.ask(1, add(vlan(10), vec![out(Port::FLOOD)]));
+    assert_eq!(b.flow_mods().len(), 2);
+}
+
+#[test]
+fn parts_of_which_nothing_is_the_slices_are_not_sent() {
+    let mut b = Bench::two(Version::V13);
+    let xid = b.ask(1, stats(StatsRequest::TableFeatures(Vec::new())));
+    let asked = b.sent()[0].xid;
+    let of = |table| TableFeatures { table, max_entries: 1_000_000, ..TableFeatures::default() };
+    for table in 0..20 {
+        let more = if table < 19 { Part::More } else { Part::Last };
+        let body = StatsReply::TableFeatures(vec![of(table)]);
+        b.says(asked, Message::StatsReply { more, body });
+    }
+    let told = b.to(1);
+    assert_eq!(told.len(), 8);
+    for (table, m) in (0..).zip(&told) {
+        let Message::StatsReply { more, body: StatsReply::TableFeatures(t) } = &m.body else {
+            panic!("{m:?}")
+        };
+        assert_eq!((m.xid, t.len(), t[0].table, t[0].max_entries), (xid, 1, table, 4096));
+        assert_eq!(*more, if table < 7 { Part::More } else { Part::Last });
+    }
+}
