@@ -5,6 +5,7 @@ mod dataplane;
 mod functions;
 mod openflow;
 pub mod rig;
+mod slicer;
 
 use clap::Subcommand;
 
@@ -19,6 +20,7 @@ pub enum Bench {
     Callgrind(callgrind::Args),
     /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
     Openflow(openflow::Args),
+    Slicer(slicer::Args),
 }
 
 /// Runs a benchmark.
@@ -28,5 +30,6 @@ pub fn run(b: Bench) -> anyhow::Result<()> {
         Bench::Functions(a) => functions::run(&a),
         Bench::Callgrind(a) => callgrind::run(&a),
         Bench::Openflow(a) => openflow::run(&a),
+        Bench::Slicer(a) => slicer::run(&a),
     }
 }
