@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, said) in [
-            ("tpc", "did you mean 'tcp'?"),
+            ("udpp", "did you mean 'udp'?"),
             ("nw_scr=10.0.0.1", "did you mean 'nw_src'?"),
             ("tp_dst=80", "say tcp"),
             ("tcp,tp_dst=90-80", "ends before"),

@@ -33,6 +33,7 @@ fn a_whole_file_is_read() {
         read = ["watch"]
         [[flowspace]]
         match = "dl_vlan=10,tcp,tp_dst=80-81"
+        ports = ["eth2"]
         priority = 200
         by = "red"
         write = "watch"
