@@ -336,7 +336,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (text, said) in [
             ("udpp", "did you mean 'udp'?"),
-            ("nw_scr=10.0.0.1", "did you mean 'nw_src'?"),
+            ("nw_srcc=10.0.0.1", "did you mean 'nw_src'?"),
             ("tp_dst=80", "say tcp"),
             ("tcp,tp_dst=90-80", "ends before"),
             ("tcp,tp_dst=70000", "16 bits"),
