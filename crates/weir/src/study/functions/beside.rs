@@ -8,13 +8,23 @@ use crate::functions::{At, Frames, arena};
 use crate::study::peer::{self, Switch};
 use crate::study::report::Report;
 use crate::study::{Plan, Watch};
-use crate::validate::{Asker, Case, FCS, Found, Row, order};
+use crate::validate::{Asker, Case, FCS, Found, Locality, Row, order};
 use anyhow::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A rule that is no function's, and not so simple that Open vSwitch has a way of its own for it.
-const BARE: &str = "dl_src=06:00:00:09:00:00/ff:ff:ff:ff:00:00,actions=output:2\n";
+/// Rules that are no function's: sources of frames, so many.
+const SOURCES: u32 = 256;
+/// Frames that Open vSwitch takes at once (NETDEV_MAX_BURST).
+const TAKEN: usize = 32;
+
+/// What any frame costs Open vSwitch, in cycles, and what it costs besides when it begins a flow of its own
+/// in a burst: frames of a flow that came together are sent together.
+#[derive(Clone, Copy, Debug)]
+struct Bare {
+    frame: f64,
+    flow: f64,
+}
 
 /// What is measured besides.
 pub struct Beside {
@@ -22,8 +32,8 @@ pub struct Beside {
     peer: bool,
     /// How long Open vSwitch is measured.
     time: Duration,
-    /// What any frame costs it, in cycles, by frames' length.
-    bare: BTreeMap<u32, f64>,
+    /// What any frame costs it, by frames' length.
+    bare: BTreeMap<u32, Bare>,
     /// The switch, while cases have the same rules.
     switch: Option<(&'static str, u32, Switch)>,
 }
@@ -47,7 +57,7 @@ impl Beside {
         if let (true, Some(what)) = (plan.peer(), missing) {
             report.condition("Open vSwitch", format!("not measured: it takes {what}"));
         } else if plan.peer() {
-            report.condition("Open vSwitch", "in user space with DPDK, frames from memory (net_pcap) into nothing, one core: cycles of the CPU time of its forwarding thread, its caches filled. Its estimate: what a frame of a rule that is no function costs it, and the function's model behind 'ovs-rules'");
+            report.condition("Open vSwitch", "in user space with DPDK, frames from memory (net_pcap) into nothing, one core: cycles of the CPU time of its forwarding thread, its caches filled. Its estimate: what frames of rules that are no function cost it, of one flow and of many, and the function's model behind 'ovs-rules'");
         }
         let time = Duration::from_millis(plan.depth.of(100, 1500));
         let peer = plan.peer() && missing.is_none();
@@ -82,26 +92,25 @@ impl Beside {
 
     fn ovs(&mut self, case: &Case, rules: &str, asker: &Asker) -> Result<Found> {
         let bare = match self.bare.get(&case.frame) {
-            Some(c) => *c,
+            Some(b) => *b,
             None => {
+                // One at a time: each has its memory and its processor.
                 self.switch = None;
-                let frames = arena((0..256).map(|_| bare_frame(case.frame as usize - FCS)))?;
-                let c = Switch::new(BARE)?.cycles(&frames, self.time)?;
-                self.bare.insert(case.frame, c);
-                c
+                let b = bare(case.frame as usize - FCS, self.time)?;
+                self.bare.insert(case.frame, b);
+                b
             }
         };
         let name = case.function.name();
         let same = |s: &(&str, u32, Switch)| s.0 == name && s.1 == case.entries;
         if !self.switch.as_ref().is_some_and(same) {
-            // One at a time: each has its memory and its processor.
             self.switch = None;
             self.switch = Some((name, case.entries, Switch::new(rules)?));
         }
         let order = order(case.entries, case.locality);
         let len = case.frame as usize - FCS;
         let frames = Frames::of(case.function, case.entries, &order, len)?;
-        let estimate = bare + asker.ovs(case, rules, &order)?;
+        let estimate = bare.frame + bare.flow * begun(&order) + asker.ovs(case, rules, &order)?;
         let Some((.., switch)) = &mut self.switch else {
             return Ok(Found { measured: 0.0, estimate });
         };
@@ -109,9 +118,40 @@ impl Beside {
     }
 }
 
-/// The frame that [`BARE`] is for.
-fn bare_frame(len: usize) -> At {
-    let mut bytes = vec![6, 0, 0, 7, 0, 1, 6, 0, 0, 9, 0, 1, 0x88, 0xb6];
+/// Measures what frames cost that are no function's: of one flow, and of many.
+fn bare(len: usize, time: Duration) -> Result<Bare> {
+    let rule = |n: u32| format!("dl_src=06:00:00:09:00:{n:02x},dl_type=0x88b6,actions=output:2\n");
+    let mut switch = Switch::new(&(0..SOURCES).map(rule).collect::<String>())?;
+    let order = order(SOURCES, Locality::Uniform);
+    let one = switch.cycles(&*arena((0..SOURCES).map(|_| frame(0, len)))?, time)?;
+    let many = switch.cycles(&*arena(order.iter().map(|n| frame(*n, len)))?, time)?;
+    let (once, often) = (1.0 / TAKEN as f64, begun(&order));
+    let flow = ((many - one) / (often - once)).max(0.0);
+    Ok(Bare { frame: one - flow * once, flow })
+}
+
+/// The part of frames in this order that are the first of their flow in a burst.
+fn begun(order: &[u32]) -> f64 {
+    let distinct = |burst: &[u32]| burst.iter().collect::<BTreeSet<_>>().len();
+    let all: usize = order.chunks(TAKEN).map(distinct).sum();
+    all as f64 / order.len().max(1) as f64
+}
+
+/// A frame of one of the sources.
+fn frame(source: u32, len: usize) -> At {
+    let mut bytes = vec![6, 0, 0, 7, 0, 1, 6, 0, 0, 9, 0, source as u8, 0x88, 0xb6];
     bytes.resize(len, 0);
     At { port: 1, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_begins_once_in_a_burst() {
+        assert_eq!(begun(&[7; 64]), 2.0 / 64.0);
+        assert_eq!(begun(&(0..64).collect::<Vec<u32>>()), 1.0);
+        assert_eq!(begun(&[]), 0.0);
+    }
 }
