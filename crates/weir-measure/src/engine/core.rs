@@ -302,15 +302,14 @@ impl Core {
                 self.fail(now, format!("port '{name}': {why}"));
             }
             Input::Sample(sample) => {
+                self.observed.told(sample.at);
                 if self.phase == Phase::Measure {
                     self.observed.add(&sample);
                 }
                 self.call(now, |m, cx| m.sample(cx, &sample));
             }
             Input::Untold(why) => {
-                if self.phase == Phase::Measure {
-                    self.observed.untold(&why);
-                }
+                self.observed.untold(&why);
                 self.note(format!("The switch's state: {why}."));
             }
             Input::Lost(what, n) => self.tally.lost(what, n),

@@ -33,10 +33,15 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    pub(super) fn add(&mut self, s: &Sample) {
-        if self.last != Some(s.at) {
-            (self.told, self.last) = (self.told + 1, Some(s.at));
+    /// A sample of that moment was told, at whatever time.
+    pub(super) fn told(&mut self, at: Nanos) {
+        if self.last != Some(at) {
+            (self.told, self.last) = (self.told + 1, Some(at));
         }
+    }
+
+    /// A sample of the time that is measured.
+    pub(super) fn add(&mut self, s: &Sample) {
         if s.what == Sample::CPU {
             let (least, most) = self.load.unwrap_or((s.value, s.value));
             self.load = Some((least.min(s.value), most.max(s.value)));
@@ -50,7 +55,7 @@ impl Observed {
         }
     }
 
-    /// It was asked, and did not tell.
+    /// It was asked, at whatever time, and did not tell.
     pub(super) fn untold(&mut self, why: &str) {
         if self.untold == 0 {
             self.why = why.to_owned();
