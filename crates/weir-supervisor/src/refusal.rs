@@ -52,6 +52,9 @@ impl fmt::Display for Way {
     }
 }
 
+/// Most characters of a refusal's text.
+const LONGEST: usize = 1000;
+
 /// What can't be, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -63,9 +66,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// At a place.
+    /// At a place. What was given is shown as it is, but for characters that would break the line.
     pub fn new(at: Way, text: impl fmt::Display) -> Self {
-        Self { at, text: text.to_string() }
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        Self { at, text: text.to_string().chars().take(LONGEST).map(shown).collect() }
     }
 }
 
