@@ -36,12 +36,12 @@ mod vdp;
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
-    compile_bucket, compile_packet_out,
+    compile_bucket, compile_packet_out, set,
 };
 pub use control::{
-    Config, ControlError, FramesView, GroupCounters, Imbalance, LinkEvent, MeterCounters,
-    PacketOut, Placed, Placement, PortChange, PortEvent, PortIn, PortView, QueueCounters,
-    QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
+    Config, ControlError, FramesView, GroupCounters, Imbalance, Installed, LinkEvent,
+    MeterCounters, PacketOut, Placed, Placement, PortChange, PortEvent, PortIn, PortView,
+    QueueCounters, QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use edge::{Fragments, PortFlags, VdpPortCounters};

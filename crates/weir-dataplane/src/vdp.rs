@@ -134,6 +134,8 @@ pub struct Vdp {
     pub spilled: Spilled,
     /// Groups as they were written, of those that name ports by the VDP's numbers only.
     pub own_groups: BTreeMap<u32, WrittenGroup>,
+    /// What was asked for and is kept nowhere else.
+    pub(crate) asked: Asked,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
     pub packet_outs_lost: u64,
     /// What it did.
@@ -142,6 +144,15 @@ pub struct Vdp {
     pub action_limit: Option<u32>,
     /// What the last rule's actions came to: rules come in rows that do the same.
     pub(crate) compiled: Option<Compiled>,
+}
+
+/// What its owner asked for, where only what it came to is needed for frames.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// The default rule's actions.
+    pub default: Vec<Action>,
+    /// Groups that are not among its own.
+    pub groups: BTreeMap<u32, WrittenGroup>,
 }
 
 /// What actions came to, for the ports that the VDP has.

@@ -23,6 +23,7 @@ mod socket;
 mod study;
 mod usage;
 mod validate;
+mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::say::complain;

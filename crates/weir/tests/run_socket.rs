@@ -177,3 +177,90 @@ fn ctrl_c_ends_a_capture_with_a_whole_file() {
     assert!(said.contains(&format!("{frames} frames, ")), "{said}, but {frames} in the file");
     d.stop();
 }
+
+const TENANTS: &str = r#"
+port = [
+    { name = 'a', device = 'null' }, { name = 'b', device = 'null' },
+    { name = 'c', device = 'null' }, { name = 'trunk', device = 'null' },
+]
+
+[[vdp]]
+vid = 1
+name = 'red'
+ports = ['a', 'trunk']
+mapping = ['in_port=a', 'in_port=trunk,dl_vlan=10']
+group = [{ id = 1, type = 'all', bucket = [{ actions = 'push_vlan:0x8100,set_field:4106->vlan_vid,output:trunk' }] }]
+rule = [
+    { match = 'in_port=a', actions = 'group:1' },
+    { match = 'in_port=trunk,dl_vlan=10', actions = 'strip_vlan,output:a' },
+]
+
+[[vdp]]
+vid = 2
+name = 'blue'
+ports = ['b', 'trunk']
+mapping = ['in_port=b', 'in_port=trunk,dl_vlan=20']
+program = 'learning'
+default = 'channel'
+rule = [{ match = 'in_port=b', actions = 'mod_vlan_vid:20,output:trunk' }]
+
+[[vdp]]
+vid = 3
+name = 'violet'
+ports = ['c']
+mapping = ['in_port=c']
+default = 'flood'
+"#;
+
+#[test]
+fn isolation_is_proved_and_a_leak_is_told_with_its_frame() {
+    let d = Daemon::start(TENANTS, &[]);
+    let text = d.ask(&["net", "verify"]);
+    assert!(text.starts_with("isolated: 4 networks, 4 VDPs, 8 rules; "), "{text}");
+
+    // Red tags for blue.
+    let leak =
+        "priority=40000,in_port=1,ip,nw_dst=10.0.0.7,actions=dec_ttl,mod_vlan_vid:20,output:trunk";
+    d.ask(&["vdp", "rule", "add", "red", leak]);
+    let o = d.client(&["net", "verify", "--json"]);
+    assert_eq!(o.status.code(), Some(1), "{o:?}");
+    let v: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+    let leaks = v["result"]["leaks"].as_array().unwrap();
+    assert_eq!(leaks.len(), 1, "{v}");
+    let l = &leaks[0];
+    assert_eq!((&l["from"], &l["to"]), (&"red".into(), &"blue".into()), "{l}");
+    assert_eq!((&l["reaches"], &l["in_port"]), (&"port trunk".into(), &"a".into()), "{l}");
+    assert!(l["by"].as_str().unwrap().contains("nw_dst=10.0.0.7"), "{l}");
+    assert_eq!(l["traced"], true, "{l}");
+    // The same by a data plane made of the file and that rule, in memory.
+    let rule = "[[vdp.rule]]\npriority = 40000\nmatch = 'in_port=1,ip,nw_dst=10.0.0.7'\n\
+                actions = 'dec_ttl,mod_vlan_vid:20,output:trunk'\n\n[[vdp]]\nvid = 2";
+    let file = d.path("leak.toml");
+    let inline = "rule = [\n    { match = 'in_port=a', actions = 'group:1' },\n    \
+                  { match = 'in_port=trunk,dl_vlan=10', actions = 'strip_vlan,output:a' },\n]";
+    let as_tables = TENANTS.replacen(inline, "", 1).replacen("[[vdp]]\nvid = 2", rule, 1);
+    std::fs::write(&file, as_tables).unwrap();
+    let mut c = weir();
+    c.arg("trace").arg(&file).args(["--in-port", "a", "--json", "--frame"]);
+    let o = c.arg(l["frame"].as_str().unwrap()).output().unwrap();
+    let told = String::from_utf8(o.stdout).unwrap();
+    assert!(told.contains(r#""step":"output","port":"trunk""#), "{told}");
+
+    // One network of both has no leak; nor has red without the rule.
+    let grouped = d.ask(&["net", "verify", "--network", "both=red,2"]);
+    assert!(grouped.starts_with("isolated: 3 networks"), "{grouped}");
+    d.ask(&["vdp", "rule", "del", "red", "priority=40000,in_port=1,ip,nw_dst=10.0.0.7"]);
+    assert!(d.ask(&["net", "verify"]).starts_with("isolated"));
+
+    // Without its rule, blue's program passes frames on to the trunk.
+    d.ask(&["vdp", "rule", "del", "blue", "in_port=1"]);
+    let o = d.client(&["net", "verify"]);
+    let text = String::from_utf8(o.stdout).unwrap();
+    assert!(text.contains("reach port trunk") && text.contains("default rule"), "{text}");
+
+    assert!(d.refused(&["net", "verify", "--network", "x"]).contains("NAME=VDP"));
+    assert!(d.refused(&["net", "verify", "--network", "x=9"]).contains("no VDP '9'"));
+    let twice = d.refused(&["net", "verify", "--network", "x=1", "--network", "y=red"]);
+    assert!(twice.contains("in network 'x' already"), "{twice}");
+    d.stop();
+}

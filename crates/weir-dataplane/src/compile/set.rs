@@ -21,7 +21,7 @@ const FIELDS: u8 = 16;
 const _: () = assert!(FIELDS as usize + Field::ALL.len() <= 124);
 
 /// The place of an action in a set. `None`: it can't be in one.
-fn kind(a: &Action) -> Option<u8> {
+pub fn kind(a: &Action) -> Option<u8> {
     Some(match a {
         Action::CopyTtlIn => 0,
         Action::DecapVxlan => 1,

@@ -48,8 +48,11 @@ impl DataPlane {
         id: u32,
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
+        let written = group.clone();
         self.install_group(vid, id, group)?;
-        self.vdp_mut(vid)?.own_groups.remove(&id);
+        let v = self.vdp_mut(vid)?;
+        v.own_groups.remove(&id);
+        v.asked.groups.insert(id, written);
         Ok(())
     }
 
@@ -101,6 +104,7 @@ impl DataPlane {
             return Err(ControlError::Object { what: "group", id, vid, why });
         }
         v.own_groups.remove(&id);
+        v.asked.groups.remove(&id);
         self.post(vid, move |s| {
             s.tables.groups.remove(&id);
         })
@@ -120,7 +124,9 @@ impl DataPlane {
         let written = group.clone();
         let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
         self.install_group(vid, id, group)?;
-        self.vdp_mut(vid)?.own_groups.insert(id, written);
+        let v = self.vdp_mut(vid)?;
+        v.asked.groups.remove(&id);
+        v.own_groups.insert(id, written);
         Ok(())
     }
     /// What a group and, in order, its buckets got since it was put there, on both paths.

@@ -12,7 +12,7 @@ use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
 use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
-use crate::vdp::{ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
+use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
@@ -176,6 +176,7 @@ impl DataPlane {
             migration: MigrationReport::default(),
             spilled: Spilled::No,
             own_groups: BTreeMap::new(),
+            asked: Asked { default: spec.default.clone(), groups: BTreeMap::new() },
             packet_outs_lost: 0,
             action_limit: spec.action_limit,
             compiled: None,
@@ -346,6 +347,7 @@ impl DataPlane {
         let r = compile::compile_default(actions, self.vdp(vid)?)?;
         let v = self.vdp_mut(vid)?;
         v.default = r.clone();
+        v.asked.default = actions.to_vec();
         v.set_miss();
         self.post(vid, move |s| s.default = r)
     }

@@ -38,6 +38,7 @@ struct State {
     set: Vec<(u8, Vec<Act>)>,
     by: By,
     depth: u8,
+    sure: Sure,
 }
 
 /// What is kept from the frames, of the header as it was there.
@@ -184,7 +185,7 @@ impl<'a> Walk<'a> {
         let m = r.matcher.and(&at)?.and(&l.start)?;
         let view = View::default();
         let frames = view.back(&m)?;
-        Some(State { frames, view, in_port, set: Vec::new(), by, depth: 0 })
+        Some(State { frames, view, in_port, set: Vec::new(), by, depth: 0, sure: Sure::Frame })
     }
 
     /// Inside, the ingress port has the VDP's own number.
@@ -299,7 +300,9 @@ impl<'a> Walk<'a> {
                     ports.for_each(|(_, p)| self.emit(*p, &s));
                 }
                 Act::Program if self.vdp.program == Program::Passes => {
-                    self.vdp.ports.iter().for_each(|(_, p)| self.emit(*p, &s));
+                    // By which of them is its own affair.
+                    let passed = State { sure: Sure::May, ..s.clone() };
+                    self.vdp.ports.iter().for_each(|(_, p)| self.emit(*p, &passed));
                 }
                 Act::Program => {}
                 Act::Controller => self.controllers(&s),
@@ -439,7 +442,10 @@ impl<'a> Walk<'a> {
     fn sureness(&self, frames: &Region, s: &State) -> Sure {
         let own = self.vdp.network;
         let partly = |p: &Part| !p.whole && p.network == own;
-        if s.view.guesses(frames) || self.shares.parts().any(|(_, p)| partly(p)) {
+        if s.sure == Sure::May
+            || s.view.guesses(frames)
+            || self.shares.parts().any(|(_, p)| partly(p))
+        {
             Sure::May
         } else if looks_behind(frames) {
             Sure::Content

@@ -6,6 +6,7 @@ mod functions;
 mod openflow;
 pub mod rig;
 mod slicer;
+mod verify;
 
 use clap::Subcommand;
 
@@ -21,6 +22,8 @@ pub enum Bench {
     /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
     Openflow(openflow::Args),
     Slicer(slicer::Args),
+    /// Proof of isolation: all networks at once, and one changed rule
+    Verify(verify::Args),
 }
 
 /// Runs a benchmark.
@@ -31,5 +34,6 @@ pub fn run(b: Bench) -> anyhow::Result<()> {
         Bench::Callgrind(a) => callgrind::run(&a),
         Bench::Openflow(a) => openflow::run(&a),
         Bench::Slicer(a) => slicer::run(&a),
+        Bench::Verify(a) => verify::run(&a),
     }
 }

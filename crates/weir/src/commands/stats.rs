@@ -50,7 +50,8 @@ impl Stats {
                 Item::Plane(p) => s.plane = p,
                 Item::Port(p) => s.ports.push(p),
                 Item::Vdp(v) => s.vdps.push(*v),
-                Item::Rule(_) | Item::Frame(_) | Item::Waiting => {}
+                Item::Rule(_) | Item::Frame(_) | Item::Leak(_) => {}
+                Item::Verified(_) | Item::Waiting => {}
             }
         }
         s

@@ -13,6 +13,7 @@ use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
 use crate::config::{read, rules};
+use crate::verify::{self, Grouping};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use weir_dataplane::flowtext::{parse_flow, parse_match};
@@ -67,6 +68,23 @@ pub fn handle(
             }
         }
         Request::Batch { of } => Ok(batch(of, live)),
+        Request::Verify { networks, leaks } => {
+            let groups = live.look(|m| groupings(m, networks));
+            let verified = groups
+                .map_err(NotDone::from)
+                .and_then(|g| g)
+                .and_then(|g| verify::verify(live, &g, leaks));
+            match verified {
+                Ok((leaks, done)) => {
+                    let leaks = leaks.into_iter().map(|l| Item::Leak(Box::new(l)));
+                    for i in leaks.chain([Item::Verified(Box::new(done))]) {
+                        reply(lines, &Reply::Item(i))?;
+                    }
+                    Ok(Reply::Ok(Done::default()))
+                }
+                Err(e) => Ok(refusal(&e)),
+            }
+        }
         other => Ok(answer(live.change(move |m| steps(other, m)))),
     }
 }
@@ -118,6 +136,26 @@ pub fn find<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
         let which: String = which.chars().take(64).collect();
         bad(format!("there is no VDP '{which}': 'weir show' lists those there are"))
     })
+}
+
+/// Networks of several VDPs. A VDP is in one.
+fn groupings(m: &Model, networks: Vec<(String, Vec<String>)>) -> Result<Vec<Grouping>, NotDone> {
+    let mut out: Vec<Grouping> = Vec::new();
+    for (name, vdps) in networks {
+        let mut g = Grouping { name, vdps: Vec::new() };
+        for which in vdps {
+            let v = find(m, &which)?;
+            if let Some(other) = out.iter().chain([&g]).find(|o| o.vdps.contains(&v.vid.0)) {
+                let (called, in_one) = (v.called(), &other.name);
+                return Err(bad(format!(
+                    "{called} is in network '{in_one}' already: name it once"
+                )));
+            }
+            g.vdps.push(v.vid.0);
+        }
+        out.push(g);
+    }
+    Ok(out)
 }
 
 fn placement(word: Option<&str>) -> Result<Placement, NotDone> {
@@ -232,6 +270,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         | Request::Stats {}
         | Request::VdpMigrate { .. }
         | Request::Batch { .. }
+        | Request::Verify { .. }
         | Request::Capture { .. } => {
             return Err(bad("a batch has changes in it: ask for anything else by itself"));
         }

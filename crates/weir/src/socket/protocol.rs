@@ -5,6 +5,7 @@
 //! client commands read these types.
 
 use crate::openflow::status::SwitchItem;
+use crate::verify::{LeakItem, VerifiedItem};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -116,6 +117,14 @@ pub enum Request {
         /// As it was added.
         priority: u32,
     },
+    /// Proves that no network reaches another.
+    Verify {
+        /// Networks of several VDPs: a name, and VDPs by number or name. Others are one each.
+        #[serde(default)]
+        networks: Vec<(String, Vec<String>)>,
+        /// Leaks that are told at most.
+        leaks: usize,
+    },
     /// Copies frames until the client hangs up, or `count` have been sent.
     Capture {
         /// Only at this port.
@@ -204,6 +213,10 @@ pub enum Item {
     Vdp(Box<VdpItem>),
     /// A rule.
     Rule(RuleItem),
+    /// A way from one network to another.
+    Leak(Box<LeakItem>),
+    /// What was verified, and how it ended.
+    Verified(Box<VerifiedItem>),
     /// A captured frame.
     Frame(FrameItem),
     /// Nothing; a capture that still waits says so now and then.

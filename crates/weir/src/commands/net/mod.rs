@@ -1,10 +1,12 @@
-//! `weir net`: virtual networks: instantiate, delete, migrate, set, monitor (003 §2.1).
+//! `weir net`: virtual networks: instantiate, delete, migrate, set, monitor (003 §2.1), and proof of
+//! isolation.
 //!
 //! Room: arguments and output; `crate::net` does it.
 
 mod edit;
 mod list;
 mod monitor;
+mod verify;
 
 use super::say::{put, say};
 use crate::net::change::{Keeper, Prepared, Way};
@@ -26,6 +28,7 @@ pub enum Args {
     Migrate(edit::Migrate),
     Monitor(monitor::Args),
     Recover(Recover),
+    Verify(verify::Args),
 }
 
 /// Where networks are kept.
@@ -76,6 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
         Args::Migrate(a) => edit::migrate(a),
         Args::Monitor(a) => monitor::run(a),
         Args::Recover(a) => recover(a),
+        Args::Verify(a) => verify::run(a),
     }
 }
 

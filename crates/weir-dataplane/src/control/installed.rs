@@ -1,0 +1,79 @@
+//! What is installed for a VDP: everything that decides where its frames may go.
+//!
+//! Room: reading only, between two bursts. Called by whoever verifies.
+
+use super::*;
+use crate::action::{Action, PortNo, Vid};
+use crate::execute::InvalidTtl;
+use crate::mapping::MappingRule;
+use crate::meter::BandKind;
+use crate::plane::DataPlane;
+use crate::userfield::UserFields;
+use crate::vdp::Phase;
+use std::sync::mpsc::Receiver;
+use weir_packet::PortId;
+
+/// A VDP as it is installed.
+#[derive(Debug)]
+pub struct Installed {
+    /// Its id.
+    pub vid: Vid,
+    /// Its name.
+    pub name: String,
+    /// Its ports.
+    pub ports: Vec<(PortNo, PortId)>,
+    /// Its mapping rules, in the data plane's port numbers.
+    pub mapping: Vec<MappingRule>,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// What a frame without a rule gets, as it was asked for.
+    pub default: Vec<Action>,
+    /// Its groups: the actions of each bucket, as they were asked for.
+    pub groups: Vec<(u32, Vec<Vec<Action>>)>,
+    /// Meters that change what they let pass.
+    pub remarking: Vec<u32>,
+    /// What becomes of frames whose TTL can't be decremented.
+    pub invalid_ttl: InvalidTtl,
+    /// Rules of the fast path.
+    pub rules: Vec<RuleView>,
+    /// Rules of the slow path, its copies of others among them.
+    pub slow: Receiver<Vec<RuleView>>,
+}
+
+impl DataPlane {
+    /// The VDPs there are, those that are being deleted left out.
+    pub fn vids(&self) -> Vec<Vid> {
+        let there = self.vdps.iter().flatten().filter(|v| v.phase != Phase::Deleting);
+        there.map(|v| v.vid).collect()
+    }
+    /// What is installed for a VDP.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn installed(&self, vid: Vid) -> Result<Installed, ControlError> {
+        let v = self.vdp(vid)?;
+        let (rules, slow) = self.rules(vid)?;
+        let groups = v.fast.groups.keys().map(|id| {
+            let written = v.own_groups.get(id).or_else(|| v.asked.groups.get(id));
+            let buckets = written.iter().flat_map(|g| g.buckets());
+            (*id, buckets.map(|b| b.payload.clone()).collect())
+        });
+        let remarks = |m: &crate::meter::Meter| {
+            m.bands().any(|(b, _)| matches!(b.kind, BandKind::DscpRemark(_)))
+        };
+        let meters = v.fast.meters.iter().filter(|(_, m)| remarks(m));
+        Ok(Installed {
+            vid,
+            name: v.name.clone(),
+            ports: v.ports.clone(),
+            mapping: self.mapping.rules_of(vid),
+            fields: v.fields.clone(),
+            default: v.asked.default.clone(),
+            groups: groups.collect(),
+            remarking: meters.map(|(id, _)| *id).collect(),
+            invalid_ttl: v.fast.invalid_ttl,
+            rules,
+            slow,
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! `weir net verify`: proof that no network reaches another.
+//!
+//! Room: the client's side of the control socket; `crate::verify` answers on the other.
+
+use crate::commands::say::put;
+use crate::environment::Envelope;
+use crate::fault::bad_input;
+use crate::socket::client::Where;
+use crate::socket::protocol::{Item, Request};
+use crate::verify::{LeakItem, MOST_LEAKS, VerifiedItem};
+use anyhow::{Result, anyhow, bail};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Arguments of `weir net verify`.
+#[derive(Debug, clap::Args)]
+#[command(
+    about = "Prove that no network reaches another",
+    long_about = "Decides, from the rules as installed in a running data plane, whether a frame of \
+                  one network can reach another's port, rule, counter or controller. Exactly: every \
+                  frame is considered, none is sampled. A leak comes with the rule that does it, \
+                  the frames that show it and, where one can be made, a frame for 'weir trace'. \
+                  Each VDP is a network of its own, unless --network puts several into one.",
+    after_long_help = "Examples:\n  \
+                       weir net verify\n  \
+                       weir net verify --network red=1,2 --network blue=3\n  \
+                       weir net verify --json | jq '.result.leaks[].frame'\n\n\
+                       Exit status: 0 isolated; 1 a leak, or not decided; 2 the arguments are wrong."
+)]
+pub struct Args {
+    #[command(flatten)]
+    to: Where,
+    /// VDPs, by number or name, that are one network; several times for several networks
+    #[arg(long, value_name = "NAME=VDP,…")]
+    network: Vec<String>,
+    /// Leaks that are told at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    leaks: u16,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Verified {
+    #[serde(flatten)]
+    done: VerifiedItem,
+    leaks: Vec<LeakItem>,
+}
+
+/// Runs it.
+pub fn run(a: &Args) -> Result<()> {
+    let networks = a.network.iter().map(|n| network(n)).collect::<Result<_>>()?;
+    let most = usize::from(a.leaks).clamp(1, MOST_LEAKS);
+    let (items, _) = a.to.ask(&Request::Verify { networks, leaks: most })?;
+    let (mut leaks, mut done) = (Vec::new(), None);
+    for i in items {
+        match i {
+            Item::Leak(l) => leaks.push(*l),
+            Item::Verified(v) => done = Some(*v),
+            _ => {}
+        }
+    }
+    let done = done.ok_or_else(|| anyhow!("the data plane's answer has no end: is it older?"))?;
+    let isolated = done.isolated;
+    let (n, undecided) = (leaks.len() + done.more, done.undecided.len());
+    let verified = Verified { done, leaks };
+    if a.json {
+        put(format!(
+            "{}\n",
+            serde_json::to_string_pretty(&Envelope::new("net-verify", verified))?
+        ))?;
+    } else {
+        put(words(&verified))?;
+    }
+    match (isolated, n) {
+        (true, _) => Ok(()),
+        (false, 0) => bail!("not decided for {undecided} VDPs: their rules took too much work"),
+        (false, 1) => bail!("not isolated: 1 leak"),
+        (false, n) => bail!("not isolated: {n} leaks"),
+    }
+}
+
+/// `NAME=VDP,VDP`.
+fn network(text: &str) -> Result<(String, Vec<String>)> {
+    let wrong =
+        || bad_input(format!("--network {text}: write NAME=VDP,VDP, as in --network red=1,2"));
+    let (name, vdps) = text.split_once('=').ok_or_else(wrong)?;
+    let vdps: Vec<String> = vdps.split(',').map(|v| v.trim().to_owned()).collect();
+    if name.is_empty() || vdps.iter().any(String::is_empty) {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), vdps))
+}
+
+fn words(v: &Verified) -> String {
+    let mut out = String::new();
+    for (i, l) in v.leaks.iter().enumerate() {
+        // A text takes what is written to it.
+        let _ = leak(&mut out, i + 1, l);
+    }
+    let d = &v.done;
+    let size = format!("{} networks, {} VDPs, {} rules", d.networks, d.vdps, d.rules);
+    out.push_str(&match d.isolated {
+        true => format!("isolated: {size}; no frame of one network reaches another\n"),
+        false => format!("looked at: {size}\n"),
+    });
+    if d.more > 0 {
+        out.push_str(&format!("{} more leaks are not told: --leaks N tells more\n", d.more));
+    }
+    for u in &d.undecided {
+        out.push_str(&format!("not decided: VDP {u}: its rules took too much work\n"));
+    }
+    for n in &d.notes {
+        out.push_str(&format!("note: {n}\n"));
+    }
+    out
+}
+
+fn leak(out: &mut String, n: usize, l: &LeakItem) -> std::fmt::Result {
+    let to = match &l.to {
+        Some(to) => format!("{} of network {to}", l.reaches),
+        None => format!("{}, outside of its own part of it", l.reaches),
+    };
+    writeln!(out, "leak {n}: frames of network {} reach {to}", l.from)?;
+    writeln!(out, "  by      {}: {}", l.vdp, l.by)?;
+    writeln!(out, "  in      port {}", l.in_port)?;
+    writeln!(out, "  frames  {}", l.frames)?;
+    if let Some(leaves) = &l.leaves {
+        writeln!(out, "  leave   {leaves}")?;
+    }
+    match l.sure.as_str() {
+        "content" => writeln!(out, "  sure    it hangs on bytes behind the header, too")?,
+        "may" => writeln!(out, "  sure    it may: it hangs on what rules do not say")?,
+        _ => {}
+    }
+    let Some(frame) = &l.frame else { return writeln!(out) };
+    writeln!(out, "  frame   {frame}")?;
+    if let Some(traced) = l.traced {
+        let says = if traced { "goes that way" } else { "does not go that way now" };
+        writeln!(out, "  trace   in the running data plane it {says}")?;
+    }
+    writeln!(out, "          weir trace CONFIG.toml --in-port {} --frame {frame}\n", l.in_port)
+}

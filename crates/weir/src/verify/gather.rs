@@ -1,0 +1,304 @@
+//! From a running data plane to what is verified: each VDP as it is installed, in words that know no
+//! switch.
+//!
+//! Room: reads by [`Live`], a few VDPs at a time, so that no burst waits for long; changes nothing.
+//! Rules of a VDP are from one moment; ports and mapping rules are from one moment for all, or it is
+//! begun again.
+
+use super::acts::{Meaning, OwnFields, acts, addresses};
+use super::header;
+use crate::config::plan::VdpPlan;
+use crate::config::program::ProgramPlan;
+use crate::socket::live::{Live, NotDone};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_classify::Field;
+use weir_dataplane::{DataPlane, Installed, MappingRule, PortNo, RuleView, UserFields, Vid};
+use weir_packet::PortId;
+use weir_supervisor::verify::{
+    Act, Controller, Edit, Group, MapRule, Plane, Port, Program, Rule, Table, Takes, To, Vdp,
+};
+
+/// How long the slow path is waited for.
+const SLOW_PATH: Duration = Duration::from_secs(1);
+/// VDPs that are read between two bursts.
+const AT_ONCE: usize = 8;
+/// How often it is begun again when ports or mapping rules change meanwhile.
+const TRIES: usize = 5;
+
+/// A network that has several VDPs, by number or name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grouping {
+    /// Its name.
+    pub name: String,
+    /// Its VDPs.
+    pub vdps: Vec<u16>,
+}
+
+/// What is verified, with what its parts are called by people.
+#[derive(Debug)]
+pub struct Gathered {
+    /// The plane.
+    pub plane: Plane,
+    /// By VDP: its number, and the names that its rules are told with.
+    pub vdps: Vec<Known>,
+    /// What should be known of the answer.
+    pub notes: Vec<String>,
+}
+
+/// What is known of a VDP beside what is verified.
+#[derive(Debug)]
+pub struct Known {
+    /// Its number.
+    pub vid: Vid,
+    /// Its ports' names by its own numbers.
+    pub ports: Vec<(String, PortNo)>,
+    /// Fields of its own.
+    pub fields: UserFields,
+    /// Its rules as they were written, by table, in the order of the verifier's.
+    pub rules: Vec<Vec<weir_dataplane::RuleSpec>>,
+}
+
+/// What of a VDP's plan matters.
+struct Planned {
+    program: Vec<Act>,
+    slow: Program,
+    controllers: Vec<String>,
+    ports: Vec<(String, PortNo)>,
+}
+
+/// Where frames come and whose they are, at one moment.
+#[derive(PartialEq, Eq)]
+struct Ground {
+    ports: Vec<(u16, String)>,
+    vdps: Vec<Owned>,
+}
+
+/// A VDP's ports and mapping rules.
+type Owned = (Vid, Vec<(PortNo, PortId)>, Vec<MappingRule>);
+
+fn ground(p: &DataPlane) -> Ground {
+    let s = p.snapshot();
+    let ports = s.ports.iter().filter(|p| p.name != "(removed)" || p.id.0 != 0);
+    let vdps = p.vids().into_iter().filter_map(|vid| {
+        let v = s.vdps.iter().find(|v| v.vid == vid)?;
+        Some((vid, v.ports.clone(), p.mapping_of(vid).ok()?))
+    });
+    Ground { ports: ports.map(|p| (p.id.0, p.name.clone())).collect(), vdps: vdps.collect() }
+}
+
+fn planned(v: Option<&VdpPlan>) -> Planned {
+    let controllers = v.and_then(|v| v.openflow.as_ref());
+    let learns = controllers.is_some();
+    let (program, slow) = match v.and_then(|v| v.program.as_ref()) {
+        // What NORMAL is for a VDP that is a switch: learning.
+        None if learns => (vec![Act::Program], Program::Passes),
+        None | Some(ProgramPlan::Sink) => (Vec::new(), Program::Nothing),
+        Some(ProgramPlan::Forward(_) | ProgramPlan::Learning(..) | ProgramPlan::Firewall(_)) => {
+            (vec![Act::Program], Program::Passes)
+        }
+        Some(ProgramPlan::Reflector) => {
+            let swapped = Edit::Unknown(Box::new(addresses()));
+            (vec![Act::Edit(swapped), Act::Output(To::InPort)], Program::Nothing)
+        }
+        Some(
+            ProgramPlan::Balancer(_)
+            | ProgramPlan::Bng(_)
+            | ProgramPlan::Nat(_)
+            | ProgramPlan::Router(_),
+        ) => (vec![Act::Program], Program::Anything),
+    };
+    let addresses = controllers.iter().flat_map(|o| &o.controllers).map(|c| c.to_string());
+    Planned {
+        program,
+        slow,
+        controllers: addresses.collect(),
+        ports: v.map(|v| v.ports.clone()).unwrap_or_default(),
+    }
+}
+
+/// Reads a running data plane.
+///
+/// # Errors
+/// The worker has ended; ports or mapping rules do not come to rest.
+pub fn gather(live: &Live, groups: &[Grouping]) -> Result<Gathered, NotDone> {
+    for _ in 0..TRIES {
+        let before = live.with(|p, _| ground(p))?;
+        let mut read = Vec::new();
+        let vids: Vec<Vid> = before.vdps.iter().map(|(vid, ..)| *vid).collect();
+        for some in vids.chunks(AT_ONCE) {
+            let some = some.to_vec();
+            let more = live.with(move |p, m| {
+                let one = |vid: Vid| {
+                    let installed = p.installed(vid).ok()?;
+                    Some((installed, planned(m.plan.vdps.get(&vid.0))))
+                };
+                some.into_iter().filter_map(one).collect::<Vec<_>>()
+            })?;
+            for (mut installed, planned) in more {
+                let slow = installed.slow.recv_timeout(SLOW_PATH).unwrap_or_default();
+                both_paths(&mut installed.rules, slow);
+                read.push((installed, planned));
+            }
+        }
+        if live.with(|p, _| ground(p))? == before && read.len() == vids.len() {
+            return Ok(put_together(&before, read, groups));
+        }
+    }
+    let text = "ports or mapping rules change faster than they can be read: try again";
+    Err(crate::socket::handler::bad(text))
+}
+
+/// Adds the rules that are on the slow path only.
+fn both_paths(fast: &mut Vec<RuleView>, slow: Vec<RuleView>) {
+    let key = |r: &RuleView| (r.table, r.spec.priority, r.spec.matcher);
+    let known: std::collections::HashSet<_> = fast.iter().map(key).collect();
+    fast.extend(slow.into_iter().filter(|r| !known.contains(&key(r))));
+}
+
+fn put_together(ground: &Ground, read: Vec<(Installed, Planned)>, groups: &[Grouping]) -> Gathered {
+    let mut networks: Vec<String> = groups.iter().map(|g| g.name.clone()).collect();
+    let place: HashMap<u16, usize> =
+        ground.ports.iter().enumerate().map(|(i, (id, _))| (*id, i)).collect();
+    let mut controllers: BTreeMap<String, Controller> = BTreeMap::new();
+    let (mut vdps, mut known, mut mapping) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_vdp = Vec::new();
+    let mut rest = None;
+    for (i, planned) in &read {
+        let grouped = groups.iter().position(|g| g.vdps.contains(&i.vid.0));
+        let network = grouped.unwrap_or_else(|| {
+            networks.push(i.name.clone());
+            networks.len() - 1
+        });
+        if i.vid.0 == 0 {
+            rest = Some(vdps.len());
+        }
+        for c in &planned.controllers {
+            let new = || Controller { name: c.clone(), networks: Vec::new() };
+            let c = controllers.entry(c.clone()).or_insert_with(new);
+            if !c.networks.contains(&network) {
+                c.networks.push(network);
+            }
+        }
+        of_vdp.push(planned.controllers.clone());
+        for r in &i.mapping {
+            mapping.push(map_rule(vdps.len(), r));
+        }
+        let (vdp, rules) = vdp(i, planned, network, &place);
+        known.push(Known {
+            vid: i.vid,
+            ports: planned.ports.clone(),
+            fields: i.fields.clone(),
+            rules,
+        });
+        vdps.push(vdp);
+    }
+    let names: Vec<&String> = controllers.keys().collect();
+    for (v, own) in vdps.iter_mut().zip(&of_vdp) {
+        let at = |c: &String| names.binary_search(&c).ok();
+        v.controllers = own.iter().filter_map(at).collect();
+    }
+    let port = |(id, name): &(u16, String)| Port { name: name.clone(), number: (*id).into() };
+    let plane = Plane {
+        layout: header::layout(),
+        networks,
+        ports: ground.ports.iter().map(port).collect(),
+        controllers: controllers.into_values().collect(),
+        vdps,
+        mapping,
+        rest,
+        shares: None,
+    };
+    let notes = notes(&plane);
+    Gathered { plane, vdps: known, notes }
+}
+
+fn map_rule(vdp: usize, r: &MappingRule) -> MapRule {
+    let own = [Field::User0, Field::User1, Field::User2, Field::User3, Field::UserPresent];
+    let bits = header::bits_of(&own);
+    let m = header::of(&r.matcher);
+    let matcher = m.freed(&bits);
+    // A VDP's own fields are bytes of the frame that other VDPs' keys do not have.
+    let takes = if matcher == m { Takes::All } else { Takes::Some };
+    MapRule { vdp, matcher, priority: r.priority.into(), takes }
+}
+
+type Written = Vec<Vec<weir_dataplane::RuleSpec>>;
+
+fn vdp(
+    i: &Installed,
+    planned: &Planned,
+    network: usize,
+    place: &HashMap<u16, usize>,
+) -> (Vdp, Written) {
+    let there = |id: &PortId| place.get(&id.0).copied();
+    let ports: Vec<(u32, usize)> =
+        i.ports.iter().filter_map(|(no, id)| Some((no.0, there(id)?))).collect();
+    let find = |no: PortNo| ports.iter().find(|(n, _)| *n == no.0).map(|(_, p)| *p);
+    let own_fields = if i.fields.is_empty() { OwnFields::None } else { OwnFields::Some };
+    let meaning = Meaning {
+        port: &find,
+        program: &planned.program,
+        remarking: &i.remarking,
+        invalid_ttl: i.invalid_ttl,
+        own_fields,
+    };
+    let mut same: HashMap<*const weir_dataplane::Action, Arc<[Act]>> = HashMap::new();
+    let mut by_table: Vec<Vec<&RuleView>> = Vec::new();
+    for r in &i.rules {
+        let t = usize::from(r.table);
+        if by_table.len() <= t {
+            by_table.resize_with(t + 1, Vec::new);
+        }
+        by_table.iter_mut().skip(t).take(1).for_each(|table| table.push(r));
+    }
+    let (mut tables, mut written) = (Vec::new(), Vec::new());
+    for mut rules in by_table {
+        rules.sort_by_key(|r| std::cmp::Reverse(r.spec.priority));
+        let of = |r: &&RuleView| Rule {
+            matcher: header::of(&r.spec.matcher),
+            priority: r.spec.priority,
+            acts: same
+                .entry(r.spec.actions.as_ptr())
+                .or_insert_with(|| acts(&r.spec.actions, &meaning).into())
+                .clone(),
+        };
+        tables.push(Table::new(rules.iter().map(of).collect()));
+        written.push(rules.into_iter().map(|r| r.spec.clone()).collect());
+    }
+    let bucket = |b: &Vec<weir_dataplane::Action>| acts(b, &meaning).into();
+    let group = |(id, buckets): &(u32, Vec<Vec<weir_dataplane::Action>>)| {
+        (*id, Group { network, buckets: buckets.iter().map(bucket).collect() })
+    };
+    let vdp = Vdp {
+        name: i.name.clone(),
+        network,
+        tables,
+        default: acts(&i.default, &meaning),
+        program: planned.slow,
+        controllers: Vec::new(),
+        groups: i.groups.iter().map(group).collect(),
+        ports,
+    };
+    (vdp, written)
+}
+
+/// What the answer leaves open.
+fn notes(p: &Plane) -> Vec<String> {
+    let shared = |port: usize, network: usize| {
+        p.vdps.iter().any(|v| v.network != network && v.ports.iter().any(|(_, at)| *at == port))
+    };
+    let mut out = Vec::new();
+    for v in p.vdps.iter().filter(|v| !v.controllers.is_empty()) {
+        let of = v.ports.iter().find(|(_, at)| shared(*at, v.network));
+        if let Some(port) = of.and_then(|(_, at)| p.ports.get(*at)) {
+            out.push(format!(
+                "controllers of VDP {} may send packets of any header by port {}, which it shares: \
+                 packet-outs are no rules",
+                v.name, port.name
+            ));
+        }
+    }
+    out
+}
