@@ -153,15 +153,10 @@ fn having(needs: Prereq) -> Vec<Match> {
 /// What is zero where a header of this kind is cut short.
 fn cut_short(needs: Prereq) -> &'static [Field] {
     match needs {
-        Prereq::None | Prereq::Vlan => &[],
         Prereq::Ip => &[Field::IpProto, Field::IpTtl],
         Prereq::Ipv4 => &[Field::Ipv4Src, Field::Ipv4Dst, Field::IpProto, Field::IpTtl],
         Prereq::Ipv6 => &[Field::Ipv6Src, Field::Ipv6Dst, Field::IpProto, Field::IpTtl],
-        Prereq::Arp => &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp],
-        Prereq::Mpls => &[Field::MplsLabel, Field::MplsTc, Field::MplsBos, Field::MplsTtl],
-        Prereq::Pbb => &[Field::PbbIsid],
-        Prereq::L4 | Prereq::Tcp | Prereq::Icmp => &[Field::TpSrc, Field::TpDst],
-        Prereq::Nd | Prereq::NdSolicit | Prereq::NdAdvert => &[Field::NdTarget],
+        _ => &[],
     }
 }
 
@@ -192,10 +187,16 @@ fn set_field(f: Field, value: u128, mask: u128) -> Act {
         Field::NdSll | Field::NdTll => {
             Act::Cases(vec![case(Match::any(), Vec::new()), case(Match::any(), vec![set])])
         }
-        _ => {
-            let needs = f.info().prereq;
-            applies(having(needs), cut_short(needs), &[set])
-        }
+        _ => match f.info().prereq {
+            needs @ (Prereq::None | Prereq::Ip | Prereq::Ipv4 | Prereq::Ipv6) => {
+                applies(having(needs), cut_short(needs), &[set])
+            }
+            // Whether such a header is whole, and under the right IP, the key does not always tell.
+            needs => {
+                let may = having(needs).into_iter().map(|m| case(m, vec![set.clone()]));
+                Act::Cases(may.chain([case(Match::any(), Vec::new())]).collect())
+            }
+        },
     }
 }
 

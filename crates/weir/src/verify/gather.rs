@@ -16,6 +16,7 @@ use std::time::Duration;
 use weir_classify::Field;
 use weir_dataplane::{DataPlane, Installed, MappingRule, PortNo, RuleView, UserFields, Vid};
 use weir_packet::PortId;
+use weir_supervisor::section::Label;
 use weir_supervisor::verify::{
     Act, Controller, Edit, Group, MapRule, Plane, Port, Program, Rule, Table, Takes, To, Vdp,
 };
@@ -66,6 +67,8 @@ struct Planned {
     slow: Program,
     controllers: Vec<String>,
     ports: Vec<(String, PortNo)>,
+    /// The network whose supervisor keeps it, of which store.
+    kept: Option<(u64, String)>,
 }
 
 /// Where frames come and whose they are, at one moment.
@@ -115,6 +118,7 @@ fn planned(v: Option<&VdpPlan>) -> Planned {
         slow,
         controllers: addresses.collect(),
         ports: v.map(|v| v.ports.clone()).unwrap_or_default(),
+        kept: v.and_then(|v| Label::parse(v.label.as_deref()?)).map(|l| (l.store, l.network)),
     }
 }
 
@@ -163,14 +167,32 @@ fn put_together(ground: &Ground, read: Vec<(Installed, Planned)>, groups: &[Grou
         ground.ports.iter().enumerate().map(|(i, (id, _))| (*id, i)).collect();
     let mut controllers: BTreeMap<String, Controller> = BTreeMap::new();
     let (mut vdps, mut known, mut mapping) = (Vec::new(), Vec::new(), Vec::new());
+    // Networks of supervisors, and their places once they have one.
+    let mut kept: BTreeMap<(u64, String), Option<usize>> =
+        read.iter().filter_map(|(_, p)| Some((p.kept.clone()?, None))).collect();
     let mut of_vdp = Vec::new();
     let mut rest = None;
     for (i, planned) in &read {
+        // One that was changed by hand has lost its label, and is known by its name.
+        let prefix = i.name.split_once('.').map(|(network, _)| network);
+        let by_name = || kept.keys().find(|(_, n)| Some(n.as_str()) == prefix).cloned();
         let grouped = groups.iter().position(|g| g.vdps.contains(&i.vid.0));
-        let network = grouped.unwrap_or_else(|| {
-            networks.push(i.name.clone());
+        let mut new = |name: &str| {
+            networks.push(name.to_owned());
             networks.len() - 1
-        });
+        };
+        let network = match (grouped, planned.kept.clone().or_else(by_name)) {
+            (Some(g), _) => g,
+            (None, None) => new(&i.name),
+            (None, Some(of)) => match kept.get(&of).copied().flatten() {
+                Some(n) => n,
+                None => {
+                    let n = new(&of.1);
+                    kept.insert(of, Some(n));
+                    n
+                }
+            },
+        };
         if i.vid.0 == 0 {
             rest = Some(vdps.len());
         }

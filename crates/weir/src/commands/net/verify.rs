@@ -20,7 +20,8 @@ use std::fmt::Write;
                   one network can reach another's port, rule, counter or controller. Exactly: every \
                   frame is considered, none is sampled. A leak comes with the rule that does it, \
                   the frames that show it and, where one can be made, a frame for 'weir trace'. \
-                  Each VDP is a network of its own, unless --network puts several into one.",
+                  Networks are those of 'weir apply' and 'weir net'; any other VDP is \
+                  a network of its own, unless --network puts several into one.",
     after_long_help = "Examples:\n  \
                        weir net verify\n  \
                        weir net verify --network red=1,2 --network blue=3\n  \
