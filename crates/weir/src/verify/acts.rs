@@ -183,6 +183,11 @@ fn set_field(f: Field, value: u128, mask: u128) -> Act {
             case(ethertype(0x0800), vec![set.clone(), reveal(TRANSPORT)]),
             case(ethertype(0x86dd), vec![set, reveal(TRANSPORT)]),
         ]),
+        // What is neighbour discovery, and so has a target, hangs on the type.
+        Field::IcmpType => {
+            let target = reveal(&[Field::NdTarget, Field::ArpSha, Field::ArpTha]);
+            Act::Cases(vec![case(Match::any(), Vec::new()), case(Match::any(), vec![set, target])])
+        }
         // Options of neighbour discovery may be missing; ports behind extension headers are there.
         Field::NdSll | Field::NdTll => {
             Act::Cases(vec![case(Match::any(), Vec::new()), case(Match::any(), vec![set])])
