@@ -263,7 +263,11 @@ fn bad_input_is_told_in_a_line() {
         (&["measure", "run", "echo", "--switch", "tcp"], "--switch tcp"),
         (
             &["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "none0"],
-            "interface 'none0' does not exist",
+            "flow-insert needs 2 interfaces",
+        ),
+        (
+            &["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "no,no1"],
+            "interface 'no' does not exist",
         ),
     ] {
         let done = weir(args);
