@@ -72,7 +72,7 @@ for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
 done
 if [ -n "${SSL_CERT_FILE:-}" ]; then
 	install -D -m 644 "$SSL_CERT_FILE" "$root/etc/weir-lent-certificates.pem"
-	lent+=(SSL_CERT_FILE=/etc/weir-lent-certificates.pem CARGO_HTTP_CAINFO=/etc/weir-lent-certificates.pem)
+	lent+=(SSL_CERT_FILE=/etc/weir-lent-certificates.pem CARGO_HTTP_CAINFO=/etc/weir-lent-certificates.pem PIP_CERT=/etc/weir-lent-certificates.pem)
 fi
 git clone -q --no-hardlinks . "$root/root/weir"
 

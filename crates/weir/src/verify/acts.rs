@@ -416,3 +416,7 @@ fn one(a: &Action, m: &Meaning<'_>, out: &mut Vec<Act>) {
 pub fn addresses() -> Bits {
     bits_of(&[Field::EthDst, Field::EthSrc])
 }
+
+#[cfg(test)]
+#[path = "acts_tests.rs"]
+mod tests;
