@@ -38,6 +38,13 @@ def resident(pid):
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
 
 
+def document(weir, out):
+    """What the program printed. It is called by its name: where it was built says nothing to a reader."""
+    result = json.loads(out)
+    result["environment"]["command"] = result["environment"]["command"].replace(str(weir), "weir", 1)
+    return result
+
+
 def measure(weir, kind, rules, repeats):
     with laboratory.Lab() as lab:
         ports = [lab.host("h%d" % n, "10.0.0.%d/24" % n) for n in (1, 2)]
@@ -46,7 +53,7 @@ def measure(weir, kind, rules, repeats):
         before = resident(pid)
         _, out, _ = lab.run(weir, "bench", "openflow", "--target", target.mgmt[len("tcp:"):], "--rules", str(rules),
                             "--repeats", str(repeats), "--json", timeout=900)
-        result = json.loads(out)
+        result = document(weir, out)
         result["result"]["bytes_a_rule"] = (resident(pid) - before) / rules
         result["result"]["version_of_target"] = target.version
         return result
@@ -76,7 +83,7 @@ def forwarding(weir, rules, repeats):
         _, out, _ = lab.run("taskset", "-c", ",".join(map(str, others)), weir, "bench", "openflow", "--target",
                             target.mgmt[len("tcp:"):], "--rules", str(rules),
                             "--repeats", str(repeats), "--only", "forwarding", "--json", timeout=900)
-        return json.loads(out)
+        return document(weir, out)
 
 
 def main():
