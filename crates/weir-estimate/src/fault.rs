@@ -83,27 +83,13 @@ pub fn unknown<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> 
 pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let limit = (word.chars().count() / 2).max(2);
     // The beginning of a word means the word.
-    let begins = |k: &str| word.len() >= 3 && k.starts_with(word);
+    let word: String = word.chars().take(64).collect();
+    let begins = |k: &str| word.len() >= 3 && k.starts_with(&word);
     known
-        .map(|k| (if begins(k) { 1 } else { edits(word, k) }, k))
+        .map(|k| (if begins(k) { 1 } else { strsim::levenshtein(&word, k) }, k))
         .min_by_key(|(d, k)| (*d, k.len()))
         .filter(|(d, _)| *d <= limit)
         .map(|(_, k)| k)
-}
-
-/// Characters to change, add or remove to turn one word into the other (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            left = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -168,23 +168,9 @@ impl fmt::Display for PortSpec {
 }
 
 fn nearest(word: &str) -> &'static str {
-    KINDS.iter().map(|(name, ..)| *name).min_by_key(|name| distance(word, name)).unwrap_or("null")
-}
-
-/// Edits that make one word of the other (Levenshtein). Only the beginning of a long word counts.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(32).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(32).enumerate() {
-        let mut above_left = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let swap = above_left + usize::from(ca != *cb);
-            above_left = row[j + 1];
-            row[j + 1] = swap.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
+    let word: String = word.chars().take(32).collect();
+    let names = KINDS.iter().map(|(name, ..)| *name);
+    names.min_by_key(|name| strsim::levenshtein(&word, name)).unwrap_or("null")
 }
 
 /// An open port, and what there is to say about it.

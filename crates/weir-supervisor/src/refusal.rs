@@ -76,8 +76,9 @@ impl Refusal {
 /// `" did you mean 'x'?"`, or nothing, and what there is.
 pub(crate) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     let list: Vec<&str> = known.clone().take(16).collect();
+    let word: String = word.chars().take(64).collect();
     let near = known
-        .map(|k| (edits(word, k), k))
+        .map(|k| (strsim::levenshtein(&word, k), k))
         .min()
         .filter(|(d, _)| *d <= (word.chars().count() / 2).max(2))
         .map(|(_, k)| format!("did you mean '{k}'? "))
@@ -86,19 +87,4 @@ pub(crate) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
         [] => "there are none".to_owned(),
         _ => format!("{near}There are: {}", list.join(", ")),
     }
-}
-
-/// Characters to change, add or remove to turn one word into the other (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            left = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

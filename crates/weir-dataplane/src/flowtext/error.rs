@@ -207,27 +207,8 @@ pub(super) fn nearest<'n>(
     }
     let limit = (word.len() / 3).max(1);
     names
-        .map(|n| (distance(word.as_bytes(), n.as_bytes()), *n))
+        .map(|n| (strsim::levenshtein(word, n), *n))
         .filter(|(d, _)| *d <= limit)
         .min_by_key(|(d, _)| *d)
         .map(|(_, n)| n)
-}
-
-/// Levenshtein's distance; `a` is at most 24 bytes long.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: [usize; 25] = std::array::from_fn(|i| i);
-    for (j, y) in b.iter().enumerate() {
-        let mut diagonal = j;
-        let mut left = j + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (x, cell) in a.iter().zip(row.iter_mut().skip(1)) {
-            let here = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
-            diagonal = *cell;
-            *cell = here;
-            left = here;
-        }
-    }
-    row.get(a.len()).copied().unwrap_or(usize::MAX)
 }

@@ -113,25 +113,11 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
 /// The word most like `word`, and how far it is from it.
 fn by_likeness<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<(usize, &'k str)> {
     // The beginning of a word means the word.
-    let begins = |k: &str| word.len() >= 3 && k.starts_with(word);
+    let word: String = word.chars().take(64).collect();
+    let begins = |k: &str| word.len() >= 3 && k.starts_with(&word);
     known
-        .map(|k| (if begins(k) { 1 } else { edits(word, k) }, k))
+        .map(|k| (if begins(k) { 1 } else { strsim::levenshtein(&word, k) }, k))
         .min_by_key(|(d, k)| (*d, k.len()))
-}
-
-/// Characters to change, add or remove to turn one word into the other (Levenshtein).
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            left = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// One of a few words, or an error that lists them.

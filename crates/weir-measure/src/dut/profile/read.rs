@@ -148,23 +148,8 @@ fn unknown_word(message: &str) -> Option<String> {
 /// The word most like `word`, where one is like it at all.
 fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let limit = (word.chars().count() / 2).max(2);
-    let by = known.map(|k| (edits(word, k), k)).min_by_key(|(d, _)| *d);
+    let by = known.map(|k| (strsim::levenshtein(word, k), k)).min_by_key(|(d, _)| *d);
     by.filter(|(d, _)| *d <= limit).map(|(_, k)| k)
-}
-
-/// Edits that make one word of the other (Levenshtein). Only the beginning of a long word counts.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let swap = row[j] + usize::from(x != *y);
-            next.push(swap.min(row[j + 1] + 1).min(next[j] + 1));
-        }
-        row = next;
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
