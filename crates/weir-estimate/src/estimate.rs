@@ -44,6 +44,9 @@ pub struct Question {
     pub numa: Numa,
     /// Frames that are processed together.
     pub burst: u32,
+    /// Frames that a source in memory plays over and over, instead of a card's buffers: the core that
+    /// copies them has all their lines pass its caches.
+    pub played: Option<f64>,
     /// What pages tables are in.
     pub pages: Pages,
     /// Parameters of the model.
@@ -66,6 +69,7 @@ impl Default for Question {
             traffic: None,
             numa: Numa::Local,
             burst: 1,
+            played: None,
             pages: Pages::Small,
             settings: Vec::new(),
             target: None,

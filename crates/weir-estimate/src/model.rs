@@ -6,7 +6,7 @@
 
 use crate::fault::{Fault, unknown};
 use crate::formula::{Formula, Unit};
-use crate::operation::{Operations, Where};
+use crate::operation::{Operation, Operations, Where};
 use crate::read::{At, Bounds, Section, document};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +22,9 @@ const MAX_STEPS: usize = 1000;
 const MAX_EXPANDED: usize = 10_000;
 /// Deepest nesting of branches and models.
 pub(crate) const MAX_DEPTH: usize = 16;
+
+/// Operations, each with the one that stands for it.
+pub type Stands = Vec<(Arc<str>, Arc<str>)>;
 
 /// A network function.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +42,11 @@ pub struct Model {
     /// Operations that a function behind it need not do, since it has done them: what a frame passes
     /// on its way to a function takes it in and sends it, and may look its rules up.
     pub does: Vec<Arc<str>>,
-    /// How many frames a core has under way at once in a function behind it, where that does not take
-    /// a burst's lookups together: as far as the core itself looks ahead.
-    pub together: Option<f64>,
+    /// Operations that are done another way behind it: each with the one whose cost is charged.
+    pub instead: Stands,
+    /// The operation whose cost says (`parallel`) how many frames a core has under way at once in a
+    /// function behind it that does not ask ahead.
+    pub together: Option<Arc<str>>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// What it does with a frame.
@@ -150,7 +155,11 @@ impl Reader<'_, '_> {
             file: top.file().into(),
             parameters: Vec::new(),
             does: Vec::new(),
-            together: top.number("together", Bounds::Positive)?,
+            instead: self.instead(top)?,
+            together: match top.text("together")? {
+                Some(eo) => Some(Arc::clone(&self.known(top, &eo)?.name)),
+                None => None,
+            },
             tables: Vec::new(),
             steps: Vec::new(),
         };
@@ -194,6 +203,40 @@ impl Reader<'_, '_> {
             return Err(top.missing("steps", "a list of operations"));
         }
         Ok(model)
+    }
+
+    /// An operation that is named.
+    fn known(&self, s: &Section<'_>, eo: &At<String>) -> Result<&Operation, Fault> {
+        self.operations.get(&eo.value).ok_or_else(|| {
+            let text = unknown("operation", &eo.value, self.operations.names());
+            s.fault(&eo.span, text)
+        })
+    }
+
+    /// Operations and what stands for them, which must want nothing that they have not.
+    fn instead(&self, top: &Section<'_>) -> Result<Stands, Fault> {
+        let Some(s) = top.section("as")? else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for key in s.keys() {
+            let of = self.known(&s, &key)?;
+            let Some(by) = s.text(&key.value)? else { continue };
+            let by_operation = self.known(&s, &by)?;
+            for p in &by_operation.parameters {
+                if !of.parameters.iter().any(|q| q.name == p.name && q.unit == p.unit) {
+                    let text = format!(
+                        "{} wants '{}' in {}, which {} has not",
+                        by.value,
+                        p.name,
+                        p.unit.name(),
+                        key.value
+                    );
+                    return Err(s.fault(&by.span, text));
+                }
+            }
+            all.push((Arc::clone(&of.name), Arc::clone(&by_operation.name)));
+        }
+        s.finish()?;
+        Ok(all)
     }
 
     fn steps(

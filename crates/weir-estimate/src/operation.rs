@@ -58,11 +58,14 @@ pub enum Where {
     Cache,
     /// Farther away.
     Memory,
+    /// Farther away, and asked for while other frames of the burst are at work, so that waits overlap.
+    Ahead,
 }
 
 impl Where {
     /// As written in files.
-    pub const NAMES: &[(&str, Where)] = &[("cache", Where::Cache), ("memory", Where::Memory)];
+    pub const NAMES: &[(&str, Where)] =
+        &[("cache", Where::Cache), ("memory", Where::Memory), ("ahead", Where::Ahead)];
 }
 
 /// The catalogue.

@@ -58,6 +58,14 @@ fn models() {
     says(&m("eo = \"parse\", b = 6, at = \"cash\""), "x.toml:4:", &["'cash'", "'cache'?"]);
     says(&m("eo = \"ht_lookup\", N = 2, table = \"t\""), "x.toml:4:", &["unknown table 't'"]);
     says(&m("use = \"l2-basik\""), "x.toml: ", &["unknown model 'l2-basik'", "'l2-basic'?"]);
+    let stands = |s: &str| model(&format!("steps = [{{ eo = \"parse\", b = 6 }}]\n[as]\n{s}"));
+    says(&stands("hash = \"hsh\""), "x.toml:6:", &["unknown operation 'hsh'", "'hash'?"]);
+    says(
+        &stands("hash = \"parse\""),
+        "x.toml:6:",
+        &["parse wants 'b' in bytes, which hash has not"],
+    );
+    says(&model("together = \"walk\""), "x.toml:4:", &["unknown operation 'walk'"]);
     says(&m("use = \"x\""), "x.toml: ", &["a cycle: x → x"]);
     says(&m("b = 6"), "x.toml:4:", &["a step is one of"]);
     says(&model("stepz = []"), "x.toml:", &["'steps' is missing"]);

@@ -9,7 +9,7 @@ use weir_estimate::chain::{Chain, Cores, join};
 use weir_estimate::estimate::Numa;
 use weir_estimate::series::{Hop, series};
 use weir_estimate::traffic::{Spread, Traffic};
-use weir_estimate::{Library, Question};
+use weir_estimate::{Library, Profile, Question, estimate};
 
 const MACHINE: &str = "xeon-e5-2690v2";
 
@@ -45,6 +45,39 @@ fn more_locality_waits_less() {
     assert!(waits.windows(2).all(|w| w[1] > w[0]), "{waits:?}");
     // A hundred flows' entries are in the nearest cache.
     assert!(at(0.9, 100.0).hits[0].levels[0].1 > 0.9);
+}
+
+/// Behind a pass an operation is charged as the one that stands for it, where the profile knows that.
+#[test]
+fn what_is_done_another_way_behind_a_pass_is_charged_so() {
+    let library = library();
+    let text = std::fs::read_to_string(support::root(&format!("profiles/{MACHINE}.toml")));
+    let text = text.expect("the profile");
+    let own = "[eo.program_checksum]\ncycles = \"1000\"\nerror = 0.5\nprovenance = \"assumed\"\nsource = \"x\"\n";
+    let cost = |text: &str| {
+        let profile = Profile::read("p.toml", text, library.operations()).expect("a profile");
+        let through = Some(Arc::from("vdp-program"));
+        let question = Question { burst: 64, through, ..Question::default() };
+        estimate(&library, "firewall", &profile, &question).expect("an estimate")
+    };
+    let (plain, stood) = (cost(&text), cost(&format!("{text}\n{own}")));
+    let of = |e: &weir_estimate::Estimate, eo: &str| e.operations.iter().any(|o| *o.eo == *eo);
+    assert!(of(&plain, "checksum") && !of(&plain, "program_checksum"));
+    assert!(of(&stood, "program_checksum") && !of(&stood, "checksum"));
+    assert!(stood.cycles > plain.cycles + 900.0, "{} {}", plain.cycles, stood.cycles);
+}
+
+/// Frames of a source in memory pass the caches that tables are in.
+#[test]
+fn what_a_core_copies_leaves_less_room_for_tables() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    let waits = |played| {
+        let settings = vec![("entries".to_owned(), 16_384.0)];
+        let question = Question { frame: 1518, burst: 64, played, settings, ..Question::default() };
+        ask(&library, "l2-basic", &machine, &question).wait_cycles
+    };
+    assert!(waits(Some(32_768.0)) > waits(None) + 1.0);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl<'p> Tariff<'p> {
 
     /// The cost of an operation.
     pub fn cost(&self, done: &Done<'_>) -> Result<&'p Cost, Fault> {
-        self.profile.costs.get(&done.op.eo).ok_or_else(|| {
+        self.profile.costs.get(done.eo(self.profile)).ok_or_else(|| {
             let known = self.profile.costs.keys().map(|k| &**k);
             let what = format!("cost of an operation (model {})", done.model.name);
             let text = unknown(&what, &done.op.eo, known);
@@ -89,7 +89,7 @@ impl<'p> Tariff<'p> {
             _ => (&cost.cycles, &cost.accesses),
         };
         let value = |key: &str, f: &Formula| -> Result<f64, Fault> {
-            let at = || format!("eo.{}.{key}", done.op.eo);
+            let at = || format!("eo.{}.{key}", done.eo(self.profile));
             let v = f
                 .value(&scope)
                 .map_err(|e| Fault::new(&self.profile.file, format!("{}: {e}", at())))?;

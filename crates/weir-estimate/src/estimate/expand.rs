@@ -8,6 +8,7 @@ use crate::fault::{Fault, unknown};
 use crate::formula::Formula;
 use crate::model::{Arm, Library, Model, Op, Step};
 use crate::operation::{Operation, Where};
+use crate::profile::Profile;
 use std::sync::Arc;
 
 /// An operation with its arguments, as often as it is done.
@@ -25,8 +26,18 @@ pub(super) struct Done<'m> {
     pub times: f64,
     /// Where its data is.
     pub at: Where,
-    /// Frames that are under way at once in it, where not a whole burst is.
-    pub together: Option<f64>,
+    /// The operation whose cost says how many frames are under way at once in it, where not a whole
+    /// burst is.
+    pub together: Option<Arc<str>>,
+    /// The operation that stands for it behind a pass.
+    pub instead: Option<Arc<str>>,
+}
+
+impl Done<'_> {
+    /// The operation that is charged: the one that stands for it, where the profile knows that.
+    pub fn eo(&self, profile: &Profile) -> &Arc<str> {
+        self.instead.as_ref().filter(|i| profile.costs.contains_key(*i)).unwrap_or(&self.op.eo)
+    }
 }
 
 /// The part of the frames that finds its flow in a cache: the model, and the place of its table.
@@ -61,12 +72,17 @@ pub(super) fn passed<'m>(
     let first = e.done.len();
     e.steps(model, &model.steps, 1.0)?;
     check_settings(&e.done, model, question)?;
-    e.done.iter_mut().skip(first).for_each(|d| d.together = pass.together);
     let mut at = 0;
     e.done.retain(|d| {
         at += 1;
         at <= first || !pass.does.contains(&d.op.eo)
     });
+    for d in e.done.iter_mut().skip(first) {
+        if d.at != Where::Ahead {
+            d.together.clone_from(&pass.together);
+        }
+        d.instead = pass.instead.iter().find(|i| i.0 == d.op.eo).map(|i| Arc::clone(&i.1));
+    }
     Ok(e.done)
 }
 
@@ -185,8 +201,9 @@ impl<'m> Expander<'m, '_> {
             arguments.push((Arc::clone(name), value(model, self.question, formula)?));
         }
         let at = op.at.unwrap_or(operation.at);
-        let together = None;
-        self.done.push(Done { model, op, operation, arguments, times, at, together });
+        let (together, instead) = (None, None);
+        let done = Done { model, op, operation, arguments, times, at, together, instead };
+        self.done.push(done);
         Ok(())
     }
 }

@@ -134,7 +134,7 @@ impl Tables {
             let cold = tariff.charge(d, cost, Case { cold: 1.0, remote: false })?;
             if let Some(f) = all.footprints.get_mut(place)
                 && cold.accesses > 0.0
-                && d.at == Where::Memory
+                && d.at != Where::Cache
             {
                 f.rate += d.times;
             }
@@ -172,9 +172,12 @@ impl Tables {
             };
             let lines = (f64::from(question.frame) / p.line_bytes).ceil();
             // The nearest caches see headers, the shared one whole frames.
-            let stream = match cache.shared {
-                Shared::Core => Stream { lines: 1.0, buffers: p.buffers },
-                Shared::Socket => Stream { lines, buffers: p.buffers * f64::from(cores) / split },
+            let stream = match (question.played, cache.shared) {
+                (Some(buffers), _) => Stream { lines, buffers },
+                (None, Shared::Core) => Stream { lines: 1.0, buffers: p.buffers },
+                (None, Shared::Socket) => {
+                    Stream { lines, buffers: p.buffers * f64::from(cores) / split }
+                }
             };
             let found = memo.hits(&self.footprints, traffic, capacity, stream);
             for ((before, levels), h) in before.iter_mut().zip(&mut spread).zip(found) {
@@ -276,9 +279,11 @@ impl<'q> Sum<'q> {
         spread: Option<(&Levels, f64)>,
     ) -> Result<(), Fault> {
         // Behind what hands frames over one by one a burst is as long as the core looks ahead.
-        let burst = d.together.map_or(tariff.burst, |t| t.max(1.0).min(tariff.burst));
-        let tariff = &Tariff { burst, ..*tariff };
         let cost = tariff.cost(d)?;
+        let measured = |eo: &Arc<str>| tariff.profile.costs.get(eo).and_then(|c| c.parallel);
+        let most = d.together.as_ref().and_then(measured).unwrap_or(tariff.burst);
+        let burst = most.clamp(1.0, tariff.burst);
+        let tariff = &Tariff { burst, ..*tariff };
         let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });
         let last = self.processor.caches.len();
         // Where its accesses are answered: a table's by locality, a frame's by the shared cache into
@@ -329,7 +334,7 @@ impl<'q> Sum<'q> {
             dram += if level == last { lines } else { 0.0 };
         }
         if let (Some((_, walks)), Some(tlb)) = (spread, self.processor.tlb)
-            && d.at == Where::Memory
+            && d.at != Where::Cache
         {
             let cycles = tlb.miss_cycles * self.processor.wait_factor;
             wait += cold.accesses * (1.0 - far) * walks * cycles / overlap(last);
@@ -351,7 +356,7 @@ impl<'q> Sum<'q> {
         self.wait += d.times * wait;
         self.variance += (d.times * all.cycles * cost.error).powi(2);
         self.operations.push(Line {
-            eo: Arc::clone(&d.op.eo),
+            eo: Arc::clone(d.eo(tariff.profile)),
             place: (Arc::clone(&d.model.name), d.op.line),
             arguments: d.arguments.clone(),
             times: d.times,

@@ -39,7 +39,7 @@ pub(super) fn estimate(
     let (mut cycles, mut accesses, mut operations) = (0.0, 0.0, Vec::new());
     for d in &done {
         let cost = tariff.cost(d)?;
-        let cold = if d.at == Where::Memory { 1.0 } else { 0.0 };
+        let cold = if d.at != Where::Cache { 1.0 } else { 0.0 };
         let near = tariff.charge(d, cost, Case { cold, remote: false })?;
         let remote = tariff.charge(d, cost, Case { cold, remote: true })?;
         let mix = |n: f64, r: f64| n * (1.0 - far) + r * far;
