@@ -5,7 +5,7 @@
 //! lines of the field, whose period is all of them (Knuth, TAOCP 2, §3.2.1.2, theorem A): it is written
 //! in one pass, and needs no memory of its own.
 
-use crate::field::{Field, Pages, get, put};
+use crate::field::{Field, Pages, SMALL, get, put};
 use crate::meter::Run;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,24 @@ pub const CHAINS: [usize; 7] = [1, 2, 4, 8, 12, 16, 24];
 pub struct Track {
     field: Rc<RefCell<Field>>,
     lines: u64,
-    line_words: u64,
+    step: Step,
+}
+
+/// How far lines of a track are apart.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Words from one to the next.
+    words: u64,
+    /// Words of a line, by which each is shifted against the one before, up to `turn` of them, lest all
+    /// fall into the same sets.
+    line: u64,
+    turn: u64,
+}
+
+impl Step {
+    fn place(&self, line: u64) -> u64 {
+        line * self.words + line % self.turn * self.line
+    }
 }
 
 /// The multiplier of the order for so many lines: one more than a multiple of 4 and of each prime
@@ -40,22 +57,44 @@ impl Track {
     /// # Errors
     /// Those of mmap(2).
     pub fn new(bytes: usize, line_bytes: usize, pages: Pages) -> std::io::Result<Self> {
-        let wanted = (bytes / line_bytes).clamp(64, u32::MAX as usize) as u64;
-        let lines = round(wanted);
-        let mut field = Field::new(lines as usize * line_bytes, pages)?;
-        let line_words = line_bytes / crate::field::WORD;
-        let factor = multiplier(lines);
-        let words = field.words();
-        for (line, words) in words.chunks_exact_mut(line_words).enumerate() {
-            put(&mut words[0], next(line as u64, lines, factor) * line_words as u64);
-        }
-        let (field, line_words) = (Rc::new(RefCell::new(field)), line_words as u64);
-        Ok(Self { field, lines, line_words })
+        let words = (line_bytes / crate::field::WORD) as u64;
+        let step = Step { words, line: words, turn: 1 };
+        Self::of(bytes / line_bytes, step, pages)
     }
 
-    /// Bytes.
+    /// A track of one line in each of so many small pages: what it takes beyond as many lines in a row are
+    /// translations.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn of_pages(pages: usize, line_bytes: usize) -> std::io::Result<Self> {
+        let word = crate::field::WORD;
+        let (words, line) = ((SMALL / word) as u64, (line_bytes / word) as u64);
+        // The last line stays inside its page.
+        Self::of(pages, Step { words, line, turn: words / line }, Pages::Small)
+    }
+
+    fn of(wanted: usize, step: Step, pages: Pages) -> std::io::Result<Self> {
+        let lines = round(wanted.clamp(64, u32::MAX as usize) as u64);
+        let mut field = Field::new((lines * step.words) as usize * crate::field::WORD, pages)?;
+        let factor = multiplier(lines);
+        let words = field.words();
+        for line in 0..lines {
+            if let Some(w) = words.get_mut(step.place(line) as usize) {
+                put(w, step.place(next(line, lines, factor)));
+            }
+        }
+        Ok(Self { field: Rc::new(RefCell::new(field)), lines, step })
+    }
+
+    /// Bytes of its lines.
     pub fn bytes(&self) -> usize {
-        (self.lines * self.line_words) as usize * crate::field::WORD
+        (self.lines * self.step.line) as usize * crate::field::WORD
+    }
+
+    /// Its lines.
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// Its memory, for whatever else is measured in the same pages.
@@ -87,7 +126,7 @@ impl Track {
             // Far from each other in the order; by a few steps more, lest they have the same low bits and
             // fall into the same sets.
             let steps = self.lines / C as u64 * i as u64 + 1009 * i as u64;
-            *a = (after(steps, self.lines) * self.line_words) as usize;
+            *a = self.step.place(after(steps, self.lines)) as usize;
         }
         let field = Rc::clone(&self.field);
         Box::new(move |operations| {
@@ -145,6 +184,15 @@ mod tests {
             }
             assert_eq!(at, 0);
         }
+    }
+
+    #[test]
+    fn a_line_of_each_page_is_met() {
+        let track = Track::of_pages(200, 64).expect("memory");
+        assert_eq!((track.lines(), track.bytes()), (192, 192 * 64));
+        let mut run = track.run(1);
+        let pages: std::collections::BTreeSet<u64> = (0..192).map(|_| run(1) / 512).collect();
+        assert_eq!(pages.len(), 192);
     }
 
     #[test]

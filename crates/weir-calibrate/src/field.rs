@@ -32,7 +32,7 @@ pub struct Field {
 /// Bytes of a huge page, where the kernel does not say.
 const HUGE: usize = 2 << 20;
 /// Bytes of a small page.
-const SMALL: usize = 4096;
+pub const SMALL: usize = 4096;
 
 impl Field {
     /// So many bytes, all of them touched.

@@ -5,7 +5,7 @@
 //! is tried (2 to the power of their number), which finds the optimum without iterating.
 
 /// Most terms of a cost.
-pub const MOST_TERMS: usize = 6;
+pub const MOST_TERMS: usize = 12;
 
 /// A point: the value of each term there, and what was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Point {
     pub terms: Vec<f64>,
     /// Cycles.
     pub cycles: f64,
+    /// Cycles that they may be off: half their interval.
+    pub noise: f64,
 }
 
 /// Coefficients, and how far they are from the points.
@@ -29,6 +31,16 @@ pub struct Fit {
 /// What a cost must have been measured at to weigh as a part of itself, in cycles: what is left of
 /// less is noise.
 const LEAST: f64 = 1.0;
+
+impl Point {
+    /// What a distance is a part of: what was measured, but for what is lost in noise.
+    fn scale(&self) -> f64 {
+        self.cycles.max(NOISE * self.noise).max(LEAST)
+    }
+}
+
+/// So many times its noise must be measured for a point to weigh as a part of itself.
+const NOISE: f64 = 4.0;
 
 /// The coefficients that come nearest; nothing without points, or with points that don't have as many
 /// terms as the first.
@@ -62,7 +74,7 @@ pub fn fit(points: &[Point]) -> Option<Fit> {
 /// How far a point is, as a part of what was measured.
 fn distance(p: &Point, coefficients: &[f64]) -> f64 {
     let said: f64 = p.terms.iter().zip(coefficients).map(|(t, c)| t * c).sum();
-    (said - p.cycles) / p.cycles.max(LEAST)
+    (said - p.cycles) / p.scale()
 }
 
 /// Weighted least squares over some of the terms: normal equations, by Gauss with pivots. Nothing where
@@ -71,7 +83,7 @@ fn least_squares(points: &[Point], of: &[usize]) -> Option<Vec<f64>> {
     let n = of.len();
     let mut rows = vec![vec![0.0; n + 1]; n];
     for p in points {
-        let weight = 1.0 / p.cycles.max(LEAST).powi(2);
+        let weight = 1.0 / p.scale().powi(2);
         for (row, i) in rows.iter_mut().zip(of) {
             let a = p.terms[*i] * weight;
             for (cell, j) in row.iter_mut().zip(of) {
@@ -106,7 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn points(of: &[(f64, f64)]) -> Vec<Point> {
-        of.iter().map(|(x, y)| Point { terms: vec![1.0, *x], cycles: *y }).collect()
+        of.iter().map(|(x, y)| Point { terms: vec![1.0, *x], cycles: *y, noise: 0.0 }).collect()
     }
 
     #[test]
@@ -126,7 +138,7 @@ mod tests {
 
     #[test]
     fn terms_that_are_alike_are_told_once() {
-        let p = |x: f64| Point { terms: vec![x, 2.0 * x], cycles: 6.0 * x };
+        let p = |x: f64| Point { terms: vec![x, 2.0 * x], cycles: 6.0 * x, noise: 0.0 };
         let f = fit(&[p(1.0), p(2.0), p(5.0)]).expect("a fit");
         assert!((f.coefficients[0] + 2.0 * f.coefficients[1] - 6.0).abs() < 1e-6);
         assert_eq!(fit(&[]), None);
@@ -143,7 +155,7 @@ mod tests {
                 .map(|(a, b)| {
                     let terms = vec![1.0, *a, *b];
                     let cycles = terms.iter().zip(&truth).map(|(t, c)| t * c).sum();
-                    Point { terms, cycles }
+                    Point { terms, cycles, noise: 0.0 }
                 })
                 .collect();
             let f = fit(&all).expect("a fit");

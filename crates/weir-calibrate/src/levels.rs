@@ -11,6 +11,7 @@ use crate::fit::{Fit, Point, fit};
 use crate::machine::{Cache, Machine};
 use crate::meter::Measured;
 use crate::session::{Failed, Session};
+use crate::tlb::{self, Tlb};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -57,15 +58,6 @@ pub struct Main {
     pub all: f64,
 }
 
-/// What pages of 4 KiB add.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tlb {
-    /// Bytes that translations at hand cover.
-    pub reach: f64,
-    /// Cycles that a load adds whose translation is not at hand.
-    pub miss_cycles: f64,
-}
-
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Levels {
@@ -110,35 +102,34 @@ struct Behind {
 }
 
 /// What lies behind a cache that takes `last`, from latencies over sizes in small pages. A load misses
-/// the cache with probability 1 - held / size, and so it does the translations at hand; which of the two
-/// ends where is tried for all sizes, what they add is fitted.
-fn behind(points: &[(f64, f64)], last: f64) -> Option<Behind> {
+/// the cache with probability 1 - held / size, and where `reach` is known the translations at hand with
+/// probability 1 - reach / size. Where the cache ends is tried for all sizes; what memory and translations
+/// add is fitted.
+fn behind(points: &[(f64, f64)], last: f64, reach: Option<f64>) -> Option<Behind> {
     const BETWEEN: [f64; 3] = [0.5, 0.7, 1.0];
-    let ends: Vec<f64> = points.iter().flat_map(|p| BETWEEN.map(|b| p.0 * b)).collect();
     let missing = |size: f64, end: f64| (1.0 - end / size).max(0.0);
+    let beyond = |size: f64| reach.map_or(0.0, |r| missing(size, r));
     let mut best: Option<(f64, Behind)> = None;
-    for held in &ends {
-        for reach in &ends {
-            let over: Vec<Point> = points
-                .iter()
-                .filter(|p| p.1 > last)
-                .map(|(size, latency)| Point {
-                    terms: vec![missing(*size, *held), missing(*size, *reach)],
-                    cycles: latency - last,
-                })
-                .collect();
-            let Some(Fit { coefficients, .. }) = fit(&over) else { continue };
-            let [beyond, walk] = coefficients.as_slice() else { continue };
-            let off = |(size, latency): &(f64, f64)| {
-                let said = last + beyond * missing(*size, *held) + walk * missing(*size, *reach);
-                (said / latency - 1.0).powi(2)
-            };
-            let off: f64 = points.iter().map(off).sum();
-            if *beyond > 0.0 && best.as_ref().is_none_or(|b| off < b.0) {
-                let tlb = Tlb { reach: *reach, miss_cycles: *walk };
-                let tlb = (tlb.miss_cycles >= 1.0).then_some(tlb);
-                best = Some((off, Behind { memory: last + beyond, held: *held, tlb }));
-            }
+    for held in points.iter().flat_map(|p| BETWEEN.map(|b| p.0 * b)) {
+        let over: Vec<Point> = points
+            .iter()
+            .filter(|p| p.1 > last)
+            .map(|(size, latency)| Point {
+                terms: vec![missing(*size, held), beyond(*size)],
+                cycles: latency - last,
+                noise: 0.0,
+            })
+            .collect();
+        let Some(Fit { coefficients, .. }) = fit(&over) else { continue };
+        let [memory, walk] = coefficients.as_slice() else { continue };
+        let off = |(size, latency): &(f64, f64)| {
+            ((last + memory * missing(*size, held) + walk * beyond(*size)) / latency - 1.0).powi(2)
+        };
+        let off: f64 = points.iter().map(off).sum();
+        if *memory > 0.0 && best.as_ref().is_none_or(|b| off < b.0) {
+            let tlb = reach.map(|reach| Tlb { reach, miss_cycles: *walk });
+            let tlb = tlb.filter(|t| t.miss_cycles >= 1.0);
+            best = Some((off, Behind { memory: last + memory, held, tlb }));
         }
     }
     best.map(|b| b.1)
@@ -147,7 +138,7 @@ fn behind(points: &[(f64, f64)], last: f64) -> Option<Behind> {
 /// How many figures [`levels`] takes, for progress.
 pub fn figures(machine: &Machine, session: &Session<'_>) -> usize {
     let sizes = sizes(machine, session).len();
-    2 * sizes + machine.caches.len() * (1 + CHAINS.len()) + CHAINS.len() + 2
+    2 * sizes + machine.caches.len() * (1 + CHAINS.len()) + CHAINS.len() + 2 + tlb::FIGURES
 }
 
 /// Bytes over which the curve goes.
@@ -215,6 +206,7 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
         one: machine.line_bytes() / read.ns.value * 1e9,
         all: all.max(machine.line_bytes() / read.ns.value * 1e9),
     };
+    let reach = tlb::reach(line, session)?;
     let mut tlb = None;
     if let Some(last) = caches.last_mut() {
         let cycle_ns = far.ns.value / far.cycles.value.max(0.01);
@@ -224,7 +216,7 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
             .filter(|s| s.bytes >= near)
             .map(|s| (s.bytes, s.small.ns.value / cycle_ns))
             .collect();
-        if let Some(b) = behind(&beyond, last.latency) {
+        if let Some(b) = behind(&beyond, last.latency, reach) {
             memory.latency_ns = b.memory * cycle_ns;
             last.bytes = last.bytes.min(b.held);
             tlb = b.tlb;
@@ -288,12 +280,11 @@ mod tests {
         let t = |s: f64| 70.0 + 230.0 * miss(s, 64.0) + 100.0 * miss(s, 8.0);
         let points: Vec<(f64, f64)> =
             (0..12).map(|i| mib(2f64.powi(i))).map(|s| (s, t(s))).collect();
-        let b = behind(&points, 70.0).expect("something");
+        let b = behind(&points, 70.0, Some(mib(8.0))).expect("something");
         assert!((b.memory - 300.0).abs() < 1.0 && (b.held / mib(64.0) - 1.0).abs() < 1e-6, "{b:?}");
         let tlb = b.tlb.expect("walks");
-        assert!((tlb.reach / mib(8.0) - 1.0).abs() < 1e-6, "{b:?}");
         assert!((tlb.miss_cycles - 100.0).abs() < 1.0, "{b:?}");
         // Where nothing takes longer, nothing lies behind.
-        assert_eq!(behind(&points[..2], 80.0), None);
+        assert_eq!(behind(&points[..2], 80.0, None), None);
     }
 }

@@ -5,7 +5,7 @@
 //! `calibrate`.
 //!
 //! `machine` says what the machine says of itself; `clock` and `meter` measure, `stats` says how well;
-//! `chase`, `bandwidth` and `levels` measure caches and memory; `kernel` has the benchmarks, `shape` over
+//! `chase`, `bandwidth`, `tlb` and `levels` measure caches and memory; `kernel` has the benchmarks, `shape` over
 //! which parameters they run, `bench` makes costs of them, `fit` coefficients; `text` writes the profile.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod session;
 pub mod shape;
 pub mod stats;
 pub mod text;
+pub mod tlb;
 
 pub use machine::Machine;
 pub use session::{Depth, Failed, Progress};

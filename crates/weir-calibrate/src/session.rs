@@ -61,6 +61,8 @@ impl From<std::io::Error> for Failed {
     }
 }
 
+/// A sample of what does its operations by the burst.
+const BURSTS: Duration = Duration::from_micros(400);
 /// Most that a field is large.
 const LARGEST: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
 
@@ -166,8 +168,22 @@ impl<'w> Session<'w> {
     /// # Errors
     /// Every sample was disturbed, again and again.
     pub fn measure(&mut self, what: &str, run: &mut Run) -> Result<Measured, Failed> {
-        self.tell(what);
         let effort = self.effort();
+        self.measured(what, run, effort)
+    }
+
+    /// As [`Session::measure`], for what does its operations by the burst: a sample is many of them.
+    ///
+    /// # Errors
+    /// Every sample was disturbed, again and again.
+    pub fn measure_bursts(&mut self, what: &str, run: &mut Run) -> Result<Measured, Failed> {
+        let effort = self.effort();
+        let sample = BURSTS;
+        self.measured(what, run, Effort { sample, time: effort.time.max(12 * sample), ..effort })
+    }
+
+    fn measured(&mut self, what: &str, run: &mut Run, effort: Effort) -> Result<Measured, Failed> {
+        self.tell(what);
         let mut found: Option<Measured> = None;
         for round in 1..=3u32 {
             let longer = Effort { time: effort.time * round, ..effort };

@@ -32,6 +32,12 @@ pub struct Point {
     pub words: usize,
     /// Whether it is measured far away, too.
     pub far: bool,
+    /// Bytes that it strews its accesses over when far away, where it has memory of its own, of pages as
+    /// anybody gets them: its waits are held against the latency of as much.
+    pub own: Option<f64>,
+    /// For what has a pace of its own: how often it and what is taken away from it are measured in turns,
+    /// the median of which counts. 0 where it is measured at both paces.
+    pub turns: u32,
     /// What is run.
     pub make: Maker,
     /// What is taken away from it, where that is more than the loop around it.
@@ -64,7 +70,15 @@ pub fn near(
     words: usize,
     make: impl Fn(&Memory, Pace, u64) -> Run + 'static,
 ) -> Point {
-    Point { given: given.to_vec(), words, far: false, make: Box::new(make), less: None }
+    Point {
+        given: given.to_vec(),
+        words,
+        far: false,
+        own: None,
+        turns: 0,
+        make: Box::new(make),
+        less: None,
+    }
 }
 
 /// A point that is measured far away, too.

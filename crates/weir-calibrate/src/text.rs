@@ -102,7 +102,7 @@ fn memory(out: &mut String, c: &Calibration, quoted: &dyn Fn(&str) -> String) ->
         writeln!(out, "miss_cycles = {:.1}", t.miss_cycles)?;
         writeln!(
             out,
-            "source = \"latency over sizes in pages of 4 KiB, beyond what the last cache's end explains\"\n"
+            "source = \"reach: a line in each of so many pages, less as many in a row; cost: latency over sizes\"\n"
         )?;
     }
     // Channels can't be seen: one, as fast as all together.

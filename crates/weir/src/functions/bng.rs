@@ -221,7 +221,11 @@ impl Function for Bng {
         let n = f64::from(entries);
         match self {
             Bng::Core => vec![("subscribers".into(), n)],
-            _ => vec![("circuits".into(), n), ("subscribers".into(), n)],
+            _ => vec![
+                ("circuits".into(), n),
+                ("subscribers".into(), n),
+                ("routes".into(), f64::from(ROUTES)),
+            ],
         }
     }
 }

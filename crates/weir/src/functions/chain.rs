@@ -60,7 +60,7 @@ impl Link {
     /// # Errors
     /// It can't be made with so many.
     pub fn way(&self, len: usize) -> Result<Way> {
-        Ok(Way::of(&self.function.job(self.entries)?, &frame(0, len).bytes))
+        Ok(Way::of(&self.function.job(self.entries)?, &[frame(0, len)]))
     }
 }
 

@@ -36,7 +36,7 @@ mod vxlan;
 mod way;
 
 mod headers;
-pub use headers::headers;
+pub use headers::Stack;
 pub use played::{Frames, arena, playing};
 pub use setup::{Place, function, plane, room};
 pub use way::Way;

@@ -28,7 +28,7 @@ pub fn playing(
 ) -> Result<(DataPlane, Way)> {
     let frames = Frames::of(f, entries, order, len)?;
     let job = f.job(entries)?;
-    let way = Way::of(&job, &f.frame(entries, 0, 0, len).bytes);
+    let way = Way::of_function(&job, f, entries, len);
     Ok((plane(job, |no| frames.player(no))?, way))
 }
 

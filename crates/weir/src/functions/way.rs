@@ -1,11 +1,11 @@
 //! What a function's rules ask of weir's data plane, for the estimate of the pass through a VDP.
 //!
-//! Room: a [`Job`] and one frame in, parameters of `models/vdp-rules.toml` or `models/vdp-program.toml` out.
+//! Room: a [`Job`] and some frames in, parameters of `models/vdp-rules.toml` or `models/vdp-program.toml` out.
 
-use super::{Job, headers};
+use super::{At, Function, Job, Stack};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_classify::Field;
-use weir_dataplane::Action;
+use weir_classify::{Field, FlowKey};
+use weir_dataplane::{Action, MAX_TABLES, Op, Outer, extract};
 
 /// The model of the pass, and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,41 +27,121 @@ fn is_plain(a: &Action) -> bool {
     }
 }
 
+/// Whether an action costs the executor nothing of its own, or is told of apart: meters are the function's.
+fn is_free(a: &Action) -> bool {
+    matches!(a, Action::Output(_) | Action::Goto(_) | Action::Meter(_))
+}
+
+/// Whether an action moves headers.
+fn is_move(a: &Action) -> bool {
+    matches!(
+        a,
+        Action::PushVlan(_)
+            | Action::PopVlan
+            | Action::PushMpls(_)
+            | Action::PopMpls(_)
+            | Action::PushPbb(_)
+            | Action::PopPbb
+            | Action::EncapVxlan { .. }
+            | Action::DecapVxlan
+            | Action::EncapGre { .. }
+            | Action::DecapGre
+    )
+}
+
+/// Bytes of a rule's actions for the executor.
+fn list_bytes(actions: &[Action]) -> f64 {
+    // Headers to put in front stand apart.
+    let apart =
+        actions.iter().filter(|a| matches!(a, Action::EncapVxlan { .. } | Action::EncapGre { .. }));
+    (actions.len() * size_of::<Op>() + apart.count() * size_of::<Outer>()) as f64
+}
+
+/// What a list of actions asks of the executor: how many write fields, how many move headers. An executor is
+/// needed for all of a rule's actions or for none.
+fn work(actions: &[Action]) -> (f64, f64) {
+    if actions.iter().all(is_plain) {
+        return (0.0, 0.0);
+    }
+    let moves = actions.iter().filter(|a| is_move(a)).count();
+    let writes = actions.iter().filter(|a| !is_move(a) && !is_free(a)).count();
+    (writes as f64, moves as f64)
+}
+
+/// The table that a list of actions goes on to.
+fn onward(actions: &[Action]) -> Option<u8> {
+    actions.iter().find_map(|a| if let Action::Goto(t) = a { Some(*t) } else { None })
+}
+
+/// Frames that are looked at.
+const SAMPLE: u32 = 16;
+
 impl Way {
-    /// That of a job whose frames look like `frame`.
-    pub fn of(job: &Job, frame: &[u8]) -> Self {
-        let seen = ("headers".to_owned(), f64::from(headers(frame)));
+    /// That of a function's job.
+    pub fn of_function(job: &Job, f: &dyn Function, entries: u32, len: usize) -> Self {
+        let frame = |i: u32| f.frame(entries, i, i * 7919 % entries.max(1), len);
+        Self::of(job, &(0..SAMPLE).map(frame).collect::<Vec<At>>())
+    }
+
+    /// That of a job whose frames are like these.
+    pub fn of(job: &Job, frames: &[At]) -> Self {
+        let all = frames.len().max(1) as f64;
+        let mut sum: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut add = |name: &'static str, v: f64| {
+            *sum.entry(name).or_default() += v / all;
+        };
+        for at in frames {
+            Stack::of(&at.bytes).parameters().into_iter().for_each(|(n, v)| add(n, v));
+        }
+        let sources: BTreeSet<u32> = frames.iter().map(|at| at.port).collect();
+        add("sources", sources.len() as f64 * all);
         if job.program.is_some() {
-            return Self { model: "vdp-program", settings: vec![seen] };
+            return Self { model: "vdp-program", settings: named(sum) };
+        }
+        let of = |table: u8| job.rules.iter().filter(move |r| r.table == table);
+        for at in frames {
+            let mut key = FlowKey::default();
+            let mut next = None;
+            if extract(&at.bytes, at.port, &mut key).is_ok() {
+                let found = of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority);
+                let (writes, moves) = found.map_or((0.0, 0.0), |r| work(&r.actions));
+                add("actions", writes);
+                add("moves", moves);
+                next = found.and_then(|r| onward(&r.actions));
+            }
+            // Behind the first table frames may be others: what is usual there.
+            for _ in 0..MAX_TABLES {
+                let Some(table) = next else { break };
+                let n = of(table).count().max(1) as f64;
+                let all = of(table).map(|r| work(&r.actions));
+                let (writes, moves) = all.fold((0.0, 0.0), |s, w| (s.0 + w.0 / n, s.1 + w.1 / n));
+                add("actions", writes);
+                add("moves", moves);
+                add("further", 1.0);
+                next = of(table).find_map(|r| onward(&r.actions)).filter(|t| *t > table);
+            }
         }
         let mut masks: BTreeMap<u8, BTreeSet<Vec<u64>>> = BTreeMap::new();
         let mut words = 0;
-        let mut steps = 0;
         for r in &job.rules {
             let mask = r.matcher.mask();
-            let used = mask.0.iter().filter(|w| **w != 0).count();
-            words = words.max(used);
+            words = words.max(mask.0.iter().filter(|w| **w != 0).count());
             masks.entry(r.table).or_default().insert(mask.0.to_vec());
-            // An executor is needed for all of a rule's actions or for none.
-            if !r.actions.iter().all(is_plain) {
-                let work = |a: &&Action| !matches!(a, Action::Output(_) | Action::Goto(_));
-                steps += r.actions.iter().filter(work).count();
-            }
         }
-        let rules = job.rules.len().max(1);
+        let first = of(0).count();
         let most = masks.values().map(BTreeSet::len).max().unwrap_or(0);
-        let tables = masks.len().max(1);
-        let set = |n: &str, v: f64| (n.to_owned(), v);
-        let settings = vec![
-            seen,
-            set("rules", rules as f64),
-            set("rule_tables", tables as f64),
-            set("masks", most as f64),
-            set("words", 2.0 * words as f64),
-            // A head and the masked words, in one to two slots a rule.
-            set("rule_bytes", 8.0 * (1 + words) as f64 * 1.5),
-            set("actions", (steps as f64 * tables as f64 / rules as f64).min(64.0)),
-        ];
-        Self { model: "vdp-rules", settings }
+        sum.insert("rules", first.max(1) as f64);
+        sum.insert("further_rules", (job.rules.len() - first) as f64);
+        let bytes: f64 = job.rules.iter().map(|r| list_bytes(&r.actions)).sum();
+        sum.insert("list_bytes", bytes / job.rules.len().max(1) as f64);
+        sum.insert("masks", most as f64);
+        sum.insert("words", 2.0 * words as f64);
+        // A head and the masked words, in one to two slots a rule.
+        sum.insert("rule_bytes", 8.0 * (1 + words) as f64 * 1.5);
+        Self { model: "vdp-rules", settings: named(sum) }
     }
+}
+
+fn named(sum: BTreeMap<&str, f64>) -> Vec<(String, f64)> {
+    sum.into_iter().map(|(n, v)| (n.to_owned(), v)).collect()
 }

@@ -130,6 +130,7 @@ impl Asker {
         let question = Question {
             frame: case.frame,
             burst: BURST as u32,
+            played: Some(crate::platform::SOURCE as f64),
             traffic: Some(counted(case.entries, order)?),
             settings,
             through: Some(Arc::from(through)),

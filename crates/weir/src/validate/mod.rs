@@ -103,6 +103,8 @@ pub struct Row {
     pub spread: f64,
     /// Ours.
     pub estimate: f64,
+    /// What it is made of: each operation, and its cycles with their waits.
+    pub parts: Vec<(String, f64)>,
     /// The paper's formula with this machine's clock and caches.
     pub paper: Option<f64>,
     /// Instructions of a frame, counted at the smallest table and frame.
@@ -138,6 +140,7 @@ pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
         measured: m.cycles,
         spread: m.spread,
         estimate: e.cycles,
+        parts: parts(&e),
         paper: asker.paper(case).ok(),
         instructions: None,
         by_instructions: None,
@@ -146,6 +149,19 @@ pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
         ovs: None,
         features: features(case, &m.way, &e),
     })
+}
+
+/// An estimate's operations, those of a name together.
+fn parts(e: &weir_estimate::Estimate) -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    for o in &e.operations {
+        let cycles = o.times * (o.cycles + o.wait_cycles);
+        match all.iter_mut().find(|a| a.0 == *o.eo) {
+            Some(a) => a.1 += cycles,
+            None => all.push((o.eo.to_string(), cycles)),
+        }
+    }
+    all
 }
 
 /// A prediction, and what came of it.
@@ -163,8 +179,7 @@ pub struct Prediction {
 pub fn predicted(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Prediction> {
     let order = order(case.entries, case.locality);
     let job = case.function.job(case.entries)?;
-    let way =
-        Way::of(&job, &case.function.frame(case.entries, 0, 0, case.frame as usize - FCS).bytes);
+    let way = Way::of_function(&job, case.function, case.entries, case.frame as usize - FCS);
     let estimate = asker.ours(case, &way, &order)?;
     let measured = measure(case, &order, seconds)?.cycles;
     Ok(Prediction { estimate, measured })

@@ -92,6 +92,7 @@ mod tests {
             measured,
             spread: 0.0,
             estimate: 0.0,
+            parts: Vec::new(),
             paper: None,
             instructions: Some(instructions),
             by_instructions: None,

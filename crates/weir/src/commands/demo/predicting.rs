@@ -23,16 +23,7 @@ const FRAME_BYTES: u32 = 64;
 const SECONDS: f64 = 0.1;
 
 /// What their estimates are made of: models and the pass through a VDP.
-const OPERATIONS: [&str; 8] = [
-    "vdp_pass",
-    "rule_lookup",
-    "rule_program",
-    "array_access",
-    "counter_update",
-    "parse",
-    "deparse",
-    "decrease",
-];
+const OPERATIONS: [&str; 3] = ["vdp_pass", "rule_lookup", "rule_program"];
 
 /// Calibrates, predicts, measures; the document is for the page.
 pub fn run() -> Result<(Predicting, Document)> {

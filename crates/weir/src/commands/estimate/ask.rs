@@ -125,6 +125,7 @@ impl QuestionArgs {
             (None, None) => None,
         };
         Ok(Question {
+            played: None,
             mode: self.mode,
             frame: self.frame,
             cores: self.cores,

@@ -1,0 +1,253 @@
+//! What a VDP's rules add to the pass: a lookup, actions that are not of 004's bitmap, a meter.
+//!
+//! Room: `platform`'s. Rules look at fields by which no function of `functions/` is told apart.
+
+use super::pass::fed;
+use super::{Fed, Kind, LINE, Tables, actions, empty, frame, lasting, point, strewn};
+use crate::functions::Job;
+use weir_calibrate::shape::{Home, Maker, Point, Shape};
+use weir_classify::{Field, FlowKey, Match};
+use weir_dataplane::flowtext::FlowSpec;
+use weir_dataplane::{Action, Band, BandKind, Meter, Op, Out, PortNo, Unit, extract};
+
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![rule_lookup(), rule_next(), rule_program(), rule_meter()]
+}
+
+/// Fields that rules look at, by how many words of 64 bits of the key they are in: the first tells
+/// entries apart.
+fn fields(words: u32) -> &'static [Field] {
+    match words {
+        1 => &[Field::EthSrc],
+        2 => &[Field::EthSrc, Field::EthType],
+        _ => &[Field::EthSrc, Field::EthType, Field::Ipv4Dst],
+    }
+}
+
+/// A rule for each entry, looking at so many words under so many masks: masks differ in how many of the
+/// highest bits of the first field they look at.
+fn rules(
+    words: u32,
+    masks: u32,
+    tables: Tables,
+    act: &dyn Fn(u64) -> Vec<Action>,
+) -> Vec<FlowSpec> {
+    let mut all = Vec::new();
+    // Rules of one mask follow each other, as they do in lists.
+    for first in 0..u64::from(masks) {
+        for entry in (first..tables.entries()).step_by(masks as usize) {
+            let mut key = FlowKey::default();
+            if extract(&frame(Kind::Udp, entry, 60), 1, &mut key).is_err() {
+                continue;
+            }
+            let mut m = Match::any();
+            for (i, f) in fields(words).iter().enumerate() {
+                let mask = f.full() >> if i == 0 { first } else { 0 };
+                m = m.with_masked(*f, key.get(*f) & mask, mask);
+            }
+            all.push(FlowSpec {
+                matcher: m,
+                priority: 1,
+                actions: act(entry),
+                ..FlowSpec::default()
+            });
+        }
+    }
+    all
+}
+
+/// Rules that send by port 2.
+fn ruled(words: u32, masks: u32) -> Maker {
+    lasting(move |tables| {
+        let rules = rules(words, masks, tables, &|_| vec![Action::Output(Out::Port(PortNo(2)))]);
+        Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
+    })
+}
+
+fn rule_lookup() -> Shape {
+    let at = |words: u32, masks: u32| -> Point {
+        let given = [
+            ("N", f64::from(2 * words)),
+            ("masks", f64::from(masks)),
+            ("HE", 8.0 * f64::from(1 + words)),
+            ("max", 64.0),
+        ];
+        let less = fed(Kind::Udp, 60, "output:2");
+        point(&given, ruled(words, masks), Some(less))
+    };
+    // A slot's line and that of what it leads to.
+    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
+    Shape {
+        eo: "rule_lookup",
+        terms: &[("base", "1"), ("mask", "masks - 1"), ("word", "masks * (ceil(N / 2) - 1)")],
+        factor: None,
+        more: None,
+        accesses: Some("cold * (masks + 1)"),
+        home: Home::Table,
+        about: "a VDP with rules that take every frame, less one without: found, counted; far away with a \
+                rule for each of 128 Ki frames",
+        points: vec![strewn(far, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
+    }
+}
+
+/// One rule that leads to table 1, and there a rule for each entry.
+fn chained(words: u32, masks: u32) -> Maker {
+    lasting(move |tables| {
+        let mut rules =
+            rules(words, masks, tables, &|_| vec![Action::Output(Out::Port(PortNo(2)))]);
+        rules.iter_mut().for_each(|r| r.table = 1);
+        let matcher = Match::any();
+        rules.push(FlowSpec { matcher, actions: vec![Action::Goto(1)], ..FlowSpec::default() });
+        Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
+    })
+}
+
+/// One rule, that sends.
+fn single() -> Maker {
+    lasting(move |tables| {
+        let (matcher, actions) = (Match::any(), vec![Action::Output(Out::Port(PortNo(2)))]);
+        let rules = vec![FlowSpec { matcher, actions, ..FlowSpec::default() }];
+        Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
+    })
+}
+
+fn rule_next() -> Shape {
+    let at = |words: u32, masks: u32| -> Point {
+        let given = [
+            ("N", f64::from(2 * words)),
+            ("masks", f64::from(masks)),
+            ("HE", 8.0 * f64::from(1 + words)),
+            ("max", 64.0),
+        ];
+        point(&given, chained(words, masks), Some(single()))
+    };
+    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
+    Shape {
+        eo: "rule_next",
+        terms: &[("base", "1"), ("mask", "masks - 1"), ("word", "masks * (ceil(N / 2) - 1)")],
+        factor: None,
+        more: None,
+        accesses: Some("cold * (masks + 1)"),
+        home: Home::Table,
+        about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends",
+        points: vec![strewn(far, at(1, 1)), at(3, 1), at(1, 4)],
+    }
+}
+
+/// Actions: how many write fields, how many move headers.
+const PROGRAMS: [(u32, u32, &str); 6] = [
+    (1, 0, "set_field:5->ip_dscp,output:2"),
+    (2, 0, "set_field:5->ip_dscp,set_field:7->udp_src,output:2"),
+    (
+        4,
+        0,
+        "set_field:5->ip_dscp,set_field:7->udp_src,set_field:1->nw_ecn,set_field:8->udp_dst,output:2",
+    ),
+    (0, 1, "push_vlan:0x8100,output:2"),
+    (1, 1, "push_vlan:0x8100,set_field:4103->vlan_vid,output:2"),
+    (0, 2, "push_vlan:0x8100,pop_vlan,output:2"),
+];
+
+/// A list's parameters: its operations, the last of which sends.
+fn listed(n: u32, moves: u32) -> [(&'static str, f64); 4] {
+    let bytes = f64::from(n + moves + 1) * size_of::<Op>() as f64;
+    [("n", f64::from(n)), ("moves", f64::from(moves)), ("HE", bytes), ("max", 64.0)]
+}
+
+fn rule_program() -> Shape {
+    let at = |(n, moves, actions): (u32, u32, &'static str)| {
+        let given = listed(n, moves);
+        point(&given, fed(Kind::Udp, 60, actions), Some(fed(Kind::Udp, 60, "output:2")))
+    };
+    // A list for each rule, as rules have them: two lines of each.
+    let own = lasting(|tables| {
+        let write = actions("set_field:5->ip_dscp,output:2", "udp,");
+        let rules = rules(1, 1, tables, &|_| write.clone());
+        Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
+    });
+    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
+    let own = strewn(far, point(&listed(1, 0), own, Some(ruled(1, 1))));
+    Shape {
+        eo: "rule_program",
+        terms: &[("base", "1"), ("action", "n"), ("move", "moves")],
+        factor: None,
+        more: None,
+        accesses: Some("cold * ceil(HE / line)"),
+        home: Home::Table,
+        about: "an empty VDP with actions for every frame, less one without; far away with a list for each of \
+                128 Ki rules",
+        points: PROGRAMS.into_iter().map(at).chain([own]).collect(),
+    }
+}
+
+/// Rules with a meter for each, or with what costs the executor as much.
+fn metered(tables: Tables) -> Option<Fed> {
+    let out = Action::Output(Out::Port(PortNo(2)));
+    let rules = rules(1, 1, tables, &|e| vec![Action::Meter(e as u32 + 1), out.clone()]);
+    let band = Band { kind: BandKind::Drop, rate: u32::MAX, burst: u32::MAX };
+    let meter = || Meter::new(Unit::Kilobits, &[band]).ok();
+    let meters = (0..tables.entries()).filter_map(|e| Some((e as u32 + 1, meter()?)));
+    let meters = meters.collect();
+    Fed::new(Kind::Udp, 60, tables, Job { rules, meters, ..empty("drop") })
+}
+
+fn rule_meter() -> Shape {
+    let less = ruled(1, 1);
+    // A meter's two lines, its rates, their bucket.
+    const BYTES: f64 = 4.0 * LINE;
+    let far = Tables::Far.entries() as f64 * BYTES;
+    Shape {
+        eo: "rule_meter",
+        terms: &[("base", "1")],
+        factor: None,
+        more: None,
+        accesses: Some("cold * ceil(es / line)"),
+        home: Home::Table,
+        about: "a VDP whose rules have a meter each, less one whose rules have none",
+        points: vec![strewn(
+            far,
+            point(&[("es", BYTES), ("max", 64.0)], lasting(metered), Some(less)),
+        )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(f: &mut Fed) -> u64 {
+        let sent = |f: &Fed| -> u64 {
+            let s = f.plane.snapshot();
+            s.check().expect("balanced");
+            s.ports.iter().map(|p| p.counters.tx.frames).sum()
+        };
+        let before = sent(f);
+        f.run(128);
+        sent(f) - before
+    }
+
+    #[test]
+    fn every_frame_finds_its_rule() {
+        for (words, masks) in [(1, 1), (2, 1), (3, 1), (1, 4), (3, 4)] {
+            let act = |_| actions("output:2", "udp,");
+            let rules = rules(words, masks, Tables::Near, &act);
+            let words_of = |r: &FlowSpec| r.matcher.mask().0.iter().filter(|w| **w != 0).count();
+            assert!(rules.iter().all(|r| words_of(r) == words as usize));
+            let job = Job { rules, ..empty("drop") };
+            let mut f = Fed::new(Kind::Udp, 60, Tables::Near, job).expect("a data plane");
+            assert_eq!(passed(&mut f), 128, "{words} words, {masks} masks");
+        }
+        let mut rules = rules(1, 1, Tables::Near, &|_| actions("output:2", "udp,"));
+        rules.iter_mut().for_each(|r| r.table = 1);
+        let (matcher, goto) = (Match::any(), vec![Action::Goto(1)]);
+        rules.push(FlowSpec { matcher, actions: goto, ..FlowSpec::default() });
+        let job = Job { rules, ..empty("drop") };
+        let mut f = Fed::new(Kind::Udp, 60, Tables::Near, job).expect("a data plane");
+        assert_eq!(passed(&mut f), 128);
+        for (.., text) in PROGRAMS {
+            let mut f = Fed::new(Kind::Udp, 60, Tables::Near, empty(text)).expect("a data plane");
+            assert_eq!(passed(&mut f), 128, "{text}");
+        }
+        assert_eq!(passed(&mut metered(Tables::Near).expect("a data plane")), 128);
+    }
+}
