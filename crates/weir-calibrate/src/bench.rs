@@ -199,14 +199,15 @@ fn of_pace(
 /// # Errors
 /// A machine that disturbs every sample.
 pub fn costs(
-    shapes: &[Shape],
+    shapes: Vec<Shape>,
     scene: &Scene,
     apart: Apart,
     session: &mut Session<'_>,
 ) -> Result<Vec<Costs>, Failed> {
     let mut all = Vec::new();
+    // What a benchmark has made goes with it: tables may be large.
     for shape in shapes {
-        all.push(cost(shape, scene, apart, session)?);
+        all.push(cost(&shape, scene, apart, session)?);
     }
     all.push(misses(session)?);
     Ok(all)

@@ -67,6 +67,9 @@ pub struct Levels {
     pub memory: Main,
     /// What small pages add, where it can be told.
     pub tlb: Option<Tlb>,
+    /// Bytes that loads are spread over, and cycles of one that no cache of the core's own answers, in small
+    /// pages.
+    pub strewn: Vec<(f64, f64)>,
     /// Latency over sizes.
     pub curve: Vec<Spread>,
     /// Whether huge pages came where they were asked for.
@@ -191,6 +194,8 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
             bytes_per_cycle: cache.line_bytes / read.cycles.value.max(0.01),
         });
     }
+    let own = caches.iter().rev().find(|l| l.cache.sharers < machine.cpus.max(2));
+    let strewn = own.map(|own| strewn(&curve, own.bytes, own.latency)).unwrap_or_default();
     let most = curve.last().map_or(64e6, |s| s.bytes);
     let track = Track::new(most as usize, line, Pages::Huge)?;
     let (far, outstanding) = chains(&track, "memory", session)?;
@@ -229,7 +234,22 @@ pub fn levels(machine: &Machine, session: &mut Session<'_>) -> Result<Levels, Fa
             kept.push(level);
         }
     }
-    Ok(Levels { caches: kept, memory, tlb, curve, huge: is_huge })
+    Ok(Levels { caches: kept, memory, tlb, strewn, curve, huge: is_huge })
+}
+
+/// What loads take that are spread over so much and that no cache of the core's own answers, of which the
+/// last holds `own` bytes and takes `latency`. Noise only adds, and more memory is never nearer: what was
+/// measured over more bounds what is true of less.
+fn strewn(curve: &[Spread], own: f64, latency: f64) -> Vec<(f64, f64)> {
+    let beyond = curve.iter().filter(|s| s.bytes >= 2.0 * own);
+    let mut all: Vec<(f64, f64)> =
+        beyond.map(|s| (s.bytes, unmixed(s.small.cycles.value, s.bytes, own, latency))).collect();
+    let mut least = f64::MAX;
+    for s in all.iter_mut().rev() {
+        least = least.min(s.1);
+        s.1 = least;
+    }
+    all
 }
 
 /// Latency of a track, and how many loads a core has under way at once in it.
@@ -269,6 +289,29 @@ mod tests {
         let two = cache(2048.0 * 1024.0, 1);
         assert_eq!(spot(48.0 * 1024.0, &two), (48.0f64 * 2048.0).sqrt() * 1024.0);
         assert_eq!(spot(two.bytes, &cache(480e6, 2)), 2.0 * two.bytes);
+    }
+
+    #[test]
+    fn what_is_strewn_wide_is_never_nearer() {
+        let at = |bytes: f64, cycles: f64| {
+            let value = crate::stats::Figure { value: cycles, ..Default::default() };
+            let small = Measured { cycles: value, ns: value };
+            Spread { bytes, huge: small, small }
+        };
+        // Half, a quarter, an eighth of the loads take 20; one size was disturbed.
+        let mixed = |part: f64, far: f64| part * 20.0 + (1.0 - part) * far;
+        let curve = [
+            at(1.0, 20.0),
+            at(4.0, mixed(0.5, 100.0)),
+            at(8.0, 900.0),
+            at(16.0, mixed(0.125, 200.0)),
+        ];
+        let found = strewn(&curve, 2.0, 20.0);
+        let want = [(4.0, 100.0), (8.0, 200.0), (16.0, 200.0)];
+        assert_eq!(found.len(), want.len());
+        for (f, w) in found.iter().zip(want) {
+            assert!(f.0 == w.0 && (f.1 - w.1).abs() < 1e-9, "{found:?}");
+        }
     }
 
     #[test]

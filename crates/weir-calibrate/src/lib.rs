@@ -5,7 +5,7 @@
 //! `calibrate`.
 //!
 //! `machine` says what the machine says of itself; `clock` and `meter` measure, `stats` says how well;
-//! `chase`, `bandwidth`, `tlb` and `levels` measure caches and memory; `kernel` has the benchmarks, `shape` over
+//! `chase`, `bandwidth`, `tlb` and `levels` measure caches and memory, `sharing` what tasks of one core lose; `kernel` has the benchmarks, `shape` over
 //! which parameters they run, `bench` makes costs of them, `fit` coefficients; `text` writes the profile.
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod machine;
 pub mod meter;
 mod session;
 pub mod shape;
+pub mod sharing;
 pub mod stats;
 pub mod text;
 pub mod tlb;
@@ -32,6 +33,7 @@ pub use session::{Depth, Failed, Progress};
 use bench::{Apart, Costs, Scene};
 use levels::Levels;
 use session::Session;
+use sharing::Sharing;
 use std::time::{Duration, Instant};
 
 /// What was found.
@@ -47,6 +49,8 @@ pub struct Calibration {
     pub clock_cycles: f64,
     /// Cycles of a line's way from one core to another, where there are two.
     pub crossing_cycles: Option<f64>,
+    /// What tasks lose that share a core, where it can be told.
+    pub sharing: Option<Sharing>,
     /// Caches and memory.
     pub levels: Levels,
     /// Operations.
@@ -70,7 +74,7 @@ pub fn calibrate(depth: Depth, watch: &mut dyn FnMut(&Progress)) -> Result<Calib
     calibrate_with(depth, Vec::new(), watch)
 }
 
-/// As [`calibrate_with`], for these operations alone: in some seconds.
+/// As [`calibrate_with`], for these operations alone, and near alone: in some seconds.
 ///
 /// # Errors
 /// [`Failed`].
@@ -80,7 +84,9 @@ pub fn calibrate_only(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Calibration, Failed> {
     let all = shape::all().into_iter().chain(more);
-    run(Depth::Quick, all.filter(|s| eos.contains(&s.eo)).collect(), watch)
+    let mut all: Vec<shape::Shape> = all.filter(|s| eos.contains(&s.eo)).collect();
+    all.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.far = false);
+    run(Depth::Quick, all, watch)
 }
 
 /// As [`calibrate`], with operations that the caller has benchmarks for.
@@ -119,10 +125,11 @@ fn run(
     let clock_cycles = session.measure("reading of the clock", &mut reading)?.cycles.value;
     let crossing = kernel::queue::crossing_ns(&cpus, Duration::from_millis(100));
     let crossing_cycles = crossing.map(|ns| ns / clock_ns);
+    let sharing = cpus.first().and_then(|cpu| sharing::measure(*cpu, Duration::from_millis(100)));
     let levels = levels::levels(&machine, &mut session)?;
     let scene = Scene::new(&machine, &levels, &mut session)?;
     let apart = Apart { clock: clock_cycles, crossing: crossing_cycles };
-    let costs = bench::costs(&shapes, &scene, apart, &mut session)?;
+    let costs = bench::costs(shapes, &scene, apart, &mut session)?;
     let (wide, samples) = (std::mem::take(&mut session.wide), session.samples);
     Ok(Calibration {
         machine,
@@ -130,6 +137,7 @@ fn run(
         clock_hz: 1e9 / clock_ns,
         clock_cycles,
         crossing_cycles,
+        sharing,
         levels,
         costs,
         wide,

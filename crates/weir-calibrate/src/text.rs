@@ -51,6 +51,15 @@ fn write_profile(
         cache(out, c, level, quoted)?;
     }
     memory(out, c, quoted)?;
+    if let Some(s) = &c.sharing {
+        let cycles = s.context_ns * c.clock_hz / 1e9;
+        writeln!(out, "[contention]\ncontext_cycles = {cycles:.0}")?;
+        writeln!(out, "timeslice = \"{:.3} ms\"\nprovenance = \"measured\"", s.timeslice_s * 1e3)?;
+        writeln!(
+            out,
+            "source = \"two threads on one CPU: waking each other in turns; both at work, by the kernel's account\"\n"
+        )?;
+    }
     curve(out, c)?;
     for cost in &c.costs {
         operation(out, cost, quoted)?;
@@ -104,6 +113,9 @@ fn memory(out: &mut String, c: &Calibration, quoted: &dyn Fn(&str) -> String) ->
             out,
             "source = \"reach: a line in each of so many pages, less as many in a row; cost: latency over sizes\"\n"
         )?;
+    }
+    for (bytes, cycles) in &c.levels.strewn {
+        writeln!(out, "[[strewn]]\nsize = \"{:.0} KiB\"\ncycles = {cycles:.1}\n", bytes / 1024.0)?;
     }
     // Channels can't be seen: one, as fast as all together.
     writeln!(out, "[memory]\nchannels = 1")?;

@@ -179,7 +179,7 @@ pub fn join(
 }
 
 /// The part of the time that changes of context take.
-fn lost(c: &Contention, clock_hz: f64) -> f64 {
+pub fn lost(c: &Contention, clock_hz: f64) -> f64 {
     c.context_cycles / (c.context_cycles + c.timeslice_s * clock_hz)
 }
 

@@ -76,6 +76,34 @@ pub struct Processor {
     pub memory: Memory,
     /// What pages of the usual size add, where it is known.
     pub tlb: Option<Tlb>,
+    /// Loads spread over so much, in pages of the usual size, that no cache of the core's own answers: smallest
+    /// first, where it is known.
+    pub strewn: Vec<Strewn>,
+}
+
+/// What loads take that are spread over so much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strewn {
+    /// Bytes.
+    pub bytes: f64,
+    /// Cycles until data can be used that is in no cache of the core's own.
+    pub cycles: f64,
+}
+
+impl Processor {
+    /// Cycles until data can be used that no cache of the core's own holds, of so many bytes that are asked for:
+    /// between what was measured, a straight line over the logarithm of the size.
+    pub fn strewn_over(&self, bytes: f64) -> Option<f64> {
+        let after = self.strewn.partition_point(|s| s.bytes < bytes);
+        let (low, high) = (after.checked_sub(1), self.strewn.get(after));
+        match (low.and_then(|l| self.strewn.get(l)), high) {
+            (Some(l), Some(h)) => {
+                let part = (bytes / l.bytes).ln() / (h.bytes / l.bytes).ln();
+                Some(l.cycles + (h.cycles - l.cycles) * part)
+            }
+            (one, other) => one.or(other).map(|s| s.cycles),
+        }
+    }
 }
 
 /// The cache of translations of addresses, as far as loads feel it.

@@ -69,8 +69,10 @@ pub(super) fn charged<'q>(
     let tables = Tables::of(done, profile, question)?;
     let spread = tables.levels(processor, traffic, question, memo);
     let walks = tables.walks(processor, traffic, question, memo);
+    let strewn = tables.strewn(processor, traffic, question);
     let tariff = Tariff::new(profile, question);
     let mut sum = Sum::new(processor, question);
+    sum.strewn = strewn;
     for d in done {
         let seen = |i: usize| Some((spread.get(i)?, walks.get(i).copied().unwrap_or(0.0)));
         sum.add(&tariff, d, tables.place(d).and_then(seen))?;
@@ -195,6 +197,29 @@ impl Tables {
 }
 
 impl Tables {
+    /// Cycles of a load that no cache of the core's own answers, as loads were measured that are spread over as
+    /// much as all tables and frames take of what is asked for.
+    fn strewn(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Option<f64> {
+        if question.pages != Pages::Small || p.strewn.is_empty() {
+            return None;
+        }
+        let flows: f64 = traffic.classes().iter().map(|c| c.flows).sum();
+        let table = |t: &Footprint| -> f64 {
+            if t.rate <= 0.0 {
+                return 0.0;
+            }
+            // Entries that share a line take it once, however many of them are asked for.
+            let asked = (flows / t.entries.max(1.0)).min(1.0);
+            let per_line = (p.line_bytes / t.entry_bytes).max(1.0);
+            let lines = t.entries / per_line * (t.entry_bytes / p.line_bytes).ceil().max(1.0);
+            lines * (1.0 - (1.0 - asked).powf(per_line)) * p.line_bytes
+        };
+        let tables: f64 = self.footprints.iter().map(table).sum();
+        let lines = (f64::from(question.frame) / p.line_bytes).ceil();
+        let frames = question.played.unwrap_or(p.buffers) * lines * p.line_bytes;
+        p.strewn_over(tables + frames)
+    }
+
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of
     /// translations is one of lines as long as pages.
     fn walks(
@@ -204,7 +229,9 @@ impl Tables {
         question: &Question,
         memo: &Memo,
     ) -> Vec<f64> {
-        let Some(tlb) = p.tlb.filter(|_| question.pages == Pages::Small) else {
+        // What was measured over sizes has walks in it.
+        let small = question.pages == Pages::Small && p.strewn.is_empty();
+        let Some(tlb) = p.tlb.filter(|_| small) else {
             return vec![0.0; self.footprints.len()];
         };
         let capacity = Capacity {
@@ -236,6 +263,8 @@ pub(super) struct Sum<'q> {
     pub wait: f64,
     /// Lines from each level, main memory last.
     lines: Vec<f64>,
+    /// Cycles of a load of a table that no cache of the core's own answers, where it was measured over sizes.
+    strewn: Option<f64>,
     /// Squares of what each operation's cycles may be off.
     variance: f64,
     /// What misjudged locality may add or take.
@@ -255,6 +284,7 @@ impl<'q> Sum<'q> {
             work: 0.0,
             wait: 0.0,
             lines: vec![0.0; processor.caches.len() + 1],
+            strewn: None,
             variance: 0.0,
             misjudged: 0.0,
             operations: Vec::new(),
@@ -330,7 +360,10 @@ impl<'q> Sum<'q> {
         for (level, part) in levels.iter().enumerate().skip(1) {
             let lines = cold.accesses * part * (1.0 - far);
             self.take(d.times, lines, level);
-            wait += lines * self.latency(level) / overlap(level);
+            let own = processor.caches.get(level).is_some_and(|c| c.shared == Shared::Core);
+            let strewn = self.strewn.filter(|_| spread.is_some() && !own);
+            let latency = strewn.map_or_else(|| self.latency(level), |s| s * processor.wait_factor);
+            wait += lines * latency / overlap(level);
             dram += if level == last { lines } else { 0.0 };
         }
         if let (Some((_, walks)), Some(tlb)) = (spread, self.processor.tlb)

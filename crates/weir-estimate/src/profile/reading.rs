@@ -4,7 +4,7 @@
 
 use super::{
     Cache, Contention, Convention, Cost, Hardware, Memory, Nic, Pipeline, Power, Processor,
-    Profile, Provenance, Published, Quoted, Shared, Software, Tlb,
+    Profile, Provenance, Published, Quoted, Shared, Software, Strewn, Tlb,
 };
 use crate::fault::{Fault, unknown};
 use crate::formula::Formula;
@@ -164,6 +164,18 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         }
         None => None,
     };
+    let mut strewn: Vec<Strewn> = Vec::new();
+    for s in top.sections("strewn")? {
+        let one = Strewn {
+            bytes: s.need_quantity("size", Dimension::Size)?,
+            cycles: s.need_number("cycles", Bounds::Positive)?,
+        };
+        if strewn.last().is_some_and(|l| l.bytes >= one.bytes) {
+            return Err(s.wrong("strewn: sizes must grow"));
+        }
+        s.finish()?;
+        strewn.push(one);
+    }
     Ok(Processor {
         sockets,
         cores_per_socket,
@@ -175,6 +187,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         caches,
         memory,
         tlb,
+        strewn,
     })
 }
 

@@ -46,6 +46,7 @@ struct Shown {
     counter_mhz: Option<f64>,
     clock_reading_cycles: f64,
     core_to_core_cycles: Option<f64>,
+    contention: Option<ShownSharing>,
     caches: Vec<ShownCache>,
     memory: ShownMemory,
     tlb: Option<ShownTlb>,
@@ -59,6 +60,12 @@ struct Shown {
     wide: BTreeMap<String, f64>,
     /// The profile as it is written.
     profile: String,
+}
+
+#[derive(Serialize)]
+struct ShownSharing {
+    context_cycles: f64,
+    timeslice_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -217,6 +224,10 @@ fn shown(c: &Calibration, profile: String) -> Shown {
         counter_mhz: c.machine.counter_hz.map(|hz| hz / 1e6),
         clock_reading_cycles: c.clock_cycles,
         core_to_core_cycles: c.crossing_cycles,
+        contention: c.sharing.map(|s| ShownSharing {
+            context_cycles: s.context_ns * c.clock_hz / 1e9,
+            timeslice_ms: s.timeslice_s * 1e3,
+        }),
         caches: c
             .levels
             .caches
@@ -279,6 +290,13 @@ fn told(s: &Shown, out: Option<&std::path::Path>) -> String {
     text += &format!("clock     {:.0} MHz{counter}\n", s.clock_mhz);
     if let Some(c) = s.core_to_core_cycles {
         text += &format!("cores     a line crosses in {c:.0} cycles\n");
+    }
+    if let Some(c) = &s.contention {
+        text += &format!(
+            "sharing   a change of context takes {:.0} cycles, a turn {} ms\n",
+            c.context_cycles,
+            n(c.timeslice_ms)
+        );
     }
     if let Some(t) = &s.tlb {
         text += &format!(

@@ -70,6 +70,10 @@ impl Function for L2Learning {
             }
         })
     }
+    fn settings(&self, entries: u32) -> Vec<(String, f64)> {
+        // Slots of 16 bytes, half of them in use.
+        vec![("entries".into(), f64::from(entries)), ("entry_bytes".into(), 32.0)]
+    }
     fn ovs(&self, _: u32) -> Option<String> {
         Some("actions=NORMAL\n".to_owned())
     }

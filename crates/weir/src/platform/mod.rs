@@ -125,12 +125,15 @@ fn frame(kind: Kind, entry: u64, len: usize) -> Vec<u8> {
 /// A data plane with one VDP, fed from memory; it says after each frame's work how much was done.
 struct Fed {
     plane: DataPlane,
-    /// Frames of a round: a burst of each source.
-    each: u64,
+    /// Frames of a round, on average: a burst of each source, or what the software stage takes of them.
+    each: f64,
     clock: u64,
     /// Frames that were done beyond those that were asked for.
-    ahead: u64,
+    ahead: f64,
 }
+
+/// Rounds over which frames are counted.
+const COUNTED: u32 = 256;
 
 impl Fed {
     fn new(kind: Kind, len: usize, tables: Tables, job: Job) -> Option<Self> {
@@ -148,20 +151,29 @@ impl Fed {
                 no => Box::new(Replay::of_port("source", Arc::clone(&arena), Passes::Forever, no)),
             }
         });
-        let each = (BURST * sources.len()) as u64;
-        let mut fed = Self { plane: plane.ok()?, each, clock: 0, ahead: 0 };
+        let each = (BURST * sources.len()) as f64;
+        let mut fed = Self { plane: plane.ok()?, each, clock: 0, ahead: 0.0 };
         // What is done once, as tables are handed over and pages found, is no frame's.
         fed.run(tables.frames() as u64);
-        Some(fed)
+        let before = fed.received();
+        (0..COUNTED).for_each(|_| fed.round());
+        fed.each = (fed.received() - before) as f64 / f64::from(COUNTED);
+        (fed.each > 0.0).then_some(fed)
+    }
+    fn received(&self) -> u64 {
+        self.plane.snapshot().ports.iter().map(|p| p.counters.rx.frames).sum()
+    }
+    fn round(&mut self) {
+        self.clock += ROUND;
+        self.plane.poll(Nanos(self.clock));
     }
     /// Passes so many frames on.
     fn run(&mut self, frames: u64) -> u64 {
-        while self.ahead < frames {
-            self.clock += ROUND;
-            self.plane.poll(Nanos(self.clock));
+        while self.ahead < frames as f64 {
+            self.round();
             self.ahead += self.each;
         }
-        self.ahead -= frames;
+        self.ahead -= frames as f64;
         self.clock
     }
 }
@@ -207,9 +219,9 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
     Point { turns: TURNS, make, less, ..near(given, 1, |_, _, _| Box::new(|n| n)) }
 }
 
-/// The same, far away too, where it strews its accesses over so many bytes.
-fn strewn(bytes: f64, p: Point) -> Point {
-    Point { far: true, own: Some(bytes), words: 4, ..p }
+/// The same, far away too, where so many lines of each entry are asked for, and one of each frame.
+fn strewn(lines: f64, p: Point) -> Point {
+    Point { far: true, own: Some((lines + 1.0) * LINE * FAR as f64), words: 4, ..p }
 }
 
 #[cfg(test)]
@@ -221,11 +233,13 @@ mod tests {
     fn every_benchmark_runs_and_frames_pass() {
         let mut f =
             Fed::new(Kind::TaggedUdp, 60, Tables::Near, empty("output:2")).expect("a data plane");
+        let before = f.received();
         f.run(1000);
         let s = f.plane.snapshot();
         s.check().expect("balanced");
         let sent: u64 = s.ports.iter().map(|p| p.counters.tx.frames).sum();
-        assert_eq!((sent, f.ahead), (SOURCE as u64 + 1024, 24));
+        assert_eq!((f.received() - before, f.each, f.ahead), (1024, BURST as f64, 24.0));
+        assert_eq!(sent, f.received());
         let mut names: Vec<&str> = shapes().iter().map(|s| s.eo).collect();
         assert!(shapes().iter().all(|s| !s.points.is_empty()), "{names:?}");
         names.sort_unstable();

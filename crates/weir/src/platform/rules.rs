@@ -75,8 +75,6 @@ fn rule_lookup() -> Shape {
         let less = fed(Kind::Udp, 60, "output:2");
         point(&given, ruled(words, masks), Some(less))
     };
-    // A slot's line and that of what it leads to.
-    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
     Shape {
         eo: "rule_lookup",
         terms: &[("base", "1"), ("mask", "masks - 1"), ("word", "masks * (ceil(N / 2) - 1)")],
@@ -86,7 +84,8 @@ fn rule_lookup() -> Shape {
         home: Home::Table,
         about: "a VDP with rules that take every frame, less one without: found, counted; far away with a \
                 rule for each of 128 Ki frames",
-        points: vec![strewn(far, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
+        // Far away: a slot's line and that of what it leads to.
+        points: vec![strewn(2.0, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
     }
 }
 
@@ -121,7 +120,6 @@ fn rule_next() -> Shape {
         ];
         point(&given, chained(words, masks), Some(single()))
     };
-    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
     Shape {
         eo: "rule_next",
         terms: &[("base", "1"), ("mask", "masks - 1"), ("word", "masks * (ceil(N / 2) - 1)")],
@@ -130,7 +128,7 @@ fn rule_next() -> Shape {
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends",
-        points: vec![strewn(far, at(1, 1)), at(3, 1), at(1, 4)],
+        points: vec![strewn(2.0, at(1, 1)), at(3, 1), at(1, 4)],
     }
 }
 
@@ -159,14 +157,13 @@ fn rule_program() -> Shape {
         let given = listed(n, moves);
         point(&given, fed(Kind::Udp, 60, actions), Some(fed(Kind::Udp, 60, "output:2")))
     };
-    // A list for each rule, as rules have them: two lines of each.
+    // A list for each rule, as rules have them: two lines of each, beside the rule's.
     let own = lasting(|tables| {
         let write = actions("set_field:5->ip_dscp,output:2", "udp,");
         let rules = rules(1, 1, tables, &|_| write.clone());
         Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
     });
-    let far = Tables::Far.entries() as f64 * 2.0 * LINE;
-    let own = strewn(far, point(&listed(1, 0), own, Some(ruled(1, 1))));
+    let own = strewn(4.0, point(&listed(1, 0), own, Some(ruled(1, 1))));
     Shape {
         eo: "rule_program",
         terms: &[("base", "1"), ("action", "n"), ("move", "moves")],
@@ -193,9 +190,8 @@ fn metered(tables: Tables) -> Option<Fed> {
 
 fn rule_meter() -> Shape {
     let less = ruled(1, 1);
-    // A meter's two lines, its rates, their bucket.
-    const BYTES: f64 = 4.0 * LINE;
-    let far = Tables::Far.entries() as f64 * BYTES;
+    // Its list's two lines, a meter's two, its rates, their bucket; beside the rule's two.
+    const LINES: f64 = 6.0;
     Shape {
         eo: "rule_meter",
         terms: &[("base", "1")],
@@ -205,8 +201,8 @@ fn rule_meter() -> Shape {
         home: Home::Table,
         about: "a VDP whose rules have a meter each, less one whose rules have none",
         points: vec![strewn(
-            far,
-            point(&[("es", BYTES), ("max", 64.0)], lasting(metered), Some(less)),
+            LINES + 2.0,
+            point(&[("es", LINES * LINE), ("max", 64.0)], lasting(metered), Some(less)),
         )],
     }
 }

@@ -4,7 +4,7 @@
 
 mod oflops;
 
-use super::say::{put, say};
+use super::say::{note, put, say};
 use super::style::Progress;
 use crate::config::error::nearest;
 use crate::environment::Envelope;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_measure::environment::UNKNOWN;
 use weir_measure::studies::{Study, oflops as studies};
@@ -28,16 +28,16 @@ pub enum Args {
         #[arg(long)]
         json: bool,
     },
-    /// Run one
+    /// Run one, or several one after the other
     Run(RunArgs),
 }
 
 /// Which, and how.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Which study; 'weir study list' lists them
-    #[arg(value_name = "ID", value_parser = which)]
-    id: Which,
+    /// Which studies; 'weir study list' lists them
+    #[arg(value_name = "ID", value_parser = which, required = true)]
+    ids: Vec<Which>,
     /// Short durations: to see that it works, not for figures
     #[arg(long)]
     quick: bool,
@@ -65,6 +65,18 @@ enum Which {
     Own(Id),
     /// Of OpenFlow switches.
     Oflops(Vec<&'static Study>),
+}
+
+impl Which {
+    fn name(&self) -> &'static str {
+        match self {
+            Which::Own(id) => id.name(),
+            Which::Oflops(all) => match all.as_slice() {
+                [one] => one.id,
+                _ => OFLOPS_ALL,
+            },
+        }
+    }
 }
 
 /// All of 001's in one go.
@@ -97,11 +109,58 @@ struct Listed {
 pub fn run(args: &Args) -> Result<()> {
     match args {
         Args::List { json } => list(*json),
-        Args::Run(a) => match &a.id {
-            Which::Own(id) => study(a, *id),
-            Which::Oflops(all) => oflops::run(a, all),
-        },
+        Args::Run(a) => {
+            a.ids.iter().try_for_each(|which| fits(a, which))?;
+            let stop = stopped_by_signals()?;
+            let mut failed = Ok(());
+            for (i, which) in a.ids.iter().enumerate() {
+                let done = match which {
+                    Which::Own(id) => study(a, *id, &stop),
+                    Which::Oflops(all) => oflops::run(a, all),
+                };
+                let goes_on = i + 1 < a.ids.len() && !stop.load(Ordering::Relaxed);
+                match done {
+                    // What is left does not depend on it.
+                    Err(e) if goes_on => {
+                        note(format_args!("{}: {e:#}", which.name()));
+                        failed = Err(e);
+                    }
+                    Err(e) => return Err(e),
+                    Ok(()) => {}
+                }
+            }
+            failed
+        }
     }
+}
+
+/// What is set when somebody wants an end.
+fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("catching signals")?;
+    }
+    Ok(stop)
+}
+
+/// Refuses, before anything is measured, what can't be.
+fn fits(a: &RunArgs, which: &Which) -> Result<()> {
+    match which {
+        Which::Own(id) => check_place(*id, &planned(a)?),
+        Which::Oflops(_) => Ok(()),
+    }
+}
+
+/// What the arguments ask of a study of the data plane.
+fn planned(a: &RunArgs) -> Result<Plan> {
+    let trial = match a.trial {
+        Some(s) if !(0.01..=3600.0).contains(&s) => {
+            return Err(bad_input("--trial must be 0.01 to 3600 seconds"));
+        }
+        t => t.map(Duration::from_secs_f64),
+    };
+    let depth = if a.quick { Depth::Quick } else { Depth::Full };
+    Ok(Plan { depth, place: a.place, trial, profile: a.profile.clone() })
 }
 
 fn listed(id: Id) -> Listed {
@@ -130,23 +189,11 @@ fn list(json: bool) -> Result<()> {
     say(format_args!("{OFLOPS_ALL:18} all of paper 001's, one after the other"))
 }
 
-fn study(a: &RunArgs, id: Id) -> Result<()> {
-    let trial = match a.trial {
-        Some(s) if !(0.01..=3600.0).contains(&s) => {
-            return Err(bad_input("--trial must be 0.01 to 3600 seconds"));
-        }
-        t => t.map(Duration::from_secs_f64),
-    };
-    let depth = if a.quick { Depth::Quick } else { Depth::Full };
-    let plan = Plan { depth, place: a.place, trial, profile: a.profile.clone() };
-    check_place(id, &plan)?;
+fn study(a: &RunArgs, id: Id, stop: &Arc<AtomicBool>) -> Result<()> {
+    let plan = planned(a)?;
     if let Some(dir) = &a.out {
         std::fs::create_dir_all(dir)
             .map_err(|e| fault::file(format_args!("--out {}", dir.display()), &e))?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("catching signals")?;
     }
     let mut progress = Progress::on_stderr();
     let about = id.seconds(&plan);
@@ -156,7 +203,7 @@ fn study(a: &RunArgs, id: Id) -> Result<()> {
             let s = begin.elapsed().as_secs();
             progress.say(format_args!("{} ({s} of about {about} s): {what}", id.name()));
         };
-        id.run(&plan, &mut Watch::new(&mut say, stop))
+        id.run(&plan, &mut Watch::new(&mut say, Arc::clone(stop)))
     };
     progress.clear();
     let envelope = Envelope::new("study", report?);

@@ -27,11 +27,11 @@ pub fn all(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         let few = if depth == Depth::Quick { 1 } else { entries.len() };
         cases.extend(Case::all(*f, entries.get(..few).unwrap_or(entries), frames, localities));
     }
-    let mut rows = rows(&cases, &asker, depth, watch)?;
-    let mut beside = Beside::new(plan, &mut report)?;
+    let mut rows = rows(&cases, &asker, depth, watch, &mut report)?;
+    let mut beside = Beside::new(plan, &mut report);
     for (case, row) in cases.iter().zip(&mut rows) {
         if is_elsewhere(case) {
-            beside.fill(case, row, &asker, watch)?;
+            beside.fill(case, row, &asker, watch, &mut report)?;
         }
     }
     drop(beside);

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Rules that are no function's: sources of frames, so many.
 const SOURCES: u32 = 256;
+/// Cases that may fail in a place before it is left alone.
+const MOST_FAILED: u32 = 3;
 /// Frames that Open vSwitch takes at once (NETDEV_MAX_BURST).
 const TAKEN: usize = 32;
 
@@ -36,20 +38,23 @@ pub struct Beside {
     bare: BTreeMap<u32, Bare>,
     /// The switch, while cases have the same rules.
     switch: Option<(&'static str, u32, Switch)>,
+    /// How often it failed over veth, and on Open vSwitch.
+    failed: (u32, u32),
 }
 
 impl Beside {
     /// What the plan asks for and can be had here; says in the report what can't.
-    ///
-    /// # Errors
-    /// Places over veth can't be made although they could.
-    pub fn new(plan: &Plan, report: &mut Report) -> Result<Self> {
+    pub fn new(plan: &Plan, report: &mut Report) -> Self {
         let root = rustix::process::geteuid().is_root();
         let mut veth = None;
         if plan.veth() && root {
             let (rounds, ms) = plan.depth.of((1, 10), (5, 60));
-            veth = Some(Veth::new(rounds, Duration::from_millis(ms))?);
-            report.condition("over veth", format!("AF_XDP in copy mode, native; one thread sends bursts and polls weir, what a wire costs is taken off; median of {rounds} rounds of {ms} ms. Its estimate: that from memory, and what a VDP that is no function costs more over veth than from memory"));
+            let made = Veth::new(rounds, Duration::from_millis(ms));
+            report.condition("over veth", match &made {
+                Err(e) => format!("not measured: {e:#}"),
+                Ok(_) => format!("AF_XDP in copy mode, native; one thread sends bursts and polls weir, what a wire costs is taken off; median of {rounds} rounds of {ms} ms. Its estimate: that from memory, and what a VDP that is no function costs more over veth than from memory"),
+            });
+            veth = made.ok();
         } else if plan.veth() {
             report.condition("over veth", "not measured: it takes root");
         }
@@ -61,31 +66,51 @@ impl Beside {
         }
         let time = Duration::from_millis(plan.depth.of(100, 1500));
         let peer = plan.peer() && missing.is_none();
-        Ok(Self { veth, peer, time, bare: BTreeMap::new(), switch: None })
+        Self { veth, peer, time, bare: BTreeMap::new(), switch: None, failed: (0, 0) }
     }
 
-    /// Measures what was asked for of a case that was measured from memory.
+    /// Measures what was asked for of a case that was measured from memory. Where that fails, its cell stays
+    /// empty and the report says why; a place that fails over and over is not asked again.
     ///
     /// # Errors
-    /// It was stopped, or a place that was there has gone.
+    /// It was stopped.
     pub fn fill(
         &mut self,
         case: &Case,
         row: &mut Row,
         asker: &Asker,
         watch: &mut Watch<'_>,
+        report: &mut Report,
     ) -> Result<()> {
         let about = format!("{}, {} entries, {} bytes", row.function, row.entries, case.frame);
         // Longer ones have no room for what functions put in front.
         if let Some(veth) = self.veth.as_mut().filter(|_| case.frame <= 1280) {
             watch.next(&format!("{about}: over veth"))?;
-            row.veth = Some(veth.found(case, row.estimate)?);
+            match veth.found(case, row.estimate) {
+                Ok(found) => row.veth = Some(found),
+                Err(e) => {
+                    report.remark(&format!("{about}: not measured over veth: {e:#}"));
+                    self.failed.0 += 1;
+                }
+            }
+            if self.failed.0 >= MOST_FAILED {
+                self.veth = None;
+            }
         }
         if self.peer
             && let Some(rules) = case.function.ovs(case.entries)
         {
             watch.next(&format!("{about}: Open vSwitch"))?;
-            row.ovs = Some(self.ovs(case, &rules, asker)?);
+            match self.ovs(case, &rules, asker) {
+                Ok(found) => row.ovs = Some(found),
+                Err(e) => {
+                    report.remark(&format!("{about}: not measured on Open vSwitch: {e:#}"));
+                    // Whatever state it is in: the next one is a new one.
+                    self.switch = None;
+                    self.failed.1 += 1;
+                    self.peer = self.failed.1 < MOST_FAILED;
+                }
+            }
         }
         Ok(())
     }

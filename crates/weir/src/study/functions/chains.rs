@@ -1,5 +1,6 @@
 //! `nf-chains`: chains of one to four functions, each in a VDP of its own, from memory: estimated and measured.
 
+use super::shared::shared;
 use super::{asker, seconds};
 use crate::functions::arena;
 use crate::functions::chain::{LINKS, Link, chained, frame};
@@ -45,6 +46,7 @@ pub fn chains(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         }
     }
     told(&mut report, &found);
+    shared(&LINKS, &asker.profile, depth, &mut report, watch)?;
     report.condition(
         "chains",
         format!(
@@ -56,8 +58,8 @@ pub fn chains(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     report.condition("measurement", format!("lower quartile of 12 samples, {:.0} ms in all, each between two chains of known cycles", seconds(depth) * 1e3));
     report.condition("estimate", "the sum over the functions, each behind the pass through its VDP (vdp-rules, vdp-program), and of a link (model 'link') between any two; operations calibrated alone");
     report.remark(
-        "On one worker functions take turns by bursts, so nothing is lost to changes of context; what \
-         `weir estimate chain --shared` says of tasks that an operating system schedules is not measured here.",
+        "On one worker functions take turns by bursts, so nothing is lost to changes of context; what an \
+         operating system's turns cost is the table of tasks of one core.",
     );
     Ok(report)
 }

@@ -84,11 +84,11 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let own = cases.len();
     let names: Vec<&str> = lines.iter().map(|l| l.function).collect();
     cases.extend(lessons(&names));
-    let mut rows = rows(&cases, &asker, depth, watch)?;
+    let mut rows = rows(&cases, &asker, depth, watch, &mut report)?;
     rows.truncate(own);
-    let mut beside = Beside::new(plan, &mut report)?;
+    let mut beside = Beside::new(plan, &mut report);
     for (case, row) in cases.iter().zip(&mut rows) {
-        beside.fill(case, row, &asker, watch)?;
+        beside.fill(case, row, &asker, watch, &mut report)?;
     }
     drop(beside);
     let clock = match &asker.profile.hardware {

@@ -7,6 +7,7 @@ mod all;
 mod beside;
 mod chains;
 mod figure;
+mod shared;
 mod veth;
 
 pub use all::all;
@@ -85,7 +86,13 @@ fn seconds(depth: Depth) -> f64 {
 
 /// Measures cases, says what each way to estimate gives. Rivals learn from all rows but a function's own,
 /// so that `rows` must have several functions.
-fn rows(cases: &[Case], asker: &Asker, depth: Depth, watch: &mut Watch<'_>) -> Result<Vec<Row>> {
+fn rows(
+    cases: &[Case],
+    asker: &Asker,
+    depth: Depth,
+    watch: &mut Watch<'_>,
+    report: &mut Report,
+) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (i, case) in cases.iter().enumerate() {
         let name = case.function.name();
@@ -93,15 +100,15 @@ fn rows(cases: &[Case], asker: &Asker, depth: Depth, watch: &mut Watch<'_>) -> R
         rows.push(row(case, asker, seconds(depth))?);
     }
     if depth == Depth::Full {
-        count(&mut rows, watch)?;
+        count(&mut rows, watch, report)?;
     }
     by_instructions(&mut rows);
     by_regression(&mut rows);
     Ok(rows)
 }
 
-/// Counts each function's instructions once.
-fn count(rows: &mut [Row], watch: &mut Watch<'_>) -> Result<()> {
+/// Counts each function's instructions once. Where that fails the report says so.
+fn count(rows: &mut [Row], watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
     for f in functions::ALL {
         if !rows.iter().any(|r| r.function == f.name()) {
             continue;
@@ -110,7 +117,10 @@ fn count(rows: &mut [Row], watch: &mut Watch<'_>) -> Result<()> {
         let frame = (f.least_frame() + crate::validate::FCS) as u32;
         let entries = f.measured_entries().first().copied().unwrap_or(1).min(1024);
         let case = Case { function: *f, entries, frame, locality: Locality::Uniform };
-        let counted = instructions(&case)?;
+        let counted = instructions(&case).unwrap_or_else(|e| {
+            report.remark(&format!("{}: instructions not counted: {e:#}", f.name()));
+            None
+        });
         for r in rows.iter_mut().filter(|r| r.function == f.name()) {
             r.instructions = counted;
         }
