@@ -198,7 +198,7 @@ impl Tables {
 
 impl Tables {
     /// Cycles of a load that no cache of the core's own answers, as loads were measured that are spread over as
-    /// much as all tables and frames take of what is asked for.
+    /// much as all tables take of what is asked for. Frames follow each other, and are fetched ahead.
     fn strewn(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Option<f64> {
         if question.pages != Pages::Small || p.strewn.is_empty() {
             return None;
@@ -214,10 +214,7 @@ impl Tables {
             let lines = t.entries / per_line * (t.entry_bytes / p.line_bytes).ceil().max(1.0);
             lines * (1.0 - (1.0 - asked).powf(per_line)) * p.line_bytes
         };
-        let tables: f64 = self.footprints.iter().map(table).sum();
-        let lines = (f64::from(question.frame) / p.line_bytes).ceil();
-        let frames = question.played.unwrap_or(p.buffers) * lines * p.line_bytes;
-        p.strewn_over(tables + frames)
+        p.strewn_over(self.footprints.iter().map(table).sum())
     }
 
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of

@@ -25,7 +25,7 @@ use weir_packet::{BURST, Device, Nanos};
 /// Frames of a source: as many as `weir bench functions` plays.
 pub const SOURCE: usize = 1 << 15;
 /// Frames of a source, and entries of a table, for what is far away.
-const FAR: usize = 1 << 17;
+const FAR: usize = 1 << 16;
 /// Entries of a table that is near.
 const NEAR: u64 = 64;
 /// The port that frames leave by.
@@ -219,9 +219,10 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
     Point { turns: TURNS, make, less, ..near(given, 1, |_, _, _| Box::new(|n| n)) }
 }
 
-/// The same, far away too, where so many lines of each entry are asked for, and one of each frame.
+/// The same, far away too, where so many lines of each entry are asked for. Frames, which follow each other, are
+/// fetched ahead.
 fn strewn(lines: f64, p: Point) -> Point {
-    Point { far: true, own: Some((lines + 1.0) * LINE * FAR as f64), words: 4, ..p }
+    Point { far: true, own: Some(lines * LINE * FAR as f64), words: 4, ..p }
 }
 
 #[cfg(test)]

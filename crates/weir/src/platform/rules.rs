@@ -83,7 +83,7 @@ fn rule_lookup() -> Shape {
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
         about: "a VDP with rules that take every frame, less one without: found, counted; far away with a \
-                rule for each of 128 Ki frames",
+                rule for each of 64 Ki frames",
         // Far away: a slot's line and that of what it leads to.
         points: vec![strewn(2.0, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
     }
@@ -172,7 +172,7 @@ fn rule_program() -> Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
         about: "an empty VDP with actions for every frame, less one without; far away with a list for each of \
-                128 Ki rules",
+                64 Ki rules",
         points: PROGRAMS.into_iter().map(at).chain([own]).collect(),
     }
 }
