@@ -26,5 +26,6 @@ faucet | osken_apps | ofctl | slicer)
 	;;
 esac
 want_packages 'python3:python3 ip:iproute2 ovs-vswitchd:openvswitch-switch ethtool:ethtool tshark:tshark iperf3:iperf3'
-python3 -c 'import ensurepip' 2>/dev/null || { missing=python3-venv && want_missing; }
+missing=$(missing_of_python)
+want_missing
 exec python3 $script "$@"

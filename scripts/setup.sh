@@ -214,8 +214,16 @@ want_test_tools() {
 		has "${pair%%:*}" || missing="$missing ${pair#*:}"
 	done
 	/usr/bin/python3 -c 'import scapy' 2>/dev/null || missing="$missing python3-scapy"
-	/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
+	missing="$missing$(missing_of_python)"
 	want_missing
+}
+
+# What judges' virtual environments need: pip, and headers, since some of their packages are C.
+missing_of_python() {
+	has python3 || { printf ' python3 python3-venv python3-dev'; return; }
+	python3 -c 'import ensurepip' 2>/dev/null || printf ' python3-venv'
+	python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+		2>/dev/null || printf ' python3-dev'
 }
 
 # ---- os-ken ---------------------------------------------------------------------------------------------------------
