@@ -3,7 +3,7 @@
 //! Room: ports. Called by whoever reads a configuration or a command line.
 
 use crate::af_packet::AfPacket;
-use crate::af_xdp::{AfXdp, Mode, Options, Umem};
+use crate::af_xdp::{AfXdp, Mode, Offer, Options, Umem};
 use crate::capture_file::{PcapIn, PcapOut};
 use crate::memory::{Memory, MemoryPeer, WireSize};
 use crate::replay::{Arena, Null, Passes, Replay};
@@ -29,6 +29,8 @@ pub enum Kind {
     XdpNative,
     /// `xdp-generic:IF`
     XdpGeneric,
+    /// `xdp-shortcut:IF`: generic, and the kernel forwards by itself what it can.
+    XdpShortcut,
     /// `tap:NAME`
     Tap,
     /// `pcap:FILE`: received once.
@@ -44,11 +46,12 @@ pub enum Kind {
 }
 
 /// Name, kind, and whether something must follow the colon.
-const KINDS: [(&str, Kind, Target); 10] = [
+const KINDS: [(&str, Kind, Target); 11] = [
     ("af_packet", Kind::AfPacket, Target::Interface),
     ("xdp", Kind::Xdp, Target::Interface),
     ("xdp-native", Kind::XdpNative, Target::Interface),
     ("xdp-generic", Kind::XdpGeneric, Target::Interface),
+    ("xdp-shortcut", Kind::XdpShortcut, Target::Interface),
     ("tap", Kind::Tap, Target::Interface),
     ("pcap", Kind::Pcap, Target::File),
     ("replay", Kind::Replay, Target::File),
@@ -109,7 +112,7 @@ impl PortSpec {
     pub fn owns(&self) -> Option<(Owned, &str)> {
         let what = match self.kind {
             Kind::Interface | Kind::AfPacket | Kind::Tap => Owned::Interface,
-            Kind::Xdp | Kind::XdpNative | Kind::XdpGeneric => Owned::Interface,
+            Kind::Xdp | Kind::XdpNative | Kind::XdpGeneric | Kind::XdpShortcut => Owned::Interface,
             Kind::PcapOut => Owned::File,
             Kind::Pcap | Kind::Replay | Kind::Memory | Kind::Null => return None,
         };
@@ -205,11 +208,16 @@ impl Opened {
 pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, DeviceError> {
     let target = spec.target.as_str();
     let path = Path::new(target);
-    let mut xdp = |mode| {
-        let port = AfXdp::open(target, Options { mode, ..Options::default() }, umem, pool)?;
+    let mut offering = |mode, shortcut| {
+        let options = Options { mode, shortcut, ..Options::default() };
+        let port = AfXdp::open(target, options, umem, pool)?;
         let notes = port.notes().to_vec();
         Ok(Opened { notes, ..Opened::plain(port) })
     };
+    if spec.kind == Kind::XdpShortcut {
+        return offering(Mode::Generic, Offer::Yes);
+    }
+    let mut xdp = |mode| offering(mode, Offer::No);
     match spec.kind {
         Kind::Interface => match xdp(Mode::NativeElseGeneric) {
             Ok(opened) => Ok(opened),
@@ -223,7 +231,7 @@ pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, Dev
         Kind::AfPacket => AfPacket::open(target, pool).map(Opened::plain),
         Kind::Xdp => xdp(Mode::NativeElseGeneric),
         Kind::XdpNative => xdp(Mode::Native),
-        Kind::XdpGeneric => xdp(Mode::Generic),
+        Kind::XdpGeneric | Kind::XdpShortcut => xdp(Mode::Generic),
         Kind::Tap => Tap::open(target, Lifetime::Port, pool).map(Opened::plain),
         Kind::Pcap => PcapIn::open(path).map(Opened::plain),
         Kind::Replay => {
@@ -251,6 +259,7 @@ mod tests {
             ("af_packet:veth0", Kind::AfPacket, "veth0"),
             ("xdp:veth0", Kind::Xdp, "veth0"),
             ("xdp-generic:veth0", Kind::XdpGeneric, "veth0"),
+            ("xdp-shortcut:veth0", Kind::XdpShortcut, "veth0"),
             ("tap:weir0", Kind::Tap, "weir0"),
             ("pcap:/tmp/a:b.pcap", Kind::Pcap, "/tmp/a:b.pcap"),
             ("pcap-out:out.pcapng", Kind::PcapOut, "out.pcapng"),

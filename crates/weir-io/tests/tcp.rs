@@ -6,9 +6,9 @@ mod common;
 
 use common::{Forwarder, Lab, Seen};
 use weir_io::af_packet::AfPacket;
-use weir_io::af_xdp::{AfXdp, Mode, Options, OtherEnd, Umem};
+use weir_io::af_xdp::{AfXdp, Mode, Offer, Options, OtherEnd, Umem};
 use weir_io::tap::{Lifetime, Tap};
-use weir_packet::{Device, Pool};
+use weir_packet::{Device, Pool, Shortcut, Way, Ways};
 
 const BYTES: usize = 4 << 20;
 const VID: u16 = 7;
@@ -128,6 +128,46 @@ fn tcp_through_generic_xdp_with_super_frames() {
     });
     assert!(seen.counters[1].segmented > 0, "{seen:?}");
     assert!(seen.longest <= 1514, "{seen:?}");
+    assert_eq!(seen.counters[1].rx_errors, 0, "{seen:?}");
+}
+
+/// Two ports, each of which the kernel leaves by the other.
+fn shortcut(other_end: OtherEnd, pool: &mut Pool) -> Ports {
+    let umem = Umem::new();
+    let mut ports = ["p1", "p2"].map(|p| {
+        let (mode, shortcut) = (Mode::Generic, Offer::Yes);
+        let options = Options { mode, shortcut, other_end, ..Options::default() };
+        AfXdp::open(p, options, &umem, pool).unwrap()
+    });
+    let exits = ports.each_ref().map(|p| p.exit().unwrap());
+    for (port, exit) in ports.iter_mut().zip([exits[1], exits[0]]) {
+        let max_frame_bytes = 1518;
+        let way = Way { exit, max_frame_bytes, eth_dst: None, eth_src: None, counter: 0 };
+        port.start(&Ways { by_mac: Vec::new(), rest: Some(way) }).unwrap();
+    }
+    ports.map(|p| Box::new(p) as Box<dyn Device>)
+}
+
+#[test]
+fn tcp_through_a_shortcut() {
+    if !ready("tcp_through_a_shortcut") {
+        return;
+    }
+    for tagged in [false, true] {
+        let seen = downloads(tagged, |pool| shortcut(OtherEnd::Set, pool));
+        assert!(seen.frames < 100, "the kernel forwards: {seen:?}");
+        assert_eq!(seen.counters[0].rx_errors + seen.counters[1].rx_errors, 0, "{seen:?}");
+    }
+}
+
+/// Where the other end may not be set, super-frames are too long for the way, and are cut here.
+#[test]
+fn tcp_through_a_shortcut_with_super_frames() {
+    if !ready("tcp_through_a_shortcut_with_super_frames") {
+        return;
+    }
+    let seen = downloads(false, |pool| shortcut(OtherEnd::Leave, pool));
+    assert!(seen.counters[1].segmented > 0 && seen.longest <= 1514, "{seen:?}");
     assert_eq!(seen.counters[1].rx_errors, 0, "{seen:?}");
 }
 

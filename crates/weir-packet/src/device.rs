@@ -4,7 +4,7 @@
 //! [`Device::tx`] takes them. A device that keeps chunks (fill rings, frames on their way out)
 //! says how many by [`Device::held`], so that conservation can be checked at any moment.
 
-use crate::{Burst, DropReason, Frame, Pool};
+use crate::{Burst, DropReason, Frame, Pool, Shortcut};
 use core::fmt;
 use std::os::fd::BorrowedFd;
 use thiserror::Error;
@@ -187,6 +187,22 @@ pub trait Device: Send {
     /// What has gone wrong since it was opened and is still so, in one line for people: a capture
     /// that was cut short, a file that can't be written, an interface that has gone.
     fn fault(&self) -> Option<String> {
+        None
+    }
+
+    /// Its way past the data plane, if it was opened with one.
+    fn shortcut(&mut self) -> Option<&mut dyn Shortcut> {
+        None
+    }
+
+    /// Whether [`Device::shortcut`] gives one.
+    fn offers_shortcut(&self) -> bool {
+        false
+    }
+
+    /// The number by which other ports' shortcuts send frames out here; `None` where they can't, or
+    /// while the device is not there.
+    fn exit(&self) -> Option<u32> {
         None
     }
 

@@ -7,6 +7,7 @@
 //!   a chunk. Layout of a chunk: `frame.rs`.
 //! - [`Burst`] is up to [`BURST`] frames in order.
 //! - [`Device`] is what a port must do; [`DropReason`] is every way in which a frame may end.
+//! - [`Shortcut`] is how a device forwards frames by itself, as it was told.
 //! - [`Waiter`] is how a worker without work sleeps until a device has some.
 #![deny(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod device;
 mod drop_reason;
 mod frame;
 mod region;
+mod shortcut;
 mod time;
 mod waiting;
 
@@ -25,5 +27,6 @@ pub use device::{
 pub use drop_reason::{DropCounts, DropReason};
 pub use frame::{Frame, NoRoom, SHORTEST_FRAME};
 pub use region::{Lent, Pool, PoolError};
+pub use shortcut::{Mac, Shortcut, Taken, WAYS, Way, Ways};
 pub use time::Nanos;
 pub use waiting::{Bell, Waiter, Woken};

@@ -4,9 +4,10 @@
 //! Room: `af_xdp`. Everything that opens or lets go of kernel objects.
 
 use super::settings::Settings;
-use super::{Options, settings};
+use super::ways::Known;
+use super::{Options, program, settings};
 use crate::interface::{self, Watch};
-use crate::sys::bpf::{Attach, Redirect};
+use crate::sys::bpf::{Attach, Map, Redirect};
 use crate::sys::{packet, xdp};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use weir_packet::{DeviceError, Pool};
 
-const NEED: &str = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
+pub(super) const NEED: &str = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
 /// A queue that was in use is given back late: half a second, in pieces.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const BUSY_ATTEMPTS: u32 = 50;
@@ -86,6 +87,7 @@ pub(super) struct Bound {
     pub(super) generic: bool,
     /// The other end of the interface is this kernel: checksums may be partial.
     pub(super) is_virtual: bool,
+    pub(super) is_veth: bool,
     pub(super) notes: Vec<String>,
 }
 
@@ -96,6 +98,7 @@ impl Bound {
         options: Options,
         umem: &Umem,
         pool: &Pool,
+        known: Option<&Known>,
     ) -> Result<Self, DeviceError> {
         let name = watch.name();
         let fail = |what| move |e| interface::error(what, name, NEED, e);
@@ -115,7 +118,14 @@ impl Bound {
             _ => fail("binding an AF_XDP socket")(e),
         })?;
         let mut notes = Vec::new();
-        let attach = |how| Redirect::attach(i.index, how);
+        let attach = |how| {
+            let sockets = Map::sockets()?;
+            let code = match known {
+                Some(k) => k.program(&sockets),
+                None => program::to_socket(sockets.number()),
+            };
+            Redirect::attach(i.index, how, sockets, &code)
+        };
         let native = match options.mode {
             Mode::Generic => None,
             Mode::Native => Some(attach(Attach::Native).map_err(fail("attaching XDP natively"))?),
@@ -156,6 +166,7 @@ impl Bound {
             index: i.index,
             generic,
             is_virtual: settings::is_virtual(&driver),
+            is_veth: driver == "veth",
             notes,
         })
     }
@@ -166,10 +177,11 @@ impl Bound {
         options: Options,
         umem: &Umem,
         pool: &Pool,
+        known: Option<&Known>,
     ) -> Result<Self, DeviceError> {
         let mut attempts = 0;
         loop {
-            match Self::open(watch, options, umem, pool) {
+            match Self::open(watch, options, umem, pool, known) {
                 Err(DeviceError::System { source, .. })
                     if source.raw_os_error() == Some(libc::EBUSY) =>
                 {

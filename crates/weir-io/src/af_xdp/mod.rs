@@ -13,23 +13,27 @@
 
 mod bound;
 mod loans;
+mod program;
 mod settings;
+mod ways;
 
 pub use bound::{Mode, Umem};
 pub use settings::OtherEnd;
 
-use crate::interface::{Seen, Watch, no_runt};
+use crate::interface::{self, Seen, Watch, no_runt};
 use crate::offload::checksum::complete_if_partial;
 use crate::offload::layout;
 use crate::offload::segment::{Cut, MAX_SUPER};
 use crate::sys::prefetch;
 use crate::sys::xdp::Descriptor;
-use bound::Bound;
+use bound::{Bound, NEED};
 use loans::Loans;
 use std::cell::Cell;
 use std::os::fd::AsFd;
+use ways::Known;
 use weir_packet::{
     Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool,
+    Shortcut, Taken, Ways,
 };
 
 /// Length of an Ethernet header.
@@ -52,12 +56,31 @@ pub struct Options {
     pub ring: u32,
     /// What may be done to the other end of a veth pair.
     pub other_end: OtherEnd,
+    /// Whether the kernel may be told to forward frames by itself.
+    pub shortcut: Offer,
+}
+
+/// Whether a port offers a [`Shortcut`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offer {
+    /// It does not.
+    #[default]
+    No,
+    /// It does. To be opened behind the driver ([`Mode::Generic`]): there a frame that is sent on needs
+    /// nothing of the interface's other end.
+    Yes,
 }
 
 impl Default for Options {
     /// Native, else generic; queue 0; rings of 2048; the other end is set.
     fn default() -> Self {
-        Self { mode: Mode::NativeElseGeneric, queue: 0, ring: 2048, other_end: OtherEnd::Set }
+        Self {
+            mode: Mode::NativeElseGeneric,
+            queue: 0,
+            ring: 2048,
+            other_end: OtherEnd::Set,
+            shortcut: Offer::No,
+        }
     }
 }
 
@@ -77,6 +100,7 @@ pub struct AfXdp {
     umem: Umem,
     options: Options,
     bound: Option<Bound>,
+    known: Option<Known>,
     loans: Loans,
     caps: Caps,
     mtu: usize,
@@ -122,12 +146,20 @@ impl AfXdp {
             )));
         }
         let (watch, interface) = Watch::new(name)?;
-        let bound = Bound::open_patiently(&watch, options, umem, pool)?;
+        let known = match options.shortcut {
+            Offer::No => None,
+            Offer::Yes => {
+                let maps = Known::new();
+                Some(maps.map_err(|e| interface::error("making its maps", name, NEED, e))?)
+            }
+        };
+        let bound = Bound::open_patiently(&watch, options, umem, pool, known.as_ref())?;
         let mut this = Self {
             watch,
             umem: umem.clone(),
             options,
             bound: Some(bound),
+            known,
             loans: Loans::new(pool),
             caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
             mtu: 0,
@@ -248,6 +280,9 @@ impl AfXdp {
 
     /// Lets go of the interface and takes every chunk back.
     fn unbind(&mut self, pool: &mut Pool) {
+        if let Some(known) = &self.known {
+            known.stop();
+        }
         if let Some(b) = self.bound.take() {
             let (missed, errors) = b.counted();
             let (m, e) = self.before.get();
@@ -282,7 +317,8 @@ impl Device for AfXdp {
             Seen::Another => {
                 self.unbind(pool);
                 let opened = self.watch.usable().and_then(|i| {
-                    Ok((i, Bound::open(&self.watch, self.options, &self.umem, pool)?))
+                    let known = self.known.as_ref();
+                    Ok((i, Bound::open(&self.watch, self.options, &self.umem, pool, known)?))
                 });
                 match opened {
                     Ok((interface, bound)) => {
@@ -385,6 +421,18 @@ impl Device for AfXdp {
     fn fault(&self) -> Option<String> {
         self.fault.as_ref().map(ToString::to_string)
     }
+    fn shortcut(&mut self) -> Option<&mut dyn Shortcut> {
+        self.known.is_some().then_some(self)
+    }
+    fn offers_shortcut(&self) -> bool {
+        self.known.is_some()
+    }
+    fn exit(&self) -> Option<u32> {
+        // A kernel at the other end takes frames as a kernel made them: with checksums that were left
+        // for later.
+        let bound = self.known.as_ref().and(self.bound.as_ref());
+        bound.filter(|b| b.is_veth).map(|b| b.index)
+    }
     fn counters(&self) -> DeviceCounters {
         let (missed, errors) = self.before.get();
         let (m, e) = self.bound.as_ref().map_or((0, 0), Bound::counted);
@@ -400,5 +448,20 @@ impl Device for AfXdp {
         }
         self.reap(pool);
         self.unbind(pool);
+    }
+}
+
+impl Shortcut for AfXdp {
+    fn start(&mut self, ways: &Ways) -> Result<(), String> {
+        let Some(known) = &mut self.known else { return Ok(()) };
+        known.start(ways).map_err(|e| format!("telling the kernel its ways: {e}"))
+    }
+    fn stop(&mut self) {
+        if let Some(known) = &self.known {
+            known.stop();
+        }
+    }
+    fn taken(&self, counter: u32) -> Taken {
+        self.known.as_ref().map_or(Taken::default(), |k| k.taken(counter))
     }
 }

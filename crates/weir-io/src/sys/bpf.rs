@@ -1,22 +1,27 @@
-//! bpf(2): the XDP program that hands frames to an AF_XDP socket, its map, and its attachment.
+//! bpf(2): maps, XDP programs, and how they are attached.
 //!
-//! Room: `sys`. The program is six instructions, put together here: nothing has to be compiled or
-//! found at run time. Source: the kernel's `bpf.h` and Documentation/bpf/standardization.
+//! Room: `sys`. What programs do is said by `af_xdp::program`, instruction by instruction: nothing has
+//! to be compiled or found at run time. Source: the kernel's `bpf.h`.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
+const MAP_DELETE_ELEM: libc::c_long = 3;
 const PROG_LOAD: libc::c_long = 5;
 const LINK_CREATE: libc::c_long = 28;
+const MAP_TYPE_HASH: u32 = 1;
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
+/// Entries take memory when they come.
+const NO_PREALLOC: u32 = 1;
+/// The values can be mapped.
+const MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 /// The program takes frames of several buffers.
 const PROG_HAS_FRAGS: u32 = 1 << 5;
-const HELPER_REDIRECT_MAP: i32 = 51;
-const XDP_PASS: i32 = 2;
 /// Queues that the map has room for.
 const QUEUES: u32 = 64;
 
@@ -32,7 +37,7 @@ pub(crate) enum Attach {
 /// An XDP program attached to an interface. Dropping it detaches it.
 #[derive(Debug)]
 pub(crate) struct Redirect {
-    map: OwnedFd,
+    sockets: Map,
     _program: OwnedFd,
     _link: OwnedFd,
 }
@@ -71,34 +76,70 @@ fn new_fd(command: libc::c_long, attr: &Attr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// One instruction: opcode, registers, offset, immediate.
-const fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> [u8; 8] {
-    let o = off.to_ne_bytes();
-    let i = imm.to_ne_bytes();
-    [code, dst | src << 4, o[0], o[1], i[0], i[1], i[2], i[3]]
+/// One instruction as the kernel reads it.
+pub(crate) type Instruction = [u8; 8];
+
+/// A map of the kernel.
+#[derive(Debug)]
+pub(crate) struct Map {
+    fd: OwnedFd,
+    key: usize,
+    value: usize,
 }
 
-/// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`.
-fn program(map: &OwnedFd) -> [[u8; 8]; 6] {
-    [
-        // r2 = *(u32 *)(r1 + 16): the queue.
-        insn(0x61, 2, 1, 16, 0),
-        // r1 = map, an instruction of two halves.
-        insn(0x18, 1, 1, 0, map.as_raw_fd()),
-        insn(0, 0, 0, 0, 0),
-        // r3 = what to do with a frame of a queue without a socket.
-        insn(0xb7, 3, 0, 0, XDP_PASS),
-        insn(0x85, 0, 0, 0, HELPER_REDIRECT_MAP),
-        insn(0x95, 0, 0, 0, 0),
-    ]
+impl Map {
+    fn new(kind: u32, key: usize, value: usize, entries: u32, flags: u32) -> io::Result<Self> {
+        let words = [(0, kind), (1, key as u32), (2, value as u32), (3, entries), (4, flags)];
+        Ok(Self { fd: new_fd(MAP_CREATE, &Attr::new(&words))?, key, value })
+    }
+    /// Sockets by queue.
+    pub(crate) fn sockets() -> io::Result<Self> {
+        Self::new(MAP_TYPE_XSKMAP, 4, 4, QUEUES, 0)
+    }
+    /// Values by key.
+    pub(crate) fn hash(key: usize, value: usize, entries: u32) -> io::Result<Self> {
+        Self::new(MAP_TYPE_HASH, key, value, entries, NO_PREALLOC)
+    }
+    /// One value, which [`super::bpf_memory::Memory`] can map.
+    pub(super) fn memory(bytes: usize) -> io::Result<Self> {
+        Self::new(MAP_TYPE_ARRAY, 4, bytes, 1, MMAPABLE)
+    }
+    /// How instructions name it.
+    pub(crate) fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+    fn attr(&self, key: &[u8]) -> io::Result<Attr> {
+        if key.len() != self.key {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Attr::new(&[(0, self.fd.as_raw_fd() as u32)]).pointer(2, key.as_ptr()))
+    }
+    /// Sets an entry.
+    pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        // The kernel reads as many bytes as the map's entries have.
+        if value.len() != self.value {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        bpf(MAP_UPDATE_ELEM, &self.attr(key)?.pointer(4, value.as_ptr())).map(|_| ())
+    }
+    /// Takes an entry out.
+    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
+        bpf(MAP_DELETE_ELEM, &self.attr(key)?).map(|_| ())
+    }
 }
 
 impl Redirect {
-    /// Loads the program and attaches it to the interface.
-    pub(crate) fn attach(index: u32, how: Attach) -> io::Result<Self> {
-        let map =
-            new_fd(MAP_CREATE, &Attr::new(&[(0, MAP_TYPE_XSKMAP), (1, 4), (2, 4), (3, QUEUES)]))?;
-        let code = program(&map);
+    /// Loads a program, which sends frames to the sockets of `sockets`, and attaches it to the
+    /// interface.
+    pub(crate) fn attach(
+        index: u32,
+        how: Attach,
+        sockets: Map,
+        code: &[Instruction],
+    ) -> io::Result<Self> {
         let licence = c"GPL";
         let load = Attr::new(&[
             (0, PROG_TYPE_XDP),
@@ -117,15 +158,12 @@ impl Redirect {
             LINK_CREATE,
             &Attr::new(&[(0, fd), (1, index), (2, ATTACH_TYPE_XDP), (3, flags)]),
         )?;
-        Ok(Self { map, _program: program, _link: link })
+        Ok(Self { sockets, _program: program, _link: link })
     }
 
     /// Sends the frames of a queue to a socket from now on.
     pub(crate) fn serve(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         let value = socket.as_raw_fd() as u32;
-        let attr = Attr::new(&[(0, self.map.as_raw_fd() as u32)])
-            .pointer(2, &raw const queue)
-            .pointer(4, &raw const value);
-        bpf(MAP_UPDATE_ELEM, &attr).map(|_| ())
+        self.sockets.set(&queue.to_ne_bytes(), &value.to_ne_bytes())
     }
 }

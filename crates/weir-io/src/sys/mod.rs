@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod bpf_memory;
 pub(crate) mod epoll;
 pub(crate) mod heap;
 pub(crate) mod namespace;
