@@ -159,6 +159,18 @@ impl Mapping {
         out.sort_by_key(|r| std::cmp::Reverse(r.priority));
         out
     }
+    /// Whether any rule looks at fields of its VDP's own.
+    pub fn has_own_fields(&self) -> bool {
+        !self.own_fields.is_empty()
+    }
+    /// Every rule that does not, with its priority and its VDP.
+    pub(crate) fn for_each(&self, f: &mut dyn FnMut(&Match, u32, Vid)) {
+        self.classifier.for_each(&mut |r| {
+            if let Some(vid) = self.vids.get(r.id.0 as usize) {
+                f(&r.matcher, r.priority, *vid);
+            }
+        });
+    }
     /// Rules in all.
     pub fn len(&self) -> usize {
         self.classifier.len() + self.own_fields.len()

@@ -327,6 +327,14 @@ impl Table {
         e.hit(len, now);
         Some(e)
     }
+    /// Counts frames that the rule in `slot` took, the last of them by `now`.
+    pub(crate) fn hits(&mut self, slot: u32, what: Tally, now: Nanos) {
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            self.matched += what.frames;
+            e.hits.merge(what);
+            e.last_used = now;
+        }
+    }
     /// Counts a frame that found no rule on the fast path.
     #[inline(always)]
     pub fn miss(&mut self) {

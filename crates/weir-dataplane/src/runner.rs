@@ -311,7 +311,10 @@ fn carry_out(plane: &mut DataPlane, from: &Receiver<Request>, limit: Duration) -
     let mut began = None;
     // Without a handle nobody can ask; the runner still can stop it.
     while let Ok(request) = from.try_recv() {
-        let began = *began.get_or_insert_with(Instant::now);
+        let began = *began.get_or_insert_with(|| {
+            plane.count_shortcuts();
+            Instant::now()
+        });
         request(plane);
         done += 1;
         if began.elapsed() >= limit {
@@ -350,6 +353,7 @@ impl Worker {
             if self.stop.load(Ordering::Acquire) {
                 let Seat { mut plane, from, .. } = *seat;
                 carry_out(&mut plane, &from, ASKED_AT_THE_END);
+                plane.count_shortcuts();
                 return Some(plane);
             }
             if moved > 0 {

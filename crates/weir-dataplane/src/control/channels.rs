@@ -3,6 +3,7 @@
 use super::*;
 use crate::action::Vid;
 use crate::plane::DataPlane;
+use crate::shortcut::Ways;
 use crate::software::Server;
 use crate::tap::{Captured, TapId, TapPoint};
 use std::sync::mpsc::{Receiver, channel};
@@ -50,6 +51,7 @@ impl DataPlane {
         filter: Match,
         queue: usize,
     ) -> (TapId, Receiver<Captured>) {
+        self.shorten_not(Ways::All);
         self.taps.add(point, filter, queue)
     }
     /// Ends a capture; says how many frames did not fit its queue.

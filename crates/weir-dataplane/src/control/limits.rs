@@ -4,6 +4,7 @@ use super::*;
 use crate::action::Vid;
 use crate::forwarding::PortShare;
 use crate::plane::DataPlane;
+use crate::shortcut::Ways;
 use weir_classify::Tcam;
 use weir_packet::PortId;
 
@@ -29,6 +30,7 @@ impl DataPlane {
             return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
         }
         let now = self.now;
+        self.shorten_not(Ways::All);
         self.with_tx(port, |tx, _, _| tx.set_share(vid, share, now))
             .ok_or(ControlError::NoPort(port))
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::action::Vid;
 use crate::mapping::MappingRule;
 use crate::plane::DataPlane;
+use crate::shortcut::Ways;
 use weir_classify::Part;
 
 impl DataPlane {
@@ -15,6 +16,7 @@ impl DataPlane {
         let fields = self.vdp(vid)?.fields.clone();
         let before = self.mapping.len();
         self.charge(Part::Mapping, vid)?;
+        self.shorten_not(Ways::All);
         let done = self.mapping.add(vid, rule, &fields);
         if done.is_err() || self.mapping.len() == before {
             self.uncharge(Part::Mapping, vid, 1);
@@ -27,6 +29,7 @@ impl DataPlane {
     /// No such VDP or rule.
     pub fn remove_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
         self.vdp(vid)?;
+        self.shorten_not(Ways::All);
         if !self.mapping.remove(vid, rule) {
             return Err(ControlError::NoRule(vid));
         }

@@ -6,6 +6,7 @@ use crate::counters::PortCounters;
 use crate::edge;
 use crate::forwarding::{PortShare, TxPort};
 use crate::plane::{DataPlane, Port};
+use crate::shortcut::Ways;
 use std::collections::VecDeque;
 use weir_packet::{Device, DropReason, LinkState, Pool, PortId};
 
@@ -56,6 +57,7 @@ impl DataPlane {
     /// # Errors
     /// No such port.
     pub fn remove_port(&mut self, id: PortId) -> Result<PortCounters, ControlError> {
+        self.shorten_not(Ways::All);
         self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
             .ok_or(ControlError::NoPort(id))?;
         let slot = self.ports.get_mut(usize::from(id.0)).ok_or(ControlError::NoPort(id))?;
@@ -95,10 +97,15 @@ impl DataPlane {
     /// second. Says which ports changed, and to what.
     pub fn check_links(&mut self) -> Vec<(PortId, LinkState)> {
         let mut changed = Vec::new();
+        // What a device forwarded by itself before it went is counted.
+        self.count_shortcuts();
+        let mut differs = false;
         for i in 0..self.ports.len() {
             let id = PortId(i as u16);
             let state = self.with_tx(id, |tx, pool, end| {
+                let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
+                differs |= before != (tx.device.caps(), tx.device.exit());
                 let up = link == LinkState::Up;
                 (up != tx.is_up()).then(|| {
                     tx.set_up(up, &mut Ends(end));
@@ -107,6 +114,10 @@ impl DataPlane {
             });
             changed.extend(state.flatten().map(|l| (id, l)));
         }
+        if differs || !changed.is_empty() {
+            self.shorten_not(Ways::All);
+        }
+        self.reconsider_shortcuts();
         for &(port, link) in &changed {
             let up = link == LinkState::Up;
             self.subscribers.link(LinkEvent { port, up });

@@ -8,6 +8,7 @@ use crate::action::{PortNo, Vid};
 use crate::counters::Tally;
 use crate::forwarding::{MAX_QUEUES, QueueRate, QueueStats};
 use crate::plane::DataPlane;
+use crate::shortcut::Ways;
 use weir_packet::{Nanos, PortId};
 
 /// The largest queue number; the one above stands for all queues (OFPQ_ALL).
@@ -63,6 +64,7 @@ impl DataPlane {
             return refuse("the greatest rate lies below the least, or is 0: raise it");
         }
         let now = self.now;
+        self.shorten_not(Ways::All);
         match self.with_tx(id, |tx, _, _| tx.set_queue(vid, queue, rate, now)) {
             Some(Some(())) => Ok(()),
             Some(None) => {
@@ -82,6 +84,7 @@ impl DataPlane {
         if queue == 0 {
             return refuse("queue 0 stays: it takes what is for no other queue");
         }
+        self.shorten_not(Ways::All);
         match self.with_tx(id, |tx, _, _| tx.remove_queue(vid, queue)) {
             Some(Some(())) => Ok(()),
             Some(None) => refuse("there is no such queue"),

@@ -10,6 +10,7 @@ use crate::mapping::MappingRule;
 use crate::matching::Tables;
 use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
+use crate::shortcut::Ways;
 use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
 use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
@@ -75,6 +76,7 @@ impl DataPlane {
             .ok_or(ControlError::NoVdp(vid))
     }
     pub(super) fn vdp_mut(&mut self, vid: Vid) -> Result<&mut Vdp, ControlError> {
+        self.shorten_not(Ways::Of(vid));
         self.vdps
             .get_mut(usize::from(vid.0))
             .and_then(Option::as_deref_mut)
@@ -98,6 +100,7 @@ impl DataPlane {
         self.check_ports(&spec.ports)?;
         self.check_channel(vid, spec.channel)?;
         self.check_cpu(vid, spec.cpu_permille)?;
+        self.shorten_not(Ways::All);
         self.tcam.reserve(Part::Mapping, owner(vid), entries(spec.mapping.len()))?;
         let done = self
             .tcam
@@ -224,6 +227,7 @@ impl DataPlane {
             return Err(ControlError::DefaultVdp);
         }
         self.vdp(vid)?;
+        self.shorten_not(Ways::All);
         self.mapping.remove_all(vid);
         self.subscribers.forget(vid);
         let (hold, channel, was) = {

@@ -8,6 +8,7 @@ use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::edge::VdpPortCounters;
 use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
+use crate::shortcut::ShortcutView;
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled};
 use thiserror::Error;
@@ -82,6 +83,8 @@ pub struct PortView {
     pub fault: Option<String>,
     /// Whether nothing more will ever come from its device.
     pub exhausted: bool,
+    /// What its device forwards by itself.
+    pub shortcut: ShortcutView,
 }
 
 /// Everything at one moment between two bursts.
@@ -217,6 +220,7 @@ impl DataPlane {
                 backlog: p.tx.backlog(),
                 fault: p.tx.device.fault(),
                 exhausted: p.tx.device.exhausted(),
+                shortcut: self.shortcut_view(p),
             })
             .collect();
         if let Some(c) = &self.removed_ports {
@@ -230,6 +234,7 @@ impl DataPlane {
                 backlog: 0,
                 fault: None,
                 exhausted: true,
+                shortcut: ShortcutView::NotOffered,
             });
         }
         let in_devices: usize = self

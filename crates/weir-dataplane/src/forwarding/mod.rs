@@ -144,6 +144,14 @@ impl TxPort {
             self.drop_all(DropReason::PortDown, a);
         }
     }
+    /// Whether no VDP has more here than any other, or less, or queues.
+    pub(crate) fn is_undivided(&self) -> bool {
+        let plain = |s: &Share| {
+            let queue_frames = s.share.queue_frames;
+            s.share == PortShare { queue_frames, ..PortShare::default() }
+        };
+        self.shaped == 0 && self.shares.iter().flatten().all(|s| plain(s))
+    }
     /// Frames that wait in queues.
     pub fn backlog(&self) -> usize {
         self.backlog

@@ -113,6 +113,7 @@ pub struct DataPlane {
     pub(crate) channels: Vec<WorkerChannel>,
     pub(crate) tcam: weir_classify::Tcam,
     pub(crate) taps: Taps,
+    pub(crate) shortcuts: crate::shortcut::Shortcuts,
     pub(crate) subscribers: crate::control::Subscribers,
     pub(crate) now: Nanos,
     /// Counters of VDPs that were deleted.
@@ -165,6 +166,7 @@ impl DataPlane {
             channels,
             tcam,
             taps: Taps::default(),
+            shortcuts: crate::shortcut::Shortcuts::default(),
             subscribers: crate::control::Subscribers::default(),
             now: Nanos(0),
             retired: VdpCounters::default(),
@@ -216,6 +218,7 @@ impl DataPlane {
         self.idle_rounds += u32::from(moved == 0);
         if now.since(self.interval) >= cpu_share::INTERVAL {
             self.end_interval();
+            self.tend_shortcuts();
         }
         moved
     }
