@@ -174,6 +174,66 @@ fn reloads_under_ping_lose_nothing() {
     d.stop();
 }
 
+/// The kernel forwards what it was told, weir what it was not; nothing is lost between them whatever
+/// changes, all is counted, and nothing is left when weir is killed.
+#[test]
+fn a_shortcut_is_taken_while_rules_allow_it() {
+    let Some(lab) = Lab::new("a_shortcut_is_taken_while_rules_allow_it", 'k') else { return };
+    let by_port = "rule = [{ match = 'in_port=a', actions = 'output:b' }, \
+                   { match = 'in_port=b', actions = 'output:a' }]\n";
+    let by_mac = "rule = [{ match = 'dl_dst=02:00:00:00:00:02', actions = 'output:b' }, \
+                  { match = 'dl_dst=02:00:00:00:00:01', actions = 'output:a' }, \
+                  { match = 'dl_dst=ff:ff:ff:ff:ff:ff,in_port=a', actions = 'output:b' }, \
+                  { match = 'dl_dst=ff:ff:ff:ff:ff:ff,in_port=b', actions = 'output:a' }]\n";
+    let config = |rules: &str| {
+        let (plain, short) = (format!("'{}", lab.name), format!("'xdp-shortcut:{}", lab.name));
+        lab.config(rules).replace(&plain, &short)
+    };
+    let says = |d: &Daemon, what: &str| {
+        let port = d.port("a");
+        port["shortcut"].as_str().is_some_and(|s| s.starts_with(what))
+    };
+    let mut d = Daemon::start(&config(by_port), &[]);
+    lab.reaches("10.9.0.2");
+    d.until("a shortcut", |d| lab.ping("-c 1 -W 5 10.9.0.2") == 1 && says(d, "VDP 1"));
+    assert!(d.ask(&["show"]).contains("shortcut: VDP 1"), "{}", d.ask(&["show"]));
+    let frames = |d: &Daemon| d.vdp(1)["received"]["frames"].as_u64().unwrap();
+    let before = frames(&d);
+    assert_eq!(lab.ping("-c 50 -i 0.01 -W 5 10.9.0.2"), 50);
+    assert!(frames(&d) >= before + 100, "counted");
+    // Rules by port, by address, and those that need weir.
+    let pings = lab.pinging();
+    let variants = [
+        (config(by_mac), "VDP 1 ("),
+        (
+            config(&by_port.replace("in_port=a'", "dl_src=02:00:00:00:00:01,in_port=a'")),
+            "off: no rule",
+        ),
+        (config(SWITCH), "off: no rule"),
+        (config(&format!("{by_port}cpu_permille = 100\n")), "off: the VDP has a CPU share"),
+        (config(by_port), "VDP 1"),
+    ];
+    for i in 0..15 {
+        let (config, shown) = &variants[i % variants.len()];
+        assert_eq!(d.reload(config), "reload: done", "{}", d.said.join("\n"));
+        let before = frames(&d);
+        d.until(shown, |d| frames(d) > before + 4 && says(d, shown));
+    }
+    let (sent, received) = ended(pings);
+    assert!(received > 50 && sent - received <= 1, "{sent} sent, {received} received");
+    let vdp = d.vdp(1);
+    assert_eq!(vdp["dropped"].as_object().unwrap().len(), 0, "{vdp}");
+    d.until("a shortcut", |d| lab.ping("-c 1 -W 5 10.9.0.2") == 1 && says(d, "VDP 1"));
+    let link = || sh(&format!("ip -d link show {}a", lab.name));
+    assert!(link().contains("xdpgeneric"), "{}", link());
+    d.signal(rustix::process::Signal::KILL);
+    d.end();
+    let end = Instant::now() + LIMIT;
+    while link().contains("xdp") {
+        assert!(Instant::now() < end, "left behind: {}", link());
+    }
+}
+
 #[test]
 fn a_capture_shows_the_pings() {
     let Some(lab) = Lab::new("a_capture_shows_the_pings", 'c') else { return };

@@ -65,8 +65,11 @@ fn the_whole_path_beside_the_bridge() {
     let r = result(&["veth-forward", "--quick", "--json"]);
     let all = series(&r, "rate of the whole path over veth");
     let names: Vec<&str> = all.iter().map(|s| s.0).collect();
-    assert_eq!(names, ["Linux bridge", "weir, fast path", "Linux router", "generator alone"]);
-    for (name, points) in all.iter().take(3) {
+    assert_eq!(
+        names,
+        ["Linux bridge", "weir, fast path", "weir, shortcut", "Linux router", "generator alone"]
+    );
+    for (name, points) in all.iter().take(4) {
         for p in points {
             let c = &p["costs"][0];
             let n = |what: &str| c[what].as_f64().expect("a number");

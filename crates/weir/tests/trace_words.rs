@@ -271,3 +271,44 @@ fn a_port_that_the_configuration_has_not() {
     let text = String::from_utf8(done.stderr).expect("UTF-8");
     assert!(text.contains("no such port: there are lan1, lan2, uplink, probe"), "{text}");
 }
+
+#[test]
+fn a_shortcut_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("weir.toml");
+    let port =
+        |name: &str, kind: &str| format!("[[port]]\nname = '{name}'\ndevice = '{kind}eth{name}'\n");
+    let ports = [port("a", "xdp-shortcut:"), port("b", "xdp-shortcut:"), port("c", "")].concat();
+    let text = format!(
+        "{ports}[[vdp]]\nvid = 1\nports = ['a', 'b', 'c']\nmapping = ['in_port=a']\n\
+         rule = [{{ match = 'dl_dst=02:00:00:00:00:02', actions = 'output:b' }}, \
+         {{ match = 'dl_dst=02:00:00:00:00:03', actions = 'output:c' }}]\n"
+    );
+    std::fs::write(&file, text).expect("written");
+    let told = |in_port: &str, last: &str| {
+        let frame = format!("0200 0000 00{last} 0200 0000 0009 88b5{}", " 00".repeat(46));
+        let done = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("trace")
+            .arg(&file)
+            .args(["--in-port", in_port, "--frame", &frame])
+            .output()
+            .expect("the binary runs");
+        let text = |b: Vec<u8>| String::from_utf8(b).expect("UTF-8");
+        assert_eq!(done.status.code(), Some(0), "{}", text(done.stderr));
+        let text = text(done.stdout);
+        let line = text.lines().find(|l| l.starts_with("shortcut"));
+        line.map(str::to_owned)
+    };
+    let line = |text: &str| Some(format!("shortcut  {text}"));
+    assert_eq!(told("a", "02"), line("the kernel forwards it by port b"));
+    // By a port that has none, and without a rule.
+    assert_eq!(told("a", "03"), line("not of this frame: weir has it"));
+    assert_eq!(told("a", "04"), line("not of this frame: weir has it"));
+    assert_eq!(
+        told("b", "02"),
+        line(
+            "weir has it: no mapping rule takes its frames by the port or the destination address alone"
+        )
+    );
+    assert_eq!(told("c", "02"), None);
+}

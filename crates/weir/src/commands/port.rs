@@ -43,8 +43,8 @@ enum What {
     Add {
         /// Its name
         name: String,
-        /// An interface, or KIND:NAME (af_packet, xdp, xdp-native, xdp-generic, tap, pcap, replay,
-        /// pcap-out, memory, null)
+        /// An interface, or KIND:NAME (af_packet, xdp, xdp-native, xdp-generic, xdp-shortcut, tap,
+        /// pcap, replay, pcap-out, memory, null)
         device: String,
     },
     /// Close a port; frames that wait there are dropped and counted

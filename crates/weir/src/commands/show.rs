@@ -109,6 +109,11 @@ fn overview(s: &Stats) -> String {
             (None, true) if p.number != 0 => "receives nothing more".to_owned(),
             (None, _) => String::new(),
         };
+        let note = match &p.shortcut {
+            Some(s) if note.is_empty() => format!("shortcut: {s}"),
+            Some(s) => format!("{note}; shortcut: {s}"),
+            None => note,
+        };
         c.row(vec![
             p.name.clone(),
             p.number.to_string(),

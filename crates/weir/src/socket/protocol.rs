@@ -319,6 +319,9 @@ pub struct PortItem {
     pub fault: Option<String>,
     /// Whether nothing more will come from it.
     pub exhausted: bool,
+    /// Where it was opened with a shortcut: whose frames the kernel forwards by itself, or why none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortcut: Option<String>,
 }
 
 /// A VDP.

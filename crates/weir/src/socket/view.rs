@@ -15,8 +15,8 @@ use std::time::Duration;
 use weir_classify::{Owner, Part};
 use weir_dataplane::flowtext::{ActionsText, FlowSpec, FlowText};
 use weir_dataplane::{
-    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, Snapshot, Spilled, Tally,
-    VdpView, Vid,
+    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, ShortcutView, Snapshot, Spilled,
+    Tally, VdpView, Vid,
 };
 use weir_packet::{DropCounts, PortId};
 
@@ -61,6 +61,26 @@ pub fn port(p: PortView) -> PortItem {
         backlog: p.backlog,
         fault: p.fault,
         exhausted: p.exhausted,
+        shortcut: shortcut(&p.shortcut),
+    }
+}
+
+/// What a port's device forwards by itself, in words.
+fn shortcut(s: &ShortcutView) -> Option<String> {
+    match s {
+        ShortcutView::NotOffered => None,
+        ShortcutView::Off(why) => Some(format!("off: {why}")),
+        ShortcutView::On { vids, macs, why_not } => {
+            let vids: Vec<String> = vids.iter().map(ToString::to_string).collect();
+            let mut out = format!("VDP {}", vids.join(", "));
+            if *macs > 0 {
+                out.push_str(&format!(" ({macs} addresses)"));
+            }
+            if let Some(why) = why_not {
+                out.push_str(&format!("; the rest not: {why}"));
+            }
+            Some(out)
+        }
     }
 }
 

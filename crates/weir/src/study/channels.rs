@@ -82,7 +82,7 @@ fn plane() -> Result<Option<DataPlane>> {
         let player = load::player(&arena, port);
         ports.push(plane.add_port(&format!("p{}", port + 1), Box::new(player))?);
     }
-    load::vdps(&mut plane, &ports, Path::Slow)?;
+    load::vdps(&mut plane, &ports, Path::Slow, load::Kinds::Ipv4)?;
     Ok(Some(plane))
 }
 

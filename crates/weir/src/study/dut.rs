@@ -1,11 +1,11 @@
 //! weir as the device under test over veth, and the tester's ports.
 
 use super::lab::{Kind, Lab};
-use super::load::{self, PORTS};
+use super::load::{self, Kinds, PORTS};
 use anyhow::{Context, Result, anyhow};
 use weir_dataplane::{Config, DataPlane, Path, Runner, Serving, WhenIdle};
 use weir_io::af_packet::AfPacket;
-use weir_io::af_xdp::{AfXdp, Mode, Options, OtherEnd, Umem};
+use weir_io::af_xdp::{AfXdp, Mode, Offer, Options, OtherEnd, Umem};
 use weir_measure::port::Port;
 use weir_packet::{Device, Pool, PortId};
 
@@ -20,12 +20,13 @@ impl Weir {
     /// # Errors
     /// A port can't be opened.
     pub fn of(lab: &Lab) -> Result<Option<Self>> {
-        let path = match lab.kind {
-            Kind::Fast => Path::Fast,
-            Kind::Slow => Path::Slow,
+        let (path, kinds) = match lab.kind {
+            Kind::Fast => (Path::Fast, Kinds::Ipv4),
+            Kind::Shortcut => (Path::Fast, Kinds::All),
+            Kind::Slow => (Path::Slow, Kinds::Ipv4),
             Kind::Wire | Kind::Bridge | Kind::Router => return Ok(None),
         };
-        Self::with(lab, |plane, ports| load::vdps(plane, ports, path)).map(Some)
+        Self::with(lab, |plane, ports| load::vdps(plane, ports, path, kinds)).map(Some)
     }
 
     /// Opens the lab's four ports so, and makes whatever VDPs `set_up` does.
@@ -42,7 +43,11 @@ impl Weir {
             let mut ports = Vec::new();
             for n in 1..=PORTS {
                 let name = format!("p{n}");
-                let options = Options { mode: Mode::Native, ..Options::default() };
+                let (mode, shortcut) = match lab.kind {
+                    Kind::Shortcut => (Mode::Generic, Offer::Yes),
+                    _ => (Mode::Native, Offer::No),
+                };
+                let options = Options { mode, shortcut, ..Options::default() };
                 let device = AfXdp::open(&name, options, &umem, plane.pool_mut())?;
                 ports.push(plane.add_port(&name, Box::new(device))?);
             }

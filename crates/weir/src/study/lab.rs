@@ -23,6 +23,8 @@ pub enum Kind {
     Wire,
     /// weir, VDPs on the fast path.
     Fast,
+    /// weir, whose VDPs the kernel carries out by itself.
+    Shortcut,
     /// weir, VDPs on the slow path.
     Slow,
     /// The kernel's bridge, without netfilter.
@@ -37,6 +39,7 @@ impl Kind {
         match self {
             Kind::Wire => "wire alone",
             Kind::Fast => "fast path",
+            Kind::Shortcut => "shortcut",
             Kind::Slow => "slow path",
             Kind::Bridge => "Linux bridge",
             Kind::Router => "Linux router",
@@ -46,7 +49,7 @@ impl Kind {
     pub const fn to(self) -> To {
         match self {
             Kind::Wire | Kind::Bridge => To::Host,
-            Kind::Fast | Kind::Slow | Kind::Router => To::Device,
+            Kind::Fast | Kind::Shortcut | Kind::Slow | Kind::Router => To::Device,
         }
     }
 }
@@ -138,7 +141,7 @@ impl Lab {
                         "neigh replace 10.0.{port}.2 lladdr {host} dev p{n} nud permanent"
                     );
                 }
-                Kind::Wire | Kind::Fast | Kind::Slow => {}
+                Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow => {}
             }
         }
         device.ip(&lines)?;
@@ -148,7 +151,7 @@ impl Lab {
                 device.set(NO_NETFILTER)
             }
             Kind::Router => device.set(FORWARD),
-            Kind::Wire | Kind::Fast | Kind::Slow => Ok(()),
+            Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow => Ok(()),
         }
     }
 

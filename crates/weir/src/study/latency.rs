@@ -152,7 +152,7 @@ impl Rig {
             ports.push(port(far)?);
             ids.push(plane.add_port(&format!("p{n}"), Box::new(near))?);
         }
-        load::vdps(&mut plane, &ids, path)?;
+        load::vdps(&mut plane, &ids, path, load::Kinds::Ipv4)?;
         Ok(Self { plane: Some(plane), ports, clock })
     }
 

@@ -96,10 +96,19 @@ pub fn player(arena: &Arc<Arena>, port: u16) -> Replay {
     Replay::of_port(&name, Arc::clone(arena), Passes::Forever, port)
 }
 
-/// The four VDPs: each is one port's, and has one rule, which sends IPv4 by the adjacent port with
+/// Which frames a VDP's rule takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// IPv4.
+    Ipv4,
+    /// All that come in by its port.
+    All,
+}
+
+/// The four VDPs: each is one port's, and has one rule, which sends these frames by the adjacent port with
 /// new MAC addresses. On the slow path the rule is carried out by the software stage; three VDPs
 /// have a channel of their own there, the fourth has the shared one (004 §4.2).
-pub fn vdps(plane: &mut DataPlane, ports: &[PortId], path: Path) -> Result<()> {
+pub fn vdps(plane: &mut DataPlane, ports: &[PortId], path: Path, kinds: Kinds) -> Result<()> {
     let all: Vec<(PortNo, PortId)> =
         ports.iter().enumerate().map(|(i, id)| (PortNo(i as u32 + 1), *id)).collect();
     for port in 0..PORTS {
@@ -114,9 +123,11 @@ pub fn vdps(plane: &mut DataPlane, ports: &[PortId], path: Path) -> Result<()> {
         spec.program = Some(Box::new(Forward::neighbours()));
         plane.create_vdp(spec)?;
         let exit = adjacent(port);
-        let matcher = Match::any()
-            .with(Field::InPort, in_port.0.into())
-            .with(Field::EthType, u16::from(ethernet::EtherType::Ipv4).into());
+        let mut matcher = Match::any().with(Field::InPort, in_port.0.into());
+        if kinds == Kinds::Ipv4 {
+            let ipv4 = u16::from(ethernet::EtherType::Ipv4);
+            matcher = matcher.with(Field::EthType, ipv4.into());
+        }
         let mac = |field, MacAddr(m): MacAddr| {
             let value = m.iter().fold(0, |v, b| v << 8 | u128::from(*b));
             Action::SetField { field, value, mask: (1 << 48) - 1 }

@@ -108,7 +108,7 @@ fn bench(size: usize, path: Path) -> Result<Bench> {
         let player = load::player(&arena, port);
         ports.push(plane.add_port(&format!("p{}", port + 1), Box::new(player))?);
     }
-    load::vdps(&mut plane, &ports, path)?;
+    load::vdps(&mut plane, &ports, path, load::Kinds::Ipv4)?;
     Ok(Bench::new(plane))
 }
 

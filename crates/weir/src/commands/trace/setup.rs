@@ -3,6 +3,7 @@
 use crate::bench::rig::{load_rules, ports_of};
 use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::diff;
+use crate::config::plan::PortPlan;
 use crate::config::read;
 use crate::fault::bad_input;
 use anyhow::{Context, Result};
@@ -14,6 +15,7 @@ use weir_dataplane::programs::by_name;
 use weir_dataplane::{
     Action, Config, DataPlane, MappingRule, Placement, PortNo, RuleSpec, UserFields, VdpSpec, Vid,
 };
+use weir_io::Kind;
 use weir_io::memory::{Memory, MemoryPeer, WireSize};
 use weir_packet::{Nanos, PortId};
 
@@ -61,6 +63,8 @@ pub struct Setup {
     pub ports: Vec<TracePort>,
     /// The port by which the frame comes in.
     pub in_port: PortId,
+    /// Ports that are configured with a shortcut.
+    pub shortcuts: Vec<PortId>,
     /// The names that each VDP's rules are written with, by VID; without, ports are numbers.
     pub own_names: BTreeMap<u16, OwnNames>,
     now: Nanos,
@@ -134,11 +138,15 @@ pub fn from_config(file: &Path, in_port: &str) -> Result<Setup> {
     });
     let ports: Vec<TracePort> = ports.collect();
     let in_port = *model.ids.get(&entry).context("the port has gone")?;
+    let offer = |p: &&PortPlan| p.spec.kind == Kind::XdpShortcut;
+    let offering = plan.ports.iter().filter(offer);
+    let shortcuts = offering.filter_map(|p| model.ids.get(&p.name).copied()).collect();
     let own = plan
         .vdps
         .iter()
         .map(|(vid, v)| (*vid, OwnNames { ports: v.ports.clone(), fields: v.fields.clone() }));
-    Ok(Setup { plane, ports, in_port, own_names: own.collect(), now: Nanos(0) })
+    let own_names = own.collect();
+    Ok(Setup { plane, ports, in_port, shortcuts, own_names, now: Nanos(0) })
 }
 
 /// One VDP with the rules of a file, and the ports that they name.
@@ -176,5 +184,6 @@ pub fn from_rules(rules: &Path, in_port: u32, program: Option<&str>) -> Result<S
         added.map_err(|e| bad_input(format!("rule '{r}': {e}")))?;
     }
     let in_port = id.context("the port has gone")?;
-    Ok(Setup { plane, ports, in_port, own_names: BTreeMap::new(), now: Nanos(0) })
+    let (shortcuts, own_names) = (Vec::new(), BTreeMap::new());
+    Ok(Setup { plane, ports, in_port, shortcuts, own_names, now: Nanos(0) })
 }

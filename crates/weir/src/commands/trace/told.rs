@@ -22,6 +22,9 @@ pub struct Told {
     pub bytes: usize,
     /// Its way.
     pub steps: Vec<TellStep>,
+    /// Where the port has a shortcut: whether the kernel forwards the frame by itself, or why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shortcut: Option<String>,
     /// What the program did, where the way ended at one.
     pub program: Option<Program>,
 }
@@ -115,6 +118,7 @@ impl Names for PortNames<'_> {
 /// Follows the frame.
 pub fn tell(setup: &mut Setup, frame: &[u8]) -> Result<Told> {
     let traced = setup.plane.trace(setup.in_port, frame).map_err(crate::fault::bad_input)?;
+    let shortcut = shortcut(setup, frame);
     setup.run();
     let mut steps = traced.steps;
     for rest in traced.software {
@@ -129,7 +133,20 @@ pub fn tell(setup: &mut Setup, frame: &[u8]) -> Result<Told> {
         frame: hex(frame),
         bytes: frame.len(),
         steps: steps.into_iter().map(|s| teller.step(s)).collect(),
+        shortcut,
         program,
+    })
+}
+
+/// What the port's shortcut does with the frame.
+fn shortcut(setup: &Setup, frame: &[u8]) -> Option<String> {
+    if !setup.shortcuts.contains(&setup.in_port) {
+        return None;
+    }
+    Some(match setup.plane.shortcut_of(setup.in_port, frame, &setup.shortcuts) {
+        Ok(Some(out)) => format!("the kernel forwards it by port {}", setup.name_of(out)),
+        Ok(None) => "not of this frame: weir has it".to_owned(),
+        Err(why) => format!("weir has it: {why}"),
     })
 }
 

@@ -18,6 +18,9 @@ pub fn show(s: Style, t: &Told) -> String {
     for step in &t.steps {
         out.step(step, &mut ends);
     }
+    if let Some(text) = &t.shortcut {
+        out.line("shortcut", text);
+    }
     if let Some(p) = &t.program {
         out.program(p, &mut ends);
     }
