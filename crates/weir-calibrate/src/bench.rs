@@ -181,9 +181,13 @@ fn of_pace(
     let mut none = point.less.as_ref().map(|less| less(memory, Pace::Burst, places));
     let mut found = Vec::new();
     for _ in 0..point.turns {
+        all(point.warm);
         let a = session.measure_bursts(what, &mut all)?.cycles;
         let b = match &mut none {
-            Some(none) => session.measure_bursts(what, none)?.cycles,
+            Some(none) => {
+                none(point.warm);
+                session.measure_bursts(what, none)?.cycles
+            }
             None => Figure::default(),
         };
         found.push((a.value - b.value, a.without(&b)));

@@ -38,6 +38,8 @@ pub struct Point {
     /// For what has a pace of its own: how often it and what is taken away from it are measured in turns,
     /// the median of which counts. 0 where it is measured at both paces.
     pub turns: u32,
+    /// Operations after which memory is as it is while these go on and on: done before each turn.
+    pub warm: u64,
     /// What is run.
     pub make: Maker,
     /// What is taken away from it, where that is more than the loop around it.
@@ -76,6 +78,7 @@ pub fn near(
         far: false,
         own: None,
         turns: 0,
+        warm: 0,
         make: Box::new(make),
         less: None,
     }

@@ -25,6 +25,9 @@ const GIGA: f64 = 1000.0;
 /// Fewer lines a frame than this are none: what is left of a subtraction.
 const SEEN: f64 = 1e-6;
 
+/// Bytes of a page where a profile does not say.
+const PAGE_BYTES: f64 = 4096.0;
+
 /// Translations of a set, as processors have had them for long.
 const TLB_WAYS: f64 = 8.0;
 
@@ -197,24 +200,28 @@ impl Tables {
 }
 
 impl Tables {
-    /// Cycles of a load that no cache of the core's own answers, as loads were measured that are spread over as
-    /// much as all tables take of what is asked for. Frames follow each other, and are fetched ahead.
+    /// Cycles of a load that no cache of the core's own answers, by loads that were measured spread over sizes.
+    /// Caches see the lines that are asked for, translations the pages that these lie in: between the two, as
+    /// sizes are compared by their ratio. Frames follow each other, and are fetched ahead.
     fn strewn(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Option<f64> {
         if question.pages != Pages::Small || p.strewn.is_empty() {
             return None;
         }
         let flows: f64 = traffic.classes().iter().map(|c| c.flows).sum();
-        let table = |t: &Footprint| -> f64 {
-            if t.rate <= 0.0 {
-                return 0.0;
-            }
-            // Entries that share a line take it once, however many of them are asked for.
+        let page = p.tlb.map_or(PAGE_BYTES, |t| t.page_bytes);
+        let (mut lines, mut pages) = (0.0, 0.0);
+        for t in self.footprints.iter().filter(|t| t.rate > 0.0) {
+            // Entries that share a line, or a page, take it once, however many of them are asked for.
             let asked = (flows / t.entries.max(1.0)).min(1.0);
-            let per_line = (p.line_bytes / t.entry_bytes).max(1.0);
-            let lines = t.entries / per_line * (t.entry_bytes / p.line_bytes).ceil().max(1.0);
-            lines * (1.0 - (1.0 - asked).powf(per_line)) * p.line_bytes
-        };
-        p.strewn_over(self.footprints.iter().map(table).sum())
+            let taken = |unit: f64| {
+                let each = (unit / t.entry_bytes).max(1.0);
+                let units = t.entries / each * (t.entry_bytes / unit).ceil().max(1.0);
+                units * (1.0 - (1.0 - asked).powf(each)) * unit
+            };
+            lines += taken(p.line_bytes);
+            pages += taken(page);
+        }
+        p.strewn_over((lines * pages).sqrt())
     }
 
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of

@@ -222,7 +222,8 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
 /// The same, far away too, where so many lines of each entry are asked for. Frames, which follow each other, are
 /// fetched ahead.
 fn strewn(lines: f64, p: Point) -> Point {
-    Point { far: true, own: Some(lines * LINE * FAR as f64), words: 4, ..p }
+    let own = Some(lines * LINE * FAR as f64);
+    Point { far: true, own, warm: FAR as u64, words: 4, ..p }
 }
 
 #[cfg(test)]
