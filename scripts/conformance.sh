@@ -1,7 +1,7 @@
 #!/bin/sh
 # Called by `./run conformance`, from the root of the repository: sees to packages and weir, then hands over to
-# scripts/conformance/main.py (its --help says what can be asked). Where the first word is faucet, osken_apps, ofctl or slicer, to
-# that judge in scripts/judges instead.
+# scripts/conformance/main.py (its --help says what can be asked). Where the first word is faucet, osken_apps, ofctl, slicer or api,
+# to that judge in scripts/judges instead.
 set -eu
 . scripts/setup.sh
 
@@ -20,7 +20,7 @@ if [ $weir_wanted = yes ] && [ -z "${WEIR:-}" ]; then
 fi
 script=scripts/conformance/main.py
 case ${1:-} in
-faucet | osken_apps | ofctl | slicer)
+faucet | osken_apps | ofctl | slicer | api)
 	script=scripts/judges/$1.py
 	shift
 	;;

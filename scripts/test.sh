@@ -172,6 +172,7 @@ else
 	step "judge: os-ken's applications" judge osken_apps --target weir
 	step "judge: ovs-ofctl" judge ofctl --target weir
 	step "judge: tenants of the slicer" judge slicer
+	step "judge: schemathesis against the HTTP API" judge api
 	step "instructions per frame" ended "instructions per frame"
 fi
 

@@ -18,6 +18,7 @@ mod net;
 mod openflow;
 mod platform;
 mod processor;
+mod serve;
 mod slicer;
 mod socket;
 mod study;
@@ -46,6 +47,10 @@ enum Command {
     /// Virtual networks: instantiate, delete, migrate, set, monitor
     #[command(subcommand)]
     Net(commands::net::Args),
+    Serve(commands::serve::Args),
+    /// Tokens for the HTTP API: who may ask, as what, and until when
+    #[command(subcommand)]
+    Token(commands::token::Args),
     Show(commands::show::Args),
     Stats(commands::stats::Args),
     Top(commands::top::Args),
@@ -94,6 +99,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(a) => commands::run::run(&a),
         Command::Apply(a) => commands::apply::run(&a),
         Command::Net(a) => commands::net::run(&a),
+        Command::Serve(a) => commands::serve::run(&a),
+        Command::Token(a) => commands::token::run(&a),
         Command::Show(a) => commands::show::run(&a),
         Command::Stats(a) => commands::stats::run(&a),
         Command::Top(a) => commands::top::run(&a),

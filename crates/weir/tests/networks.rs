@@ -2,6 +2,7 @@
 
 mod certificates;
 mod run_daemon;
+mod serve;
 
 use certificates::{Authority, Identity};
 use proptest::prelude::*;

@@ -12,14 +12,18 @@ mod check;
 
 pub use check::{FlowSyntax, check};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A substrate and the networks on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lab {
     /// What the supervisor shows to physical nodes, and whom it trusts; needed where one is reached by TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Whether every change is proved to keep networks apart before it is made.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub verify: bool,
     /// Physical nodes.
     #[serde(default)]
     pub host: Vec<Host>,
@@ -32,7 +36,7 @@ pub struct Lab {
 }
 
 /// The supervisor's identity: PEM files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Its certificate, and behind it whoever signed it.
@@ -44,7 +48,7 @@ pub struct Tls {
 }
 
 /// A physical node: a `weir run`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its name.
@@ -60,7 +64,7 @@ pub struct Host {
 }
 
 /// A port of a physical node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostPort {
     /// Its name there.
@@ -70,7 +74,7 @@ pub struct HostPort {
 }
 
 /// A physical link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Its ends: `HOST:PORT`, twice.
@@ -78,7 +82,7 @@ pub struct Link {
 }
 
 /// A virtual network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// Its name.
@@ -103,7 +107,7 @@ pub struct Network {
 }
 
 /// How a network's nodes have entries of the TCAM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// Slices of its own, as many as `tcam_entries` says, and no more.
@@ -114,7 +118,7 @@ pub enum Isolation {
 }
 
 /// What a virtual node is (003 fig. 3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A VDP: shared data plane, control plane of its own (fig. 3b).
@@ -125,7 +129,7 @@ pub enum Kind {
 }
 
 /// Where a VDP lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
     /// Frames skip the software stage.
@@ -146,7 +150,7 @@ impl Path {
 }
 
 /// A virtual node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Its name in its network.
@@ -189,7 +193,7 @@ pub struct Node {
 }
 
 /// A rule of a node, in the flow syntax, with the node's own port numbers or its ports' names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Larger wins.
@@ -207,8 +211,13 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
 /// A node as an OpenFlow switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Openflow {
     /// 16 hexadecimal digits; the data plane's own without it.
@@ -235,7 +244,7 @@ pub struct Openflow {
 }
 
 /// A node's share of a port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// The host's port.
@@ -252,7 +261,7 @@ pub struct Share {
 }
 
 /// A virtual link between two nodes on different hosts, over a physical link between these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VirtualLink {
     /// Its ends: names of nodes. Each end is a further port of its node, numbered behind those before.

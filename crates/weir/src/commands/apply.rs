@@ -4,6 +4,7 @@
 
 use super::net::{Kept, report};
 use super::say::say;
+use crate::net::change::Verify;
 use crate::net::lab::LabFile;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let file = LabFile::load(&args.lab)?;
     let mut keeper = args.kept.open()?;
-    let prepared = keeper.prepare(file.lab.clone(), Some(&file))?;
+    let prepared = keeper.prepare(file.lab.clone(), Some(&file), Verify::AsTheLabSays)?;
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
         return say(format_args!("nothing differs; revision {n} holds"));

@@ -70,6 +70,14 @@ impl Model {
 /// # Errors
 /// [`Failed`], with the place in the file.
 pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
+    scratch(plan).map(|_| ())
+}
+
+/// A data plane of its own that does what a plan says, with ports that swallow.
+///
+/// # Errors
+/// [`Failed`], with the place in the file.
+pub fn scratch(plan: &Plan) -> Result<(DataPlane, Model), Failed> {
     let config = Config { frames: 512, chunk_bytes: 2048, ..plan.fixed.config.clone() };
     // The sizes themselves are tried as they are, and given back at once.
     let fail = |e| Failed {
@@ -89,7 +97,8 @@ pub fn rehearse(plan: &Plan) -> Result<(), Failed> {
         after: 0,
     })?;
     // Whatever was changed was changed on the scratch data plane.
-    run(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })
+    run(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })?;
+    Ok((plane, model))
 }
 
 /// The key of `[dataplane]` that a data plane could not be made by.

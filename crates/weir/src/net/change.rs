@@ -5,11 +5,14 @@
 //! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`].
 
 use super::lab::{LabFile, checked, refused};
-use super::nodes::Nodes;
+use super::nodes::{Nodes, Proof};
 use super::store::Redb;
 use crate::config::read::vdp_from;
 use crate::fault::{bad_input, is_bad_input};
+use crate::verify::LeakItem;
 use anyhow::{Error, Result};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use weir_supervisor::admission::admit;
 use weir_supervisor::model::Lab;
@@ -46,7 +49,65 @@ pub enum Way {
     Back,
 }
 
+/// Whether a change is proved to keep networks apart before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// If the lab says `verify = true`.
+    AsTheLabSays,
+    /// Whatever it says.
+    Always,
+}
+
+/// Networks would not be apart: why a change was refused, for whoever wants more than a line.
+#[derive(Debug)]
+pub struct NotApart {
+    /// What was found, the first leaks.
+    pub leaks: Vec<LeakItem>,
+    text: String,
+}
+
+impl fmt::Display for NotApart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether all is proved.
+fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
+    let Some((host, p)) = proofs.iter().find(|(_, p)| !p.verified.isolated) else { return Ok(()) };
+    let text = match p.leaks.first() {
+        Some(l) => {
+            let to = l.to.as_ref().map_or_else(
+                || format!("{}, outside of its own part of it", l.reaches),
+                |to| format!("{} of network '{to}'", l.reaches),
+            );
+            let frame = l.frame.as_ref().map(|f| format!(": frame {f}")).unwrap_or_default();
+            format!(
+                "not isolated: host '{host}', {}: by {}, frames of network '{}' that come in by port {} \
+                 would reach {to}{frame}",
+                l.vdp, l.by, l.from, l.in_port
+            )
+        }
+        None => {
+            let undecided = p.verified.undecided.join(", ");
+            format!(
+                "not proved: host '{host}': rules of {undecided} take too much work: make them fewer"
+            )
+        }
+    };
+    let leaks = p.leaks.clone();
+    Err(bad_input("nothing was touched").context(NotApart { leaks, text }))
+}
+
 impl Keeper {
+    /// What held at a revision, as far back as is kept.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn revision(&self, number: u64) -> Result<Option<State>> {
+        Ok(self.store.revision(number)?)
+    }
+
     /// Opens the store; nobody else has it until this is dropped.
     ///
     /// # Errors
@@ -61,7 +122,7 @@ impl Keeper {
     ///
     /// # Errors
     /// It can't be, with the reason; or a node does not answer.
-    pub fn prepare(&self, lab: Lab, file: Option<&LabFile>) -> Result<Prepared> {
+    pub fn prepare(&self, lab: Lab, file: Option<&LabFile>, verify: Verify) -> Result<Prepared> {
         checked(&lab, file)?;
         let left = self.saved.under_way.as_ref();
         let labs = [&lab, &self.saved.state.lab].into_iter().chain(left.map(|s| &s.lab));
@@ -76,6 +137,9 @@ impl Keeper {
             })?;
         }
         let steps = plan(&wanted, &observed, self.saved.id, &known);
+        if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
+            apart(&nodes.verify(&steps)?)?;
+        }
         let revision = self.saved.state.revision + 1;
         let target = State { revision, lab, places };
         let before = self.sections(&observed);

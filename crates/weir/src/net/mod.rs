@@ -6,6 +6,7 @@
 //! `weir net`.
 
 pub mod change;
+pub mod diff;
 pub mod flows;
 pub mod lab;
 pub mod nodes;

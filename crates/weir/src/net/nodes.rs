@@ -9,6 +9,7 @@ use crate::fault::bad_input;
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
 use crate::socket::protocol::{Item, Request, TcamItem, VdpItem, WithRules};
+use crate::verify::{LeakItem, VerifiedItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,18 @@ use weir_supervisor::plan::Step;
 /// Most changes in one request: each holds up the node's worker for a moment only, but those of one
 /// request have its plan to themselves.
 const BATCH: usize = 64;
+
+/// Leaks that a node tells at most.
+const TOLD: usize = 20;
+
+/// What a node's proof of isolation came to.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// How it ended; not isolated where the node did not say.
+    pub verified: VerifiedItem,
+    /// Ways from one network to another.
+    pub leaks: Vec<LeakItem>,
+}
 
 /// Connections to physical nodes, by name.
 #[derive(Debug)]
@@ -71,6 +84,34 @@ impl Nodes {
         for (name, client) in &mut self.0 {
             let got = client.ask(&Request::Stats {}).with_context(|| format!("host '{name}'"))?;
             all.insert(name.clone(), Stats::of(got.0));
+        }
+        Ok(all)
+    }
+
+    /// Proofs of isolation: of what runs everywhere, or, before steps are taken, of what would run where
+    /// they are.
+    ///
+    /// # Errors
+    /// A node does not answer, or the steps can't be.
+    pub fn verify(&mut self, steps: &[Step]) -> Result<BTreeMap<String, Proof>> {
+        let mut all = BTreeMap::new();
+        for (name, client) in &mut self.0 {
+            let after: Vec<Request> =
+                steps.iter().filter(|s| s.host() == name).map(request).collect();
+            if after.is_empty() && !steps.is_empty() {
+                continue;
+            }
+            let asked = Request::Verify { networks: Vec::new(), leaks: TOLD, after };
+            let (items, _) = client.ask(&asked).with_context(|| format!("host '{name}'"))?;
+            let mut proof = Proof::default();
+            for i in items {
+                match i {
+                    Item::Leak(l) => proof.leaks.push(*l),
+                    Item::Verified(v) => proof.verified = *v,
+                    _ => {}
+                }
+            }
+            all.insert(name.clone(), proof);
         }
         Ok(all)
     }

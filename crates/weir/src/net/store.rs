@@ -3,7 +3,7 @@
 //! Room: one file, locked as long as it is open. See docs/decisions/0021-store.md.
 
 use anyhow::{Context, Result};
-use redb::{Database, DatabaseError, ReadableDatabase, TableDefinition};
+use redb::{Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,19 @@ const KEPT: u64 = 32;
 const WAIT: Duration = Duration::from_secs(10);
 /// The form of what is written; another is refused.
 const FORMAT: &[u8] = b"1";
+
+/// What a look at a store, without opening it for changes, finds.
+#[derive(Debug)]
+pub enum Peek {
+    /// What it holds; boxed, since it is large.
+    Holds(Box<Saved>),
+    /// There is none yet.
+    Nothing,
+    /// Somebody changes it just now.
+    Busy,
+    /// Whoever changed it last was killed: it must be opened to be read.
+    Torn,
+}
 
 /// An open store.
 #[derive(Debug)]
@@ -69,6 +82,30 @@ impl Redb {
         Ok(s)
     }
 
+    /// Looks at a store without waiting and without changing a byte of it.
+    ///
+    /// # Errors
+    /// It is no store of this program; the system's.
+    pub fn peek(path: &Path) -> Result<Peek> {
+        let shown = path.display().to_string();
+        let db = match ReadOnlyDatabase::open(path) {
+            Ok(db) => db,
+            Err(DatabaseError::DatabaseAlreadyOpen) => return Ok(Peek::Busy),
+            Err(DatabaseError::RepairAborted) => return Ok(Peek::Torn),
+            Err(DatabaseError::Storage(redb::StorageError::Io(e)))
+                if e.kind() == std::io::ErrorKind::NotFound =>
+            {
+                return Ok(Peek::Nothing);
+            }
+            Err(e) => return Err(e).with_context(|| format!("{shown}: store of networks")),
+        };
+        match get(&db, &shown, "format")? {
+            Some(f) if f == FORMAT => Ok(Peek::Holds(Box::new(saved(&db, &shown)?))),
+            // Its maker has not come further, or is another version: opening it tells.
+            _ => Ok(Peek::Torn),
+        }
+    }
+
     /// Gives a new file its number; looks whether an old one is ours.
     fn found(&self) -> Result<(), StoreError> {
         match self.get("format")? {
@@ -90,19 +127,11 @@ impl Redb {
     }
 
     fn system(&self, e: impl std::fmt::Display) -> StoreError {
-        StoreError::System(format!("{}: {e}", self.shown))
+        system(&self.shown, e)
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
-            let t = self.db.begin_read()?;
-            match t.open_table(NOW) {
-                Ok(table) => Ok(table.get(key)?.map(|v| v.value().to_vec())),
-                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-                Err(e) => Err(e.into()),
-            }
-        };
-        read().map_err(|e| self.system(e))
+        get(&self.db, &self.shown, key)
     }
 
     fn write(
@@ -117,18 +146,38 @@ impl Redb {
         };
         all().map_err(|e| self.system(e))
     }
+}
 
-    fn state(&self, bytes: &[u8]) -> Result<State, StoreError> {
-        serde_json::from_slice(bytes)
-            .map_err(|e| StoreError::Broken(format!("{}: not weir's: {e}", self.shown)))
-    }
+fn system(shown: &str, e: impl std::fmt::Display) -> StoreError {
+    StoreError::System(format!("{shown}: {e}"))
+}
+
+fn get(db: &impl ReadableDatabase, shown: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+        let t = db.begin_read()?;
+        match t.open_table(NOW) {
+            Ok(table) => Ok(table.get(key)?.map(|v| v.value().to_vec())),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    };
+    read().map_err(|e| system(shown, e))
+}
+
+fn state(shown: &str, bytes: &[u8]) -> Result<State, StoreError> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| StoreError::Broken(format!("{shown}: not weir's: {e}")))
+}
+
+fn saved(db: &impl ReadableDatabase, shown: &str) -> Result<Saved, StoreError> {
+    let id = get(db, shown, "id")?.and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes);
+    let one = |key| get(db, shown, key)?.map(|b| state(shown, &b)).transpose();
+    Ok(Saved { id, state: one("state")?.unwrap_or_default(), under_way: one("under way")? })
 }
 
 impl Store for Redb {
     fn load(&self) -> Result<Saved, StoreError> {
-        let id = self.get("id")?.and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes);
-        let one = |key| self.get(key)?.map(|b| self.state(&b)).transpose();
-        Ok(Saved { id, state: one("state")?.unwrap_or_default(), under_way: one("under way")? })
+        saved(&self.db, &self.shown)
     }
 
     fn begin(&mut self, target: &State) -> Result<(), StoreError> {
@@ -141,7 +190,7 @@ impl Store for Redb {
 
     fn finish(&mut self) -> Result<(), StoreError> {
         let Some(bytes) = self.get("under way")? else { return Ok(()) };
-        let revision = self.state(&bytes)?.revision;
+        let revision = state(&self.shown, &bytes)?.revision;
         self.write(|t| {
             let mut now = t.open_table(NOW)?;
             now.insert("state", bytes.as_slice())?;
@@ -165,7 +214,7 @@ impl Store for Redb {
             let t = self.db.begin_read()?;
             Ok(t.open_table(PAST)?.get(number)?.map(|v| v.value().to_vec()))
         };
-        read().map_err(|e| self.system(e))?.map(|b| self.state(&b)).transpose()
+        read().map_err(|e| self.system(e))?.map(|b| state(&self.shown, &b)).transpose()
     }
 }
 
@@ -199,6 +248,24 @@ mod tests {
         assert_eq!((saved.id, saved.state.revision, saved.under_way), (id, 40, None));
         assert_eq!(s.revision(8).unwrap(), None);
         assert_eq!(s.revision(9).unwrap().map(|s| s.revision), Some(9));
+    }
+
+    #[test]
+    fn a_look_waits_for_nobody_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("net.redb");
+        assert!(matches!(Redb::peek(&path).unwrap(), Peek::Nothing));
+        let mut s = Redb::open(&path).unwrap();
+        assert!(matches!(Redb::peek(&path).unwrap(), Peek::Busy));
+        s.begin(&State { revision: 1, ..State::default() }).unwrap();
+        s.finish().unwrap();
+        drop(s);
+        let before = std::fs::read(&path).unwrap();
+        match Redb::peek(&path).unwrap() {
+            Peek::Holds(saved) => assert_eq!(saved.state.revision, 1),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
     #[test]

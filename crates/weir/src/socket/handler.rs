@@ -13,7 +13,8 @@ use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
 use crate::config::{read, rules};
-use crate::verify::{self, Grouping};
+use crate::verify::{self, Ahead, Grouping};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use weir_dataplane::flowtext::{parse_flow, parse_match};
@@ -68,12 +69,16 @@ pub fn handle(
             }
         }
         Request::Batch { of } => Ok(batch(of, live)),
-        Request::Verify { networks, leaks } => {
+        Request::Verify { networks, leaks, after } => {
+            let after = match after.is_empty() {
+                true => Ok(None),
+                false => live.look(|m| ahead(after, m)).map_err(NotDone::from).and_then(|a| a),
+            };
             let groups = live.look(|m| groupings(m, networks));
             let verified = groups
                 .map_err(NotDone::from)
                 .and_then(|g| g)
-                .and_then(|g| verify::verify(live, &g, leaks));
+                .and_then(|g| verify::verify(live, &g, leaks, after?.as_ref()));
             match verified {
                 Ok((leaks, done)) => {
                     let leaks = leaks.into_iter().map(|l| Item::Leak(Box::new(l)));
@@ -99,6 +104,33 @@ fn answer(r: Result<Vec<String>, NotDone>) -> Reply {
         Ok(notes) => Reply::Ok(Done { notes, ..Done::default() }),
         Err(e) => refusal(&e),
     }
+}
+
+/// What would be planned after changes of VDPs.
+fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
+    let (before, mut plan, mut anew) = (m.plan.clone(), m.plan.clone(), BTreeSet::new());
+    for r in of {
+        let ports: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
+        match r {
+            Request::VdpPut { toml } => {
+                let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
+                plan.vdps.insert(v.vid.0, v);
+            }
+            Request::VdpDelete { vdp } => {
+                let vid = find(m, &vdp)?.vid.0;
+                plan.vdps.remove(&vid);
+                anew.insert(vid);
+            }
+            // Who may reach whom does not hang on the path.
+            Request::VdpMigrate { .. } => {}
+            _ => {
+                return Err(bad(
+                    "after: only vdp-put, vdp-delete and vdp-migrate are looked at ahead",
+                ));
+            }
+        }
+    }
+    Ok(Some(Ahead { before, plan, anew }))
 }
 
 /// Carries out changes one after the other.

@@ -124,6 +124,9 @@ pub enum Request {
         networks: Vec<(String, Vec<String>)>,
         /// Leaks that are told at most.
         leaks: usize,
+        /// As if these changes had been made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        after: Vec<Request>,
     },
     /// Copies frames until the client hangs up, or `count` have been sent.
     Capture {

@@ -7,15 +7,16 @@
 
 use super::acts::{Meaning, OwnFields, acts, addresses};
 use super::header;
-use crate::config::plan::VdpPlan;
+use crate::config::apply::scratch;
+use crate::config::plan::{Plan, RuleKey, VdpPlan};
 use crate::config::program::ProgramPlan;
 use crate::socket::live::{Live, NotDone};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_classify::Field;
 use weir_dataplane::{DataPlane, Installed, MappingRule, PortNo, RuleView, UserFields, Vid};
-use weir_packet::PortId;
+use weir_packet::{Nanos, PortId};
 use weir_supervisor::section::Label;
 use weir_supervisor::verify::{
     Act, Controller, Edit, Group, MapRule, Plane, Port, Program, Rule, Table, Takes, To, Vdp,
@@ -27,6 +28,8 @@ const SLOW_PATH: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 8;
 /// How often it is begun again when ports or mapping rules change meanwhile.
 const TRIES: usize = 5;
+/// Rounds in which a data plane of our own answers for its slow path.
+const ROUNDS: u64 = 8;
 
 /// A network that has several VDPs, by number or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +62,17 @@ pub struct Known {
     pub fields: UserFields,
     /// Its rules as they were written, by table, in the order of the verifier's.
     pub rules: Vec<Vec<weir_dataplane::RuleSpec>>,
+}
+
+/// Changes that are looked at before they are made.
+#[derive(Debug)]
+pub struct Ahead {
+    /// What is planned now.
+    pub before: Plan,
+    /// What would be.
+    pub plan: Plan,
+    /// VDPs that would be made anew: what controllers have put there goes.
+    pub anew: BTreeSet<u16>,
 }
 
 /// What of a VDP's plan matters.
@@ -127,6 +141,14 @@ fn planned(v: Option<&VdpPlan>) -> Planned {
 /// # Errors
 /// The worker has ended; ports or mapping rules do not come to rest.
 pub fn gather(live: &Live, groups: &[Grouping]) -> Result<Gathered, NotDone> {
+    let (ground, read) = read(live)?;
+    Ok(put_together(&ground, read, groups))
+}
+
+/// VDPs as they are installed, with what matters of their plans.
+type Read = Vec<(Installed, Planned)>;
+
+fn read(live: &Live) -> Result<(Ground, Read), NotDone> {
     for _ in 0..TRIES {
         let before = live.with(|p, _| ground(p))?;
         let mut read = Vec::new();
@@ -147,11 +169,51 @@ pub fn gather(live: &Live, groups: &[Grouping]) -> Result<Gathered, NotDone> {
             }
         }
         if live.with(|p, _| ground(p))? == before && read.len() == vids.len() {
-            return Ok(put_together(&before, read, groups));
+            return Ok((before, read));
         }
     }
     let text = "ports or mapping rules change faster than they can be read: try again";
     Err(crate::socket::handler::bad(text))
+}
+
+/// What a running data plane would be read as after changes: what is planned, as a data plane of its own
+/// makes it, and the rules and groups that controllers have put where their VDP stays.
+///
+/// # Errors
+/// As [`gather`]; the changes can't be.
+pub fn ahead(live: &Live, groups: &[Grouping], after: &Ahead) -> Result<Gathered, NotDone> {
+    let (_, running) = read(live)?;
+    let (mut plane, model) = scratch(&after.plan)?;
+    let ground = ground(&plane);
+    let mut all = Vec::new();
+    for (vid, ..) in &ground.vdps {
+        let Ok(mut installed) = plane.installed(*vid) else { continue };
+        // Nobody but us serves its channels.
+        let slow = (1..=ROUNDS).find_map(|round| {
+            plane.poll(Nanos::from_millis(round));
+            installed.slow.try_recv().ok()
+        });
+        both_paths(&mut installed.rules, slow.unwrap_or_default());
+        let stays = |r: &&(Installed, Planned)| r.0.vid == *vid && r.0.name == installed.name;
+        let stays = running.iter().find(stays).filter(|_| !after.anew.contains(&vid.0));
+        if let Some((now, _)) = stays {
+            let old = after.before.vdps.get(&vid.0);
+            let asked = |r: &&RuleView| {
+                let (table, priority) = (r.table, r.spec.priority);
+                let key = RuleKey { table, priority, matcher: r.spec.matcher };
+                old.is_some_and(|o| o.rules.contains_key(&key))
+            };
+            let kept = now.rules.iter().filter(|r| !asked(r)).cloned().collect();
+            both_paths(&mut installed.rules, kept);
+            let planned = |id: u32| old.is_some_and(|o| o.groups.contains_key(&id));
+            let there: Vec<u32> = installed.groups.iter().map(|(id, _)| *id).collect();
+            let kept = now.groups.iter().filter(|(id, _)| !there.contains(id) && !planned(*id));
+            installed.groups.extend(kept.cloned());
+            installed.remarking.extend(now.remarking.iter().copied());
+        }
+        all.push((installed, planned(model.plan.vdps.get(&vid.0))));
+    }
+    Ok(put_together(&ground, all, groups))
 }
 
 /// Adds the rules that are on the slow path only.

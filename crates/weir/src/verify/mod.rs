@@ -14,7 +14,7 @@ mod gather;
 pub mod header;
 mod told;
 
-pub use gather::Grouping;
+pub use gather::{Ahead, Grouping};
 pub use told::{LeakItem, VerifiedItem};
 
 use crate::socket::live::{Live, NotDone};
@@ -33,17 +33,21 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Verifies what runs, with so many leaks told at most.
+/// Verifies what runs, or what would run after changes, with so many leaks told at most.
 ///
 /// # Errors
-/// The worker has ended, or its mapping changes all the time.
+/// The worker has ended, or its mapping changes all the time; the changes can't be.
 pub fn verify(
     live: &Live,
     groups: &[Grouping],
     most: usize,
+    after: Option<&Ahead>,
 ) -> Result<(Vec<LeakItem>, VerifiedItem), NotDone> {
     let began = Instant::now();
-    let mut gathered = gather::gather(live, groups)?;
+    let mut gathered = match after {
+        None => gather::gather(live, groups)?,
+        Some(after) => gather::ahead(live, groups, after)?,
+    };
     let read_us = micros(began);
     let began = Instant::now();
     let plane = gathered.plane.clone();
@@ -54,7 +58,8 @@ pub fn verify(
     let shown = told::leaks(&gathered, plane, &report);
     let mut items = Vec::with_capacity(shown.len());
     for s in shown {
-        items.push(traced(live, s)?);
+        // What is not there yet can't be asked.
+        items.push(if after.is_none() { traced(live, s)? } else { s.item });
     }
     let name = |at: &usize| plane.vdps.get(*at).map_or_else(String::new, |v| v.name.clone());
     let done = VerifiedItem {

@@ -6,7 +6,7 @@ use super::{Kept, report};
 use crate::commands::say::say;
 use crate::config::error::{Source, nearest};
 use crate::fault::bad_input;
-use crate::net::change::{Keeper, Way};
+use crate::net::change::{Keeper, Verify, Way};
 use crate::net::lab::LabFile;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -189,7 +189,7 @@ fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
     recovered(&mut keeper, how.dry_run)?;
     let mut lab = keeper.saved.state.lab.clone();
     edit(&mut lab)?;
-    let prepared = keeper.prepare(lab, None)?;
+    let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
         return say(format_args!("nothing differs; revision {n} holds"));

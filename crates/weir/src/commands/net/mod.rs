@@ -10,12 +10,11 @@ mod verify;
 
 use super::say::{put, say};
 use crate::net::change::{Keeper, Prepared, Way};
+use crate::net::diff::told;
 use crate::net::store::default_path;
 use anyhow::Result;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
-use weir_supervisor::plan::Step;
 
 /// Virtual networks: instantiate, delete, migrate, set, monitor
 #[derive(Debug, clap::Subcommand)]
@@ -96,31 +95,13 @@ fn recover(args: &Recover) -> Result<()> {
 /// Prints what a prepared change does, as a diff.
 pub fn report(p: &Prepared) -> Result<()> {
     let mut out = String::new();
-    for s in &p.steps {
-        writeln!(out, "{s}")?;
-        let Step::Put { wanted, .. } = s else { continue };
-        let of =
-            |w: &&weir_supervisor::section::Wanted| w.name == wanted.name && w.host == wanted.host;
-        let old = p.before.iter().find(of).map_or("", |w| w.toml.as_str());
-        differing(old, &wanted.toml, &mut out);
-    }
-    put(out)
-}
-
-/// Lines of a section that go and come, marks and blank lines left out.
-fn differing(old: &str, new: &str, out: &mut String) {
-    let of = |t: &str| -> BTreeSet<String> {
-        t.lines()
-            .filter(|l| !l.is_empty() && !l.starts_with("label") && *l != "[[vdp]]")
-            .map(str::to_owned)
-            .collect()
-    };
-    let (a, b) = (of(old), of(new));
-    for (sign, text, other) in [('-', old, &b), ('+', new, &a)] {
-        let own = of(text);
-        for l in text.lines().filter(|l| own.contains(*l) && !other.contains(*l)) {
-            // What can't be written to a text does not exist.
-            let _ = writeln!(out, "    {sign} {l}");
+    for s in told(p) {
+        writeln!(out, "{}", s.line)?;
+        for (sign, lines) in [('-', &s.removed), ('+', &s.added)] {
+            for l in lines {
+                writeln!(out, "    {sign} {l}")?;
+            }
         }
     }
+    put(out)
 }

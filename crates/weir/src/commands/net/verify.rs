@@ -53,7 +53,7 @@ struct Verified {
 pub fn run(a: &Args) -> Result<()> {
     let networks = a.network.iter().map(|n| network(n)).collect::<Result<_>>()?;
     let most = usize::from(a.leaks).clamp(1, MOST_LEAKS);
-    let (items, _) = a.to.ask(&Request::Verify { networks, leaks: most })?;
+    let (items, _) = a.to.ask(&Request::Verify { networks, leaks: most, after: Vec::new() })?;
     let (mut leaks, mut done) = (Vec::new(), None);
     for i in items {
         match i {

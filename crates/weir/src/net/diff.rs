@@ -1,0 +1,51 @@
+//! What a prepared change does, step by step, for people and for programs.
+//!
+//! Room: steps in, lines out. Called by `weir apply`, `weir net` and the HTTP API.
+
+use super::change::Prepared;
+use std::collections::BTreeSet;
+use weir_supervisor::plan::Step;
+
+/// A step and what changes in its VDP's section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The step in a line.
+    pub line: String,
+    /// The host that does it.
+    pub host: String,
+    /// The network that it is about, where it is about one.
+    pub network: Option<String>,
+    /// Lines of the section that go.
+    pub removed: Vec<String>,
+    /// Lines that come.
+    pub added: Vec<String>,
+}
+
+/// All steps of a change.
+pub fn told(p: &Prepared) -> Vec<Told> {
+    p.steps.iter().map(|s| one(p, s)).collect()
+}
+
+fn one(p: &Prepared, s: &Step) -> Told {
+    let (line, host) = (s.to_string(), s.host().to_owned());
+    let of_name = |name: &str| name.split_once('.').map(|(n, _)| n.to_owned());
+    match s {
+        Step::Put { wanted, .. } => {
+            let old = p.before.iter().find(|w| w.name == wanted.name && w.host == wanted.host);
+            let old = old.map_or("", |w| w.toml.as_str());
+            let network = Some(wanted.label.network.clone());
+            let (removed, added) = (beyond(old, &wanted.toml), beyond(&wanted.toml, old));
+            Told { line, host, network, removed, added }
+        }
+        Step::Delete { name, .. } | Step::Migrate { name, .. } => {
+            Told { line, host, network: of_name(name), ..Told::default() }
+        }
+    }
+}
+
+/// Lines of a section that another has not, marks and blank lines left out.
+fn beyond(text: &str, other: &str) -> Vec<String> {
+    let counts = |l: &&str| !l.is_empty() && !l.starts_with("label") && *l != "[[vdp]]";
+    let theirs: BTreeSet<&str> = other.lines().filter(counts).collect();
+    text.lines().filter(counts).filter(|l| !theirs.contains(l)).map(str::to_owned).collect()
+}

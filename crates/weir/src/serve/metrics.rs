@@ -1,0 +1,120 @@
+//! `/metrics`: what networks and the daemon itself count, as OpenMetrics text.
+//!
+//! Room: counters in, text out. Labels are names of networks, nodes and hosts, which are as many as the
+//! lab has, and at most [`MOST`] nodes; nothing that a frame or a request brings becomes a label.
+
+use super::App;
+use super::caller::Caller;
+use super::monitor::{Counters, NodeCounters, counters};
+use super::problem::Problem;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Nodes that have lines of their own.
+const MOST: usize = 10_000;
+
+/// What is told of each node: name, kind, unit's words, value.
+type Family = (&'static str, &'static str, &'static str, fn(&NodeCounters) -> u64);
+
+const FAMILIES: [Family; 8] = [
+    ("weir_node_received_frames", "counter", "Frames that came to the virtual node", |c| {
+        c.received_frames
+    }),
+    ("weir_node_received_bytes", "counter", "Their bytes, without FCS", |c| c.received_bytes),
+    ("weir_node_forwarded_frames", "counter", "Frames that left by a port", |c| c.forwarded_frames),
+    ("weir_node_forwarded_bytes", "counter", "Their bytes, without FCS", |c| c.forwarded_bytes),
+    ("weir_node_dropped_frames", "counter", "Frames dropped, for whatever reason", |c| {
+        c.dropped_frames
+    }),
+    ("weir_node_slow_frames", "counter", "Frames that went through the software stage", |c| {
+        c.slow_frames
+    }),
+    ("weir_node_held_frames", "gauge", "Frames inside", |c| c.held_frames),
+    ("weir_node_up", "gauge", "Whether its host has answered and has it", |c| u64::from(c.there)),
+];
+
+/// Prometheus' text (OpenMetrics 1.0). A reader's or an operator's.
+#[utoipa::path(
+    get, path = "/metrics", tag = "events",
+    responses((status = 200, description = "OpenMetrics text", body = String,
+        content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+)]
+pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    caller.must_see_all("all metrics")?;
+    let a = Arc::clone(&app);
+    let (revision, hosts, all) = app
+        .desk(move |d| {
+            let saved = d.look()?;
+            let seen = a.observer.look(&saved.state.lab);
+            let hosts: Vec<(String, u64)> =
+                seen.iter().map(|(h, s)| (h.clone(), u64::from(s.is_some()))).collect();
+            Ok((saved.state.revision, hosts, counters(&saved.state, &seen, |_| true)))
+        })
+        .await?;
+    let mut out = text(&all);
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        let total = if kind == "counter" { "_total" } else { "" };
+        // A text takes what is written to it.
+        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n{name}{total} {value}\n");
+    };
+    one("weir_revision", "gauge", "The revision that holds", revision);
+    one("weir_events", "counter", "Events so far", app.events.count());
+    one("weir_event_listeners", "gauge", "Listeners to events", app.events.listeners() as u64);
+    one("weir_http_requests", "counter", "Requests so far", app.requests.load(Ordering::Relaxed));
+    out.push_str("# TYPE weir_host_up gauge\n# HELP weir_host_up Whether the host has answered.\n");
+    for (h, up) in hosts {
+        let _ = writeln!(out, "weir_host_up{{host=\"{}\"}} {up}", escaped(&h));
+    }
+    out.push_str("# EOF\n");
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], out).into_response())
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// All nodes' families.
+fn text(all: &[Counters]) -> String {
+    let mut out = String::new();
+    let nodes = || all.iter().flat_map(|c| c.nodes.iter().map(move |n| (c, n)));
+    for (name, kind, help, value) in FAMILIES {
+        let total = if kind == "counter" { "_total" } else { "" };
+        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n");
+        for (c, n) in nodes().take(MOST) {
+            let (network, node, host) = (escaped(&c.network), escaped(&n.node), escaped(&n.host));
+            let labels = format!("network=\"{network}\",node=\"{node}\",host=\"{host}\"");
+            let _ = writeln!(out, "{name}{total}{{{labels}}} {}", value(n));
+        }
+    }
+    let beyond = nodes().count().saturating_sub(MOST);
+    let name = "weir_nodes_not_shown";
+    let _ =
+        write!(out, "# TYPE {name} gauge\n# HELP {name} Nodes beyond {MOST}.\n{name} {beyond}\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_of_a_family_and_a_name_stays_in_its_label() {
+        let node = NodeCounters { node: "a\"b\\\n".to_owned(), ..NodeCounters::default() };
+        let nodes = vec![NodeCounters { received_frames: 7, ..node }];
+        let out = text(&[Counters { network: "red".to_owned(), nodes }]);
+        let line =
+            "weir_node_received_frames_total{network=\"red\",node=\"a\\\"b\\\\\\n\",host=\"\"} 7";
+        assert!(out.lines().any(|l| l == line), "{out}");
+        for l in out.lines().filter(|l| !l.starts_with('#')) {
+            let name = l.split(['{', ' ']).next().unwrap();
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            assert!(out.contains(&format!("# TYPE {family} ")), "{l}");
+        }
+    }
+}

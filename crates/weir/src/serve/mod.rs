@@ -1,0 +1,207 @@
+//! `weir serve`: virtual networks over HTTP (003 §2.1's five primitives, each as an API call).
+//!
+//! Room: one thread for sockets, on which nothing blocks, and threads for what does: the store and the
+//! physical nodes. What is decided is decided in `weir-supervisor`; `crate::net` leads a change through.
+//!
+//! - `service`: listener, TLS, limits of a client; `patient`: deadlines of its bytes; `plan`: its configuration;
+//! - `tokens`: who may ask; `caller`: what he may see and change; `problem`: what goes wrong (RFC 9457);
+//!   `take`: what a request brings; `merge`: JSON merge patches;
+//! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `monitor`, `metrics`:
+//!   what networks count;
+//! - `networks`, `lab`: the operations; `openapi`: the document made from them.
+
+pub mod caller;
+pub mod desk;
+pub mod events;
+pub mod lab;
+pub mod merge;
+pub mod metrics;
+pub mod monitor;
+pub mod networks;
+pub mod openapi;
+mod patient;
+pub mod plan;
+pub mod problem;
+pub mod service;
+pub mod take;
+pub mod tokens;
+
+use crate::commands::say::tell;
+use anyhow::Result;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use caller::Caller;
+use desk::{Change, Desk, Dry};
+use plan::Plan;
+use problem::Problem;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokens::Tokens;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use weir_supervisor::model::Lab;
+
+/// What may block at once; what comes beyond that is asked to come again.
+const JOBS: usize = 32;
+/// How long an answer is waited for. A change goes on behind it.
+const ANSWER: Duration = Duration::from_secs(120);
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct App {
+    desk: Arc<Desk>,
+    tokens: Tokens,
+    events: Arc<events::Hub>,
+    observer: monitor::Observer,
+    jobs: Arc<Semaphore>,
+    requests: AtomicU64,
+    /// Tells the request ids of one run from another's.
+    run: u64,
+}
+
+impl App {
+    /// Of a plan; what was interrupted is finished.
+    ///
+    /// # Errors
+    /// The store or the tokens can't be read.
+    pub fn new(plan: Plan) -> Result<Self> {
+        let run = RandomState::new().hash_one(std::process::id());
+        let events = Arc::new(events::Hub::new(run));
+        let tokens = Tokens::new(plan.tokens);
+        if tokens.all()?.is_empty() {
+            let at = tokens.path().display();
+            tell(format_args!("no token yet: 'weir token add --tokens {at}' makes one"));
+        }
+        let (desk, left) = Desk::new(plan.store, plan.verify, Arc::clone(&events))?;
+        if let Some(why) = left {
+            tell(format_args!("a change was interrupted, and can't be finished now: {why}"));
+        }
+        Ok(Self {
+            desk: Arc::new(desk),
+            tokens,
+            events,
+            observer: monitor::Observer::default(),
+            jobs: Arc::new(Semaphore::new(JOBS)),
+            requests: AtomicU64::new(0),
+            run,
+        })
+    }
+
+    /// Runs what blocks, elsewhere.
+    ///
+    /// # Errors
+    /// What it says; too much is asked at once.
+    pub async fn desk<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Desk) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Ok(place) = Arc::clone(&self.jobs).try_acquire_owned() else {
+            return Err(Problem::busy(format!("{JOBS} requests are at work: try again")));
+        };
+        let desk = Arc::clone(&self.desk);
+        let job = tokio::task::spawn_blocking(move || {
+            let done = f(&desk);
+            drop(place);
+            done
+        });
+        match job.await {
+            Ok(done) => done,
+            Err(_) => {
+                let text = "a defect of weir: its log says where; nothing is half done";
+                Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text))
+            }
+        }
+    }
+
+    /// Makes a change of the lab.
+    ///
+    /// # Errors
+    /// It can't be, or is not the caller's to make.
+    pub async fn change(
+        &self,
+        caller: Caller,
+        dry: Dry,
+        edit: impl FnOnce(&mut Lab, &Caller) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<Change, Problem> {
+        self.desk(move |d| d.change(&caller, dry, |lab| edit(lab, &caller))).await
+    }
+
+    /// Waits until nothing is at work.
+    pub async fn idle(&self) {
+        // Never closed.
+        let _ = self.jobs.acquire_many(JOBS as u32).await;
+    }
+}
+
+/// All that is served.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/networks", get(networks::list).post(networks::create))
+        .route(
+            "/v1/networks/{network}",
+            get(networks::show).put(networks::put).patch(networks::patch).delete(networks::delete),
+        )
+        .route("/v1/networks/{network}/counters", get(monitor::network))
+        .route("/v1/networks/{network}/nodes/{node}", get(networks::node).patch(networks::set))
+        .route("/v1/networks/{network}/nodes/{node}/migrate", post(networks::migrate))
+        .route("/v1/lab", get(lab::show).put(lab::apply))
+        .route("/v1/revisions/{number}", get(lab::revision))
+        .route("/v1/recover", post(lab::recover))
+        .route("/v1/verify", post(lab::verify))
+        .route("/v1/events", get(events::listen))
+        .route("/metrics", get(metrics::metrics))
+        .route("/openapi.json", get(openapi::document))
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .layer(from_fn_with_state(Arc::clone(&app), around))
+        .with_state(app)
+}
+
+async fn nowhere() -> Problem {
+    let text = "nothing is here: GET /openapi.json says what is where";
+    Problem::new(StatusCode::NOT_FOUND, "no-path", text)
+}
+
+async fn not_so() -> Problem {
+    let text = "not by this method: the header Allow says by which";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
+}
+
+/// Around every request: its id, its deadline, a line in the log for what changes something.
+async fn around(State(app): State<Arc<App>>, req: Request, next: Next) -> Response {
+    let number = app.requests.fetch_add(1, Ordering::Relaxed);
+    let own = |v: &&HeaderValue| {
+        let fine = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+        (1..=64).contains(&v.len()) && v.as_bytes().iter().all(fine)
+    };
+    let id = match req.headers().get(REQUEST_ID).filter(own) {
+        Some(v) => v.clone(),
+        None => HeaderValue::try_from(format!("{:016x}-{number}", app.run))
+            .unwrap_or(HeaderValue::from_static("-")),
+    };
+    let (method, path) = (req.method().clone(), req.uri().path().to_owned());
+    let mut response = match timeout(ANSWER, next.run(req)).await {
+        Ok(r) => r,
+        Err(_) => {
+            let text = "no answer within 120 s; a change goes on: GET /v1/networks says what holds";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "late", text).into_response()
+        }
+    };
+    if method != Method::GET && method != Method::HEAD {
+        let (id, status) = (id.to_str().unwrap_or("-"), response.status().as_u16());
+        let path: String = path.chars().take(200).collect();
+        tell(format_args!("request {id}: {method} {path}: {status}"));
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,488 @@
+//! `weir serve` with real sockets, on real `weir run`s.
+
+use super::{BLUE, RED, Supervisor, TRUNK, has, names, two};
+use crate::certificates::Authority;
+use crate::run_daemon::{LIMIT, weir};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+/// A `weir serve` of a supervisor's store.
+struct Serving {
+    child: Child,
+    at: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came back.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+    /// The body of an answer of this status.
+    fn of(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.json()
+    }
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|l| l.split_once(": "));
+        lines.into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    }
+}
+
+fn spawn(s: &Supervisor, config: &str) -> Serving {
+    std::fs::write(
+        s.path("serve.toml"),
+        format!("store = 'net.redb'\ntokens = 'tokens'\n{config}"),
+    )
+    .unwrap();
+    let mut child = weir()
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .arg(s.path("serve.toml"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let at = loop {
+        let line = lines.next().expect("it has ended").unwrap();
+        if let Some((_, at)) = line.split_once("://") {
+            break at.to_owned();
+        }
+    };
+    // What it says later is nobody's, but must find room.
+    std::thread::spawn(move || lines.for_each(drop));
+    Serving { child, at }
+}
+
+fn token(s: &Supervisor, arguments: &[&str]) -> String {
+    let mut c = weir();
+    c.args(["token", "add"]).args(arguments).arg("--tokens").arg(s.path("tokens"));
+    let o = c.output().unwrap();
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    String::from_utf8(o.stdout).unwrap().trim().to_owned()
+}
+
+fn read(mut stream: impl Read) -> Answer {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    let all = String::from_utf8(all).unwrap();
+    let (head, body) = all.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+fn request(method: &str, path: &str, token: &str, more: &str, body: &str) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n{more}\r\n{body}",
+        body.len()
+    )
+}
+
+impl Serving {
+    fn connect(&self) -> TcpStream {
+        let tcp = TcpStream::connect(&self.at).unwrap();
+        tcp.set_read_timeout(Some(LIMIT)).unwrap();
+        tcp
+    }
+    fn ask_with(&self, token: &str, method: &str, path: &str, more: &str, body: &str) -> Answer {
+        let mut tcp = self.connect();
+        tcp.write_all(request(method, path, token, more, body).as_bytes()).unwrap();
+        read(tcp)
+    }
+    fn ask(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.ask_with(token, method, path, "", &body)
+    }
+    fn get(&self, token: &str, path: &str) -> Answer {
+        self.ask(token, "GET", path, &Value::Null)
+    }
+    /// Ends it, as asked.
+    fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// The lab of a supervisor with these networks, as the API takes it.
+fn lab(s: &Supervisor, networks: &str) -> Value {
+    let text = std::fs::read_to_string(s.lab(networks)).unwrap();
+    let mut lab: Value = toml::from_str(&text).unwrap();
+    for file in ["certificate", "key", "ca"] {
+        let path = s.path(lab["tls"][file].as_str().unwrap());
+        lab["tls"][file] = path.display().to_string().into();
+    }
+    lab
+}
+
+fn network(text: &str) -> Value {
+    let file: Value = toml::from_str(text).unwrap();
+    file["network"][0].clone()
+}
+
+#[test]
+fn the_primitives_over_http_are_those_of_the_command_line() {
+    let (east, west, s) = two();
+    let before = (has(&east), has(&west));
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let dry = api.ask(&op, "PUT", "/v1/lab?dry_run=true", &lab(&s, TRUNK)).of(200);
+    assert_eq!((&dry["made"], &dry["revision"]), (&false.into(), &0.into()));
+    let applied = api.ask(&op, "PUT", "/v1/lab", &lab(&s, TRUNK)).of(200);
+    assert_eq!((&applied["made"], &applied["revision"]), (&true.into(), &1.into()));
+
+    // Instantiate: worked out, made, there already.
+    let red = network(RED);
+    let dry = api.ask(&op, "POST", "/v1/networks?dry_run=true", &red).of(200);
+    assert_eq!(dry["steps"][0]["step"], "+ east: VDP 1 red.s1");
+    assert!(
+        dry["steps"][0]["added"]
+            .as_array()
+            .unwrap()
+            .contains(&"ports = [\"e1\", \"trunk\"]".into())
+    );
+    assert_eq!((has(&east), has(&west)), before);
+    let made = api.ask(&op, "POST", "/v1/networks", &red);
+    assert_eq!(made.header("location"), Some("/v1/networks/red"));
+    let tag = made.header("etag").unwrap().to_owned();
+    assert_eq!(made.of(201)["revision"], 2);
+    assert_eq!(names(&east), ["red.s1"]);
+    assert_eq!(api.ask(&op, "POST", "/v1/networks", &red).of(409)["code"], "exists");
+    let shown = api.get(&op, "/v1/networks/red");
+    assert_eq!(shown.header("etag"), Some(&*tag));
+    assert_eq!(shown.of(200)["places"][1]["host"], "west");
+    // The same for who asks otherwise.
+    assert!(s.ask(&["net", "list"]).contains("red"));
+
+    // Set, only if it is as it was read; migrate; put.
+    let node = "/v1/networks/red/nodes/s1";
+    let set = json!({ "cpu_permille": 250 });
+    api.ask(&op, "PATCH", node, &set).of(200);
+    let vdp = |field: &str| east.json(&["show", "--vdp", "red.s1"])["vdps"][0][field].clone();
+    assert_eq!(vdp("detail")["cpu_permille"], 250);
+    let stale = format!("If-Match: {tag}\r\n");
+    let patch = "{\"flow_space\":[\"dl_vlan=11\"]}";
+    let late = api.ask_with(&op, "PATCH", "/v1/networks/red", &stale, patch);
+    assert_eq!(late.of(412)["code"], "changed");
+    let now = api.get(&op, "/v1/networks/red");
+    let fresh = format!("If-Match: {}\r\n", now.header("etag").unwrap());
+    api.ask_with(&op, "PATCH", "/v1/networks/red", &fresh, patch).of(200);
+    api.ask(&op, "POST", &format!("{node}/migrate"), &json!({ "path": "slow" })).of(200);
+    assert_eq!(vdp("phase"), "slow");
+    let again = api.ask(&op, "PUT", "/v1/networks/red", &red).of(200);
+    assert_eq!(again["made"], true);
+    assert_eq!(api.ask(&op, "PUT", "/v1/networks/red", &red).of(200)["made"], false);
+    assert_eq!(vdp("phase"), "fast");
+
+    // Monitor, verify, what held, metrics.
+    let counters = api.get(&op, "/v1/networks/red/counters").of(200);
+    assert_eq!(
+        (&counters["nodes"][0]["there"], &counters["nodes"][0]["dropped_frames"]),
+        (&true.into(), &0.into())
+    );
+    let proof = api.ask(&op, "POST", "/v1/verify", &Value::Null).of(200);
+    assert_eq!((&proof["isolated"], proof["hosts"].as_array().unwrap().len()), (&true.into(), 2));
+    assert_eq!(api.get(&op, "/v1/revisions/1").of(200)["lab"]["network"], json!([]));
+    let metrics = api.get(&op, "/metrics").body;
+    assert!(
+        metrics.contains("weir_node_up{network=\"red\",node=\"s1\",host=\"east\"} 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("weir_host_up{host=\"west\"} 1"), "{metrics}");
+    let none = api.ask(&op, "POST", "/v1/recover", &json!({ "way": "on" })).of(200);
+    assert_eq!(none["interrupted"], false);
+
+    // What can't be is refused whole, in a line.
+    let kept = (has(&east), has(&west));
+    let mut bad = network(BLUE);
+    bad["node"][0]["ports"] = json!(["e9"]);
+    let told = api.ask(&op, "POST", "/v1/networks", &bad).of(422);
+    assert!(
+        told["detail"].as_str().unwrap().contains("no port 'e9': did you mean 'e1'?"),
+        "{told}"
+    );
+    let mut clash = network(BLUE);
+    clash["flow_space"] = json!(["dl_vlan=10"]);
+    let told = api.ask(&op, "POST", "/v1/networks", &clash).of(422);
+    assert!(told["detail"].as_str().unwrap().contains("red.s1's"), "{told}");
+    assert_eq!((has(&east), has(&west)), kept);
+
+    api.ask(&op, "DELETE", "/v1/networks/red", &Value::Null).of(200);
+    assert_eq!((has(&east), has(&west)), before);
+    assert_eq!(
+        api.ask(&op, "DELETE", "/v1/networks/red", &Value::Null).of(404)["code"],
+        "no-network"
+    );
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn a_tenant_sees_his_own_and_another_s_is_as_if_it_were_not() {
+    let (east, west, s) = two();
+    let blue = BLUE.replace("name = 'blue'\n", "name = 'blue'\nowner = 'bob'\n");
+    s.apply(&format!("{TRUNK}{RED}{blue}"));
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let reader = token(&s, &["--role", "reader"]);
+    let alice = token(&s, &["--role", "owner", "--owner", "alice"]);
+    let all = |t: &str| {
+        let v = api.get(t, "/v1/networks").of(200);
+        let names = v["networks"].as_array().unwrap().iter();
+        names.map(|n| n["network"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(all(&reader), ["red", "blue"]);
+    assert_eq!(all(&alice), ["red"]);
+
+    // Whatever is asked of another's is answered as of one that does not exist, to the byte.
+    let new = network(RED);
+    for (method, end, body) in [
+        ("GET", "", Value::Null),
+        ("PUT", "", new.clone()),
+        ("PATCH", "", json!({ "owner": "alice" })),
+        ("DELETE", "", Value::Null),
+        ("DELETE", "?dry_run=true", Value::Null),
+        ("GET", "/counters", Value::Null),
+        ("GET", "/nodes/s1", Value::Null),
+        ("PATCH", "/nodes/s1", json!({ "path": "slow" })),
+        ("POST", "/nodes/s1/migrate", json!({ "path": "slow" })),
+    ] {
+        let of = |name: &str| {
+            let mut body = body.clone();
+            if body.get("name").is_some() {
+                body["name"] = name.into();
+            }
+            let a = api.ask(&alice, method, &format!("/v1/networks/{name}{end}"), &body);
+            let head =
+                a.head.lines().filter(|l| !l.starts_with("x-request-id") && !l.starts_with("date"));
+            (a.status, head.collect::<Vec<_>>().join("\n"), a.body.replace(name, "NAME"))
+        };
+        let (theirs, nobodys) = (of("blue"), of("grey"));
+        assert_eq!(theirs.0, 404, "{method} {end}: {}", theirs.2);
+        assert_eq!(theirs, nobodys, "{method} {end}");
+    }
+
+    // What is his to change he changes; what was granted to him he does not.
+    api.ask(&alice, "POST", "/v1/networks/red/nodes/s1/migrate", &json!({ "path": "slow" }))
+        .of(200);
+    api.ask(&alice, "PATCH", "/v1/networks/red/nodes/s1", &json!({ "program": "sink" })).of(200);
+    let told =
+        api.ask(&alice, "PATCH", "/v1/networks/red/nodes/s1", &json!({ "cpu_permille": 900 }));
+    assert!(told.of(403)["detail"].as_str().unwrap().contains("cpu_permille"));
+    for (method, path, body) in [
+        ("POST", "/v1/networks", new),
+        ("GET", "/v1/lab", Value::Null),
+        ("PUT", "/v1/lab", json!({})),
+        ("POST", "/v1/verify", Value::Null),
+        ("GET", "/v1/revisions/1", Value::Null),
+        ("GET", "/metrics", Value::Null),
+        ("POST", "/v1/recover", json!({ "way": "back" })),
+    ] {
+        assert_eq!(api.ask(&alice, method, path, &body).of(403)["code"], "forbidden", "{path}");
+    }
+    for (method, path, body) in [
+        ("DELETE", "/v1/networks/red", Value::Null),
+        ("PATCH", "/v1/networks/red", json!({})),
+        ("PUT", "/v1/networks/red", network(RED)),
+        ("PUT", "/v1/networks/grey", json!({ "name": "grey", "node": [] })),
+        ("POST", "/v1/recover", json!({ "way": "on" })),
+    ] {
+        assert_eq!(api.ask(&reader, method, path, &body).of(403)["code"], "forbidden", "{path}");
+    }
+    assert_eq!(api.get(&reader, "/v1/lab").status, 200);
+
+    // A token that was removed, one that has ended, one that never was.
+    let gone = token(&s, &["--role", "reader"]);
+    let id = gone.split('_').nth(1).unwrap();
+    let mut c = weir();
+    assert!(
+        c.args(["token", "remove", id, "--tokens"])
+            .arg(s.path("tokens"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let ended = token(&s, &["--role", "reader", "--expires", "1s"]);
+    east.until("the token's end", |_| api.get(&ended, "/v1/networks").status == 401);
+    for t in [&*gone, &ended, "weir_1_2", "", "x y"] {
+        assert_eq!(api.get(t, "/v1/networks").of(401)["code"], "unauthorized");
+    }
+    // Whoever owns it may let it go.
+    api.ask(&alice, "DELETE", "/v1/networks/red", &Value::Null).of(200);
+    assert_eq!(all(&op), ["blue"]);
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+/// Reads events until one of this kind comes: its id and its data.
+fn event(lines: &mut impl Iterator<Item = std::io::Result<String>>, kind: &str) -> (String, Value) {
+    let (mut at, mut id) = (String::new(), String::new());
+    loop {
+        let line = lines.next().expect("the stream goes on").unwrap();
+        if let Some(k) = line.strip_prefix("event: ") {
+            at = k.to_owned();
+        } else if let Some(i) = line.strip_prefix("id: ") {
+            id = i.to_owned();
+        } else if let Some(d) = line.strip_prefix("data: ").filter(|_| at == kind) {
+            return (id, serde_json::from_str(d).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_happens_is_told_and_told_again_from_where_one_was() {
+    let (east, west, s) = two();
+    s.apply(&format!("{TRUNK}{RED}"));
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let alice = token(&s, &["--role", "owner", "--owner", "alice"]);
+    let listen = |token: &str, more: &str, query: &str| {
+        let mut tcp = api.connect();
+        let path = format!("/v1/events{query}");
+        tcp.write_all(request("GET", &path, token, more, "").as_bytes()).unwrap();
+        let mut lines = BufReader::new(tcp).lines();
+        // Whoever hears this is heard.
+        assert!(lines.any(|l| l.unwrap() == ": weir"));
+        lines
+    };
+    let (mut all, mut hers) = (listen(&op, "", ""), listen(&alice, "", ""));
+    let mut blue = network(BLUE);
+    blue["owner"] = "bob".into();
+    api.ask(&op, "POST", "/v1/networks", &blue).of(201);
+    let (first, data) = event(&mut all, "change");
+    assert_eq!((&data["networks"], &data["revision"]), (&json!(["blue"]), &2.into()));
+    assert_eq!(data["steps"][0]["step"], "+ east: VDP 2 blue.s1");
+    api.ask(&alice, "PATCH", "/v1/networks/red/nodes/s1", &json!({ "program": "sink" })).of(200);
+    let (second, data) = event(&mut all, "change");
+    assert_eq!((&data["networks"], &data["revision"]), (&json!(["red"]), &3.into()));
+    assert!(data["by"].is_string());
+    // She has not heard of his.
+    let (id, data) = event(&mut hers, "change");
+    assert_eq!((&id, &data["networks"], &data["by"]), (&second, &json!(["red"]), &Value::Null));
+    // Who changes it another way is heard of, too.
+    s.ask(&["net", "migrate", "red", "s1", "--path", "slow"]);
+    assert_eq!(event(&mut all, "change").1["networks"], json!(["red"]));
+    // Resumed behind the first.
+    let mut again = listen(&op, &format!("Last-Event-ID: {first}\r\n"), "");
+    assert_eq!(event(&mut again, "change").0, second);
+    // From another run, or nonsense: everything must be read anew.
+    for wrong in ["1-1", "x", &format!("{}9", first)] {
+        event(&mut listen(&op, &format!("Last-Event-ID: {wrong}\r\n"), ""), "missed");
+    }
+    let (_, counters) = event(&mut listen(&alice, "", "?observe_ms=100"), "counters");
+    assert_eq!(counters.as_array().unwrap().len(), 1);
+    assert_eq!(counters[0]["network"], "red");
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn a_change_that_would_leak_is_refused_with_its_frame_before_it_is_made() {
+    let (east, west, s) = two();
+    s.apply(&format!("{TRUNK}{RED}{BLUE}"));
+    let api = spawn(&s, "verify = true\n");
+    let op = token(&s, &["--role", "operator"]);
+    let before = (has(&east), has(&west));
+    let rule = json!({ "rule": [{ "priority": 9, "actions": "mod_vlan_vid:20,output:1" }] });
+    let told = api.ask(&op, "PATCH", "/v1/networks/red/nodes/s1", &rule).of(422);
+    assert_eq!(told["code"], "not-isolated", "{told}");
+    let leak = &told["leaks"][0];
+    assert!(leak["frame"].is_string() && leak["from"] == "red" && leak["to"] == "blue", "{told}");
+    assert!(told["detail"].as_str().unwrap().contains(leak["frame"].as_str().unwrap()));
+    assert_eq!((has(&east), has(&west)), before);
+    let fine = json!({ "rule": [{ "priority": 9, "actions": "output:1" }] });
+    api.ask(&op, "PATCH", "/v1/networks/red/nodes/s1", &fine).of(200);
+    api.stop();
+    // A lab that says so is held to it by every door.
+    let lab = format!(
+        "verify = true\n{}",
+        std::fs::read_to_string(s.lab(&format!("{TRUNK}{RED}{BLUE}"))).unwrap()
+    );
+    let leaks = lab.replacen(
+        "program = 'learning'",
+        "rule = [{ actions = 'mod_vlan_vid:20,output:1' }]",
+        1,
+    );
+    let path = s.path("v.toml");
+    std::fs::write(&path, leaks).unwrap();
+    let told = s.refused(&["apply", &super::text(&path)], 2);
+    assert!(
+        told.contains("not isolated: host 'east', VDP 1 (red.s1)") && told.contains("frame "),
+        "{told}"
+    );
+    std::fs::write(&path, lab).unwrap();
+    s.ask(&["apply", &super::text(&path)]);
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn elsewhere_it_is_tls_and_bytes_that_are_no_request_end_alone() {
+    let (east, west, s) = two();
+    let ca = Authority::new();
+    ca.signs("localhost").write(&ca, s.dir.path(), "api");
+    let api = spawn(&s, "tls = { certificate = 'api.pem', key = 'api.key' }\n");
+    let op = token(&s, &["--role", "operator"]);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(ca.roots())
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    let by_tls = |text: &[u8]| {
+        let name = ServerName::try_from("localhost").unwrap();
+        let conn = ClientConnection::new(Arc::clone(&config), name).unwrap();
+        let mut stream = StreamOwned::new(conn, api.connect());
+        stream.write_all(text).unwrap();
+        let mut all = Vec::new();
+        // Who closes without a word has closed.
+        let _ = stream.read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    };
+    let good = request("GET", "/v1/networks", &op, "", "");
+    assert!(by_tls(good.as_bytes()).starts_with("HTTP/1.1 200"));
+    // No TLS, no answer; nonsense, an answer of one kind.
+    let mut plain = api.connect();
+    plain.write_all(good.as_bytes()).unwrap();
+    let mut said = Vec::new();
+    let _ = plain.read_to_end(&mut said);
+    assert!(!String::from_utf8_lossy(&said).contains("HTTP/1.1 200"));
+    let nonsense: [&[u8]; 4] = [
+        b"\0\0\0\0\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /v1/networks HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET /v1/networks HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\nConnection: close\r\n\r\nzz",
+    ];
+    for bytes in nonsense {
+        let answer = by_tls(bytes);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let large = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(200_000));
+    let answer = by_tls(large.as_bytes());
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    assert!(by_tls(good.as_bytes()).starts_with("HTTP/1.1 200"));
+    api.stop();
+    east.stop();
+    west.stop();
+}
