@@ -4,12 +4,16 @@
 
 One bridge, three slices. `red` has what is untagged on ports 1 and 2, `blue` on 3 and 4, with the same addresses; each has
 os-ken's learning switch for a controller, and believes that it is alone. `green` has VLAN 30 on every port, and ovs-ofctl.
-What hosts receive and what the bridge says of its flows is the judge; `--target` has no say here.
+What hosts receive and what the bridge says of its flows is the judge; `--target` has no say here. Then slices and flow space
+change while they run, by FlowVisor's JSON-RPC.
 """
+import base64
+import json
 import os
 import re
 import struct
 import sys
+import urllib.request
 
 from checks import Judge, pings
 from lab import listening
@@ -18,10 +22,13 @@ from switches import Ovs, find_weir
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROTOCOLS = {"of10": ("OpenFlow10", "simple_switch"), "of13": ("OpenFlow13", "simple_switch_13")}
-BRIDGE, SWITCHES, RED, BLUE, RED_TOOLS, GREEN_TOOLS = 16653, 16633, 16701, 16702, 16711, 16713
+BRIDGE, SWITCHES, RED, BLUE, RED_TOOLS, GREEN_TOOLS, RPC = 16653, 16633, 16701, 16702, 16711, 16713, 18081
 
 CONFIG = """
 listen = ["ptcp:%(switches)d"]
+[api]
+listen = "127.0.0.1:%(rpc)d"
+tokens = "tokens"
 [[slice]]
 name = "red"
 controllers = ["tcp:127.0.0.1:%(red)d"]
@@ -75,7 +82,20 @@ def sliced(judge, lab, version):
     weir = find_weir()
     path = os.path.join(lab.directory("slicer"), "slices.toml")
     with open(path, "w") as f:
-        f.write(CONFIG % dict(switches=SWITCHES, red=RED, blue=BLUE, red_tools=RED_TOOLS, green_tools=GREEN_TOOLS))
+        f.write(CONFIG % dict(switches=SWITCHES, red=RED, blue=BLUE, red_tools=RED_TOOLS, green_tools=GREEN_TOOLS,
+                               rpc=RPC))
+    token = lab.run(weir, "token", "add", "--role", "operator", "--tokens",
+                    os.path.join(os.path.dirname(path), "tokens"))[1].strip()
+
+    def fvctl(method, params=None):
+        """As fvctl asks: JSON-RPC by POST, its password a token."""
+        auth = base64.b64encode(("fvadmin:" + token).encode()).decode()
+        body = json.dumps(dict(id="fvctl", method=method, jsonrpc="2.0", params=params)).encode()
+        headers = {"Authorization": "Basic " + auth, "Content-Type": "application/json"}
+        request = urllib.request.Request("http://127.0.0.1:%d" % RPC, data=body, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
     apps = []
     for port in (RED, BLUE):
         apps.append(lab.spawn("%s-%d" % (application, port), [
@@ -152,6 +172,31 @@ def sliced(judge, lab, version):
     check("red deletes all its flows and nobody else's", not gone and len(left) == len(own) - len(of_red),
           "%d left of %d" % (len(left), len(own)))
     pings(judge, lab, "%s: blue goes on" % version, "h3", "10.0.0.2")
+
+    # Slices and flow space change while they run.
+    ids = fvctl("list-datapaths").get("result")
+    check("FlowVisor's names know the bridge", ids == ["00:00:00:00:00:00:00:01"], ids)
+    entry = dict(name="more", dpid=ids[0], priority=100, match={"dl_vlan": 31},
+                 **{"slice-action": [{"slice-name": "green", "permission": 6}]})
+    answer = fvctl("add-flowspace", [entry])
+    check("add-flowspace", answer.get("result") is True, answer)
+    status, out, err = tool(GREEN_TOOLS, "add-flow", "dl_vlan=31,actions=flood")
+    check("green has another VLAN now", status == 0, out + err)
+
+    def rules(pattern):
+        return [f["line"] for f in Ofctl(lab, ovs.mgmt, protocol).flows() if re.search(pattern, f["line"])]
+
+    # Its flood of before has no VLAN of its own: it holds there, too.
+    check("and its flows are there", len(rules("dl_vlan=31")) == 2, rules("dl_vlan=31"))
+    answer = fvctl("remove-flowspace", ["more"])
+    check("remove-flowspace takes the VLAN and the rule away", answer.get("result") is True and not rules("dl_vlan=31"), answer)
+    green_before = rules("dl_vlan=30")
+    answer = fvctl("remove-slice", {"slice-name": "blue"})
+    of_blue = r"in_port=(3|4|\"?ph3\"?|\"?ph4\"?)\b.*vlan_tci=0x0000|vlan_tci=0x0000.*in_port=(3|4|\"?ph3\"?|\"?ph4\"?)\b"
+    check("remove-slice takes blue and its rules away", answer.get("result") is True and not rules(of_blue), rules(of_blue))
+    check("green's rules are as they were", rules("dl_vlan=30") and len(rules("dl_vlan=30")) == len(green_before), green_before)
+    pings(judge, lab, "%s: blue's hosts are nobody's" % version, "h3", "10.0.0.2", wanted=False)
+    pings(judge, lab, "%s: red goes on" % version, "h1", "10.0.0.2")
 
     complaints = [l for app in apps for l in app.output().splitlines() if l.startswith("Traceback") or "uncaught" in l]
     check("no exception in the applications", all(a.alive() for a in apps) and not complaints, "; ".join(complaints[:3]))

@@ -7,6 +7,7 @@
 use super::book::{Change, Flow, FlowId, Piece, Selection};
 use super::compile;
 use super::ledger::{Asker, Op, Undo, What};
+use super::replan::as_asked;
 use super::role::Tiding;
 use super::slice::Dying;
 use super::space::{Right, SliceId};
@@ -71,7 +72,7 @@ impl Switch {
     }
 
     /// The rules of a flow of this slice.
-    fn pieces(&mut self, slice: SliceId, m: &FlowMod) -> Pieces {
+    pub(super) fn pieces(&mut self, slice: SliceId, m: &FlowMod) -> Pieces {
         let s = self.slices.get(usize::from(slice.0)).ok_or(ErrorCode::FlowEperm)?;
         let limit = s.plan.limits.pieces;
         let parts = self.space.pieces(slice, Right::Write, &m.matcher, limit);
@@ -184,7 +185,7 @@ impl Switch {
         let book = &mut self.slice_mut(asker)?.book;
         for (id, pieces) in new {
             let was = book.alter(id, m.instructions.clone(), pieces, &mut changes);
-            undo.extend(was.map(|(i, p)| Undo::Alter(id, i, p)));
+            undo.extend(was.map(|(i, _)| Undo::Alter(id, i)));
         }
         let op = self.ledger.begin(asker.clone(), undo, Vec::new());
         self.carry_out(asker.slice, op, &changes, m.flags, Some(m.buffer_id), out);
@@ -209,7 +210,7 @@ impl Switch {
         Ok(())
     }
 
-    fn delete(&mut self, asker: &Asker, meant: &[FlowId], out: &mut Out) {
+    pub(super) fn delete(&mut self, asker: &Asker, meant: &[FlowId], out: &mut Out) {
         let Ok(s) = self.slice_mut(asker) else { return };
         let (mut changes, mut deaths, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for id in meant {
@@ -279,7 +280,7 @@ impl Switch {
 
     /// Sends changes of the book to the switch. A packet of the slice's that waits goes with the rule
     /// that it meets.
-    fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         slice: SliceId,
         op: u64,
@@ -349,18 +350,38 @@ impl Switch {
         let slice = op.asker.slice;
         let mut changes = Vec::new();
         for step in op.undo.into_iter().rev() {
+            // What was good then is judged by the flow space of now.
+            let judged = match &step {
+                Undo::Restore(_, flow) => self.pieces(slice, &as_asked(flow)),
+                Undo::Alter(id, instructions) => {
+                    let book = self.slices.get(usize::from(slice.0)).map(|s| &s.book);
+                    let was = book.and_then(|b| b.get(*id)).cloned();
+                    let matchers = |f: &Flow| f.pieces.iter().map(|p| p.matcher.clone()).collect();
+                    match was {
+                        Some(f) => self.judged(slice, f.table, instructions, matchers(&f)),
+                        None => continue,
+                    }
+                }
+                _ => Ok(Vec::new()),
+            };
             let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
             match step {
+                Undo::Restore(..) if judged.is_err() => {}
+                Undo::Alter(id, ..) if judged.is_err() => {
+                    s.book.remove(id, &[], &mut changes);
+                }
                 Undo::Remove(id) => {
                     s.book.remove(id, &[], &mut changes);
                 }
                 Undo::Restore(id, flow) => {
                     // Somebody may have taken its place meanwhile.
                     if s.book.find(flow.table, flow.priority, &flow.matcher).is_none() {
-                        s.book.add(id, *flow, &mut changes);
+                        let pieces = judged.unwrap_or_default();
+                        s.book.add(id, Flow { pieces, ..*flow }, &mut changes);
                     }
                 }
-                Undo::Alter(id, instructions, pieces) => {
+                Undo::Alter(id, instructions) => {
+                    let pieces = judged.unwrap_or_default();
                     s.book.alter(id, instructions, pieces, &mut changes);
                 }
                 Undo::Group(id, was) => self.restore_group(&op.asker, id, was),

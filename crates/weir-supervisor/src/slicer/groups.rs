@@ -71,7 +71,7 @@ impl Switch {
     }
 
     /// Deletes groups; the switch deletes the flows that use them, and says so.
-    fn delete_groups(&mut self, asker: &Asker, meant: &[u32], out: &mut Out) {
+    pub(super) fn delete_groups(&mut self, asker: &Asker, meant: &[u32], out: &mut Out) {
         for own in meant {
             let Ok(s) = self.slice_mut(asker) else { return };
             let was = s.group_mods.remove(own);
@@ -159,7 +159,8 @@ impl Switch {
                 s.groups.remove(own);
             }
             // A change that was refused has changed nothing there.
-            Some(m) => drop(s.group_mods.insert(own, m)),
+            Some(m) if s.groups.physical(own).is_some() => drop(s.group_mods.insert(own, m)),
+            Some(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@
 //! answer for another's. Bounded for each slice by [`MOST`]; settled in the order of sending by barriers,
 //! which the slicer sends by itself where controllers don't.
 
-use super::book::{Flow, FlowId, Piece};
+use super::book::{Flow, FlowId};
 use super::space::SliceId;
 use super::switch::ConnId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -40,7 +40,7 @@ pub enum Undo {
     /// This one had to go for it.
     Restore(FlowId, Box<Flow>),
     /// This one had these instructions.
-    Alter(FlowId, Vec<Instruction>, Vec<Piece>),
+    Alter(FlowId, Vec<Instruction>),
     /// This group was as said, or was not there.
     Group(u32, Option<GroupMod>),
     /// This meter.
@@ -178,6 +178,12 @@ impl Ledger {
             let xid = self.send(None, What::OwnBarrier, Message::BarrierRequest, out);
             self.own_barrier = Some(xid);
         }
+    }
+
+    /// Sends a barrier of the slicer's own, whatever waits: what follows comes after.
+    pub fn fence(&mut self, out: &mut Vec<Msg>) {
+        let xid = self.send(None, What::OwnBarrier, Message::BarrierRequest, out);
+        self.own_barrier = Some(xid);
     }
 
     /// What an answer is about, which is not the last yet.

@@ -10,7 +10,8 @@
 //!   that wait at the switch; `role`: which of its controllers may do what;
 //! - `judge`: what a slice's actions may do; `compile`: pieces that a version can say;
 //! - `switch`: one switch, sliced: the door. `requests` come in by it from controllers (`flows`, `packets`,
-//!   `groups`, `asked`), `replies` from the switch; `ledger` knows whose every xid is, and takes back what failed.
+//!   `groups`, `asked`), `replies` from the switch; `ledger` knows whose every xid is, and takes back what failed;
+//!   `replan` gives other slices and another flow space to a switch that runs.
 
 mod asked;
 mod book;
@@ -25,6 +26,7 @@ mod judge;
 mod ledger;
 mod packets;
 pub mod plan;
+mod replan;
 mod replies;
 mod requests;
 mod role;

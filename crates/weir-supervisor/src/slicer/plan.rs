@@ -56,7 +56,7 @@ impl Default for Limits {
 }
 
 /// A slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlicePlan {
     /// What it is called; its controllers read it as the datapath's description.
     pub name: String,

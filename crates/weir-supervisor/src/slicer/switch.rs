@@ -134,6 +134,10 @@ impl Switch {
     pub(super) fn features(&self) -> Option<&Features> {
         self.seen.features.as_ref()
     }
+    /// Its ports.
+    pub fn ports(&self) -> impl Iterator<Item = &PortDesc> {
+        self.ports.values()
+    }
     /// A slice's counters, with its flows and the rules that they take.
     pub fn counters(&self, slice: SliceId) -> Option<(SliceCounters, usize, usize)> {
         let s = self.slices.get(usize::from(slice.0))?;
@@ -168,6 +172,17 @@ impl Switch {
             return;
         }
         self.seen.ready = Known::Yes;
+        self.enter_all(out);
+    }
+
+    /// From now on these are the flow space's rules; none is entered yet.
+    pub(super) fn set_rules(&mut self, rules: &[SpaceRule]) {
+        let ruled = |rule: &SpaceRule| Ruled { rule: rule.clone(), entries: BTreeMap::new() };
+        self.rules = rules.iter().map(ruled).collect();
+    }
+
+    /// Enters what is meant for this switch into the flow space.
+    pub(super) fn enter_all(&mut self, out: &mut Out) {
         let id = self.datapath_id();
         self.rules.retain(|r| r.rule.datapath.is_none_or(|d| Some(d) == id));
         for at in 0..self.rules.len() {

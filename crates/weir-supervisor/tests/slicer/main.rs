@@ -4,3 +4,4 @@ mod attacks;
 mod bench;
 mod numbers;
 mod ordinary;
+mod replan;

@@ -1,8 +1,9 @@
 //! A sliced switch under any messages from either side: what must hold whatever comes.
 //!
 //! Bytes are a script: connections come and go, messages (any type, any body) come from controllers and from the switch,
-//! which answers what it was asked, or lies. After each step, what is sent must have a form in its version, every rule must
-//! lie within its slice's part of the flow space, and books must stay within their limits.
+//! which answers what it was asked, or lies; slices change parts of the flow space, or are gone and come back. After each
+//! step, what is sent must have a form in its version, every rule must lie within what is its slice's part now, and books
+//! must stay within their limits.
 
 use std::time::Duration;
 use weir_openflow::codec;
@@ -26,10 +27,12 @@ fn plan(i: u16) -> SlicePlan {
     SlicePlan { name: format!("s{i}"), queues: [1].into(), limits, loss }
 }
 
-fn rule(i: u16) -> SpaceRule {
+/// The rule of slice `i` when parts have been changed `turn` times.
+fn rule(i: u16, turn: u16) -> SpaceRule {
     let ports = (1..=3).map(|p| PortRef::Number(Port(p))).collect();
     let grants = vec![(SliceId(i), Right::Write)];
-    SpaceRule { priority: 1, ports, matchers: vec![own(i)], grants, by: None, datapath: None }
+    let matchers = vec![own((i + turn) % SLICES)];
+    SpaceRule { priority: 1, ports, matchers, grants, by: None, datapath: None }
 }
 
 struct Script<'a>(&'a [u8]);
@@ -53,9 +56,9 @@ pub fn script(bytes: &[u8]) {
     let Some(first) = s.byte() else { return };
     let version = if first & 1 == 0 { Version::V10 } else { Version::V13 };
     let slices = (0..SLICES).map(plan).collect();
-    let mut switch = Switch::new(version, slices, (0..SLICES).map(rule).collect());
+    let mut switch = Switch::new(version, slices, (0..SLICES).map(|i| rule(i, 0)).collect());
     let mut out = Out::default();
-    let (mut now, mut xids) = (Duration::ZERO, Vec::new());
+    let (mut now, mut xids, mut turn) = (Duration::ZERO, Vec::new(), 0);
     switch.begin(&mut out);
     ready(&mut switch, version, &mut out);
     for i in 0..SLICES {
@@ -89,10 +92,23 @@ pub fn script(bytes: &[u8]) {
             }
             13 => switch.disconnected(ConnId(conn), &mut out),
             14 => switch.connected(ConnId(conn), SliceId((conn % 3) as u16), &mut out),
-            _ => now += Duration::from_millis(100),
+            _ if op >> 4 < 8 => now += Duration::from_millis(100),
+            _ => {
+                turn = (turn + 1) % SLICES;
+                // One of them is no more, now and then.
+                let there = |i: &u16| op >> 4 < 12 || *i != turn;
+                let plans: Vec<_> = (0..SLICES).map(|i| Some(i).filter(there).map(plan)).collect();
+                for c in 1..=5 {
+                    if !there(&((c % 3) as u16)) || c == u64::from(turn) + 1 {
+                        switch.disconnected(ConnId(c), &mut out);
+                    }
+                }
+                let rules: Vec<_> = (0..SLICES).filter(there).map(|i| rule(i, turn)).collect();
+                switch.replan(&plans, &rules, &mut out);
+            }
         }
         switch.settle(&mut out);
-        check(&switch, version, &mut out, &mut xids);
+        check(&switch, version, turn, &mut out, &mut xids);
     }
 }
 
@@ -145,13 +161,18 @@ fn message(s: &mut Script<'_>, version: Version, xids: &[u32]) -> Option<(Msg, V
     Some((codec::decode(version, &frame).ok()?, frame))
 }
 
-fn check(switch: &Switch, version: Version, out: &mut Out, xids: &mut Vec<u32>) {
+fn check(switch: &Switch, version: Version, turn: u16, out: &mut Out, xids: &mut Vec<u32>) {
     for m in out.to_switch.drain(..) {
         let mut bytes = Vec::new();
         codec::encode(version, &m, &mut bytes).unwrap_or_else(|e| panic!("{m:?}: {e}"));
         if let Message::FlowMod(f) = &m.body {
             let within = (0..SLICES).any(|i| cube::is_within(&f.matcher, &own(i)));
             assert!(within, "{f:?}");
+            // Deletions have no cookie, and may be of what was its slice's before.
+            if let Some(slice) = (f.cookie >> 48).checked_sub(1) {
+                let part = own((slice as u16 + turn) % SLICES);
+                assert!(cube::is_within(&f.matcher, &part), "{f:?} in turn {turn}");
+            }
         }
         xids.push(m.xid);
         let many = xids.len().saturating_sub(256);

@@ -2,14 +2,17 @@
 //!
 //! Room: arguments, signals and what is printed; the slicer is `crate::slicer`'s and `weir_supervisor`'s.
 
-use super::say::{say, tell};
+use super::say::{complain, say, tell};
 use crate::config;
+use crate::config::slicer::SlicerPlan;
 use crate::fault::bad_input;
-use crate::slicer::service;
+use crate::slicer::fvctl::Document;
+use crate::slicer::service::{self, Order, Shim};
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tokio::sync::{mpsc, oneshot};
 
 /// Arguments of `weir slicer`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +22,10 @@ use std::path::PathBuf;
                   controllers, each of which sees a switch of its own: its ports, its headers, its \
                   tables, groups and meters, and nothing of the others'. docs/guide/slicer.md \
                   describes the configuration's keys.\n\n\
-                  It runs until SIGINT or SIGTERM.",
+                  It runs until SIGINT or SIGTERM. SIGHUP reads the file again and gives slices \
+                  and flow space to the switches that are there, at once: what no longer is a \
+                  slice's goes before anybody has it, and what does not differ is not touched. \
+                  A file with a mistake changes nothing.",
     after_long_help = "Examples:\n  \
                        weir slicer slices.toml\n  \
                        weir slicer --check slices.toml\n\n\
@@ -42,15 +48,56 @@ pub fn run(args: &Args) -> Result<()> {
         let (slices, rules) = (plan.tenants.len(), plan.rules.len());
         return say(format_args!("{slices} slices, {rules} rules of the flow space"));
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("taking signals")?;
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (to, orders) = mpsc::channel(16);
+    let path = args.config.clone();
+    let (plan, shim) = shim(plan, &path, &to)?;
     std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
-        signals.forever().next();
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => match reload(&path, &to) {
+                    Ok(told) => tell(format_args!("reload: {told}")),
+                    Err(e) => complain(format_args!("reload: {e}; nothing has changed")),
+                },
+                _ => break,
+            }
+        }
         // Whoever waited may have ended.
         let _ = stop.send(());
     })?;
     let told = |what: &str, at| tell(format_args!("{what}: listening at {at}"));
-    service::run(plan, told, async {
+    service::run(plan, told, orders, shim, async {
         let _ = stopped.await;
     })
+}
+
+/// What serves FlowVisor's names, where the file asks for it; slices and flow space are those that were
+/// changed by them before.
+fn shim(
+    plan: SlicerPlan,
+    path: &Path,
+    to: &mpsc::Sender<Order>,
+) -> Result<(SlicerPlan, Option<Shim>)> {
+    let Some(api) = plan.api.clone() else { return Ok((plan, None)) };
+    let text = config::read::read_file(path).map_err(bad_input)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let document = Document::new(&text, base, api.state.clone())?;
+    let plan = document.plan().map_err(|e| bad_input(e.text))?;
+    Ok((plan, Some(Shim { plan: api, document, orders: to.clone() })))
+}
+
+/// Reads the file again, and has the running slicer become what it says.
+fn reload(path: &Path, to: &mpsc::Sender<Order>) -> Result<String, String> {
+    let plan = config::slicer::load(path).map_err(|e| e.to_string())?;
+    if plan.api.is_some() {
+        let text = "slices and flow space are changed by requests, where the file has [api]";
+        return Err(text.to_owned());
+    }
+    let (slices, rules) = (plan.tenants.len(), plan.rules.len());
+    let (done, answer) = oneshot::channel();
+    let gone = |_| "the slicer has ended".to_owned();
+    to.blocking_send(Order::Become(Box::new(plan), done)).map_err(|e| gone(e.to_string()))?;
+    answer.blocking_recv().map_err(|e| gone(e.to_string()))??;
+    Ok(format!("{slices} slices, {rules} rules of the flow space"))
 }

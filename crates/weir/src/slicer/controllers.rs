@@ -66,18 +66,20 @@ pub async fn accept(
     }
 }
 
-/// Keeps one controller of a slice's connected while the switch is there.
+/// Keeps one controller of a slice's connected while the switch is there and the slice has it.
 pub async fn keep(desk: Rc<Desk>, slice: SliceId, to: Controller, version: Version) {
-    let name = desk.plan.name_of(slice).to_owned();
-    let tls = desk.plan.tls.clone();
+    let name = desk.plan().name_of(slice).to_owned();
     let mut stage = desk.stage();
     let seed = RandomState::new().hash_one((slice.0, to.port));
     let (mut attempt, mut said) = (0u32, String::new());
-    while *stage.borrow() != Stage::Gone {
+    while *stage.borrow_and_update() != Stage::Gone && desk.plan().wants(slice, Some(&to)) {
+        let tls = desk.plan().tls.clone();
         match connect(&to, tls.as_ref()).await {
+            // It may have been taken away meanwhile.
+            Ok(_) if !desk.plan().wants(slice, Some(&to)) => return,
             Ok(stream) => {
                 desk.lines.tell(format_args!("slice {name}: {to}: connected"));
-                let (why, was_up) = talk(&desk, slice, version, stream).await;
+                let (why, was_up) = talk(&desk, slice, Some(to.clone()), version, stream).await;
                 desk.lines.tell(format_args!("slice {name}: {to}: disconnected: {why}"));
                 if was_up {
                     attempt = 0;
@@ -90,11 +92,12 @@ pub async fn keep(desk: Rc<Desk>, slice: SliceId, to: Controller, version: Versi
             }
             Err(_) => {}
         }
-        let backoff = Backoff { first: Duration::from_millis(250), ceiling: desk.plan.backoff_max };
+        let backoff =
+            Backoff { first: Duration::from_millis(250), ceiling: desk.plan().backoff_max };
         let delay = backoff.delay(seed, attempt);
         attempt = attempt.saturating_add(1);
         // Either is a reason to look again.
-        let _ = timeout(delay, stage.wait_for(|s| *s == Stage::Gone)).await;
+        let _ = timeout(delay, stage.changed()).await;
     }
 }
 
@@ -102,12 +105,14 @@ pub async fn keep(desk: Rc<Desk>, slice: SliceId, to: Controller, version: Versi
 pub async fn talk(
     desk: &Rc<Desk>,
     slice: SliceId,
+    of: Option<Controller>,
     version: Version,
     stream: Stream,
 ) -> (String, bool) {
     let versions = Versions::only(version);
     let who = Who::Controller(slice);
-    let peer = Rc::new(Peer::new(desk.number(), who, versions, desk.plan.echo, desk.now()));
+    let echo = desk.plan().echo;
+    let peer = Rc::new(Peer::new(desk.number(), who, of, versions, echo, desk.now()));
     let why = pump::run(desk, Rc::clone(&peer), stream).await;
     (why, peer.up.get())
 }

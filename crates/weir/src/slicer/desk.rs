@@ -14,9 +14,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weir_openflow::channel::{Budget, Event, Gate, Rate, SendError};
-use weir_openflow::model::{Msg, Version};
+use weir_openflow::model::{Msg, PortDesc, Version};
 use weir_supervisor::slicer::space::SliceId;
-use weir_supervisor::slicer::{ConnId, Out, Switch};
+use weir_supervisor::slicer::{ConnId, Out, SliceCounters, Switch};
 
 /// Messages of a peer's that are handled before others have their turn.
 const BATCH: usize = 64;
@@ -49,8 +49,7 @@ pub enum Stage {
 
 /// One switch's desk.
 pub struct Desk {
-    /// The configuration.
-    pub plan: Rc<SlicerPlan>,
+    plan: RefCell<Rc<SlicerPlan>>,
     /// What is said about it.
     pub lines: Lines,
     stage: watch::Sender<Stage>,
@@ -86,7 +85,80 @@ impl Desk {
             unsendable: 0,
         };
         let (stage, _) = watch::channel(Stage::Asking);
-        Self { plan, lines: Lines::new(called), stage, epoch, next, inner: RefCell::new(inner) }
+        Self {
+            plan: RefCell::new(plan),
+            lines: Lines::new(called),
+            stage,
+            epoch,
+            next,
+            inner: RefCell::new(inner),
+        }
+    }
+
+    /// The configuration, as it is now.
+    pub fn plan(&self) -> Rc<SlicerPlan> {
+        Rc::clone(&self.plan.borrow())
+    }
+
+    /// From now on this is the configuration: slices keep their numbers. Who is connected for a slice or a
+    /// controller that is no more is sent away.
+    pub fn replan(&self, plan: &Rc<SlicerPlan>) {
+        *self.plan.borrow_mut() = Rc::clone(plan);
+        let inner = &mut *self.inner.borrow_mut();
+        let now = self.now();
+        for (i, t) in plan.tenants.iter().enumerate() {
+            match inner.shares.get_mut(i) {
+                Some(s) => s.set(t.cpu_permille),
+                None => inner.shares.push(CpuShare::new(t.cpu_permille, now)),
+            }
+        }
+        inner.budgets.resize_with(plan.tenants.len(), Budget::default);
+        for p in inner.peers.values() {
+            let Who::Controller(slice) = p.who else { continue };
+            if plan.wants(slice, p.of.as_ref()) {
+                continue;
+            }
+            if let Some(s) = &mut inner.switch {
+                s.disconnected(p.id, &mut inner.out);
+            }
+            p.stop("the configuration has no place for it any more");
+        }
+        if let Some(s) = &mut inner.switch {
+            let there = |t: &Tenant| (!t.is_gone()).then(|| t.plan.clone());
+            let plans: Vec<_> = plan.tenants.iter().map(there).collect();
+            s.replan(&plans, &plan.rules, &mut inner.out);
+            s.settle(&mut inner.out);
+        }
+        self.distribute(inner);
+        // Who keeps controllers looks again.
+        self.stage.send_modify(|_| {});
+    }
+
+    /// What a slice has counted here: requests and the like, flows, rules.
+    pub fn counters(&self, slice: SliceId) -> Option<(SliceCounters, usize, usize)> {
+        self.inner.borrow().switch.as_ref()?.counters(slice)
+    }
+
+    /// Ports of the switch.
+    pub fn ports(&self) -> Vec<PortDesc> {
+        let inner = self.inner.borrow();
+        inner.switch.as_ref().map(|s| s.ports().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Controllers of a slice that are connected.
+    pub fn connected(&self, slice: SliceId) -> usize {
+        let inner = self.inner.borrow();
+        let of = |p: &&Rc<Peer>| p.who == Who::Controller(slice) && p.up.get();
+        inner.peers.values().filter(of).count()
+    }
+
+    /// Messages to and from the switch so far.
+    pub fn messages(&self) -> (u64, u64) {
+        let inner = self.inner.borrow();
+        inner.link.as_ref().map_or((0, 0), |l| {
+            let s = l.channel.borrow().stats().clone();
+            (s.received.iter().sum(), s.sent.iter().sum())
+        })
     }
 
     /// Time since it began.
@@ -178,7 +250,7 @@ impl Desk {
                 None => return Turn::Drained,
                 Some(Event::Up(version)) => {
                     peer.up.set(true);
-                    let mut s = self.plan.switch(version);
+                    let mut s = self.plan().switch(version);
                     s.begin(&mut inner.out);
                     inner.switch = Some(s);
                 }
@@ -201,7 +273,7 @@ impl Desk {
 
     fn hear_controller(&self, inner: &mut Inner, peer: &Peer, slice: SliceId) -> Turn {
         let at = usize::from(slice.0);
-        let rates = self.plan.tenants.get(at).map(|t| (t.messages, t.flow_mods));
+        let rates = self.plan.borrow().tenants.get(at).map(|t| (t.messages, t.flow_mods));
         for _ in 0..BATCH {
             let takes = inner.switch.as_ref().is_none_or(|s| s.takes_from(peer.id));
             if !takes || !inner.waiting.is_empty() {

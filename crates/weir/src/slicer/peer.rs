@@ -2,6 +2,7 @@
 //!
 //! Room: shared between the connection's task (`pump`) and the desk that writes to it, on one thread.
 
+use crate::openflow::address::Controller;
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct Peer {
     pub id: ConnId,
     /// Who.
     pub who: Who,
+    /// The controller that was connected to; none where it came by itself.
+    pub of: Option<Controller>,
     /// Its state machine.
     pub channel: RefCell<Channel>,
     /// Whether a version is agreed.
@@ -39,7 +42,14 @@ pub struct Peer {
 
 impl Peer {
     /// A connection that was just made, which may speak these versions.
-    pub fn new(id: ConnId, who: Who, versions: Versions, echo: Duration, now: Duration) -> Self {
+    pub fn new(
+        id: ConnId,
+        who: Who,
+        of: Option<Controller>,
+        versions: Versions,
+        echo: Duration,
+        now: Duration,
+    ) -> Self {
         let side = match who {
             Who::Switch => Side::Controller,
             Who::Controller(_) => Side::Switch,
@@ -53,6 +63,7 @@ impl Peer {
         Self {
             id,
             who,
+            of,
             channel: RefCell::new(Channel::new(config, now)),
             up: Cell::new(false),
             waits: Cell::new(false),

@@ -4,29 +4,102 @@
 
 use super::controllers::{self, accept, connect};
 use super::desk::{Desk, Stage};
+use super::fvctl::{Call, Document, answer, router};
 use super::peer::{Peer, Who};
 use super::pump;
-use crate::config::slicer::SlicerPlan;
+use crate::commands::say::tell;
+use crate::config::slicer::{ApiPlan, SlicerPlan, Tenant};
 use crate::openflow::address::{Controller, Listener};
 use crate::openflow::log::Lines;
 use crate::openflow::stream::Stream;
+use crate::serve::service as http;
+use crate::serve::tokens::Tokens;
 use anyhow::{Context, Result};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
 use weir_openflow::channel::Backoff;
+use weir_supervisor::slicer::SliceCounters;
 use weir_supervisor::slicer::space::SliceId;
 
 /// How long accepting rests when the system has no descriptor left.
 const REST: Duration = Duration::from_millis(100);
 
+/// FlowVisor's names, where they are served.
+pub struct Shim {
+    /// Where, and who may ask.
+    pub plan: ApiPlan,
+    /// Slices and flow space, for changes.
+    pub document: Document,
+    /// The way in.
+    pub orders: mpsc::Sender<Order>,
+}
+
+/// What the running slicer is asked to do, one after the other.
+pub enum Order {
+    /// Slices and flow space become these; whoever asked hears whether they are.
+    Become(Box<SlicerPlan>, oneshot::Sender<Result<(), String>>),
+    /// What FlowVisor's names ask.
+    Call(Call),
+}
+
+/// The running slicer, for whoever answers questions about it.
+pub struct Running<'h>(&'h Rc<House>);
+
+impl Running<'_> {
+    /// Switches that are there, by their ids.
+    pub fn switches(&self) -> impl Iterator<Item = (u64, Rc<Desk>)> {
+        let known = |d: &Rc<Desk>| Some((d.datapath_id()?, Rc::clone(d)));
+        let mut all: Vec<_> = self.0.desks.borrow().iter().filter_map(known).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all.into_iter()
+    }
+    fn number(&self, slice: &str) -> Option<SliceId> {
+        let at = self.0.plan.borrow().tenants.iter().position(|t| t.plan.name == slice)?;
+        u16::try_from(at).ok().map(SliceId)
+    }
+    /// What a slice has counted at each switch, its flows, and their rules.
+    pub fn counters(
+        &self,
+        slice: &str,
+    ) -> impl Iterator<Item = (u64, (SliceCounters, usize, usize))> {
+        let slice = self.number(slice);
+        self.switches().filter_map(move |(id, d)| Some((id, d.counters(slice?)?)))
+    }
+    /// Switches at which a controller of a slice's is connected.
+    pub fn connected(&self, slice: &str) -> impl Iterator<Item = u64> {
+        let slice = self.number(slice);
+        self.switches()
+            .filter(move |(_, d)| slice.is_some_and(|s| d.connected(s) > 0))
+            .map(|(id, _)| id)
+    }
+    /// Whether it may become this while it runs.
+    ///
+    /// # Errors
+    /// What differs that can't.
+    pub fn may_become(&self, plan: &SlicerPlan) -> Result<(), String> {
+        self.0.may_become(plan)
+    }
+    /// It becomes this.
+    ///
+    /// # Errors
+    /// It can't; nothing has changed.
+    pub fn become_(&self, plan: SlicerPlan) -> Result<(), String> {
+        self.0.replan(plan, &mut |what, at| tell(format_args!("{what}: listening at {at}")))
+    }
+}
+
 /// All desks, and what they share.
 struct House {
-    plan: Rc<SlicerPlan>,
+    plan: RefCell<Rc<SlicerPlan>>,
+    /// Where slices' controllers may come, each with its task.
+    doors: RefCell<Vec<(SliceId, Listener, AbortHandle)>>,
     desks: RefCell<Vec<Rc<Desk>>>,
     lines: Lines,
     next: Rc<Cell<u64>>,
@@ -42,12 +115,15 @@ struct House {
 pub fn run(
     plan: SlicerPlan,
     mut told: impl FnMut(&str, SocketAddr),
+    mut orders: mpsc::Receiver<Order>,
+    shim: Option<Shim>,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let house = Rc::new(House {
-        plan: Rc::new(plan),
+        plan: RefCell::new(Rc::new(plan)),
+        doors: RefCell::default(),
         desks: RefCell::default(),
         lines: Lines::new("slicer".to_owned()),
         next: Rc::default(),
@@ -56,22 +132,125 @@ pub fn run(
     });
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async move {
-        for l in &house.plan.listen {
+        let plan = house.plan();
+        for l in &plan.listen {
             let listener = bind(*l, &mut told, "switches")?;
             spawn_local(switches(Rc::clone(&house), *l, listener));
         }
-        for (i, t) in (0..).zip(&house.plan.tenants) {
-            for l in &t.listen {
-                let listener = bind(*l, &mut told, &format!("slice {}", t.plan.name))?;
-                spawn_local(visitors(Rc::clone(&house), SliceId(i), *l, listener));
-            }
-        }
-        for c in &house.plan.connect {
+        house.open_doors(&plan, &mut told)?;
+        for c in &plan.connect {
             spawn_local(reach(Rc::clone(&house), c.clone()));
         }
-        stop.await;
+        let mut document = None;
+        if let Some(s) = shim {
+            let bound = std::net::TcpListener::bind(s.plan.listen);
+            let bound = bound
+                .with_context(|| format!("api at {}: is the address taken?", s.plan.listen))?;
+            bound.set_nonblocking(true)?;
+            told("FlowVisor's names", bound.local_addr()?);
+            let router = router(Tokens::new(s.plan.tokens.clone()), s.orders);
+            let tls = s.plan.tls.clone().map(TlsAcceptor::from);
+            tokio::spawn(http::accept(TcpListener::from_std(bound)?, tls, router));
+            document = Some(s.document);
+        }
+        let obey = async {
+            while let Some(o) = orders.recv().await {
+                match o {
+                    Order::Become(plan, done) => {
+                        // Whoever asked may have gone.
+                        let _ = done.send(house.replan(*plan, &mut told));
+                    }
+                    Order::Call(call) => {
+                        // Without a document nobody is served who could ask.
+                        if let Some(d) = &mut document {
+                            answer(&Running(&house), d, call);
+                        }
+                    }
+                }
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = stop => {}
+            () = obey => {}
+        }
         Ok(())
     })
+}
+
+impl House {
+    fn plan(&self) -> Rc<SlicerPlan> {
+        Rc::clone(&self.plan.borrow())
+    }
+
+    fn may_become(&self, plan: &SlicerPlan) -> Result<(), String> {
+        let old = self.plan();
+        if plan.listen != old.listen || plan.connect != old.connect || plan.tls != old.tls {
+            let text = "listen, connect and tls are what it was started with: start it again";
+            return Err(text.to_owned());
+        }
+        let new = |t: &&Tenant| !old.tenants.iter().any(|o| o.plan.name == t.plan.name);
+        if old.tenants.len() + plan.tenants.iter().filter(new).count() > usize::from(u16::MAX) - 1 {
+            return Err("more than 65534 slices since it was started: start it again".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Listens for slices' controllers where nobody does yet. All or none.
+    fn open_doors(
+        self: &Rc<Self>,
+        plan: &SlicerPlan,
+        told: &mut impl FnMut(&str, SocketAddr),
+    ) -> Result<()> {
+        let mut new = Vec::new();
+        for (i, t) in (0..).map(SliceId).zip(&plan.tenants) {
+            for l in &t.listen {
+                if !self.doors.borrow().iter().any(|(s, d, _)| *s == i && d == l) {
+                    new.push((i, *l, bind(*l, told, &format!("slice {}", t.plan.name))?));
+                }
+            }
+        }
+        for (slice, l, listener) in new {
+            let task = spawn_local(visitors(Rc::clone(self), slice, l, listener));
+            self.doors.borrow_mut().push((slice, l, task.abort_handle()));
+        }
+        Ok(())
+    }
+
+    /// Slices and flow space become others, between two messages: at every switch, before anybody is heard.
+    fn replan(
+        self: &Rc<Self>,
+        plan: SlicerPlan,
+        told: &mut impl FnMut(&str, SocketAddr),
+    ) -> Result<(), String> {
+        self.may_become(&plan)?;
+        let old = self.plan();
+        let plan = plan.numbered_after(&old);
+        self.open_doors(&plan, told).map_err(|e| format!("{e:#}"))?;
+        let wanted = |(s, l, _): &(SliceId, Listener, AbortHandle)| {
+            plan.tenants.get(usize::from(s.0)).is_some_and(|t| t.listen.contains(l))
+        };
+        self.doors.borrow_mut().retain(|d| {
+            let stays = wanted(d);
+            if !stays {
+                d.2.abort();
+            }
+            stays
+        });
+        let plan = Rc::new(plan);
+        *self.plan.borrow_mut() = Rc::clone(&plan);
+        for desk in self.desks.borrow().iter() {
+            desk.replan(&plan);
+            let Stage::Ready(version) = *desk.stage().borrow() else { continue };
+            for (i, t) in (0..).map(SliceId).zip(&plan.tenants) {
+                let had = old.tenants.get(usize::from(i.0)).map_or(&[][..], |t| &t.controllers);
+                for c in t.controllers.iter().filter(|c| !had.contains(c)) {
+                    spawn_local(controllers::keep(Rc::clone(desk), i, c.clone(), version));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 fn bind(l: Listener, told: &mut impl FnMut(&str, SocketAddr), what: &str) -> Result<TcpListener> {
@@ -85,7 +264,7 @@ fn bind(l: Listener, told: &mut impl FnMut(&str, SocketAddr), what: &str) -> Res
 async fn incoming(house: &House, listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((tcp, from)) if house.open.get() < house.plan.connections => return (tcp, from),
+            Ok((tcp, from)) if house.open.get() < house.plan().connections => return (tcp, from),
             Ok((_, from)) => {
                 house.lines.tell(format_args!("{from} refused: too many connections"));
             }
@@ -104,7 +283,7 @@ async fn switches(house: Rc<House>, l: Listener, listener: TcpListener) {
         let house = Rc::clone(&house);
         house.open.set(house.open.get() + 1);
         spawn_local(async move {
-            match accept(tcp, l.security, house.plan.tls.as_ref()).await {
+            match accept(tcp, l.security, house.plan().tls.as_ref()).await {
                 Ok(stream) => serve(&house, from.to_string(), stream).await,
                 Err(why) => house.lines.tell(format_args!("{from}: {why}")),
             }
@@ -115,10 +294,10 @@ async fn switches(house: Rc<House>, l: Listener, listener: TcpListener) {
 
 /// A switch that listens.
 async fn reach(house: Rc<House>, to: Controller) {
-    let backoff = Backoff { first: Duration::from_millis(250), ceiling: house.plan.backoff_max };
+    let backoff = Backoff { first: Duration::from_millis(250), ceiling: house.plan().backoff_max };
     let (mut attempt, mut said) = (0u32, String::new());
     loop {
-        match connect(&to, house.plan.tls.as_ref()).await {
+        match connect(&to, house.plan().tls.as_ref()).await {
             Ok(stream) => {
                 serve(&house, to.to_string(), stream).await;
                 attempt = 0;
@@ -138,15 +317,15 @@ async fn reach(house: Rc<House>, to: Controller) {
 /// A switch's connection, to its end.
 async fn serve(house: &Rc<House>, called: String, stream: Stream) {
     let desk = Rc::new(Desk::new(
-        Rc::clone(&house.plan),
+        house.plan(),
         format!("switch {called}"),
         Rc::clone(&house.next),
         house.epoch,
     ));
     house.desks.borrow_mut().push(Rc::clone(&desk));
     let opening = spawn_local(open(Rc::clone(&desk)));
-    let versions = house.plan.versions;
-    let peer = Peer::new(desk.number(), Who::Switch, versions, house.plan.echo, desk.now());
+    let (versions, echo) = (house.plan().versions, house.plan().echo);
+    let peer = Peer::new(desk.number(), Who::Switch, None, versions, echo, desk.now());
     let why = pump::run(&desk, Rc::new(peer), stream).await;
     opening.abort();
     house.desks.borrow_mut().retain(|d| !Rc::ptr_eq(d, &desk));
@@ -160,9 +339,9 @@ async fn open(desk: Rc<Desk>) {
     let Ok(Stage::Ready(version)) = ready.map(|s| *s) else { return };
     let id = desk.datapath_id().unwrap_or_default();
     desk.lines.tell(format_args!("datapath {id:#018x} is there"));
-    for (i, t) in (0..).zip(&desk.plan.tenants) {
+    for (i, t) in (0..).map(SliceId).zip(&desk.plan().tenants) {
         for c in &t.controllers {
-            spawn_local(controllers::keep(Rc::clone(&desk), SliceId(i), c.clone(), version));
+            spawn_local(controllers::keep(Rc::clone(&desk), i, c.clone(), version));
         }
     }
 }
@@ -180,9 +359,9 @@ async fn visitors(house: Rc<House>, slice: SliceId, l: Listener, listener: TcpLi
             };
             let mut desks: Vec<_> = house.desks.borrow().iter().filter_map(ready).collect();
             desks.sort_by_key(|(d, _)| d.datapath_id());
-            match (accept(tcp, l.security, house.plan.tls.as_ref()).await, desks.first()) {
+            match (accept(tcp, l.security, house.plan().tls.as_ref()).await, desks.first()) {
                 (Ok(stream), Some((desk, version))) => {
-                    controllers::talk(desk, slice, *version, stream).await;
+                    controllers::talk(desk, slice, None, *version, stream).await;
                 }
                 (Ok(_), None) => {
                     house.lines.tell(format_args!("{from} refused: no switch is there"));

@@ -21,6 +21,10 @@ impl CpuShare {
     pub fn new(permille: u32, now: Duration) -> Self {
         Self { permille, level: nanos(SAVED), at: now }
     }
+    /// From now on this part.
+    pub fn set(&mut self, permille: u32) {
+        self.permille = permille;
+    }
     /// When it may go on; `None`: now.
     pub fn wait(&mut self, now: Duration) -> Option<Duration> {
         let passed = now.saturating_sub(self.at);

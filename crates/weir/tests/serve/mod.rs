@@ -1,5 +1,7 @@
 //! `weir serve` with real sockets, on real `weir run`s.
 
+mod fvctl;
+
 use super::{BLUE, RED, Supervisor, TRUNK, has, names, two};
 use crate::certificates::Authority;
 use crate::run_daemon::{LIMIT, weir};

@@ -14,10 +14,15 @@ use super::schema::TlsSection;
 use super::words::DatapathId;
 use crate::openflow::address::{Controller, Listener};
 use crate::openflow::tls::Identity;
+use crate::serve::plan::server;
+use crate::serve::tokens::default_path;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio_rustls::rustls::ServerConfig;
 use toml::Spanned;
 use weir_openflow::channel::{Rate, Versions};
 use weir_openflow::model::{Field, Port, Version};
@@ -45,10 +50,25 @@ pub struct SlicerPlan {
     pub tenants: Vec<Tenant>,
     /// The flow space.
     pub rules: Vec<SpaceRule>,
+    /// FlowVisor's names, where they are served.
+    pub api: Option<ApiPlan>,
+}
+
+/// Where FlowVisor's names are served.
+#[derive(Clone, Debug)]
+pub struct ApiPlan {
+    /// Where.
+    pub listen: SocketAddr,
+    /// By TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// File of tokens.
+    pub tokens: PathBuf,
+    /// Where changes are kept.
+    pub state: Option<PathBuf>,
 }
 
 /// A slice with its controllers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tenant {
     /// What it may have.
     pub plan: SlicePlan,
@@ -70,9 +90,44 @@ impl SlicerPlan {
         let slices = self.tenants.iter().map(|t| t.plan.clone()).collect();
         Switch::new(version, slices, self.rules.clone())
     }
+    /// Whether a controller of a slice's, or one that came by itself, has a place here.
+    pub fn wants(&self, slice: SliceId, of: Option<&Controller>) -> bool {
+        let tenant = self.tenants.get(usize::from(slice.0)).filter(|t| !t.is_gone());
+        tenant.is_some_and(|t| of.is_none_or(|c| t.controllers.contains(c)))
+    }
+    /// The same with the numbers of another plan, in which some slices had theirs before: those that are no
+    /// more are gone, and new ones come behind.
+    #[must_use]
+    pub fn numbered_after(self, before: &Self) -> Self {
+        let mut tenants: Vec<Tenant> = before.tenants.iter().map(|_| Tenant::default()).collect();
+        let mut numbers = Vec::with_capacity(self.tenants.len());
+        for t in self.tenants {
+            let old = before.tenants.iter().position(|b| b.plan.name == t.plan.name);
+            let at = old.unwrap_or(tenants.len());
+            match tenants.get_mut(at) {
+                Some(place) => *place = t,
+                None => tenants.push(t),
+            }
+            numbers.push(SliceId(u16::try_from(at).unwrap_or(u16::MAX)));
+        }
+        let number = |s: &SliceId| numbers.get(usize::from(s.0)).copied().unwrap_or(*s);
+        let mut rules = self.rules;
+        for r in &mut rules {
+            r.grants.iter_mut().for_each(|(s, _)| *s = number(s));
+            r.by = r.by.as_ref().map(number);
+        }
+        Self { tenants, rules, ..self }
+    }
     /// What a slice is called.
     pub fn name_of(&self, slice: SliceId) -> &str {
         self.tenants.get(usize::from(slice.0)).map_or("?", |t| &t.plan.name)
+    }
+}
+
+impl Tenant {
+    /// Whether it was a slice once, and its number is nobody's now.
+    pub fn is_gone(&self) -> bool {
+        self.plan.name.is_empty()
     }
 }
 
@@ -94,6 +149,23 @@ struct File {
     slice: Vec<Spanned<SliceSection>>,
     #[serde(default)]
     flowspace: Vec<Spanned<SpaceSection>>,
+    api: Option<Spanned<ApiSection>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApiSection {
+    listen: Option<Spanned<SocketAddr>>,
+    tls: Option<ApiTls>,
+    tokens: Option<PathBuf>,
+    state: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApiTls {
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,6 +182,9 @@ struct SliceSection {
     drop_s: Option<Spanned<u16>>,
     #[serde(default)]
     limits: LimitsSection,
+    /// What FlowVisor knows of it beside.
+    #[serde(default, rename = "fv")]
+    _fv: Option<toml::Table>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -140,6 +215,9 @@ struct SpaceSection {
     delegate: Option<Spanned<String>>,
     by: Option<Spanned<String>>,
     datapath: Option<Spanned<DatapathId>>,
+    /// What FlowVisor knows of it beside.
+    #[serde(default, rename = "fv")]
+    _fv: Option<toml::Table>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -219,7 +297,33 @@ pub fn from_text(text: &str, name: &str, base: &Path) -> Read<SlicerPlan> {
         tls,
         tenants,
         rules,
+        api: f.api.as_ref().map(|a| api(&source, a, base)).transpose()?,
     })
+}
+
+/// Where FlowVisor's API is, without a word of it.
+const FLOWVISOR: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8081);
+
+fn api(source: &Source<'_>, given: &Spanned<ApiSection>, base: &Path) -> Read<ApiPlan> {
+    let a = given.get_ref();
+    let listen = a.listen.as_ref().map_or(FLOWVISOR, |l| *l.get_ref());
+    let beside = |p: &PathBuf| base.join(p);
+    let tls = a.tls.as_ref().map(|t| server(&beside(&t.certificate), &beside(&t.key))).transpose();
+    let tls = tls.map_err(|e| source.error(&given.span(), format!("api.tls: {e:#}")))?;
+    if tls.is_none() && !listen.ip().is_loopback() {
+        let span = a.listen.as_ref().map_or(given.span(), Spanned::span);
+        let text = "everybody could read tokens there: give tls, or listen on 127.0.0.1";
+        return Err(source.error(&span, format!("api.listen: {text}")));
+    }
+    let tokens = a.tokens.as_ref().map_or_else(default_path, beside);
+    Ok(ApiPlan { listen, tls, tokens, state: a.state.as_ref().map(beside) })
+}
+
+/// Whether a text is a match of the flow space.
+#[cfg(test)]
+pub fn readable(text: &str) -> Result<(), String> {
+    matches::read(text).map(|_| ())
 }
 
 /// Slices by name in an error of the flow space.

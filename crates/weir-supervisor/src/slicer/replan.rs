@@ -1,0 +1,149 @@
+//! Other slices and another flow space for a switch that runs, at once: no message of anybody's comes
+//! between.
+//!
+//! Room: called by whoever keeps the slicer's configuration. Rules that are no longer their slice's go first,
+//! behind them a barrier, then come those that are; so that no header is two slices' at any moment. A flow that
+//! comes down to the same rules is not touched, nor are its counters.
+
+use super::book::{Change, Flow, FlowId, Piece};
+use super::judge::Ports;
+use super::ledger::{Asker, Undo, What};
+use super::plan::{SlicePlan, SpaceRule};
+use super::role::Tiding;
+use super::slice::Slice;
+use super::space::{FlowSpace, SliceId};
+use super::switch::{NOBODY, Out, Switch};
+use weir_openflow::model::{
+    FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupMod, Message, PortReason, PortStatus,
+};
+
+/// What a flow asked for, as it was asked.
+pub(super) fn as_asked(f: &Flow) -> FlowMod {
+    FlowMod {
+        table: f.table,
+        priority: f.priority,
+        matcher: f.matcher.clone(),
+        instructions: f.instructions.clone(),
+        ..FlowMod::new(FlowCommand::Add)
+    }
+}
+
+fn same(a: &[Piece], b: &[Piece]) -> bool {
+    a.len() == b.len() && a.iter().all(|p| b.contains(p))
+}
+
+impl Switch {
+    /// Slices by number, and the whole flow space, as they are from now on. `None` is a slice that is no
+    /// more: its controllers must have been sent away. Numbers stay; further ones are new slices.
+    ///
+    /// The rules must have been found good by [`check`](super::check()).
+    pub fn replan(&mut self, plans: &[Option<SlicePlan>], rules: &[SpaceRule], out: &mut Out) {
+        let before: Vec<_> = self.slices.iter().map(|s| s.ports.clone()).collect();
+        for (i, plan) in (0u16..).zip(plans) {
+            match (self.slices.get_mut(usize::from(i)), plan) {
+                (Some(s), Some(p)) => s.plan = p.clone(),
+                (Some(_), None) => self.empty(NOBODY, SliceId(i), out),
+                (None, plan) => {
+                    // A number that was a slice's once, before this switch came.
+                    let plan = plan.clone().unwrap_or_default();
+                    self.slices.push(Slice::new(SliceId(i), plan));
+                }
+            }
+        }
+        self.space = FlowSpace::new();
+        self.set_rules(rules);
+        if !self.is_ready() {
+            return;
+        }
+        self.enter_all(out);
+        let mut coming = Vec::new();
+        for i in 0..self.slices.len() {
+            let Ok(i) = u16::try_from(i) else { break };
+            self.regroup(SliceId(i), before.get(usize::from(i)), out);
+            coming.push((SliceId(i), self.recompile(SliceId(i), out)));
+        }
+        self.ledger.fence(&mut out.to_switch);
+        for (slice, flows) in coming {
+            for (id, changes) in flows {
+                let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
+                // A flow that the switch does not take so is no more.
+                let op = self.ledger.begin(asker, vec![Undo::Remove(id)], Vec::new());
+                self.carry_out(slice, op, &changes, FlowFlags(0), None, out);
+            }
+        }
+        for (i, had) in (0u16..).zip(before) {
+            let Some(s) = self.slices.get(usize::from(i)) else { break };
+            let told = |reason, no| {
+                let desc = s.port(self.ports.get(&no)?);
+                Some(PortStatus { reason, desc })
+            };
+            let gone = had.keys().filter(|p| !s.has(**p)).map(|p| (PortReason::Delete, *p));
+            let new = s.ports.keys().filter(|p| !had.contains_key(p));
+            let all = gone.chain(new.map(|p| (PortReason::Add, *p)));
+            for status in all.filter_map(|(reason, no)| told(reason, no)) {
+                let tiding = Tiding::PortStatus(status.reason as u32);
+                self.tell(s.id, tiding, &Message::PortStatus(status), out);
+            }
+        }
+    }
+
+    /// Compiles a slice's flows anew. Rules that go are sent; those that come are returned, by flow.
+    fn recompile(&mut self, slice: SliceId, out: &mut Out) -> Vec<(FlowId, Vec<Change>)> {
+        let at = usize::from(slice.0);
+        let Some(s) = self.slices.get(at) else { return Vec::new() };
+        let (limit, mut used) = (s.plan.limits.rules, 0);
+        let flows: Vec<(FlowId, Flow)> = s.book.iter().map(|(id, f)| (id, f.clone())).collect();
+        let (mut lost, mut going, mut coming) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, f) in flows {
+            match self.pieces(slice, &as_asked(&f)) {
+                Ok(p) if used + p.len() > limit => lost.push(id),
+                Err(_) => lost.push(id),
+                Ok(p) if same(&p, &f.pieces) => used += p.len(),
+                Ok(pieces) => {
+                    used += pieces.len();
+                    let Some(s) = self.slices.get_mut(at) else { continue };
+                    let mut changes = Vec::new();
+                    s.book.remove(id, &pieces, &mut changes);
+                    s.book.add(id, Flow { pieces, ..f }, &mut changes);
+                    let (go, come) =
+                        changes.into_iter().partition(|c| matches!(c, Change::Remove { .. }));
+                    going.extend::<Vec<_>>(go);
+                    coming.push((id, come));
+                }
+            }
+        }
+        let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
+        self.delete(&asker, &lost, out);
+        if !going.is_empty() {
+            let op = self.ledger.begin(asker, Vec::new(), Vec::new());
+            self.carry_out(slice, op, &going, FlowFlags(0), None, out);
+        }
+        coming
+    }
+
+    /// Judges a slice's groups anew: those that reach further than it may go; where its ports have changed,
+    /// the others are said again.
+    fn regroup(&mut self, slice: SliceId, had: Option<&Ports>, out: &mut Out) {
+        let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
+        let moved = had != Some(&s.ports);
+        let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
+        let all: Vec<GroupMod> = s.group_mods.values().cloned().collect();
+        let mut lost = Vec::new();
+        for m in all {
+            let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
+            let physical = s.groups.physical(m.id);
+            let judged = s.judge(&mut self.space, self.version).buckets(&m.buckets);
+            match (judged, physical) {
+                (Ok(buckets), Some(id)) if moved => {
+                    let body = GroupMod { command: GroupCommand::Modify, id, buckets, ..m };
+                    let op = self.ledger.begin(asker.clone(), Vec::new(), Vec::new());
+                    let to = &mut out.to_switch;
+                    self.ledger.send(Some(slice), What::Part(op), Message::GroupMod(body), to);
+                }
+                (Ok(_), _) => {}
+                (Err(_), _) => lost.push(m.id),
+            }
+        }
+        self.delete_groups(&asker, &lost, out);
+    }
+}
