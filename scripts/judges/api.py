@@ -87,8 +87,8 @@ def judged(judge, lab):
 
     began, before = time.monotonic(), resident()
     # It leaves a directory where it runs.
-    run = lab.run("env", "-C", directory, judge.venv.bin("schemathesis"), "run", base + "/openapi.json", "-H", "Authorization: Bearer " + token,
-                  "--checks", "all", "--exclude-checks", LEFT_OUT, "--exclude-path", "/v1/events",
+    run = lab.run("env", "-C", directory, judge.venv.bin("schemathesis"), "run", base + "/openapi.json",
+                  "-H", "Authorization: Bearer " + token, "--checks", "all", "--exclude-checks", LEFT_OUT, "--exclude-path", "/v1/events",
                   "--max-examples", str(judge.args.examples), "--seed", str(judge.args.seed),
                   "--generation-database", "none", "--request-timeout", "60", "--no-shrink", "--no-color",
                   check=False, timeout=300)
