@@ -195,3 +195,35 @@ fn scripts_around_fvctl_go_on_working_and_what_they_changed_outlives_a_kill() {
     assert!(s.post(&auth, "{").1.contains("-32700"));
     assert!(s.post(&auth, "[]").1.contains("-32600"));
 }
+
+#[test]
+fn a_file_is_read_again_and_one_with_a_mistake_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slices.toml");
+    let slice = |n: &str| format!("[[slice]]\nname = '{n}'\n");
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    let head = "listen = ['ptcp:0:127.0.0.1']\n";
+    write(&format!("{head}{}", slice("a")));
+    let mut command = weir();
+    command.arg("slicer").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut wrong = BufReader::new(child.stderr.take().unwrap()).lines();
+    let s = Slicer { child, at: String::new() };
+    let again = || kill_process(Pid::from_child(&s.child), Signal::HUP).unwrap();
+    assert!(said.next().unwrap().unwrap().starts_with("switches: listening"));
+    write(&format!("{head}{}{}[[flowspace]]\nwrite = 'b'\n", slice("a"), slice("b")));
+    again();
+    assert_eq!(said.next().unwrap().unwrap(), "reload: 2 slices, 1 rules of the flow space");
+    write(&format!("{head}{}[[flowspace]]\nwrite = 'c'\n", slice("a")));
+    again();
+    let line = wrong.next().unwrap().unwrap();
+    assert!(line.contains("slices.toml:5:9: there is no slice 'c'"), "{line}");
+    assert!(line.ends_with("nothing has changed"), "{line}");
+    write(&format!("listen = ['ptcp:1:127.0.0.1']\n{}", slice("a")));
+    again();
+    assert!(wrong.next().unwrap().unwrap().contains("start it again"));
+    write(&format!("{head}{}", slice("b")));
+    again();
+    assert_eq!(said.next().unwrap().unwrap(), "reload: 1 slices, 0 rules of the flow space");
+}
