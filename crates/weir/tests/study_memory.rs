@@ -151,6 +151,30 @@ fn channels_by_one_to_four_threads() {
     is_balanced(r);
 }
 
+/// In virtual time every run is the same: what is promised of isolation holds, whatever else the machine does.
+#[test]
+fn isolation_under_every_attack() {
+    let r = &json(&["run", "isolation", "--quick", "--place", "memory", "--json"])["result"];
+    let card = &r["tables"][0];
+    let attacks = card["rows"].as_array().expect("rows");
+    assert!(attacks.len() > 20, "{card:#}");
+    for row in attacks {
+        assert_eq!(row.as_array().and_then(|r| r.last()), Some(&"holds".into()), "{row:#}");
+    }
+    for f in r["figures"].as_array().expect("a list") {
+        let (value, promised) = (f["value"].as_f64(), f["promised"]["value"].as_f64());
+        let kept = match f["promised"]["bound"].as_str() {
+            Some("at-least") => value >= promised,
+            _ => value <= promised,
+        };
+        assert!(kept, "{f}");
+    }
+    // Three networks under each attack.
+    assert_eq!(r["tables"][1]["rows"].as_array().map(Vec::len), Some(3 * attacks.len()));
+    let n = |name: &str| r["accounts"][name].as_u64().expect("a count");
+    assert!(n("received") > 100_000 && n("dropped") > 0, "{}", r["accounts"]);
+}
+
 #[test]
 fn what_can_not_be() {
     for (arguments, says) in [

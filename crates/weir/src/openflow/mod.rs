@@ -20,7 +20,7 @@ mod hub;
 mod keeper;
 mod listen;
 pub mod log;
-mod punts;
+pub mod punts;
 pub mod service;
 mod session;
 pub mod status;

@@ -9,6 +9,7 @@ mod channels;
 mod chart;
 mod dut;
 mod functions;
+mod isolation;
 mod lab;
 mod latency;
 mod load;
@@ -56,6 +57,8 @@ pub enum Id {
     NfAll,
     /// Chains of one to four functions: estimate against measurement
     NfChains,
+    /// One network's attacks, and what the others notice
+    Isolation,
 }
 
 /// Where frames come from.
@@ -144,7 +147,7 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 12] = [
+    pub const ALL: [Id; 13] = [
         Id::VdpThroughput,
         Id::VdpLatency,
         Id::VdpScale,
@@ -157,6 +160,7 @@ impl Id {
         Id::NfBng,
         Id::NfAll,
         Id::NfChains,
+        Id::Isolation,
     ];
 
     /// Its name.
@@ -174,6 +178,7 @@ impl Id {
             Id::NfBng => "nf-bng",
             Id::NfAll => "nf-all",
             Id::NfChains => "nf-chains",
+            Id::Isolation => "isolation",
         }
     }
     /// What it answers.
@@ -201,6 +206,9 @@ impl Id {
                 "what weir promises of its estimates: every function, table, locality and frame"
             }
             Id::NfChains => "what paper 002 leaves open (§5): chains of one to four functions",
+            Id::Isolation => {
+                "what weir promises of networks that share a data plane: each attack, each victim"
+            }
         }
     }
     /// Whether it measures from memory.
@@ -209,7 +217,7 @@ impl Id {
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
-        !matches!(self, Id::Channels | Id::NfChains)
+        !matches!(self, Id::Channels | Id::NfChains | Id::Isolation)
     }
     /// Whether it is one of network functions: measured from memory always, elsewhere besides.
     pub const fn has_functions(self) -> bool {
@@ -225,6 +233,7 @@ impl Id {
             Id::VethForward => ((0, 4), (0, 40)),
             Id::NfAll => ((30, 15), (300, 120)),
             Id::NfChains => ((15, 0), (100, 0)),
+            Id::Isolation => ((2, 0), (10, 0)),
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => ((20, 3), (100, 30)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
@@ -247,6 +256,7 @@ impl Id {
             Id::VethForward => veth_forward::run(plan, watch),
             Id::NfAll => functions::all(plan, watch),
             Id::NfChains => functions::chains(plan, watch),
+            Id::Isolation => isolation::run(plan, watch),
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => {
                 functions::figure(self, plan, watch)
             }

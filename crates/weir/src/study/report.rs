@@ -225,6 +225,13 @@ impl Accounts {
         }
         self.held += s.vdps.iter().map(|v| v.held as u64).sum::<u64>();
     }
+    /// Adds another's sums.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.forwarded += other.forwarded;
+        self.dropped += other.dropped;
+        self.held += other.held;
+    }
 }
 
 impl Point {

@@ -43,6 +43,8 @@ struct Study {
     load_at_start: Option<f64>,
     conditions: Vec<Condition>,
     series: Vec<Curve>,
+    #[serde(default)]
+    tables: Vec<Rows>,
     figures: Vec<Found>,
     published: Vec<Published>,
     accounts: Option<Accounts>,
@@ -76,6 +78,13 @@ struct Spot {
     min: Option<f64>,
     max: Option<f64>,
     remark: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    title: String,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +157,7 @@ pub fn document(text: &str) -> Result<Document, String> {
         d.parameter(&c.name, c.value.as_str(), "");
     }
     d.figures = figures(&s.series);
+    tables(&mut d, &s.tables);
     promises(&mut d, &s.figures);
     published(&mut d, &s.published);
     for r in s.series.iter().flat_map(|c| &c.points).filter_map(|p| p.remark.as_ref()) {
@@ -207,6 +217,18 @@ fn scale(values: Vec<f64>) -> Scale {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
     if least > 0.0 && most > 20.0 * least { Scale::Log } else { Scale::Linear }
+}
+
+/// What does not fit a curve: scorecards and the like.
+fn tables(d: &mut Document, all: &[Rows]) {
+    for (n, t) in all.iter().enumerate() {
+        let columns = t.head.iter().map(|h| Column::text(h)).collect();
+        let mut table = Table::new(&format!("table-{}", n + 1), &t.title, columns);
+        for r in &t.rows {
+            table.row(r.iter().map(|c| Cell::from(c.as_str())));
+        }
+        d.tables.push(table);
+    }
 }
 
 /// What follows, in a table; what weir promises of it, as verdicts.
@@ -271,6 +293,11 @@ mod tests {
             y: axis("delay", "ns"),
             points: vec![point(64.0, &[1.0, 3.0, 2.0]), point(128.0, &[])],
         });
+        r.tables.push(report::Table {
+            title: "a scorecard".into(),
+            head: vec!["attack".into(), "verdict".into()],
+            rows: vec![vec!["flood".into(), "holds".into()]],
+        });
         r.figures.push(report::Figure {
             what: "delay".into(),
             value: 2.0,
@@ -291,7 +318,8 @@ mod tests {
         assert_eq!(points[0], Point::with_spread(64.0, 2.0, 1.0, 3.0));
         assert_eq!(points[1], Point::missing(128.0));
         assert_eq!((d.verdicts[0].outcome, d.parameters.len()), (Outcome::Fails, 1));
-        assert_eq!(d.tables[1].rows[0][1], Cell::NotStated);
+        assert_eq!(d.tables[0].rows[0][1], Cell::from("holds"));
+        assert_eq!(d.tables[2].rows[0][1], Cell::NotStated);
         assert_eq!(d.notes.len(), 2);
     }
 
