@@ -115,6 +115,7 @@ impl Rig {
                         switch.handle(CONN, r.msg, r.head.as_bytes(), now, plane, out)
                     }
                     Event::Closed(why) => panic!("{why}"),
+                    Event::Misread(e) => panic!("{e}"),
                 }
                 .expect("the plane");
             }

@@ -36,6 +36,26 @@ fn insertion_takes_what_was_configured() {
     }
 }
 
+/// The probes' round grows with the entries, too.
+#[test]
+fn what_probes_do_not_resolve_is_not_told_of_the_switch() {
+    for (insertion, watch, told) in [
+        (0, "all", "each entry, at most"),
+        (0, "last", "each entry, at most"),
+        (1_000_000, "all", "each entry"),
+        (1_000_000, "last", "each entry"),
+    ] {
+        let mut toy = Toy { insertion: Nanos(insertion), ..Toy::default() };
+        let set = [("entries", "1,50"), ("repetitions", "3"), ("watch", watch)];
+        let d = on(&mut toy, "flow-insert", &set).unwrap();
+        let v = d.verdicts.iter().find(|v| v.id == "entries-work").unwrap();
+        assert_eq!(v.outcome, Outcome::Holds);
+        let us = v.evidence.iter().find(|e| e.what == told).and_then(|e| e.value).unwrap();
+        let want = if insertion > 0 { 950.0..1_100.0 } else { 0.0..85.0 };
+        assert!(want.contains(&us), "{watch}: {us} µs, {}", v.sentence);
+    }
+}
+
 #[test]
 fn a_barrier_that_is_answered_early_is_named_and_an_honest_one_is_not() {
     for (barrier, want) in [(Barrier::Early, Outcome::Fails), (Barrier::Honest, Outcome::Holds)] {
@@ -114,6 +134,27 @@ fn switches_that_can_not_be_measured_are_told_in_a_line() {
         e,
         "nothing that the switch sends arrives at 'b': not connected to it, or down; its ports are 1 (p1), 2 (p2)"
     );
+}
+
+/// At once, not when patience ends; and what was found before is kept and marked.
+#[test]
+fn answers_that_can_not_be_read_are_told_at_once() {
+    // From the first on; set-up goes on without a description, not without its features.
+    let e = on(&mut Toy { slurs_from: Some(1), ..Toy::default() }, "echo", &[]).unwrap_err();
+    assert_eq!(
+        e,
+        "the switch answers a features request with a message of type 21 that is not OpenFlow 1.3 (BadLen): '--pcap FILE' saves what it says"
+    );
+    // Features, description, ports, configuration, and then nine echoes.
+    let set = [("requests", "50")];
+    let mut toy = Toy { slurs_from: Some(14), ..Toy::default() };
+    let d = on(&mut toy, "echo", &set).unwrap();
+    assert_eq!(outcome(&d, "control-channel-works"), Outcome::Fails);
+    let whole = on(&mut Toy::default(), "echo", &set).unwrap();
+    assert!(!whole.verdicts.iter().any(|v| v.id == "control-channel-works"));
+    let partial = d.partial.clone().unwrap_or_default();
+    assert!(partial.starts_with("the switch answers an echo request with"), "{:?}", d.partial);
+    assert_eq!(d.distributions[0].count, 9);
 }
 
 #[test]

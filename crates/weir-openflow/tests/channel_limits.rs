@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use weir_openflow::channel::{
     Backoff, Channel, CloseReason, Config, EchoBy, Event, KeepAlive, Kind, Limits, Rate, SendError,
-    Sent, Side,
+    Sent, Side, Versions,
 };
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::model::*;
@@ -306,6 +306,46 @@ fn what_is_not_understood_is_refused_and_the_connection_kept() {
     assert_eq!((c.stats().refused, c.stats().ignored), (9, 3));
     c.receive(BARRIER, ms(0));
     assert!(matches!(c.next_event(ms(0)), Some(Event::Message(_))));
+}
+
+/// Errors answer requests: whatever a switch says wrongly, its controller does not answer.
+#[test]
+fn a_controller_is_told_of_what_it_can_not_read_and_the_switch_is_not() {
+    let config = Config { versions: Versions::only(Version::V10), ..Config::new(Side::Controller) };
+    let mut c = Channel::new(config, ms(0));
+    c.receive(&[1, 0, 0, 8, 0, 0, 0, 1], ms(0));
+    assert_eq!(c.next_event(ms(0)), Some(Event::Up(Version::V10)));
+    c.advance(c.outgoing().len());
+    for (frame, code) in [
+        // A type that there is not, replies that are cut short or of no kind, another version, an error without
+        // a code.
+        (&[1, 99, 0, 8, 0, 0, 0, 9][..], ErrorCode::BadType),
+        (&[1, 19, 0, 9, 0, 0, 0, 9, 0], ErrorCode::BadLen),
+        (&[1, 6, 0, 12, 0, 0, 0, 9, 0, 0, 0, 0], ErrorCode::BadLen),
+        (&[1, 17, 0, 12, 0, 0, 0, 9, 0, 99, 0, 0], ErrorCode::BadMultipart),
+        (&[4, 19, 0, 8, 0, 0, 0, 9], ErrorCode::BadVersion),
+        (&[1, 1, 0, 9, 0, 0, 0, 9, 0], ErrorCode::BadLen),
+    ] {
+        c.receive(frame, ms(0));
+        let Some(Event::Misread(e)) = c.next_event(ms(0)) else { panic!("{frame:?}") };
+        assert_eq!((e.xid, e.kind, e.code), (9, frame[1], code), "{frame:?}");
+        assert_eq!(c.outgoing(), [], "{frame:?}");
+    }
+    assert_eq!((c.stats().refused, c.stats().ignored), (0, 6));
+    // The connection is as it was.
+    c.receive(&[1, 19, 0, 8, 0, 0, 0, 10], ms(0));
+    let Some(Event::Message(r)) = c.next_event(ms(0)) else { panic!() };
+    assert_eq!(r.msg, Msg { xid: 10, body: Message::BarrierReply });
+    // What only controllers say is a request, and has its error.
+    c.receive(&[1, 18, 0, 8, 0, 0, 0, 11], ms(0));
+    assert_eq!(c.next_event(ms(0)), None);
+    let data = vec![1, 18, 0, 8, 0, 0, 0, 11];
+    let body = Message::Error(ErrorMsg { code: ErrorCode::BadType, data });
+    assert_eq!(written(&mut c), [Msg { xid: 11, body }]);
+    // Where the next message begins is lost: over, without a word.
+    c.receive(&[1, 19, 0, 7, 0, 0, 0, 9], ms(0));
+    assert_eq!(c.next_event(ms(0)), Some(Event::Closed(CloseReason::BrokenFraming)));
+    assert_eq!(c.outgoing(), []);
 }
 
 #[test]

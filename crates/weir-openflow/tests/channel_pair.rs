@@ -149,6 +149,7 @@ impl End {
         match event {
             Event::Up(version) => assert_eq!(self.up.replace(version), None, "up once"),
             Event::Closed(_) => self.closed = true,
+            Event::Misread(e) => panic!("a channel's own message: {e}"),
             Event::Message(Received { msg, head }) => {
                 assert_eq!(head.xid(), msg.xid);
                 if matches!(msg.body, Message::EchoReply(_)) {

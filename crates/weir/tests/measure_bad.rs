@@ -163,6 +163,35 @@ fn a_switch_that_answers_everything_with_an_error() {
     switch.join().unwrap();
 }
 
+/// The tester is a controller: it says in a line what it could not read, and answers nothing.
+#[test]
+fn a_switch_whose_answers_can_not_be_read() {
+    let l = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("tcp:{}", l.local_addr().unwrap());
+    let switch = std::thread::spawn(move || {
+        let (mut s, _) = l.accept().unwrap();
+        s.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).unwrap();
+        let (mut header, mut said) = ([0; 8], Vec::new());
+        while s.read_exact(&mut header).is_ok() {
+            let rest = usize::from(u16::from_be_bytes([header[2], header[3]])) - 8;
+            s.read_exact(&mut vec![0; rest]).unwrap();
+            said.push(header[1]);
+            // OFPT_FEATURES_REQUEST by a reply that ends after its datapath's id.
+            if header[1] == 5 {
+                let mut reply = vec![4, 6, 0, 16];
+                reply.extend(&header[4..]);
+                reply.extend([0, 0, 0, 0, 0, 0, 0, 7]);
+                s.write_all(&reply).unwrap();
+            }
+        }
+        said
+    });
+    let says = "answers a features request with a message of type 6 that is not OpenFlow 1.3";
+    told(&echo(&at, &[]), 1, says);
+    let said = switch.join().unwrap();
+    assert!(said.contains(&5) && !said.contains(&1), "an error to a reply: {said:?}");
+}
+
 /// The tester's and the device's ends of three wires in one namespace, the third not the device's.
 struct Wires(String);
 

@@ -85,7 +85,6 @@ struct Line {
     ends: VecDeque<(u64, u32)>,
     /// Messages for which there was no room.
     held: VecDeque<Msg>,
-    refused: u64,
 }
 
 /// What a turn came to.
@@ -176,7 +175,6 @@ fn open(settings: &mut Settings) -> io::Result<Line> {
         since,
         ends: VecDeque::new(),
         held: VecDeque::new(),
-        refused: 0,
     })
 }
 
@@ -258,6 +256,7 @@ impl Line {
             let input = match event {
                 Event::Up(version) => Input::Up(version),
                 Event::Message(received) => Input::Message(received.msg),
+                Event::Misread(e) => Input::Misread(e),
                 Event::Closed(why) => {
                     over = Some(why.to_string());
                     break;
@@ -266,11 +265,6 @@ impl Line {
             if !events.give_surely((at, input)) {
                 return Turn::Over("the measurement is over".to_owned());
             }
-        }
-        let refused = self.channel.stats().refused;
-        if refused != self.refused {
-            self.refused = refused;
-            let _ = events.give_surely((at, Input::Garbage(refused)));
         }
         events.wake();
         over.map_or(Turn::Goes, Turn::Over)

@@ -101,7 +101,8 @@ impl Conn {
         }
         loop {
             match self.channel()?.next_event(time(now))? {
-                Event::Up(_) => {}
+                // The second is a controller's alone.
+                Event::Up(_) | Event::Misread(_) => {}
                 Event::Message(m) => {
                     self.messages += 1;
                     return Some((m.msg, m.head));

@@ -49,6 +49,7 @@ impl Core {
             let s: String = first.into_iter().chain(letters).chain(['.']).collect();
             self.document.verdicts.push(Verdict::new("control-channel-works", Outcome::Fails, s));
         }
+        self.mark_misread();
         self.observed.write(&mut self.document);
         self.finished = true;
         self.clean_up(now);

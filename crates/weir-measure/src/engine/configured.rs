@@ -96,6 +96,7 @@ impl Configured {
                 match event {
                     Event::Up(version) => up = Some(version),
                     Event::Message(received) => out.push(Output::Message(received.msg)),
+                    Event::Misread(e) => out.push(Output::Misread(e)),
                     Event::Closed(why) => {
                         out.push(Output::Close(why.to_string()));
                         self.dut.disconnect(conn);

@@ -5,6 +5,7 @@
 //! [`Core::next_command`] comes out, [`Core::wake_at`] says when to tick, [`Core::result`] when it is over.
 //! It never waits for anything without a time limit, so it always comes to its end.
 
+use super::misread::{Lack, Misread};
 use super::observed::Observed;
 use super::pairing::Pairing;
 use super::restore::Made;
@@ -60,7 +61,7 @@ pub struct Core {
     pub(super) pairing: Pairing,
     pub(super) tally: Tally,
     pub(super) observed: Observed,
-    garbage: u64,
+    pub(super) misread: Misread,
     pub(super) failed: Option<String>,
     /// What the switch did to end the measurement.
     pub(super) blamed: Option<String>,
@@ -117,7 +118,7 @@ impl Core {
             pairing: Pairing::default(),
             tally: Tally::default(),
             observed: Observed::default(),
-            garbage: 0,
+            misread: Misread::default(),
             failed: None,
             blamed: None,
             finished: false,
@@ -197,7 +198,7 @@ impl Core {
                 Some(_) => {
                     self.deadlines.pop_front();
                     if let Some(e) = self.expected.remove(&xid) {
-                        self.unanswered(now, xid, &e);
+                        self.unanswered(now, xid, &e, &Lack::Late);
                     }
                 }
                 None => drop(self.deadlines.pop_front()),
@@ -271,7 +272,7 @@ impl Core {
             Input::Closed(why) => self.closed(now, at, &why),
             Input::Message(msg) => self.message(now, at, msg),
             Input::Written(xid) => self.call(now, |m, cx| m.written(cx, xid, at)),
-            Input::Garbage(n) => self.garbage = n,
+            Input::Misread(e) => self.misread(now, &e),
             Input::Frame(frame) => {
                 if let Some(id) = frame.probe {
                     self.tally.told(id.load.0);
@@ -387,28 +388,16 @@ impl Core {
         self.deadlines.clear();
     }
 
-    fn unanswered(&mut self, now: Nanos, xid: u32, e: &Expected) {
+    pub(super) fn unanswered(&mut self, now: Nanos, xid: u32, e: &Expected, lack: &Lack) {
         if !e.by_module {
-            return self.setup_unanswered(now, xid, e.what);
+            return self.setup_unanswered(now, xid, e.what, lack);
         }
         let mut goes_on = false;
         self.call(now, |m, cx| goes_on = m.unanswered(cx, xid));
         if !goes_on {
-            let why = self.no_answer(e.what);
+            let why = self.no_answer(e.what, lack);
             self.blame(now, why);
         }
-    }
-
-    /// In words: what was not answered, and a guess why.
-    pub(super) fn no_answer(&self, what: &str) -> String {
-        let patience = self.settings.patience.as_secs_f64();
-        let garbage = match self.garbage {
-            0 => String::new(),
-            n => format!("; {n} messages of it could not be understood"),
-        };
-        format!(
-            "the switch did not answer {what} within {patience} s{garbage}: it hangs, or is slower than '--patience'"
-        )
     }
 
     /// Calls a handler and does what it asks for.

@@ -23,6 +23,7 @@ mod cores;
 pub mod floor;
 pub mod forecast;
 mod generator;
+mod misread;
 mod observed;
 pub(crate) mod pairing;
 pub mod ported;

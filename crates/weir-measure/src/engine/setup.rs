@@ -6,6 +6,7 @@
 //! come through. So a port that is down, not connected or swapped is known before anything is measured.
 
 use super::core::{Core, Expected};
+use super::misread::Lack;
 use super::terms::{Phase, nanos};
 use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
@@ -158,12 +159,12 @@ impl Core {
         }
     }
 
-    pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, what: &str) {
+    pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, what: &str, lack: &Lack) {
         if self.phase == Phase::CleanUp {
             return self.restore_is_late(now);
         }
         if Some(xid) == self.setup.barrier {
-            return self.no_barrier(now, "it does not answer");
+            return self.no_barrier(now, lack.words());
         }
         if Some(xid) == self.setup.desc || Some(xid) == self.setup.config {
             let asked = &mut self.setup;
@@ -171,7 +172,7 @@ impl Core {
             let nothing = Msg { xid, body: Message::EchoReply(Vec::new()) };
             return self.setup_message(now, &nothing, None);
         }
-        let why = self.no_answer(what);
+        let why = self.no_answer(what, lack);
         self.fail(now, why);
     }
 

@@ -12,6 +12,7 @@ use crate::module::load::Source;
 use crate::module::{Captured, LoadDone, Sample};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use weir_openflow::codec::DecodeError;
 use weir_openflow::model::{Msg, Version};
 use weir_packet::Nanos;
 
@@ -20,6 +21,8 @@ use weir_packet::Nanos;
 pub enum Output {
     /// Sends a message to its controller.
     Message(Msg),
+    /// Sends what the controller can't read.
+    Misread(DecodeError),
     /// Sends a frame (no FCS) by the port that data channel `0` is wired to, and so on.
     Frame(usize, Vec<u8>),
     /// Closes the control connection.
@@ -224,6 +227,7 @@ pub fn simulate(
                 Travelling::ToSwitch(msg) => dut.message(now, msg),
                 Travelling::FrameToSwitch(channel, f) => dut.frame(now, channel, &f),
                 Travelling::ToUs(Output::Message(msg)) => core.input(now, now, Input::Message(msg)),
+                Travelling::ToUs(Output::Misread(e)) => core.input(now, now, Input::Misread(e)),
                 Travelling::ToUs(Output::Frame(channel, f)) => {
                     let came = Nanos(now.0 - world.heard_late.0);
                     let probe = recognise(&f, came);

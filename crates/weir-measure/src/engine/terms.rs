@@ -6,6 +6,7 @@ use super::forecast;
 use crate::module::traffic::Traffic;
 use crate::module::{Captured, Count, Load, LoadDone, LoadId, Sample};
 use std::time::Duration;
+use weir_openflow::codec::DecodeError;
 use weir_openflow::model::{Msg, Version};
 use weir_packet::Nanos;
 /// What happened.
@@ -19,8 +20,8 @@ pub enum Input {
     Message(Msg),
     /// A message of ours went out: its transaction id.
     Written(u32),
-    /// Bytes that are no message of the version spoken were refused, so many times so far.
-    Garbage(u64),
+    /// The switch said what can't be read.
+    Misread(DecodeError),
     /// A frame came in.
     Frame(Captured),
     /// A probe left: by the kernel's word, or else by the program's.

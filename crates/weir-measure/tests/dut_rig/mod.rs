@@ -69,6 +69,7 @@ impl Rig {
                     Event::Up(_) => {}
                     Event::Message(m) => self.heard.push((self.now / 1000, m.msg)),
                     Event::Closed(why) => self.closed = Some(why.to_string()),
+                    Event::Misread(e) => panic!("the device's own message: {e}"),
                 }
             }
             if moved == 0 {

@@ -9,6 +9,7 @@ use weir_measure::engine::{Core, Settings};
 use weir_measure::environment::{Environment, Program};
 use weir_measure::module::traffic::Traffic;
 use weir_measure::module::{Depth, Params};
+use weir_openflow::codec::DecodeError;
 use weir_openflow::model::*;
 use weir_packet::Nanos;
 use weir_wire::{EtherType, Ipv4Packet, vlan};
@@ -40,6 +41,9 @@ pub struct Toy {
     pub closes_after: Option<u64>,
     /// Messages that it does not answer, by what they are.
     pub mute: bool,
+    /// Its answers from that number on can't be read.
+    pub slurs_from: Option<u64>,
+    pub answers: u64,
     pub rules: Vec<(Match, u16, Vec<Action>)>,
     pub active: Vec<(Match, u16, Vec<Action>)>,
     /// Frames that met each rule; not counted where `Some`: what statistics say instead.
@@ -71,6 +75,8 @@ impl Default for Toy {
             wired: [1, 2],
             closes_after: None,
             mute: false,
+            slurs_from: None,
+            answers: 0,
             rules: Vec::new(),
             active: Vec::new(),
             hits: Vec::new(),
@@ -113,7 +119,15 @@ impl Toy {
     fn say(&mut self, at: Nanos, xid: u32, body: Message) {
         // Kept in the order of their times, and of their coming where those are equal.
         let place = self.due.partition_point(|(t, _)| *t <= at);
-        self.due.insert(place, (at, Job::Say(Output::Message(Msg { xid, body }))));
+        self.answers += 1;
+        let said = if self.slurs_from.is_some_and(|from| self.answers >= from) {
+            let frame =
+                [4, 21, 0, 9, (xid >> 24) as u8, (xid >> 16) as u8, (xid >> 8) as u8, xid as u8, 0];
+            Output::Misread(DecodeError::new(&frame, ErrorCode::BadLen))
+        } else {
+            Output::Message(Msg { xid, body })
+        };
+        self.due.insert(place, (at, Job::Say(said)));
     }
 
     fn send(&self, actions: &[Action], frame: &[u8], out: &mut Vec<Output>) {

@@ -3,7 +3,7 @@
 //! Room: plain data, made by `machine` and `understand`.
 
 use super::Offer;
-use crate::codec::EncodeError;
+use crate::codec::{DecodeError, EncodeError};
 use crate::model::{Msg, Version};
 
 /// Bytes of an offending message that an error repeats: the least that 1.0 §5.4.4 and 1.3 §7.4.4 ask for.
@@ -17,6 +17,9 @@ pub enum Event {
     Up(Version),
     /// A message for the owner.
     Message(Received),
+    /// On a controller's side: the switch said something that can't be read. It is told nothing of it: errors
+    /// answer requests (1.0 §5.4.4, 1.3 §7.4.4), and what a switch says is answers and news.
+    Misread(DecodeError),
     /// The connection is over. Write what is still outgoing, then close it.
     Closed(CloseReason),
 }

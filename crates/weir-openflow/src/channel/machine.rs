@@ -352,8 +352,8 @@ impl Core {
     }
 
     fn framing_is_broken(&mut self, header: &[u8]) {
-        if let Phase::Up(version) = self.phase {
-            self.refuse(version, header, ErrorCode::BadLen);
+        if let (Phase::Up(version), Side::Switch) = (&self.phase, self.config.side) {
+            self.refuse(*version, header, ErrorCode::BadLen);
         }
         self.close(CloseReason::BrokenFraming);
     }

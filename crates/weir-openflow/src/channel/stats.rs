@@ -206,7 +206,8 @@ pub struct ChannelStats {
     /// Messages answered with an error by the channel: not understood, of another version, or from
     /// the wrong side.
     pub refused: u64,
-    /// Messages that were passed over without an answer: late hellos, errors that could not be read.
+    /// Messages that were passed over without an answer: late hellos, errors that could not be read; on a
+    /// controller's side all that could not be.
     pub ignored: u64,
     /// How often input had to wait for a rate limit.
     pub throttled: u64,

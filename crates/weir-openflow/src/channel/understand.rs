@@ -1,8 +1,8 @@
 //! What a message leads to once a version is agreed: an event, an answer of the channel's own, or nothing.
 //!
 //! Room: a part of `machine`. Echo requests are answered (unless the owner does so), late hellos passed over (1.3.5 §6.3.1 has
-//! one each way), what can't be understood is refused and the connection kept; errors never
-//! lead to errors.
+//! one each way), what can't be understood is refused by a switch, told of to a controller, and the connection
+//! kept; errors never lead to errors.
 
 use super::greeting::{is_hello_failed, refusal};
 use super::machine::{Core, PROBE};
@@ -35,6 +35,10 @@ impl Core {
         }
         let msg = match codec::decode(version, frame) {
             Ok(msg) => msg,
+            Err(e) if self.config.side == Side::Controller => {
+                self.stats.ignored += 1;
+                return Some(Event::Misread(e));
+            }
             Err(e) => {
                 self.refuse(version, frame, e.code);
                 return None;

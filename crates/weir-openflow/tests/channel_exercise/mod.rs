@@ -55,6 +55,7 @@ pub fn script(script: &[u8]) {
             match event {
                 Event::Up(version) => assert!(versions.has(version)),
                 Event::Closed(_) => over = true,
+                Event::Misread(_) => assert_eq!(side, Side::Controller),
                 Event::Message(received) => answer(&mut c, side, received.msg),
             }
         }

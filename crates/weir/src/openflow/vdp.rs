@@ -278,6 +278,8 @@ impl Inner {
                 Some(Event::Message(r)) => {
                     switch.handle(conn.id, r.msg, r.head.as_bytes(), now, plane, out)?;
                 }
+                // A controller's alone.
+                Some(Event::Misread(_)) => {}
                 Some(Event::Closed(why)) => {
                     how = Turn::Closed(why);
                     break;

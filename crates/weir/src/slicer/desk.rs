@@ -259,6 +259,7 @@ impl Desk {
                         s.from_switch(r.msg, now, &mut inner.out);
                     }
                 }
+                Some(Event::Misread(e)) => self.lines.tell(format_args!("can't be read: {e}")),
                 Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
             }
             self.distribute(inner);
@@ -299,6 +300,8 @@ impl Desk {
                 Some(Event::Message(r)) => {
                     s.from_controller(peer.id, r.msg, r.head.as_bytes(), now, &mut inner.out);
                 }
+                // A switch, as which it is spoken to, answers by itself.
+                Some(Event::Misread(_)) => {}
                 Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
             }
             self.distribute(inner);

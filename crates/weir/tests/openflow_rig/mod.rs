@@ -117,6 +117,7 @@ impl<S: Read + Write> Peer<S> {
             Event::Message(r) => Ok(r.msg),
             Event::Closed(why) => Err(CloseReason::to_string(&why)),
             Event::Up(_) => Err("up again".to_owned()),
+            Event::Misread(e) => Err(e.to_string()),
         }
     }
     /// Sends a request; its number.
