@@ -1,0 +1,152 @@
+//! What `interaction` says: the table, figure 6, and whether polling slows updates down.
+//!
+//! Pure: from rows of polling rates to a document; called when all is measured.
+
+use super::{Interaction, Row};
+use crate::document::{
+    Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
+};
+use crate::stats::{median, quantile};
+
+/// Slower by this factor, and by more than the probes' resolution.
+const SLOWER: f64 = 1.3;
+
+impl Interaction {
+    pub(super) fn table(&self, document: &mut Document) {
+        let columns = vec![
+            Column::number("polls", "1/s"),
+            Column::number("updates", ""),
+            Column::number("barrier", "ms"),
+            Column::number("data plane", "ms"),
+            Column::number("p10", "ms"),
+            Column::number("p90", "ms"),
+            Column::number("incomplete", ""),
+            Column::number("polls answered", "%"),
+            Column::number("polls left out", ""),
+            Column::number("reply", "ms"),
+            Column::number("CPU", "%"),
+        ];
+        let title = format!("Updates of {} of {} flows while polling", self.changed, self.flows);
+        let mut table = Table::new("interaction", &title, columns);
+        for r in self.rows.iter().filter(|r| r.updates > 0) {
+            let q = |v: &[f64], q| Cell::from(quantile(v, q).unwrap_or(f64::NAN));
+            table.row([
+                Cell::from(r.rate),
+                Cell::from(r.updates),
+                q(&r.barriers, 0.5),
+                q(&r.delays, 0.5),
+                q(&r.delays, 0.1),
+                q(&r.delays, 0.9),
+                Cell::from(r.incomplete),
+                Cell::from(r.answered as f64 / r.asked as f64 * 100.0),
+                Cell::from(r.skipped),
+                q(&r.replies, 0.5),
+                q(&r.cpu, 0.5),
+            ]);
+        }
+        document.tables.push(table);
+    }
+
+    pub(super) fn figures(&self, document: &mut Document) {
+        let rate = || Axis::log("requests for statistics a second", "1/s");
+        let mut delay = Figure::new(
+            "interaction",
+            "Delay when updating the flow table while polling for statistics",
+            rate(),
+            Axis::log("delay", "ms"),
+        );
+        let load = Axis::linear("CPU utilisation", "%");
+        let mut cpu =
+            Figure::new("interaction-cpu", "CPU while polling and updating", rate(), load);
+        let spread = "10th to 90th percentile";
+        let point = |x: f64, v: &[f64]| match (median(v), quantile(v, 0.1), quantile(v, 0.9)) {
+            (Some(y), Some(lo), Some(hi)) => Point::with_spread(x, y, lo, hi),
+            _ => Point::missing(x),
+        };
+        let polled = || self.rows.iter().filter(|r| r.rate > 0.0);
+        let mut update = Series::measured("update", spread);
+        let mut load = Series::measured("cpu", "");
+        for r in polled().filter(|r| r.updates > 0) {
+            update.push(point(r.rate, &r.delays));
+            load.push(median(&r.cpu).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)));
+        }
+        // Zero has no place on the axis: a line across it.
+        let mut alone = Series::measured("update, nothing polled", spread);
+        let lowest = polled().map(|r| r.rate).fold(f64::INFINITY, f64::min);
+        let highest = polled().map(|r| r.rate).fold(0.0, f64::max);
+        if let Some(r) = self.rows.first().filter(|r| r.updates > 0) {
+            alone.push(point(lowest, &r.delays));
+            if highest > lowest {
+                alone.push(point(highest, &r.delays));
+            }
+        }
+        delay.series.extend([alone, update]);
+        cpu.series.push(load);
+        document.figures.extend([delay, cpu]);
+    }
+
+    pub(super) fn undisturbed(&self) -> Verdict {
+        let id = "updates-undisturbed";
+        let of = |r: &Row| (r.updates > 0).then(|| median(&r.delays)).flatten();
+        let Some(alone) = self.rows.first().and_then(of) else {
+            return Verdict::new(id, Outcome::Unclear, "No update without polling was measured.");
+        };
+        let most = alone * SLOWER;
+        let most = most.max(alone + 1.5 * self.round_ms() + 1.0);
+        let mut worst: Option<(f64, f64)> = None;
+        let mut compared = 0;
+        let mut stuck = None;
+        for r in self.rows.iter().skip(1).filter(|r| r.updates > 0) {
+            compared += 1;
+            if let Some(ms) = of(r).filter(|_| 2 * r.incomplete < r.updates) {
+                if worst.is_none_or(|(_, w)| ms > w) {
+                    worst = Some((r.rate, ms));
+                }
+            } else if stuck.is_none() {
+                stuck = Some(r.rate);
+            }
+        }
+        let verdict = match (stuck, worst) {
+            _ if compared == 0 => {
+                return Verdict::new(id, Outcome::Unclear, "No update under polling was measured.");
+            }
+            (Some(rate), _) => {
+                let s = format!(
+                    "An update takes {alone:.1} ms alone; while statistics are polled {rate} times a second, most never came to work within {} s.",
+                    self.wait.as_secs_f64()
+                );
+                Verdict::new(id, Outcome::Fails, s)
+            }
+            (None, Some((rate, ms))) if ms > most => {
+                let s = format!(
+                    "Polling statistics {rate} times a second makes an update take {ms:.1} ms, not {alone:.1} ms: {:.1} times as long.",
+                    ms / alone
+                );
+                Verdict::new(id, Outcome::Fails, s)
+            }
+            (None, _) => {
+                let s = format!(
+                    "An update takes {alone:.1} ms (median), however often statistics are polled."
+                );
+                Verdict::new(id, Outcome::Holds, s)
+            }
+        };
+        let slowest = worst.map_or(f64::NAN, |(_, ms)| ms);
+        verdict.with("alone, median", alone, "ms").with("at the worst rate, median", slowest, "ms")
+    }
+
+    pub(super) fn complete(&self) -> Verdict {
+        let id = "updates-work";
+        let updates: u64 = self.rows.iter().map(|r| r.updates).sum();
+        let incomplete: u64 = self.rows.iter().map(|r| r.incomplete).sum();
+        let (outcome, s) = match (updates, incomplete) {
+            (0, _) => (Outcome::Unclear, "Nothing was updated.".to_owned()),
+            (_, 0) => (Outcome::Holds, "Every update came to work.".to_owned()),
+            (of, n) => (
+                Outcome::Fails,
+                format!("In {n} of {of} updates some entries never showed the change."),
+            ),
+        };
+        Verdict::new(id, outcome, s).with("incomplete", incomplete as f64, "")
+    }
+}
