@@ -5,6 +5,7 @@
 
 use super::book::{Change, Counts, Flow};
 use super::header::Layers;
+use super::lateness::Late;
 use super::profile::{Order, Update};
 use super::program::Program;
 use super::random::Random;
@@ -60,6 +61,7 @@ pub(super) enum Done {
 struct Current {
     change: Change,
     at: Nanos,
+    cost: Nanos,
     /// When a modified entry vanishes.
     gap_at: Option<Nanos>,
 }
@@ -79,6 +81,7 @@ pub(super) struct Hardware {
     held_until: Nanos,
     /// A change that has just been begun: when, and how long it takes.
     pub(super) begun: Option<(Nanos, Nanos)>,
+    pub(super) late: Late,
     random: Random,
 }
 
@@ -94,6 +97,7 @@ impl Hardware {
             current: None,
             held_until: Nanos(0),
             begun: None,
+            late: Late::default(),
             random,
         }
     }
@@ -143,7 +147,10 @@ impl Hardware {
                 }
                 return Some(None);
             }
-            let Current { change, at, .. } = self.current.take()?;
+            let Current { change, at, cost, .. } = self.current.take()?;
+            if cost.0 > 0 {
+                self.late.done(at, now);
+            }
             self.held_until = at;
             return Some(self.apply(change));
         }
@@ -158,7 +165,7 @@ impl Hardware {
                 };
                 let at = due + Nanos(cost.0.max(gap.0));
                 let gap_at = (gap.0 > 0).then(|| at - gap);
-                self.current = Some(Current { change, at, gap_at });
+                self.current = Some(Current { change, at, cost, gap_at });
                 Some(None)
             }
         }

@@ -17,6 +17,7 @@ mod cpu;
 mod forward;
 mod hardware;
 mod header;
+mod lateness;
 mod line;
 pub mod profile;
 mod program;
@@ -31,6 +32,7 @@ use book::Book;
 use conn::Conn;
 use cpu::Cpu;
 use hardware::Hardware;
+pub use lateness::Lateness;
 use line::{Event, Line};
 use profile::Profile;
 use random::{Random, Share};
@@ -162,6 +164,11 @@ impl Dut {
     /// What it does wrong.
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// How late its changes of the table were made.
+    pub fn lateness(&self) -> Lateness {
+        self.hardware.late.told()
     }
 
     /// What it knows of itself.

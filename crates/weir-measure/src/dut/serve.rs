@@ -4,7 +4,7 @@
 //! something to do, and for a while afterwards, the thread spins, so that what is measured is what the
 //! profile says and not how this thread wakes up. Called by `weir dut` and by whoever embeds a device.
 
-use super::{CONNECTIONS_MAX, Dut};
+use super::{CONNECTIONS_MAX, Dut, Lateness};
 use crate::port::Port;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -65,6 +65,8 @@ pub struct Total {
     pub not_sent: u64,
     /// Connections that were made.
     pub connections: u64,
+    /// How late changes of the table were made.
+    pub late: Lateness,
 }
 
 impl Running {
@@ -136,7 +138,7 @@ pub fn start(
             tell: Box::new(tell),
         };
         s.run(&stopped);
-        s.total
+        Total { late: s.dut.lateness(), ..s.total }
     };
     let thread = std::thread::Builder::new().name("weir-dut".to_owned()).spawn(run)?;
     Ok(Running { at, snmp_at, stop, thread: Some(thread) })

@@ -117,6 +117,17 @@ pub fn run(args: &Args) -> Result<()> {
         "{} frames in, {} out, {} not sent; {} connections",
         t.frames_in, t.frames_out, t.not_sent, t.connections
     ));
+    let us = |n: Nanos| n.0 as f64 / 1e3;
+    let late = t.late;
+    if late.changes > 0 {
+        tell(format_args!(
+            "{} changes of the table made {:.1} µs late (median; 99th percentile {:.1}, most {:.1})",
+            late.changes,
+            us(late.median),
+            us(late.p99),
+            us(late.most)
+        ));
+    }
     Ok(())
 }
 
