@@ -2,13 +2,16 @@
 //! docs/measure-truth.md.
 //!
 //! `cargo run --release -p weir-measure --example ground_truth -- RUNS`: in virtual time, each case so often.
-//! With `--weir PROGRAM [--from N] [--to N]`, as root: that program's `weir dut` as a process, over sockets and
-//! veths in namespaces of their own, by the clock, once each; of these the cases from N to before N.
+//! With `--weir PROGRAM [--keep DIR] [--into PAGE]`, as root: that program's `weir dut` as a process, over sockets and
+//! veths in namespaces of their own, by the clock, once each. What was measured is kept in DIR, and what is there is
+//! not measured again; PAGE's part of the clock is replaced.
 
 mod real;
 
+use real::Asked;
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::PathBuf;
 use weir_measure::document::{Document, Outcome};
 use weir_measure::dut::profile::Profile;
 use weir_measure::environment::{Environment, Program};
@@ -31,8 +34,8 @@ fn main() -> Result<(), Anything> {
         args.get(at + 1).cloned()
     };
     if let Some(weir) = after("--weir") {
-        let bound = |name, or| after(name).map_or(Ok(or), |n| n.parse::<usize>());
-        return real::all(&weir, bound("--from", 0)?..bound("--to", usize::MAX)?);
+        let keep = after("--keep").map_or_else(real::usual_keep, PathBuf::from);
+        return real::all(&Asked { weir, keep, into: after("--into").map(PathBuf::from) });
     }
     let runs: u64 = args.first().map_or(Ok(50), |n| n.parse())?;
     let mut page = String::from(HEADING);
@@ -58,17 +61,21 @@ fn main() -> Result<(), Anything> {
 /// Where figures come from.
 pub(crate) fn origin(command: &str) -> String {
     let e = Environment::here(Program { version: env!("CARGO_PKG_VERSION"), commit: None });
-    let commit =
-        std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output();
-    let commit = commit.ok().and_then(|o| String::from_utf8(o.stdout).ok()).unwrap_or_default();
     format!(
         "by `{command}` at commit {}, on {} ({} cores), Linux {}, {}",
-        commit.trim(),
+        commit(),
         e.cpu_model,
         e.cores,
         e.kernel,
         e.date
     )
+}
+
+/// Of the directory that this is called in.
+pub(crate) fn commit() -> String {
+    let said = std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let said = said.ok().and_then(|o| String::from_utf8(o.stdout).ok()).unwrap_or_default();
+    said.trim().to_owned()
 }
 
 /// What is configured beside what is measured.
