@@ -94,6 +94,14 @@ impl Module for FlowInsert {
     }
 }
 
+/// What entries take, in milliseconds.
+enum Price {
+    /// Before the first, and each.
+    Known { start: f64, each: f64 },
+    /// Less than a round of probes; each at most.
+    Below { each: f64 },
+}
+
 const LO: f64 = 0.1;
 const HI: f64 = 0.9;
 
@@ -211,13 +219,20 @@ impl FlowInsert {
                 format!("In {n} of {runs} runs some entries never worked, without an error."),
             ),
         };
-        let (start, each) = self.price().unwrap_or((f64::NAN, f64::NAN));
-        document.verdicts.push(
-            Verdict::new("entries-work", outcome, sentence)
-                .with("incomplete runs", incomplete as f64, "")
+        let work = |sentence: String| {
+            let v = Verdict::new("entries-work", outcome, sentence);
+            v.with("incomplete runs", incomplete as f64, "")
+        };
+        document.verdicts.push(match self.price() {
+            None => work(sentence),
+            Some(Price::Known { start, each }) => work(sentence)
                 .with("before the first entry", start * 1e3, "µs")
                 .with("each entry", each * 1e3, "µs"),
-        );
+            Some(Price::Below { each }) => {
+                let finer = "What each takes is less than the probes resolve: '--set watch=last', or a higher rate, sees more.";
+                work(format!("{sentence} {finer}")).with("each entry, at most", each * 1e3, "µs")
+            }
+        });
         document.verdicts.extend([self.prompt(bench), self.alike()]);
     }
 
@@ -230,15 +245,19 @@ impl FlowInsert {
         all
     }
 
-    /// What comes before the first entry, and what each takes: by the fewest and the most, in milliseconds.
-    fn price(&self) -> Option<(f64, f64)> {
+    /// By the fewest and the most. `None`: there are no two sizes.
+    fn price(&self) -> Option<Price> {
         let all = self.medians();
         let (few, many) = (*all.first()?, *all.last()?);
         if few.0 == many.0 {
             return None;
         }
+        // What grows with the number of entries may be the probes' round, which does so, too.
+        if many.1 - few.1 <= 1.5 * self.round_ms(many.0) {
+            return Some(Price::Below { each: many.1 / many.0 as f64 });
+        }
         let each = (many.1 - few.1) / (many.0 - few.0) as f64;
-        Some((few.1 - each * few.0 as f64, each))
+        Some(Price::Known { start: few.1 - each * few.0 as f64, each })
     }
 
     /// From one probe of an entry to its next, in milliseconds.

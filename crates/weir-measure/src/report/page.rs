@@ -9,7 +9,7 @@ use super::html::{Html, policy};
 use super::matrix::{self, Matrix, Row};
 use super::number::quantity;
 use super::pair::{Module, Plot, modules};
-use crate::document::{Cell, Document, Origin, Outcome, file};
+use crate::document::{Cell, Document, Origin, Outcome, Verdict, file};
 use crate::environment::UNKNOWN;
 
 const STYLE: &str = include_str!("page.css");
@@ -125,7 +125,8 @@ const BESIDE: usize = 8;
 /// some at a time, with the statements that are made of them.
 fn matrix(h: &mut Html, modules: &[Module<'_>]) {
     let Matrix { devices, rows } = matrix::of(modules);
-    if devices.len() < 2 {
+    // Wires are a device, too, of which nothing is said that is said of a switch.
+    if rows.iter().all(|r| r.outcomes.iter().flatten().count() < 2) {
         return;
     }
     let tables = devices.len().div_ceil(BESIDE);
@@ -169,34 +170,39 @@ fn verdicts(h: &mut Html, modules: &[Module<'_>]) {
     h.raw("<div class=\"scroll\"><table class=\"verdicts\">\n<thead><tr><th scope=\"col\">measurement</th>");
     h.raw("<th scope=\"col\">device</th><th scope=\"col\">statement</th><th scope=\"col\">outcome</th>");
     h.raw("<th scope=\"col\">what was found</th></tr></thead>\n<tbody>\n");
+    let mut all: Vec<(usize, &Module<'_>, &str, &Verdict)> = Vec::new();
     for (i, m) in modules.iter().enumerate() {
         for (label, d) in &m.documents {
-            for v in &d.verdicts {
-                h.raw("<tr><td class=\"w\"><a")
-                    .attribute("href", &format!("#m{i}"))
-                    .raw(">")
-                    .text(m.id);
-                let class = if label.chars().count() <= NAME { " class=\"w\"" } else { "" };
-                h.raw("</a></td><td")
-                    .raw(class)
-                    .raw(">")
-                    .text(label)
-                    .raw("</td><td>")
-                    .text(&v.id)
-                    .raw("</td><td>");
-                mark(h, v.outcome);
-                h.raw("</td><td>").text(&v.sentence);
-                if !v.evidence.is_empty() {
-                    h.raw("<ul class=\"evidence\">");
-                    for e in &v.evidence {
-                        let value = e.value.map_or_else(|| "none".into(), |n| quantity(n, &e.unit));
-                        h.raw("<li>").text(&e.what).raw(": <b>").text(&value).raw("</b></li>");
-                    }
-                    h.raw("</ul>");
-                }
-                h.raw("</td></tr>\n");
-            }
+            all.extend(d.verdicts.iter().map(|v| (i, m, label.as_str(), v)));
         }
+    }
+    // What does not hold is what one reads first; the others stay in the modules' order.
+    all.sort_by_key(|(.., v)| match v.outcome {
+        Outcome::Fails => 0,
+        Outcome::Unclear => 1,
+        Outcome::Holds => 2,
+    });
+    for (i, m, label, v) in all {
+        h.raw("<tr><td class=\"w\"><a").attribute("href", &format!("#m{i}")).raw(">").text(m.id);
+        let class = if label.chars().count() <= NAME { " class=\"w\"" } else { "" };
+        h.raw("</a></td><td")
+            .raw(class)
+            .raw(">")
+            .text(label)
+            .raw("</td><td>")
+            .text(&v.id)
+            .raw("</td><td>");
+        mark(h, v.outcome);
+        h.raw("</td><td>").text(&v.sentence);
+        if !v.evidence.is_empty() {
+            h.raw("<ul class=\"evidence\">");
+            for e in &v.evidence {
+                let value = e.value.map_or_else(|| "none".into(), |n| quantity(n, &e.unit));
+                h.raw("<li>").text(&e.what).raw(": <b>").text(&value).raw("</b></li>");
+            }
+            h.raw("</ul>");
+        }
+        h.raw("</td></tr>\n");
     }
     h.raw("</tbody>\n</table></div>\n</section>\n");
 }

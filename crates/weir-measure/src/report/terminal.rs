@@ -159,10 +159,11 @@ fn table(t: &Table, width: usize) -> Vec<String> {
     let mut title = t.title.clone();
     let more = |n: usize, what: &str| match n {
         0 => String::new(),
-        n => format!(", and {n} {what} more"),
+        1 => format!(", and a {what} more"),
+        n => format!(", and {n} {what}s more"),
     };
-    title += &more(t.columns.len() - kept.len(), "columns");
-    title += &more(t.rows.len().saturating_sub(ROWS), "rows");
+    title += &more(t.columns.len() - kept.len(), "column");
+    title += &more(t.rows.len().saturating_sub(ROWS), "row");
     let line = |row: &Vec<String>| {
         let cell = |n: &usize| {
             let text = row.get(*n).map_or("", String::as_str);

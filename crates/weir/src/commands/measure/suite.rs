@@ -98,7 +98,8 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
     if !args.json {
         let (n, all) = (suite.plan.count(), forecast::in_words(suite.plan.left(None)));
         put(format!(
-            "{n} measurements take about {all} on switches that need no time of their own.\n"
+            "{n} {} about {all} on switches that need no time of their own.\n",
+            if n == 1 { "measurement takes" } else { "measurements take" }
         ))?;
     }
     for w in &wanted {
