@@ -11,6 +11,7 @@
 //! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
 //! - [`tap`]: a TAP device.
 //! - [`waiting`]: sleeping until a port has frames.
+//! - [`precedence`]: a thread before all others, for a moment.
 //! - [`stamped`]: an interface as an instrument sees it, with the kernel's time stamps.
 //! - [`features`]: an interface's offloads that would falsify what an instrument sees, off for a while.
 //! - [`mod@file`]: what is said of a file that can't be used.
@@ -28,6 +29,7 @@ mod interface;
 pub mod memory;
 pub mod offload;
 pub mod open;
+pub mod precedence;
 pub mod replay;
 pub mod stamped;
 mod sys;

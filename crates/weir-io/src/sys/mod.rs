@@ -10,6 +10,7 @@ pub(crate) mod namespace;
 pub(crate) mod netdev;
 pub(crate) mod packet;
 pub(crate) mod phc;
+pub(crate) mod sched;
 pub(crate) mod stamp;
 pub(crate) mod tun;
 pub(crate) mod xdp;

@@ -11,6 +11,7 @@
 
 mod abilities;
 mod agent;
+mod attention;
 mod book;
 mod conn;
 mod cpu;
@@ -258,6 +259,11 @@ impl Dut {
             // What was held back for want of room.
             self.read(id, now);
         }
+    }
+
+    /// When a change of the table, or what the table waits for, is due.
+    pub fn change_due(&self) -> Option<Nanos> {
+        self.hardware.due()
     }
 
     /// When `tick` is due.

@@ -2,8 +2,10 @@
 //!
 //! Room: sockets, devices and the clock; all meaning is the core's. Nothing blocks. While there is
 //! something to do, and for a while afterwards, the thread spins, so that what is measured is what the
-//! profile says and not how this thread wakes up. Called by `weir dut` and by whoever embeds a device.
+//! profile says and not how this thread wakes up; for the moments in which the table changes it goes before all
+//! usual threads, where it may (`attention`). Called by `weir dut` and by whoever embeds a device.
 
+use super::attention::Attention;
 use super::{CONNECTIONS_MAX, Dut, Lateness};
 use crate::port::Port;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_io::precedence;
 use weir_packet::{Burst, Nanos};
 
 /// Bytes read in one go.
@@ -134,6 +137,7 @@ pub fn start(
             links: Vec::new(),
             epoch,
             total: Total::default(),
+            attention: Some(Attention::default()),
             buffer: vec![0; READ],
             tell: Box::new(tell),
         };
@@ -151,6 +155,8 @@ struct Link {
     peer: String,
     ending: Option<Instant>,
     open: Input,
+    /// Nothing more is to be done with it.
+    gone: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +184,8 @@ struct Server {
     links: Vec<Link>,
     epoch: Instant,
     total: Total,
+    /// `None`: the system does not let it.
+    attention: Option<Attention>,
     buffer: Vec<u8>,
     tell: Box<dyn FnMut(&str) + Send>,
 }
@@ -190,6 +198,7 @@ impl Server {
     fn run(&mut self, stop: &AtomicBool) {
         let mut busy_at = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            self.attend();
             if self.round() == Round::Busy {
                 busy_at = Instant::now();
             } else if busy_at.elapsed() > SPIN {
@@ -205,19 +214,39 @@ impl Server {
         }
     }
 
+    /// Goes before other threads, or no longer, as the moment asks.
+    fn attend(&mut self) {
+        let now = self.now();
+        let due = self.dut.change_due();
+        let Some(changed) = self.attention.as_mut().and_then(|a| a.look(now, due)) else { return };
+        if precedence::take(changed).is_err() {
+            self.attention = None;
+        }
+    }
+
     fn round(&mut self) -> Round {
         let before = self.total;
         let mut bytes = 0;
         self.greet();
         self.dut.tick(self.now());
+        // Whatever changes the table, frames meet it before anything is said of it: an answer wakes who waits for it,
+        // perhaps on this very core.
+        let mut links = std::mem::take(&mut self.links);
+        let mut keep = |l: &mut Link, (moved, goes_on): (usize, Input)| {
+            bytes += moved;
+            l.gone |= goes_on == Input::Ended;
+        };
+        for l in &mut links {
+            let heard = self.hear(l);
+            keep(l, heard);
+        }
         self.receive();
         self.send();
-        let mut links = std::mem::take(&mut self.links);
-        links.retain_mut(|l| {
-            let (moved, goes_on) = self.converse(l);
-            bytes += moved;
-            goes_on == Input::Open
-        });
+        for l in links.iter_mut().filter(|l| !l.gone) {
+            let said = self.answer(l);
+            keep(l, said);
+        }
+        links.retain(|l| !l.gone);
         self.links.append(&mut links);
         // A packet-out may have left something.
         self.send();
@@ -254,11 +283,11 @@ impl Server {
         };
         (self.tell)(&format!("{peer} connected"));
         self.total.connections += 1;
-        self.links.push(Link { id, stream, peer, ending: None, open: Input::Open });
+        self.links.push(Link { id, stream, peer, ending: None, open: Input::Open, gone: false });
     }
 
-    /// Reads and writes one connection: how many bytes moved, and whether it goes on.
-    fn converse(&mut self, l: &mut Link) -> (usize, Input) {
+    /// Reads one connection: how many bytes moved, and whether it goes on.
+    fn hear(&mut self, l: &mut Link) -> (usize, Input) {
         let mut moved = 0;
         let room = self.dut.input_room(l.id).min(READ);
         if room > 0 && l.open == Input::Open {
@@ -267,12 +296,21 @@ impl Server {
                 Ok(n) => {
                     let now = self.now();
                     self.dut.receive(l.id, &self.buffer[..n], now);
+                    if let Some(a) = &mut self.attention {
+                        a.heard(now);
+                    }
                     moved += n;
                 }
                 Err(e) if again(&e) => {}
                 Err(e) => return (moved, self.leave(l, &e.to_string())),
             }
         }
+        (moved, Input::Open)
+    }
+
+    /// Writes it, likewise.
+    fn answer(&mut self, l: &mut Link) -> (usize, Input) {
+        let mut moved = 0;
         loop {
             let bytes = self.dut.outgoing(l.id);
             if bytes.is_empty() {
