@@ -292,6 +292,8 @@ impl Control {
                     let (raw, at) = (r.head.as_bytes(), Nanos(now));
                     self.switch.handle(id, r.msg, raw, at, plane, &mut self.out)?;
                 }
+                // A controller's alone.
+                Some(Event::Misread(_)) => {}
                 Some(Event::Closed(_)) => {
                     over = true;
                     break;
