@@ -119,8 +119,8 @@ fn conditions(report: &mut Report, ms: u64) {
         .condition("time", format!("{ms} virtual milliseconds of each attack, begun 20 ms before"));
     report.remark(
         "In virtual time the clock is moved on by what the data plane did, so that every run is the same on every \
-         machine; the worker is slower than any real one, and its prices stand in the proportion that was measured on \
-         real ones. An attack's frames come by the attacker's own port. 'One burst of every active VDP' is what a burst \
+         machine; the worker is slower than any real one. A change's price against a frame's is about what was \
+         measured (docs/openflow-performance.md); those of further hash tables and scanned rules are assumed. An attack's frames come by the attacker's own port. 'One burst of every active VDP' is what a burst \
          of each of the four networks takes the worker and the uplink. Jain's index is over what each of the four \
          networks got of the lesser of what it sent and what it was promised.",
     );
