@@ -24,16 +24,16 @@ pub struct Host {
     known: HashMap<Ipv4Addr, MacAddr>,
     /// Echo replies that came: from whom, with which number.
     replies: Vec<(Ipv4Addr, u16)>,
-    /// Frames that came to its port, whomever they were for.
-    pub received: u64,
+    /// ARP's questions that came to its port, by the address that they ask for.
+    pub questions: HashMap<Ipv4Addr, u64>,
     seq: u16,
 }
 
 impl Host {
     /// A host at the far end of a memory port.
     pub fn new(mac: MacAddr, ip: Ipv4Addr, wire: MemoryPeer) -> Self {
-        let (known, replies) = (HashMap::new(), Vec::new());
-        Self { mac, ip, wire, known, replies, received: 0, seq: 0 }
+        let (known, questions, replies) = (HashMap::new(), HashMap::new(), Vec::new());
+        Self { mac, ip, wire, known, replies, questions, seq: 0 }
     }
 
     fn send(&mut self, frame: Frame<'_>) -> Result<()> {
@@ -67,7 +67,6 @@ impl Host {
     pub fn attend(&mut self) -> Result<()> {
         let mut bytes = Vec::new();
         while self.wire.recv(&mut bytes) {
-            self.received += 1;
             let Ok(eth) = EthernetFrame::new_checked(&bytes[..]) else { continue };
             if eth.dst() != self.mac && eth.dst() != MacAddr::BROADCAST {
                 // A switch that has not learnt yet floods; a host looks away.
@@ -87,8 +86,11 @@ impl Host {
             return Ok(());
         };
         self.known.insert(arp.sender_ip, arp.sender_mac);
-        if arp.operation == ArpOperation::Request && arp.target_ip == self.ip {
-            self.arp(arp.sender_mac, &arp.reply(self.mac))?;
+        if arp.operation == ArpOperation::Request {
+            *self.questions.entry(arp.target_ip).or_default() += 1;
+            if arp.target_ip == self.ip {
+                self.arp(arp.sender_mac, &arp.reply(self.mac))?;
+            }
         }
         Ok(())
     }
