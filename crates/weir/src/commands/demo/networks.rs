@@ -242,8 +242,10 @@ fn attend(
     for n in 0..usize::from(NETWORKS) {
         for (i, h) in hosts.iter().enumerate() {
             let frames = h.questions.get(&nobody(n)).copied().unwrap_or(0);
-            let at = if i / per == n { &mut out.heard_at_home } else { &mut out.strange_frames };
-            *at += frames;
+            match i / per == n {
+                true => out.heard_at_home += u64::from(frames > 0),
+                false => out.strange_frames += frames,
+            }
         }
     }
     Ok(out)

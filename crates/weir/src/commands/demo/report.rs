@@ -109,7 +109,7 @@ pub struct Networks {
     pub strange_pings: u64,
     /// Answers to them.
     pub strange_answers: u64,
-    /// Frames that hosts of the asking network got meanwhile: the questions, flooded.
+    /// Ports of the asking networks at which their questions were heard.
     pub heard_at_home: u64,
     /// Frames that hosts of the other networks got meanwhile.
     pub strange_frames: u64,
