@@ -10,6 +10,7 @@
 //! - [`capture_file`]: pcap and pcapng, read and written.
 //! - [`af_packet`] and [`af_xdp`]: an interface, by either of them.
 //! - [`tap`]: a TAP device.
+//! - [`vxlan`]: the end of a VXLAN tunnel over UDP.
 //! - [`waiting`]: sleeping until a port has frames.
 //! - [`precedence`]: a thread before all others, for a moment.
 //! - [`stamped`]: an interface as an instrument sees it, with the kernel's time stamps.
@@ -34,6 +35,7 @@ pub mod replay;
 pub mod stamped;
 mod sys;
 pub mod tap;
+pub mod vxlan;
 pub mod waiting;
 pub mod wrapper;
 

@@ -7,7 +7,7 @@
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use thiserror::Error;
-use weir_packet::{Burst, Caps, Device, DeviceCounters, Feed, LinkState, Nanos, Pool};
+use weir_packet::{Arrival, Burst, Caps, Device, DeviceCounters, Feed, LinkState, Nanos, Pool};
 
 /// Size of a wire between two memory ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +137,21 @@ impl MemoryPeer {
     }
 }
 
+/// Who has the other end of a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Far {
+    /// Another worker, or a program.
+    Elsewhere,
+    /// The worker that has this one.
+    Here,
+}
+
 /// A port in memory. Frames wait in its ring for as long as nobody takes them.
 #[derive(Debug)]
 pub struct Memory {
     name: String,
     end: End,
+    far: Far,
     counters: DeviceCounters,
 }
 
@@ -151,13 +161,25 @@ impl Memory {
         let (a, b) = wire(size);
         (Self::new(names[0], a), Self::new(names[1], b))
     }
+    /// Two ports of one worker joined by a wire. Such a port must not be left waiting when outputs are
+    /// full, since the full output may be the wire's other end, which only taking frames out here
+    /// empties: so it says that it overflows, and what finds no room behind it is dropped there.
+    pub fn inside(names: [&str; 2], size: WireSize) -> (Self, Self) {
+        let (a, b) = Self::pair(names, size);
+        (Self { far: Far::Here, ..a }, Self { far: Far::Here, ..b })
+    }
+    /// Whether the other end was dropped: what waits can still be received, nothing more will come.
+    pub fn is_abandoned(&self) -> bool {
+        self.end.abandoned()
+    }
     /// A port and the program's end of its wire.
     pub fn with_peer(name: &str, size: WireSize) -> (Self, MemoryPeer) {
         let (a, b) = wire(size);
         (Self::new(name, a), MemoryPeer { end: b })
     }
     fn new(name: &str, end: End) -> Self {
-        Self { name: name.to_owned(), end, counters: DeviceCounters::default() }
+        let counters = DeviceCounters::default();
+        Self { name: name.to_owned(), end, far: Far::Elsewhere, counters }
     }
 }
 
@@ -166,7 +188,11 @@ impl Device for Memory {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: self.end.max, feed: Feed::Waits }
+        let feed = match self.far {
+            Far::Elsewhere => Feed::Waits,
+            Far::Here => Feed::Overflows,
+        };
+        Caps { max_frame_bytes: self.end.max, feed }
     }
     /// Down once the other end was dropped.
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
@@ -220,6 +246,13 @@ impl Device for Memory {
     fn flush(&mut self, _pool: &mut Pool) {}
     fn held(&self) -> usize {
         0
+    }
+    /// What the worker itself has sent needs no telling: it is there or not.
+    fn arrival(&self) -> Arrival<'_> {
+        match self.far {
+            Far::Here if self.end.inn.is_empty() => Arrival::Never,
+            Far::Here | Far::Elsewhere => Arrival::Polled,
+        }
     }
     fn exhausted(&self) -> bool {
         // In this order: what the other end sent before it went is seen by the second question.

@@ -8,6 +8,7 @@ use crate::capture_file::{PcapIn, PcapOut};
 use crate::memory::{Memory, MemoryPeer, WireSize};
 use crate::replay::{Arena, Null, Passes, Replay};
 use crate::tap::{Lifetime, Tap};
+use crate::vxlan::{self, Vxlan};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -43,10 +44,12 @@ pub enum Kind {
     Memory,
     /// `null`
     Null,
+    /// `vxlan:VNI,remote=ADDRESS`: see [`vxlan::Settings`].
+    Vxlan,
 }
 
 /// Name, kind, and whether something must follow the colon.
-const KINDS: [(&str, Kind, Target); 11] = [
+const KINDS: [(&str, Kind, Target); 12] = [
     ("af_packet", Kind::AfPacket, Target::Interface),
     ("xdp", Kind::Xdp, Target::Interface),
     ("xdp-native", Kind::XdpNative, Target::Interface),
@@ -58,6 +61,7 @@ const KINDS: [(&str, Kind, Target); 11] = [
     ("pcap-out", Kind::PcapOut, Target::File),
     ("memory", Kind::Memory, Target::Optional),
     ("null", Kind::Null, Target::Optional),
+    ("vxlan", Kind::Vxlan, Target::Tunnel),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,7 @@ enum Target {
     Interface,
     File,
     Optional,
+    Tunnel,
 }
 
 /// A port specification that can't be understood.
@@ -96,6 +101,14 @@ pub enum SpecError {
         /// What it might be.
         example: &'static str,
     },
+    /// A tunnel that can't be.
+    #[error("port '{spec}': {problem}")]
+    Tunnel {
+        /// What was given.
+        spec: String,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
 }
 
 /// Which port to open. Made from text by [`str::parse`].
@@ -114,9 +127,24 @@ impl PortSpec {
             Kind::Interface | Kind::AfPacket | Kind::Tap => Owned::Interface,
             Kind::Xdp | Kind::XdpNative | Kind::XdpGeneric | Kind::XdpShortcut => Owned::Interface,
             Kind::PcapOut => Owned::File,
-            Kind::Pcap | Kind::Replay | Kind::Memory | Kind::Null => return None,
+            Kind::Pcap | Kind::Replay | Kind::Memory | Kind::Null | Kind::Vxlan => return None,
         };
         Some((what, &self.target))
+    }
+
+    /// Whether the two can't be open at the same time, as far as their names tell: the same target, or
+    /// ends of tunnels that share a network identifier at one address.
+    pub fn meets(&self, other: &Self) -> bool {
+        let tunnel = |s: &Self| {
+            (s.kind == Kind::Vxlan).then(|| s.target.parse::<vxlan::Settings>().ok()).flatten()
+        };
+        match (tunnel(self), tunnel(other)) {
+            (Some(a), Some(b)) => {
+                let shared = |w: &vxlan::Way| b.ways.iter().any(|o| o.vni == w.vni);
+                a.local == b.local && a.ways.iter().any(shared)
+            }
+            _ => self.target == other.target,
+        }
     }
 }
 
@@ -141,6 +169,9 @@ impl FromStr for PortSpec {
             Some((name, kind, needs)) if target.is_empty() && *needs != Target::Optional => {
                 let (what, example) = match (needs, kind) {
                     (Target::File, _) => ("a file", "in.pcap"),
+                    (Target::Tunnel, _) => {
+                        ("a network identifier and the other end", "100,remote=192.0.2.2")
+                    }
                     (_, Kind::Tap) => ("a name", "weir0"),
                     _ => ("an interface", "veth0"),
                 };
@@ -148,7 +179,14 @@ impl FromStr for PortSpec {
                 // An interface may be called like a kind: say which of both with 'xdp:tap'.
                 Err(SpecError::NoTarget { spec, kind: name, what, example })
             }
-            Some((_, kind, _)) => Ok(Self { kind: *kind, target: target.to_owned() }),
+            Some((_, kind, needs)) => {
+                let settings =
+                    (*needs == Target::Tunnel).then(|| target.parse::<vxlan::Settings>());
+                if let Some(Err(problem)) = settings {
+                    return Err(SpecError::Tunnel { spec: spec.to_owned(), problem });
+                }
+                Ok(Self { kind: *kind, target: target.to_owned() })
+            }
             None if spec.is_empty() => Err(SpecError::Empty),
             None if spec.contains(':') => Err(SpecError::UnknownKind {
                 spec: spec.to_owned(),
@@ -244,6 +282,13 @@ pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, Dev
             let (port, peer) = Memory::with_peer(name, WireSize::default());
             Ok(Opened { peer: Some(peer), ..Opened::plain(port) })
         }
+        Kind::Vxlan => {
+            let name = spec.to_string();
+            let settings = target
+                .parse()
+                .map_err(|problem| DeviceError::Setting { name: name.clone(), problem })?;
+            Vxlan::open(&name, settings, pool).map(Opened::plain)
+        }
         Kind::Null => Ok(Opened::plain(Null::new(if target.is_empty() { "null" } else { target }))),
     }
 }
@@ -265,6 +310,7 @@ mod tests {
             ("pcap-out:out.pcapng", Kind::PcapOut, "out.pcapng"),
             ("memory", Kind::Memory, ""),
             ("null", Kind::Null, ""),
+            ("vxlan:7,remote=127.0.0.2", Kind::Vxlan, "7,remote=127.0.0.2"),
         ] {
             let spec: PortSpec = text.parse().unwrap();
             assert_eq!((spec.kind, spec.target.as_str()), (kind, target));
@@ -285,6 +331,10 @@ mod tests {
         }
         let e = "pcap:".parse::<PortSpec>().unwrap_err();
         assert!(e.to_string().contains("as in 'pcap:in.pcap'"), "{e}");
+        let e = "vxlan:7".parse::<PortSpec>().unwrap_err();
+        assert!(e.to_string().contains("remote=ADDRESS is missing"), "{e}");
+        let e = "vxlan".parse::<PortSpec>().unwrap_err();
+        assert!(e.to_string().contains("as in 'vxlan:100,remote=192.0.2.2'"), "{e}");
         assert_eq!("".parse::<PortSpec>(), Err(SpecError::Empty));
     }
 

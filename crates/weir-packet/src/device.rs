@@ -4,7 +4,7 @@
 //! [`Device::tx`] takes them. A device that keeps chunks (fill rings, frames on their way out)
 //! says how many by [`Device::held`], so that conservation can be checked at any moment.
 
-use crate::{Burst, DropReason, Frame, Pool, Shortcut};
+use crate::{Burst, DropReason, Frame, Nanos, Pool, Shortcut};
 use core::fmt;
 use std::os::fd::BorrowedFd;
 use thiserror::Error;
@@ -76,6 +76,13 @@ pub struct DeviceCounters {
     pub segmented: u64,
     /// VLAN tags put back that the kernel had stripped.
     pub vlan_restored: u64,
+    /// Datagrams of a tunnel's socket for none of its ports: an unknown network identifier, or a known
+    /// one from a stranger. Told by one of the ports that share the socket.
+    pub rx_unknown: u64,
+    /// Datagrams of a tunnel's socket that are none of a tunnel. Told as `rx_unknown` is.
+    pub rx_malformed: u64,
+    /// Times that a tunnel's end took another of its ways.
+    pub way_changes: u64,
 }
 
 /// Why a device can't be opened or used. Says what, where and how to mend it.
@@ -177,6 +184,11 @@ pub trait Device: Send {
     /// How it becomes known that frames have come. Asked before a worker sleeps.
     fn arrival(&self) -> Arrival<'_> {
         Arrival::Polled
+    }
+
+    /// How late a round may be for what the device does by itself, such as probing a tunnel.
+    fn patience(&self) -> Nanos {
+        Nanos(u64::MAX)
     }
 
     /// Whether nothing more will ever come (the end of a capture file).

@@ -52,6 +52,16 @@ impl DataPlane {
         Ok(id)
     }
 
+    /// Takes a port away from the default VDP, which has every port otherwise: one that is somebody's own.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn withhold(&mut self, id: PortId) -> Result<(), ControlError> {
+        let ports = self.vdp(Vid(0))?.ports.iter().copied();
+        let rest = ports.filter(|(_, p)| *p != id).collect();
+        self.set_ports(Vid(0), rest)
+    }
+
     /// Removes a port: what waits there is dropped and counted, its device gets closed.
     ///
     /// # Errors
@@ -106,6 +116,7 @@ impl DataPlane {
                 let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
                 differs |= before != (tx.device.caps(), tx.device.exit());
+                tx.note_caps();
                 let up = link == LinkState::Up;
                 (up != tx.is_up()).then(|| {
                     tx.set_up(up, &mut Ends(end));

@@ -152,6 +152,10 @@ impl TxPort {
         };
         self.shaped == 0 && self.shares.iter().flatten().all(|s| plain(s))
     }
+    /// Notes what the device can do, which looking at its link may have changed.
+    pub fn note_caps(&mut self) {
+        self.max_frame_bytes = self.device.caps().max_frame_bytes;
+    }
     /// Frames that wait in queues.
     pub fn backlog(&self) -> usize {
         self.backlog

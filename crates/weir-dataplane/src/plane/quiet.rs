@@ -34,9 +34,10 @@ impl DataPlane {
         self.channels.iter().filter_map(|c| c.inline.as_ref())
     }
 
-    /// How late a round may be for the programs that the worker itself runs.
+    /// How late a round may be for the programs that the worker itself runs, and for its devices.
     pub(crate) fn patience(&self) -> Nanos {
-        self.inline().map(Server::patience).min().unwrap_or(Nanos(u64::MAX))
+        let devices = self.ports.iter().flatten().map(|p| p.tx.device.patience());
+        self.inline().map(Server::patience).chain(devices).min().unwrap_or(Nanos(u64::MAX))
     }
 
     /// Whether a server on a thread of its own has given something back.

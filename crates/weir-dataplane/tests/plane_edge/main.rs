@@ -6,3 +6,4 @@ mod plane_common;
 mod ports;
 mod punts;
 mod rig;
+mod wires;

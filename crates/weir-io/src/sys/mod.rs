@@ -13,6 +13,7 @@ pub(crate) mod phc;
 pub(crate) mod sched;
 pub(crate) mod stamp;
 pub(crate) mod tun;
+pub(crate) mod udp;
 pub(crate) mod xdp;
 
 use std::io;

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use weir_packet::{
-    Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Frame, LinkState, Pool,
+    Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Frame, LinkState, Nanos, Pool,
 };
 
 /// A device whose frames are written to a file.
@@ -127,6 +127,9 @@ impl Device for PcapTap {
     }
     fn arrival(&self) -> Arrival<'_> {
         self.inner.arrival()
+    }
+    fn patience(&self) -> Nanos {
+        self.inner.patience()
     }
     fn held(&self) -> usize {
         self.inner.held()

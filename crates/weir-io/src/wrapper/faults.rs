@@ -377,6 +377,9 @@ impl Device for Faults {
     fn arrival(&self) -> Arrival<'_> {
         self.inner.arrival()
     }
+    fn patience(&self) -> Nanos {
+        self.inner.patience()
+    }
     fn held(&self) -> usize {
         self.inner.held()
     }

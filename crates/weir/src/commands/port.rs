@@ -44,7 +44,7 @@ enum What {
         /// Its name
         name: String,
         /// An interface, or KIND:NAME (af_packet, xdp, xdp-native, xdp-generic, xdp-shortcut, tap,
-        /// pcap, replay, pcap-out, memory, null)
+        /// pcap, replay, pcap-out, memory, vxlan, null)
         device: String,
     },
     /// Close a port; frames that wait there are dropped and counted

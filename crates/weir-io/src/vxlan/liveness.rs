@@ -1,0 +1,232 @@
+//! Which of a tunnel's ways are alive, and which is taken: probes both ways, in band.
+//!
+//! Room: pure; time and what was heard are arguments. Called by the port once a round.
+//!
+//! As in BFD (RFC 5880) each end sends at an interval and says whether it hears the other: a way is up
+//! when its probes arrive and theirs say that ours do. Three intervals of silence are its end. The
+//! first way that is up is taken; a better one is gone back to when it has been up for ten intervals,
+//! so that one that comes and goes is not followed. Probes are frames of the network itself, so whatever
+//! relays carry frames carries them; a key that only the two ends know tells them from a tenant's.
+
+use std::time::Duration;
+use weir_packet::Nanos;
+
+/// Intervals without a probe that end a way.
+const SILENT: u64 = 3;
+/// Intervals that a better way must be up before it is taken again.
+const STEADY: u64 = 10;
+/// Bytes of a probe: an Ethernet frame of the least length.
+pub(super) const PROBE_BYTES: usize = 60;
+/// A group address of local administration, which no adapter and no tenant has.
+const TO: [u8; 6] = [0x03, 0x57, 0x45, 0x49, 0x52, 0x01];
+const FROM: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x01];
+/// IEEE 802's type for local experiments.
+const TYPE: [u8; 2] = [0x88, 0xb5];
+const VERSION: u8 = 1;
+
+/// A probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Probe {
+    /// Drawn by the sender when it was opened: its own come back are not another's.
+    pub sender: u64,
+    /// Whether the sender hears us on this way.
+    pub hears: bool,
+}
+
+/// Where things stand in a probe.
+const KEY: std::ops::Range<usize> = 14..22;
+const SENDER: std::ops::Range<usize> = 22..30;
+
+impl Probe {
+    /// The frame.
+    pub(super) fn frame(&self, key: u64) -> [u8; PROBE_BYTES] {
+        let mut b = [0; PROBE_BYTES];
+        b[..6].copy_from_slice(&TO);
+        b[6..12].copy_from_slice(&FROM);
+        b[12..14].copy_from_slice(&TYPE);
+        b[KEY].copy_from_slice(&key.to_be_bytes());
+        b[SENDER].copy_from_slice(&self.sender.to_be_bytes());
+        b[30..32].copy_from_slice(&[VERSION, u8::from(self.hears)]);
+        b
+    }
+
+    /// Reads a frame; `None` for everything that is no probe with this key.
+    pub(super) fn read(frame: &[u8], key: u64) -> Option<Self> {
+        let head = frame.get(..14)?;
+        if frame.len() != PROBE_BYTES || head[..6] != TO || head[12..] != TYPE {
+            return None;
+        }
+        let word = |at: std::ops::Range<usize>| {
+            frame.get(at).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes)
+        };
+        let [version, flags] = frame.get(30..32)?.try_into().ok()?;
+        let ours = version == VERSION && word(KEY)? == key;
+        ours.then_some(Self { sender: word(SENDER)?, hears: flags & 1 != 0 })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    heard: Option<Nanos>,
+    hears_us: bool,
+    up_since: Option<Nanos>,
+}
+
+/// The ways of one end.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    interval: Nanos,
+    ways: Vec<Way>,
+    taken: usize,
+    next: Nanos,
+    /// Times that another way was taken.
+    changes: u64,
+}
+
+impl Liveness {
+    pub(super) fn new(ways: usize, interval: Duration) -> Self {
+        let interval = Nanos(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let ways = vec![Way::default(); ways.max(1)];
+        Self { interval, ways, taken: 0, next: Nanos(0), changes: 0 }
+    }
+
+    /// A probe came by way `i`.
+    pub(super) fn heard(&mut self, i: usize, hears_us: bool, now: Nanos) {
+        if let Some(w) = self.ways.get_mut(i) {
+            (w.heard, w.hears_us) = (Some(now), hears_us);
+        }
+    }
+
+    /// Whether way `i` is heard.
+    pub(super) fn hears(&self, i: usize, now: Nanos) -> bool {
+        let limit = self.interval.0.saturating_mul(SILENT);
+        let w = self.ways.get(i);
+        w.and_then(|w| w.heard).is_some_and(|at| now.since(at).0 <= limit)
+    }
+
+    /// Whether way `i` is up, as of the last [`Self::tick`].
+    pub(super) fn is_up(&self, i: usize) -> bool {
+        self.ways.get(i).is_some_and(|w| w.up_since.is_some())
+    }
+
+    /// Whether any is.
+    pub(super) fn any_up(&self) -> bool {
+        self.ways.iter().any(|w| w.up_since.is_some())
+    }
+
+    /// The way that frames take.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Times that another way was taken.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// How late a round may be.
+    pub(super) fn patience(&self) -> Nanos {
+        Nanos(self.interval.0 / 4)
+    }
+
+    /// Looks at the ways anew. Says whether probes are to be sent now.
+    pub(super) fn tick(&mut self, now: Nanos) -> bool {
+        for i in 0..self.ways.len() {
+            let hears = self.hears(i, now);
+            let Some(w) = self.ways.get_mut(i) else { break };
+            w.up_since = (hears && w.hears_us).then(|| w.up_since.unwrap_or(now));
+        }
+        let steady = self.interval.0.saturating_mul(STEADY);
+        let held = self.is_up(self.taken);
+        let better = |(i, w): (usize, &Way)| {
+            let since = w.up_since?;
+            let take = !held || i < self.taken && now.since(since).0 >= steady;
+            (take && i != self.taken).then_some(i)
+        };
+        if let Some(i) = self.ways.iter().enumerate().find_map(better) {
+            self.taken = i;
+            self.changes += 1;
+        }
+        let due = now >= self.next;
+        if due {
+            self.next = Nanos(now.0.saturating_add(self.interval.0));
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Nanos {
+        Nanos(ms * MS)
+    }
+
+    #[test]
+    fn a_way_that_falls_silent_is_left_and_gone_back_to_when_it_is_steady() {
+        let mut l = Liveness::new(2, Duration::from_millis(10));
+        assert!(l.tick(at(0)) && !l.tick(at(9)) && l.tick(at(10)));
+        assert!(!l.any_up());
+        let mut taken = Vec::new();
+        // The first is heard until 100, and from 300 on; the second always.
+        for ms in (20..600).step_by(5) {
+            if !(100..300).contains(&ms) {
+                l.heard(0, true, at(ms));
+            }
+            l.heard(1, true, at(ms));
+            l.tick(at(ms));
+            if taken.last().is_none_or(|(_, t)| *t != l.taken()) {
+                taken.push((ms, l.taken()));
+            }
+        }
+        // 95 + 3 intervals of silence; 300 + 10 of steadiness.
+        assert_eq!(taken, [(20, 0), (130, 1), (400, 0)]);
+        assert_eq!(l.changes(), 2);
+    }
+
+    #[test]
+    fn a_way_that_goes_one_way_only_is_down() {
+        let mut l = Liveness::new(2, Duration::from_millis(10));
+        l.heard(0, false, at(1));
+        l.heard(1, true, at(1));
+        l.tick(at(1));
+        assert!(l.hears(0, at(1)) && !l.is_up(0) && l.is_up(1));
+        assert_eq!(l.taken(), 1);
+        // All silent: the last stays taken, and none is up.
+        l.tick(at(100));
+        assert!(!l.any_up());
+        assert_eq!(l.taken(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn probes_are_read_as_written_with_the_key_alone(
+            sender: u64, key: u64, other: u64, hears: bool, cut in 0..PROBE_BYTES,
+        ) {
+            let p = Probe { sender, hears };
+            let f = p.frame(key);
+            prop_assert_eq!(Probe::read(&f, key), Some(p));
+            prop_assert_eq!(Probe::read(&f[..cut], key), None);
+            if other != key {
+                prop_assert_eq!(Probe::read(&f, other), None);
+            }
+        }
+
+        /// Whatever is heard, a way that is up is taken while there is one.
+        #[test]
+        fn what_is_taken_is_up(heard in prop::collection::vec((0..3usize, any::<bool>(), 0..40u64), 1..100)) {
+            let mut l = Liveness::new(3, Duration::from_millis(10));
+            let mut now = 0;
+            for (i, hears, wait) in heard {
+                now += wait;
+                l.heard(i, hears, at(now));
+                l.tick(at(now));
+                prop_assert!(!l.any_up() || l.is_up(l.taken()));
+            }
+        }
+    }
+}
