@@ -48,7 +48,7 @@ impl Stats {
         for i in items {
             match i {
                 Item::Plane(p) => s.plane = p,
-                Item::Port(p) => s.ports.push(p),
+                Item::Port(p) => s.ports.push(*p),
                 Item::Vdp(v) => s.vdps.push(*v),
                 Item::Rule(_) | Item::Frame(_) | Item::Leak(_) => {}
                 Item::Verified(_) | Item::Waiting => {}

@@ -118,7 +118,7 @@ fn with_all_ports(plan: &Plan) -> Plan {
     for name in plan.vdps.values().flat_map(|v| v.ports.iter()).map(|(n, _)| n) {
         if !plan.ports.iter().any(|p| p.name == *name) {
             let spec = PortSpec { kind: Kind::Null, target: String::new() };
-            plan.ports.push(PortPlan { name: name.clone(), spec, place: None });
+            plan.ports.push(PortPlan { name: name.clone(), spec, label: None, place: None });
         }
     }
     plan
@@ -138,7 +138,7 @@ pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
         })
         .collect();
     // A device that is about to be let go can't be opened a second time before.
-    let free = |p: &PortPlan| !going.iter().any(|g| g.spec.target == p.spec.target);
+    let free = |p: &PortPlan| !going.iter().any(|g| g.spec.meets(&p.spec));
     let mut opened: BTreeMap<String, Box<dyn Device>> = BTreeMap::new();
     let first: Vec<PortPlan> = steps
         .iter()
@@ -183,12 +183,14 @@ fn open_device(
         return Ok(Box::new(Null::new(&p.name)));
     }
     if p.spec.kind == Kind::Memory && !p.spec.target.is_empty() {
-        if let Some(far) = model.wires.remove(&p.spec.target) {
+        // One whose near end has gone meanwhile is no wire any more.
+        let far = model.wires.remove(&p.spec.target);
+        if let Some(far) = far.filter(|f| !f.is_abandoned()) {
             return Ok(Box::new(far));
         }
         let size =
             WireSize { max_frame_bytes: plane.pool_mut().max_frame_bytes(), ..WireSize::default() };
-        let (near, far) = Memory::pair([&p.spec.target, &p.spec.target], size);
+        let (near, far) = Memory::inside([&p.spec.target, &p.spec.target], size);
         model.wires.insert(p.spec.target.clone(), far);
         return Ok(Box::new(near));
     }
@@ -226,7 +228,7 @@ fn step(
     }
     let vid = vid_of(&s);
     let whose = match (&s, vid.and_then(|v| model.plan.vdps.get(&v.0))) {
-        (Step::RemovePort(n), _) => format!("port '{n}'"),
+        (Step::RemovePort(n) | Step::SetPortLabel(n, _), _) => format!("port '{n}'"),
         (_, Some(v)) => v.called(),
         (_, None) => String::new(),
     };
@@ -239,7 +241,9 @@ fn step(
 
 fn vid_of(s: &Step) -> Option<Vid> {
     match s {
-        Step::RemovePort(_) | Step::AddPort(_) | Step::CreateVdp(_) => None,
+        Step::RemovePort(_) | Step::AddPort(_) | Step::SetPortLabel(..) | Step::CreateVdp(_) => {
+            None
+        }
         Step::DeleteVdp(v)
         | Step::SetName(v, _)
         | Step::SetLabel(v, _)
@@ -276,6 +280,12 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
     let Model { plan, ids, .. } = model;
     match s {
         Step::AddPort(_) | Step::CreateVdp(_) | Step::RemovePort(_) => Ok(()),
+        Step::SetPortLabel(name, label) => {
+            if let Some(p) = plan.ports.iter_mut().find(|p| p.name == name) {
+                p.label = label;
+            }
+            Ok(())
+        }
         Step::DeleteVdp(vid) => {
             plane.delete_vdp(vid)?;
             plan.vdps.remove(&vid.0);
@@ -424,6 +434,10 @@ fn add_port(
     let id = plane
         .add_port(&p.name, device)
         .map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
+    if p.label.is_some() {
+        let whose = || format!("port '{}'", p.name);
+        plane.withhold(id).map_err(|e| failed(e.into(), &None, whose()))?;
+    }
     model.ids.insert(p.name.clone(), id);
     for v in model.plan.vdps.values().filter(|v| v.vid.0 != 0 && v.number_of(&p.name).is_some()) {
         attach(plane, &model.ids, v).map_err(|e| failed(e, &v.place, v.called()))?;

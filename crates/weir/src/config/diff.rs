@@ -19,6 +19,8 @@ pub enum Step {
     RemovePort(String),
     /// Opens a port; VDPs that name it get it.
     AddPort(PortPlan),
+    /// Marks a port as somebody's, or as nobody's.
+    SetPortLabel(String, Option<String>),
     /// Deletes a VDP.
     DeleteVdp(Vid),
     /// Makes a VDP with all that belongs to it.
@@ -260,6 +262,8 @@ impl Step {
         match self {
             Step::RemovePort(n) => format!("port {n}: removed"),
             Step::AddPort(p) => format!("port {}: {}", p.name, p.spec),
+            Step::SetPortLabel(n, Some(l)) => format!("port {n}: kept as {l}"),
+            Step::SetPortLabel(n, None) => format!("port {n}: kept by nobody any more"),
             Step::DeleteVdp(v) => format!("VDP {v}: deleted"),
             Step::CreateVdp(v) => format!(
                 "{}: {} ports, {} mapping rules, {} rules, {} path{}",

@@ -16,7 +16,7 @@ use weir_dataplane::{
     Action, Band, Bucket, Config, Group, GroupError, GroupKind, Meter, MeterError, Path, Placement,
     PortNo, PortShare, RuleSpec, Serving, Unit, UserFields, Vid, WhenIdle,
 };
-use weir_io::open::PortSpec;
+use weir_io::open::{Kind, PortSpec};
 use weir_packet::PortId;
 
 /// What is fixed while a data plane runs.
@@ -81,6 +81,8 @@ pub struct PortPlan {
     pub name: String,
     /// What it is made of.
     pub spec: PortSpec,
+    /// A mark of whoever keeps it; what a file names has none.
+    pub label: Option<String>,
     /// Where the file says so.
     pub place: Option<Place>,
 }
@@ -291,7 +293,10 @@ impl Plan {
     /// # Errors
     /// Whose it is.
     pub fn check_device(&self, spec: &PortSpec) -> Result<(), String> {
-        let taken = |p: &&PortPlan| p.spec.owns().is_some() && p.spec.owns() == spec.owns();
+        let taken = |p: &&PortPlan| match spec.kind {
+            Kind::Vxlan => p.spec.kind == Kind::Vxlan && p.spec.meets(spec),
+            _ => p.spec.owns().is_some() && p.spec.owns() == spec.owns(),
+        };
         let Some(p) = self.ports.iter().find(taken) else { return Ok(()) };
         let at = p.place.as_ref().map(|p| format!(" in line {}", p.line)).unwrap_or_default();
         let (what, name) = (&spec.target, &p.name);

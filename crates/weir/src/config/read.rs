@@ -217,7 +217,7 @@ fn read_port(source: &Source<'_>, p: &PortSection, base: &Path) -> Read<PortPlan
     let mut spec: PortSpec =
         p.device.get_ref().parse().map_err(|e| source.error(&p.device.span(), e))?;
     beside(&mut spec, base);
-    Ok(PortPlan { name, spec, place: Some(source.place(p.name.span().start)) })
+    Ok(PortPlan { name, spec, label: None, place: Some(source.place(p.name.span().start)) })
 }
 
 /// Files are looked for beside the configuration that names them.
@@ -363,12 +363,16 @@ fn read_vdp(
 }
 
 fn read_label(source: &Source<'_>, l: &Spanned<String>) -> Read<String> {
-    let text = l.get_ref();
+    check_label(l.get_ref()).map_err(|e| source.error(&l.span(), e))?;
+    Ok(l.get_ref().clone())
+}
+
+/// Whether that can be somebody's mark.
+pub fn check_label(text: &str) -> Result<(), &'static str> {
     if text.is_empty() || text.len() > 128 || !text.bytes().all(|b| b.is_ascii_graphic()) {
-        let what = "label: 1 to 128 letters, digits and signs of ASCII, without blanks";
-        return Err(source.error(&l.span(), what));
+        return Err("label: 1 to 128 letters, digits and signs of ASCII, without blanks");
     }
-    Ok(text.clone())
+    Ok(())
 }
 
 /// The default VDP has all ports and takes what nobody else does: most keys make no sense there.

@@ -218,9 +218,17 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             }
             let spec: PortSpec = device.parse().map_err(bad)?;
             m.plan.check_device(&spec).map_err(bad)?;
-            vec![Step::AddPort(PortPlan { name, spec, place: None })]
+            vec![Step::AddPort(PortPlan { name, spec, label: None, place: None })]
         }
         Request::PortRemove { name } => vec![Step::RemovePort(name)],
+        Request::PortPut { name, device, label } => port_put(m, name, &device, label)?,
+        Request::PortDelete { name } => {
+            if m.plan.ports.iter().any(|p| p.name == name && p.label.is_none()) {
+                let text = format!("port '{name}' is nobody's: 'weir port remove' takes it away");
+                return Err(bad(text));
+            }
+            vec![Step::RemovePort(name)]
+        }
         Request::VdpCreate { toml, file } => {
             let v = read::vdp_from(&toml, file.as_deref(), &ports, None)?;
             if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
@@ -307,6 +315,27 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             return Err(bad("a batch has changes in it: ask for anything else by itself"));
         }
     })
+}
+
+/// The steps that make a port be of this device, and whose.
+fn port_put(m: &Model, name: String, device: &str, label: String) -> Result<Vec<Step>, NotDone> {
+    read::check_name("port", &name).map_err(bad)?;
+    read::check_label(&label).map_err(bad)?;
+    let spec: PortSpec = device.parse().map_err(bad)?;
+    let old = m.plan.ports.iter().find(|p| p.name == name);
+    let mut steps = Vec::new();
+    match old {
+        Some(p) if p.label.is_none() => {
+            let text = format!("port '{name}' is there already and nobody's: choose another name");
+            return Err(bad(text));
+        }
+        Some(p) if p.spec == spec && p.label.as_ref() == Some(&label) => return Ok(steps),
+        Some(p) if p.spec == spec => return Ok(vec![Step::SetPortLabel(name, Some(label))]),
+        Some(_) => steps.push(Step::RemovePort(name.clone())),
+        None => m.plan.check_device(&spec).map_err(bad)?,
+    }
+    steps.push(Step::AddPort(PortPlan { name, spec, label: Some(label), place: None }));
+    Ok(steps)
 }
 
 /// Steps that leave a VDP to be something else than whoever keeps it has made it.

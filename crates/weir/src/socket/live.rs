@@ -7,6 +7,7 @@ use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::failed::Failed;
+use crate::config::plan::PortPlan;
 use crate::config::read;
 use crate::openflow::service::Switches;
 use crate::openflow::wanted;
@@ -256,6 +257,12 @@ impl Live {
             // What somebody keeps here by requests is not the file's to take away.
             for v in m.plan.vdps.values().filter(|v| v.label.is_some() && v.place.is_none()) {
                 plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
+            }
+            let named = |name: &str, all: &[PortPlan]| all.iter().any(|p| p.name == name);
+            for p in m.plan.ports.iter().filter(|p| p.label.is_some()) {
+                if !named(&p.name, &plan.ports) {
+                    plan.ports.push(p.clone());
+                }
             }
             Ok(diff(&m.plan, &plan)?)
         })?;

@@ -41,6 +41,21 @@ pub enum Request {
         /// Its name.
         name: String,
     },
+    /// Makes a port of this name be of this device and somebody's: opened where there is none, opened
+    /// anew where it is made of something else.
+    PortPut {
+        /// Its name.
+        name: String,
+        /// What it is made of.
+        device: String,
+        /// The mark of whoever keeps it.
+        label: String,
+    },
+    /// Removes a port that somebody keeps; one of the configuration file is not removed so.
+    PortDelete {
+        /// Its name.
+        name: String,
+    },
     /// Makes a VDP.
     VdpCreate {
         /// A `[[vdp]]` section, as in a configuration.
@@ -211,7 +226,7 @@ pub enum Item {
     /// The data plane as a whole.
     Plane(PlaneItem),
     /// A port.
-    Port(PortItem),
+    Port(Box<PortItem>),
     /// A VDP.
     Vdp(Box<VdpItem>),
     /// A rule.
@@ -296,6 +311,9 @@ pub struct PortItem {
     pub number: u16,
     /// Its device.
     pub device: String,
+    /// The mark of whoever keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Whether it can send.
     pub up: bool,
     /// Received.
@@ -316,6 +334,15 @@ pub struct PortItem {
     pub segmented: u64,
     /// VLAN tags put back.
     pub vlan_restored: u64,
+    /// A tunnel's datagrams for none of the ports that share its socket.
+    #[serde(default)]
+    pub rx_unknown: u64,
+    /// Datagrams at a tunnel's socket that are none of a tunnel.
+    #[serde(default)]
+    pub rx_malformed: u64,
+    /// Times that a tunnel's end took another of its ways.
+    #[serde(default)]
+    pub way_changes: u64,
     /// Frames waiting.
     pub backlog: usize,
     /// What is wrong with its device.

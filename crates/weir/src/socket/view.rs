@@ -7,7 +7,7 @@ use super::protocol::{
     VdpDetail, VdpItem, VdpPortItem, WithRules,
 };
 use crate::config::apply::Model;
-use crate::config::plan::VdpPlan;
+use crate::config::plan::{PortPlan, VdpPlan};
 use crate::openflow::status::SwitchItem;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -48,6 +48,7 @@ pub fn port(p: PortView) -> PortItem {
         name: p.name,
         number: p.id.0,
         device: p.device,
+        label: None,
         up: p.up,
         rx: count(p.counters.rx),
         tx: count(p.counters.tx),
@@ -58,6 +59,9 @@ pub fn port(p: PortView) -> PortItem {
         csum_completed: d.csum_completed,
         segmented: d.segmented,
         vlan_restored: d.vlan_restored,
+        rx_unknown: d.rx_unknown,
+        rx_malformed: d.rx_malformed,
+        way_changes: d.way_changes,
         backlog: p.backlog,
         fault: p.fault,
         exhausted: p.exhausted,
@@ -137,7 +141,7 @@ pub fn stats(p: &DataPlane) -> Vec<Item> {
     let s = p.snapshot();
     let mut out = vec![Item::Plane(plane(p, &s))];
     out.extend(s.vdps.iter().map(|v| Item::Vdp(Box::new(vdp(v)))));
-    out.extend(s.ports.into_iter().map(|p| Item::Port(port(p))));
+    out.extend(s.ports.into_iter().map(|p| Item::Port(Box::new(port(p)))));
     out
 }
 
@@ -176,7 +180,12 @@ pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Ask
         vdps.push(AskedVdp { item, plan, status, rules });
     }
     if only.is_none() {
-        items.extend(s.ports.into_iter().map(|p| Item::Port(port(p))));
+        let kept = |p: &PortPlan| Some((p.name.clone(), p.label.clone()?));
+        let mut labels: BTreeMap<String, String> = m.plan.ports.iter().filter_map(kept).collect();
+        items.extend(s.ports.into_iter().map(|p| {
+            let label = labels.remove(&p.name);
+            Item::Port(Box::new(PortItem { label, ..port(p) }))
+        }));
     }
     Asked { items, vdps }
 }
