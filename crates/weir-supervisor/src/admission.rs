@@ -3,7 +3,7 @@
 //!
 //! Room: a checked lab and what nodes report in, sections out. Called before a plan is made.
 
-use crate::model::{Lab, Network, Node};
+use crate::model::{Lab, Made, Network, Node};
 use crate::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use crate::refusal::{Refusal, Way, instead};
 use crate::section::{Wanted, section, whose};
@@ -159,7 +159,9 @@ impl<'o> Host<'o> {
 }
 
 fn ports(lab: &Lab, host: &Host<'_>, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
-    for (i, p) in lab.attachments(n, v).into_iter().enumerate() {
+    let attached = lab.attached(n, v).into_iter().enumerate();
+    for (i, a) in attached.filter(|(_, a)| a.made == Made::ByHost) {
+        let p = &*a.port;
         if !host.seen.ports.contains(p) {
             let near = instead(p, host.seen.ports.iter().map(String::as_str));
             let at = if i < v.ports.len() { at.at("ports", i) } else { at.key("host") };

@@ -6,7 +6,7 @@
 //!
 //! The way of a change: a [`model::Lab`] is read and [`model::check`]ed whole; [`admission::admit`]
 //! says whether the physical nodes, as [`observed`], can carry it, and gives every virtual node its
-//! number there; [`plan::plan`] names the steps from what is there to what is wanted, each of which
+//! number there; [`wires::lay`] finds ways for its links; [`plan::plan`] names the steps from what is there to what is wanted, each of which
 //! may be done twice; [`store::Store`] keeps what is wanted, and which change is under way, so that a
 //! supervisor that is killed at any moment finds its place again.
 //!
@@ -23,3 +23,4 @@ pub mod section;
 pub mod slicer;
 pub mod store;
 pub mod verify;
+pub mod wires;

@@ -13,6 +13,10 @@ pub type Observed = BTreeMap<String, ObservedHost>;
 pub struct ObservedHost {
     /// Its ports.
     pub ports: BTreeSet<String>,
+    /// Those of them that somebody keeps, with their marks.
+    pub made: BTreeMap<String, String>,
+    /// VXLAN network identifiers of its ports.
+    pub vnis: BTreeSet<u32>,
     /// Its VDPs, the default one left out.
     pub vdps: Vec<ObservedVdp>,
     /// The TCAM's part for mapping rules.

@@ -11,6 +11,7 @@ use crate::model::Path;
 use crate::observed::Observed;
 use crate::section::{Wanted, whose};
 use crate::store::Places;
+use crate::wires::WantedPort;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -32,6 +33,20 @@ pub enum Step {
         wanted: Wanted,
         /// What that means for what is there.
         how: How,
+    },
+    /// Makes a port be of its device.
+    PortPut {
+        /// What it shall be.
+        wanted: WantedPort,
+        /// What that means for what is there.
+        how: How,
+    },
+    /// Takes a port away that was made for a link.
+    PortDelete {
+        /// Where.
+        host: String,
+        /// Its name.
+        name: String,
     },
     /// Moves a VDP to another path.
     Migrate {
@@ -62,7 +77,9 @@ impl Step {
     pub fn host(&self) -> &str {
         match self {
             Self::Delete { host, .. } | Self::Migrate { host, .. } => host,
+            Self::PortDelete { host, .. } => host,
             Self::Put { wanted, .. } => &wanted.host,
+            Self::PortPut { wanted, .. } => &wanted.host,
         }
     }
 }
@@ -79,11 +96,21 @@ impl fmt::Display for Step {
                     How::New | How::Change => Ok(()),
                 }
             }
+            Self::PortPut { wanted: p, how } => {
+                let sign = if *how == How::New { '+' } else { '~' };
+                write!(f, "{sign} {}: port {} of {}", p.host, p.name, shown(&p.device))
+            }
+            Self::PortDelete { host, name } => write!(f, "- {host}: port {name}"),
             Self::Migrate { host, vid, name, to } => {
                 write!(f, "> {host}: VDP {vid} {name} to the {} path", to.name())
             }
         }
     }
+}
+
+/// A device without what is nobody's to know.
+fn shown(device: &str) -> &str {
+    device.split(",key=").next().unwrap_or(device)
 }
 
 /// The steps from `observed` to `wanted`, for VDPs that `store` keeps or has made at these places;

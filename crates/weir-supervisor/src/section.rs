@@ -4,12 +4,15 @@
 //! Room: text from the model. Made by [`crate::admission`], compared by [`crate::plan`], sent by the
 //! supervisor's hands.
 
-use crate::model::{Isolation, Lab, Network, Node, Openflow, Path, Rule, Share};
+use crate::model::{Isolation, Lab, Made, Network, Node, Openflow, Path, Rule, Share};
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
 use crate::store::Places;
 use serde::Serialize;
 use std::fmt;
+
+/// What a relay's name begins with; a network's begins with a letter.
+pub(crate) const RELAY: &str = "_relay.";
 
 /// A VDP as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +90,13 @@ pub fn whose(v: &ObservedVdp, host: &str, store: u64, places: &Places) -> Option
         let l = Label::parse(text).filter(|l| l.store == store)?;
         return Some(Ours { network: l.network.clone(), node: l.node.clone(), label: Some(l) });
     }
-    let (network, node) = v.name.split_once('.')?;
-    let place = places.get(&format!("{network}/{node}"))?;
+    let relay = |key: &&String| key.rsplit('/').next() == Some(v.name.as_str());
+    let key = match v.name.starts_with(RELAY) {
+        true => places.keys().find(relay)?.clone(),
+        false => v.name.replacen('.', "/", 1),
+    };
+    let place = places.get(&key)?;
+    let (network, node) = key.split_once('/')?;
     let here = place.host == host && place.vid == v.vid;
     here.then(|| Ours { network: network.to_owned(), node: node.to_owned(), label: None })
 }
@@ -104,7 +112,7 @@ struct Section<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
-    ports: &'a [&'a str],
+    ports: &'a [String],
     mapping: Vec<String>,
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +123,7 @@ struct Section<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tcam_limit_entries: Option<u32>,
     cpu_permille: u32,
-    share: &'a [Share],
+    share: Vec<Share>,
     rule: &'a [Rule],
     #[serde(skip_serializing_if = "Option::is_none")]
     openflow: Option<Switch<'a>>,
@@ -145,14 +153,17 @@ struct Limits {
 /// The section of a node with this number, kept by this store.
 pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way) -> Wanted {
     let name = v.vdp_name(n);
-    let ports = lab.attachments(n, v);
+    let attached = lab.attached(n, v);
     let mut mapping = Vec::new();
-    for p in &ports {
-        match n.flow_space.is_empty() {
+    for a in &attached {
+        let p = &a.port;
+        // What comes by a port that is made for a link is the link's, whatever it is.
+        match n.flow_space.is_empty() || a.made == Made::ForLink {
             true => mapping.push(format!("in_port={p}")),
             false => mapping.extend(n.flow_space.iter().map(|f| format!("in_port={p},{f}"))),
         }
     }
+    let ports: Vec<String> = attached.into_iter().map(|a| a.port.into_owned()).collect();
     let mapping_rules = u32::try_from(mapping.len()).unwrap_or(u32::MAX);
     let limit = match n.isolation {
         Isolation::Strong => Some(v.tcam_entries),
@@ -178,7 +189,7 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             tcam_entries: v.tcam_entries,
             tcam_limit_entries: limit,
             cpu_permille: v.cpu_permille,
-            share: &v.share,
+            share: shares(n, v, &ports),
             rule: &v.rule,
             openflow,
         }],
@@ -190,6 +201,69 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
     let toml = text(&file);
     let (host, path) = (v.host.clone(), v.path);
     Wanted { host, vid, name, label, path, toml, mapping_rules, at: at.clone() }
+}
+
+/// A node's shares: those that it is given, and what its links may send at most.
+fn shares(n: &Network, v: &Node, ports: &[String]) -> Vec<Share> {
+    let mut all = v.share.clone();
+    for (i, l) in n.link.iter().enumerate().filter(|(_, l)| l.between.contains(&v.name)) {
+        let port = n.end_name(i, &v.name);
+        let given = all.iter().any(|s| s.port == port) || !ports.contains(&port);
+        if l.ceiling_bps.is_some() && !given {
+            all.push(Share { port, guarantee_bps: 0, ceiling_bps: l.ceiling_bps, weight: None });
+        }
+    }
+    all
+}
+
+/// The section of a relay: what comes by one of its two ports leaves by the other.
+pub(crate) fn relay(
+    host: &str,
+    vid: u16,
+    label: (u64, &str, &str),
+    ports: [String; 2],
+    at: &Way,
+) -> Wanted {
+    let (store, network, name) = label;
+    let [a, b] = &ports;
+    let rule = |from: &str, to: &str| Rule {
+        priority: None,
+        matcher: format!("in_port={from}"),
+        actions: format!("output:{to}"),
+    };
+    let rules = [rule(a, b), rule(b, a)];
+    let mut file = File {
+        vdp: [Section {
+            vid,
+            name,
+            label: None,
+            ports: &ports,
+            mapping: ports.iter().map(|p| format!("in_port={p}")).collect(),
+            path: Path::Fast.name(),
+            program: None,
+            default: None,
+            tcam_entries: 0,
+            tcam_limit_entries: None,
+            cpu_permille: 0,
+            share: Vec::new(),
+            rule: &rules,
+            openflow: None,
+        }],
+    };
+    let whole = digest(&text(&file));
+    let (network, node) = (network.to_owned(), name.to_owned());
+    let label = Label { store, network, node, nature: 0, whole };
+    file.vdp[0].label = Some(label.to_string());
+    Wanted {
+        host: host.to_owned(),
+        vid,
+        name: name.to_owned(),
+        label,
+        path: Path::Fast,
+        toml: text(&file),
+        mapping_rules: 2,
+        at: at.clone(),
+    }
 }
 
 fn text(file: &File<'_>) -> String {
@@ -227,7 +301,7 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
 }
 
 /// FNV-1a with 64 bits: the same for the same text, in every version of this program.
-fn digest(text: &str) -> u64 {
+pub(crate) fn digest(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }

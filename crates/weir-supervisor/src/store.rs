@@ -9,6 +9,7 @@
 //! what is observed, or back to the state before, which is still there.
 
 use crate::model::Lab;
+use crate::wires::Links;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +34,9 @@ pub struct State {
     pub lab: Lab,
     /// Where its nodes live.
     pub places: Places,
+    /// Where its links go.
+    #[serde(default, skip_serializing_if = "Links::is_empty")]
+    pub links: Links,
 }
 
 /// All that a store holds now.

@@ -24,7 +24,7 @@ fn change(store: &mut Memory, world: &mut World, lab: &Lab, killed: Option<usize
     let saved = store.load().unwrap();
     let (all, places) = steps(lab, world, &saved.state.places);
     let revision = saved.state.revision + 1;
-    store.begin(&State { revision, lab: lab.clone(), places }).unwrap();
+    store.begin(&State { revision, lab: lab.clone(), places, ..State::default() }).unwrap();
     for (i, s) in all.iter().enumerate() {
         if killed == Some(i) {
             return;

@@ -54,7 +54,7 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
         ),
         (
             &format!("{HOSTS}[[link]]\nbetween = ['east', 'west:b']\n"),
-            "link[1].between[0]",
+            "link[1].between",
             "HOST:PORT",
         ),
         (&format!("{HOSTS}[[network]]\nname = 'n'\nnode = []\n"), "network[0].name", "has no node"),

@@ -1,6 +1,8 @@
 //! Virtual networks on real `weir run`s: by their node APIs, from LAB files, killed at any moment.
 
 mod certificates;
+mod networks_links;
+mod openflow_rig;
 mod run_daemon;
 mod serve;
 
@@ -12,7 +14,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
@@ -21,17 +23,23 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// A physical node with these ports and room for many VDPs; its API's address.
 fn node(ports: &[&str], ca: &Authority) -> (Daemon, String) {
-    let own = ca.signs("127.0.0.1");
+    let ports: Vec<(&str, &str)> = ports.iter().map(|p| (*p, "null")).collect();
+    node_by(weir(), "127.0.0.1", &ports, ca)
+}
+
+/// The same by a command that becomes the binary, at another address, with these devices.
+fn node_by(command: Command, ip: &str, ports: &[(&str, &str)], ca: &Authority) -> (Daemon, String) {
+    let own = ca.signs(ip);
     let files = [("n.pem", &*own.certificate), ("n.key", &*own.key), ("ca.pem", &*ca.pem)];
-    let mut config = String::from(
+    let mut config = format!(
         "[dataplane]\nframes = 2048\n\
-         tcam = { mapping_entries = 16384, action_entries = 16384, slice_entries = 4, block_slices = 64 }\n\
-         [api]\nlisten = '127.0.0.1:0'\ntls = { certificate = 'n.pem', key = 'n.key', ca = 'ca.pem' }\n",
+         tcam = {{ mapping_entries = 16384, action_entries = 16384, slice_entries = 4, block_slices = 64 }}\n\
+         [api]\nlisten = '{ip}:0'\ntls = {{ certificate = 'n.pem', key = 'n.key', ca = 'ca.pem' }}\n",
     );
-    for p in ports {
-        config.push_str(&format!("[[port]]\nname = '{p}'\ndevice = 'null'\n"));
+    for (p, device) in ports {
+        config.push_str(&format!("[[port]]\nname = '{p}'\ndevice = '{device}'\n"));
     }
-    let mut d = Daemon::spawn_with(&config, &[], &files);
+    let mut d = Daemon::spawn_by(command, &config, &[], &files);
     let line = d.wait_for("node API at ");
     d.wait_for("running: ");
     let at = line.rsplit(' ').next().unwrap().to_owned();

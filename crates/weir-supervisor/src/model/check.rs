@@ -4,10 +4,16 @@
 //! Room: arithmetic on the model. Called before anything is observed or touched. The first thing that
 //! is wrong is told, with its place and how to mend it.
 
-use super::{Host, Isolation, Kind, Lab, Link, Network, Node, VirtualLink, end};
+use super::{Carrier, Host, Isolation, Kind, Lab, Link, Made, Network, Node, VirtualLink, end};
 use crate::refusal::{Refusal, Way, instead};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 
+/// The port that IANA has given VXLAN.
+const VXLAN_PORT: u16 = 4789;
+/// Most ways of a link.
+const MAX_WAYS: u32 = 8;
 /// Longest name of a VDP.
 const NAME_BYTES: usize = 32;
 
@@ -35,6 +41,7 @@ pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
         unique("host", &h.name, &mut seen, &at.key("name"))?;
         host(lab, h, &at)?;
     }
+    tunnels(lab)?;
     links(lab)?;
     let mut seen = BTreeSet::new();
     for (i, n) in lab.network.iter().enumerate() {
@@ -100,23 +107,83 @@ fn host(lab: &Lab, h: &Host, at: &Way) -> Result<(), Refusal> {
 
 fn links(lab: &Lab) -> Result<(), Refusal> {
     let mut used = BTreeSet::new();
-    for (i, Link { between }) in lab.link.iter().enumerate() {
+    let mut tunnels = BTreeSet::new();
+    for (i, l @ Link { between, .. }) in lab.link.iter().enumerate() {
+        let refuse = |key, what: String| Err(Refusal::new(Way::item("link", i).key(key), what));
         for (j, text) in between.iter().enumerate() {
             let at = Way::item("link", i).at("between", j);
             let Some((host, port)) = end(text) else {
-                let what = format!("end '{text}' of a link: HOST:PORT, as in \"east:trunk\"");
+                let what = "HOST:PORT twice for a cable, HOST twice for what tunnels go over";
+                let what = format!("end '{text}' of a link: {what}");
                 return Err(Refusal::new(at, what));
             };
             known_host(lab, host, &at)?;
-            if !used.insert((host, port)) {
+            if let Some(port) = port.filter(|port| !used.insert((host, *port))) {
                 let what = format!("port '{port}' of host '{host}' ends another link already");
                 return Err(Refusal::new(at, format!("{what}: a port ends one link")));
             }
         }
-        let ends = between.each_ref().map(|t| end(t).map(|(h, _)| h));
-        if ends[0] == ends[1] {
+        let [Some(a), Some(b)] = between.each_ref().map(|t| end(t)) else { continue };
+        if a.0 == b.0 {
             let what = "a link from a host to itself: it joins two hosts";
-            return Err(Refusal::new(Way::item("link", i).key("between"), what));
+            return refuse("between", what.to_owned());
+        }
+        match (a.1, b.1) {
+            (None, None) => {}
+            (Some(_), Some(_)) if l.capacity_bps.or(l.mtu.map(u64::from)).is_none() => continue,
+            (Some(_), Some(_)) => {
+                let what = "capacity_bps or mtu of a cable: say a port's capacity at its host";
+                return refuse("between", what.to_owned());
+            }
+            _ => {
+                let what = "one end with a port and one without: HOST:PORT twice, or HOST twice";
+                return refuse("between", what.to_owned());
+            }
+        }
+        if !tunnels.insert(if a.0 < b.0 { (a.0, b.0) } else { (b.0, a.0) }) {
+            let what = format!("hosts '{}' and '{}' are joined for tunnels already", a.0, b.0);
+            return refuse("between", format!("{what}: say it once"));
+        }
+        for (host, _) in [a, b] {
+            if lab.find_host(host).is_some_and(|h| h.tunnel.is_none()) {
+                let what = format!("tunnels go over this link, and host '{host}' has no 'tunnel'");
+                return refuse("between", format!("{what}: say at which address they end there"));
+            }
+        }
+        if l.mtu.is_some_and(|m| !(576..=65_535).contains(&m)) {
+            return refuse("mtu", "mtu of a link: 576 to 65535 bytes".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Where a host's tunnels end.
+pub(crate) fn tunnel_end(text: &str) -> Option<SocketAddr> {
+    let whole = text.parse::<SocketAddr>().ok();
+    let whole = whole.or_else(|| Some(SocketAddr::new(text.parse().ok()?, VXLAN_PORT)));
+    let one = |a: &SocketAddr| !a.ip().is_unspecified() && !a.ip().is_multicast() && a.port() != 0;
+    whole.filter(one)
+}
+
+/// Where tunnels end is an address, and no two hosts' are one.
+fn tunnels(lab: &Lab) -> Result<(), Refusal> {
+    let mut seen = BTreeMap::new();
+    for (i, h) in lab.host.iter().enumerate() {
+        let Some(text) = &h.tunnel else { continue };
+        let at = Way::item("host", i).key("tunnel");
+        let Some(end) = tunnel_end(text) else {
+            let what = format!("tunnel '{text}': ADDRESS or ADDRESS:UDP-PORT of this host");
+            return Err(Refusal::new(at, what));
+        };
+        if let Some(other) = seen.insert(end.ip(), &h.name) {
+            let what = format!("tunnel '{text}' is where host '{other}' ends its own");
+            return Err(Refusal::new(at, format!("{what}: each has an address")));
+        }
+        let first = lab.host.iter().find_map(|h| tunnel_end(h.tunnel.as_ref()?));
+        if first.is_some_and(|f| f.is_ipv4() != end.is_ipv4()) {
+            let what =
+                format!("tunnel '{text}': all tunnels end at IPv4 addresses, or all at IPv6");
+            return Err(Refusal::new(at, what));
         }
     }
     Ok(())
@@ -215,8 +282,8 @@ fn shares(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     let mut seen = BTreeSet::new();
     for (i, s) in v.share.iter().enumerate() {
         let at = at.at("share", i);
-        if !ports.contains(&s.port.as_str()) {
-            let near = instead(&s.port, ports.iter().copied());
+        if !ports.contains(&s.port) {
+            let near = instead(&s.port, ports.iter().map(String::as_str));
             let text = format!("node '{}' has no port '{}': {near}", v.name, s.port);
             return Err(Refusal::new(at.key("port"), text));
         }
@@ -243,7 +310,8 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
     for (i, v) in n.node.iter().enumerate() {
         taken.extend(v.ports.iter().map(|p| (i, p.as_str())));
     }
-    for (i, VirtualLink { between }) in n.link.iter().enumerate() {
+    let n_at = at;
+    for (i, l @ VirtualLink { between, .. }) in n.link.iter().enumerate() {
         let at = at.at("link", i).key("between");
         let mut ends = [0; 2];
         for (end, name) in ends.iter_mut().zip(between) {
@@ -260,16 +328,13 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
             let text = format!("{shown} joins a node to itself: it joins two nodes");
             return Err(Refusal::new(at, text));
         }
-        if a.host == b.host {
-            let text = format!("{shown} stays on host '{}'", a.host);
-            let mend = "links go over a physical link so far: move one of the nodes";
-            return Err(Refusal::new(at, format!("{text}; {mend}")));
-        }
-        let Some((here, there)) = lab.carrier(&a.host, &b.host) else {
-            let text = format!("{shown}: no physical link joins '{}' and '{}'", a.host, b.host);
-            return Err(Refusal::new(at, format!("{text}: add a [[link]], or move a node")));
+        let carrier = lab.carrier(&a.host, &b.host);
+        wishes(l, carrier, &shown, &n_at.at("link", i))?;
+        let cable = match carrier {
+            Carrier::Cable(here, there) => vec![(ends[0], here), (ends[1], there)],
+            Carrier::Inside | Carrier::Tunnel => Vec::new(),
         };
-        for (end, port) in [(ends[0], here), (ends[1], there)] {
+        for (end, port) in cable {
             if !taken.insert((end, port)) {
                 let name = n.node.get(end).map(|v| v.name.as_str()).unwrap_or_default();
                 let text =
@@ -300,6 +365,49 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
             let mend = "add a [[network.link]], or make it a network of its own";
             Err(Refusal::new(at.at("node", i).key("name"), format!("{text}: {mend}")))
         }
+    }
+}
+
+/// What a virtual link asks for, of what carries it.
+fn wishes(l: &VirtualLink, by: Carrier<'_>, shown: &str, at: &Way) -> Result<(), Refusal> {
+    let refuse = |key, text: &str| Err(Refusal::new(at.key(key), format!("{shown}: {text}")));
+    if l.ceiling_bps.is_some_and(|c| c == 0 || c < l.guarantee_bps) {
+        return refuse("ceiling_bps", "0 or below guarantee_bps: raise it, or leave it out");
+    }
+    if l.backups >= MAX_WAYS {
+        return refuse("backups", "at most 7");
+    }
+    if l.probe_ms.is_some_and(|ms| !(10..=10_000).contains(&ms)) {
+        return refuse("probe_ms", "10 to 10000");
+    }
+    if l.mtu.is_some_and(|m| !(68..=65_000).contains(&m)) {
+        return refuse("mtu", "68 to 65000 bytes");
+    }
+    match by {
+        Carrier::Tunnel => return Ok(()),
+        Carrier::Inside if l.backups > 0 => {
+            return refuse("backups", "it stays inside a host, where it has one way: take it away");
+        }
+        Carrier::Inside if l.probe_ms.is_some() => {
+            return refuse("probe_ms", "it stays inside a host, where nothing is probed");
+        }
+        Carrier::Inside => return Ok(()),
+        Carrier::Cable(..) => {}
+    }
+    let asked = [
+        ("guarantee_bps", l.guarantee_bps > 0),
+        ("ceiling_bps", l.ceiling_bps.is_some()),
+        ("mtu", l.mtu.is_some()),
+        ("backups", l.backups > 0),
+        ("probe_ms", l.probe_ms.is_some()),
+    ];
+    match asked.into_iter().find(|(_, is)| *is) {
+        Some((key, _)) => refuse(
+            key,
+            "a cable carries it as it is: give the nodes shares of its ports, or join the hosts for \
+             tunnels",
+        ),
+        None => Ok(()),
     }
 }
 
@@ -366,8 +474,11 @@ fn spaces<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
     let mut at_port: BTreeMap<(&str, &str), Vec<(usize, usize)>> = BTreeMap::new();
     for (i, n) in lab.network.iter().enumerate() {
         for (j, v) in n.node.iter().enumerate() {
-            for p in lab.attachments(n, v) {
-                at_port.entry((&v.host, p)).or_default().push((i, j));
+            for a in lab.attached(n, v) {
+                // What is made for a link is nobody else's, so its frames may be any.
+                if let (Made::ByHost, Cow::Borrowed(p)) = (a.made, a.port) {
+                    at_port.entry((&v.host, p)).or_default().push((i, j));
+                }
             }
         }
     }

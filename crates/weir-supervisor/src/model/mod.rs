@@ -5,11 +5,15 @@
 //!
 //! Who owns what, for whoever must know: a [`Network`] owns its [`Node`]s; a node is one VDP on its
 //! `host`, called `NETWORK.NODE` there ([`Node::vdp_name`]); it has the ports of
-//! [`Lab::attachments`], and on each of them the frames of its network's flow space, all of them where
-//! that is empty.
+//! [`Lab::attached`]: on those of the host the frames of its network's flow space, all of them where
+//! that is empty; on those that are made for its links every frame, since nobody else's come there.
 
+mod carry;
 mod check;
 
+pub use carry::{Attachment, Made, NAME_BYTES};
+pub(crate) use carry::{Carrier, end};
+pub(crate) use check::tunnel_end;
 pub use check::{FlowSyntax, check};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,6 +62,9 @@ pub struct Host {
     /// The name that its certificate must be for, if not the API's host; `"*"` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_name: Option<String>,
+    /// Where its tunnels end, `ADDRESS` or `ADDRESS:UDP-PORT`; needed where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<String>,
     /// What its ports carry, where that is known. Ports that are not named here have no known bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub port: Vec<HostPort>,
@@ -77,8 +84,15 @@ pub struct HostPort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Its ends: `HOST:PORT`, twice.
+    /// Its ends: `HOST:PORT` twice for a cable, `HOST` twice for what tunnels go over.
     pub between: [String; 2],
+    /// Bits per second that may be promised on it, where tunnels go over it. Without it no bound is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bps: Option<u64>,
+    /// The longest IP packet that it takes, in bytes, where tunnels go over it; without it each data plane
+    /// asks its kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
 }
 
 /// A virtual network.
@@ -101,7 +115,7 @@ pub struct Network {
     pub controllers: Vec<String>,
     /// Its nodes.
     pub node: Vec<Node>,
-    /// Its links, each over a physical one.
+    /// Its links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<VirtualLink>,
 }
@@ -260,12 +274,32 @@ pub struct Share {
     pub weight: Option<u16>,
 }
 
-/// A virtual link between two nodes on different hosts, over a physical link between these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A virtual link between two nodes: inside a host's data plane, over a cable, or by tunnels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VirtualLink {
     /// Its ends: names of nodes. Each end is a further port of its node, numbered behind those before.
     pub between: [String; 2],
+    /// Bits per second that are promised it on every physical link that its tunnels go over.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub guarantee_bps: u64,
+    /// The most bits per second that either end sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_bps: Option<u64>,
+    /// The longest packet that must pass it whole, in bytes, without Ethernet's header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Further ways that share no physical link with those before, taken when those fail.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub backups: u32,
+    /// How often its ways are probed, in milliseconds; 100 where there are backups, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_ms: Option<u32>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_nothing(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Node {
@@ -282,11 +316,6 @@ impl Network {
     }
 }
 
-/// An end of a physical link: host and port.
-pub(crate) fn end(text: &str) -> Option<(&str, &str)> {
-    text.split_once(':').filter(|(h, p)| !h.is_empty() && !p.is_empty())
-}
-
 impl Lab {
     /// The network of this name.
     pub fn network(&self, name: &str) -> Option<&Network> {
@@ -296,33 +325,8 @@ impl Lab {
     pub fn find_host(&self, name: &str) -> Option<&Host> {
         self.host.iter().find(|h| h.name == name)
     }
-    /// The physical link that carries a virtual one between these hosts: its ports at each.
-    pub(crate) fn carrier(&self, a: &str, b: &str) -> Option<(&str, &str)> {
-        self.link.iter().find_map(|l| {
-            let (x, y) = (end(&l.between[0])?, end(&l.between[1])?);
-            match () {
-                () if x.0 == a && y.0 == b => Some((x.1, y.1)),
-                () if x.0 == b && y.0 == a => Some((y.1, x.1)),
-                () => None,
-            }
-        })
-    }
-    /// The ports of a node's host that are the node's, numbered from 1: its own first, then an end of
-    /// each of its links. Links that nothing carries, which [`check`](check()) refuses, are left out.
-    pub fn attachments<'l>(&'l self, network: &'l Network, node: &'l Node) -> Vec<&'l str> {
-        let mut all: Vec<&str> = node.ports.iter().map(String::as_str).collect();
-        for l in &network.link {
-            let [a, b] = &l.between;
-            let other = match () {
-                () if *a == node.name => b,
-                () if *b == node.name => a,
-                () => continue,
-            };
-            let carrier = network.node(other).and_then(|o| self.carrier(&node.host, &o.host));
-            if let Some((here, _)) = carrier.filter(|(here, _)| !all.contains(here)) {
-                all.push(here);
-            }
-        }
-        all
+    /// The names of the ports of [`Self::attached`].
+    pub fn attachments(&self, network: &Network, node: &Node) -> Vec<String> {
+        self.attached(network, node).into_iter().map(|a| a.port.into_owned()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Physical nodes that are a map each, and a flow syntax of VLAN numbers: for tests.
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_supervisor::model::{FlowSyntax, Lab, Path};
 use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use weir_supervisor::plan::Step;
@@ -79,6 +79,8 @@ pub struct Vdp {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostWorld {
     pub ports: Vec<String>,
+    /// Ports that were made: device and mark.
+    pub made: BTreeMap<String, (String, String)>,
     pub vdps: BTreeMap<u16, Vdp>,
     pub mapping_slices: u32,
     pub action_slices: u32,
@@ -107,6 +109,7 @@ impl World {
     pub fn of(lab: &Lab) -> Self {
         let host = || HostWorld {
             ports: ["e1", "e2", "w1", "trunk"].map(str::to_owned).to_vec(),
+            made: BTreeMap::new(),
             vdps: BTreeMap::new(),
             mapping_slices: 64,
             action_slices: 64,
@@ -120,7 +123,9 @@ impl World {
 
     pub fn observed(&self) -> Observed {
         let host = |h: &HostWorld| ObservedHost {
-            ports: h.ports.iter().cloned().collect(),
+            ports: h.ports.iter().chain(h.made.keys()).cloned().collect(),
+            made: h.made.iter().map(|(n, (_, label))| (n.clone(), label.clone())).collect(),
+            vnis: BTreeSet::new(),
             vdps: h
                 .vdps
                 .iter()
@@ -147,6 +152,13 @@ impl World {
                 let (name, toml) = (w.name.clone(), w.toml.clone());
                 let v = Vdp { name, label, path: w.path, toml };
                 self.host(&w.host).vdps.insert(w.vid, v);
+            }
+            Step::PortPut { wanted: p, .. } => {
+                let made = (p.device.clone(), p.label.to_string());
+                self.host(&p.host).made.insert(p.name.clone(), made);
+            }
+            Step::PortDelete { host, name } => {
+                assert!(self.host(host).made.remove(name).is_some(), "{name}");
             }
             Step::Migrate { host, vid, to, .. } => {
                 self.host(host).vdps.get_mut(vid).unwrap().path = *to;

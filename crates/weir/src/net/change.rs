@@ -18,8 +18,10 @@ use weir_supervisor::admission::admit;
 use weir_supervisor::model::Lab;
 use weir_supervisor::observed::Observed;
 use weir_supervisor::plan::{Step, plan};
+use weir_supervisor::refusal::Refusal;
 use weir_supervisor::section::Wanted;
 use weir_supervisor::store::{Places, Saved, State, Store};
+use weir_supervisor::wires::{self, Before, Links, WantedPort, lay};
 
 /// Keeps networks.
 #[derive(Debug)]
@@ -129,19 +131,18 @@ impl Keeper {
         let mut nodes = Nodes::connect(labs)?;
         let observed = nodes.observe()?;
         let known = self.places();
-        let (wanted, places) =
-            admit(&lab, &observed, &known, self.saved.id).map_err(|r| refused(file, &r))?;
-        for w in &wanted {
-            readable(w, &observed).map_err(|e| {
-                refused(file, &weir_supervisor::refusal::Refusal::new(w.at.clone(), e))
-            })?;
+        let goal = Goal::of(&lab, &observed, &known, &self.links(), self.saved.id)
+            .map_err(|r| refused(file, &r))?;
+        for w in &goal.wanted {
+            readable(w, &observed, &goal.ports)
+                .map_err(|e| refused(file, &Refusal::new(w.at.clone(), e)))?;
         }
-        let steps = plan(&wanted, &observed, self.saved.id, &known);
+        let steps = goal.steps(&observed, self.saved.id, &known);
         if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
             apart(&nodes.verify(&steps)?)?;
         }
         let revision = self.saved.state.revision + 1;
-        let target = State { revision, lab, places };
+        let target = State { revision, lab, places: goal.places, links: goal.links };
         let before = self.sections(&observed);
         Ok(Prepared { nodes, target, steps, before })
     }
@@ -155,10 +156,19 @@ impl Keeper {
         all
     }
 
+    /// Where virtual links go or may have come to go.
+    fn links(&self) -> Links {
+        let mut all = self.saved.state.links.clone();
+        let left = self.saved.under_way.iter().flat_map(|s| &s.links);
+        all.extend(left.map(|(k, v)| (k.clone(), v.clone())));
+        all
+    }
+
     /// The sections that hold, for showing what changes in them.
     fn sections(&self, observed: &Observed) -> Vec<Wanted> {
         let s = &self.saved.state;
-        admit(&s.lab, observed, &s.places, self.saved.id).map(|(w, _)| w).unwrap_or_default()
+        let goal = Goal::of(&s.lab, observed, &s.places, &s.links, self.saved.id);
+        goal.map(|g| g.wanted).unwrap_or_default()
     }
 
     /// Whether a prepared change would change nothing at all, the store included.
@@ -171,7 +181,7 @@ impl Keeper {
     /// # Errors
     /// Why it failed, and whether all is as before.
     pub fn make(&mut self, mut p: Prepared) -> Result<()> {
-        let before = self.places();
+        let before = (self.places(), self.saved.state.links.clone());
         self.store.begin(&p.target)?;
         self.saved.under_way = Some(p.target);
         if let Err(e) = p.nodes.perform(&p.steps) {
@@ -187,10 +197,15 @@ impl Keeper {
     }
 
     /// Undoes what was done of a change that failed, and says so behind the reason.
-    fn put_back(&mut self, nodes: &mut Nodes, places: &Places, why: &Error) -> Error {
+    fn put_back(
+        &mut self,
+        nodes: &mut Nodes,
+        (places, links): &(Places, Links),
+        why: &Error,
+    ) -> Error {
         let lab = self.saved.state.lab.clone();
-        let back =
-            lead(nodes, &lab, places, self.saved.id).and_then(|_| Ok(self.store.abandon()?));
+        let back = lead(nodes, &lab, places, links, self.saved.id)
+            .and_then(|_| Ok(self.store.abandon()?));
         let text = match back {
             Ok(()) => {
                 self.saved.under_way = None;
@@ -216,7 +231,7 @@ impl Keeper {
         };
         let mut known = self.places();
         known.extend(goal.places);
-        let steps = lead(&mut nodes, &goal.lab, &known, self.saved.id)?;
+        let steps = lead(&mut nodes, &goal.lab, &known, &goal.links, self.saved.id)?;
         match way {
             Way::On => self.store.finish()?,
             Way::Back => self.store.abandon()?,
@@ -227,17 +242,49 @@ impl Keeper {
 }
 
 /// Makes a lab that was admitted hold, from whatever is there.
-fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result<usize> {
+fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, links: &Links, store: u64) -> Result<usize> {
     let observed = nodes.observe()?;
-    let (wanted, _) = admit(lab, &observed, places, store).map_err(|r| refused(None, &r))?;
-    let steps = plan(&wanted, &observed, store, places);
+    let goal = Goal::of(lab, &observed, places, links, store).map_err(|r| refused(None, &r))?;
+    let steps = goal.steps(&observed, store, places);
     nodes.perform(&steps)?;
     Ok(steps.len())
 }
 
+/// What must be there for a lab to hold.
+struct Goal {
+    wanted: Vec<Wanted>,
+    ports: Vec<WantedPort>,
+    places: Places,
+    links: Links,
+}
+
+impl Goal {
+    fn of(
+        lab: &Lab,
+        observed: &Observed,
+        places: &Places,
+        links: &Links,
+        store: u64,
+    ) -> Result<Self, Refusal> {
+        let laid = lay(lab, observed, Before { places, links }, store)?;
+        let (mut wanted, mut places) = admit(lab, observed, places, store)?;
+        wanted.extend(laid.relays);
+        places.extend(laid.places);
+        Ok(Self { wanted, ports: laid.ports, places, links: laid.links })
+    }
+
+    /// Ports come before the VDPs that use them, and go after them.
+    fn steps(&self, observed: &Observed, store: u64, known: &Places) -> Vec<Step> {
+        let (first, last) = wires::steps(&self.ports, observed, store);
+        let vdps = plan(&self.wanted, observed, store, known);
+        first.into_iter().chain(vdps).chain(last).collect()
+    }
+}
+
 /// Reads a section as its data plane will.
-fn readable(w: &Wanted, observed: &Observed) -> Result<(), String> {
-    let known: Vec<String> =
+fn readable(w: &Wanted, observed: &Observed, ports: &[WantedPort]) -> Result<(), String> {
+    let mut known: Vec<String> =
         observed.get(&w.host).map(|h| h.ports.iter().cloned().collect()).unwrap_or_default();
+    known.extend(ports.iter().filter(|p| p.host == w.host).map(|p| p.name.clone()));
     vdp_from(&w.toml, None, &known, None).map(|_| ()).map_err(|e| format!("{}: {e}", w.name))
 }

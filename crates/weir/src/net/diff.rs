@@ -4,6 +4,7 @@
 
 use super::change::Prepared;
 use std::collections::BTreeSet;
+use weir_supervisor::model::NAME_BYTES;
 use weir_supervisor::plan::Step;
 
 /// A step and what changes in its VDP's section.
@@ -37,8 +38,17 @@ fn one(p: &Prepared, s: &Step) -> Told {
             let (removed, added) = (beyond(old, &wanted.toml), beyond(&wanted.toml, old));
             Told { line, host, network, removed, added }
         }
+        Step::PortPut { wanted, .. } => {
+            let network = Some(wanted.label.network.clone());
+            Told { line, host, network, ..Told::default() }
+        }
         Step::Delete { name, .. } | Step::Migrate { name, .. } => {
             Told { line, host, network: of_name(name), ..Told::default() }
+        }
+        Step::PortDelete { name, .. } => {
+            // A name that was cut begins like another network's, perhaps.
+            let network = of_name(name).filter(|_| name.len() < NAME_BYTES);
+            Told { line, host, network, ..Told::default() }
         }
     }
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tokio_rustls::rustls::pki_types::ServerName;
+use weir_io::vxlan::Settings;
 use weir_supervisor::model::{self, Host, Lab, Tls};
 use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use weir_supervisor::plan::Step;
@@ -159,6 +160,12 @@ fn request(s: &Step) -> Request {
     match s {
         Step::Delete { vid, .. } => Request::VdpDelete { vdp: vid.to_string() },
         Step::Put { wanted, .. } => Request::VdpPut { toml: wanted.toml.clone() },
+        Step::PortPut { wanted: p, .. } => Request::PortPut {
+            name: p.name.clone(),
+            device: p.device.clone(),
+            label: p.label.to_string(),
+        },
+        Step::PortDelete { name, .. } => Request::PortDelete { name: name.clone() },
         Step::Migrate { vid, to, .. } => {
             Request::VdpMigrate { vdp: vid.to_string(), to: to.name().to_owned() }
         }
@@ -205,10 +212,18 @@ fn seen(items: Vec<Item>) -> ObservedHost {
     ObservedHost {
         // Port 0 is the sum of those that were removed.
         ports: stats.ports.iter().filter(|p| p.number != 0).map(|p| p.name.clone()).collect(),
+        made: stats.ports.iter().filter_map(|p| Some((p.name.clone(), p.label.clone()?))).collect(),
+        vnis: stats.ports.iter().flat_map(|p| identifiers(&p.device)).collect(),
         vdps: stats.vdps.iter().filter(|v| v.vid != 0).map(vdp).collect(),
         mapping,
         action,
     }
+}
+
+/// Network identifiers of a tunnel's end, by its device's name.
+fn identifiers(device: &str) -> Vec<u32> {
+    let settings = device.strip_prefix("vxlan:").and_then(|t| t.parse::<Settings>().ok());
+    settings.into_iter().flat_map(|s| s.ways).map(|w| w.vni).collect()
 }
 
 fn vdp(v: &VdpItem) -> ObservedVdp {

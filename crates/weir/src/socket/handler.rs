@@ -121,11 +121,18 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
                 plan.vdps.remove(&vid);
                 anew.insert(vid);
             }
+            Request::PortPut { name, device, label } => {
+                read::check_name("port", &name).map_err(bad)?;
+                let spec: PortSpec = device.parse().map_err(bad)?;
+                plan.ports.retain(|p| p.name != name);
+                plan.ports.push(PortPlan { name, spec, label: Some(label), place: None });
+            }
+            Request::PortDelete { name } => plan.ports.retain(|p| p.name != name),
             // Who may reach whom does not hang on the path.
             Request::VdpMigrate { .. } => {}
             _ => {
                 return Err(bad(
-                    "after: only vdp-put, vdp-delete and vdp-migrate are looked at ahead",
+                    "after: only vdp-put, vdp-delete, vdp-migrate, port-put and port-delete are looked at ahead",
                 ));
             }
         }

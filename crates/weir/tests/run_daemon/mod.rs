@@ -42,12 +42,22 @@ impl Daemon {
 
     /// Runs a configuration that has files beside it.
     pub fn spawn_with(config: &str, arguments: &[&str], files: &[(&str, &str)]) -> Self {
+        Self::spawn_by(weir(), config, arguments, files)
+    }
+
+    /// The same by a command that becomes the binary: in a namespace.
+    pub fn spawn_by(
+        mut command: Command,
+        config: &str,
+        arguments: &[&str],
+        files: &[(&str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         std::fs::write(dir.path().join("t.toml"), config).unwrap();
-        let mut child = weir()
+        let mut child = command
             .arg("run")
             .args(arguments)
             .arg("--socket")

@@ -14,6 +14,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_supervisor::model::{Lab, Network, Path};
 use weir_supervisor::store::Places;
+use weir_supervisor::wires::{Links, WayPlace};
 
 /// List the networks
 #[derive(Debug, clap::Args)]
@@ -51,6 +52,8 @@ struct One<'l> {
     network: &'l Network,
     /// Its nodes' places, in the order of its nodes.
     places: Vec<Placed<'l>>,
+    /// What carries its links, in their order. In place of the network's own list.
+    links: Vec<Carried>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,12 +66,40 @@ struct Placed<'l> {
     vdp: Option<VdpItem>,
 }
 
-fn one<'l>(n: &'l Network, places: &Places) -> One<'l> {
+#[derive(Debug, Serialize)]
+struct Carried {
+    link: String,
+    /// "inside" a host, by "cable" or by "tunnel".
+    carried: &'static str,
+    /// Its ways, the preferred first: the hosts, and the network identifier between each two.
+    ways: Vec<WayPlace>,
+}
+
+fn carried(lab: &Lab, n: &Network, links: &Links) -> Vec<Carried> {
+    let one = |i: usize| {
+        let link = n.link_name(i);
+        let ways = links.get(&format!("{}/{link}", n.name)).map(|p| p.ways.clone());
+        Carried { carried: lab.carried(n, i), ways: ways.unwrap_or_default(), link }
+    };
+    (0..n.link.len()).map(one).collect()
+}
+
+/// A way in one line: `east -4096- west`.
+fn way(w: &WayPlace) -> String {
+    let mut text = w.hosts.first().cloned().unwrap_or_default();
+    for (vni, host) in w.vnis.iter().zip(w.hosts.iter().skip(1)) {
+        text.push_str(&format!(" -{vni}- {host}"));
+    }
+    text
+}
+
+fn one<'l>(lab: &Lab, n: &'l Network, places: &Places, links: &Links) -> One<'l> {
     let placed = |v: &'l weir_supervisor::model::Node| {
         let vid = places.get(&format!("{}/{}", n.name, v.name)).map(|p| p.vid);
         Placed { node: &v.name, host: &v.host, vid, vdp: None }
     };
-    One { network: n, places: n.node.iter().map(placed).collect() }
+    let places = n.node.iter().map(placed).collect();
+    One { network: n, places, links: carried(lab, n, links) }
 }
 
 /// Networks as a LAB file has them.
@@ -97,7 +128,8 @@ pub fn list(args: &List) -> Result<()> {
         Output::Toml => put(sections(s.lab.network.clone())?),
         Output::Json => {
             let interrupted = keeper.saved.under_way.is_some();
-            let networks = s.lab.network.iter().map(|n| one(n, &s.places)).collect();
+            let networks =
+                s.lab.network.iter().map(|n| one(&s.lab, n, &s.places, &s.links)).collect();
             let all = Listed { revision: s.revision, interrupted, networks };
             say(serde_json::to_string_pretty(&Envelope::new("networks", all))?)
         }
@@ -129,7 +161,7 @@ pub fn show(args: &Show) -> Result<()> {
     if args.output == Output::Toml {
         return put(sections(vec![network.clone()])?);
     }
-    let mut shown = one(network, &s.places);
+    let mut shown = one(&s.lab, network, &s.places, &s.links);
     let used = |h: &&weir_supervisor::model::Host| network.node.iter().any(|v| v.host == h.name);
     let hosts = s.lab.host.iter().filter(used).cloned().collect();
     let lab = Lab { tls: s.lab.tls.clone(), host: hosts, ..Lab::default() };
@@ -174,5 +206,15 @@ pub fn show(args: &Show) -> Result<()> {
         }
         c.row(row);
     }
-    put(c.text())
+    put(c.text())?;
+    if shown.links.is_empty() {
+        return Ok(());
+    }
+    let mut c = Columns::new(&["link", "carried", "ways"]);
+    for l in &shown.links {
+        let ways: Vec<String> = l.ways.iter().map(way).collect();
+        let ways = if ways.is_empty() { "-".to_owned() } else { ways.join("; ") };
+        c.row(vec![l.link.clone(), l.carried.to_owned(), ways]);
+    }
+    put(format_args!("\n{}", c.text()))
 }
