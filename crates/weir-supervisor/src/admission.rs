@@ -24,6 +24,10 @@ pub fn admit(
     for (name, seen) in observed {
         hosts.insert(name, Host::new(name, seen, store, before));
     }
+    // What leaves a host is there until what comes is: its number is nobody else's in the same change.
+    for p in before.values() {
+        hosts.get_mut(p.host.as_str()).map(|h| h.given.insert(p.vid));
+    }
     let mut places = Places::new();
     // Numbers that were given before are taken first, so that no other node gets them.
     let mut open = Vec::new();
@@ -75,6 +79,8 @@ struct Host<'o> {
     /// Names of VDPs that are not ours.
     others: BTreeSet<&'o str>,
     taken: BTreeSet<u16>,
+    /// Numbers that nodes had before.
+    given: BTreeSet<u16>,
     next: u16,
     mapping: Part,
     action: Part,
@@ -110,6 +116,7 @@ impl<'o> Host<'o> {
             seen,
             others: others.iter().map(|v| v.name.as_str()).collect(),
             taken: others.iter().map(|v| v.vid).collect(),
+            given: BTreeSet::new(),
             next: 1,
             mapping: Part::new(seen.mapping, sum(|v| v.mapping_entries)),
             action: Part::new(seen.action, sum(|v| v.action_entries)),
@@ -122,7 +129,7 @@ impl<'o> Host<'o> {
         while self.next < u16::MAX {
             let vid = self.next;
             self.next += 1;
-            if self.taken.insert(vid) {
+            if !self.given.contains(&vid) && self.taken.insert(vid) {
                 return Some(vid);
             }
         }
