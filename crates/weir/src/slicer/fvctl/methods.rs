@@ -98,17 +98,23 @@ fn asked(running: &Running<'_>, held: &mut Document, call: &Call) -> Result<Valu
 }
 
 /// Whether a slice is there and the caller's to see: the same answer for both.
-fn seen(held: &Document, call: &Call, name: &str) -> Result<toml::Table, Refused> {
+fn seen<'d>(held: &'d Document, call: &Call, name: &str) -> Result<&'d toml::Table, Refused> {
     let theirs = matches!(&call.who, Who::Slice(own) if own != name);
-    held.slice(if theirs { "" } else { name }).cloned().map_err(|_| {
+    held.slice(if theirs { "" } else { name }).map_err(|_| {
         let name: String = name.chars().take(64).collect();
         Refused::params(format!("there is no slice '{name}': list-slices says which there are"))
     })
 }
 
-fn of_slice(object: &Map<String, Value>) -> Result<&str, Refused> {
+/// The slice that a call names.
+fn of_slice<'o, 'd>(
+    held: &'d Document,
+    call: &Call,
+    object: &'o Map<String, Value>,
+) -> Result<(&'o str, &'d toml::Table), Refused> {
     let name = object.get("slice-name").and_then(Value::as_str);
-    name.ok_or_else(|| Refused::params("slice-name: is needed, a text"))
+    let name = name.ok_or_else(|| Refused::params("slice-name: is needed, a text"))?;
+    Ok((name, seen(held, call, name)?))
 }
 
 fn slice_info(
@@ -117,9 +123,8 @@ fn slice_info(
     call: &Call,
     object: &Map<String, Value>,
 ) -> Result<Value, Refused> {
-    let name = of_slice(object)?;
-    let s = seen(held, call, name)?;
-    let (host, port) = address(&s);
+    let (name, s) = of_slice(held, call, object)?;
+    let (host, port) = address(s);
     let fv =
         |key: &str| s.get("fv").and_then(|f| f.get(key)).and_then(|v| serde_json::to_value(v).ok());
     let rules: usize = running.counters(name).map(|(_, c)| c.2).sum();
@@ -142,8 +147,7 @@ fn slice_health(
     call: &Call,
     object: &Map<String, Value>,
 ) -> Result<Value, Refused> {
-    let name = of_slice(object)?;
-    seen(held, call, name)?;
+    let (name, _) = of_slice(held, call, object)?;
     let at: Vec<Value> = running.connected(name).map(|id| shown(id).into()).collect();
     let entries = held.flowspace(Some(name), true).len();
     Ok(json!({ "is-connected": !at.is_empty(), "connected-dpids": at, "fs-entries": entries }))
@@ -155,8 +159,7 @@ fn slice_stats(
     call: &Call,
     object: &Map<String, Value>,
 ) -> Result<Value, Refused> {
-    let name = of_slice(object)?;
-    seen(held, call, name)?;
+    let (name, _) = of_slice(held, call, object)?;
     let (mut rx, mut tx) = (Map::new(), Map::new());
     for (id, (c, ..)) in running.counters(name) {
         rx.insert(
