@@ -2,10 +2,11 @@
 //!
 //! Room: the calling threads' affinity. A thread that captures is woken by the frame that the generator has
 //! just sent, in the sender's own system call, and the system likes to run it where it was woken: in the
-//! generator's place. Other processes go where they like. Called by [`super::run`].
+//! generator's place. Other processes go where they like, unless they were started [`beside_generator`].
+//! Called by [`super::run`], and by whoever starts a device of one thread for a measurement.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The cores of one measurement; the thread that made it goes back to all when it is dropped.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Cores {
     before: Option<CpuSet>,
     /// Where there are at least two.
     parted: Option<Parted>,
+    /// Its place in [`MEASUREMENTS`].
+    nth: usize,
 }
 
 /// The generator's, and the others'.
@@ -23,15 +26,36 @@ struct Parted {
     others: CpuSet,
 }
 
-/// Measurements of this process so far: those at the same time take turns with their generators' cores.
-static MEASUREMENTS: AtomicUsize = AtomicUsize::new(0);
+/// Which places measurements of this process have: those at the same time have their generators on different
+/// cores, one after the other on the same one.
+static MEASUREMENTS: Mutex<Vec<bool>> = Mutex::new(Vec::new());
+
+/// The first place that nobody has.
+fn take_place() -> usize {
+    let mut places = MEASUREMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((nth, free)) = places.iter_mut().enumerate().find(|(_, taken)| !**taken) {
+        *free = true;
+        return nth;
+    }
+    places.push(true);
+    places.len() - 1
+}
+
+/// Does this where the next measurement's generator will not be; what is started by it stays away from there.
+///
+/// For a device under test that is a process of this machine: beside a generator that never rests, it would wait
+/// for a core whenever it wakes there, and that would be measured as its own.
+pub fn beside_generator<T>(act: impl FnOnce() -> T) -> T {
+    let _others = Cores::part();
+    act()
+}
 
 impl Cores {
     /// Parts the cores that the calling thread may use; it stays on those of the others, and so do the threads
     /// that it makes from now on.
     pub(super) fn part() -> Self {
         let before = sched_getaffinity(None).ok();
-        let nth = MEASUREMENTS.fetch_add(1, Ordering::Relaxed);
+        let nth = take_place();
         let allowed = |set: &CpuSet| (0..CpuSet::MAX_CPU).filter(|n| set.is_set(*n)).collect();
         let parted = before.as_ref().and_then(|set| part(allowed(set), nth));
         let to_set = |cores: &[usize]| {
@@ -47,7 +71,7 @@ impl Cores {
             // What is not allowed is done without: the pacing says what it was worth.
             let _ = sched_setaffinity(None, &p.others);
         }
-        Self { before, parted }
+        Self { before, parted, nth }
     }
 
     /// Puts the calling thread, the generator's, on its own.
@@ -68,6 +92,10 @@ impl Cores {
 impl Drop for Cores {
     fn drop(&mut self) {
         self.take_all();
+        let mut places = MEASUREMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = places.get_mut(self.nth) {
+            *taken = false;
+        }
     }
 }
 
@@ -116,5 +144,14 @@ mod tests {
             }
         }
         assert_eq!(now(), before);
+    }
+
+    #[test]
+    fn what_is_started_beside_a_generator_stays_off_its_core() {
+        let before = sched_getaffinity(None).unwrap();
+        let child = beside_generator(|| std::thread::spawn(|| sched_getaffinity(None).unwrap()));
+        let child = child.join().unwrap();
+        assert_eq!(child.count(), (before.count() - 1).max(1));
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 }

@@ -40,4 +40,5 @@ mod thinning;
 pub mod wire;
 
 pub use self::core::Core;
+pub use self::cores::beside_generator;
 pub use self::terms::{Command, Departures, Input, Phase, Resets, Settings, Status};

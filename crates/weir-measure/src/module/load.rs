@@ -236,8 +236,9 @@ pub struct Source {
 
 /// A stall is made up for by at most this many frames at once, unless a load says otherwise.
 const BACKLOG: u64 = 8;
-/// Stalls up to so long are made up for: a few turns of other threads on the generator's core.
-const OWED: Duration = Duration::from_millis(10);
+/// Stalls up to so long are made up for: turns of other threads on the generator's core, and a virtual machine that
+/// stands still (27 ms were seen).
+const OWED: Duration = Duration::from_millis(50);
 /// The most frames of different looks.
 const KINDS: usize = 1 << 16;
 

@@ -25,6 +25,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_measure::dut::profile::BUILTIN;
+use weir_measure::engine::beside_generator;
 use weir_measure::engine::sampling::{Periodic, Sampler};
 use weir_measure::engine::wire::{self, Channel};
 use weir_measure::module::Sample;
@@ -279,10 +280,9 @@ impl Lab {
         let (program, at) = (program.display().to_string(), AT.to_string());
         let ports = "p1,p2";
         let (agent, asked) = (AGENT.to_string(), ["dut", "--profile", profile, "--listen", &at]);
-        self.spawn_data_path(
-            &program,
-            &[&asked[..], &["--ports", ports, "--snmp", &agent]].concat(),
-        )?;
+        let args = [&asked[..], &["--ports", ports, "--snmp", &agent]].concat();
+        // It is one thread, and an instrument's: what it takes must not depend on where the system put it.
+        beside_generator(|| self.spawn_data_path(&program, &args))?;
         self.agent = Some(AGENT);
         self.name = name;
         Ok(())
