@@ -281,7 +281,7 @@ fn put(
 }
 
 /// What a behaviour does becomes what a rule does; often it is what the last one did.
-fn set_actions(spec: &mut RuleSpec, flows: &Flows, behaviour: u32) {
+pub(crate) fn set_actions(spec: &mut RuleSpec, flows: &Flows, behaviour: u32) {
     match flows.behaviours.get(behaviour) {
         Some(b) if Arc::ptr_eq(&spec.actions, &b.actions) => {}
         Some(b) => spec.actions = Arc::clone(&b.actions),

@@ -126,6 +126,39 @@ impl Buffers {
             }
         }
     }
+    /// Every place's number with its packet, if it has one: those first that were taken first.
+    pub fn all(&self) -> Vec<(u32, Option<&Buffered>, Nanos)> {
+        let mut out = Vec::with_capacity(self.places.len());
+        for (p, at) in self.places.iter().zip(0..).filter(|(p, _)| p.uses > 0) {
+            let since = self.order.iter().find(|(a, uses, _)| (*a, *uses) == (at, p.uses));
+            let packet = match &p.holds {
+                Holds::Packet(b) => Some(b),
+                Holds::Nothing | Holds::Lent => None,
+            };
+            out.push((p.uses << PLACE_BITS | at, packet, since.map_or(Nanos(0), |s| s.2)));
+        }
+        out.sort_by_key(|(_, _, since)| *since);
+        out
+    }
+    /// A place as it was in another pool, with its packet, if it had one. Places beyond this pool's are
+    /// left out, with what they hold.
+    pub fn restore(&mut self, id: u32, packet: Option<Buffered>, since: Nanos) {
+        let (at, uses) = split(id);
+        if at >= self.most || uses == 0 || uses > USES {
+            return;
+        }
+        for new in self.places.len() as u32..=at {
+            self.places.push(Place::default());
+            self.free.push_back(new);
+        }
+        let Some(p) = self.places.get_mut(at as usize) else { return };
+        p.uses = p.uses.max(uses);
+        if let Some(b) = packet.filter(|_| p.uses == uses && matches!(p.holds, Holds::Nothing)) {
+            p.holds = Holds::Packet(b);
+            self.free.retain(|f| *f != at);
+            self.order.push_back((at, uses, since));
+        }
+    }
     /// Whether this packet is lent.
     pub fn is_lent(&self, id: u32) -> bool {
         let (at, uses) = split(id);

@@ -20,7 +20,7 @@ pub(crate) enum Miss {
 }
 
 impl Miss {
-    fn actions(self) -> Vec<Action> {
+    pub(crate) fn actions(self) -> Vec<Action> {
         match self {
             Miss::Drop => vec![],
             Miss::Controller => vec![Action::Output(Out::Controller(NO_MAX_LEN))],

@@ -87,7 +87,12 @@ impl Switch {
     }
 
     /// What can be told from the message's head.
-    fn check_head(&self, version: Version, m: &FlowMod, deletes: bool) -> Result<(), ErrorCode> {
+    pub(crate) fn check_head(
+        &self,
+        version: Version,
+        m: &FlowMod,
+        deletes: bool,
+    ) -> Result<(), ErrorCode> {
         let any_table = deletes && m.table == TABLE_ALL;
         if m.table >= self.state.tables && !any_table {
             return Err(ErrorCode::FlowBadTableId);
@@ -111,7 +116,7 @@ impl Switch {
     }
 
     /// Checks what a flow shall do; its number, counted once for the caller.
-    fn behaviour(&mut self, m: &FlowMod) -> Result<u32, ErrorCode> {
+    pub(crate) fn behaviour(&mut self, m: &FlowMod) -> Result<u32, ErrorCode> {
         let all = &m.instructions;
         let is = |b: &Behaviour| *b.instructions == all[..];
         // Most flows do what others do.

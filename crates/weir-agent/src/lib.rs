@@ -14,12 +14,14 @@
 //!   data plane's;
 //! - `flows/`: what is kept of each flow; `flow_mod`, `apply`, `timeouts`: how flows change;
 //! - `groups`, `meters`, `ports`, `queues`, `roles`, `buffers`, `packet_in`, `packet_out`, `fail`;
+//! - `carry/`: a switch packed, and unpacked on another data plane;
 //! - `stats/`: statistics and descriptions, a file a kind.
 #![forbid(unsafe_code)]
 
 mod actions;
 mod apply;
 mod buffers;
+mod carry;
 mod config;
 mod dp;
 mod fail;
@@ -42,6 +44,10 @@ mod stats;
 mod switch;
 mod timeouts;
 
+pub use carry::{
+    CarryError, MOST as LONGEST_PIECE, Packing, Session, Tallying, Unpacking, count_plain,
+    tally_plain,
+};
 pub use config::{Config, FailMode, Limits};
 pub use outbox::{ConnId, Kind, Outbox, Sent};
 pub use packet_in::Arrived;

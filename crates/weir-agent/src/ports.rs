@@ -54,6 +54,9 @@ impl Switch {
     pub fn port_changed(&mut self, change: PortUpdate, now: Nanos, out: &mut Outbox) {
         let (reason, desc) = match change {
             PortUpdate::Is(mut desc) => {
+                if let Some((mac, name)) = self.faces.get(&desc.no) {
+                    (desc.mac, desc.name) = (*mac, name.clone());
+                }
                 self.state.since.entry(desc.no).or_insert(now);
                 let old = self.state.ports.get(&desc.no).cloned();
                 desc.config = old.as_ref().map_or(desc.config, |o| o.config);
@@ -150,7 +153,7 @@ impl Switch {
 }
 
 /// A port is live when it is up by all accounts (1.3 §7.2.1, OFPPS_LIVE).
-fn settle_live(desc: &mut PortDesc) {
+pub(crate) fn settle_live(desc: &mut PortDesc) {
     let up = !desc.state.has(PortState::LINK_DOWN) && !desc.config.has(PortConfig::DOWN);
     desc.state.0 &= !PortState::LIVE.0;
     if up {

@@ -108,6 +108,14 @@ pub(crate) struct Conns {
 }
 
 impl Conns {
+    /// The last election that anybody told of.
+    pub fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+    /// Goes on from an election that was told of elsewhere.
+    pub fn set_generation(&mut self, generation: Option<u64>) {
+        self.generation = generation;
+    }
     /// Whether a controller is connected.
     pub fn any_controller(&self) -> bool {
         self.all.values().any(|c| c.purpose == Purpose::Controller)

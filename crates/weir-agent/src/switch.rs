@@ -17,10 +17,11 @@ use crate::request::{Asker, Cx, Stop};
 use crate::roles::{Conn, Conns, Listens, Purpose, changes};
 use crate::state::State;
 use crate::stats::Walk;
+use std::collections::BTreeMap;
 use weir_dataplane::{DataPlane, InvalidTtl};
 use weir_openflow::model::{
-    Capabilities, ErrorCode, Features, Fragments, Message, Msg, Role, SwitchConfig, TABLE_ALL,
-    TABLE_MAX, Version,
+    Capabilities, ErrorCode, Features, Fragments, Message, Msg, Port, Role, SwitchConfig,
+    TABLE_ALL, TABLE_MAX, Version,
 };
 use weir_packet::Nanos;
 
@@ -49,6 +50,8 @@ pub struct Switch {
     pub(crate) miss: Option<Miss>,
     /// What frames whose TTL can't be decremented get now.
     pub(crate) invalid_ttl: InvalidTtl,
+    /// Addresses and names by which ports are known from where the switch was before.
+    pub(crate) faces: BTreeMap<Port, ([u8; 6], String)>,
     /// Since when there is no controller.
     pub(crate) alone_since: Option<Nanos>,
 }
@@ -79,9 +82,15 @@ impl Switch {
             table_config: vec![0; usize::from(tables)],
             miss: None,
             invalid_ttl: InvalidTtl::Drop,
+            faces: BTreeMap::new(),
             alone_since: Some(now),
             config,
         }
+    }
+
+    /// How it was made.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// A connection has agreed on a version.

@@ -1,4 +1,4 @@
-//! Any bytes for a switch; the fuzz target `agent` does the same with a fuzzer's choice of them.
+//! Any bytes for a switch; the fuzz targets `agent` and `agent_carry` do the same with a fuzzer's choice of them.
 
 mod exercise;
 
@@ -67,6 +67,16 @@ proptest! {
     #[test]
     fn spoilt_messages_harm_nothing(bytes in spoilt()) {
         exercise::script(&bytes);
+    }
+    #[test]
+    fn spoilt_switches_are_taken_in_or_refused(
+        edits in prop::collection::vec(any::<[u8; 4]>(), 0..4),
+        bytes in spoilt(),
+    ) {
+        let mut all = vec![edits.len() as u8];
+        all.extend(edits.concat());
+        all.extend(bytes);
+        exercise::carried(&all);
     }
     #[test]
     fn noise_harms_nothing(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

@@ -239,6 +239,11 @@ impl<T> Group<T> {
         }
         t
     }
+    /// What it and its buckets got before it came here; to be said once.
+    pub(crate) fn add_counted(&mut self, counted: Tally, taken: &[Tally]) {
+        self.counted.merge(counted);
+        self.taken.iter_mut().zip(taken).for_each(|(t, more)| t.merge(*more));
+    }
     /// The same group watching other ports; counters go along.
     #[must_use]
     pub fn watching(mut self, port: impl Fn(u32) -> u32) -> Self {

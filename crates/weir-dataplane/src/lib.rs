@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod carried;
 mod compile;
 mod control;
 mod counters;
@@ -35,13 +36,14 @@ mod userfield;
 mod vdp;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
+pub use carried::{AwayView, Carried, Handed};
 pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
     compile_bucket, compile_packet_out, set,
 };
 pub use control::{
-    Config, ControlError, FramesView, GroupCounters, Imbalance, Installed, LinkEvent,
-    MeterCounters, PacketOut, Placed, Placement, PortChange, PortEvent, PortIn, PortView,
+    Config, ControlError, FramesView, Gauge, GroupCounters, Imbalance, Installed, LinkEvent,
+    MeterCounters, PacketOut, Passed, Placed, Placement, PortChange, PortEvent, PortIn, PortView,
     QueueCounters, QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};

@@ -312,6 +312,13 @@ impl Table {
         *slow = Arc::default();
         Some(Arc::clone(slow))
     }
+    /// What a rule was used for before it came here; to be said once.
+    pub fn add_usage(&mut self, slot: u32, before: Usage) {
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            e.hits.merge(before.tally());
+            e.last_used = e.last_used.max(before.last_used);
+        }
+    }
     /// Where this slow-path rule counts from now on.
     pub fn count_in(&mut self, matcher: &Match, priority: u32, usage: Arc<SharedUsage>) {
         let slow = self.find(matcher, priority).and_then(|s| self.slow_at(s));

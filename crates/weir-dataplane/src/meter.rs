@@ -225,6 +225,22 @@ impl Meter {
         }
     }
 
+    /// What it got and its bands decided before it came here; to be said once.
+    pub(crate) fn add_counted(&mut self, counted: Tally, decided: &[Tally]) {
+        self.counted.merge(counted);
+        self.decided.iter_mut().zip(decided).for_each(|(t, more)| t.merge(*more));
+    }
+    /// How full its bands' buckets are, in billionths of the unit.
+    pub(crate) fn levels(&self) -> Vec<u64> {
+        self.rates.buckets.iter().map(|b| b.tokens.load(Relaxed)).collect()
+    }
+    /// Fills its bands' buckets to these levels as of `now`, as far as they hold that much.
+    pub(crate) fn set_levels(&self, levels: &[u64], now: Nanos) {
+        for (b, n) in self.rates.buckets.iter().zip(levels) {
+            b.tokens.store((*n).min(b.full), Relaxed);
+        }
+        self.rates.last.fetch_max(now.0, Relaxed);
+    }
     /// What its rates and bursts count.
     pub fn unit(&self) -> Unit {
         self.unit

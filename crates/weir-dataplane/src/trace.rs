@@ -247,10 +247,15 @@ fn matching(
             punted.push(Punted { bytes: it.bytes.to_vec(), why: Punt::Default });
             return Ok(());
         }
-        Phase::Draining { .. } | Phase::Returning => {
+        Phase::Draining { .. }
+        | Phase::Returning
+        | Phase::Leaving { .. }
+        | Phase::Coming { .. } => {
             steps.push(Step::Held);
             return Ok(());
         }
+        // It is told where it goes on by the phase alone: the rest is another data plane's.
+        Phase::Away => return Ok(()),
         Phase::Deleting => {
             steps.push(Step::Dropped(DropReason::VdpGone));
             return Ok(());

@@ -4,6 +4,7 @@
 //! with another VDP's VID.
 
 use crate::action::{Action, PortNo, Vid};
+use crate::carried::{Away, Brought};
 use crate::compile::{ActionResult, ResolvePort};
 use crate::control::WrittenGroup;
 use crate::counters::VdpCounters;
@@ -41,8 +42,37 @@ pub enum Phase {
     /// The way to fast was given up: what is held goes to the channel first, then the VDP is on
     /// the slow path as before.
     Returning,
+    /// On its way to another data plane: new frames are held until its own have left, for at most
+    /// until this time.
+    Leaving {
+        /// When the attempt is given up.
+        deadline: Nanos,
+        /// When it began.
+        since: Nanos,
+    },
+    /// Processed by another data plane: frames are handed on from each port to its partner.
+    Away,
+    /// On its way back: new frames are held until those that were handed on have come back, for at
+    /// most until this time.
+    Coming {
+        /// When the attempt is given up.
+        deadline: Nanos,
+        /// When it began.
+        since: Nanos,
+    },
     /// Deleted: waiting for the last of its frames.
     Deleting,
+}
+
+impl Phase {
+    /// Whether it is one that frames are held in, which ends by itself.
+    pub fn is_on_its_way(self) -> bool {
+        match self {
+            Self::Draining { .. } | Self::Returning => true,
+            Self::Leaving { .. } | Self::Coming { .. } => true,
+            Self::On(_) | Self::Away | Self::Deleting => false,
+        }
+    }
 }
 
 /// A held frame.
@@ -144,6 +174,10 @@ pub struct Vdp {
     pub action_limit: Option<u32>,
     /// What the last rule's actions came to: rules come in rows that do the same.
     pub(crate) compiled: Option<Compiled>,
+    /// How it is away, while it is.
+    pub(crate) away: Option<Box<Away>>,
+    /// What it counted elsewhere before it came here.
+    pub(crate) brought: Option<Box<Brought>>,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.
@@ -241,6 +275,15 @@ impl Vdp {
             self.set_miss();
         }
         was
+    }
+    /// Whether other ports than its own say what becomes of its frames: it is away, or nearly so.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.phase, Phase::Leaving { .. } | Phase::Away | Phase::Coming { .. })
+    }
+    /// Whether frames that it holds go on.
+    pub(crate) fn lets_go(&self) -> bool {
+        let open = |a: &Away| a.gate == crate::carried::Gate::Open;
+        !self.hold.is_empty() && self.away.as_deref().is_some_and(open)
     }
     /// Frames that it has inside the data plane, queues at ports not counted.
     pub fn held(&self) -> usize {

@@ -1,6 +1,8 @@
 //! Moving a VDP between fast and slow path (004 §4.2): nothing lost, duplicated or reordered, shown
 //! by sequence numbers carried in the frames.
 
+#[path = "plane_migration/away.rs"]
+mod away;
 mod plane_common;
 
 use plane_common::*;

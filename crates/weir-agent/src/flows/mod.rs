@@ -299,6 +299,20 @@ impl Flows {
         };
         self.tables.iter().zip(0..).flat_map(of)
     }
+    /// All flows from a place on, in their order.
+    pub fn from(&self, first: RuleRef) -> impl Iterator<Item = (RuleRef, &Flow)> {
+        let of = move |(t, table)| {
+            let t: &Table = t;
+            let skipped = if table == first.table { first.slot } else { 0 };
+            let flows = t.flows.get(skipped as usize..).unwrap_or_default();
+            let at = move |(f, slot)| {
+                let f: &Option<Flow> = f;
+                Some((RuleRef { table, slot }, f.as_ref()?))
+            };
+            flows.iter().zip(skipped..).filter_map(at)
+        };
+        self.tables.iter().zip(0..).skip(first.table.into()).flat_map(of)
+    }
     /// The flows whose behaviour is one of those that `is` says.
     pub fn doing(&self, is: impl Fn(&Behaviour) -> bool) -> Vec<RuleRef> {
         if !self.behaviours.iter().any(|(_, b, _)| is(b)) {

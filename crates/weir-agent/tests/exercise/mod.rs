@@ -2,7 +2,10 @@
 //! must hold: nothing panics, every answer can be written in its receiver's version, frames add up,
 //! and the switch and its data plane have the same number of flows.
 
-use weir_agent::{Arrived, Config, ConnId, Outbox, PortUpdate, Purpose, Switch};
+use weir_agent::{
+    Arrived, Config, ConnId, Outbox, Packing, PortUpdate, Purpose, Session, Switch, Tallying,
+    Unpacking,
+};
 use weir_classify::Match as Keys;
 use weir_dataplane::{Config as Sizes, DataPlane, MappingRule, PortNo, VdpSpec, Vid};
 use weir_io::memory::{Memory, MemoryPeer, WireSize};
@@ -100,6 +103,59 @@ impl Bench {
 
 /// A script: pieces of a length, a kind and so many bytes.
 pub fn script(bytes: &[u8]) {
+    play(bytes);
+}
+
+/// A switch after a script, packed, some bytes changed, and unpacked: a number of changes, for each a
+/// piece, a place (two bytes) and a value, then the script. Unchanged, it comes out whole.
+pub fn carried(bytes: &[u8]) {
+    // A connection is carried by itself.
+    if let Some(Ok(s)) = bytes.get(..Session::BYTES).map(Session::from_bytes) {
+        assert_eq!(Session::from_bytes(s.as_bytes()).as_ref(), Ok(&s));
+    }
+    let Some((&count, rest)) = bytes.split_first() else { return };
+    let (edits, rest) = rest.split_at((usize::from(count % 8) * 4).min(rest.len()));
+    let mut old = play(rest);
+    let (mut pieces, mut packing) = (Vec::new(), Packing::new(old.now));
+    while let Some(p) = old.switch.pack(&mut packing) {
+        pieces.push(p);
+    }
+    let (first, mut tallying) = (pieces.len(), Tallying::default());
+    while let Ok(Some(p)) = old.switch.pack_tallies(&mut tallying, old.now, &mut old.plane) {
+        pieces.push(p);
+    }
+    let mut spoilt = false;
+    for e in edits.chunks_exact(4) {
+        let at = usize::from(e[0]) % pieces.len();
+        let n = pieces[at].len();
+        let byte = &mut pieces[at][usize::from(u16::from_be_bytes([e[1], e[2]])) % n];
+        spoilt |= *byte != e[3];
+        *byte = e[3];
+    }
+    let mut new = Bench::new();
+    let mut u = Unpacking::default();
+    for (i, p) in pieces.iter().enumerate() {
+        let done = match i < first {
+            true => new.switch.unpack(&mut u, p, new.now, &mut new.plane),
+            false => new.switch.unpack_tallies(&mut u, p, new.now, &mut new.plane),
+        };
+        match done {
+            Ok(()) => {}
+            Err(e) if spoilt => {
+                let _ = e.to_string();
+                break;
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    if !spoilt {
+        assert!(u.is_tallied());
+        assert_eq!(new.switch.flow_count(), old.switch.flow_count());
+    }
+    new.settle();
+}
+
+fn play(bytes: &[u8]) -> Bench {
     let mut b = Bench::new();
     let mut rest = &bytes[..bytes.len().min(LONGEST)];
     while let [kind, len, tail @ ..] = rest {
@@ -142,4 +198,5 @@ pub fn script(bytes: &[u8]) {
         rest = input;
     }
     b.settle();
+    b
 }

@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::sync::{Arc, Mutex};
-use weir_agent::{Arrived, Config, ConnId, Kind, Outbox, Purpose, Sent, Switch};
+use weir_agent::{
+    Arrived, Config, ConnId, Kind, LONGEST_PIECE, Outbox, Packing, Purpose, Sent, Session, Switch,
+    Tallying, Unpacking,
+};
 use weir_classify::Match as Keys;
 use weir_dataplane::{
     Config as Sizes, DataPlane, MappingRule, PortNo, PuntSink, Punted, VdpSpec, Vid,
@@ -97,6 +100,35 @@ impl Rig {
         let mut rig = Self { plane, switch, out: Outbox::default(), now, peers, punted, xid: 0 };
         rig.tick();
         rig
+    }
+    /// The same switch on another data plane, whose clock shows another time.
+    pub fn moved(mut self, conns: impl IntoIterator<Item = ConnId>) -> Self {
+        let config = self.switch.config().clone();
+        let mut new = Self::alone(config, |_| {});
+        new.now = self.now + Nanos::from_secs(7);
+        new.plane.poll(new.now);
+        let mut unpacking = Unpacking::default();
+        let mut packing = Packing::new(self.now);
+        while let Some(piece) = self.switch.pack(&mut packing) {
+            assert!(piece.len() <= LONGEST_PIECE);
+            new.switch.unpack(&mut unpacking, &piece, new.now, &mut new.plane).unwrap();
+        }
+        assert!(unpacking.is_whole() && !unpacking.is_tallied());
+        let mut tallying = Tallying::default();
+        while let Some(piece) =
+            self.switch.pack_tallies(&mut tallying, self.now, &mut self.plane).unwrap()
+        {
+            new.switch.unpack_tallies(&mut unpacking, &piece, new.now, &mut new.plane).unwrap();
+        }
+        assert!(unpacking.is_tallied());
+        for conn in conns {
+            let Some(s) = self.switch.release_session(conn) else { continue };
+            new.switch.take_session(conn, &Session::from_bytes(s.as_bytes()).unwrap());
+        }
+        new.tick();
+        assert_eq!(new.out.take(), []);
+        new.xid = self.xid;
+        new
     }
     pub fn connect(&mut self, conn: ConnId, version: Version, purpose: Purpose) {
         let (p, o) = (&mut self.plane, &mut self.out);

@@ -49,6 +49,14 @@ pub enum ControlError {
     /// The VDP is between two paths.
     #[error("VDP {0} is migrating: try again when it has arrived")]
     Migrating(Vid),
+    /// The VDP is not where it would have to be for this.
+    #[error("VDP {vid} {why}")]
+    Elsewhere {
+        /// Which.
+        vid: Vid,
+        /// Where it is, and what to do.
+        why: &'static str,
+    },
     /// A VDP that can't be on the fast path.
     #[error(
         "VDP {0} has several tables, and rules that live on the slow path only: give it more TCAM \

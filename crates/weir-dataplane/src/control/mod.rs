@@ -4,6 +4,7 @@
 //! OpenFlow use. Called by the thread that owns the [`DataPlane`], between bursts; each call either
 //! does all of what it says or nothing.
 
+mod away;
 mod budget;
 mod channels;
 mod config;
@@ -26,6 +27,7 @@ mod rules;
 mod vdps;
 mod view;
 
+pub use away::{Gauge, Passed};
 pub use config::Config;
 pub use empty::TakenRules;
 pub use error::ControlError;

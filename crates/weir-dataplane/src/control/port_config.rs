@@ -60,6 +60,11 @@ impl DataPlane {
         &self,
         vid: Vid,
     ) -> Result<Vec<(PortNo, VdpPortCounters)>, ControlError> {
-        Ok(self.vdp(vid)?.port_counters())
+        let v = self.vdp(vid)?;
+        let mut all = v.port_counters();
+        if let Some(b) = &v.brought {
+            all.iter_mut().for_each(|(no, c)| *c = b.port(*no, *c));
+        }
+        Ok(all)
     }
 }

@@ -40,6 +40,7 @@ impl DataPlane {
             counters: PortCounters::default(),
             feed,
             parked: VecDeque::with_capacity(4 * weir_packet::BURST),
+            back_by: None,
         })));
         self.polled.push(id);
         let mut ports = self.vdp(Vid(0))?.ports.clone();

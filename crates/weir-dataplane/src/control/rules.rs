@@ -363,7 +363,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn table_counters(&self, vid: Vid) -> Result<Vec<TableCounters>, ControlError> {
-        Ok(self.vdp(vid)?.fast.counters())
+        let v = self.vdp(vid)?;
+        let now = v.fast.counters();
+        Ok(v.brought.as_ref().map_or_else(|| now.clone(), |b| b.tables(now.clone())))
     }
 
     /// The VDP's rules with their counters, which are those of both paths: the rules of the fast

@@ -183,6 +183,8 @@ impl DataPlane {
             packet_outs_lost: 0,
             action_limit: spec.action_limit,
             compiled: None,
+            away: None,
+            brought: None,
             cpu: crate::cpu_share::Usage::default(),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
@@ -239,7 +241,7 @@ impl DataPlane {
             v.counters.dropped.add_n(DropReason::VdpGone, v.hold.len() as u64);
             (std::mem::take(&mut v.hold), v.channel.channel, was)
         };
-        self.migrating -= usize::from(matches!(was, Phase::Draining { .. } | Phase::Returning));
+        self.migrating -= usize::from(was.is_on_its_way());
         self.deleting += 1;
         for h in hold {
             self.pool.free(h.frame);

@@ -46,8 +46,10 @@ pub struct VdpView {
     pub spilled: Spilled,
     /// Its channel, and whether that is its own.
     pub channel: (u8, Dedicated),
-    /// Counters.
+    /// Counters, of this data plane alone.
     pub counters: VdpCounters,
+    /// The same with what it counted on other data planes before, where it did.
+    pub everywhere: Option<VdpCounters>,
     /// Counters of each of its ports.
     pub port_counters: Vec<(PortNo, VdpPortCounters)>,
     /// Frames at ports that are not, or no longer, its own.
@@ -198,6 +200,7 @@ impl DataPlane {
                         .map_or(Dedicated::No, |c| c.dedicated),
                 ),
                 counters: v.tally(),
+                everywhere: v.brought.is_some().then(|| v.carried_whole().counters),
                 port_counters: v.port_counters(),
                 elsewhere: v.edge.elsewhere(),
                 held: v.held() + backlog(v.vid) + parked(v.vid),

@@ -164,6 +164,10 @@ impl TxPort {
     pub fn backlog_of(&self, vid: Vid) -> usize {
         self.share(vid).map_or(0, |s| s.len() as usize)
     }
+    /// Whether a VDP has queues beside queue 0, whose frames may pass one another's.
+    pub fn has_queues(&self, vid: Vid) -> bool {
+        self.queues(vid, Tally::default()).nth(1).is_some()
+    }
     fn share(&self, vid: Vid) -> Option<&Share> {
         self.shares.get(usize::from(vid.0))?.as_deref()
     }

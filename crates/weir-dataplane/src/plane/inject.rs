@@ -48,7 +48,7 @@ impl DataPlane {
         if let Some(tables) = aside {
             d.tables.tables = tables;
         }
-        if matches!(v.phase, Phase::Draining { .. } | Phase::Returning) {
+        if v.phase.is_on_its_way() {
             let waits = |f: &mut ToServer| f.to == ChannelTo::Program(Punt::Default);
             for f in w.soft.extract_if(.., waits) {
                 if v.hold.len() < HOLD_FRAMES {

@@ -9,6 +9,7 @@
 //! tests run in virtual time.
 
 mod accounts;
+mod away;
 mod handover;
 mod inject;
 mod phases;
@@ -46,6 +47,8 @@ pub struct Port {
     pub feed: Feed,
     /// Frames of a waiting source for which a channel had no room; polled on when they are gone.
     pub parked: VecDeque<ToServer>,
+    /// Where frames leave that come by it from the data plane at which their VDP is.
+    pub back_by: Option<PortId>,
 }
 
 /// A channel as the worker has it.
@@ -93,6 +96,8 @@ enum Slot {
     Default,
     /// To be held: the VDP is migrating.
     Hold,
+    /// To be handed on: the VDP is away.
+    Relay(PortId),
     /// To be dropped.
     Drop(DropReason),
 }
@@ -211,6 +216,8 @@ impl DataPlane {
         }
         moved += self.software_round(timer);
         if self.migrating + self.deleting > 0 {
+            // What this round has staged has left before anybody asks whether it has.
+            self.flush_ports(timer);
             self.advance_phases();
         }
         // Last: what a migration has let go is staged by now, and a round leaves nothing staged.
@@ -226,27 +233,42 @@ impl DataPlane {
     /// Whether sources that wait should be left waiting: an output queue or a migration's hold has
     /// not room enough for a burst of each port.
     fn sources_must_wait(&self) -> Polling {
-        let backlog = |p: &Port| p.tx.backlog() > 0 && p.tx.backlog() + 2 * BURST > 512;
         if self.migrating > 0 {
             let room = self.polled.len() * BURST;
             let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;
             if self.vdps.iter().flatten().any(|v| full(v)) {
                 return Polling::None;
             }
+            // Else one that is never empty would keep what is held from ever being past.
+            if self.vdps.iter().flatten().any(|v| v.lets_go()) {
+                return Polling::NotWaiting;
+            }
         }
-        if self.ports.iter().flatten().any(|p| backlog(p)) {
+        if self.ports.iter().flatten().any(|p| is_full(p)) {
             return Polling::NotWaiting;
         }
         Polling::All
     }
 
+    /// Whether frames come by this port from where their VDP is, and there is room where they leave.
+    #[cold]
+    fn takes_back(&self, id: PortId) -> bool {
+        let port = |id: PortId| self.ports.get(usize::from(id.0))?.as_deref();
+        let near = port(id).and_then(|p| port(p.back_by?));
+        near.is_some_and(|p| !is_full(p))
+    }
+
     #[inline]
     fn poll_port<T: StageTimer>(&mut self, id: PortId, polling: Polling, timer: &mut T) -> usize {
+        let comes_back = polling != Polling::All && self.takes_back(id);
         let Some(port) = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)
         else {
             return 0;
         };
         match (polling, port.feed) {
+            (Polling::All, _) => {}
+            // What comes back to a VDP that is away is waited for, by what it holds or where it is.
+            _ if comes_back => {}
             (Polling::None, _) | (Polling::NotWaiting, Feed::Waits) => return 0,
             _ => {}
         }
@@ -390,6 +412,11 @@ impl Drop for DataPlane {
             }
         }
     }
+}
+
+/// Whether an output queue has not room enough for a burst of each port.
+fn is_full(p: &Port) -> bool {
+    p.tx.backlog() > 0 && p.tx.backlog() + 2 * BURST > 512
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

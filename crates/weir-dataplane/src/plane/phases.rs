@@ -14,7 +14,9 @@ impl DataPlane {
         for i in 0..self.vdps.len() {
             let Some(Some(v)) = self.vdps.get(i) else { continue };
             match v.phase {
-                Phase::On(_) => {}
+                Phase::On(_) | Phase::Away => {}
+                Phase::Leaving { deadline, since } => self.leave_on(Vid(i as u16), deadline, since),
+                Phase::Coming { deadline, since } => self.come_on(Vid(i as u16), deadline, since),
                 Phase::Draining { deadline, since } => {
                     if v.channel.in_flight == 0 && !self.parked_of(Vid(i as u16)) {
                         self.finish_drain(Vid(i as u16), since);

@@ -74,6 +74,7 @@ impl DataPlane {
                 self.seen.push(vid);
             }
             if v.edge.guarded()
+                && !v.is_leaving()
                 && let Some(why) = v.edge.refuse_in(at, key)
             {
                 *slot = Slot::Drop(why);
@@ -88,6 +89,9 @@ impl DataPlane {
                 }
                 Phase::On(Path::Slow) => {}
                 Phase::Draining { .. } | Phase::Returning => *slot = Slot::Hold,
+                Phase::Away | Phase::Leaving { .. } | Phase::Coming { .. } => {
+                    *slot = v.relay(in_port);
+                }
                 Phase::Deleting => *slot = Slot::Drop(DropReason::VdpGone),
             }
         }
@@ -131,6 +135,16 @@ impl DataPlane {
                     } else {
                         v.counters.dropped.add(DropReason::HoldFull);
                         w.grave.push(frame);
+                    }
+                    continue;
+                }
+                Slot::Relay(port) => {
+                    if v.cpu.ask(1) == Grant::Exceeded {
+                        v.counters.dropped.add(DropReason::CpuShare);
+                        w.grave.push(frame);
+                    } else {
+                        self.interval_units += 1;
+                        w.out.push(OutItem { frame, port, vid, queue: 0 });
                     }
                     continue;
                 }

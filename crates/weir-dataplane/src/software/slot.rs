@@ -123,6 +123,11 @@ impl Slot {
             }
         }
     }
+    /// Other tables in the place of those that are there, copies included.
+    pub(crate) fn start_anew(&mut self, tables: Tables) {
+        self.tables = tables;
+        self.copied.clear();
+    }
     /// Every rule that only this path has, with its counters.
     pub(crate) fn views(&self) -> Vec<RuleView> {
         let mut views = self.tables.views(Placed::Slow);

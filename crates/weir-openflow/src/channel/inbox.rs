@@ -47,6 +47,19 @@ impl Inbox {
         taken.len()
     }
 
+    /// Takes all that waits out.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let Self { mut bytes, start } = std::mem::take(self);
+        bytes.drain(..start);
+        bytes
+    }
+
+    /// Begins with what waited in another, which may have been more than there is room for: then
+    /// nothing more is taken until it is less.
+    pub(super) fn restore(&mut self, bytes: &[u8]) {
+        *self = Self { bytes: bytes.to_vec(), start: 0 };
+    }
+
     /// What is at the front.
     pub(super) fn front(&self) -> Front {
         let bytes = &self.bytes[self.start..];

@@ -88,6 +88,24 @@ impl Channel {
         Self { inbox: Inbox::default(), core }
     }
 
+    /// A connection that was another channel's until now, which had agreed on this version and had not
+    /// made messages yet of these bytes, given by [`Channel::let_go`].
+    pub fn resume(config: Config, version: Version, input: &[u8], now: Duration) -> Self {
+        let mut c = Self::new(config, now);
+        // The hello was said by the other.
+        c.core.out = Outbox::default();
+        c.core.phase = Phase::Up(version);
+        c.inbox.restore(input);
+        c
+    }
+    /// Ends the channel for another to resume the connection: the bytes that no message was made of yet.
+    /// What waits to be written, and a request of which parts are missing, end here.
+    pub fn let_go(&mut self) -> Vec<u8> {
+        self.core.phase = Phase::Closed(None);
+        self.core.out = Outbox::default();
+        self.inbox.take()
+    }
+
     /// The version agreed on, while the connection is up.
     pub fn version(&self) -> Option<Version> {
         match self.core.phase {

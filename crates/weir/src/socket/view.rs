@@ -37,6 +37,9 @@ fn phase_name(p: Phase) -> &'static str {
         Phase::On(Path::Slow) => "slow",
         Phase::Draining { .. } => "draining",
         Phase::Returning => "returning",
+        Phase::Leaving { .. } => "leaving",
+        Phase::Away => "away",
+        Phase::Coming { .. } => "coming",
         Phase::Deleting => "deleting",
     }
 }
@@ -88,9 +91,9 @@ fn shortcut(s: &ShortcutView) -> Option<String> {
     }
 }
 
-/// A VDP's counters.
+/// A VDP's counters, wherever it was.
 pub fn vdp(v: &VdpView) -> VdpItem {
-    let c = &v.counters;
+    let c = v.everywhere.as_ref().unwrap_or(&v.counters);
     VdpItem {
         vid: v.vid.0,
         name: v.name.clone(),

@@ -1,0 +1,309 @@
+//! A VDP's way to another data plane and back: the requests; `plane/away` carries them out.
+//!
+//! Room: as the rest of `control`. A VDP whose frames another data plane processes stays here with its
+//! ports: it hands on what comes in by each of them by a further port, its partner, and sends by it what
+//! comes back there. Whoever asks for this has made the other data plane ready before.
+
+use super::*;
+use crate::action::Vid;
+use crate::carried::{Away, AwayView, Brought, Carried, Gate, Handed};
+use crate::counters::Usage;
+use crate::forwarding::PortShare;
+use crate::mapping::MappingRule;
+use crate::matching::Tables;
+use crate::plane::DataPlane;
+use crate::vdp::{Path, Phase, Spilled};
+use weir_classify::{Field, Match, Part};
+use weir_packet::{Nanos, PortId};
+
+/// How full a meter's buckets are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// Each band's bucket, in billionths of the meter's unit.
+    pub levels: Vec<u64>,
+    /// What it got, and what each band decided.
+    pub counters: MeterCounters,
+}
+
+/// What has passed a VDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Frames that have come in, since it was made here.
+    pub received: u64,
+    /// Frames that have left by its ports.
+    pub forwarded: u64,
+    /// Whether some are inside, or wait at its ports.
+    pub under_way: bool,
+}
+
+impl DataPlane {
+    /// Sends a VDP away: as soon as none of its frames is under way here, what comes in by a port of it
+    /// leaves by that port's partner. Frames are held meanwhile, for at most `limit`; one that can't leave by
+    /// then stays. `partners`, in the order of its ports, are no other VDP's, and take frames as long as
+    /// its ports do.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn send_away(
+        &mut self,
+        vid: Vid,
+        partners: &[PortId],
+        limit: Nanos,
+    ) -> Result<(), ControlError> {
+        if vid.0 == 0 {
+            return Err(ControlError::DefaultVdp);
+        }
+        let v = self.vdp(vid)?;
+        let refuse = |why| Err(ControlError::Elsewhere { vid, why });
+        let back = match v.phase {
+            Phase::On(path) => path,
+            Phase::Away => return refuse("is away already: bring it back first"),
+            _ => return Err(ControlError::Migrating(vid)),
+        };
+        if partners.len() != v.port_ids.len() {
+            return refuse("needs one further port for each of its ports, no more and no fewer");
+        }
+        let pairs: Vec<(PortId, PortId)> =
+            v.port_ids.iter().copied().zip(partners.iter().copied()).collect();
+        let most = self.pool.max_frame_bytes();
+        let longest = |id: &PortId| {
+            let port = self.ports.get(usize::from(id.0)).and_then(Option::as_ref);
+            let longest = port.map(|p| p.tx.device.caps().max_frame_bytes.min(most));
+            longest.ok_or(ControlError::NoPort(*id))
+        };
+        for (i, (near, far)) in pairs.iter().enumerate() {
+            if longest(far)? < longest(near)? {
+                return refuse(
+                    "has a port that takes longer frames than its way to the other data plane: give that \
+                     a larger MTU, or the port a smaller one",
+                );
+            }
+            let own = pairs.iter().any(|(near, _)| near == far);
+            if own || pairs.iter().take(i).any(|(_, f)| f == far) {
+                return refuse(
+                    "would hand frames on by a port that is its own, or by one port twice",
+                );
+            }
+        }
+        // What an attempt that was given up has left.
+        self.end_away(vid)?;
+        for (i, far) in partners.iter().enumerate() {
+            if let Err(e) = self.add_mapping(vid, &from(*far)) {
+                partners.iter().take(i).for_each(|f| _ = self.remove_mapping(vid, &from(*f)));
+                return Err(e);
+            }
+        }
+        let now = self.now;
+        for (near, far) in &pairs {
+            self.with_tx(*far, |tx, _, _| tx.set_share(vid, PortShare::default(), now));
+            if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
+                p.back_by = Some(*near);
+            }
+        }
+        let deadline = now + limit;
+        let v = self.vdp_mut(vid)?;
+        let (left, begun, told) = (Carried::default(), Handed::default(), AwayView::default());
+        let (expected, back_with, gate) = (None, None, Gate::Shut);
+        v.away = Some(Box::new(Away { pairs, back, left, begun, expected, back_with, gate, told }));
+        v.phase = Phase::Leaving { deadline, since: now };
+        v.hold.reserve(crate::plane::HOLD_FRAMES);
+        self.migrating += 1;
+        Ok(())
+    }
+
+    /// Holds a VDP's frames, so that those that were handed on can all come back, for at most
+    /// `limit`; then it is away again. Says how many were handed on.
+    ///
+    /// # Errors
+    /// It is not away.
+    pub fn hold_for_return(&mut self, vid: Vid, limit: Nanos) -> Result<Handed, ControlError> {
+        let (now, v) = (self.now, self.vdp_mut(vid)?);
+        if v.phase != Phase::Away {
+            return Err(ControlError::Elsewhere { vid, why: "is not away" });
+        }
+        v.phase = Phase::Coming { deadline: now + limit, since: now };
+        self.migrating += 1;
+        Ok(self.handed(vid))
+    }
+
+    /// Has a VDP whose frames are held process them here again, on a path, as soon as `came` of them
+    /// have come back. Its rules are those that it has here.
+    ///
+    /// # Errors
+    /// Its frames are not held, or no longer.
+    pub fn bring_back(&mut self, vid: Vid, path: Path, came: u64) -> Result<(), ControlError> {
+        let v = self.vdp_mut(vid)?;
+        if !matches!(v.phase, Phase::Coming { .. }) {
+            let why = "is away, and none of its frames is held: its time was up, try again";
+            return Err(ControlError::Elsewhere { vid, why });
+        }
+        if let Some(a) = &mut v.away {
+            (a.back, a.expected) = (path, Some(came));
+        }
+        if path == Path::Slow {
+            self.copy_to_slow(vid)?;
+        }
+        Ok(())
+    }
+
+    /// Has a VDP whose frames are held go on being away.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn leave_away(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp(vid)?;
+        let shut = v.away.as_ref().is_some_and(|a| a.gate == Gate::Shut);
+        if matches!(v.phase, Phase::Coming { .. }) && shut {
+            self.turn_away(vid);
+        }
+        Ok(())
+    }
+
+    /// Forgets how a VDP was away: its further ports are no longer its own. For one that is here.
+    ///
+    /// # Errors
+    /// It is away.
+    pub fn end_away(&mut self, vid: Vid) -> Result<(), ControlError> {
+        if self.vdp(vid)?.is_leaving() {
+            return Err(ControlError::Elsewhere { vid, why: "is away: bring it back first" });
+        }
+        let Some(a) = self.vdp_mut(vid)?.away.take() else { return Ok(()) };
+        for (_, far) in a.pairs {
+            // It may have gone with its port.
+            let _ = self.remove_mapping(vid, &from(far));
+            self.with_tx(far, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
+            if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
+                p.back_by = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a VDP's way went, and how many frames were handed on; `None` where it never left.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn away(&self, vid: Vid) -> Result<Option<(AwayView, Handed)>, ControlError> {
+        let v = self.vdp(vid)?;
+        Ok(v.away.as_ref().map(|a| (a.told, self.handed(vid))))
+    }
+
+    /// What a VDP has counted, wherever it was; while it is away, when it left.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn carried(&self, vid: Vid) -> Result<Carried, ControlError> {
+        let v = self.vdp(vid)?;
+        Ok(match (&v.away, v.phase) {
+            (Some(a), Phase::Away | Phase::Coming { .. }) => a.left.clone(),
+            _ => v.carried_whole(),
+        })
+    }
+
+    /// What has passed a VDP whose frames come from another data plane, all of which leave by ports of its
+    /// own.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn passed(&self, vid: Vid) -> Result<Passed, ControlError> {
+        let v = self.vdp(vid)?;
+        let waits = self.ports.iter().flatten().any(|p| p.tx.backlog_of(vid) > 0);
+        let c = v.tally();
+        Ok(Passed {
+            received: c.received.frames,
+            forwarded: c.forwarded.frames,
+            under_way: v.held() > 0 || waits || self.parked_of(vid),
+        })
+    }
+
+    /// Lays what a VDP had counted elsewhere beside what it has counted here: since it was made, or
+    /// since it is back.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn carry(&mut self, vid: Vid, given: Carried) -> Result<(), ControlError> {
+        let v = self.vdp_mut(vid)?;
+        let here = v.away.as_ref().and_then(|a| a.back_with.clone()).unwrap_or_default();
+        v.brought = Some(Box::new(Brought { given, here }));
+        Ok(())
+    }
+
+    /// Adds what a rule was used for elsewhere to what it was used for here.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn add_usage(&mut self, vid: Vid, at: RuleRef, before: Usage) -> Result<(), ControlError> {
+        let t = self.vdp_mut(vid)?.fast.tables.get_mut(usize::from(at.table));
+        t.into_iter().for_each(|t| t.add_usage(at.slot, before));
+        Ok(())
+    }
+
+    /// Adds what a group got elsewhere to what it got here.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn add_group_counters(
+        &mut self,
+        vid: Vid,
+        id: u32,
+        before: &GroupCounters,
+    ) -> Result<(), ControlError> {
+        let g = self.vdp_mut(vid)?.fast.groups.get_mut(&id);
+        g.into_iter().for_each(|g| g.add_counted(before.counted, &before.buckets));
+        Ok(())
+    }
+
+    /// A meter's counters, and how full its buckets are. `None`: there is none.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn gauge(&self, vid: Vid, id: u32) -> Result<Option<Gauge>, ControlError> {
+        let of = |m: &crate::meter::Meter| {
+            let bands = m.bands().map(|(_, t)| t).collect();
+            Gauge { levels: m.levels(), counters: MeterCounters { counted: m.counted(), bands } }
+        };
+        Ok(self.vdp(vid)?.fast.meters.get(&id).map(of))
+    }
+
+    /// Adds what a meter got elsewhere to what it got here, and fills its buckets as they were there.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn add_gauge(&mut self, vid: Vid, id: u32, before: &Gauge) -> Result<(), ControlError> {
+        let now = self.now;
+        if let Some(m) = self.vdp_mut(vid)?.fast.meters.get_mut(&id) {
+            m.add_counted(before.counters.counted, &before.counters.bands);
+            m.set_levels(&before.levels, now);
+        }
+        Ok(())
+    }
+
+    /// Takes all rules, groups and meters out of a VDP that is away, with their counters.
+    ///
+    /// # Errors
+    /// It is not away.
+    pub fn clear_away(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp_mut(vid)?;
+        if v.phase != Phase::Away {
+            return Err(ControlError::Elsewhere { vid, why: "is not away" });
+        }
+        let entries = v.fast.len();
+        let invalid_ttl = v.fast.invalid_ttl;
+        v.fast = Tables { invalid_ttl, ..Tables::default() };
+        v.slow_only.clear();
+        (v.slow_top, v.spilled, v.compiled) = (None, Spilled::No, None);
+        v.own_groups.clear();
+        v.asked.groups.clear();
+        v.set_miss();
+        let mut slow = v.fast.slow_side();
+        slow.invalid_ttl = invalid_ttl;
+        self.uncharge(Part::Action, vid, entries);
+        self.post(vid, move |s| s.start_anew(slow))
+    }
+}
+
+/// All frames of a port.
+fn from(port: PortId) -> MappingRule {
+    let matcher = Match::any().with(Field::InPort, u128::from(port.0));
+    MappingRule { matcher, priority: u32::MAX }
+}

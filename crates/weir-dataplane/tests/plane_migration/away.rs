@@ -1,0 +1,313 @@
+//! A VDP that goes from one data plane to another and back, frames flowing: nothing lost, duplicated or
+//! reordered, and what it counts goes along.
+
+use crate::plane_common::*;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use weir_classify::Match;
+use weir_dataplane::*;
+use weir_packet::*;
+
+type Queue = Arc<Mutex<VecDeque<Vec<u8>>>>;
+
+/// One end of a wire between two data planes, with room for so many frames each way.
+struct Tube {
+    out: Queue,
+    back: Queue,
+}
+
+const ROOM: usize = 512;
+
+impl Tube {
+    fn pair() -> (Self, Self) {
+        let (a, b) = (Queue::default(), Queue::default());
+        (Self { out: a.clone(), back: b.clone() }, Self { out: b, back: a })
+    }
+}
+
+impl Device for Tube {
+    fn name(&self) -> &str {
+        "tube"
+    }
+    fn caps(&self) -> Caps {
+        Caps { max_frame_bytes: 1600, feed: Feed::Waits }
+    }
+    fn link(&mut self, _: &mut Pool) -> LinkState {
+        LinkState::Up
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let mut from = self.back.lock().unwrap();
+        let mut n = 0;
+        while burst.room() > 0 && !from.is_empty() {
+            let Some(mut f) = pool.alloc() else { break };
+            f.copy_from(&from.pop_front().unwrap()).unwrap();
+            burst.push(f).unwrap();
+            n += 1;
+        }
+        n
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let mut to = self.out.lock().unwrap();
+        let n = (ROOM - to.len()).min(burst.len());
+        for f in burst.drain_front(n) {
+            to.push_back(f.bytes().to_vec());
+            pool.free(f);
+        }
+        n
+    }
+    fn flush(&mut self, _: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+    fn close(&mut self, _: &mut Pool) {}
+}
+
+/// Two data planes with a wire between them for each port of a VDP.
+struct Two {
+    home: DataPlane,
+    other: DataPlane,
+    far: [PortId; 2],
+    tubes: [PortId; 2],
+    seen: Arc<Mutex<Seen>>,
+    clock: u64,
+    turn: u64,
+}
+
+const VID: Vid = Vid(1);
+/// How long frames may be held before a VDP that leaves.
+const LIMIT: Nanos = Nanos(10_000_000);
+
+fn rules() -> [RuleSpec; 2] {
+    // Two rules, told apart by the flow's address: both are hit.
+    let ip = Match::any().with(weir_classify::Field::EthType, 0x0800);
+    let first = ip.with(weir_classify::Field::Ipv4Src, 0x0a00_0000);
+    [rule(first, 9, &[Action::DecTtl, out(2)]), rule(Match::any(), 1, &[Action::DecTtl, out(2)])]
+}
+
+impl Two {
+    fn new(source: Sequencer, path: Path) -> Self {
+        let flows = source.flows as usize;
+        let mut home = DataPlane::new(Config::default()).unwrap();
+        let mut other = DataPlane::new(Config::default()).unwrap();
+        let i = home.add_port("in", Box::new(source)).unwrap();
+        let (sink, seen) = Checker::new(flows);
+        let o = home.add_port("out", Box::new(sink)).unwrap();
+        let mut spec = vlan_vdp(1, 5, i, o);
+        spec.path = path;
+        home.create_vdp(spec).unwrap();
+        for r in rules() {
+            home.add_rule(VID, 0, &r, Placement::Fast).unwrap();
+        }
+        let (mut far, mut tubes) = ([PortId(0); 2], [PortId(0); 2]);
+        for n in 0..2 {
+            let (a, b) = Tube::pair();
+            far[n] = home.add_port(&format!("far{n}"), Box::new(a)).unwrap();
+            tubes[n] = other.add_port(&format!("tube{n}"), Box::new(b)).unwrap();
+        }
+        Self { home, other, far, tubes, seen, clock: 0, turn: 1 }
+    }
+
+    /// A round of both, now and then of one alone.
+    fn round(&mut self) {
+        self.clock += 5_000;
+        self.turn = self.turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let which = self.turn >> 61;
+        if which != 0 {
+            self.home.poll(Nanos(self.clock));
+        }
+        if which != 1 {
+            self.other.poll(Nanos(self.clock));
+        }
+    }
+
+    fn rounds_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if done(self) {
+                return;
+            }
+            self.round();
+        }
+        let h = self.home.away(VID).unwrap();
+        let s = self.other.snapshot();
+        let v = s.vdps.iter().find(|v| v.vid == VID);
+        panic!(
+            "never: {what}: {:?} {h:?} {:?} there",
+            self.home.phase(VID),
+            v.map(|v| (&v.counters, v.held))
+        );
+    }
+
+    fn make_there(&mut self, path: Path) {
+        let mut spec = VdpSpec::new(VID, "moved");
+        spec.ports = (1..).map(PortNo).zip(self.tubes).collect();
+        spec.path = path;
+        let by = |p: PortId| Match::any().with(weir_classify::Field::InPort, u128::from(p.0));
+        spec.mapping = self.tubes.map(|p| MappingRule { matcher: by(p), priority: 1 }).to_vec();
+        self.other.create_vdp(spec).unwrap();
+        for r in rules() {
+            self.other.add_rule(VID, 0, &r, Placement::Fast).unwrap();
+        }
+    }
+
+    /// What a VDP has counted goes from one data plane to the other.
+    fn carry(from: &DataPlane, to: &mut DataPlane) {
+        to.carry(VID, from.carried(VID).unwrap()).unwrap();
+        for r in rules() {
+            let at = |p: &DataPlane| p.rule_ref(VID, 0, &r.matcher, r.priority).unwrap();
+            let mut used = Vec::new();
+            from.usage(VID, &[at(from)], &mut used).unwrap();
+            let place = at(to);
+            to.add_usage(VID, place, used[0]).unwrap();
+        }
+    }
+
+    fn go(&mut self, path: Path) {
+        self.make_there(path);
+        self.home.send_away(VID, &self.far, LIMIT).unwrap();
+        self.rounds_until("away", |t| t.home.phase(VID).unwrap() == Phase::Away);
+        Self::carry(&self.home, &mut self.other);
+    }
+
+    fn come(&mut self, path: Path) {
+        self.home.clear_away(VID).unwrap();
+        for r in rules() {
+            self.home.add_rule(VID, 0, &r, Placement::Fast).unwrap();
+        }
+        let before = self.home.away(VID).unwrap().unwrap().0.given_up;
+        self.home.hold_for_return(VID, Nanos::from_millis(50)).unwrap();
+        self.rounds_until("quiet", |t| {
+            let h = t.home.away(VID).unwrap().unwrap().1;
+            let s = t.other.snapshot();
+            let v = s.vdps.iter().find(|v| v.vid == VID).unwrap();
+            h.waiting == 0 && v.counters.received.frames == h.sent && v.held == 0
+        });
+        let s = self.other.snapshot();
+        let v = s.vdps.iter().find(|v| v.vid == VID).unwrap();
+        self.home.bring_back(VID, path, v.counters.forwarded.frames).unwrap();
+        self.rounds_until("back", |t| t.home.phase(VID).unwrap() == Phase::On(path));
+        assert_eq!(self.home.away(VID).unwrap().unwrap().0.given_up, before);
+        // What is counted here meanwhile is its own, too.
+        self.round();
+        Self::carry(&self.other, &mut self.home);
+        self.home.end_away(VID).unwrap();
+        self.other.delete_vdp(VID).unwrap();
+        self.rounds_until("gone", |t| t.other.phase(VID).is_err());
+    }
+
+    fn check(&self) {
+        self.home.snapshot().check().unwrap();
+        self.other.snapshot().check().unwrap();
+    }
+}
+
+fn count(reduced: u64, full: u64) -> u64 {
+    let n = if std::env::var_os("WEIR_SOAK").is_some() { full } else { reduced };
+    println!("soak: {n} moves to another data plane and back");
+    n
+}
+
+fn shuttle(source: Sequencer, here: Path, there: Path, times: u64) {
+    let mut t = Two::new(source, here);
+    for _ in 0..times {
+        for _ in 0..20 {
+            t.round();
+        }
+        t.go(there);
+        for _ in 0..20 {
+            t.round();
+        }
+        t.check();
+        t.come(here);
+        t.check();
+    }
+    let input = t.home.port_named("in").unwrap();
+    t.home.remove_port(input).unwrap();
+    for _ in 0..200 {
+        t.round();
+    }
+    t.check();
+    let seen = t.seen.lock().unwrap().clone();
+    assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+    assert_eq!(seen.frames, seen.next.iter().sum::<u64>());
+    let mut used = Vec::new();
+    let at = rules().map(|r| t.home.rule_ref(VID, 0, &r.matcher, r.priority).unwrap());
+    t.home.usage(VID, &at, &mut used).unwrap();
+    assert!(used.iter().all(|u| u.frames > 0));
+    assert_eq!(used.iter().map(|u| u.frames).sum::<u64>(), seen.frames, "rules' counters go along");
+    let c = t.home.carried(VID).unwrap();
+    assert_eq!(
+        (c.counters.received.frames, c.counters.forwarded.frames),
+        (seen.frames, seen.frames)
+    );
+    assert_eq!(c.counters.dropped.total(), 0);
+    // The port that frames came in by has gone; the other has counted all that left, wherever.
+    assert_eq!(c.ports[0].1.tx.frames, seen.frames);
+    assert_eq!(c.tables[0].matched, seen.frames);
+}
+
+#[test]
+fn soak_to_another_data_plane_and_back() {
+    let times = count(40, 1000);
+    shuttle(Sequencer::new(5, 16, u64::MAX), Path::Fast, Path::Fast, times);
+}
+
+#[test]
+fn soak_to_another_data_plane_with_a_source_that_does_not_wait() {
+    // A round takes a burst of 64 by each port: 51 a round is 80 % of that, on either path.
+    let source = || Sequencer::new(5, 16, u64::MAX).overflowing(51);
+    let times = count(20, 1000);
+    shuttle(source(), Path::Fast, Path::Fast, times);
+    shuttle(source(), Path::Slow, Path::Slow, times);
+    shuttle(source(), Path::Fast, Path::Slow, times);
+    shuttle(source(), Path::Slow, Path::Fast, times);
+}
+
+#[test]
+fn who_can_not_leave_stays_and_who_is_not_fetched_is_away_again() {
+    let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);
+    let far = t.far;
+    assert!(t.home.send_away(VID, &far[..1], LIMIT).is_err());
+    assert!(t.home.send_away(VID, &[far[0], far[0]], LIMIT).is_err());
+    assert!(t.home.send_away(VID, &[far[0], PortId(99)], LIMIT).is_err());
+    assert!(t.home.send_away(Vid(0), &far, LIMIT).is_err());
+    let short = t.home.add_port("short", Box::new(SlowWire::new(1).0)).unwrap();
+    let e = t.home.send_away(VID, &[short, far[1]], LIMIT).unwrap_err().to_string();
+    assert!(e.contains("takes longer frames than its way"), "{e}");
+    assert!(t.home.hold_for_return(VID, Nanos(1)).is_err());
+    t.go(Path::Fast);
+    assert!(
+        t.home.send_away(VID, &far, LIMIT).is_err() && t.home.migrate(VID, Path::Slow).is_err()
+    );
+    assert!(t.home.end_away(VID).is_err() && t.home.bring_back(VID, Path::Fast, 0).is_err());
+    t.home.hold_for_return(VID, Nanos::from_millis(1)).unwrap();
+    t.rounds_until("away again", |t| t.home.phase(VID).unwrap() == Phase::Away);
+    assert_eq!(t.home.away(VID).unwrap().unwrap().0.given_up, 1);
+    t.home.hold_for_return(VID, Nanos::from_millis(1)).unwrap();
+    t.home.leave_away(VID).unwrap();
+    for _ in 0..50 {
+        t.round();
+    }
+    t.come(Path::Fast);
+    for _ in 0..50 {
+        t.round();
+    }
+    let input = t.home.port_named("in").unwrap();
+    t.home.remove_port(input).unwrap();
+    for _ in 0..200 {
+        t.round();
+    }
+    t.check();
+    let seen = t.seen.lock().unwrap().clone();
+    assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+    // Deleted while it is away, it leaves nothing.
+    t.home.send_away(VID, &far[1..], LIMIT).unwrap();
+    t.rounds_until("away with the port that is left", |t| {
+        t.home.phase(VID).unwrap() == Phase::Away
+    });
+    t.home.delete_vdp(VID).unwrap();
+    t.rounds_until("gone", |t| t.home.phase(VID).is_err());
+    t.check();
+}
