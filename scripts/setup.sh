@@ -213,6 +213,8 @@ want_test_tools() {
 		chromium:chromium; do
 		has "${pair%%:*}" || missing="$missing ${pair#*:}"
 	done
+	# Its daemons are not on PATH.
+	[ -x /usr/lib/frr/zebra ] || missing="$missing frr"
 	/usr/bin/python3 -c 'import scapy' 2>/dev/null || missing="$missing python3-scapy"
 	missing="$missing$(missing_of_python)"
 	want_missing

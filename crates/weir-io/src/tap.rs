@@ -172,3 +172,30 @@ impl Device for Tap {
         self.device = None;
     }
 }
+
+/// A TAP device that is no port: frames by hand, for a program that hands them over itself. It goes when this
+/// is dropped, and stays in the namespace it was made in, whoever uses it.
+#[derive(Debug)]
+pub struct Outlet(tun::Tap);
+
+impl Outlet {
+    /// Makes a TAP device of that name in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: no CAP_NET_ADMIN, the name is taken or too long.
+    pub fn make(name: &str) -> Result<Self, DeviceError> {
+        attach(name).map(|(device, _)| Self(device))
+    }
+    /// Has the kernel receive a frame.
+    ///
+    /// # Errors
+    /// The device is full, down or gone.
+    pub fn send(&self, frame: &[u8]) -> std::io::Result<()> {
+        self.0.write(frame).map(|_| ())
+    }
+    /// A frame that the kernel has sent, and how many bytes it has; `None` when there is none. One that fills
+    /// `into` may have been longer.
+    pub fn receive(&self, into: &mut [u8]) -> Option<usize> {
+        self.0.read(into).ok()
+    }
+}

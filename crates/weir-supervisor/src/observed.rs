@@ -2,7 +2,7 @@
 //!
 //! Room: plain data; made by whoever asks the nodes.
 
-use crate::model::Path;
+use crate::model::{Kind, Path};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All physical nodes that answered, by name.
@@ -41,6 +41,8 @@ pub struct ObservedVdp {
     pub vid: u16,
     /// Its name.
     pub name: String,
+    /// Whether it is a virtual router's.
+    pub kind: Kind,
     /// The mark of whoever keeps it.
     pub label: Option<String>,
     /// Where it lives; nothing while it is between two paths.

@@ -7,7 +7,7 @@
 //! shares are free; then what comes and what changes; then paths; last the old places of nodes that
 //! have moved, which forward until the new ones are there.
 
-use crate::model::Path;
+use crate::model::{Kind, Path};
 use crate::observed::Observed;
 use crate::section::{Wanted, whose};
 use crate::store::Places;
@@ -26,6 +26,8 @@ pub enum Step {
         vid: u16,
         /// Its name.
         name: String,
+        /// Whether a virtual router goes with it.
+        kind: Kind,
     },
     /// Makes a VDP what its section says.
     Put {
@@ -87,10 +89,13 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Delete { host, vid, name } => write!(f, "- {host}: VDP {vid} {name}"),
+            Self::Delete { host, vid, name, kind } => {
+                write!(f, "- {host}: {} {vid} {name}", called(*kind))
+            }
             Self::Put { wanted: w, how } => {
                 let sign = if *how == How::New { '+' } else { '~' };
-                write!(f, "{sign} {}: VDP {} {}", w.host, w.vid, w.name)?;
+                let kind = if w.router.is_some() { Kind::Router } else { Kind::Vdp };
+                write!(f, "{sign} {}: {} {} {}", w.host, called(kind), w.vid, w.name)?;
                 match how {
                     How::Anew => write!(f, ", made anew"),
                     How::New | How::Change => Ok(()),
@@ -113,6 +118,13 @@ fn shown(device: &str) -> &str {
     device.split(",key=").next().unwrap_or(device)
 }
 
+fn called(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Vdp => "VDP",
+        Kind::Router => "router",
+    }
+}
+
 /// The steps from `observed` to `wanted`, for VDPs that `store` keeps or has made at these places;
 /// others' are let alone.
 pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places) -> Vec<Step> {
@@ -125,7 +137,8 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
     for (host, seen) in observed {
         for v in &seen.vdps {
             let Some(ours) = whose(v, host, store, places) else { continue };
-            let delete = || Step::Delete { host: host.clone(), vid: v.vid, name: v.name.clone() };
+            let (vid, kind) = (v.vid, v.kind);
+            let delete = || Step::Delete { host: host.clone(), vid, name: v.name.clone(), kind };
             let is_it = |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
             let Some(w) = at.get(&(host.as_str(), v.vid)).filter(is_it) else {
                 let elsewhere = nodes.contains(&(ours.network.as_str(), ours.node.as_str()));

@@ -4,11 +4,13 @@
 //! Room: text from the model. Made by [`crate::admission`], compared by [`crate::plan`], sent by the
 //! supervisor's hands.
 
-use crate::model::{Isolation, Lab, Made, Network, Node, Openflow, Path, Rule, Share};
+use crate::model::router::{DataPlane, Router, vlan_of};
+use crate::model::{Attachment, Isolation, Lab, Made, Network, Node, Openflow, Path, Rule, Share};
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
 use crate::store::Places;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a relay's name begins with; a network's begins with a letter.
@@ -29,6 +31,8 @@ pub struct Wanted {
     pub path: Path,
     /// The `[[vdp]]` section, its mark in it.
     pub toml: String,
+    /// As a virtual router, if it is one.
+    pub router: Option<Box<Router>>,
     /// Mapping rules that it takes.
     pub mapping_rules: u32,
     /// Where the lab says so.
@@ -163,8 +167,15 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             false => mapping.extend(n.flow_space.iter().map(|f| format!("in_port={p},{f}"))),
         }
     }
+    let router = v.as_router().map(|r| Box::new(inside(r, n, &attached)));
     let ports: Vec<String> = attached.into_iter().map(|a| a.port.into_owned()).collect();
-    let mapping_rules = u32::try_from(mapping.len()).unwrap_or(u32::MAX);
+    // Frames that come from the router take as many rules as those that go there; a bridge as many again.
+    let times = match router.as_ref().map(|r| r.data_plane) {
+        None | Some(DataPlane::Pearl) => 1,
+        Some(DataPlane::Own | DataPlane::Routed) => 2,
+        Some(DataPlane::Bridged) => 4,
+    };
+    let mapping_rules = u32::try_from(mapping.len() * times).unwrap_or(u32::MAX);
     let limit = match n.isolation {
         Isolation::Strong => Some(v.tcam_entries),
         Isolation::Weak => v.tcam_limit_entries,
@@ -175,7 +186,15 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
     let nature = openflow.as_ref().map(|o| {
         format!("{vid} {:?} {:?} {:?}", o.datapath_id, o.fail_mode, o.limits.packet_ins_per_s)
     });
-    let nature = digest(&format!("{nature:?}"));
+    let nature = match &router {
+        None => format!("{nature:?}"),
+        // Its wires are made with it.
+        Some(r) => {
+            let (plane, inside) = (r.data_plane.name(), &r.interface);
+            format!("{vid} {name} {plane} {ports:?} {inside:?} {:?} {:?} {:?}", r.channel, r.vlan, r.mac)
+        }
+    };
+    let nature = digest(&nature);
     let mut file = File {
         vdp: [Section {
             vid,
@@ -194,13 +213,28 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             openflow,
         }],
     };
-    let whole = digest(&text(&file));
+    let whole = match &router {
+        None => digest(&text(&file)),
+        Some(r) => digest(&format!("{}{}", text(&file), toml::to_string(r).unwrap_or_default())),
+    };
     let (network, node) = (n.name.clone(), v.name.clone());
     let label = Label { store, network, node, nature, whole };
     file.vdp[0].label = Some(label.to_string());
     let toml = text(&file);
     let (host, path) = (v.host.clone(), v.path);
-    Wanted { host, vid, name, label, path, toml, mapping_rules, at: at.clone() }
+    Wanted { host, vid, name, label, path, toml, router, mapping_rules, at: at.clone() }
+}
+
+/// A router as its host is told: in the network's flow space, with names for what is made for its links.
+fn inside(r: Router, n: &Network, attached: &[Attachment<'_>]) -> Router {
+    let mut interface = BTreeMap::new();
+    for a in attached {
+        let name = r.interface_of(&a.inside);
+        if name != a.port {
+            interface.insert(a.port.to_string(), name.to_owned());
+        }
+    }
+    Router { vlan: r.vlan.or(vlan_of(&n.flow_space)), interface, ..r }
 }
 
 /// A node's shares: those that it is given, and what its links may send at most.
@@ -261,6 +295,7 @@ pub(crate) fn relay(
         label,
         path: Path::Fast,
         toml: text(&file),
+        router: None,
         mapping_rules: 2,
         at: at.clone(),
     }

@@ -18,6 +18,7 @@ mod net;
 mod openflow;
 mod platform;
 mod processor;
+mod router;
 mod serve;
 mod slicer;
 mod socket;

@@ -1,6 +1,6 @@
 //! Network namespaces: made, entered, deleted. Needs root and iproute2.
 //!
-//! Room: `ip` and a thread for each visit. Used by studies and by the labs of `weir measure`.
+//! Room: `ip` and a thread for each visit. Used by studies, by the labs of `weir measure` and by virtual routers.
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -25,7 +25,15 @@ impl Namespace {
     pub fn new(purpose: &str, role: &str) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{purpose}-{}-{n}{role}", std::process::id());
+        Self::called(&format!("{purpose}-{}-{n}{role}", std::process::id()))
+    }
+
+    /// A new one of this name.
+    ///
+    /// # Errors
+    /// No rights, no iproute2, or there is one already.
+    pub fn called(name: &str) -> Result<Self> {
+        let name = name.to_owned();
         ip(&[], &format!("netns add {name}\n"))?;
         let path = format!("/run/netns/{name}");
         match File::open(&path) {
@@ -40,6 +48,11 @@ impl Namespace {
     /// Its name, as `ip netns` has it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Itself, for whoever looks for what runs inside or puts an interface there.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// A way inside that may outlive this.
@@ -72,17 +85,20 @@ impl Namespace {
     /// # Errors
     /// It can't be set.
     pub fn set(&self, settings: &'static [(&'static str, &'static str)]) -> Result<()> {
-        self.within(|| {
-            for (name, value) in settings {
-                match std::fs::write(format!("/proc/sys/net/{name}"), value) {
-                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(anyhow!("/proc/sys/net/{name}: {e}"));
-                    }
-                    _ => {}
-                }
-            }
-            Ok(())
-        })
+        self.within(|| settings.iter().try_for_each(|(name, value)| setting(name, value)))
+    }
+}
+
+/// Sets what stands under `/proc/sys/net` in the calling thread's namespace, where it is there.
+///
+/// # Errors
+/// It can't be set.
+pub fn setting(name: &str, value: &str) -> Result<()> {
+    match std::fs::write(format!("/proc/sys/net/{name}"), value) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(anyhow!("/proc/sys/net/{name}: {e}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -120,7 +136,8 @@ fn within<T: Send>(file: &File, name: &str, work: impl FnOnce() -> Result<T> + S
     })
 }
 
-fn delete(name: &str) {
+/// Deletes a namespace of this name, if there is one.
+pub fn delete(name: &str) {
     // One that has gone already needs nothing.
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
 }

@@ -3,6 +3,7 @@
 mod certificates;
 mod networks_links;
 mod openflow_rig;
+mod routers;
 mod run_daemon;
 mod serve;
 

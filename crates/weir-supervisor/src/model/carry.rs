@@ -36,6 +36,8 @@ pub(crate) fn end(text: &str) -> Option<(&str, Option<&str>)> {
 pub struct Attachment<'l> {
     /// What it is called on the host.
     pub port: Cow<'l, str>,
+    /// What the node itself calls it: as the host does, or by the node at the other end of its link.
+    pub inside: Cow<'l, str>,
     /// Whether it is made for a link and nobody else's.
     pub made: Made,
 }
@@ -47,6 +49,10 @@ pub enum Made {
     ByHost,
     /// One virtual link's.
     ForLink,
+}
+
+fn by_host(port: &str) -> Attachment<'_> {
+    Attachment { port: port.into(), inside: port.into(), made: Made::ByHost }
 }
 
 impl Network {
@@ -61,14 +67,20 @@ impl Network {
         }
     }
 
+    /// What the end of link `i` at `node` is called there: the node at its other end, and which of several.
+    fn other(&self, i: usize, node: &str) -> String {
+        let Some(l) = self.link.get(i) else { return String::new() };
+        let other = if l.between[0] == node { &l.between[1] } else { &l.between[0] };
+        match self.link.iter().take(i).filter(|o| same(o, l)).count() {
+            0 => other.clone(),
+            n => format!("{other}.{}", n + 1),
+        }
+    }
+
     /// What the end of link `i` at `node` is called on its host, where a port is made for it:
     /// `NETWORK.NODE.OTHER`.
     pub fn end_name(&self, i: usize, node: &str) -> String {
-        let Some(l) = self.link.get(i) else { return String::new() };
-        let other = if l.between[0] == node { &l.between[1] } else { &l.between[0] };
-        let before = self.link.iter().take(i).filter(|o| same(o, l)).count();
-        let rest = if before == 0 { String::new() } else { format!(".{}", before + 1) };
-        let whole = format!("{}.{node}.{other}{rest}", self.name);
+        let whole = format!("{}.{node}.{}", self.name, self.other(i, node));
         if whole.len() <= NAME_BYTES {
             return whole;
         }
@@ -119,9 +131,9 @@ impl Lab {
     /// The ports of a node, numbered from 1: its own first, then an end of each of its links. Links
     /// that nothing carries, which [`check`](super::check()) refuses, have theirs all the same.
     pub fn attached<'l>(&'l self, network: &'l Network, node: &'l Node) -> Vec<Attachment<'l>> {
-        let own = node.ports.iter().map(|p| Cow::Borrowed(p.as_str()));
+        let own = node.ports.iter().map(String::as_str);
         let mut all: Vec<Attachment<'l>> =
-            own.map(|port| Attachment { port, made: Made::ByHost }).collect();
+            own.map(|p| by_host(p)).collect();
         for (i, l) in network.link.iter().enumerate() {
             let [a, b] = &l.between;
             let other = match () {
@@ -131,12 +143,11 @@ impl Lab {
             };
             let Some(other) = network.node(other) else { continue };
             let new = match self.carrier(&node.host, &other.host) {
-                Carrier::Cable(here, _) => {
-                    Attachment { port: Cow::Borrowed(here), made: Made::ByHost }
-                }
+                Carrier::Cable(here, _) => by_host(here),
                 Carrier::Inside | Carrier::Tunnel => {
                     let port = Cow::Owned(network.end_name(i, &node.name));
-                    Attachment { port, made: Made::ForLink }
+                    let inside = network.other(i, &node.name).into();
+                    Attachment { port, inside, made: Made::ForLink }
                 }
             };
             if !all.iter().any(|o| o.port == new.port) {

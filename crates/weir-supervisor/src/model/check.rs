@@ -4,6 +4,7 @@
 //! Room: arithmetic on the model. Called before anything is observed or touched. The first thing that
 //! is wrong is told, with its place and how to mend it.
 
+use super::router::{self, DataPlane};
 use super::{Carrier, Host, Isolation, Kind, Lab, Link, Made, Network, Node, VirtualLink, end};
 use crate::refusal::{Refusal, Way, instead};
 use std::borrow::Cow;
@@ -224,9 +225,28 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
             format!("'{full}' is what its VDP would be called: at most {NAME_BYTES} letters");
         return refuse("name", format!("{what}; shorten the node's or the network's name"));
     }
-    if v.kind == Kind::VirtualRouter {
-        let what = "virtual routers can't be run yet: kind = \"vdp\", or leave it out";
-        return refuse("kind", what.to_owned());
+    if v.kind == Kind::Vdp && v.router.is_some() {
+        let what = "[network.node.router] in a node that is none: say kind = \"router\"";
+        return refuse("router", what.to_owned());
+    }
+    if let Some(r) = v.as_router() {
+        router::check_node(v, at)?;
+        if !n.controllers.is_empty() {
+            let text = format!("network '{}' has OpenFlow controllers", n.name);
+            return refuse("kind", format!("{text}: give them to its VDPs' openflow, each"));
+        }
+        let one = n.flow_space.is_empty() || router::vlan_of(&n.flow_space).is_some();
+        if r.data_plane == DataPlane::Pearl && !one {
+            let text = "data_plane = \"pearl\" in a network whose flow space is not one VLAN";
+            let mend = "what its slow data plane sends could be another's: take \"routed\"";
+            return Err(Refusal::new(
+                at.key("router").key("data_plane"),
+                format!("{text}; {mend}"),
+            ));
+        }
+        let attached = lab.attached(n, v);
+        let inside: Vec<&str> = attached.iter().map(|a| &*a.inside).collect();
+        router::check(&r, &inside, &at.key("router"))?;
     }
     known_host(lab, &v.host, &at.key("host"))?;
     let mut seen = BTreeSet::new();
@@ -346,7 +366,8 @@ fn topology(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
             }
         }
         join(&mut joined, ends);
-        let floods = |v: &Node| v.openflow.is_none() && n.controllers.is_empty();
+        let floods =
+            |v: &Node| v.kind == Kind::Vdp && v.openflow.is_none() && n.controllers.is_empty();
         if floods(a) && floods(b) && !join(&mut flooding, ends) {
             let text = format!("{shown} closes a circle of nodes that flood");
             let mend = "take it away, or give them controllers";

@@ -10,6 +10,7 @@
 
 mod carry;
 mod check;
+pub mod router;
 
 pub use carry::{Attachment, Made, NAME_BYTES};
 pub(crate) use carry::{Carrier, end};
@@ -138,8 +139,8 @@ pub enum Kind {
     /// A VDP: shared data plane, control plane of its own (fig. 3b).
     #[default]
     Vdp,
-    /// Data and control plane of its own (fig. 3c).
-    VirtualRouter,
+    /// Control plane of its own, and a data plane as it says (fig. 3c).
+    Router,
 }
 
 /// Where a VDP lives.
@@ -189,6 +190,9 @@ pub struct Node {
     /// As an OpenFlow switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Openflow>,
+    /// As a virtual router; what it is without a word of it where `kind` says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<router::Router>,
     /// TCAM entries that are its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tcam_entries: u32,
@@ -303,6 +307,10 @@ fn is_nothing(n: &u64) -> bool {
 }
 
 impl Node {
+    /// As a virtual router, if it is one.
+    pub fn as_router(&self) -> Option<router::Router> {
+        (self.kind == Kind::Router).then(|| self.router.clone().unwrap_or_default())
+    }
     /// What its VDP is called on its host.
     pub fn vdp_name(&self, network: &Network) -> String {
         format!("{}.{}", network.name, self.name)

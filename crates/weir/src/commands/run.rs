@@ -12,6 +12,7 @@ use crate::config::read;
 use crate::fault::bad_input;
 use crate::openflow::service::Switches;
 use crate::processor;
+use crate::router::node::Routers;
 use crate::socket::live::{Live, SocketGiven};
 use crate::socket::{api, place, server, view};
 use anyhow::{Context, Result, anyhow, bail};
@@ -103,8 +104,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (plane, model) = start(&plan)?;
     let serving = plan.fixed.serving;
     let runner = runner(plane, &plan.fixed)?;
-    let live = Arc::new(Live::new(runner.handle(), model)?);
+    let live = Arc::new(Live::new(runner.handle(), model, Routers::new(&socket))?);
     let stopping = Switching(&live);
+    let routing = Routing(&live);
     if let Some(why) = live.follow()?.into_iter().next() {
         bail!(why);
     }
@@ -128,6 +130,7 @@ pub fn run(args: &Args) -> Result<()> {
     let ended = attend(args, &live, &mut signals, given);
     server.stop();
     drop(api);
+    drop(routing);
     drop(stopping);
     drop(bound);
     let plane = runner.stop()?;
@@ -158,6 +161,15 @@ struct Switching<'a>(&'a Live);
 impl Drop for Switching<'_> {
     fn drop(&mut self) {
         self.0.switches().stop();
+    }
+}
+
+/// Ends the virtual routers before the worker that they are wired to.
+struct Routing<'a>(&'a Live);
+
+impl Drop for Routing<'_> {
+    fn drop(&mut self) {
+        self.0.routers().clear(self.0);
     }
 }
 

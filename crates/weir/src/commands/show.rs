@@ -159,6 +159,26 @@ fn detail(d: &VdpDetail, out: &mut String) {
     if let Some(l) = &d.label {
         line("kept as", l.clone());
     }
+    if let Some(r) = &d.router {
+        let processes = format!("{} processes in namespace {}", r.processes, r.namespace);
+        line("router", format!("data plane {}, {processes}", r.data_plane));
+        for p in &r.programs {
+            let pid =
+                p.pid.map_or("waits to be started again".to_owned(), |n| format!("process {n}"));
+            line("program", format!("{}: {pid}, has ended by itself {} times", p.name, p.ended));
+        }
+        let unknown = || "unknown".to_owned();
+        let cpu = r.cpu_us.map_or_else(unknown, |n| format!("{} ms", n / 1000));
+        let memory = r.memory_bytes.map_or_else(unknown, |n| format!("{n} bytes"));
+        line("used", format!("processor time {cpu}, memory {memory}; files in {}", r.folder));
+        if let (Some(routes), Some(rules)) = (r.routes, r.route_rules) {
+            let slow = r.route_rules_slow.unwrap_or(0);
+            line("routes", format!("{routes}, as {rules} rules, {slow} of them on the slow path"));
+        }
+        if let Some(fault) = &r.fault {
+            line("fault", fault.clone());
+        }
+    }
     for p in &d.ports {
         let away = if p.present { "" } else { ", away" };
         let ceiling =

@@ -50,7 +50,7 @@ impl Stats {
                 Item::Plane(p) => s.plane = p,
                 Item::Port(p) => s.ports.push(*p),
                 Item::Vdp(v) => s.vdps.push(*v),
-                Item::Rule(_) | Item::Frame(_) | Item::Leak(_) => {}
+                Item::Rule(_) | Item::Frame(_) | Item::Leak(_) | Item::Router(_) => {}
                 Item::Verified(_) | Item::Waiting => {}
             }
         }

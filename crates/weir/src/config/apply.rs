@@ -7,6 +7,7 @@ use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
 use super::failed::{Failed, Reason};
 use super::plan::{Plan, PortPlan, RulePlan, VdpPlan};
+use super::program::ProgramPlan;
 use super::vdp_steps::{
     attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
 };
@@ -57,6 +58,12 @@ impl Model {
             supplied: BTreeMap::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Whether a VDP is a virtual router's, or one of its bridges.
+    pub fn is_routers(&self, v: &VdpPlan) -> bool {
+        let its = |n: &String| self.plan.ports.iter().any(|p| p.name == *n && p.router().is_some());
+        matches!(v.program, Some(ProgramPlan::Container(_))) || v.ports.iter().any(|(n, _)| its(n))
     }
 
     /// The name of a port.

@@ -87,6 +87,19 @@ pub struct PortPlan {
     pub place: Option<Place>,
 }
 
+impl PortPlan {
+    /// The mark of a port that leads to a virtual router and goes with it. Nobody else can give it: marks
+    /// from outside have no blanks.
+    pub fn routers_label(router: &str) -> String {
+        format!("router {router}")
+    }
+
+    /// The virtual router that it leads to.
+    pub fn router(&self) -> Option<&str> {
+        self.label.as_ref()?.strip_prefix("router ")
+    }
+}
+
 /// A VDP.
 #[derive(Clone, Debug)]
 pub struct VdpPlan {

@@ -8,6 +8,7 @@ mod stateful;
 use super::error::{ConfigError, Source, nearest};
 use super::schema::{ProgramSection, RouteSection};
 use super::words::{PortRef, TextOr};
+use crate::router::container::Taps;
 use std::net::IpAddr;
 use toml::Spanned;
 use weir_dataplane::programs::balancer::{Balancer, BalancerConfig};
@@ -30,6 +31,8 @@ use weir_wire::MacAddr;
 pub enum ProgramPlan {
     /// A load balancer.
     Balancer(Box<BalancerConfig>),
+    /// A virtual router's namespace. Not for files: it comes with the router.
+    Container(Taps),
     /// A broadband network gateway.
     Bng(Box<BngConfig>),
     /// A stateful firewall.
@@ -57,6 +60,7 @@ impl ProgramPlan {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Balancer(_) => "balancer",
+            Self::Container(_) => "container",
             Self::Bng(_) => "bng",
             Self::Firewall(_) => "firewall",
             Self::Forward(_) => "forward",
@@ -82,6 +86,7 @@ impl ProgramPlan {
                 }
                 Box::new(l)
             }
+            Self::Container(taps) => taps.program(),
             Self::Balancer(config) => Box::new(Balancer::new(config).map_err(|e| e.to_string())?),
             Self::Bng(config) => Box::new(Bng::new(config).map_err(|e| e.to_string())?),
             Self::Firewall(config) => Box::new(Firewall::new(config).map_err(|e| e.to_string())?),

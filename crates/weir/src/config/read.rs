@@ -217,7 +217,8 @@ fn read_port(source: &Source<'_>, p: &PortSection, base: &Path) -> Read<PortPlan
     let mut spec: PortSpec =
         p.device.get_ref().parse().map_err(|e| source.error(&p.device.span(), e))?;
     beside(&mut spec, base);
-    Ok(PortPlan { name, spec, label: None, place: Some(source.place(p.name.span().start)) })
+    let place = Some(source.place(p.name.span().start));
+    Ok(PortPlan { name, spec, label: None, place })
 }
 
 /// Files are looked for beside the configuration that names them.

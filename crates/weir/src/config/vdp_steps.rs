@@ -108,6 +108,8 @@ pub(super) fn attach(
     match v.openflow {
         None => {
             let _ = plane.set_default(v.vid, &v.default);
+            // The rules of a virtual router's routes, which its plan does not name.
+            plane.relink(v.vid)?;
         }
         // What frames without a flow get is the switch's to say.
         // The rules and groups that controllers have made, for the same reason.

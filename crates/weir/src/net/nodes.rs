@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tokio_rustls::rustls::pki_types::ServerName;
 use weir_io::vxlan::Settings;
-use weir_supervisor::model::{self, Host, Lab, Tls};
+use weir_supervisor::model::router::Router;
+use weir_supervisor::model::{self, Host, Kind, Lab, Tls};
 use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use weir_supervisor::plan::Step;
 
@@ -138,14 +139,13 @@ impl Nodes {
         let mut rest = steps;
         while let Some(first) = rest.first() {
             let host = first.host();
-            if let Step::Migrate { vid, to, .. } = first {
-                let (vdp, to) = (vid.to_string(), to.name().to_owned());
-                let asked = self.client(host)?.ask(&Request::VdpMigrate { vdp, to });
+            if alone(first) {
+                let asked = self.client(host)?.ask(&request(first));
                 asked.with_context(|| format!("host '{host}'"))?;
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
-            let together = |s: &&Step| s.host() == host && !matches!(s, Step::Migrate { .. });
+            let together = |s: &&Step| s.host() == host && !alone(s);
             let n = rest.iter().take(BATCH).take_while(together).count();
             let of = rest.iter().take(n).map(request).collect();
             let asked = self.client(host)?.ask(&Request::Batch { of });
@@ -156,10 +156,28 @@ impl Nodes {
     }
 }
 
+/// Whether a step is a request of its own: one that is waited for.
+fn alone(s: &Step) -> bool {
+    match s {
+        Step::Migrate { .. } => true,
+        Step::Delete { kind, .. } => *kind == Kind::Router,
+        Step::Put { wanted, .. } => wanted.router.is_some(),
+    }
+}
+
 fn request(s: &Step) -> Request {
     match s {
+        Step::Delete { vid, kind: Kind::Router, .. } => {
+            Request::RouterDelete { router: vid.to_string() }
+        }
         Step::Delete { vid, .. } => Request::VdpDelete { vdp: vid.to_string() },
-        Step::Put { wanted, .. } => Request::VdpPut { toml: wanted.toml.clone() },
+        Step::Put { wanted, .. } => match &wanted.router {
+            Some(r) => {
+                let router = Router::clone(r);
+                Request::RouterPut { toml: wanted.toml.clone(), router }
+            }
+            None => Request::VdpPut { toml: wanted.toml.clone() },
+        },
         Step::PortPut { wanted: p, .. } => Request::PortPut {
             name: p.name.clone(),
             device: p.device.clone(),
@@ -236,6 +254,7 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
     if let Some(d) = &v.detail {
         let entries = |part: &str| d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed);
         out.label.clone_from(&d.label);
+        out.kind = if d.router.is_some() { Kind::Router } else { Kind::Vdp };
         (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
         out.cpu_permille = d.cpu_permille.into();
     }

@@ -44,6 +44,7 @@ pub fn handle(
                 Ok(Ok(asked)) => {
                     asked
                         .with_switches(live.switches().status())
+                        .with_routers(live.routers().status())
                         .tell(|i| reply(lines, &Reply::Item(i)))?;
                     Ok(Reply::Ok(Done::default()))
                 }
@@ -60,6 +61,14 @@ pub fn handle(
             }
             Err(e) => Ok(refusal(&e.into())),
         },
+        Request::RouterPut { toml, router } => Ok(answer(live.routers().put(live, &toml, router))),
+        Request::RouterDelete { router } => Ok(answer(live.routers().delete(live, &router))),
+        Request::RouterShow {} => {
+            for i in live.routers().status().into_values() {
+                reply(lines, &Reply::Item(Item::Router(Box::new(i))))?;
+            }
+            Ok(Reply::Ok(Done::default()))
+        }
         Request::VdpMigrate { vdp, to } => Ok(answer(migrate(live, &vdp, &to))),
         Request::Capture { port, vdp, stage, filter, count } => {
             let wanted = capture::Wanted { port, vdp, stage, filter, count };
@@ -157,7 +166,7 @@ fn batch(of: Vec<Request>, live: &Live) -> Reply {
 
 fn refusal(e: &NotDone) -> Reply {
     let fault = match e {
-        NotDone::Gone(_) => Fault::Work,
+        NotDone::Gone(_) | NotDone::System(_) => Fault::Work,
         NotDone::Step(f) if f.is_environment() => Fault::Work,
         NotDone::Step(_) | NotDone::Config(_) => Fault::Input,
     };
@@ -227,9 +236,13 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             m.plan.check_device(&spec).map_err(bad)?;
             vec![Step::AddPort(PortPlan { name, spec, label: None, place: None })]
         }
-        Request::PortRemove { name } => vec![Step::RemovePort(name)],
+        Request::PortRemove { name } => {
+            not_routers(m, &name)?;
+            vec![Step::RemovePort(name)]
+        }
         Request::PortPut { name, device, label } => port_put(m, name, &device, label)?,
         Request::PortDelete { name } => {
+            not_routers(m, &name)?;
             if m.plan.ports.iter().any(|p| p.name == name && p.label.is_none()) {
                 let text = format!("port '{name}' is nobody's: 'weir port remove' takes it away");
                 return Err(bad(text));
@@ -262,7 +275,15 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 Some(old) => rehearsed(m, diff_vdp(old, &v)?, v)?,
             }
         }
-        Request::VdpDelete { vdp } => vec![Step::DeleteVdp(find(m, &vdp)?.vid)],
+        Request::VdpDelete { vdp } => {
+            let v = find(m, &vdp)?;
+            if m.is_routers(v) {
+                let text =
+                    "it is a virtual router's and goes with it: 'router-delete', or its network";
+                return Err(bad(format!("{}: {text}", v.called())));
+            }
+            vec![Step::DeleteVdp(v.vid)]
+        }
         Request::RuleAdd { vdp, flow, placement: p } => {
             let v = find(m, &vdp)?;
             let mut rules = rules::rules_from(&flow, &"rule".into(), placement(p.as_deref())?, v)?;
@@ -316,6 +337,9 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         Request::Show { .. }
         | Request::Stats {}
         | Request::VdpMigrate { .. }
+        | Request::RouterPut { .. }
+        | Request::RouterDelete { .. }
+        | Request::RouterShow {}
         | Request::Batch { .. }
         | Request::Verify { .. }
         | Request::Capture { .. } => {
@@ -324,10 +348,19 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
     })
 }
 
+/// Refuses what would take a port from the virtual router that it leads to.
+fn not_routers(m: &Model, name: &str) -> Result<(), NotDone> {
+    let router = m.plan.ports.iter().find(|p| p.name == name).and_then(PortPlan::router);
+    router.map_or(Ok(()), |r| {
+        Err(bad(format!("port '{name}' leads to virtual router '{r}' and goes with it")))
+    })
+}
+
 /// The steps that make a port be of this device, and whose.
 fn port_put(m: &Model, name: String, device: &str, label: String) -> Result<Vec<Step>, NotDone> {
     read::check_name("port", &name).map_err(bad)?;
     read::check_label(&label).map_err(bad)?;
+    not_routers(m, &name)?;
     let spec: PortSpec = device.parse().map_err(bad)?;
     let old = m.plan.ports.iter().find(|p| p.name == name);
     let mut steps = Vec::new();

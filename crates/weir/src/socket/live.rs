@@ -7,10 +7,11 @@ use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::failed::Failed;
-use crate::config::plan::PortPlan;
+use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::read;
 use crate::openflow::service::Switches;
 use crate::openflow::wanted;
+use crate::router::node::Routers;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ pub enum NotDone {
     Config(ConfigError),
     /// A step failed.
     Step(Failed),
+    /// The machine refuses.
+    System(anyhow::Error),
     /// The worker has ended.
     Gone(WorkerGone),
 }
@@ -33,6 +36,7 @@ impl fmt::Display for NotDone {
         match self {
             Self::Config(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
+            Self::System(e) => write!(f, "{e:#}"),
             Self::Gone(e) => e.fmt(f),
         }
     }
@@ -75,6 +79,8 @@ pub struct Live {
     model: Mutex<Option<Model>>,
     /// VDPs as OpenFlow switches; they follow the plan.
     switches: Switches,
+    /// Virtual routers.
+    routers: Routers,
     /// Unix time of the worker's time zero, in nanoseconds.
     epoch_ns: u64,
 }
@@ -87,18 +93,23 @@ impl Live {
     ///
     /// # Errors
     /// The worker has ended.
-    pub fn new(handle: Handle, model: Model) -> Result<Self, WorkerGone> {
+    pub fn new(handle: Handle, model: Model, routers: Routers) -> Result<Self, WorkerGone> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = handle.call(|p| p.snapshot().at)?;
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let epoch_ns = now.saturating_sub(at.0);
         let switches = Switches::new(handle.clone());
-        Ok(Self { handle, model: Mutex::new(Some(model)), switches, epoch_ns })
+        Ok(Self { handle, model: Mutex::new(Some(model)), switches, routers, epoch_ns })
     }
 
     /// VDPs as OpenFlow switches.
     pub fn switches(&self) -> &Switches {
         &self.switches
+    }
+
+    /// Virtual routers.
+    pub fn routers(&self) -> &Routers {
+        &self.routers
     }
 
     /// Makes the switches those of the plan. Says what could not be had, a line each.
@@ -255,7 +266,8 @@ impl Live {
                 plan.fixed.socket.clone_from(&m.plan.fixed.socket);
             }
             // What somebody keeps here by requests is not the file's to take away.
-            for v in m.plan.vdps.values().filter(|v| v.label.is_some() && v.place.is_none()) {
+            let kept = |v: &&VdpPlan| (v.label.is_some() || m.is_routers(v)) && v.place.is_none();
+            for v in m.plan.vdps.values().filter(kept) {
                 plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
             }
             let named = |name: &str, all: &[PortPlan]| all.iter().any(|p| p.name == name);

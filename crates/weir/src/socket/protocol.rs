@@ -132,6 +132,21 @@ pub enum Request {
         /// As it was added.
         priority: u32,
     },
+    /// Makes a virtual router exactly what is said: made where there is none of its VDP's number, changed in
+    /// what differs where there is.
+    RouterPut {
+        /// Its VDP: a whole `[[vdp]]` section, as in a configuration, without wires.
+        toml: String,
+        /// The router.
+        router: weir_supervisor::model::router::Router,
+    },
+    /// Deletes a virtual router with its VDP; answered when nothing of it is left.
+    RouterDelete {
+        /// Which, by number or name of its VDP.
+        router: String,
+    },
+    /// Virtual routers and how they do.
+    RouterShow {},
     /// Proves that no network reaches another.
     Verify {
         /// Networks of several VDPs: a name, and VDPs by number or name. Others are one each.
@@ -231,6 +246,8 @@ pub enum Item {
     Vdp(Box<VdpItem>),
     /// A rule.
     Rule(RuleItem),
+    /// A virtual router.
+    Router(Box<RouterItem>),
     /// A way from one network to another.
     Leak(Box<LeakItem>),
     /// What was verified, and how it ended.
@@ -437,6 +454,59 @@ pub struct VdpDetail {
     /// As an OpenFlow switch, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Box<SwitchItem>>,
+    /// As a virtual router's, if it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<Box<RouterItem>>,
+}
+
+/// A virtual router.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RouterItem {
+    /// Its name, that of its VDP.
+    pub name: String,
+    /// Its VDP's number.
+    pub vid: u16,
+    /// Who forwards: "own", "routed", "bridged" or "pearl".
+    pub data_plane: String,
+    /// Its network namespace, for `ip netns exec`.
+    pub namespace: String,
+    /// Its files: FRR's configuration, logs and sockets, for `vtysh --vty_socket`.
+    pub folder: String,
+    /// The MAC address of its interfaces.
+    pub mac: String,
+    /// Programs that are kept running.
+    pub programs: Vec<ProgramItem>,
+    /// Processes inside.
+    pub processes: usize,
+    /// Processor time used, in microseconds, where the machine counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_us: Option<u64>,
+    /// Memory used, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Routes inside, where the shared data plane follows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<usize>,
+    /// Rules that they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route_rules: Option<usize>,
+    /// Rules among them that are on the slow path, for want of TCAM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route_rules_slow: Option<usize>,
+    /// What is wrong with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// A program of a virtual router.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProgramItem {
+    /// Its name.
+    pub name: String,
+    /// Its process, while it runs.
+    pub pid: Option<u32>,
+    /// How often it has ended by itself.
+    pub ended: u32,
 }
 
 /// A port of a VDP.

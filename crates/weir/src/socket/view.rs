@@ -3,8 +3,8 @@
 //! Room: reading only. Called by the handler, between two bursts where the data plane is needed.
 
 use super::protocol::{
-    Count, FramesItem, Item, MappingItem, PlaneItem, PortItem, RuleItem, TcamItem, TcamShareItem,
-    VdpDetail, VdpItem, VdpPortItem, WithRules,
+    Count, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem, TcamItem,
+    TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WithRules,
 };
 use crate::config::apply::Model;
 use crate::config::plan::{PortPlan, VdpPlan};
@@ -245,6 +245,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         migration_held: v.migration.held,
         migration_drain_ns: v.migration.drain_ns,
         openflow: None,
+        router: None,
     }
 }
 
@@ -254,6 +255,16 @@ impl Asked {
         for v in &mut self.vdps {
             if let Some(d) = &mut v.item.detail {
                 d.openflow = all.remove(&v.item.vid).map(Box::new);
+            }
+        }
+        self
+    }
+
+    /// The same with what there is of the VDPs as virtual routers'.
+    pub fn with_routers(mut self, mut all: BTreeMap<u16, RouterItem>) -> Self {
+        for v in &mut self.vdps {
+            if let Some(d) = &mut v.item.detail {
+                d.router = all.remove(&v.item.vid).map(Box::new);
             }
         }
         self

@@ -122,6 +122,7 @@ fn planned(v: Option<&VdpPlan>) -> Planned {
         Some(
             ProgramPlan::Balancer(_)
             | ProgramPlan::Bng(_)
+            | ProgramPlan::Container(_)
             | ProgramPlan::Nat(_)
             | ProgramPlan::Router(_),
         ) => (vec![Act::Program], Program::Anything),

@@ -11,6 +11,7 @@ use crate::commands::style::Progress;
 use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::diff;
 use crate::config::read;
+use crate::router::node::Routers;
 use crate::socket::live::Live;
 use anyhow::{Context, Result, anyhow, bail};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -165,7 +166,7 @@ fn embedded(module: &str, set: &[(&str, &str)], progress: &mut Progress) -> Resu
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
     apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
-    let live = Live::new(runner.handle(), model)?;
+    let live = Live::new(runner.handle(), model, Routers::none())?;
     if let Some(why) = live.follow()?.into_iter().next() {
         bail!(why);
     }

@@ -12,6 +12,7 @@ use crate::config::apply::{self, Devices, Model};
 use crate::config::diff::diff;
 use crate::config::read;
 use crate::controller::apps::{App, Running};
+use crate::router::node::Routers;
 use crate::socket::live::Live;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fmt::Write as _;
@@ -175,7 +176,7 @@ pub fn run(progress: &mut Progress) -> Result<Networks> {
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
     apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
-    let live = Live::new(runner.handle(), model)?;
+    let live = Live::new(runner.handle(), model, Routers::none())?;
     if let Some(why) = live.follow()?.into_iter().next() {
         bail!(why);
     }

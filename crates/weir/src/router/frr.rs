@@ -1,0 +1,136 @@
+//! FRR inside a router: its files, its daemons, and how they get their configuration.
+//!
+//! Room: files in the router's folder, FRR's own programs. Called by [`super::node`] and by what watches
+//! programs. Source: FRR 8.4's zebra(8), vtysh(1).
+//!
+//! All daemons start without a word and are configured by `vtysh -b`, which tells each what is its own of
+//! the one text, and says what it does not understand.
+
+use super::programs::{Place, Program};
+use anyhow::{Context, Result, anyhow, bail};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// FRR in one router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frr {
+    daemons: Vec<String>,
+    folder: PathBuf,
+}
+
+/// Where distributions put the daemons.
+const FOLDERS: [&str; 3] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/sbin"];
+/// How long daemons may take until they listen.
+const STARTING: Duration = Duration::from_secs(20);
+
+/// Where FRR's daemons are.
+fn home() -> Result<&'static str> {
+    FOLDERS.into_iter().find(|f| Path::new(f).join("zebra").exists()).ok_or_else(|| {
+        anyhow!("FRR is not installed: 'apt-get install frr', or take frr and daemons away")
+    })
+}
+
+/// The user that FRR's daemons become.
+fn user() -> (&'static str, Option<(u32, u32)>) {
+    let all = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = all.lines().find_map(|l| {
+        let mut words = l.split(':');
+        let uid = (words.next()? == "frr").then(|| words.nth(1)?.parse().ok())??;
+        Some((uid, words.next()?.parse().ok()?))
+    });
+    (if found.is_some() { "frr" } else { "root" }, found)
+}
+
+impl Frr {
+    /// Writes FRR's files into a router's folder; what is to be started.
+    ///
+    /// # Errors
+    /// FRR is missing, or the files can't be written.
+    pub fn prepare(folder: &Path, daemons: &[String], text: &str) -> Result<(Self, Vec<Program>)> {
+        let home = home()?;
+        let (user, id) = user();
+        let mut all = vec!["zebra".to_owned()];
+        all.extend(daemons.iter().filter(|d| *d != "zebra").cloned());
+        let mut files = vec![("frr.conf".to_owned(), text), ("vtysh.conf".to_owned(), "")];
+        files.extend(all.iter().map(|d| (format!("{d}.conf"), "")));
+        let owned = |path: &Path| -> Result<()> {
+            if let Some((uid, gid)) = id {
+                std::os::unix::fs::chown(path, Some(uid), Some(gid))
+                    .with_context(|| format!("{}", path.display()))?;
+            }
+            Ok(())
+        };
+        owned(folder)?;
+        for (name, text) in files {
+            let path = folder.join(name);
+            std::fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
+            owned(&path)?;
+        }
+        let at = |name: &str| folder.join(name).display().to_string();
+        let mut programs = Vec::new();
+        for d in &all {
+            let path = format!("{home}/{d}");
+            if !Path::new(&path).exists() {
+                bail!("{path} is not there: install FRR with it, or take '{d}' away");
+            }
+            let mut words = vec![path, "-f".to_owned(), at(&format!("{d}.conf"))];
+            let more = [
+                ("-i", at(&format!("{d}.pid"))),
+                ("-z", at("zserv.api")),
+                ("--vty_socket", folder.display().to_string()),
+                ("-P", "0".to_owned()),
+                ("-u", user.to_owned()),
+                ("-g", user.to_owned()),
+                ("--log", format!("file:{}", at(&format!("{d}.log")))),
+            ];
+            words.extend(more.into_iter().flat_map(|(k, v)| [k.to_owned(), v]));
+            programs.push(Program { name: d.clone(), words });
+        }
+        Ok((Self { daemons: all, folder: folder.to_owned() }, programs))
+    }
+
+    /// Whether a program is one of its daemons.
+    pub fn has(&self, p: &Program) -> bool {
+        self.daemons.contains(&p.name)
+    }
+
+    /// What a daemon's log ends with.
+    fn last_word(&self, daemon: &str) -> String {
+        let log = std::fs::read_to_string(self.folder.join(format!("{daemon}.log")));
+        let log = log.unwrap_or_default();
+        let line = log.lines().rev().find(|l| !l.trim().is_empty());
+        line.map(|l| format!(": {}", l.chars().take(300).collect::<String>())).unwrap_or_default()
+    }
+
+    /// Waits until all daemons listen, then tells them their configuration. `gone` says why one of them is
+    /// not there any more.
+    ///
+    /// # Errors
+    /// One does not listen, or refuses its configuration.
+    pub fn configure(&self, place: &Place, gone: &mut dyn FnMut() -> Option<String>) -> Result<()> {
+        let until = Instant::now() + STARTING;
+        for d in &self.daemons {
+            let socket = self.folder.join(format!("{d}.vty"));
+            while UnixStream::connect(&socket).is_err() {
+                if let Some(why) = gone() {
+                    let who = why.split(' ').next().unwrap_or(d);
+                    bail!("{why}{}", self.last_word(who));
+                }
+                if Instant::now() > until {
+                    bail!("{d} does not listen at {}", socket.display());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let folder = self.folder.display().to_string();
+        let words = ["/usr/bin/vtysh", "-b", "--vty_socket", &folder, "--config_dir", &folder];
+        let words = words.map(str::to_owned).to_vec();
+        let said = place.run(&Program { name: "vtysh".to_owned(), words })?;
+        // It ends well also where it was not understood.
+        match said.lines().find(|l| l.contains("% ") || l.starts_with("line ")) {
+            Some(line) => bail!("frr: {}", line.trim()),
+            None => Ok(()),
+        }
+    }
+}

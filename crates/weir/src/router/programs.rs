@@ -1,0 +1,292 @@
+//! A router's programs: started inside its namespace and groups, watched, started again when they end by
+//! themselves, and ended.
+//!
+//! Room: processes and one thread that watches them. Called by [`super::node`].
+//!
+//! What runs inside is told by its namespace, not by who has started it: a program that has made itself a
+//! daemon is found, too, and so is what another `weir run` has left.
+
+use super::cgroup::Group;
+use super::frr;
+use crate::commands::say::tell;
+use crate::namespace::Door;
+use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What reports call it.
+    pub name: String,
+    /// Its path and arguments.
+    pub words: Vec<String>,
+}
+
+/// Where programs run.
+#[derive(Debug)]
+pub struct Place {
+    /// The router's name, for reports.
+    pub router: String,
+    /// Its namespace.
+    pub door: Door,
+    /// Its groups.
+    pub group: Group,
+    /// A folder that is its own; FRR's usual one is this there.
+    pub folder: PathBuf,
+}
+
+/// How a program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Its process, while it runs.
+    pub pid: Option<u32>,
+    /// How often it has ended by itself.
+    pub ended: u32,
+}
+
+/// Programs that run.
+#[derive(Debug)]
+pub struct Programs {
+    stop: Arc<AtomicBool>,
+    status: Arc<Mutex<Vec<Status>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct One {
+    program: Program,
+    child: Option<Child>,
+    again: Instant,
+    wait: Duration,
+    ended: u32,
+}
+
+impl Drop for One {
+    /// Who is told to end must be waited for, too, but not by whoever has told it.
+    fn drop(&mut self) {
+        if let Some(mut c) = self.child.take() {
+            let _ = std::thread::Builder::new().spawn(move || drop(c.wait()));
+        }
+    }
+}
+
+/// How often programs are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a program that ends by itself is waited with, at first and at most.
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// Comes into groups, hides what FRR leaves behind, and becomes the program: the groups' number, their
+/// files, the folder, the program.
+const ENTER: &str = r#"n=$1; shift
+while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 71; shift; n=$((n - 1)); done
+exec unshare --mount --propagation private /bin/sh -c '
+mount -t tmpfs -o size=1m,mode=1777 weir /var/tmp || exit 72
+if [ -d /run/frr ]; then mount --bind "$0" /run/frr || exit 73; fi
+exec "$@"' "$@""#;
+
+impl Place {
+    fn command(&self, p: &Program) -> Command {
+        let mut c = Command::new("/bin/sh");
+        let doors = self.group.doors();
+        c.args(["-c", ENTER, "weir-enter"]).arg(doors.len().to_string()).args(doors);
+        c.arg(&self.folder).args(&p.words);
+        c.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        c
+    }
+
+    fn start(&self, p: &Program) -> Result<Child> {
+        let whole = self.door.within(|| Ok(self.command(p).spawn()?));
+        whole.with_context(|| format!("starting {}", p.name))
+    }
+
+    /// Runs a program to its end; what it says on both of its outputs.
+    ///
+    /// # Errors
+    /// It can't be run, or ends otherwise than well.
+    pub fn run(&self, p: &Program) -> Result<String> {
+        let done = self.door.within(|| {
+            let mut c = self.command(p);
+            Ok(c.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?)
+        })?;
+        let both = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&both).into_owned();
+        match done.status.success() {
+            true => Ok(said),
+            false => Err(anyhow!("{}: {}", p.name, last_line(&said))),
+        }
+    }
+}
+
+fn last_line(said: &str) -> String {
+    let line = said.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it gives no reason");
+    line.chars().take(300).collect()
+}
+
+impl Programs {
+    /// Starts programs and watches them. FRR's get their configuration when they are there.
+    ///
+    /// # Errors
+    /// One can't be started, or FRR refuses its configuration; then none runs.
+    pub fn start(place: Arc<Place>, programs: Vec<Program>, frr: Option<frr::Frr>) -> Result<Self> {
+        let now = Instant::now();
+        let mut all = Vec::new();
+        for program in programs {
+            let child = Some(place.start(&program)?);
+            all.push(One { program, child, again: now, wait: WAITS[0], ended: 0 });
+        }
+        let mut first = Watch { place, frr, all, status: Arc::default() };
+        if let Some(f) = &first.frr {
+            f.configure(&first.place, &mut || first.all.iter_mut().find_map(gone))?;
+        }
+        first.tell();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (flag, status) = (Arc::clone(&stop), Arc::clone(&first.status));
+        let thread = std::thread::Builder::new()
+            .name("weir-router".to_owned())
+            .spawn(move || first.watch(&flag))?;
+        Ok(Self { stop, status, thread: Some(thread) })
+    }
+
+    /// How each does.
+    pub fn status(&self) -> Vec<Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts none again. Whoever asks ends them.
+    pub fn leave(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(t) = self.thread.take() {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Why a program is not there any more, if it is not.
+fn gone(o: &mut One) -> Option<String> {
+    let ended = o.child.as_mut()?.try_wait().ok().flatten()?;
+    Some(format!("{} has ended by itself: {ended}", o.program.name))
+}
+
+struct Watch {
+    place: Arc<Place>,
+    frr: Option<frr::Frr>,
+    all: Vec<One>,
+    status: Arc<Mutex<Vec<Status>>>,
+}
+
+impl Watch {
+    fn watch(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+            if self.look(Instant::now()) {
+                self.tell();
+            }
+        }
+    }
+
+    /// Says whether something has changed.
+    fn look(&mut self, now: Instant) -> bool {
+        let (mut changed, mut configure) = (false, false);
+        for o in &mut self.all {
+            if let Some(why) = gone(o) {
+                tell(format_args!("router {}: {why}", self.place.router));
+                o.child = None;
+                o.ended += 1;
+                o.again = now + o.wait;
+                o.wait = (o.wait * 2).min(WAITS[1]);
+                changed = true;
+            } else if o.child.is_none() && now >= o.again {
+                match self.place.start(&o.program) {
+                    Ok(c) => o.child = Some(c),
+                    Err(e) => {
+                        tell(format_args!("router {}: {e:#}", self.place.router));
+                        o.again = now + o.wait;
+                    }
+                }
+                changed = true;
+                configure |= self.frr.as_ref().is_some_and(|f| f.has(&o.program));
+            }
+        }
+        if let Some(f) = self.frr.as_ref().filter(|_| configure) {
+            let all = &mut self.all;
+            if let Err(e) = f.configure(&self.place, &mut || all.iter_mut().find_map(gone)) {
+                tell(format_args!("router {}: {e:#}", self.place.router));
+            }
+        }
+        changed
+    }
+
+    fn tell(&self) {
+        let one = |o: &One| Status {
+            name: o.program.name.clone(),
+            pid: o.child.as_ref().map(Child::id),
+            ended: o.ended,
+        };
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) =
+            self.all.iter().map(one).collect();
+    }
+}
+
+/// Processes in a namespace.
+pub fn inside(namespace: &File) -> Vec<i32> {
+    let Ok(wanted) = namespace.metadata() else { return Vec::new() };
+    let me = i32::try_from(std::process::id()).unwrap_or(0);
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != me)
+        .filter(|pid| {
+            let is = std::fs::metadata(format!("/proc/{pid}/ns/net"));
+            is.is_ok_and(|m| (m.dev(), m.ino()) == (wanted.dev(), wanted.ino()))
+        })
+        .collect()
+}
+
+/// Ends processes until there are none: politely, then not.
+pub fn end(mut who: impl FnMut() -> Vec<i32>) {
+    let begun = Instant::now();
+    let mut asked: Vec<i32> = Vec::new();
+    loop {
+        let all = who();
+        if all.is_empty() {
+            return;
+        }
+        let signal = |pid: i32, s| {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // One that has gone meanwhile needs none.
+                let _ = kill_process(pid, s);
+            }
+        };
+        let hard = begun.elapsed() > POLITE;
+        for pid in all {
+            if hard {
+                signal(pid, Signal::KILL);
+            } else if !asked.contains(&pid) {
+                asked.push(pid);
+                signal(pid, Signal::TERM);
+            }
+        }
+        if begun.elapsed() > PATIENCE {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How long processes may take to end by themselves, and how long they are waited for at all.
+const POLITE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
