@@ -139,6 +139,13 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
             Request::PortDelete { name } => plan.ports.retain(|p| p.name != name),
             // Who may reach whom does not hang on the path.
             Request::VdpMigrate { .. } => {}
+            // Its wires and routes come with its namespace, which is made only when it is.
+            Request::RouterPut { .. } | Request::RouterDelete { .. } => {
+                return Err(bad(
+                    "virtual routers can't be proved ahead: apply them without verify = true, and prove \
+                     afterwards, by 'weir net verify'",
+                ));
+            }
             _ => {
                 return Err(bad(
                     "after: only vdp-put, vdp-delete, vdp-migrate, port-put and port-delete are looked at ahead",
