@@ -60,6 +60,15 @@ impl Model {
         }
     }
 
+    /// A program, or what stands for it where nothing outside the process is touched.
+    pub(super) fn as_far_as_tried<'a>(&self, p: &'a ProgramPlan) -> &'a ProgramPlan {
+        match (self.devices, p) {
+            // Its frames are those that the router itself waits for.
+            (Devices::Scratch, ProgramPlan::Container(_)) => &ProgramPlan::Sink,
+            _ => p,
+        }
+    }
+
     /// Whether a VDP is a virtual router's, or one of its bridges.
     pub fn is_routers(&self, v: &VdpPlan) -> bool {
         let its = |n: &String| self.plan.ports.iter().any(|p| p.name == *n && p.router().is_some());

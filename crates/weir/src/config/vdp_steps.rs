@@ -126,7 +126,7 @@ pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Re
         reason,
         after: 0,
     };
-    let program = v.program.as_ref().map(|p| p.build()).transpose();
+    let program = v.program.as_ref().map(|p| model.as_far_as_tried(p).build()).transpose();
     let spec = VdpSpec {
         ports: present(&v, &model.ids),
         program: program.map_err(|e| failed(Reason::Config(e), &v.place))?,
