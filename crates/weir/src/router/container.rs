@@ -93,10 +93,11 @@ impl Program for Container {
         if vlan.is_some() && !untag(&mut frame) {
             return cx.drop(frame, DropReason::Miss);
         }
-        match tap.send(frame.bytes()) {
-            Ok(()) => self.up += 1,
-            Err(_) => self.lost += 1,
+        if tap.send(frame.bytes()).is_err() {
+            self.lost += 1;
+            return cx.drop(frame, DropReason::PortDown);
         }
+        self.up += 1;
         cx.consume(frame);
     }
 

@@ -89,6 +89,32 @@ impl Lab {
         sh(&format!("ip netns exec {}x ping -n {more} 10.2.0.2 2>&1 || true", self.name))
     }
 
+    /// Answers that x's kernel has counted, whoever still waits for them.
+    fn answers(&self) -> u64 {
+        let all = sh(&format!("ip netns exec {}x cat /proc/net/snmp", self.name));
+        let mut icmp = all.lines().filter(|l| l.starts_with("Icmp: "));
+        let [heads, values] = [icmp.next().unwrap(), icmp.next().unwrap()];
+        let mut both = heads.split(' ').zip(values.split(' '));
+        both.find(|(h, _)| *h == "InEchoReps").unwrap().1.parse().unwrap()
+    }
+
+    /// Has x ask n times in a row: each is answered, once. What ping says.
+    ///
+    /// Counted by the kernel, since ping waits for its last answer no longer than two of the round trips that
+    /// it has seen, or than its interval.
+    fn each_answered(&self, n: u64, by: &[&Daemon]) -> String {
+        let before = self.answers();
+        let said = self.ping(&format!("-c {n} -i 0.01"));
+        let end = Instant::now() + LIMIT;
+        while self.answers() < before + n && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let came = self.answers() - before;
+        let stats = || by.iter().map(|d| d.json(&["stats"]).to_string()).collect::<String>();
+        assert_eq!(came, n, "{said}\n{}", stats());
+        said
+    }
+
     /// Waits until y answers x.
     fn reaches(&self) {
         until("10.2.0.2 answers", || self.ping("-c 1 -W 1").contains(" 1 received"));
@@ -173,8 +199,8 @@ fn a_router_forwards_in_every_arrangement_and_leaves_nothing() {
             });
         }
         // One router further, whoever has forwarded; and all of them come back.
-        let said = lab.ping("-c 20 -i 0.01 -W 5");
-        assert!(said.contains("20 received") && said.contains("ttl=63"), "{plane}: {said}");
+        let said = lab.each_answered(20, &[&d]);
+        assert!(said.contains("ttl=63"), "{plane}: {said}");
         assert!(!said.contains("DUP!"), "{plane}: {said}");
         // What a rule can't do: a TTL that ends, an option, a destination that is not there.
         let said = lab.ping("-c 1 -W 5 -t 1");
@@ -254,8 +280,8 @@ fn routes_that_ospf_learns_come_and_go() {
     });
     until("the route is learnt", || vtysh(&r1, "show ip route ospf").contains("10.2.0.0/24"));
     lab.reaches();
-    let said = lab.ping("-c 5 -i 0.01 -W 5");
-    assert!(said.contains("5 received") && said.contains("ttl=62"), "{said}");
+    let said = lab.each_answered(5, &[&east, &west]);
+    assert!(said.contains("ttl=62"), "{said}");
     until("routes are rules", || {
         has_rule(&east, "nw_dst=10.2.0.0/24") && has_rule(&west, "nw_dst=10.1.0.0/24")
     });
@@ -269,6 +295,61 @@ fn routes_that_ospf_learns_come_and_go() {
     }
     east.stop();
     west.stop();
+}
+
+/// Two routers, whose link's ends are called inside by the router at the other end.
+fn linked(data_plane: &str, hosts: [&str; 2], ports: [&str; 2], more: &str) -> String {
+    let router = |no: usize| {
+        let (here, there) = (no + 1, 2 - no);
+        let (host, port) = (hosts[no], ports[no]);
+        format!(
+            "[[network.node]]\nname = 'r{here}'\nkind = 'router'\nhost = '{host}'\nports = ['{port}']\n\
+             [network.node.router]\ndata_plane = '{data_plane}'\ninterface = {{ {port} = 'lan' }}\n\
+             address = {{ lan = ['10.{here}.0.1/24'], r{there} = ['10.9.0.{here}/30'] }}\n\
+             run = [['/bin/sh', '-c', \
+             'ip route replace 10.{there}.0.0/24 via 10.9.0.{there}; exec sleep 1000']]\n"
+        )
+    };
+    let (r1, r2) = (router(0), router(1));
+    format!("{more}[[network]]\nname = 'red'\n{r1}{r2}[[network.link]]\nbetween = ['r1', 'r2']\n")
+}
+
+#[test]
+fn routers_are_joined_inside_a_host_and_by_tunnels() {
+    let test = "routers_are_joined_inside_a_host_and_by_tunnels";
+    let Some(lab) = Lab::new(test, 'j') else { return };
+    let both = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &both)]);
+    for plane in ["routed", "pearl"] {
+        s.apply(&linked(plane, ["here", "here"], ["lan1", "lan2"], ""));
+        lab.reaches();
+        let said = lab.each_answered(10, &[&both]);
+        assert!(said.contains("ttl=62"), "{plane}: {said}");
+    }
+    s.ask(&["net", "delete", "red"]);
+    assert_eq!(both.json(&["show"])["vdps"].as_array().unwrap().len(), 1);
+    both.stop();
+    let east = lab.node(&[("port", 'x')]);
+    let west = lab.node(&[("port", 'y')]);
+    let mut s = hosts(&[("east", &east), ("west", &west)]);
+    let pid = std::process::id();
+    for (n, name) in [(1, "east"), (2, "west")] {
+        let with = format!("name = '{name}'\ntunnel = '127.60.{}.{n}'", pid % 250);
+        s.hosts = s.hosts.replace(&format!("name = '{name}'"), &with);
+    }
+    let wide = "[[link]]\nbetween = ['east', 'west']\n";
+    for plane in ["own", "bridged"] {
+        s.apply(&linked(plane, ["east", "west"], ["port", "port"], wide));
+        lab.reaches();
+        let said = lab.each_answered(10, &[&east, &west]);
+        assert!(said.contains("ttl=62"), "{plane}: {said}");
+    }
+    s.ask(&["net", "delete", "red"]);
+    for d in [east, west] {
+        let shown = d.json(&["show"]);
+        assert_eq!(shown["vdps"].as_array().unwrap().len(), 1, "{shown}");
+        d.stop();
+    }
 }
 
 /// Programs that take what they can get have what they are given.
