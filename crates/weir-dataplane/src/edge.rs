@@ -366,6 +366,20 @@ impl Edge {
     pub fn elsewhere(&self) -> VdpPortCounters {
         self.far.elsewhere
     }
+    /// Adds what happened at a port to another VDP.
+    pub fn take_over(&mut self, id: PortId, of: &VdpPortCounters) {
+        let place = self.at(id).place;
+        let (rx, tx) = self.passed_mut(place);
+        rx.merge(of.rx);
+        tx.merge(of.tx);
+        let (rx, tx) = self.lost_mut(place);
+        *rx += of.rx_dropped;
+        *tx += of.tx_dropped;
+    }
+    /// Adds what happened at ports that were not, or no longer, another VDP's.
+    pub fn take_elsewhere(&mut self, of: &VdpPortCounters) {
+        self.far.elsewhere.merge(of);
+    }
     /// What happened at all.
     pub fn sum(&self) -> VdpPortCounters {
         let mut all = self.far.elsewhere;

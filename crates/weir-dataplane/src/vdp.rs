@@ -178,6 +178,8 @@ pub struct Vdp {
     pub(crate) away: Option<Box<Away>>,
     /// What it counted elsewhere before it came here.
     pub(crate) brought: Option<Box<Brought>>,
+    /// Who gets its counters when it is deleted.
+    pub(crate) heir: Option<Vid>,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.
@@ -238,6 +240,15 @@ impl Vdp {
     /// What happened at each of its ports.
     pub fn port_counters(&self) -> Vec<(PortNo, VdpPortCounters)> {
         self.ports.iter().map(|(no, id)| (*no, self.edge.counters(*id))).collect()
+    }
+    /// Adds what another VDP has counted, at ports that both have and elsewhere.
+    pub(crate) fn take_over(&mut self, of: &Vdp) {
+        self.counters.merge(&of.counters);
+        for id in &of.port_ids {
+            self.edge.take_over(*id, &of.edge.counters(*id));
+        }
+        self.edge.take_elsewhere(&of.edge.elsewhere());
+        self.packet_outs_lost += of.packet_outs_lost;
     }
     /// Its counters, whole.
     pub fn tally(&self) -> VdpCounters {

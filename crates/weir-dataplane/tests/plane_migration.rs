@@ -170,3 +170,50 @@ fn a_program_that_keeps_its_frames_makes_the_migration_give_up() {
     assert!(s.vdps.iter().all(|v| v.vid != Vid(1)));
     assert_eq!(s.retired.dropped.get(weir_packet::DropReason::Program), 500);
 }
+
+/// One VDP takes the place of another between two bursts; who stays has all that both have counted.
+#[test]
+fn a_vdp_that_goes_leaves_its_counters_to_another() {
+    const FRAMES: u64 = 1000;
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let i = p.add_port("in", Box::new(Sequencer::new(5, 1, FRAMES))).unwrap();
+    let (sink, seen) = Checker::new(1);
+    let o = p.add_port("out", Box::new(sink)).unwrap();
+    let mapping = vlan_vdp(1, 5, i, o).mapping;
+    for n in [1, 2] {
+        let mut s = vlan_vdp(n, 5, i, o);
+        if n == 2 {
+            s.mapping.clear();
+        }
+        p.create_vdp(s).unwrap();
+        p.add_rule(Vid(n), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    }
+    let mut clock = 0;
+    let of = |p: &DataPlane, n: u16| p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(n));
+    while of(&p, 1).unwrap().counters.received.frames == 0 {
+        assert!(clock < 1_000_000_000, "nothing comes");
+        clock += 5_000;
+        p.poll(Nanos(clock));
+    }
+    for (from, to) in [(1, 2), (2, 1), (1, 2)] {
+        for m in &mapping {
+            p.remove_mapping(Vid(from), m).unwrap();
+            p.add_mapping(Vid(to), m).unwrap();
+        }
+        clock += 5_000;
+        p.poll(Nanos(clock));
+    }
+    p.bequeath(Vid(2), Vid(1)).unwrap();
+    settle(&mut p, &mut clock);
+    assert!(of(&p, 2).unwrap().counters.received.frames > 0);
+    p.delete_vdp(Vid(2)).unwrap();
+    settle(&mut p, &mut clock);
+    let v = of(&p, 1).unwrap();
+    assert!(of(&p, 2).is_none());
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen.frames, seen.lost, seen.reordered_or_duplicated), (FRAMES, 0, 0));
+    assert_eq!((v.counters.received.frames, v.counters.forwarded.frames), (FRAMES, FRAMES));
+    assert_eq!(v.port_counters[0].1.rx.frames, FRAMES);
+    assert_eq!(v.port_counters[1].1.tx.frames, FRAMES);
+    assert_eq!(v.counters.came(), v.counters.ended());
+}

@@ -72,6 +72,8 @@ pub enum How {
     Change,
     /// It is made anew, since what differs can't be changed while it runs.
     Anew,
+    /// It becomes one of the other kind; frames go on.
+    Become,
 }
 
 impl Step {
@@ -94,10 +96,10 @@ impl fmt::Display for Step {
             }
             Self::Put { wanted: w, how } => {
                 let sign = if *how == How::New { '+' } else { '~' };
-                let kind = if w.router.is_some() { Kind::Router } else { Kind::Vdp };
-                write!(f, "{sign} {}: {} {} {}", w.host, called(kind), w.vid, w.name)?;
+                write!(f, "{sign} {}: {} {} {}", w.host, called(w.kind()), w.vid, w.name)?;
                 match how {
                     How::Anew => write!(f, ", made anew"),
+                    How::Become => write!(f, ", of the other kind until now"),
                     How::New | How::Change => Ok(()),
                 }
             }
@@ -158,6 +160,7 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
                         paths.push(Step::Migrate { host, vid: v.vid, name, to: w.path });
                     }
                 }
+                _ if v.kind != w.kind() => come.push(put(How::Become)),
                 Some(l) if l.nature != w.label.nature => {
                     go.push(delete());
                     come.push(put(How::Anew));

@@ -5,7 +5,9 @@
 //! supervisor's hands.
 
 use crate::model::router::{DataPlane, Router, vlan_of};
-use crate::model::{Attachment, Isolation, Lab, Made, Network, Node, Openflow, Path, Rule, Share};
+use crate::model::{
+    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share,
+};
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
 use crate::store::Places;
@@ -37,6 +39,13 @@ pub struct Wanted {
     pub mapping_rules: u32,
     /// Where the lab says so.
     pub at: Way,
+}
+
+impl Wanted {
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        if self.router.is_some() { Kind::Router } else { Kind::Vdp }
+    }
 }
 
 /// Whose a VDP is, and what it was made: `weir:STORE:NETWORK/NODE:NATURE:WHOLE`.
@@ -180,7 +189,8 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
         Isolation::Strong => Some(v.tcam_entries),
         Isolation::Weak => v.tcam_limit_entries,
     };
-    let openflow = switch(n, v);
+    // What is said of the other kind waits until it is that.
+    let openflow = switch(n, v).filter(|_| router.is_none());
     // What the data plane makes a switch with and can't change while it runs; its own datapath id comes
     // of its number.
     let nature = openflow.as_ref().map(|o| {
@@ -191,7 +201,10 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
         // Its wires are made with it.
         Some(r) => {
             let (plane, inside) = (r.data_plane.name(), &r.interface);
-            format!("{vid} {name} {plane} {ports:?} {inside:?} {:?} {:?} {:?}", r.channel, r.vlan, r.mac)
+            format!(
+                "{vid} {name} {plane} {ports:?} {inside:?} {:?} {:?} {:?}",
+                r.channel, r.vlan, r.mac
+            )
         }
     };
     let nature = digest(&nature);
@@ -203,13 +216,13 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             ports: &ports,
             mapping,
             path: v.path.name(),
-            program: v.program.as_deref(),
-            default: v.default.as_deref(),
+            program: v.program.as_deref().filter(|_| router.is_none()),
+            default: v.default.as_deref().filter(|_| router.is_none()),
             tcam_entries: v.tcam_entries,
             tcam_limit_entries: limit,
             cpu_permille: v.cpu_permille,
             share: shares(n, v, &ports),
-            rule: &v.rule,
+            rule: if router.is_none() { &v.rule } else { &[] },
             openflow,
         }],
     };

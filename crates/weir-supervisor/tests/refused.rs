@@ -61,9 +61,9 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
         (&net("name = 'a.b'\nhost = 'east'"), "network[0].node[0].name", "node name 'a.b'"),
         (&net("name = 'a'\nhost = 'eats'"), "network[0].node[0].host", "did you mean 'east'?"),
         (
-            &net("name = 'a'\nhost = 'east'\nkind = 'vdp'\n[network.node.router]"),
-            "network[0].node[0].router",
-            "in a node that is none",
+            &net("name = 'a'\nhost = 'east'\n[network.node.router]\nmac = '01:00:00:00:00:01'"),
+            "network[0].node[0].router.mac",
+            "of a single interface",
         ),
         (
             &net("name = 'a'\nhost = 'east'\nports = ['p', 'p']"),

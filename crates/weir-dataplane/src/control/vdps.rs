@@ -185,6 +185,7 @@ impl DataPlane {
             compiled: None,
             away: None,
             brought: None,
+            heir: None,
             cpu: crate::cpu_share::Usage::default(),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
@@ -255,6 +256,16 @@ impl DataPlane {
                 s.take_slot(vid);
             }));
         }
+        Ok(())
+    }
+
+    /// Has a VDP's counters go to another when it is deleted: nothing that was counted is forgotten.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn bequeath(&mut self, vid: Vid, heir: Vid) -> Result<(), ControlError> {
+        self.vdp(heir)?;
+        self.vdp_mut(vid)?.heir = Some(heir);
         Ok(())
     }
 

@@ -127,9 +127,12 @@ impl DataPlane {
         if v.channel.in_flight > 0 || backlog > 0 {
             return;
         }
-        self.retired.merge(&v.tally());
-        if let Some(slot) = self.vdps.get_mut(usize::from(vid.0)) {
-            *slot = None;
+        let Some(old) = self.vdps.get_mut(usize::from(vid.0)).and_then(Option::take) else {
+            return;
+        };
+        match old.heir.and_then(|h| vdp_mut(&mut self.vdps, h)) {
+            Some(heir) => heir.take_over(&old),
+            None => self.retired.merge(&old.tally()),
         }
         for p in self.ports.iter_mut().flatten() {
             let mut a = Accounts {

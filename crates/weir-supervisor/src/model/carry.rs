@@ -132,8 +132,7 @@ impl Lab {
     /// that nothing carries, which [`check`](super::check()) refuses, have theirs all the same.
     pub fn attached<'l>(&'l self, network: &'l Network, node: &'l Node) -> Vec<Attachment<'l>> {
         let own = node.ports.iter().map(String::as_str);
-        let mut all: Vec<Attachment<'l>> =
-            own.map(|p| by_host(p)).collect();
+        let mut all: Vec<Attachment<'l>> = own.map(|p| by_host(p)).collect();
         for (i, l) in network.link.iter().enumerate() {
             let [a, b] = &l.between;
             let other = match () {

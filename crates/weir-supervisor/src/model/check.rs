@@ -225,28 +225,18 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
             format!("'{full}' is what its VDP would be called: at most {NAME_BYTES} letters");
         return refuse("name", format!("{what}; shorten the node's or the network's name"));
     }
-    if v.kind == Kind::Vdp && v.router.is_some() {
-        let what = "[network.node.router] in a node that is none: say kind = \"router\"";
-        return refuse("router", what.to_owned());
-    }
-    if let Some(r) = v.as_router() {
-        router::check_node(v, at)?;
-        if !n.controllers.is_empty() {
-            let text = format!("network '{}' has OpenFlow controllers", n.name);
-            return refuse("kind", format!("{text}: give them to its VDPs' openflow, each"));
-        }
+    // A node that is a VDP now may say what router it becomes.
+    if let Some(r) = v.router.clone().or_else(|| v.as_router()) {
+        let at = at.key("router");
         let one = n.flow_space.is_empty() || router::vlan_of(&n.flow_space).is_some();
         if r.data_plane == DataPlane::Pearl && !one {
             let text = "data_plane = \"pearl\" in a network whose flow space is not one VLAN";
             let mend = "what its slow data plane sends could be another's: take \"routed\"";
-            return Err(Refusal::new(
-                at.key("router").key("data_plane"),
-                format!("{text}; {mend}"),
-            ));
+            return Err(Refusal::new(at.key("data_plane"), format!("{text}; {mend}")));
         }
         let attached = lab.attached(n, v);
         let inside: Vec<&str> = attached.iter().map(|a| &*a.inside).collect();
-        router::check(&r, &inside, &at.key("router"))?;
+        router::check(&r, &inside, &at)?;
     }
     known_host(lab, &v.host, &at.key("host"))?;
     let mut seen = BTreeSet::new();

@@ -3,7 +3,6 @@
 //! Room: plain data and what can be checked of it alone. In LAB files `[network.node.router]`; the same words
 //! go to the node API.
 
-use super::Node;
 use crate::refusal::{Refusal, Way, instead};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -165,7 +164,10 @@ pub fn check(r: &Router, ports: &[&str], at: &Way) -> Result<(), Refusal> {
         }
         if names.contains(&name) {
             let text = format!("two of its interfaces would be called '{name}' inside");
-            return refuse("interface", format!("{text}: say interface = {{ PORT = NAME }} of one"));
+            return refuse(
+                "interface",
+                format!("{text}: say interface = {{ PORT = NAME }} of one"),
+            );
         }
         names.push(name);
     }
@@ -218,21 +220,4 @@ pub fn check(r: &Router, ports: &[&str], at: &Way) -> Result<(), Refusal> {
         return refuse("memory_bytes", format!("memory_bytes = {n}: at least {LEAST_MEMORY}"));
     }
     Ok(())
-}
-
-/// Refuses what a router's node can't say, since its data plane is not its controllers' to fill.
-pub(super) fn check_node(v: &Node, at: &Way) -> Result<(), Refusal> {
-    let given = [
-        ("program", v.program.is_some()),
-        ("default", v.default.is_some()),
-        ("openflow", v.openflow.is_some()),
-        ("rule", !v.rule.is_empty()),
-    ];
-    match given.into_iter().find(|(_, is)| *is) {
-        Some((key, _)) => {
-            let text = format!("'{key}' in a virtual router: its routes say what is forwarded");
-            Err(Refusal::new(at.key(key), format!("{text}; take it away, or say kind = \"vdp\"")))
-        }
-        None => Ok(()),
-    }
 }

@@ -161,7 +161,8 @@ fn detail(d: &VdpDetail, out: &mut String) {
     }
     if let Some(r) = &d.router {
         let processes = format!("{} processes in namespace {}", r.processes, r.namespace);
-        line("router", format!("data plane {}, {processes}", r.data_plane));
+        let plane = format!("data plane {} by VDP {}", r.data_plane, r.forwards);
+        line("router", format!("{plane}, {processes}"));
         for p in &r.programs {
             let pid =
                 p.pid.map_or("waits to be started again".to_owned(), |n| format!("process {n}"));

@@ -42,6 +42,15 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What a VDP has counted, with what forwards for it as a part of it.
+    pub fn whole(&self, vid: u16) -> Option<VdpItem> {
+        let mut sum = self.vdps.iter().find(|v| v.vid == vid)?.clone();
+        for p in self.vdps.iter().filter(|v| v.part_of == Some(vid)) {
+            sum.add(p);
+        }
+        Some(sum)
+    }
+
     /// Sorts the parts of an answer.
     pub fn of(items: Vec<Item>) -> Self {
         let mut s = Self::default();

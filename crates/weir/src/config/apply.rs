@@ -69,10 +69,15 @@ impl Model {
         }
     }
 
+    /// What forwards for a VDP, if something does.
+    pub fn part(&self, of: Vid) -> Option<&VdpPlan> {
+        self.plan.part(of)
+    }
+
     /// Whether a VDP is a virtual router's, or one of its bridges.
     pub fn is_routers(&self, v: &VdpPlan) -> bool {
         let its = |n: &String| self.plan.ports.iter().any(|p| p.name == *n && p.router().is_some());
-        matches!(v.program, Some(ProgramPlan::Container(_))) || v.ports.iter().any(|(n, _)| its(n))
+        v.part_of.is_some() || self.part(v.vid).is_some() || v.ports.iter().any(|(n, _)| its(n))
     }
 
     /// The name of a port.
@@ -281,6 +286,7 @@ fn vid_of(s: &Step) -> Option<Vid> {
         | Step::Migrate(v, _)
         | Step::PutQueue(v, ..)
         | Step::RemoveQueue(v, ..)
+        | Step::Bequeath(v, _)
         | Step::SetOpenflow(v, _) => Some(*v),
     }
 }
@@ -307,6 +313,7 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
             plan.vdps.remove(&vid.0);
             Ok(())
         }
+        Step::Bequeath(vid, heir) => Ok(plane.bequeath(vid, heir)?),
         Step::SetName(vid, name) => {
             plane.set_name(vid, &name)?;
             of(plan, vid)?.name = name;

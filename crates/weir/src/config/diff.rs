@@ -67,6 +67,8 @@ pub enum Step {
     RemoveQueue(Vid, String, u32),
     /// Makes a VDP an OpenFlow switch, or changes with whom it speaks.
     SetOpenflow(Vid, Box<OpenflowPlan>),
+    /// Has a VDP's counters go to another when it is deleted.
+    Bequeath(Vid, Vid),
 }
 
 /// The steps from one plan to another.
@@ -274,6 +276,7 @@ impl Step {
                 path_name(v.path),
                 v.program.as_ref().map(|p| format!(", program {}", p.name())).unwrap_or_default()
             ),
+            Step::Bequeath(v, to) => format!("VDP {v}: its counters go to VDP {to}"),
             Step::SetName(v, n) => format!("VDP {v}: now called {n}"),
             Step::SetLabel(v, Some(l)) => format!("VDP {v}: kept as {l}"),
             Step::SetLabel(v, None) => format!("VDP {v}: kept by nobody any more"),

@@ -87,6 +87,13 @@ pub struct PortPlan {
     pub place: Option<Place>,
 }
 
+impl Plan {
+    /// What forwards for a VDP, if something does.
+    pub fn part(&self, of: Vid) -> Option<&VdpPlan> {
+        self.vdps.values().find(|v| v.part_of == Some(of))
+    }
+}
+
 impl PortPlan {
     /// The mark of a port that leads to a virtual router and goes with it. Nobody else can give it: marks
     /// from outside have no blanks.
@@ -109,6 +116,8 @@ pub struct VdpPlan {
     pub name: String,
     /// A mark of whoever keeps it; a change by anybody else takes it away.
     pub label: Option<String>,
+    /// The VDP that it forwards for, as a part of it, if it does.
+    pub part_of: Option<Vid>,
     /// Its ports: name, its number for it. A port that is not there at the moment is kept.
     pub ports: Vec<(String, PortNo)>,
     /// Which frames are its own.
@@ -254,6 +263,7 @@ impl VdpPlan {
             vid,
             name: name.to_owned(),
             label: None,
+            part_of: None,
             ports: Vec::new(),
             mapping: Vec::new(),
             default: vec![Action::Drop],

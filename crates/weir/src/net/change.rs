@@ -9,6 +9,7 @@ use super::nodes::{Nodes, Proof};
 use super::store::Redb;
 use crate::config::read::vdp_from;
 use crate::fault::{bad_input, is_bad_input};
+use crate::socket::protocol::Became;
 use crate::verify::LeakItem;
 use anyhow::{Error, Result};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct Keeper {
     store: Redb,
     /// What the store held when it was last looked at.
     pub saved: Saved,
+    /// Nodes that the last change made ones of the other kind.
+    pub became: Vec<Became>,
 }
 
 /// A change that can be made.
@@ -117,7 +120,7 @@ impl Keeper {
     pub fn open(path: &Path) -> Result<Self> {
         let store = Redb::open(path)?;
         let saved = store.load()?;
-        Ok(Self { store, saved })
+        Ok(Self { store, saved, became: Vec::new() })
     }
 
     /// Works out what it takes for `lab` to hold. Touches nothing.
@@ -184,8 +187,9 @@ impl Keeper {
         let before = (self.places(), self.saved.state.links.clone());
         self.store.begin(&p.target)?;
         self.saved.under_way = Some(p.target);
-        if let Err(e) = p.nodes.perform(&p.steps) {
-            return Err(self.put_back(&mut p.nodes, &before, &e));
+        match p.nodes.perform(&p.steps) {
+            Ok(became) => self.became = became,
+            Err(e) => return Err(self.put_back(&mut p.nodes, &before, &e)),
         }
         self.done()
     }

@@ -8,7 +8,7 @@ use crate::config::read::read_file;
 use crate::fault::bad_input;
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
-use crate::socket::protocol::{Item, Request, TcamItem, VdpItem, WithRules};
+use crate::socket::protocol::{Became, Item, Request, TcamItem, VdpItem, WithRules};
 use crate::verify::{LeakItem, VerifiedItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use weir_io::vxlan::Settings;
 use weir_supervisor::model::router::Router;
 use weir_supervisor::model::{self, Host, Kind, Lab, Tls};
 use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
-use weir_supervisor::plan::Step;
+use weir_supervisor::plan::{How, Step};
 
 /// Most changes in one request: each holds up the node's worker for a moment only, but those of one
 /// request have its plan to themselves.
@@ -131,17 +131,18 @@ impl Nodes {
         }))
     }
 
-    /// Carries out steps in order. Returns how many there were.
+    /// Carries out steps in order. Says which nodes became ones of the other kind, and how.
     ///
     /// # Errors
     /// The first that a node refuses, or does not answer.
-    pub fn perform(&mut self, steps: &[Step]) -> Result<()> {
-        let mut rest = steps;
+    pub fn perform(&mut self, steps: &[Step]) -> Result<Vec<Became>> {
+        let (mut rest, mut became) = (steps, Vec::new());
         while let Some(first) = rest.first() {
             let host = first.host();
             if alone(first) {
                 let asked = self.client(host)?.ask(&request(first));
-                asked.with_context(|| format!("host '{host}'"))?;
+                let (_, done) = asked.with_context(|| format!("host '{host}'"))?;
+                became.extend(done.became.map(|b| *b));
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
@@ -152,7 +153,7 @@ impl Nodes {
             asked.with_context(|| format!("host '{host}'"))?;
             rest = rest.get(n..).unwrap_or_default();
         }
-        Ok(())
+        Ok(became)
     }
 }
 
@@ -161,7 +162,8 @@ fn alone(s: &Step) -> bool {
     match s {
         Step::Migrate { .. } => true,
         Step::Delete { kind, .. } => *kind == Kind::Router,
-        Step::Put { wanted, .. } => wanted.router.is_some(),
+        Step::Put { wanted, how } => wanted.router.is_some() || *how == How::Become,
+        Step::PortPut { .. } | Step::PortDelete { .. } => false,
     }
 }
 
@@ -251,7 +253,8 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
         _ => None,
     };
     let mut out = ObservedVdp { vid: v.vid, name: v.name.clone(), path, ..ObservedVdp::default() };
-    if let Some(d) = &v.detail {
+    // What forwards for a node is a part of it: what it takes is the node's to take.
+    if let Some(d) = v.detail.as_ref().filter(|_| v.part_of.is_none()) {
         let entries = |part: &str| d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed);
         out.label.clone_from(&d.label);
         out.kind = if d.router.is_some() { Kind::Router } else { Kind::Vdp };

@@ -99,6 +99,8 @@ impl Session<'_> {
     /// Why the connection is over.
     fn step(&mut self, cx: &mut Context<'_>, up: &impl Fn(Version)) -> Result<Next, String> {
         if let Some(why) = self.conn.stopped() {
+            // What it was told last, as that its ports have gone, it hears if it can be sent at once.
+            let _ = self.write(cx);
             return Err(why);
         }
         let now = self.vdp.common.clock.now();

@@ -40,11 +40,19 @@ pub struct Wanted {
 /// All switches of a plan.
 pub fn all(plan: &Plan, links: &Links) -> Vec<Wanted> {
     let switch = |v: &VdpPlan| {
-        v.openflow.as_ref().map(|o| Wanted {
+        let mut o = v.openflow.clone()?;
+        let mut ports = ports(v, links);
+        // Something else forwards for it: its controllers see its ports go, and it goes; its flows stay.
+        if v.mapping.is_empty() && plan.part(v.vid).is_some() {
+            ports.clear();
+            o.controllers.clear();
+            o.listen.clear();
+        }
+        Some(Wanted {
             vid: v.vid,
             name: v.name.clone(),
-            plan: o.clone(),
-            ports: ports(v, links),
+            plan: o,
+            ports,
             queues: v.queues.iter().filter_map(|((p, id), q)| queue(v, p, *id, *q)).collect(),
         })
     };

@@ -9,6 +9,7 @@
 //! - [`wires`]: a namespace with its interfaces and addresses, by [`netlink`];
 //! - [`programs`]: what runs inside, in a [`cgroup`]; [`frr`]: FRR among it;
 //! - [`shape`]: the VDP between the wires and the ports, and its rules;
+//! - [`kinds`]: a VDP becomes a router and back, frames flowing;
 //! - [`fib`]: what routes come to; [`follow`]: the thread that keeps rules as the routes are;
 //! - [`container`]: a VDP's slow path inside.
 
@@ -17,6 +18,7 @@ pub mod container;
 mod fib;
 mod follow;
 mod frr;
+mod kinds;
 mod netlink;
 pub mod node;
 mod programs;

@@ -11,24 +11,28 @@
 use super::cgroup::{Group, Limits};
 use super::follow::Follower;
 use super::frr::Frr;
+use super::kinds;
 use super::programs::{Place, Program, Programs, end, inside};
 use super::shape::{Pushed, bridged_end, bridges, compose};
 use super::wires::{Names, Wires};
-use crate::config::diff::{Step, diff_vdp};
+use crate::config::diff::Step;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::program::ProgramPlan;
 use crate::config::read::vdp_from;
 use crate::namespace;
 use crate::socket::handler::bad;
 use crate::socket::live::{Live, NotDone};
-use crate::socket::protocol::{ProgramItem, RouterItem};
+use crate::socket::protocol::{Became, Counted, Done, ProgramItem, RouterItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_io::open::{Kind, PortSpec};
+use std::time::{Duration, Instant};
+use weir_dataplane::Vid;
+use weir_io::open::{self, PortSpec};
+use weir_supervisor::model::Kind;
 use weir_supervisor::model::router::{DataPlane, Router, check};
 use weir_supervisor::refusal::Way;
 use weir_wire::MacAddr;
@@ -45,6 +49,14 @@ pub struct Routers {
     all: Mutex<BTreeMap<u16, One>>,
 }
 
+/// Whether the VDP that a router's node is goes with the router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    Goes,
+    /// It was there before, or will be afterwards.
+    Stays,
+}
+
 #[derive(Debug)]
 struct One {
     router: Router,
@@ -53,6 +65,8 @@ struct One {
     follower: Option<Follower>,
     programs: Option<Programs>,
     wires: Wires,
+    /// The VDP that forwards for it.
+    plane: u16,
     /// Its bridges' VDPs, in its ports' order.
     bridges: Vec<u16>,
     place: Arc<Place>,
@@ -140,22 +154,14 @@ impl Routers {
         }
     }
 
-    /// Makes a router exactly what is asked for: `toml` is its VDP's section.
+    /// Makes a router exactly what is asked for: `toml` is its VDP's section. A VDP that is there becomes it,
+    /// frames flowing.
     ///
     /// # Errors
-    /// It can't be; then a new one leaves nothing, and one that was there is as before in what was not
-    /// reached.
-    pub fn put(&self, live: &Live, toml: &str, router: Router) -> Result<Vec<String>, NotDone> {
+    /// It can't be; then a new one leaves nothing, and what was there is as before in what was not reached.
+    pub fn put(&self, live: &Live, toml: &str, router: Router) -> Result<Done, NotDone> {
         let mut all = self.lock();
-        let own: Vec<String> = all
-            .values()
-            .flat_map(|o| o.wires.wires.iter().filter_map(|w| w.near.clone()))
-            .collect();
-        let known = live.look(|m| {
-            let names = m.plan.ports.iter().map(|p| p.name.clone());
-            names.filter(|n| !own.contains(n)).collect::<Vec<_>>()
-        })?;
-        let v = VdpPlan { place: None, ..vdp_from(toml, None, &known, None)? };
+        let v = read(live, &all, toml)?;
         let ports: Vec<&str> = v.ports.iter().map(|(n, _)| n.as_str()).collect();
         check(&router, &ports, &Way::default()).map_err(|e| bad(format!("{}: {e}", e.at)))?;
         if !rustix::process::geteuid().is_root() {
@@ -164,29 +170,37 @@ impl Routers {
             ));
         }
         if let Some(o) = all.get_mut(&v.vid.0) {
-            return self.change(live, o, v, router);
+            return self.change(live, o, v, router).map(noted);
         }
-        let there = live.look(|m| {
-            let same = |o: &&VdpPlan| o.vid == v.vid || o.name == v.name;
-            m.plan.vdps.values().find(same).map(VdpPlan::called)
-        })?;
-        if let Some(called) = there {
-            return Err(bad(format!("{called} is there already: delete it first")));
-        }
+        let before = live.look(|m| kinds::before(m, &v))??;
         let (vid, name) = (v.vid.0, v.name.clone());
-        match self.make(live, v, router) {
-            Ok((one, told)) => {
+        let own = if before.is_some() { Own::Stays } else { Own::Goes };
+        let begun = Begun::now(live, v.vid)?;
+        match self.make(live, v, router, own) {
+            Ok((one, told, pause)) => {
                 all.insert(vid, one);
-                Ok(told)
+                let became = before.map(|_| begun.ended(live, name, Kind::Router, pause));
+                Ok(Done { became: became.transpose()?.map(Box::new), ..noted(told) })
             }
             Err(e) => {
-                self.take_away(live, vid, &name, None);
+                self.take_away(live, vid, &name, None, own);
+                before.map_or(Ok(()), |old| kinds::back(live, old))?;
                 Err(e)
             }
         }
     }
 
-    fn make(&self, live: &Live, v: VdpPlan, router: Router) -> Result<(One, Vec<String>), NotDone> {
+    /// Makes all of a router; when it is there, frames go to it.
+    fn make(
+        &self,
+        live: &Live,
+        v: VdpPlan,
+        router: Router,
+        own: Own,
+    ) -> Result<(One, Vec<String>, Duration), NotDone> {
+        let taken: Vec<u16> = live.look(|m| m.plan.vdps.keys().copied().collect())?;
+        let mut free = (1..u16::MAX).rev().filter(|n| !taken.contains(n) && *n != v.vid.0);
+        let plane = free.next().ok_or_else(|| bad("no number is left for a router's VDP"))?;
         let called = self.called(&v.name);
         let folder = self.files().join(&v.name);
         self.make_folder(&folder).map_err(work)?;
@@ -194,51 +208,49 @@ impl Routers {
         let ports = format!("_r{}.", v.vid);
         let names = Names { namespace: &called, interfaces: &interfaces, ports: &ports };
         let tail = digest(called.as_bytes()).to_be_bytes();
-        let own = [0x02, tail[0], tail[1], tail[2], tail[3], tail[4]];
-        let mac = MacAddr(router.mac().unwrap_or(own));
+        let made = [0x02, tail[0], tail[1], tail[2], tail[3], tail[4]];
+        let mac = MacAddr(router.mac().unwrap_or(made));
         let wires = Wires::make(names, &v, &router, mac).map_err(work)?;
         let group = Group::make(&called).map_err(work)?;
         group.limit(&limits(&router)).map_err(bad_anyhow)?;
-        let mut whole = compose(v.clone(), &router, &wires.wires).map_err(bad)?;
-        if let Some(taps) = &wires.taps {
-            whole.program = Some(ProgramPlan::Container(taps.clone()));
-        }
-        let keep = |name: String, kind, target| {
-            let spec = PortSpec { kind, target };
-            let label = Some(PortPlan::routers_label(&v.name));
-            Step::AddPort(PortPlan { name, spec, label, place: None })
-        };
-        let mut steps = Vec::new();
-        for ((_, no), w) in v.ports.iter().zip(&wires.wires) {
-            if let Some(near) = &w.near {
-                steps.push(keep(near.clone(), Kind::AfPacket, format!("{interfaces}{no}")));
-            }
-            if w.outer != w.port {
-                for end in [w.outer.clone(), bridged_end(&w.outer)] {
-                    steps.push(keep(end, Kind::Memory, w.outer.clone()));
-                }
-            }
-        }
-        let mut numbers = Vec::new();
-        if router.data_plane == DataPlane::Bridged {
-            let taken: Vec<u16> = live.look(|m| m.plan.vdps.keys().copied().collect())?;
-            let free = (1..u16::MAX).rev().filter(|n| !taken.contains(n));
-            let all = bridges(&v, &wires.wires, free);
-            numbers.extend(all.iter().map(|b| b.vid.0));
-            steps.extend(all.into_iter().map(|b| Step::CreateVdp(Box::new(b))));
-        }
-        steps.push(Step::CreateVdp(Box::new(whole.clone())));
-        let mut told = live.change(move |_| Ok(steps))?;
         let door = wires.namespace.door().map_err(work)?;
         let place = Arc::new(Place { router: v.name.clone(), door, group, folder });
-        let follower = self.follow(live, &router, &whole, &wires).map_err(work)?;
-        let programs = start(&place, &router).map_err(|e| {
-            // The namespace goes now, and who is in it could not be found any more.
-            end(|| inside(wires.namespace.file()));
-            bad_anyhow(e)
-        })?;
-        told.push(format!("router {}: {}", v.name, words(&router)));
-        Ok((One { router, asked: v, follower, programs, wires, bridges: numbers, place }, told))
+        let bridges = match router.data_plane {
+            DataPlane::Bridged => free.take(v.ports.len()).collect(),
+            _ => Vec::new(),
+        };
+        let (asked, follower, programs) = (v, None, None);
+        let mut one = One { router, asked, follower, programs, wires, plane, bridges, place };
+        let (parts, mut steps) = (one.parts(&one.asked, &one.router)?, one.ports(&interfaces));
+        let idle = |p: &VdpPlan| match own {
+            Own::Goes => VdpPlan { mapping: Vec::new(), ..p.clone() },
+            // What it is promised is promised to the VDP that it takes the place of, until it does.
+            Own::Stays => kinds::idle(p),
+        };
+        steps.extend(parts.iter().map(|p| Step::CreateVdp(Box::new(idle(p)))));
+        if own == Own::Goes {
+            steps.push(Step::CreateVdp(Box::new(kinds::shell(&one.asked))));
+        }
+        let mut told = live.change(move |_| Ok(steps))?;
+        if let Some(whole) = parts.last() {
+            one.follower = self.follow(live, &one.router, whole, &one.wires).map_err(work)?;
+        }
+        let started = start(&one.place, &one.router).map_err(bad_anyhow).and_then(|p| {
+            one.programs = p;
+            kinds::take_place(live, &one.asked, parts)
+        });
+        let pause = match started {
+            Ok((more, pause)) => {
+                told.extend(more);
+                pause
+            }
+            Err(e) => {
+                one.leave();
+                return Err(e);
+            }
+        };
+        told.push(format!("router {}: {}", one.asked.name, words(&one.router)));
+        Ok((one, told, pause))
     }
 
     fn follow(
@@ -272,26 +284,19 @@ impl Routers {
             (v.name.clone(), v.ports.clone(), r.data_plane, r.channel, wires)
         };
         if nature(&v, &router) != nature(&o.asked, &o.router) {
-            let text = "its name, ports, interface, mac, data_plane, channel and vlan are made with it";
+            let text =
+                "its name, ports, interface, mac, data_plane, channel and vlan are made with it";
             return Err(bad(format!("{}: {text}; delete it first", o.asked.called())));
         }
         o.place.group.limit(&limits(&router)).map_err(bad_anyhow)?;
         o.wires.set_addresses(&router).map_err(work)?;
-        let mut whole = compose(v.clone(), &router, &o.wires.wires).map_err(bad)?;
-        if let Some(taps) = &o.wires.taps {
-            whole.program = Some(ProgramPlan::Container(taps.clone()));
-        }
-        let mut all = bridges(&v, &o.wires.wires, o.bridges.iter().copied());
-        all.push(whole);
+        let mut all = o.parts(&v, &router)?;
+        let label = v.label.clone();
+        let vid = v.vid;
         let mut told = live.change(move |m| {
-            let mut steps = Vec::new();
-            for new in all {
-                match m.plan.vdps.get(&new.vid.0) {
-                    Some(old) => steps.extend(diff_vdp(old, &new)?),
-                    None => steps.push(Step::CreateVdp(Box::new(new))),
-                }
-            }
-            Ok(steps)
+            // What stands for it has its mark, and nothing else that may have changed.
+            all.extend(m.plan.vdps.get(&vid.0).map(|n| VdpPlan { label, ..n.clone() }));
+            kinds::steps_to(m, all)
         })?;
         let what = |r: &Router| (r.frr.clone(), r.daemons.clone(), r.run.clone());
         if what(&router) != what(&o.router) {
@@ -304,6 +309,32 @@ impl Routers {
         }
         (o.router, o.asked) = (router, v);
         Ok(told)
+    }
+
+    /// Makes a router the VDP that a section says, frames flowing; `None` if it is no router's.
+    ///
+    /// # Errors
+    /// It can't be; then it is a router still.
+    pub fn end_as_vdp(&self, live: &Live, toml: &str) -> Option<Result<Done, NotDone>> {
+        let mut all = self.lock();
+        if all.is_empty() {
+            return None;
+        }
+        // What can't be read is refused by whoever would do it else.
+        let v = read(live, &all, toml).ok().filter(|v| all.contains_key(&v.vid.0))?;
+        let one = all.remove(&v.vid.0)?;
+        let (vid, name) = (v.vid, v.name.clone());
+        Some(match becomes_vdp(live, &one, v) {
+            Err(e) => {
+                all.insert(vid.0, one);
+                Err(e)
+            }
+            Ok((begun, told, pause)) => {
+                self.take_away(live, vid.0, &name, Some(one), Own::Stays);
+                let became = begun.ended(live, name, Kind::Vdp, pause);
+                became.map(|b| Done { became: Some(Box::new(b)), ..noted(told) })
+            }
+        })
     }
 
     /// Deletes a router, with its VDP; nothing is left.
@@ -319,19 +350,14 @@ impl Routers {
         };
         let Some(one) = all.remove(&vid) else { return Ok(Vec::new()) };
         let name = one.asked.name.clone();
-        self.take_away(live, vid, &name, Some(one));
+        self.take_away(live, vid, &name, Some(one), Own::Goes);
         Ok(vec![format!("router {name}: deleted")])
     }
 
-    fn take_away(&self, live: &Live, vid: u16, name: &str, one: Option<One>) {
+    fn take_away(&self, live: &Live, vid: u16, name: &str, one: Option<One>, own: Own) {
         let called = self.called(name);
         let mut one = one;
-        if let Some(o) = &mut one {
-            drop(o.follower.take());
-            if let Some(mut p) = o.programs.take() {
-                p.leave();
-            }
-        }
+        one.iter_mut().for_each(One::leave);
         if let Ok(file) = File::open(format!("/run/netns/{called}")) {
             end(|| inside(&file));
         }
@@ -339,12 +365,21 @@ impl Routers {
         let _ = live.change(|m| {
             let kept = m.plan.ports.iter().filter(|p| p.router() == Some(name));
             let kept: Vec<&String> = kept.map(|p| &p.name).collect();
-            // Its own and its bridges'.
+            let is_own = |v: &VdpPlan| v.vid.0 == vid && v.name == name;
             let its = |v: &&VdpPlan| {
-                (v.vid.0 == vid && v.name == name) || v.ports.iter().any(|(p, _)| kept.contains(&p))
+                let part = v.part_of == Some(Vid(vid));
+                part || is_own(v) || v.ports.iter().any(|(p, _)| kept.contains(&p))
             };
-            let gone = m.plan.vdps.values().filter(|v| v.vid.0 != 0).filter(its);
-            let mut steps: Vec<Step> = gone.map(|v| Step::DeleteVdp(v.vid)).collect();
+            let mut steps = Vec::new();
+            for v in m.plan.vdps.values().filter(|v| v.vid.0 != 0).filter(its) {
+                if own == Own::Stays && is_own(v) {
+                    continue;
+                }
+                if own == Own::Stays && v.part_of == Some(Vid(vid)) {
+                    steps.push(Step::Bequeath(v.vid, Vid(vid)));
+                }
+                steps.push(Step::DeleteVdp(v.vid));
+            }
             steps.extend(kept.into_iter().map(|p| Step::RemovePort(p.clone())));
             Ok(steps)
         });
@@ -364,7 +399,7 @@ impl Routers {
         let all = std::mem::take(&mut *self.lock());
         for (vid, one) in all {
             let name = one.asked.name.clone();
-            self.take_away(live, vid, &name, Some(one));
+            self.take_away(live, vid, &name, Some(one), Own::Goes);
         }
     }
 
@@ -374,13 +409,124 @@ impl Routers {
     }
 }
 
+/// Gives a router's frames to a VDP.
+fn becomes_vdp(
+    live: &Live,
+    one: &One,
+    v: VdpPlan,
+) -> Result<(Begun, Vec<String>, Duration), NotDone> {
+    let begun = Begun::now(live, v.vid)?;
+    let parts = one.parts(&one.asked, &one.router)?;
+    let outside: Vec<String> = one.asked.ports.iter().map(|(n, _)| n.clone()).collect();
+    let (told, pause) = kinds::give_place(live, v, parts, &outside)?;
+    Ok((begun, told, pause))
+}
+
+/// When a node began to become one of the other kind, and what it had counted then.
+struct Begun {
+    vid: Vid,
+    at: Instant,
+    before: Counted,
+}
+
+impl Begun {
+    fn now(live: &Live, vid: Vid) -> Result<Self, NotDone> {
+        Ok(Self { vid, at: Instant::now(), before: kinds::counted(live, vid)? })
+    }
+
+    fn ended(
+        self,
+        live: &Live,
+        name: String,
+        kind: Kind,
+        pause: Duration,
+    ) -> Result<Became, NotDone> {
+        let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        let kind = match kind {
+            Kind::Router => "router",
+            Kind::Vdp => "vdp",
+        };
+        let became = Became {
+            name,
+            kind: kind.to_owned(),
+            took_ns: ns(self.at.elapsed()),
+            longest_pause_ns: ns(pause),
+            before: self.before,
+            after: kinds::counted(live, self.vid)?,
+            ..Became::default()
+        };
+        Ok(became.weighed())
+    }
+}
+
+fn noted(notes: Vec<String>) -> Done {
+    Done { notes, ..Done::default() }
+}
+
+/// Reads a section; ports that lead to routers are nobody's to name.
+fn read(live: &Live, all: &BTreeMap<u16, One>, toml: &str) -> Result<VdpPlan, NotDone> {
+    let own =
+        |n: &String| all.values().any(|o| o.wires.wires.iter().any(|w| w.near.as_ref() == Some(n)));
+    let known = live.look(|m| {
+        let names = m.plan.ports.iter().map(|p| p.name.clone());
+        names.filter(|n| !own(n)).collect::<Vec<_>>()
+    })?;
+    Ok(VdpPlan { place: None, ..vdp_from(toml, None, &known, None)? })
+}
+
 impl One {
+    /// The ports between the data plane and its namespace.
+    fn ports(&self, interfaces: &str) -> Vec<Step> {
+        let keep = |name: String, kind, target| {
+            let spec = PortSpec { kind, target };
+            let label = Some(PortPlan::routers_label(&self.asked.name));
+            Step::AddPort(PortPlan { name, spec, label, place: None })
+        };
+        let mut steps = Vec::new();
+        for ((_, no), w) in self.asked.ports.iter().zip(&self.wires.wires) {
+            if let Some(near) = &w.near {
+                steps.push(keep(near.clone(), open::Kind::AfPacket, format!("{interfaces}{no}")));
+            }
+            if w.outer != w.port {
+                for end in [w.outer.clone(), bridged_end(&w.outer)] {
+                    steps.push(keep(end, open::Kind::Memory, w.outer.clone()));
+                }
+            }
+        }
+        steps
+    }
+
+    /// The VDPs that forward for it, for what was asked: its bridges, and last its own.
+    fn parts(&self, v: &VdpPlan, router: &Router) -> Result<Vec<VdpPlan>, NotDone> {
+        let plane = Vid(self.plane);
+        let part = |of: Vid, p: VdpPlan| VdpPlan { part_of: Some(of), label: v.label.clone(), ..p };
+        let bridges = bridges(v, &self.wires.wires, self.bridges.iter().copied());
+        let mut all: Vec<VdpPlan> = bridges.into_iter().map(|b| part(plane, b)).collect();
+        let own = VdpPlan { vid: plane, name: format!("_router.{}", v.vid), ..v.clone() };
+        let mut own = part(v.vid, compose(own, router, &self.wires.wires).map_err(bad)?);
+        if let Some(taps) = &self.wires.taps {
+            own.program = Some(ProgramPlan::Container(taps.clone()));
+        }
+        all.push(own);
+        Ok(all)
+    }
+
+    /// Ends what runs for it.
+    fn leave(&mut self) {
+        drop(self.follower.take());
+        if let Some(mut p) = self.programs.take() {
+            p.leave();
+        }
+        end(|| inside(self.wires.namespace.file()));
+    }
+
     fn item(&self) -> RouterItem {
         let programs = self.programs.iter().flat_map(Programs::status);
         let follow = self.follower.as_ref().map(Follower::status);
         RouterItem {
             name: self.asked.name.clone(),
             vid: self.asked.vid.0,
+            forwards: self.plane,
             data_plane: self.router.data_plane.name().to_owned(),
             namespace: self.wires.namespace.name().to_owned(),
             folder: self.place.folder.display().to_string(),

@@ -135,7 +135,7 @@ pub fn counters(
     let node = |n: &str, v: &weir_supervisor::model::Node| {
         let place = held.places.get(&format!("{n}/{}", v.name));
         let stats = place.and_then(|p| seen.get(&p.host)?.as_ref());
-        let vdp = place.zip(stats).and_then(|(p, s)| s.vdps.iter().find(|i| i.vid == p.vid));
+        let vdp = place.zip(stats).and_then(|(p, s)| s.whole(p.vid));
         let blank =
             NodeCounters { node: v.name.clone(), host: v.host.clone(), ..NodeCounters::default() };
         let Some((s, i)) = stats.zip(vdp) else { return blank };

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use utoipa::{IntoParams, ToSchema};
-use weir_supervisor::model::{Lab, Network, Node, Path};
+use weir_supervisor::model::{Kind, Lab, Network, Node, Path};
 use weir_supervisor::store::Places;
 
 /// All networks that the caller may see.
@@ -69,12 +69,14 @@ impl How {
     }
 }
 
-/// Whereto a node moves.
+/// Whereto a node moves; what is not said stays.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
     /// The path.
-    path: Path,
+    path: Option<Path>,
+    /// What it becomes.
+    kind: Option<Kind>,
 }
 
 /// What a network is known by: it changes whenever the network does.
@@ -362,7 +364,7 @@ pub async fn set(
     change.await.map(Json)
 }
 
-/// Moves a node to another path, frames flowing.
+/// Moves a node to another path, or makes it one of the other kind, frames flowing.
 #[utoipa::path(
     post, path = "/v1/networks/{network}/nodes/{node}/migrate", tag = "nodes", request_body = Move,
     params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How),
@@ -377,7 +379,8 @@ pub async fn migrate(
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
         edit_node(lab, caller, &network, &node, |v| {
-            v.path = to.path;
+            v.path = to.path.unwrap_or(v.path);
+            v.kind = to.kind.unwrap_or(v.kind);
             Ok(())
         })
     });

@@ -52,7 +52,7 @@ pub fn handle(
                 Err(e) => Ok(refusal(&e.into())),
             }
         }
-        Request::Stats {} => match live.with(|p, _| view::stats(p)) {
+        Request::Stats {} => match live.with(|p, m| view::stats(p, m)) {
             Ok(items) => {
                 for i in items {
                     reply(lines, &Reply::Item(i))?;
@@ -61,7 +61,7 @@ pub fn handle(
             }
             Err(e) => Ok(refusal(&e.into())),
         },
-        Request::RouterPut { toml, router } => Ok(answer(live.routers().put(live, &toml, router))),
+        Request::RouterPut { toml, router } => Ok(done(live.routers().put(live, &toml, router))),
         Request::RouterDelete { router } => Ok(answer(live.routers().delete(live, &router))),
         Request::RouterShow {} => {
             for i in live.routers().status().into_values() {
@@ -99,6 +99,10 @@ pub fn handle(
                 Err(e) => Ok(refusal(&e)),
             }
         }
+        Request::VdpPut { toml } => match live.routers().end_as_vdp(live, &toml) {
+            Some(all) => Ok(done(all)),
+            None => Ok(answer(live.change(move |m| steps(Request::VdpPut { toml }, m)))),
+        },
         other => Ok(answer(live.change(move |m| steps(other, m)))),
     }
 }
@@ -109,8 +113,12 @@ pub fn waiting(lines: &mut Lines) -> io::Result<()> {
 }
 
 fn answer(r: Result<Vec<String>, NotDone>) -> Reply {
+    done(r.map(|notes| Done { notes, ..Done::default() }))
+}
+
+fn done(r: Result<Done, NotDone>) -> Reply {
     match r {
-        Ok(notes) => Reply::Ok(Done { notes, ..Done::default() }),
+        Ok(d) => Reply::Ok(d),
         Err(e) => refusal(&e),
     }
 }
@@ -123,6 +131,10 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
         match r {
             Request::VdpPut { toml } => {
                 let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
+                // A router that becomes a VDP forwards no more.
+                let parts: Vec<Vid> =
+                    plan.part(v.vid).map(|p| p.vid).into_iter().chain([v.vid]).collect();
+                plan.vdps.retain(|_, o| o.part_of.is_none_or(|of| !parts.contains(&of)));
                 plan.vdps.insert(v.vid.0, v);
             }
             Request::VdpDelete { vdp } => {
@@ -277,6 +289,10 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
                 let text = format!("VDP {} is called '{}' already", o.vid, o.name);
                 return Err(bad(format!("{text}: give another name")));
             }
+            if m.part(v.vid).is_some() {
+                let text = "it is a virtual router: it becomes a VDP by a request of its own";
+                return Err(bad(format!("{}: {text}", v.called())));
+            }
             match m.plan.vdps.get(&v.vid.0) {
                 None => vec![Step::CreateVdp(Box::new(v))],
                 Some(old) => rehearsed(m, diff_vdp(old, &v)?, v)?,
@@ -404,8 +420,12 @@ fn rehearsed(m: &Model, steps: Vec<Step>, new: VdpPlan) -> Result<Vec<Step>, Not
 }
 
 fn migrate(live: &Live, which: &str, to: &str) -> Result<Vec<String>, NotDone> {
-    let to = path(to)?;
     let vid: Vid = live.look(|m| find(m, which).map(|v| v.vid))??;
+    // What forwards for it goes first.
+    if let Some(part) = live.look(|m| m.part(vid).map(|p| p.vid.to_string()))? {
+        migrate(live, &part, to)?;
+    }
+    let to = path(to)?;
     let before = live.arrived(vid)?.map_or(0, |v| v.migration.given_up);
     let mut told = live.change(move |_| Ok(vec![Step::Migrate(vid, to)]))?;
     let after = live.arrived(vid)?.ok_or(WorkerGone)?;

@@ -232,6 +232,63 @@ pub struct Done {
     /// Frames that did not fit a capture's queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
+    /// How a node became one of the other kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub became: Option<Box<Became>>,
+}
+
+/// How a node became one of the other kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Became {
+    /// What its VDP is called.
+    pub name: String,
+    /// What it is now: "router" or "vdp".
+    pub kind: String,
+    /// From the first step to the last.
+    pub took_ns: u64,
+    /// The longest time for which the data plane took no frames for it, while frames changed over.
+    pub longest_pause_ns: u64,
+    /// What it had counted when it began.
+    pub before: Counted,
+    /// What it has counted, as both.
+    pub after: Counted,
+    /// Frames of it that were dropped meanwhile.
+    pub lost: u64,
+    /// Whether all that came has gone, or is inside: received + generated + cloned = forwarded + consumed +
+    /// dropped + held.
+    pub conserved: bool,
+}
+
+/// A node's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Mapped to it.
+    pub received: u64,
+    /// Left by a port.
+    pub forwarded: u64,
+    /// Made by its program.
+    pub generated: u64,
+    /// Copies.
+    pub cloned: u64,
+    /// Ended at its program.
+    pub consumed: u64,
+    /// Dropped.
+    pub dropped: u64,
+    /// Inside.
+    pub held: u64,
+}
+
+impl Became {
+    /// With what follows from both counts.
+    pub fn weighed(self) -> Self {
+        let a = self.after;
+        let came = a.received + a.generated + a.cloned;
+        Self {
+            lost: a.dropped.saturating_sub(self.before.dropped),
+            conserved: came == a.forwarded + a.consumed + a.dropped + a.held,
+            ..self
+        }
+    }
 }
 
 /// A part of an answer.
@@ -396,9 +453,30 @@ pub struct VdpItem {
     pub dropped: BTreeMap<String, u64>,
     /// Inside.
     pub held: usize,
+    /// The VDP that it forwards for, as a part of it: that one's counters are those of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<u16>,
     /// What `show` says beyond counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<VdpDetail>,
+}
+
+impl VdpItem {
+    /// Adds what another has counted.
+    pub fn add(&mut self, o: &VdpItem) {
+        for (sum, n) in [(&mut self.received, o.received), (&mut self.forwarded, o.forwarded)] {
+            sum.frames += n.frames;
+            sum.bytes += n.bytes;
+        }
+        self.generated += o.generated;
+        self.cloned += o.cloned;
+        self.consumed += o.consumed;
+        self.slow += o.slow;
+        for (why, n) in &o.dropped {
+            *self.dropped.entry(why.clone()).or_default() += n;
+        }
+        self.held += o.held;
+    }
 }
 
 /// What `show` says of a VDP beyond its counters.
@@ -466,6 +544,8 @@ pub struct RouterItem {
     pub name: String,
     /// Its VDP's number.
     pub vid: u16,
+    /// The VDP that forwards for it.
+    pub forwards: u16,
     /// Who forwards: "own", "routed", "bridged" or "pearl".
     pub data_plane: String,
     /// Its network namespace, for `ip netns exec`.

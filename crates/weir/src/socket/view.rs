@@ -106,6 +106,7 @@ pub fn vdp(v: &VdpView) -> VdpItem {
         slow: c.slow,
         dropped: drops(&c.dropped),
         held: v.held,
+        part_of: None,
         detail: None,
     }
 }
@@ -140,10 +141,12 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
 }
 
 /// Counters of everything.
-pub fn stats(p: &DataPlane) -> Vec<Item> {
+pub fn stats(p: &DataPlane, m: &Model) -> Vec<Item> {
     let s = p.snapshot();
     let mut out = vec![Item::Plane(plane(p, &s))];
-    out.extend(s.vdps.iter().map(|v| Item::Vdp(Box::new(vdp(v)))));
+    let of = |v: &VdpView| m.plan.vdps.get(&v.vid.0)?.part_of.map(|of| of.0);
+    let item = |v| Item::Vdp(Box::new(VdpItem { part_of: of(v), ..vdp(v) }));
+    out.extend(s.vdps.iter().map(item));
     out.extend(s.ports.into_iter().map(|p| Item::Port(Box::new(port(p)))));
     out
 }
@@ -175,6 +178,7 @@ pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Ask
             items.push(Item::Vdp(Box::new(item)));
             continue;
         };
+        item.part_of = plan.part_of.map(|of| of.0);
         item.detail = Some(detail(p, m, v, plan));
         let status = plan.program.as_ref().and_then(|_| p.program_status(v.vid).ok());
         let rules = (rules == WithRules::Yes).then(|| p.rules(v.vid).ok()).flatten();

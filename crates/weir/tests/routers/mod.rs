@@ -1,6 +1,8 @@
 //! Virtual routers on real `weir run`s: frames through each arrangement, FRR inside, limits, and that nothing
 //! is left. Needs root, ip, ping; FRR for some.
 
+mod kinds;
+
 use super::Supervisor;
 use super::run_daemon::{Daemon, LIMIT, has, is_root, skipped};
 use rustix::process::Signal;

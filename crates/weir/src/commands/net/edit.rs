@@ -55,16 +55,24 @@ pub struct Set {
     how: How,
 }
 
-/// Move a node to another path, frames flowing
+/// Move a node to another path, or make it one of the other kind, frames flowing
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+                             weir net migrate red s1 --path slow\n  \
+                             weir net migrate red s1 --kind router\n\n\
+                             A node says what it is as the other kind in the LAB file: a VDP has \
+                             [network.node.router], a router what VDPs have.")]
 pub struct Migrate {
     /// The network
     network: String,
     /// Its node
     node: String,
     /// fast or slow
-    #[arg(long, value_parser = ["fast", "slow"])]
-    path: String,
+    #[arg(long, value_parser = ["fast", "slow"], required_unless_present = "kind")]
+    path: Option<String>,
+    /// What it becomes: vdp or router
+    #[arg(long, value_parser = ["vdp", "router"])]
+    kind: Option<String>,
     #[command(flatten)]
     how: How,
 }
@@ -175,10 +183,16 @@ fn set_one(table: &mut toml::Table, text: &str) -> Result<()> {
 pub fn migrate(args: &Migrate) -> Result<()> {
     change(&args.how, |lab| {
         let node = node(lab, &args.network, &args.node)?;
-        node.path = match args.path.as_str() {
-            "slow" => weir_supervisor::model::Path::Slow,
-            _ => weir_supervisor::model::Path::Fast,
-        };
+        match args.path.as_deref() {
+            Some("slow") => node.path = weir_supervisor::model::Path::Slow,
+            Some(_) => node.path = weir_supervisor::model::Path::Fast,
+            None => {}
+        }
+        match args.kind.as_deref() {
+            Some("router") => node.kind = weir_supervisor::model::Kind::Router,
+            Some(_) => node.kind = weir_supervisor::model::Kind::Vdp,
+            None => {}
+        }
         Ok(())
     })
 }
@@ -199,6 +213,11 @@ fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
         return say(format_args!("nothing was touched"));
     }
     keeper.make(prepared)?;
+    for b in &keeper.became {
+        let (pause, lost) = (b.longest_pause_ns / 1000, b.lost);
+        let text = format!("{lost} frames lost, none taken for {pause} us at most");
+        say(format_args!("> {}: {} now; {text}", b.name, b.kind))?;
+    }
     say(format_args!("done; revision {} holds", keeper.saved.state.revision))
 }
 

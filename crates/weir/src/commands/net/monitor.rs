@@ -123,7 +123,7 @@ fn counted(
         for v in &n.node {
             let place = places.get(&format!("{}/{}", n.name, v.name));
             let at = place.and_then(|p| Some((stats.get(&p.host)?, p.vid)));
-            let Some(i) = at.and_then(|(s, vid)| s.vdps.iter().find(|i| i.vid == vid)) else {
+            let Some(i) = at.and_then(|(s, vid)| s.whole(vid)) else {
                 continue;
             };
             sum.received.0 += i.received.frames;

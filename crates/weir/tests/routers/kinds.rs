@@ -1,0 +1,161 @@
+//! A VDP becomes a virtual router and a VDP again, under frames: each is answered once, counters add up,
+//! controllers are told and find their flows again.
+
+use super::super::openflow_rig::Peer;
+use super::{Lab, hosts, id_of, left, router, sh, until};
+use crate::run_daemon::Daemon;
+use rustix::process::{Pid, Signal, kill_process};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use weir_openflow::model::{
+    Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, Message,
+    NO_BUFFER, Port, PortReason,
+};
+
+/// The MAC address of both, as x and y know it.
+const GATEWAY: &str = "02:00:00:00:00:aa";
+
+/// What a controller makes of a switch to be the router between x and y.
+fn routes(to: u32) -> Message {
+    let actions = vec![
+        Action::SetField(Field::EthSrc, 0x0200_0000_00aa),
+        Action::SetField(Field::EthDst, 0x0200_0000_0000 + u128::from(to)),
+        Action::DecNwTtl,
+        Action::Output { port: Port(to), max_len: 0 },
+    ];
+    let from = u128::from(3 - to);
+    Message::FlowMod(FlowMod {
+        cookie: 7,
+        cookie_mask: 0,
+        table: 0,
+        command: FlowCommand::Add,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        priority: 5,
+        buffer_id: NO_BUFFER,
+        out_port: Port::ANY,
+        out_group: GROUP_ANY,
+        flags: FlowFlags::default(),
+        matcher: Match::default().with(Field::InPort, from).with(Field::EthType, 0x0800),
+        instructions: vec![Instruction::Apply(actions)],
+    })
+}
+
+fn network(data_plane: &str, at: &TcpListener) -> String {
+    let at = at.local_addr().unwrap();
+    format!(
+        "[[network]]\nname = 'red'\n[[network.node]]\nname = 'r'\nhost = 'here'\n\
+         ports = ['lan1', 'lan2']\nopenflow = {{ controllers = ['tcp:{at}'] }}\n\
+         [network.node.router]\ndata_plane = '{data_plane}'\nmac = '{GATEWAY}'\n\
+         address = {{ lan1 = ['10.1.0.1/24'], lan2 = ['10.2.0.1/24'] }}\n"
+    )
+}
+
+/// Frames that the node has received, with what forwards for it.
+fn received(d: &Daemon) -> u64 {
+    let all = d.json(&["stats"]);
+    let all = all["vdps"].as_array().unwrap();
+    let node = all.iter().find(|v| v["name"] == "red.r").unwrap();
+    let its = all.iter().filter(|v| v["vid"] == node["vid"] || v["part_of"] == node["vid"]);
+    its.map(|v| v["received"]["frames"].as_u64().unwrap()).sum()
+}
+
+/// What a controller hears until it is let go: how many ports have gone.
+fn farewell(p: &mut Peer<TcpStream>) -> usize {
+    let mut gone = 0;
+    while let Ok(m) = p.next() {
+        let is_gone = |s: &weir_openflow::model::PortStatus| s.reason == PortReason::Delete;
+        gone += usize::from(matches!(&m.body, Message::PortStatus(s) if is_gone(s)));
+    }
+    gone
+}
+
+#[test]
+fn a_vdp_becomes_a_router_and_a_vdp_again() {
+    let test = "a_vdp_becomes_a_router_and_a_vdp_again";
+    let Some(lab) = Lab::new(test, 'c') else { return };
+    let n = &lab.name;
+    for (side, net) in [('x', 1), ('y', 2)] {
+        sh(&format!(
+            "ip -n {n}{side} neigh replace 10.{net}.0.1 lladdr {GATEWAY} dev e0 nud permanent"
+        ));
+    }
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    for plane in ["own", "routed", "bridged", "pearl"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        s.apply(&network(plane, &listener));
+        let mut p = Peer::accept(&listener);
+        p.send(routes(1));
+        p.send(routes(2));
+        assert_eq!(p.barrier().unwrap(), []);
+        lab.reaches();
+        let (answers, counted) = (lab.answers(), received(&d));
+        let ping = Command::new("ip")
+            .args([
+                "netns",
+                "exec",
+                &format!("{n}x"),
+                "ping",
+                "-n",
+                "-q",
+                "-i",
+                "0.005",
+                "10.2.0.2",
+            ])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let more = |than: u64| until("more is answered", || lab.answers() > than + 20);
+        more(answers);
+        s.ask(&["net", "migrate", "red", "r", "--kind", "router"]);
+        assert_eq!(farewell(&mut p), 2, "{plane}");
+        let id = id_of(&router(&d));
+        more(lab.answers());
+        s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
+        assert_eq!(left(&id), Vec::<String>::new(), "{plane}");
+        let mut p = Peer::accept(&listener);
+        assert_eq!(p.flows(), 2, "{plane}: flows that it had made");
+        more(lab.answers());
+        kill_process(Pid::from_raw(ping.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        let said = ping.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let sent: u64 =
+            said.lines().find_map(|l| l.split_once(" packets")?.0.parse().ok()).unwrap();
+        until("all are answered", || lab.answers() >= answers + sent);
+        assert_eq!(lab.answers(), answers + sent, "{plane}: {said}\n{}", d.json(&["stats"]));
+        let now = received(&d);
+        assert!(now >= counted + 2 * sent, "{plane}: {now} of {counted} + 2 * {sent}");
+        s.ask(&["net", "delete", "red"]);
+        assert_eq!(d.json(&["show"])["vdps"].as_array().unwrap().len(), 1, "{plane}");
+    }
+    d.stop();
+}
+
+/// A router that never was a VDP becomes one, too.
+#[test]
+fn a_router_becomes_a_vdp() {
+    let test = "a_router_becomes_a_vdp";
+    let Some(lab) = Lab::new(test, 'd') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    s.apply(
+        &super::one("routed", "")
+            .replace("kind = 'router'\n", "kind = 'router'\nprogram = 'learning'\n"),
+    );
+    let id = id_of(&router(&d));
+    lab.reaches();
+    let dry = s.ask(&["net", "migrate", "red", "r", "--kind", "vdp", "--dry-run"]);
+    assert!(dry.contains("of the other kind until now"), "{dry}");
+    s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
+    assert_eq!(left(&id), Vec::<String>::new());
+    let shown = d.json(&["show"]);
+    let node = shown["vdps"].as_array().unwrap().iter().find(|v| v["name"] == "red.r").unwrap();
+    assert_eq!(node["detail"]["program"], "learning");
+    assert!(node["received"]["frames"].as_u64().unwrap() > 0, "{node}");
+    s.ask(&["net", "migrate", "red", "r", "--kind", "router"]);
+    lab.reaches();
+    s.ask(&["net", "delete", "red"]);
+    assert_eq!(left(&id), Vec::<String>::new());
+    d.stop();
+}
