@@ -3,6 +3,7 @@
 //!
 //! Room: a checked lab and what nodes report in, sections out. Called before a plan is made.
 
+use crate::away::BODY;
 use crate::model::{Lab, Made, Network, Node};
 use crate::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use crate::refusal::{Refusal, Way, instead};
@@ -106,7 +107,10 @@ impl Part {
 
 impl<'o> Host<'o> {
     fn new(name: &str, seen: &'o ObservedHost, store: u64, before: &Places) -> Self {
-        let ours = |v: &&ObservedVdp| whose(v, name, store, before).is_some();
+        // Bodies of nodes that are away are others' here: they are let alone.
+        let ours = |v: &&ObservedVdp| {
+            whose(v, name, store, before).is_some_and(|o| !o.node.ends_with(BODY))
+        };
         let own: Vec<&ObservedVdp> = seen.vdps.iter().filter(ours).collect();
         let others: Vec<&ObservedVdp> = seen.vdps.iter().filter(|v| !ours(v)).collect();
         let sum =

@@ -10,11 +10,14 @@
 //! may be done twice; [`store::Store`] keeps what is wanted, and which change is under way, so that a
 //! supervisor that is killed at any moment finds its place again.
 //!
+//! [`away`] says what must be there for a node to be processed by another host.
+//!
 //! Beside them, [`verify`]: proof that no network reaches another, from the rules as installed; and
 //! [`slicer`]: several controllers on one foreign switch.
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod away;
 pub mod model;
 pub mod observed;
 pub mod plan;

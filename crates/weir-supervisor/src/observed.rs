@@ -53,4 +53,6 @@ pub struct ObservedVdp {
     pub action_entries: u32,
     /// Guaranteed part of the worker's cycles, in thousandths.
     pub cpu_permille: u32,
+    /// Whether another node processes its frames, or it is on its way there or back.
+    pub moving: bool,
 }

@@ -7,6 +7,7 @@
 //! shares are free; then what comes and what changes; then paths; last the old places of nodes that
 //! have moved, which forward until the new ones are there.
 
+use crate::away::BODY;
 use crate::model::{Kind, Path};
 use crate::observed::Observed;
 use crate::section::{Wanted, whose};
@@ -138,7 +139,8 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
     let (mut go, mut come, mut paths, mut moved) = (vec![], vec![], vec![], vec![]);
     for (host, seen) in observed {
         for v in &seen.vdps {
-            let Some(ours) = whose(v, host, store, places) else { continue };
+            let ours = whose(v, host, store, places).filter(|o| !o.node.ends_with(BODY));
+            let Some(ours) = ours else { continue };
             let (vid, kind) = (v.vid, v.kind);
             let delete = || Step::Delete { host: host.clone(), vid, name: v.name.clone(), kind };
             let is_it = |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;

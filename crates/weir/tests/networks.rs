@@ -2,6 +2,7 @@
 
 mod certificates;
 mod networks_links;
+mod networks_moves;
 mod openflow_rig;
 mod routers;
 mod run_daemon;

@@ -239,6 +239,17 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
         router::check(&r, &inside, &at)?;
     }
     known_host(lab, &v.host, &at.key("host"))?;
+    if let Some(other) = &v.away {
+        known_host(lab, other, &at.key("away"))?;
+        if *other == v.host {
+            let text = format!("host '{other}' has its ports: leave 'away' out");
+            return Err(Refusal::new(at.key("away"), text));
+        }
+        if v.kind != Kind::Vdp {
+            let text = "only a VDP can be processed by another host: leave 'away' out";
+            return Err(Refusal::new(at.key("away"), text));
+        }
+    }
     let mut seen = BTreeSet::new();
     for (i, p) in v.ports.iter().enumerate() {
         if !seen.insert(p) {

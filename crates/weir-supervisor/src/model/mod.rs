@@ -53,7 +53,7 @@ pub struct Tls {
 }
 
 /// A physical node: a `weir run`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its name.
@@ -97,7 +97,7 @@ pub struct Link {
 }
 
 /// A virtual network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// Its name.
@@ -165,7 +165,7 @@ impl Path {
 }
 
 /// A virtual node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Its name in its network.
@@ -173,8 +173,11 @@ pub struct Node {
     /// What it is.
     #[serde(default)]
     pub kind: Kind,
-    /// The physical node that it lives on.
+    /// The physical node that it lives on, whose ports it has.
     pub host: String,
+    /// Another physical node that processes its frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<String>,
     /// The host's ports that are its own, from number 1 on in this order.
     #[serde(default)]
     pub ports: Vec<String>,
@@ -262,7 +265,7 @@ pub struct Openflow {
 }
 
 /// A node's share of a port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// The host's port.

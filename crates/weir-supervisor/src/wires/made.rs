@@ -87,6 +87,16 @@ fn reversed(w: &WayPlace) -> WayPlace {
     WayPlace { hosts, vnis: w.vnis.iter().rev().copied().collect() }
 }
 
+/// The MTU of the physical link between two hosts, if the lab says it.
+pub(crate) fn mtu_between(lab: &Lab, a: &str, b: &str) -> Option<u32> {
+    let joins = |l: &&crate::model::Link| {
+        let ends = l.between.each_ref().map(|t| end(t));
+        let is = |h: &str| ends.contains(&Some((h, None)));
+        is(a) && is(b)
+    };
+    lab.link.iter().find(joins)?.mtu
+}
+
 /// The link that something is made for.
 struct Own<'l> {
     lab: &'l Lab,
@@ -107,14 +117,8 @@ impl Own<'_> {
         tunnel_end(self.lab.find_host(host)?.tunnel.as_ref()?)
     }
 
-    /// The MTU of the physical link between two hosts, if the lab says it.
     fn mtu(&self, a: &str, b: &str) -> Option<u32> {
-        let joins = |l: &&crate::model::Link| {
-            let ends = l.between.each_ref().map(|t| end(t));
-            let is = |h: &str| ends.contains(&Some((h, None)));
-            is(a) && is(b)
-        };
-        self.lab.link.iter().find(joins)?.mtu
+        mtu_between(self.lab, a, b)
     }
 
     /// The device of the end at the first host of these ways.

@@ -14,6 +14,7 @@
 mod made;
 mod route;
 
+pub(crate) use made::mtu_between;
 pub use made::{WantedPort, steps};
 
 use crate::model::Lab;

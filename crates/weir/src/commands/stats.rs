@@ -61,6 +61,7 @@ impl Stats {
                 Item::Vdp(v) => s.vdps.push(*v),
                 Item::Rule(_) | Item::Frame(_) | Item::Leak(_) | Item::Router(_) => {}
                 Item::Verified(_) | Item::Waiting => {}
+                Item::Turn(_) | Item::Moving(_) | Item::Piece(_) | Item::Place(_) => {}
             }
         }
         s

@@ -11,7 +11,7 @@ use super::program::ProgramPlan;
 use super::vdp_steps::{
     attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_classify::Field;
 use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
 use weir_io::af_xdp::Umem;
@@ -36,6 +36,8 @@ pub struct Model {
     pub plan: Plan,
     /// Port numbers by name.
     pub ids: BTreeMap<String, PortId>,
+    /// VDPs that another node processes.
+    pub away: BTreeSet<u16>,
     devices: Devices,
     umem: Umem,
     /// Far ends of memory wires whose second port has not come yet.
@@ -52,6 +54,7 @@ impl Model {
         Self {
             plan: Plan::empty(plan.fixed.clone()),
             ids: BTreeMap::new(),
+            away: BTreeSet::new(),
             devices,
             umem: Umem::new(),
             wires: BTreeMap::new(),

@@ -19,5 +19,5 @@ mod schema;
 pub mod slicer;
 #[cfg(test)]
 mod tests;
-mod vdp_steps;
+pub mod vdp_steps;
 mod words;

@@ -118,6 +118,21 @@ pub(super) fn attach(
     Ok(())
 }
 
+/// Gives a VDP that was emptied what its section says of rules, groups and meters. What can't be had stays
+/// away, as when its port is.
+pub fn refill(plane: &mut DataPlane, model: &Model, vid: Vid) {
+    let Some(v) = model.plan.vdps.get(&vid.0) else { return };
+    for (id, m) in &v.meters {
+        let _ = put_meter(plane, vid, *id, m);
+    }
+    for (id, g) in &v.groups {
+        let _ = put_group(plane, vid, *id, g, &model.ids);
+    }
+    for r in v.rules_in_order() {
+        let _ = put_rule(plane, vid, r);
+    }
+}
+
 /// Makes a VDP with all that belongs to it, or nothing of it.
 pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Result<(), Failed> {
     let failed = |reason, place: &Option<Place>| Failed {
@@ -141,6 +156,7 @@ pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Re
     plane.create_vdp(spec).map_err(|e| failed(e.into(), &v.place))?;
     match fill(plane, model, &v) {
         Ok(()) => {
+            model.away.remove(&v.vid.0);
             model.plan.vdps.insert(v.vid.0, v);
             Ok(())
         }

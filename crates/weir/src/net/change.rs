@@ -5,6 +5,7 @@
 //! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`].
 
 use super::lab::{LabFile, checked, refused};
+use super::moving::{self, Moved};
 use super::nodes::{Nodes, Proof};
 use super::store::Redb;
 use crate::config::read::vdp_from;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use weir_supervisor::admission::admit;
+use weir_supervisor::away::{Move, moves};
 use weir_supervisor::model::Lab;
 use weir_supervisor::observed::Observed;
 use weir_supervisor::plan::{Step, plan};
@@ -32,6 +34,8 @@ pub struct Keeper {
     pub saved: Saved,
     /// Nodes that the last change made ones of the other kind.
     pub became: Vec<Became>,
+    /// How nodes were moved since it was opened.
+    pub moved: Vec<Moved>,
 }
 
 /// A change that can be made.
@@ -41,6 +45,8 @@ pub struct Prepared {
     target: State,
     /// What it takes.
     pub steps: Vec<Step>,
+    /// Nodes that go to other hosts then, or come back.
+    pub moves: Vec<Move>,
     /// The sections that hold now, of the VDPs that steps change.
     pub before: Vec<Wanted>,
 }
@@ -120,7 +126,7 @@ impl Keeper {
     pub fn open(path: &Path) -> Result<Self> {
         let store = Redb::open(path)?;
         let saved = store.load()?;
-        Ok(Self { store, saved, became: Vec::new() })
+        Ok(Self { store, saved, became: Vec::new(), moved: Vec::new() })
     }
 
     /// Works out what it takes for `lab` to hold. Touches nothing.
@@ -144,10 +150,12 @@ impl Keeper {
         if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
             apart(&nodes.verify(&steps)?)?;
         }
+        let moves = moves(&lab, &self.saved.state.lab, &observed, &goal.places, self.saved.id)
+            .map_err(|r| refused(file, &r))?;
         let revision = self.saved.state.revision + 1;
         let target = State { revision, lab, places: goal.places, links: goal.links };
         let before = self.sections(&observed);
-        Ok(Prepared { nodes, target, steps, before })
+        Ok(Prepared { nodes, target, steps, moves, before })
     }
 
     /// Where virtual nodes live or may have come to live.
@@ -187,8 +195,14 @@ impl Keeper {
         let before = (self.places(), self.saved.state.links.clone());
         self.store.begin(&p.target)?;
         self.saved.under_way = Some(p.target);
-        match p.nodes.perform(&p.steps) {
-            Ok(became) => self.became = became,
+        let target = self.saved.under_way.clone().unwrap_or_default();
+        let id = self.saved.id;
+        let done = p.nodes.begin_turn(id).and_then(|()| p.nodes.perform(&p.steps));
+        let done = done.and_then(|became| {
+            Ok((became, moving::lead(&mut p.nodes, &target.lab, &target.places, id)?))
+        });
+        match done {
+            Ok((became, moved)) => (self.became, self.moved) = (became, moved),
             Err(e) => return Err(self.put_back(&mut p.nodes, &before, &e)),
         }
         self.done()
@@ -229,6 +243,7 @@ impl Keeper {
     pub fn recover(&mut self, way: Way) -> Result<Option<usize>> {
         let Some(left) = self.saved.under_way.clone() else { return Ok(None) };
         let mut nodes = Nodes::connect([&left.lab, &self.saved.state.lab])?;
+        nodes.begin_turn(self.saved.id)?;
         let goal = match way {
             Way::On => left,
             Way::Back => self.saved.state.clone(),
@@ -251,7 +266,8 @@ fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, links: &Links, store: u64
     let goal = Goal::of(lab, &observed, places, links, store).map_err(|r| refused(None, &r))?;
     let steps = goal.steps(&observed, store, places);
     nodes.perform(&steps)?;
-    Ok(steps.len())
+    let moved = moving::lead(nodes, lab, places, store)?;
+    Ok(steps.len() + moved.len())
 }
 
 /// What must be there for a lab to hold.

@@ -24,7 +24,13 @@ pub struct Told {
 
 /// All steps of a change.
 pub fn told(p: &Prepared) -> Vec<Told> {
-    p.steps.iter().map(|s| one(p, s)).collect()
+    let moves = p.moves.iter().map(|m| Told {
+        line: m.to_string(),
+        host: m.to.clone(),
+        network: Some(m.network.clone()),
+        ..Told::default()
+    });
+    p.steps.iter().map(|s| one(p, s)).chain(moves).collect()
 }
 
 fn one(p: &Prepared, s: &Step) -> Told {

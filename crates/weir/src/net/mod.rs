@@ -2,12 +2,13 @@
 //!
 //! Room: files, the store, node APIs. What is decided is decided in `weir-supervisor`, which touches
 //! nothing; here [`lab`] reads what is wanted, [`nodes`] asks the physical nodes and changes them,
-//! [`store`] remembers, and [`change`] leads one change through all of it. Called by `weir apply` and
+//! [`moving`] takes nodes from one of them to another, [`store`] remembers, and [`change`] leads one change through all of it. Called by `weir apply` and
 //! `weir net`.
 
 pub mod change;
 pub mod diff;
 pub mod flows;
 pub mod lab;
+pub mod moving;
 pub mod nodes;
 pub mod store;

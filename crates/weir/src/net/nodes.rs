@@ -3,15 +3,17 @@
 //! Room: connections to `weir run`s; from their answers to what `weir-supervisor` looks at, and from
 //! its steps to their requests. A node is known by nothing else.
 
+use super::moving::is_moving;
 use crate::commands::stats::Stats;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
-use crate::socket::protocol::{Became, Item, Request, TcamItem, VdpItem, WithRules};
+use crate::socket::protocol::{Became, Done, Item, Request, TcamItem, VdpItem, WithRules};
 use crate::verify::{LeakItem, VerifiedItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use tokio_rustls::rustls::pki_types::ServerName;
 use weir_io::vxlan::Settings;
@@ -38,7 +40,11 @@ pub struct Proof {
 
 /// Connections to physical nodes, by name.
 #[derive(Debug)]
-pub struct Nodes(BTreeMap<String, Client>);
+pub struct Nodes {
+    all: BTreeMap<String, Client>,
+    /// The turn of ours that has begun: the store's number, and the turn's at each node.
+    turn: Option<(u64, BTreeMap<String, u64>)>,
+}
 
 impl Nodes {
     /// Connects to every host of these labs; of two of one name to the first.
@@ -56,11 +62,60 @@ impl Nodes {
                 all.insert(h.name.clone(), client.with_context(|| format!("host '{}'", h.name))?);
             }
         }
-        Ok(Self(all))
+        Ok(Self { all, turn: None })
     }
 
     fn client(&mut self, host: &str) -> Result<&mut Client> {
-        self.0.get_mut(host).ok_or_else(|| anyhow!("host '{host}' is not connected"))
+        self.all.get_mut(host).ok_or_else(|| anyhow!("host '{host}' is not connected"))
+    }
+
+    /// Where a node is that says it is at an address: all its addresses are where it was reached.
+    pub fn reached(&self, host: &str, at: &str) -> String {
+        let all = at.parse::<SocketAddr>().ok().filter(|a| a.ip().is_unspecified());
+        match (all, self.all.get(host).and_then(Client::host)) {
+            (Some(a), Some(host)) if host.contains(':') => format!("[{host}]:{}", a.port()),
+            (Some(a), Some(host)) => format!("{host}:{}", a.port()),
+            _ => at.to_owned(),
+        }
+    }
+
+    /// Asks a node for one thing, in our turn where one has begun.
+    ///
+    /// # Errors
+    /// It refuses, or does not answer.
+    pub fn ask(&mut self, host: &str, request: Request) -> Result<Vec<Item>> {
+        Ok(self.asked(host, request)?.0)
+    }
+
+    fn asked(&mut self, host: &str, request: Request) -> Result<(Vec<Item>, Done)> {
+        let turn = self.turn.as_ref().and_then(|(s, all)| Some((*s, *all.get(host)?)));
+        let request = match turn {
+            Some((store, turn)) => Request::InTurn { store, turn, what: Box::new(request) },
+            None => request,
+        };
+        let asked = self.client(host)?.ask(&request);
+        asked.with_context(|| format!("host '{host}'"))
+    }
+
+    /// Begins our turn at every node: what was asked for before us for this store is done, or won't be.
+    ///
+    /// # Errors
+    /// One does not answer.
+    pub fn begin_turn(&mut self, store: u64) -> Result<()> {
+        let mut turns = BTreeMap::new();
+        for (host, client) in &mut self.all {
+            let asked = client.ask(&Request::Turn { store });
+            let (items, _) = asked.with_context(|| format!("host '{host}'"))?;
+            let number = |i: Item| match i {
+                Item::Turn(n) => Some(n),
+                _ => None,
+            };
+            let turn = items.into_iter().find_map(number);
+            let older = || anyhow!("host '{host}': its answer has no end: is it older?");
+            turns.insert(host.clone(), turn.ok_or_else(older)?);
+        }
+        self.turn = Some((store, turns));
+        Ok(())
     }
 
     /// Asks every node what it has.
@@ -70,7 +125,7 @@ impl Nodes {
     pub fn observe(&mut self) -> Result<Observed> {
         let request = Request::Show { vdp: None, rules: WithRules::No };
         let mut all = Observed::new();
-        for (name, client) in &mut self.0 {
+        for (name, client) in &mut self.all {
             let (items, _) = client.ask(&request).with_context(|| format!("host '{name}'"))?;
             all.insert(name.clone(), seen(items));
         }
@@ -83,7 +138,7 @@ impl Nodes {
     /// It does not answer.
     pub fn stats(&mut self) -> Result<BTreeMap<String, Stats>> {
         let mut all = BTreeMap::new();
-        for (name, client) in &mut self.0 {
+        for (name, client) in &mut self.all {
             let got = client.ask(&Request::Stats {}).with_context(|| format!("host '{name}'"))?;
             all.insert(name.clone(), Stats::of(got.0));
         }
@@ -97,7 +152,7 @@ impl Nodes {
     /// A node does not answer, or the steps can't be.
     pub fn verify(&mut self, steps: &[Step]) -> Result<BTreeMap<String, Proof>> {
         let mut all = BTreeMap::new();
-        for (name, client) in &mut self.0 {
+        for (name, client) in &mut self.all {
             let after: Vec<Request> =
                 steps.iter().filter(|s| s.host() == name).map(request).collect();
             if after.is_empty() && !steps.is_empty() {
@@ -140,8 +195,7 @@ impl Nodes {
         while let Some(first) = rest.first() {
             let host = first.host();
             if alone(first) {
-                let asked = self.client(host)?.ask(&request(first));
-                let (_, done) = asked.with_context(|| format!("host '{host}'"))?;
+                let (_, done) = self.asked(host, request(first))?;
                 became.extend(done.became.map(|b| *b));
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
@@ -149,8 +203,7 @@ impl Nodes {
             let together = |s: &&Step| s.host() == host && !alone(s);
             let n = rest.iter().take(BATCH).take_while(together).count();
             let of = rest.iter().take(n).map(request).collect();
-            let asked = self.client(host)?.ask(&Request::Batch { of });
-            asked.with_context(|| format!("host '{host}'"))?;
+            self.ask(host, Request::Batch { of })?;
             rest = rest.get(n..).unwrap_or_default();
         }
         Ok(became)
@@ -258,6 +311,7 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
         let entries = |part: &str| d.tcam.iter().find(|t| t.part == part).map_or(0, |t| t.allowed);
         out.label.clone_from(&d.label);
         out.kind = if d.router.is_some() { Kind::Router } else { Kind::Vdp };
+        out.moving = is_moving(&v.phase, d.moving.as_deref());
         (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
         out.cpu_permille = d.cpu_permille.into();
     }

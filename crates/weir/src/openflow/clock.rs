@@ -6,6 +6,10 @@
 use std::time::{Duration, Instant};
 use weir_packet::Nanos;
 
+/// What switches' clocks show when their data plane begins: a flow that comes from another node may be
+/// older than the data plane here.
+const BEGIN: Nanos = Nanos(1 << 58);
+
 /// The worker's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -13,19 +17,19 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `now` now.
+    /// A clock that began when the data plane did, which shows `now` now.
     pub fn showing(now: Nanos) -> Self {
         let here = Instant::now();
         Self { epoch: here.checked_sub(Duration::from_nanos(now.0)).unwrap_or(here) }
     }
-    /// What it shows.
+    /// What it shows: [`BEGIN`] at the beginning.
     pub fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)) + BEGIN
     }
     /// When it shows `at`, for timers. A time that can't be reached is far away.
     pub fn when(&self, at: Nanos) -> tokio::time::Instant {
         const FAR: Duration = Duration::from_secs(86_400 * 365);
-        let at = Duration::from_nanos(at.0);
+        let at = Duration::from_nanos(at.0.saturating_sub(BEGIN.0));
         let instant = self.epoch.checked_add(at).unwrap_or_else(|| Instant::now() + FAR);
         tokio::time::Instant::from_std(instant)
     }

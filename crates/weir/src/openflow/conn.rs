@@ -4,6 +4,7 @@
 //! on one thread. Nothing here reads or writes a socket.
 
 use super::clock::since_start;
+use super::relay::State;
 use crate::config::openflow::ConnectionsPlan;
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -65,6 +66,25 @@ impl Conn {
             role: Cell::new(Role::Equal),
             waker: RefCell::new(None),
             stop: RefCell::new(None),
+        }
+    }
+
+    /// A connection that goes on, of a switch that was somewhere else until now.
+    pub fn resumed(
+        id: ConnId,
+        endpoint: EndpointId,
+        peer: String,
+        state: &State,
+        how: &ConnectionsPlan,
+        now: Nanos,
+    ) -> Self {
+        let (s, at) = (&state.session, since_start(now));
+        let channel = Channel::resume(channel(how), s.version(), &state.input, at);
+        Self {
+            channel: RefCell::new(channel),
+            version: Cell::new(Some(s.version())),
+            role: Cell::new(s.role()),
+            ..Self::new(id, endpoint, peer, s.purpose(), how, now)
         }
     }
 

@@ -94,7 +94,7 @@ async fn talk(vdp: &Rc<Vdp>, endpoint: &Endpoint, to: &Controller, stream: Strea
         &endpoint.how(vdp),
         common.clock.now(),
     ));
-    session::run(vdp, conn, stream, |version| {
+    session::run(vdp, conn, stream, None, |version| {
         let facts = &mut *endpoint.facts.borrow_mut();
         facts.connections += 1;
         facts.attempts = 0;

@@ -8,6 +8,7 @@ use super::connect;
 use super::endpoint::{Endpoint, What};
 use super::keeper::{self, Stay};
 use super::listen;
+use super::moves::{self, Ask, Moving, Reception, Stage};
 use super::punts::{self, Lost};
 use super::status::{self, SwitchItem};
 use super::vdp::{Common, Vdp};
@@ -31,6 +32,10 @@ pub enum Command {
     Update(Vec<Wanted>, SyncSender<Vec<String>>),
     /// The link of a port, by the data plane's name, came or went.
     Link(String, Link),
+    /// Do something about a switch that moves; dropped where there is no such switch.
+    Move(u16, Ask),
+    /// Say how each switch's move stands.
+    Stages(SyncSender<BTreeMap<u16, Stage>>),
     /// Say what there is.
     Status(SyncSender<BTreeMap<u16, SwitchItem>>),
     /// End.
@@ -47,16 +52,22 @@ pub struct Entry {
     pub endpoints: Vec<Rc<Endpoint>>,
     /// What the software stage could not hand over.
     pub lost: Lost,
+    /// How its move to another node stands.
+    pub moving: Moving,
     stay: watch::Sender<Stay>,
 }
 
 /// Serves commands until the last one.
-pub async fn serve(common: Rc<Common>, mut commands: mpsc::UnboundedReceiver<Command>) {
+pub async fn serve(
+    common: Rc<Common>,
+    reception: Reception,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
     let mut all: BTreeMap<u16, Entry> = BTreeMap::new();
     while let Some(command) = commands.recv().await {
         match command {
             Command::Update(wanted, answer) => {
-                let told = update(&common, &mut all, wanted).await;
+                let told = update(&common, &reception, &mut all, wanted).await;
                 // Whoever asked may have given up.
                 let _ = answer.send(told);
             }
@@ -66,6 +77,15 @@ pub async fn serve(common: Rc<Common>, mut commands: mpsc::UnboundedReceiver<Com
                         e.vdp.port_changed(PortUpdate::Link(p.no, link));
                     }
                 }
+            }
+            Command::Move(vid, ask) => {
+                if let Some(e) = all.get_mut(&vid) {
+                    moves::serve(e, &reception, ask).await;
+                }
+            }
+            Command::Stages(answer) => {
+                let stage = |(v, e): (&u16, &Entry)| (*v, e.moving.stage(e.vdp.manner()));
+                let _ = answer.send(all.iter().map(stage).collect());
             }
             Command::Status(answer) => {
                 let item = |(vid, e): (&u16, &Entry)| (*vid, status::of(e));
@@ -78,6 +98,7 @@ pub async fn serve(common: Rc<Common>, mut commands: mpsc::UnboundedReceiver<Com
 
 async fn update(
     common: &Rc<Common>,
+    reception: &Reception,
     all: &mut BTreeMap<u16, Entry>,
     wanted: Vec<Wanted>,
 ) -> Vec<String> {
@@ -85,6 +106,8 @@ async fn update(
     let gone: Vec<u16> = all.keys().copied().filter(|v| !stays(v)).collect();
     for e in gone.iter().filter_map(|vid| all.remove(vid)) {
         e.vdp.delete();
+        reception.awaited.forget(&e.vdp);
+        e.vdp.stop(None, "its VDP was deleted");
         e.endpoints.iter().for_each(|p| p.stop(&e.vdp));
         e.stay.send_replace(Stay::No);
     }
@@ -129,7 +152,8 @@ fn made(common: &Rc<Common>, w: Wanted) -> Result<Entry, String> {
     // Its VDP drops what it has no flow for, or whatever its fail mode says, from here on.
     vdp.tick(common.clock.now()).map_err(|e| format!("{}: {e}", called(w.vid, &w.name)))?;
     spawn_local(keeper::keep(Rc::clone(&vdp), punts, staying));
-    Ok(Entry { wanted: w, vdp, endpoints: Vec::new(), lost, stay })
+    let moving = Moving::default();
+    Ok(Entry { wanted: w, vdp, endpoints: Vec::new(), lost, moving, stay })
 }
 
 /// A switch whose ports, queues or manners may have changed.

@@ -4,7 +4,7 @@
 //! cost nothing. Called by `hub`.
 
 use super::punts::Punts;
-use super::vdp::Vdp;
+use super::vdp::{Manner, Vdp};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -41,7 +41,7 @@ pub async fn keep(vdp: Rc<Vdp>, mut punts: Punts, mut stay: watch::Receiver<Stay
                 }
             }
             () = vdp.rearm.notified() => {}
-            () = punts.wait() => while vdp.take_punts(&mut punts) {
+            () = punts.wait(), if vdp.manner() != Manner::Asleep => while vdp.take_punts(&mut punts) {
                 yield_now().await;
             }
         }

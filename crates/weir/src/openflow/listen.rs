@@ -139,7 +139,7 @@ async fn receive(
         &endpoint.how(vdp),
         common.clock.now(),
     ));
-    let ended = session::run(vdp, conn, stream, |version| {
+    let ended = session::run(vdp, conn, stream, None, |version| {
         endpoint.facts.borrow_mut().connections += 1;
         endpoint.lines.tell(format_args!("{from} connected: OpenFlow {}", name(version)));
     });

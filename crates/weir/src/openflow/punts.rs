@@ -87,6 +87,10 @@ impl Punts {
 }
 
 impl Lost {
+    /// Whether frames wait.
+    pub fn any_wait(&self) -> bool {
+        self.0.bytes.load(Ordering::Relaxed) > 0
+    }
     /// Frames that found no room.
     pub fn frames(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)

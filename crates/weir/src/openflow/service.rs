@@ -4,16 +4,19 @@
 
 use super::clock::Clock;
 use super::hub::{self, Command};
+use super::moves::{Ask, Reception, Stage};
 use super::status::SwitchItem;
+use super::tls::Identity;
 use super::vdp::Common;
 use super::wanted::Wanted;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use weir_agent::Link;
 use weir_dataplane::Handle;
 
@@ -24,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Switches {
     plane: Handle,
+    /// Where the node API is, and who answers there.
+    api: Option<(IpAddr, Identity)>,
     thread: Mutex<Option<Running>>,
 }
 
@@ -34,9 +39,47 @@ struct Running {
 }
 
 impl Switches {
-    /// None yet.
-    pub fn new(plane: Handle) -> Self {
-        Self { plane, thread: Mutex::new(None) }
+    /// None yet. Connections from other nodes come where the node API is, and by TLS as that.
+    pub fn new(plane: Handle, api: Option<(IpAddr, Identity)>) -> Self {
+        Self { plane, api, thread: Mutex::new(None) }
+    }
+
+    /// Who we are to other nodes.
+    pub fn identity(&self) -> Option<Identity> {
+        self.api.as_ref().map(|(_, i)| i.clone())
+    }
+
+    /// Asks something of a switch that moves. `None`: there is no such switch, or no answer.
+    pub fn moving<T>(&self, vid: u16, ask: impl FnOnce(SyncSender<T>) -> Ask) -> Option<T> {
+        let to = self.running().as_ref()?.to.clone();
+        let (answer, from) = sync_channel(1);
+        to.send(Command::Move(vid, ask(answer))).ok()?;
+        from.recv_timeout(PATIENCE).ok()
+    }
+
+    /// Asks a switch that moves for pieces, and hands each on.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn pieces<E>(
+        &self,
+        vid: u16,
+        ask: impl FnOnce(mpsc::Sender<Vec<u8>>) -> Ask,
+        mut each: impl FnMut(Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(to) = self.running().as_ref().map(|r| r.to.clone()) else { return Ok(()) };
+        let (pieces, mut from) = mpsc::channel(4);
+        // Without the thread nothing comes.
+        let _ = to.send(Command::Move(vid, ask(pieces)));
+        while let Some(piece) = from.blocking_recv() {
+            each(piece)?;
+        }
+        Ok(())
+    }
+
+    /// How each switch's move stands.
+    pub fn stages(&self) -> BTreeMap<u16, Stage> {
+        self.running().as_ref().and_then(|r| ask(r, Command::Stages)).unwrap_or_default()
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
@@ -50,7 +93,7 @@ impl Switches {
             if wanted.is_empty() {
                 return Vec::new();
             }
-            match start(self.plane.clone()) {
+            match start(self.plane.clone(), self.api.clone()) {
                 Ok(r) => *running = Some(r),
                 Err(e) => return vec![format!("no thread for OpenFlow switches: {e}")],
             }
@@ -88,7 +131,7 @@ fn ask<T>(r: &Running, command: impl FnOnce(SyncSender<T>) -> Command) -> Option
     from.recv_timeout(PATIENCE).ok()
 }
 
-fn start(plane: Handle) -> std::io::Result<Running> {
+fn start(plane: Handle, beside: Option<(IpAddr, Identity)>) -> std::io::Result<Running> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let now = plane.call(|p| p.snapshot().at).map_err(std::io::Error::other)?;
@@ -97,7 +140,8 @@ fn start(plane: Handle) -> std::io::Result<Running> {
     let run = move || {
         let tasks = tokio::task::LocalSet::new();
         let common = Rc::new(Common::new(plane, clock));
-        tasks.block_on(&runtime, hub::serve(common, commands));
+        let reception = Reception::new(beside);
+        tasks.block_on(&runtime, hub::serve(common, reception, commands));
     };
     let thread = std::thread::Builder::new().name("weir-openflow".to_owned()).spawn(run)?;
     Ok(Running { to, thread })

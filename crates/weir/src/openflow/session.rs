@@ -6,6 +6,8 @@
 
 use super::clock::{nanos, since_start};
 use super::conn::Conn;
+use super::relay::home::{self, Over};
+use super::relay::{Hello, Peer, State};
 use super::stream::Stream;
 use super::tls;
 use super::vdp::{Turn, Vdp};
@@ -20,6 +22,8 @@ use weir_openflow::model::Version;
 
 /// Bytes that are read in one turn.
 const READ: usize = 64 * 1024;
+/// How long a node that did not take a connection up is let alone.
+const RETRY: Duration = Duration::from_millis(200);
 /// How long a peer may take to read what it is told at the end.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -32,21 +36,88 @@ pub struct Ended {
     pub was_up: bool,
 }
 
-/// Runs a connection to its end. `up` is told when a version is agreed.
-pub async fn run(vdp: &Vdp, conn: Rc<Conn>, stream: Stream, up: impl Fn(Version)) -> Ended {
-    vdp.enter(Rc::clone(&conn));
-    let mut s = Session {
-        vdp,
-        conn: &conn,
-        stream,
-        timer: Box::pin(tokio::time::sleep(LINGER)),
-        input: Input::Open,
-        told: Told::NotYet,
-        ending: None,
+/// Runs a connection to its end, from a state or from its beginning. `up` is told when a version is
+/// agreed.
+pub async fn run(
+    vdp: &Vdp,
+    mut conn: Rc<Conn>,
+    mut stream: Stream,
+    mut state: Option<State>,
+    up: impl Fn(Version),
+) -> Ended {
+    let mut was_up = state.is_some();
+    loop {
+        if let (Some(peer), None) = (vdp.away(), &state) {
+            match relayed(vdp, &conn, &mut stream, &peer).await {
+                Over::Ended(why) => return Ended { why, was_up: true },
+                Over::Home(s) => state = Some(s),
+            }
+        }
+        if let Some(s) = &state {
+            let (endpoint, peer, now) = (conn.endpoint, conn.peer.clone(), vdp.common.clock.now());
+            conn = Rc::new(Conn::resumed(conn.id, endpoint, peer, s, &vdp.how.get(), now));
+        }
+        vdp.enter(Rc::clone(&conn), state.take().as_ref());
+        let mut s = Session {
+            vdp,
+            conn: &conn,
+            stream,
+            timer: Box::pin(tokio::time::sleep(LINGER)),
+            input: Input::Open,
+            told: if was_up { Told::Up } else { Told::NotYet },
+            ending: None,
+            leaving: Leaving::No,
+        };
+        let over = poll_fn(|cx| s.poll(cx, &up)).await;
+        stream = s.stream;
+        was_up |= conn.version.get().is_some();
+        match over {
+            Stop::Over(why) => {
+                vdp.leave(&conn);
+                if let Stream::Relayed(s) = &mut stream {
+                    s.end(&why);
+                    // As much of it as is taken: the other end may be gone.
+                    let _ = tokio::time::timeout(LINGER, poll_fn(|cx| s.poll_flush(cx))).await;
+                }
+                return Ended { why, was_up };
+            }
+            Stop::Returned => {
+                return Ended { why: "the switch has gone to another node".to_owned(), was_up };
+            }
+            // Round again: by the other node.
+            Stop::Moved => {}
+        }
+    }
+}
+
+/// Carries a connection's bytes to the node where its switch is. One that was here until now goes there
+/// when that node has taken it up, and stays here until then.
+async fn relayed(vdp: &Vdp, conn: &Rc<Conn>, stream: &mut Stream, peer: &Peer) -> Over {
+    let connected = home::connect(peer).await;
+    vdp.departs(conn);
+    let state = vdp.release(conn);
+    let hello = Hello { token: peer.token, purpose: conn.purpose, peer: conn.peer.clone(), state };
+    let greeted = match connected {
+        Ok(mut up) => up.greet(&hello).await.map(|()| up),
+        Err(why) => Err(why),
     };
-    let why = poll_fn(|cx| s.poll(cx, &up)).await;
-    vdp.leave(&conn);
-    Ended { why, was_up: conn.version.get().is_some() }
+    let up = match (greeted, hello.state) {
+        (Ok(up), _) => up,
+        (Err(why), None) => {
+            vdp.came_back(conn);
+            return Over::Ended(format!("{}: {why}", peer.at));
+        }
+        // It stays here, where the switch rests, until the next attempt, or until that is awake again.
+        (Err(_), Some(s)) => {
+            tokio::time::sleep(RETRY).await;
+            vdp.came_back(conn);
+            return Over::Home(s);
+        }
+    };
+    vdp.relays(conn);
+    let over = up.run(conn, stream).await;
+    vdp.relays_no_more(conn);
+    over
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +142,28 @@ struct Session<'a> {
     told: Told,
     /// Why it ends, and until when the peer may still read.
     ending: Option<(String, Instant)>,
+    leaving: Leaving,
+}
+
+/// Whether it goes back to the node that it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// That node was asked to read no more of the controller.
+    Asked,
+    /// All that there is to say was said.
+    Said,
+}
+
+/// How a connection's stay here ended.
+#[derive(Debug)]
+enum Stop {
+    /// With it.
+    Over(String),
+    /// Its switch is at another node.
+    Moved,
+    /// It went back to the node that it came from.
+    Returned,
 }
 
 /// What one step leaves to do.
@@ -83,14 +176,71 @@ enum Next {
 }
 
 impl Session<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>, up: &impl Fn(Version)) -> Poll<String> {
+    fn poll(&mut self, cx: &mut Context<'_>, up: &impl Fn(Version)) -> Poll<Stop> {
         self.conn.watched_by(cx.waker());
+        match self.go_elsewhere(cx) {
+            Ok(None) => {}
+            Ok(Some(over)) => return over,
+            Err(why) => return Poll::Ready(Stop::Over(why)),
+        }
         match self.step(cx, up) {
             Ok(Next::Again) => cx.waker().wake_by_ref(),
             Ok(Next::Wait) => {}
-            Err(why) => return Poll::Ready(why),
+            Err(why) => return Poll::Ready(Stop::Over(why)),
         }
         Poll::Pending
+    }
+
+    /// Where the switch has gone or is about to go, the connection follows: all that was answered is
+    /// written first, and nothing more is heeded here.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    fn go_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Option<Poll<Stop>>, String> {
+        let returns = matches!(self.stream, Stream::Relayed(_)) && self.vdp.returns();
+        if !returns && self.vdp.away().is_none() {
+            return Ok(None);
+        }
+        if let Some(why) = self.conn.stopped() {
+            return Err(why);
+        }
+        if self.conn.version.get().is_none() {
+            return Err("its switch is moving to another node: connect again".to_owned());
+        }
+        self.vdp.tell_all(self.conn);
+        self.write(cx)?;
+        if !self.conn.channel.borrow().outgoing().is_empty() {
+            return Ok(Some(Poll::Pending));
+        }
+        let Stream::Relayed(s) = &mut self.stream else {
+            return Ok(Some(Poll::Ready(Stop::Moved)));
+        };
+        if self.leaving == Leaving::No {
+            s.ask_to_return();
+            self.leaving = Leaving::Asked;
+        }
+        if let Poll::Ready(Err(e)) = s.poll_flush(cx) {
+            return Err(lost(&e));
+        }
+        if self.leaving == Leaving::Said {
+            return match s.poll_shutdown(cx) {
+                Poll::Ready(Err(e)) => Err(lost(&e)),
+                Poll::Ready(Ok(())) => Ok(Some(Poll::Ready(Stop::Returned))),
+                Poll::Pending => Ok(Some(Poll::Pending)),
+            };
+        }
+        let rest = match s.poll_rest(cx) {
+            Poll::Pending => return Ok(Some(Poll::Pending)),
+            Poll::Ready(rest) => rest.map_err(|e| lost(&e))?,
+        };
+        let Some(mut state) = self.vdp.release(self.conn) else {
+            return Err("it has ended".to_owned());
+        };
+        state.input.extend(rest);
+        s.send_home(&state);
+        self.leaving = Leaving::Said;
+        cx.waker().wake_by_ref();
+        Ok(Some(Poll::Pending))
     }
 
     /// One turn.

@@ -2,6 +2,7 @@
 //!
 //! Room: tokio's sockets behind one face, polled by `session` alone.
 
+use super::relay::stream::Relayed;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,6 +17,8 @@ pub enum Stream {
     Plain(TcpStream),
     /// Protected; boxed, since it is large.
     Tls(Box<TlsStream<TcpStream>>),
+    /// By way of the node that the VDP came from.
+    Relayed(Box<Relayed>),
 }
 
 impl Stream {
@@ -25,6 +28,7 @@ impl Stream {
         let done = match self {
             Self::Plain(s) => Pin::new(s).poll_read(cx, &mut buf),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_read(cx, &mut buf),
+            Self::Relayed(s) => return s.poll_read(cx, buf.initialize_unfilled()),
         };
         done.map_ok(|()| buf.filled().len())
     }
@@ -33,6 +37,7 @@ impl Stream {
         match self {
             Self::Plain(s) => Pin::new(s).poll_write(cx, bytes),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_write(cx, bytes),
+            Self::Relayed(s) => s.poll_write(cx, bytes),
         }
     }
     /// Sends on what a layer below keeps.
@@ -40,6 +45,7 @@ impl Stream {
         match self {
             Self::Plain(s) => Pin::new(s).poll_flush(cx),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_flush(cx),
+            Self::Relayed(s) => s.poll_flush(cx),
         }
     }
     /// Says good-bye.
@@ -47,6 +53,7 @@ impl Stream {
         match self {
             Self::Plain(s) => Pin::new(s).poll_shutdown(cx),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_shutdown(cx),
+            Self::Relayed(s) => s.poll_shutdown(cx),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::clock::{Clock, since_start};
 use super::conn::{Conn, EndpointId};
 use super::log::Lines;
 use super::punts::Punts;
+use super::relay::{PeerRef, State};
 use crate::config::openflow::ConnectionsPlan;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -75,6 +76,12 @@ pub struct Vdp {
     pub rearm: Notify,
     /// Whether its VDP was deleted: another may have its number by now.
     deleted: Cell<bool>,
+    /// Whether its switch does anything now.
+    manner: Cell<Manner>,
+    /// Where its switch is, if not here: connections go on there.
+    away: RefCell<Option<PeerRef>>,
+    /// Whether connections go back to the node that they came from.
+    returns: Cell<Returns>,
     /// What is said about it as a whole.
     lines: Lines,
     /// Packet-outs that were lost when that was last said.
@@ -82,7 +89,28 @@ pub struct Vdp {
     inner: RefCell<Inner>,
 }
 
+/// Whether a switch does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// All that there is to do.
+    Awake,
+    /// Frames for controllers are told; messages and time wait.
+    Resting,
+    /// Nothing: all waits.
+    Asleep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Returns {
+    No,
+    Yes,
+}
+
 struct Inner {
+    /// Connections whose bytes go on to another node, and those about to.
+    relayed: BTreeMap<ConnId, Rc<Conn>>,
+    /// Those of them that the other node has taken up.
+    taken_up: usize,
     switch: Switch,
     plane: Handle,
     out: Outbox,
@@ -107,13 +135,18 @@ impl Vdp {
         let plane = common.plane.clone();
         let (out, conns) = (Outbox::default(), BTreeMap::new());
         let budget = Budget::default();
-        let inner = Inner { switch, plane, out, conns, budget, armed: None, unsendable: 0 };
+        let (armed, relayed) = (None, BTreeMap::new());
+        let inner =
+            Inner { relayed, taken_up: 0, switch, plane, out, conns, budget, armed, unsendable: 0 };
         Self {
             vid,
             common,
             how: Cell::new(how),
             rearm: Notify::new(),
             deleted: Cell::new(false),
+            manner: Cell::new(Manner::Awake),
+            away: RefCell::new(None),
+            returns: Cell::new(Returns::No),
             lines: Lines::new(called),
             told_lost: Cell::new(0),
             inner: RefCell::new(inner),
@@ -129,9 +162,102 @@ impl Vdp {
         self.deleted.set(true);
     }
 
-    /// A connection has been made; its greeting comes next.
-    pub fn enter(&self, conn: Rc<Conn>) {
-        self.inner.borrow_mut().conns.insert(conn.id, conn);
+    /// A connection has been made; its greeting comes next, or it goes on from a state.
+    pub fn enter(&self, conn: Rc<Conn>, state: Option<&State>) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.relayed.remove(&conn.id);
+        if let Some(s) = state {
+            inner.switch.take_session(conn.id, &s.session);
+        }
+        inner.conns.insert(conn.id, conn);
+    }
+
+    /// A connection is about to go on elsewhere.
+    pub fn departs(&self, conn: &Rc<Conn>) {
+        self.inner.borrow_mut().relayed.insert(conn.id, Rc::clone(conn));
+    }
+    /// Lets go of a connection that goes on elsewhere: as it is between two messages.
+    pub fn release(&self, conn: &Conn) -> Option<State> {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.conns.remove(&conn.id)?;
+        inner.budget.of(conn.id.0).rest();
+        let session = inner.switch.release_session(conn.id)?;
+        Some(State { session, input: conn.channel.borrow_mut().let_go() })
+    }
+    /// Another node has taken a connection up.
+    pub fn relays(&self, _: &Conn) {
+        self.inner.borrow_mut().taken_up += 1;
+    }
+    /// That is over.
+    pub fn relays_no_more(&self, conn: &Conn) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.taken_up = inner.taken_up.saturating_sub(1);
+        inner.relayed.remove(&conn.id);
+    }
+    /// A connection was not taken up elsewhere.
+    pub fn came_back(&self, conn: &Conn) {
+        self.inner.borrow_mut().relayed.remove(&conn.id);
+    }
+    /// How many connections are here, how many are about to go on elsewhere, and how many have.
+    pub fn connections(&self) -> (usize, usize, usize) {
+        let inner = self.inner.borrow();
+        let gone = inner.taken_up;
+        (inner.conns.len(), inner.relayed.len().saturating_sub(gone), gone)
+    }
+
+    /// Where its switch is, if not here.
+    pub fn away(&self) -> Option<PeerRef> {
+        self.away.borrow().clone()
+    }
+    /// Says where its switch is; its connections follow.
+    pub fn set_away(&self, to: Option<PeerRef>) {
+        *self.away.borrow_mut() = to;
+        self.inner.borrow().conns.values().for_each(|c| c.wake());
+    }
+    /// Whether connections go back to the node that they came from.
+    pub fn returns(&self) -> bool {
+        self.returns.get() == Returns::Yes
+    }
+    /// Sends connections back to the node that they came from.
+    pub fn send_back(&self) {
+        self.returns.set(Returns::Yes);
+        self.inner.borrow().conns.values().for_each(|c| c.wake());
+    }
+    /// Whether its switch does anything now.
+    pub fn manner(&self) -> Manner {
+        self.manner.get()
+    }
+    /// Says whether its switch does anything.
+    ///
+    /// # Errors
+    /// [`PlaneGone`].
+    pub fn set_manner(&self, to: Manner) -> Result<(), PlaneGone> {
+        if self.manner.replace(to) == to {
+            return Ok(());
+        }
+        if to == Manner::Awake {
+            self.returns.set(Returns::No);
+            self.tick(self.now())?;
+            self.inner.borrow().conns.values().for_each(|c| c.wake());
+        }
+        self.rearm.notify_one();
+        Ok(())
+    }
+    /// Answers what a connection is owed, whole.
+    pub fn tell_all(&self, conn: &Conn) {
+        let inner = &mut *self.inner.borrow_mut();
+        while inner.switch.owes(conn.id) {
+            let now = self.now();
+            if inner.switch.tell_part_to(conn.id, now, &mut inner.plane, &mut inner.out).is_err() {
+                return;
+            }
+            inner.distribute();
+        }
+    }
+    /// Runs `f` with the switch and the data plane.
+    pub fn with<R>(&self, f: impl FnOnce(&mut Switch, &mut Handle, Nanos) -> R) -> R {
+        let (now, inner) = (self.now(), &mut *self.inner.borrow_mut());
+        f(&mut inner.switch, &mut inner.plane, now)
     }
 
     /// A connection has ended.
@@ -139,7 +265,10 @@ impl Vdp {
         let inner = &mut *self.inner.borrow_mut();
         inner.conns.remove(&conn.id);
         inner.budget.of(conn.id.0).rest();
-        if conn.version.get().is_some() && !self.deleted.get() {
+        if self.manner.get() != Manner::Awake {
+            // What follows from it follows when the switch is awake again.
+            let _ = inner.switch.release_session(conn.id);
+        } else if conn.version.get().is_some() && !self.deleted.get() {
             let now = self.now();
             // Without a data plane there is nobody to tell, and everything ends.
             let _ = inner.switch.disconnected(conn.id, now, &mut inner.plane, &mut inner.out);
@@ -151,6 +280,9 @@ impl Vdp {
     pub fn turn(&self, conn: &Conn, now: Nanos) -> Turn {
         if self.deleted.get() {
             return Turn::Gone;
+        }
+        if self.manner.get() != Manner::Awake {
+            return Turn::Drained;
         }
         let inner = &mut *self.inner.borrow_mut();
         let how = self.how.get();
@@ -175,6 +307,9 @@ impl Vdp {
         if self.deleted.get() {
             return Err(PlaneGone);
         }
+        if self.manner.get() != Manner::Awake {
+            return Ok(());
+        }
         let inner = &mut *self.inner.borrow_mut();
         inner.switch.tick(now, &mut inner.plane, &mut inner.out)?;
         self.settled(inner);
@@ -184,7 +319,8 @@ impl Vdp {
     /// When `tick` is due.
     pub fn deadline(&self) -> Option<Nanos> {
         let inner = &mut *self.inner.borrow_mut();
-        inner.armed = inner.switch.next_deadline();
+        let awake = self.manner.get() == Manner::Awake;
+        inner.armed = inner.switch.next_deadline().filter(|_| awake);
         inner.armed
     }
 
@@ -211,7 +347,8 @@ impl Vdp {
     pub fn stop(&self, of: Option<EndpointId>, why: &str) {
         let inner = self.inner.borrow();
         let meant = |c: &&Rc<Conn>| of.is_none_or(|e| e == c.endpoint);
-        inner.conns.values().filter(meant).for_each(|c| c.stop(why));
+        let all = inner.conns.values().chain(inner.relayed.values());
+        all.filter(meant).for_each(|c| c.stop(why));
     }
 
     /// Looks at the switch and its connections.

@@ -9,6 +9,7 @@ use super::problem::Problem;
 use crate::net::change::{Keeper, Verify, Way};
 use crate::net::diff::{Told, told};
 use crate::net::lab::checked;
+use crate::net::moving::Moved;
 use crate::net::store::{Peek, Redb};
 use anyhow::Result;
 use axum::http::StatusCode;
@@ -37,6 +38,9 @@ pub struct Change {
     pub made: bool,
     /// What is done at physical nodes, in order.
     pub steps: Vec<StepItem>,
+    /// How nodes were moved to other hosts, or back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<Moved>,
 }
 
 /// One step.
@@ -164,17 +168,21 @@ impl Desk {
         let shown = steps.iter().filter(mine).cloned().map(StepItem::from).collect();
         let revision = keeper.saved.state.revision;
         if dry == Dry::Run || keeper.is_done(&prepared) {
-            return Ok(Change { revision, made: false, steps: shown });
+            return Ok(Change { revision, made: false, steps: shown, moved: Vec::new() });
         }
         let made = keeper.make(prepared);
         // What holds is known first by whoever is answered.
         let saved = keeper.saved.clone();
+        let mut moved = std::mem::take(&mut keeper.moved);
+        moved.retain(|m| {
+            caller.sees_all() || after.network.iter().any(|n| m.is_of(n) && caller.sees(&n.owner))
+        });
         drop(keeper);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(saved.clone());
         made.map_err(|e| self.hushed(caller, &before, &after, e))?;
         let revision = saved.state.revision;
         self.publish(revision, Some(caller.id()), changed(&before, &after), steps);
-        Ok(Change { revision, made: true, steps: shown })
+        Ok(Change { revision, made: true, steps: shown, moved })
     }
 
     /// Why something was refused, without what the caller may not know: what is wrong with his own

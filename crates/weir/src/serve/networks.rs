@@ -77,6 +77,8 @@ pub struct Move {
     path: Option<Path>,
     /// What it becomes.
     kind: Option<Kind>,
+    /// The host that shall process its frames: its own, or another with a tunnel's end.
+    to: Option<String>,
 }
 
 /// What a network is known by: it changes whenever the network does.
@@ -364,7 +366,7 @@ pub async fn set(
     change.await.map(Json)
 }
 
-/// Moves a node to another path, or makes it one of the other kind, frames flowing.
+/// Moves a node to another path or another host, or makes it one of the other kind, frames flowing.
 #[utoipa::path(
     post, path = "/v1/networks/{network}/nodes/{node}/migrate", tag = "nodes", request_body = Move,
     params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How),
@@ -381,6 +383,9 @@ pub async fn migrate(
         edit_node(lab, caller, &network, &node, |v| {
             v.path = to.path.unwrap_or(v.path);
             v.kind = to.kind.unwrap_or(v.kind);
+            if let Some(host) = to.to {
+                v.away = (host != v.host).then_some(host);
+            }
             Ok(())
         })
     });

@@ -122,6 +122,12 @@ impl Client {
         }
     }
 
+    /// The host of the other end, for one that is reached by an address.
+    pub fn host(&self) -> Option<&str> {
+        let host = self.shown.rsplit_once(':')?.0;
+        Some(host.trim_start_matches('[').trim_end_matches(']'))
+    }
+
     /// Sends a request.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 use super::capture;
 use super::lines::Lines;
 use super::live::{Live, NotDone};
+use super::moves;
 use super::protocol::{Done, Fault, Item, Refusal, Reply, Request};
 use super::server::reply;
 use super::view;
@@ -45,6 +46,7 @@ pub fn handle(
                     asked
                         .with_switches(live.switches().status())
                         .with_routers(live.routers().status())
+                        .with_moves(&moves::stages(live))
                         .tell(|i| reply(lines, &Reply::Item(i)))?;
                     Ok(Reply::Ok(Done::default()))
                 }
@@ -70,6 +72,23 @@ pub fn handle(
             Ok(Reply::Ok(Done::default()))
         }
         Request::VdpMigrate { vdp, to } => Ok(answer(migrate(live, &vdp, &to))),
+        Request::Turn { store } => {
+            let turn = live.turns().begin(store);
+            reply(lines, &Reply::Item(Item::Turn(turn)))?;
+            Ok(Reply::Ok(Done::default()))
+        }
+        Request::InTurn { store, turn, what } => {
+            if matches!(*what, Request::InTurn { .. } | Request::Turn { .. }) {
+                return Ok(refusal(&bad("a turn within a turn")));
+            }
+            let whose = live.turns().of(store);
+            let Some(_kept) = whose.keep(turn) else {
+                let text = "somebody else has begun to change these networks: see 'weir net list'";
+                return Ok(refusal(&bad(text)));
+            };
+            handle(*what, live, lines, stop)
+        }
+        Request::VdpMove { vdp, way } => moves::handle(&vdp, way, live, lines),
         Request::Capture { port, vdp, stage, filter, count } => {
             let wanted = capture::Wanted { port, vdp, stage, filter, count };
             match capture::start(live, &wanted) {
@@ -183,7 +202,8 @@ fn batch(of: Vec<Request>, live: &Live) -> Reply {
     }
 }
 
-fn refusal(e: &NotDone) -> Reply {
+/// A refusal's line.
+pub fn refusal(e: &NotDone) -> Reply {
     let fault = match e {
         NotDone::Gone(_) | NotDone::System(_) => Fault::Work,
         NotDone::Step(f) if f.is_environment() => Fault::Work,
@@ -203,6 +223,16 @@ pub fn find<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
         let which: String = which.chars().take(64).collect();
         bad(format!("there is no VDP '{which}': 'weir show' lists those there are"))
     })
+}
+
+/// The same, where it is processed here: another node's can't be changed here alone.
+fn here<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
+    let v = find(m, which)?;
+    if m.away.contains(&v.vid.0) {
+        let text = "is processed by another node: bring it back first ('weir net migrate … --to' its host)";
+        return Err(bad(format!("{} {text}", v.called())));
+    }
+    Ok(v)
 }
 
 /// Networks of several VDPs. A VDP is in one.
@@ -234,7 +264,8 @@ fn placement(word: Option<&str>) -> Result<Placement, NotDone> {
     }
 }
 
-fn path(word: &str) -> Result<Path, NotDone> {
+/// A path by its word.
+pub fn path(word: &str) -> Result<Path, NotDone> {
     match word {
         "fast" => Ok(Path::Fast),
         "slow" => Ok(Path::Slow),
@@ -277,7 +308,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             vec![Step::CreateVdp(Box::new(VdpPlan { place: None, ..v }))]
         }
         Request::VdpSet { vdp, toml } => {
-            let old = find(m, &vdp)?;
+            let old = here(m, &vdp)?;
             let toml = format!("[[vdp]]\nvid = {}\n{toml}", old.vid);
             let new = read::vdp_from(&toml, None, &ports, Some(old))?;
             let new = VdpPlan { place: None, ..new };
@@ -295,7 +326,13 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             }
             match m.plan.vdps.get(&v.vid.0) {
                 None => vec![Step::CreateVdp(Box::new(v))],
-                Some(old) => rehearsed(m, diff_vdp(old, &v)?, v)?,
+                Some(old) => {
+                    let steps = diff_vdp(old, &v)?;
+                    if !steps.is_empty() {
+                        here(m, &v.vid.0.to_string())?;
+                    }
+                    rehearsed(m, steps, v)?
+                }
             }
         }
         Request::VdpDelete { vdp } => {
@@ -308,7 +345,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             vec![Step::DeleteVdp(v.vid)]
         }
         Request::RuleAdd { vdp, flow, placement: p } => {
-            let v = find(m, &vdp)?;
+            let v = here(m, &vdp)?;
             let mut rules = rules::rules_from(&flow, &"rule".into(), placement(p.as_deref())?, v)?;
             for r in &mut rules {
                 r.place = None;
@@ -325,7 +362,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             unlabelled(v, rehearsed(m, steps, new)?)
         }
         Request::RuleDel { vdp, flow } => {
-            let v = find(m, &vdp)?;
+            let v = here(m, &vdp)?;
             let text =
                 if flow.contains("actions=") { flow } else { format!("{flow},actions=drop") };
             let text = text.trim_start_matches(',');
@@ -338,13 +375,13 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             unlabelled(v, vec![Step::RemoveRule(v.vid, Box::new(key))])
         }
         Request::MappingAdd { vdp, matcher, priority } => {
-            let v = find(m, &vdp)?;
+            let v = here(m, &vdp)?;
             parse_match(&matcher, &PlaneNames(&m.ids, &v.fields)).map_err(bad)?;
             let rule = MappingPlan { text: matcher, priority };
             unlabelled(v, vec![Step::AddMapping(v.vid, rule)])
         }
         Request::MappingDel { vdp, matcher, priority } => {
-            let v = find(m, &vdp)?;
+            let v = here(m, &vdp)?;
             let names = PlaneNames(&m.ids, &v.fields);
             let wanted = parse_match(&matcher, &names).map_err(bad)?;
             // The same rule may have been written in another way.
@@ -363,6 +400,9 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         | Request::RouterPut { .. }
         | Request::RouterDelete { .. }
         | Request::RouterShow {}
+        | Request::VdpMove { .. }
+        | Request::Turn { .. }
+        | Request::InTurn { .. }
         | Request::Batch { .. }
         | Request::Verify { .. }
         | Request::Capture { .. } => {

@@ -3,6 +3,8 @@
 //! Room: between those who ask (signals, the control socket) and the worker. Changes are made one
 //! after the other; each runs between two bursts.
 
+use super::moves::Plain;
+use super::turns::Turns;
 use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
@@ -81,6 +83,10 @@ pub struct Live {
     switches: Switches,
     /// Virtual routers.
     routers: Routers,
+    /// Moves of VDPs that are none.
+    plain: Plain,
+    /// Whose turn it is to change networks.
+    turns: Turns,
     /// Unix time of the worker's time zero, in nanoseconds.
     epoch_ns: u64,
 }
@@ -98,8 +104,11 @@ impl Live {
         let at = handle.call(|p| p.snapshot().at)?;
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let epoch_ns = now.saturating_sub(at.0);
-        let switches = Switches::new(handle.clone());
-        Ok(Self { handle, model: Mutex::new(Some(model)), switches, routers, epoch_ns })
+        let api = model.plan.fixed.api.as_ref().map(|a| (a.listen.ip(), a.tls.clone()));
+        let switches = Switches::new(handle.clone(), api);
+        let plain = Plain::default();
+        let (model, turns) = (Mutex::new(Some(model)), Turns::default());
+        Ok(Self { handle, model, switches, routers, plain, turns, epoch_ns })
     }
 
     /// VDPs as OpenFlow switches.
@@ -110,6 +119,16 @@ impl Live {
     /// Virtual routers.
     pub fn routers(&self) -> &Routers {
         &self.routers
+    }
+
+    /// Whose turn it is to change networks.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Moves of VDPs that are no switches.
+    pub fn plain(&self) -> &Plain {
+        &self.plain
     }
 
     /// Makes the switches those of the plan. Says what could not be had, a line each.
@@ -304,7 +323,9 @@ impl Live {
                 _ => None,
             };
             let paths: BTreeMap<Vid, Path> = phases.iter().filter_map(on).collect();
-            if paths.len() < phases.len() && Instant::now() < until {
+            // Who is away stays so until somebody fetches it.
+            let rests = |(_, p): &(Vid, Phase)| matches!(p, Phase::On(_) | Phase::Away);
+            if !phases.iter().all(rests) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             }

@@ -4,6 +4,7 @@
 //! lines `{"item": …}` and then one line `{"ok": …}` or `{"error": …}`. Both the server and the
 //! client commands read these types.
 
+use super::moves::{MovingItem, PlaceItem, Way};
 use crate::openflow::status::SwitchItem;
 use crate::verify::{LeakItem, VerifiedItem};
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,29 @@ pub enum Request {
         vdp: String,
         /// "fast" or "slow".
         to: String,
+    },
+    /// Begins a turn of whoever keeps networks here in a store: answered with its number when what was asked
+    /// for in earlier turns is done.
+    Turn {
+        /// The store's number.
+        store: u64,
+    },
+    /// A request of a turn: refused when a later one of that store has begun. So what somebody has asked
+    /// for who was killed since is done before his successor looks, or never.
+    InTurn {
+        /// The store's number.
+        store: u64,
+        /// The turn's.
+        turn: u64,
+        /// Any request but this.
+        what: Box<Request>,
+    },
+    /// Does a step of a VDP's way to another node, or back.
+    VdpMove {
+        /// Which, by number or name.
+        vdp: String,
+        /// Which step.
+        way: Way,
     },
     /// Adds a rule, or gives the one with the same match and priority other actions.
     RuleAdd {
@@ -309,6 +333,14 @@ pub enum Item {
     Leak(Box<LeakItem>),
     /// What was verified, and how it ended.
     Verified(Box<VerifiedItem>),
+    /// The number of a turn that has begun.
+    Turn(u64),
+    /// How far a VDP's way to another node came.
+    Moving(MovingItem),
+    /// A part of a VDP that moves, in hexadecimal digits.
+    Piece(String),
+    /// Where connections of a VDP that comes can come.
+    Place(PlaceItem),
     /// A captured frame.
     Frame(FrameItem),
     /// Nothing; a capture that still waits says so now and then.
@@ -529,6 +561,9 @@ pub struct VdpDetail {
     pub migration_held: u64,
     /// How long it drained.
     pub migration_drain_ns: u64,
+    /// How its switch's way to another node stands, while it is on it: see [`MovingItem`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<String>,
     /// As an OpenFlow switch, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Box<SwitchItem>>,

@@ -8,6 +8,7 @@ use super::protocol::{
 };
 use crate::config::apply::Model;
 use crate::config::plan::{PortPlan, VdpPlan};
+use crate::openflow::moves::Stage;
 use crate::openflow::status::SwitchItem;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -31,7 +32,8 @@ fn drops(d: &DropCounts) -> BTreeMap<String, u64> {
     d.iter().map(|(why, n)| (why.label().to_owned(), n)).collect()
 }
 
-fn phase_name(p: Phase) -> &'static str {
+/// A phase's word.
+pub fn phase_name(p: Phase) -> &'static str {
     match p {
         Phase::On(Path::Fast) => "fast",
         Phase::On(Path::Slow) => "slow",
@@ -248,6 +250,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         migrations_given_up: v.migration.given_up,
         migration_held: v.migration.held,
         migration_drain_ns: v.migration.drain_ns,
+        moving: None,
         openflow: None,
         router: None,
     }
@@ -269,6 +272,16 @@ impl Asked {
         for v in &mut self.vdps {
             if let Some(d) = &mut v.item.detail {
                 d.router = all.remove(&v.item.vid).map(Box::new);
+            }
+        }
+        self
+    }
+
+    /// The same with how moves to other nodes stand.
+    pub fn with_moves(mut self, stages: &BTreeMap<u16, Stage>) -> Self {
+        for v in &mut self.vdps {
+            if let Some(d) = &mut v.item.detail {
+                d.moving = stages.get(&v.item.vid).and_then(|s| s.word());
             }
         }
         self

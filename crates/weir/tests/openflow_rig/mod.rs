@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weir_openflow::channel::{Channel, CloseReason, Config, Event, Side};
 use weir_openflow::model::{
-    Action, ErrorMsg, Field, FlowCommand, FlowFilter, FlowFlags, FlowMod, GROUP_ANY, Instruction,
-    Match, Message, Msg, NO_BUFFER, Part, Port, StatsReply, StatsRequest, Version,
+    Action, ErrorMsg, Field, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowStats, GROUP_ANY,
+    Instruction, Match, Message, Msg, NO_BUFFER, Part, Port, StatsReply, StatsRequest, Version,
 };
 
 /// Two ports that swallow, and a VDP over them with `openflow` in its `[vdp.openflow]`.
@@ -154,18 +154,22 @@ impl<S: Read + Write> Peer<S> {
     }
     /// How many flows there are.
     pub fn flows(&mut self) -> usize {
+        self.flow_stats().len()
+    }
+    /// What is told of the flows there are.
+    pub fn flow_stats(&mut self) -> Vec<FlowStats> {
         let filter = FlowFilter::every_flow();
         let body = StatsRequest::Flow(filter);
         let xid = self.send(Message::StatsRequest { more: Part::Last, body });
-        let mut n = 0;
+        let mut all = Vec::new();
         loop {
             let m = self.next().unwrap();
             if let (true, Message::StatsReply { more, body: StatsReply::Flow(f) }) =
                 (m.xid == xid, m.body)
             {
-                n += f.len();
+                all.extend(f);
                 if more == Part::Last {
-                    return n;
+                    return all;
                 }
             }
         }

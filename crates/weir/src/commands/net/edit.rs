@@ -3,11 +3,13 @@
 //! Room: arguments; each is a change of the lab that the store holds, made like `weir apply`'s.
 
 use super::{Kept, report};
-use crate::commands::say::say;
+use crate::commands::say::{put, say};
 use crate::config::error::{Source, nearest};
+use crate::environment::Envelope;
 use crate::fault::bad_input;
 use crate::net::change::{Keeper, Verify, Way};
 use crate::net::lab::LabFile;
+use crate::net::moving::Moved;
 use anyhow::Result;
 use std::path::PathBuf;
 use weir_supervisor::model::{Lab, Network, Node};
@@ -55,11 +57,17 @@ pub struct Set {
     how: How,
 }
 
-/// Move a node to another path, or make it one of the other kind, frames flowing
+/// Move a node to another path or another host, or make it one of the other kind, frames flowing
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  \
                              weir net migrate red s1 --path slow\n  \
-                             weir net migrate red s1 --kind router\n\n\
+                             weir net migrate red s1 --kind router\n  \
+                             weir net migrate red s1 --to west\n  \
+                             weir net migrate red s1 --to west -o json\n\n\
+                             A node keeps the ports of its host, which hands frames on to the other by \
+                             tunnels (both hosts need a 'tunnel' address). --to its own host brings it \
+                             back. Nothing is lost, duplicated or reordered; rules, counters and \
+                             controllers' connections go along. -o json prints the proof.\n\n\
                              A node says what it is as the other kind in the LAB file: a VDP has \
                              [network.node.router], a router what VDPs have.")]
 pub struct Migrate {
@@ -68,13 +76,28 @@ pub struct Migrate {
     /// Its node
     node: String,
     /// fast or slow
-    #[arg(long, value_parser = ["fast", "slow"], required_unless_present = "kind")]
+    #[arg(long, value_parser = ["fast", "slow"], required_unless_present_any = ["kind", "to"])]
     path: Option<String>,
     /// What it becomes: vdp or router
     #[arg(long, value_parser = ["vdp", "router"])]
     kind: Option<String>,
+    /// The host that shall process its frames
+    #[arg(long, value_name = "HOST")]
+    to: Option<String>,
+    /// Print how it was moved as this
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
+    output: Form,
     #[command(flatten)]
     how: How,
+}
+
+/// How what was done is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// In words.
+    Text,
+    /// For programs.
+    Json,
 }
 
 /// How a change is made.
@@ -181,7 +204,8 @@ fn set_one(table: &mut toml::Table, text: &str) -> Result<()> {
 
 /// Moves a node.
 pub fn migrate(args: &Migrate) -> Result<()> {
-    change(&args.how, |lab| {
+    let keeper = changed(&args.how, args.output, |lab| {
+        let hosts: Vec<String> = lab.host.iter().map(|h| h.name.clone()).collect();
         let node = node(lab, &args.network, &args.node)?;
         match args.path.as_deref() {
             Some("slow") => node.path = weir_supervisor::model::Path::Slow,
@@ -193,12 +217,41 @@ pub fn migrate(args: &Migrate) -> Result<()> {
             Some(_) => node.kind = weir_supervisor::model::Kind::Vdp,
             None => {}
         }
+        if let Some(to) = &args.to {
+            if !hosts.contains(to) {
+                return Err(missing("host", to, hosts.iter()));
+            }
+            node.away = (*to != node.host).then(|| to.clone());
+        }
         Ok(())
-    })
+    })?;
+    let Some(keeper) = keeper.filter(|_| args.output == Form::Json) else { return Ok(()) };
+    let moved = Moves { revision: keeper.saved.state.revision, moved: keeper.moved };
+    put(format!("{}\n", serde_json::to_string_pretty(&Envelope::new("net-migrate", moved))?))
 }
 
-/// Makes a change of the lab that is kept.
+/// How nodes were moved.
+#[derive(Debug, serde::Serialize)]
+struct Moves {
+    revision: u64,
+    moved: Vec<Moved>,
+}
+
+/// Makes a change of the lab that is kept, and says so.
 fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
+    changed(how, Form::Text, edit).map(drop)
+}
+
+/// The same, in a form; what was done then, if anything.
+fn changed(
+    how: &How,
+    form: Form,
+    edit: impl FnOnce(&mut Lab) -> Result<()>,
+) -> Result<Option<Keeper>> {
+    let tell = |text: std::fmt::Arguments<'_>| match form {
+        Form::Text => say(text),
+        Form::Json => Ok(()),
+    };
     let mut keeper = how.kept.open()?;
     recovered(&mut keeper, how.dry_run)?;
     let mut lab = keeper.saved.state.lab.clone();
@@ -206,19 +259,29 @@ fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
     let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
-        return say(format_args!("nothing differs; revision {n} holds"));
+        tell(format_args!("nothing differs; revision {n} holds"))?;
+        return Ok(Some(keeper));
     }
-    report(&prepared)?;
+    if form == Form::Text {
+        report(&prepared)?;
+    }
     if how.dry_run {
-        return say(format_args!("nothing was touched"));
+        tell(format_args!("nothing was touched"))?;
+        return Ok(None);
     }
     keeper.make(prepared)?;
     for b in &keeper.became {
         let (pause, lost) = (b.longest_pause_ns / 1000, b.lost);
         let text = format!("{lost} frames lost, none taken for {pause} us at most");
-        say(format_args!("> {}: {} now; {text}", b.name, b.kind))?;
+        tell(format_args!("> {}: {} now; {text}", b.name, b.kind))?;
     }
-    say(format_args!("done; revision {} holds", keeper.saved.state.revision))
+    for m in &keeper.moved {
+        let pause = m.longest_pause_ns / 1000;
+        let held = format!("{} frames held, for {pause} us at most", m.buffered);
+        tell(format_args!("{}: {held}; {} lost", m.node, m.lost))?;
+    }
+    tell(format_args!("done; revision {} holds", keeper.saved.state.revision))?;
+    Ok(Some(keeper))
 }
 
 /// What was interrupted is finished first: a change is one of what holds.

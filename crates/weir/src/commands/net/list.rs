@@ -194,8 +194,12 @@ pub fn show(args: &Show) -> Result<()> {
                     let up = o.controllers.iter().filter(|c| !c.connections.is_empty()).count();
                     format!("{up} of {}", o.controllers.len())
                 });
+                let phase = match &v.away {
+                    Some(other) if i.phase == "away" => format!("at {other}"),
+                    _ => i.phase.clone(),
+                };
                 row.extend([
-                    i.phase.clone(),
+                    phase,
                     i.received.frames.to_string(),
                     i.forwarded.frames.to_string(),
                     dropped.to_string(),

@@ -1,0 +1,404 @@
+//! Nodes moved from one physical node to another, and back, frames flowing.
+//!
+//! Room: the order of the steps that [`crate::socket::moves`] carries out on each node; what must be there
+//! is worked out by `weir_supervisor::away`. Nothing is remembered here: each node says how far it came,
+//! so whoever is killed in between is followed by another that goes on, or back. Called by [`super::change`]
+//! once everything else of a lab holds.
+//!
+//! Out: tunnels and the body are made; the switch rests and is packed into the body's (frames go on being
+//! forwarded at home); the home hands frames on from one moment to the next; counters follow, which add up
+//! in any order; connections follow; the body's switch wakes. Back: the body's switch rests and is packed
+//! into the one at home; the home holds frames until those under way have come back, and processes them
+//! again; counters and connections follow; the body goes.
+
+use super::nodes::Nodes;
+use crate::socket::moves::{MovingItem, PlaceItem, Way};
+use crate::socket::protocol::{Item, Request};
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use utoipa::ToSchema;
+use weir_supervisor::away::{self, Body, Tunnel};
+use weir_supervisor::model::{Lab, Network};
+use weir_supervisor::observed::Observed;
+use weir_supervisor::store::Places;
+
+/// How long frames may be held, in milliseconds, attempt by attempt: a node that is late is tried again, and
+/// has its frames meanwhile. What a tunnel has lost is found out by the last alone.
+const HOLD_MS: [u64; 7] = [8, 8, 8, 16, 32, 64, 400];
+/// After so many milliseconds without a frame those that are missing are lost, in the last attempt.
+const QUIET_MS: u64 = 100;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(3);
+/// How long a node is waited for that holds frames for somebody who was killed.
+const SETTLING: Duration = Duration::from_secs(3);
+/// Digits of pieces in one request.
+const TOGETHER: usize = 3 << 20;
+
+/// How a node was moved: the proof that nothing was lost, for programs.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Moved {
+    /// `NETWORK/NODE`.
+    pub node: String,
+    /// From this host.
+    pub from: String,
+    /// To this one.
+    pub to: String,
+    /// Frames that the home handed on, since the node left it.
+    pub sent: u64,
+    /// Frames of those that the body received.
+    pub received: u64,
+    /// Frames that the body sent back.
+    pub returned: u64,
+    /// Frames of those that the home received.
+    pub back: u64,
+    /// Frames that tunnels have lost, both ways.
+    pub lost: u64,
+    /// Frames that were held for a moment, at the home.
+    pub buffered: u64,
+    /// The longest that a frame was held, in nanoseconds.
+    pub longest_pause_ns: u64,
+    /// Bytes of the switch, and of its counters.
+    pub state_bytes: usize,
+    /// How long messages of controllers waited at most, in nanoseconds.
+    pub control_pause_ns: u64,
+}
+
+impl Moved {
+    /// Whether it is a node of a network.
+    pub fn is_of(&self, n: &Network) -> bool {
+        self.node.split_once('/').is_some_and(|(of, _)| of == n.name)
+    }
+}
+
+/// Makes every node of a lab be where it shall be. Returns how nodes were moved.
+///
+/// # Errors
+/// A node refuses a step, or does not answer; asked again, it goes on where it was.
+pub fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result<Vec<Moved>> {
+    let observed = nodes.observe()?;
+    let mut out = Vec::new();
+    let there: Vec<(String, u16, (String, String))> = away::bodies(&observed, store)
+        .into_iter()
+        .map(|(host, v, node)| (host.to_owned(), v.vid, node))
+        .collect();
+    // Bodies of nodes that are no more.
+    for (host, vid, (network, node)) in &there {
+        let known = lab.network(network).and_then(|n| n.node(node));
+        if known.is_none() {
+            remove(nodes, host, *vid)?;
+        }
+    }
+    for n in &lab.network {
+        for v in &n.node {
+            let Some(place) = places.get(&format!("{}/{}", n.name, v.name)) else { continue };
+            let home =
+                observed.get(&v.host).and_then(|h| h.vdps.iter().find(|o| o.vid == place.vid));
+            let moving = home.is_some_and(|o| o.moving);
+            let body = there.iter().find(|(_, _, (nw, nd))| (nw, nd) == (&n.name, &v.name));
+            if v.away.is_none() && body.is_none() && !moving {
+                continue;
+            }
+            let m = Mover {
+                node: format!("{}/{}", n.name, v.name),
+                home: (v.host.clone(), place.vid),
+                path: v.path.name(),
+                store,
+            };
+            m.settled(nodes)?;
+            // Where it is now and shall not be, it leaves first.
+            if let Some((host, vid, _)) = body.filter(|(h, ..)| v.away.as_ref() != Some(h)) {
+                out.extend(m.fetch(nodes, (host, *vid))?);
+            } else if v.away.is_none() {
+                m.wake_home(nodes)?;
+            } else if body.is_some() && m.is_half_back(nodes)? {
+                let (host, vid, _) = body.ok_or_else(|| anyhow!("it was there"))?;
+                out.extend(m.fetch(nodes, (host, *vid))?);
+            }
+            if v.away.is_some() {
+                let observed = nodes.observe()?;
+                let body = away::body(lab, n, v, place.vid, &observed, store);
+                let body = body.map_err(|r| crate::net::lab::refused(None, &r))?;
+                out.extend(m.send(nodes, &body, &observed)?);
+            }
+        }
+    }
+    tunnels_go(nodes, lab, store)?;
+    Ok(out)
+}
+
+/// A node that moves.
+struct Mover {
+    node: String,
+    home: (String, u16),
+    path: &'static str,
+    store: u64,
+}
+
+/// A VDP on a host.
+type At<'a> = (&'a str, u16);
+
+fn ask(nodes: &mut Nodes, (host, vid): At<'_>, way: Way) -> Result<Vec<Item>> {
+    let request = Request::VdpMove { vdp: vid.to_string(), way };
+    nodes.ask(host, request)
+}
+
+fn status(nodes: &mut Nodes, at: At<'_>, way: Way) -> Result<MovingItem> {
+    ask(nodes, at, way)?
+        .into_iter()
+        .find_map(|i| match i {
+            Item::Moving(m) => Some(m),
+            _ => None,
+        })
+        .ok_or_else(|| anyhow!("host '{}': its answer has no end: is it older?", at.0))
+}
+
+fn pieces(nodes: &mut Nodes, at: At<'_>, way: Way) -> Result<Vec<String>> {
+    let of = |i: Item| match i {
+        Item::Piece(p) => Some(p),
+        _ => None,
+    };
+    Ok(ask(nodes, at, way)?.into_iter().filter_map(of).collect())
+}
+
+fn give(
+    nodes: &mut Nodes,
+    at: At<'_>,
+    pieces: &[String],
+    way: impl Fn(Vec<String>) -> Way,
+) -> Result<usize> {
+    let mut rest = pieces;
+    while !rest.is_empty() {
+        let mut left = TOGETHER;
+        let mut fits = |p: &&String| {
+            let fits = p.len() <= left;
+            left = left.saturating_sub(p.len());
+            fits
+        };
+        let n = rest.iter().take_while(|p| fits(p)).count().max(1);
+        ask(nodes, at, way(rest.get(..n).unwrap_or_default().to_vec()))?;
+        rest = rest.get(n..).unwrap_or_default();
+    }
+    Ok(pieces.iter().map(|p| p.len() / 2).sum())
+}
+
+fn remove(nodes: &mut Nodes, host: &str, vid: u16) -> Result<()> {
+    nodes.ask(host, Request::VdpDelete { vdp: vid.to_string() }).map(drop)
+}
+
+/// Takes tunnels away that no node of a lab needs, on every host.
+fn tunnels_go(nodes: &mut Nodes, lab: &Lab, store: u64) -> Result<()> {
+    let needed = away::tunnels_needed(lab, store);
+    for (host, seen) in nodes.observe()? {
+        for (name, _) in away::tunnels_at(&seen, store).filter(|(_, t)| !needed.contains(*t)) {
+            nodes.ask(&host, Request::PortDelete { name: name.to_owned() })?;
+        }
+    }
+    Ok(())
+}
+
+impl Mover {
+    fn home(&self) -> At<'_> {
+        (&self.home.0, self.home.1)
+    }
+
+    /// Whether frames are at home again and its counters are not.
+    fn is_half_back(&self, nodes: &mut Nodes) -> Result<bool> {
+        let s = status(nodes, self.home(), Way::Status {})?;
+        Ok(s.phase != "away" && matches!(s.stage.as_str(), "come" | "whole"))
+    }
+
+    /// A node that never left, or is back, goes on. One whose body has gone with its host can't.
+    fn wake_home(&self, nodes: &mut Nodes) -> Result<()> {
+        if status(nodes, self.home(), Way::Status {})?.phase == "away" {
+            bail!(
+                "{}: it is away and its body is nowhere: 'weir net migrate … --to' another host makes it \
+                 anew, as it was when it left",
+                self.node
+            );
+        }
+        ask(nodes, self.home(), Way::Home {})?;
+        ask(nodes, self.home(), Way::Wake {}).map(drop)
+    }
+
+    /// How far the node came at home, where frames are held for nobody: whoever had them held is past.
+    fn settled(&self, nodes: &mut Nodes) -> Result<MovingItem> {
+        let until = Instant::now() + SETTLING;
+        loop {
+            let s = status(nodes, self.home(), Way::Status {})?;
+            if matches!(s.phase.as_str(), "fast" | "slow" | "away") {
+                return Ok(s);
+            }
+            if Instant::now() >= until {
+                bail!("{}: it is '{}' at host '{}': try again", self.node, s.phase, self.home.0);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn tunnel_comes(&self, nodes: &mut Nodes, host: &str, t: &Tunnel, device: &str) -> Result<()> {
+        let (name, device) = (t.name.clone(), device.to_owned());
+        let label = away::tunnel_label(self.store, &name);
+        nodes.ask(host, Request::PortPut { name, device, label }).map(drop)
+    }
+
+    /// To another host.
+    fn send(&self, nodes: &mut Nodes, b: &Body, observed: &Observed) -> Result<Option<Moved>> {
+        let home = self.home();
+        let there = (b.away.0.as_str(), b.away.1);
+        let old = observed.get(there.0).is_some_and(|h| h.vdps.iter().any(|v| v.vid == there.1));
+        let mut moved =
+            Moved { node: self.node.clone(), from: home.0.to_owned(), ..Moved::default() };
+        there.0.clone_into(&mut moved.to);
+        for t in &b.tunnels {
+            self.tunnel_comes(nodes, home.0, t, &t.at_home)?;
+            self.tunnel_comes(nodes, there.0, t, &t.at_body)?;
+        }
+        let mut begun = Instant::now();
+        let left = status(nodes, home, Way::Status {})?.phase == "away";
+        if !left || !old {
+            if old {
+                remove(nodes, there.0, there.1)?;
+            }
+            nodes.ask(there.0, Request::VdpPut { toml: b.toml.clone() })?;
+            ask(nodes, there, Way::Renew {})?;
+            begun = Instant::now();
+            let all = pieces(nodes, home, Way::Pack {})?;
+            moved.state_bytes += give(nodes, there, &all, |pieces| Way::Take { pieces })?;
+            self.leave(nodes, b)?;
+        }
+        if status(nodes, there, Way::Status {})?.stage == "awake" {
+            return Ok(None);
+        }
+        moved.state_bytes += counters_follow(nodes, home, there)?;
+        self.connections_follow(nodes, home, there)?;
+        ask(nodes, there, Way::Wake {})?;
+        moved.control_pause_ns = nanos(begun.elapsed());
+        self.proof(nodes, there, &mut moved)?;
+        Ok(Some(moved))
+    }
+
+    /// Frames go on at the body from one moment to the next.
+    fn leave(&self, nodes: &mut Nodes, b: &Body) -> Result<()> {
+        let mut last = Ok(());
+        for ms in HOLD_MS {
+            let ports = b.tunnels.iter().map(|t| t.name.clone()).collect();
+            last = ask(nodes, self.home(), Way::Leave { ports, ms }).map(drop);
+            if last.is_ok() {
+                break;
+            }
+            // What was late may be in time; what is refused is refused again.
+            self.settled(nodes)?;
+            std::thread::sleep(PAUSE);
+        }
+        last.with_context(|| self.node.clone())
+    }
+
+    fn connections_follow(&self, nodes: &mut Nodes, home: At<'_>, there: At<'_>) -> Result<()> {
+        let place = ask(nodes, there, Way::Accept {})?.into_iter().find_map(|i| match i {
+            Item::Place(p) => Some(p),
+            _ => None,
+        });
+        // A VDP that is no switch has none.
+        let Some(PlaceItem { at, token }) = place else { return Ok(()) };
+        let at = nodes.reached(there.0, &at);
+        ask(nodes, home, Way::HandOver { at, token }).map(drop)
+    }
+
+    /// What passed the tunnels so far, once nothing is under way that could be waited for.
+    fn proof(&self, nodes: &mut Nodes, there: At<'_>, moved: &mut Moved) -> Result<()> {
+        let h = status(nodes, self.home(), Way::Status {})?;
+        let b = status(nodes, there, Way::Status {})?;
+        (moved.sent, moved.received) = (h.sent, b.received);
+        (moved.returned, moved.back) = (b.forwarded, h.came);
+        (moved.buffered, moved.longest_pause_ns) = (h.hold_frames, h.hold_ns);
+        Ok(())
+    }
+
+    /// Home.
+    fn fetch(&self, nodes: &mut Nodes, there: At<'_>) -> Result<Option<Moved>> {
+        let home = self.home();
+        let mut moved = Moved { node: self.node.clone(), ..Moved::default() };
+        (moved.from, moved.to) = (there.0.to_owned(), home.0.to_owned());
+        let begun = Instant::now();
+        if status(nodes, home, Way::Status {})?.phase == "away" {
+            // Whoever was killed when frames had left, and no counters.
+            counters_follow(nodes, home, there)?;
+            ask(nodes, home, Way::Renew {})?;
+            let all = pieces(nodes, there, Way::Pack {})?;
+            moved.state_bytes += give(nodes, home, &all, |pieces| Way::Take { pieces })?;
+            self.frames_return(nodes, there, &mut moved)?;
+        }
+        moved.state_bytes += counters_follow(nodes, there, home)?;
+        if status(nodes, home, Way::Status {})?.stage != "awake" {
+            ask(nodes, there, Way::SendBack {})?;
+        }
+        ask(nodes, home, Way::Home {})?;
+        ask(nodes, home, Way::Wake {})?;
+        moved.control_pause_ns = nanos(begun.elapsed());
+        remove(nodes, there.0, there.1)?;
+        Ok(Some(moved))
+    }
+
+    /// Frames are held at home until those under way are back; then they are processed there.
+    fn frames_return(&self, nodes: &mut Nodes, there: At<'_>, moved: &mut Moved) -> Result<()> {
+        let mut last = Ok(());
+        for (n, ms) in HOLD_MS.into_iter().enumerate() {
+            let quiet_ms = (n + 1 == HOLD_MS.len()).then_some(QUIET_MS);
+            last = self.frames_return_within(nodes, there, ms, quiet_ms, moved);
+            if last.is_err() {
+                // They go on where they went. A node that does not answer can't be told.
+                ask(nodes, self.home(), Way::Stay {})?;
+            }
+            let at = self.settled(nodes)?;
+            moved.buffered += at.hold_frames;
+            moved.longest_pause_ns = moved.longest_pause_ns.max(at.hold_ns);
+            if at.phase != "away" {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        last.with_context(|| self.node.clone())
+    }
+
+    /// The same within a time. Nodes wait by themselves, so frames are held for three questions and what is
+    /// under way.
+    fn frames_return_within(
+        &self,
+        nodes: &mut Nodes,
+        there: At<'_>,
+        ms: u64,
+        quiet_ms: Option<u64>,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        let (home, path) = (self.home(), self.path.to_owned());
+        let held = status(nodes, home, Way::Hold { ms })?;
+        let received = held.sent + held.waiting;
+        let b = status(nodes, there, Way::Settle { received, ms, quiet_ms })?;
+        let h = status(nodes, home, Way::Fetch { path, came: b.forwarded, quiet_ms })?;
+        (moved.sent, moved.received, moved.returned, moved.back) =
+            (received, b.received, b.forwarded, h.came);
+        moved.lost = received.saturating_sub(b.received) + b.forwarded.saturating_sub(h.came);
+        Ok(())
+    }
+}
+
+/// What is counted at one place goes to the other, if it is not there yet.
+fn counters_follow(nodes: &mut Nodes, from: At<'_>, to: At<'_>) -> Result<usize> {
+    let at = status(nodes, to, Way::Status {})?;
+    if at.stage != "come" {
+        return Ok(0);
+    }
+    let all = pieces(nodes, from, Way::Tally {})?;
+    let rest = all.get(at.counted..).unwrap_or_default();
+    give(nodes, to, rest, |pieces| Way::Count { pieces })
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether a node says that a VDP of it is away or moving.
+pub fn is_moving(phase: &str, stage: Option<&str>) -> bool {
+    matches!(phase, "away" | "leaving" | "coming") || stage.is_some()
+}
