@@ -61,6 +61,37 @@ struct Both {
     burst: Figure,
 }
 
+/// A figure, and what all that was done for it took: less where the machine was quieter.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    found: Both,
+    level: f64,
+}
+
+/// What a shape's points took: near, and far with accesses and the cycles of a load there.
+#[derive(Clone, Debug)]
+struct Round {
+    near: Vec<Taken>,
+    far: Vec<(Taken, f64, f64)>,
+}
+
+impl Round {
+    /// Of each point the quieter.
+    fn quieter(mut self, other: Round) -> Self {
+        for (a, b) in self.near.iter_mut().zip(other.near) {
+            if b.level < a.level {
+                *a = b;
+            }
+        }
+        for (a, b) in self.far.iter_mut().zip(other.far) {
+            if b.0.level < a.0.level {
+                *a = b;
+            }
+        }
+        self
+    }
+}
+
 impl Both {
     fn without(&self, other: &Both) -> Both {
         Both { alone: self.alone.without(&other.alone), burst: self.burst.without(&other.burst) }
@@ -173,9 +204,10 @@ fn of_pace(
     places: u64,
     what: &str,
     session: &mut Session<'_>,
-) -> Result<Both, Failed> {
+) -> Result<Taken, Failed> {
     if point.turns == 0 {
-        return paces(point, memory, places, what, session);
+        let found = paces(point, memory, places, what, session)?;
+        return Ok(Taken { found, level: found.burst.value });
     }
     let mut all = (point.make)(memory, Pace::Burst, places);
     let mut none = point.less.as_ref().map(|less| less(memory, Pace::Burst, places));
@@ -190,12 +222,21 @@ fn of_pace(
             }
             None => Figure::default(),
         };
-        found.push((a.value - b.value, a.without(&b)));
+        found.push((a.value - b.value, a.without(&b), a.value));
     }
     // What came between the two of a turn moves their difference either way.
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let cycles = found.get(found.len() / 2).map(|f| f.1).unwrap_or_default();
-    Ok(Both { alone: cycles, burst: cycles })
+    let (_, cycles, level) = found.get(found.len() / 2).copied().unwrap_or_default();
+    Ok(Taken { found: Both { alone: cycles, burst: cycles }, level })
+}
+
+/// Operations that are measured several times, far apart: of each point the quietest counts. What a machine's
+/// neighbours take of its memory comes and goes for seconds, and whoever only repeats at once repeats that.
+pub struct Again<'a> {
+    /// Makes the shapes anew: what they have made goes with them.
+    pub make: &'a dyn Fn() -> Vec<Shape>,
+    /// How often.
+    pub rounds: usize,
 }
 
 /// Measures every operation.
@@ -204,6 +245,7 @@ fn of_pace(
 /// A machine that disturbs every sample.
 pub fn costs(
     shapes: Vec<Shape>,
+    again: &Again<'_>,
     scene: &Scene,
     apart: Apart,
     session: &mut Session<'_>,
@@ -211,19 +253,31 @@ pub fn costs(
     let mut all = Vec::new();
     // What a benchmark has made goes with it: tables may be large.
     for shape in shapes {
-        all.push(cost(&shape, scene, apart, session)?);
+        let round = round(&shape, scene, session)?;
+        all.push(assembled(&shape, round, apart));
+    }
+    let mut kept: Vec<Round> = Vec::new();
+    for left in (0..again.rounds).rev() {
+        for (i, shape) in (again.make)().into_iter().enumerate() {
+            let mut round = round(&shape, scene, session)?;
+            if let Some(before) = kept.get(i) {
+                round = round.quieter(before.clone());
+            }
+            if left == 0 {
+                all.push(assembled(&shape, round, apart));
+            } else if let Some(before) = kept.get_mut(i) {
+                *before = round;
+            } else {
+                kept.push(round);
+            }
+        }
     }
     all.push(misses(session)?);
     Ok(all)
 }
 
-fn cost(
-    shape: &Shape,
-    scene: &Scene,
-    apart: Apart,
-    session: &mut Session<'_>,
-) -> Result<Costs, Failed> {
-    let (mut near, mut waits) = (Vec::new(), Vec::new());
+fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Round, Failed> {
+    let mut round = Round { near: Vec::new(), far: Vec::new() };
     for point in &shape.points {
         let what = named(shape.eo, &point.given);
         let is_frame = point.words == frame::SLOT;
@@ -235,8 +289,7 @@ fn cost(
             }
             _ => (&scene.near, close),
         };
-        let here = of_pace(point, memory, at, &what, session)?;
-        near.push(here);
+        round.near.push(of_pace(point, memory, at, &what, session)?);
         if point.far {
             let accesses = shape.accesses.map_or(0.0, |f| value(f, &point.given, 1.0));
             let ((memory, _, load), at) = if shape.home == Home::Packet {
@@ -252,16 +305,26 @@ fn cost(
                     session.measure(&format!("{what}, a load"), &mut track.run(1))?.cycles.value
                 }
             };
-            let there = of_pace(point, memory, at, &what, session)?;
-            waits.push((there.without(&here), accesses, load));
+            round.far.push((of_pace(point, memory, at, &what, session)?, accesses, load));
         }
     }
-    Ok(assembled(shape, &near, &waits, apart))
+    Ok(round)
+}
+
+/// The cost that follows from what was taken.
+fn assembled(shape: &Shape, round: Round, apart: Apart) -> Costs {
+    let near: Vec<Both> = round.near.iter().map(|t| t.found).collect();
+    let here = shape.points.iter().zip(&near).filter(|p| p.0.far).map(|p| p.1);
+    let far = round.far.iter().zip(here);
+    let waits: Vec<(Both, f64, f64)> = far
+        .map(|((there, accesses, load), here)| (there.found.without(here), *accesses, *load))
+        .collect();
+    put_together(shape, &near, &waits, apart)
 }
 
 /// The cost that follows from figures: near ones at each point, waits at those that are far, with their
 /// accesses and the cycles of a load there.
-fn assembled(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart: Apart) -> Costs {
+fn put_together(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart: Apart) -> Costs {
     let of = |pace: fn(&Both) -> Figure| {
         let point = |(p, b): (&Point, &Both)| {
             let terms = shape.terms.iter().map(|t| {
@@ -431,7 +494,7 @@ mod tests {
             .collect();
         // Loads take 100 cycles; alone 10 more, in bursts five at once.
         let wait = Both { alone: flat(110.0), burst: flat(20.0) };
-        let c = assembled(s, &near, &[(wait, 1.0, 100.0)], Apart::default());
+        let c = put_together(s, &near, &[(wait, 1.0, 100.0)], Apart::default());
         assert_eq!(c.parallel, Some(5.0));
         assert!(c.error < 0.02, "{c:?}");
         let at = |burst: f64, cold: f64| {
@@ -450,6 +513,27 @@ mod tests {
         // What is far is waited for; it costs no cycles of its own.
         assert!((at(1.0, 1.0) - at(1.0, 0.0)).abs() < 0.1);
         assert!((at(1e9, 0.0) - 1.5 * 7.5).abs() < 0.1);
+    }
+
+    #[test]
+    fn the_quietest_of_several_rounds_counts() {
+        let taken = |found: f64, level| {
+            let found = Both { alone: flat(found), burst: flat(found) };
+            Taken { found, level }
+        };
+        let first = Round {
+            near: vec![taken(5.0, 100.0), taken(6.0, 90.0)],
+            far: vec![(taken(70.0, 300.0), 1.0, 140.0)],
+        };
+        let second = Round {
+            near: vec![taken(2.0, 110.0), taken(7.0, 80.0)],
+            far: vec![(taken(50.0, 200.0), 1.0, 100.0)],
+        };
+        let kept = second.quieter(first);
+        let near: Vec<f64> = kept.near.iter().map(|t| t.found.burst.value).collect();
+        assert_eq!(near, [5.0, 7.0]);
+        // A load was measured in the same round.
+        assert_eq!((kept.far[0].0.found.burst.value, kept.far[0].2), (50.0, 100.0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub mod tlb;
 pub use machine::Machine;
 pub use session::{Depth, Failed, Progress};
 
-use bench::{Apart, Costs, Scene};
+use bench::{Again, Apart, Costs, Scene};
 use levels::Levels;
 use session::Session;
 use sharing::Sharing;
@@ -71,7 +71,7 @@ pub struct Calibration {
 /// # Errors
 /// [`Failed`].
 pub fn calibrate(depth: Depth, watch: &mut dyn FnMut(&Progress)) -> Result<Calibration, Failed> {
-    calibrate_with(depth, Vec::new(), watch)
+    calibrate_with(depth, &Vec::new, watch)
 }
 
 /// As [`calibrate_with`], for these operations alone, and near alone: in some seconds.
@@ -86,25 +86,34 @@ pub fn calibrate_only(
     let all = shape::all().into_iter().chain(more);
     let mut all: Vec<shape::Shape> = all.filter(|s| eos.contains(&s.eo)).collect();
     all.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.far = false);
-    run(Depth::Quick, all, watch)
+    run(Depth::Quick, all, &Again { make: &Vec::new, rounds: 0 }, watch)
 }
 
-/// As [`calibrate`], with operations that the caller has benchmarks for.
+/// As [`calibrate`], with operations that the caller has benchmarks for, which it makes anew for each of several
+/// rounds.
 ///
 /// # Errors
 /// [`Failed`].
 pub fn calibrate_with(
     depth: Depth,
-    more: Vec<shape::Shape>,
+    more: &dyn Fn() -> Vec<shape::Shape>,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Calibration, Failed> {
-    run(depth, shape::all().into_iter().chain(more).collect(), watch)
+    let rounds = match depth {
+        Depth::Quick => 1,
+        Depth::Full => ROUNDS,
+    };
+    run(depth, shape::all(), &Again { make: more, rounds }, watch)
 }
+
+/// Rounds in which a caller's operations are measured.
+const ROUNDS: usize = 3;
 
 /// Measures this machine, and these operations.
 fn run(
     depth: Depth,
     shapes: Vec<shape::Shape>,
+    again: &Again<'_>,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Calibration, Failed> {
     let machine = Machine::here();
@@ -113,7 +122,8 @@ fn run(
     cpus.first().copied().into_iter().for_each(cpus::pin);
     let mut clock = meter::Here::new();
     let mut session = Session::new(depth, cpus.clone(), &mut clock, watch);
-    let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes);
+    let more = if again.rounds > 0 { again.rounds * bench::figures(&(again.make)()) } else { 0 };
+    let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes) + more;
     session.expect(all);
     let mut chain: meter::Run = Box::new(|n| clock::chain(n * 1000));
     let cycles = clock::chain(1000) as f64;
@@ -129,7 +139,7 @@ fn run(
     let levels = levels::levels(&machine, &mut session)?;
     let scene = Scene::new(&machine, &levels, &mut session)?;
     let apart = Apart { clock: clock_cycles, crossing: crossing_cycles };
-    let costs = bench::costs(shapes, &scene, apart, &mut session)?;
+    let costs = bench::costs(shapes, again, &scene, apart, &mut session)?;
     let (wide, samples) = (std::mem::take(&mut session.wide), session.samples);
     Ok(Calibration {
         machine,

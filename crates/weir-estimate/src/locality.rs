@@ -5,16 +5,24 @@
 //! it; T is where what is held fills the cache. Tables that share a cache do so by their access rates,
 //! and entries that share a line share its fate: entries are strewn over lines, as hashing does.
 //!
+//! Where the order of frames is known, that decides instead: a line is still held if it was asked for within
+//! T, and what a window of T frames touches follows from how far a flow's frames are apart (Denning,
+//! Schwartz, *Properties of the Working-Set Model*, CACM 15:3, 1972). Frames that come round and round are
+//! farther apart than those that come by chance.
+//!
 //! Room: arithmetic; time is counted in frames. Called by the estimator. Its judge is `simulation`.
 
+mod beyond;
 mod flow_cache;
 mod memo;
 pub mod simulation;
 
+pub use beyond::{Beyond, beyond};
 pub use flow_cache::flow_cache;
 pub use memo::Memo;
 
-use crate::traffic::{Class, Traffic};
+use crate::traffic::{Class, Gap, Traffic};
+use std::sync::Arc;
 
 /// How far, as a part of all accesses, the hit rates may be from a set-associative cache's: the
 /// estimator widens its interval by this. `tests/locality.rs` holds it.
@@ -57,8 +65,7 @@ pub struct Stream {
 
 /// The part of the lookups in each table that a cache answers.
 pub fn hits(tables: &[Footprint], traffic: &Traffic, cache: Capacity, stream: Stream) -> Vec<f64> {
-    let flows = traffic.classes();
-    let tables: Vec<Seen> = tables.iter().map(|t| Seen::new(t, &flows, cache)).collect();
+    let tables = Seen::all(tables, traffic, cache);
     let held = |t: f64| {
         let frames = stream.lines * t.min(stream.buffers);
         frames + tables.iter().map(|s| s.lines(t)).sum::<f64>()
@@ -126,7 +133,12 @@ struct Seen {
     /// Entries, and those that are ever asked for: classes of like rate.
     entries: f64,
     active: Vec<Class>,
+    /// How far lookups of an entry are apart, where that is known, in frames of all cores.
+    gaps: Option<Arc<[Gap]>>,
+    /// Lookups in a frame's time.
     rate: f64,
+    /// Cores among which frames are spread.
+    split: f64,
     /// Entries of a line, at least one.
     per_line: f64,
     /// Lines of an entry, at least one.
@@ -134,18 +146,35 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(t: &Footprint, flows: &[Class], cache: Capacity) -> Self {
+    fn all(tables: &[Footprint], traffic: &Traffic, cache: Capacity) -> Vec<Self> {
+        let flows = traffic.classes();
+        tables.iter().map(|t| Self::new(t, traffic, &flows, cache)).collect()
+    }
+
+    fn new(t: &Footprint, traffic: &Traffic, flows: &[Class], cache: Capacity) -> Self {
         let entries = t.entries.max(1.0);
+        // Where flows share entries, they are not a flow's any more.
+        let gaps = traffic.gaps().filter(|_| traffic.flows <= entries).cloned();
         let part = |c: &Class| Class { flows: c.flows / cache.split, part: c.part * cache.split };
         let active = fold(flows.iter().map(part), entries);
         let per_line = (cache.line_bytes / t.entry_bytes).max(1.0);
         let lines_each = (t.entry_bytes / cache.line_bytes).max(1.0);
-        Self { entries, active, rate: t.rate, per_line, lines_each }
+        Self { entries, active, gaps, rate: t.rate, split: cache.split, per_line, lines_each }
     }
 
     /// The part of the entries, weighed by how many they are and by how often they are asked for,
     /// that was not asked for within `t`.
     fn absent(&self, t: f64) -> (f64, f64) {
+        if let Some(gaps) = &self.gaps {
+            let window = t * self.rate * self.split;
+            let (mut touched, mut asked) = (0.0, 0.0);
+            for g in gaps.iter() {
+                touched += g.part * g.frames.min(window);
+                asked += if g.frames > window { g.part } else { 0.0 };
+            }
+            // Of each core's part of the flows.
+            return ((1.0 - touched / self.split / self.entries).max(0.0), asked);
+        }
         let (mut entries, mut asked, mut weight) = (self.entries, 0.0, 0.0);
         for c in &self.active {
             let silent = (-c.part * self.rate * t).exp();

@@ -103,6 +103,8 @@ pub struct Op {
     pub times: Formula,
     /// What the paper's total needs in its place.
     pub paper: Option<Box<Op>>,
+    /// The pass behind which alone it is done: what the function's program does there beyond its model.
+    pub behind: Option<Arc<str>>,
     /// Its line in the file.
     pub line: usize,
 }
@@ -351,6 +353,7 @@ impl Reader<'_, '_> {
                 .or_else(|| base.map(|b| b.times.clone()))
                 .unwrap_or_else(|| Formula::number(1.0)),
             paper: None,
+            behind: s.text("behind")?.map(|t| t.value.into()),
             line: s.wrong("").place.map_or(0, |p| p.0),
         };
         if base.is_none()
@@ -482,7 +485,13 @@ impl Library {
                 Fault::new(&model.file, format!("use: more than {MAX_EXPANDED} steps in all"))
             })?;
             match step {
-                Step::Do(_) => {}
+                Step::Do(op) => {
+                    if let Some(b) = op.behind.as_ref().filter(|b| !self.models.contains_key(*b)) {
+                        let text = unknown("model", b, self.names());
+                        let at = Fault::new(&model.file, format!("behind: {text}"));
+                        return Err(Fault { place: Some((op.line, 1)), ..at });
+                    }
+                }
                 Step::Branch(arms) => {
                     for arm in arms {
                         self.walk(model, &arm.steps, way, budget)?;

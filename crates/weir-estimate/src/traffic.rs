@@ -4,6 +4,7 @@
 //! a hundred terms. Called by `locality`, and by whoever has a description of traffic as text.
 
 use crate::fault::nearest;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most flows that are taken.
@@ -27,6 +28,17 @@ pub enum Spread {
     Zipf(f64),
     /// As counted: frames of each flow.
     Counted(Arc<[u64]>),
+    /// As counted, in an order that is played over and over: how far a flow's frames are apart is known.
+    Played(Arc<[u64]>, Arc<[Gap]>),
+}
+
+/// Frames from one of a flow to its next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gap {
+    /// How many.
+    pub frames: f64,
+    /// The part of all frames whose flow comes again so late.
+    pub part: f64,
 }
 
 /// Flows of like rate.
@@ -42,6 +54,8 @@ pub struct Class {
 const EXACT: f64 = 16.0;
 /// The next class begins at this many times the rank.
 const STEP: f64 = 1.25;
+/// Gaps that differ by less are one.
+const GAP_STEP: f64 = 1.09;
 
 impl Traffic {
     /// Uniform over so many flows.
@@ -60,6 +74,43 @@ impl Traffic {
         }
         counts.sort_unstable_by(|a, b| b.cmp(a));
         Ok(Self { flows: counts.len() as f64, spread: Spread::Counted(counts.into()) })
+    }
+
+    /// Frames that name their flows, in the order in which they are played over and over.
+    ///
+    /// # Errors
+    /// No frame at all.
+    pub fn played(order: &[u32]) -> Result<Self, String> {
+        let mut flows: BTreeMap<u32, (usize, usize, u64)> = BTreeMap::new();
+        let mut gaps: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        let mut note = |gap: usize| {
+            let class = ((gap as f64).ln() / GAP_STEP.ln()) as u32;
+            let all = gaps.entry(class).or_default();
+            *all = (all.0 + 1.0, all.1 + gap as f64);
+        };
+        for (at, flow) in order.iter().enumerate() {
+            let seen = flows.entry(*flow).or_insert((at, at, 0));
+            if seen.2 > 0 {
+                note(at - seen.1);
+            }
+            (seen.1, seen.2) = (at, seen.2 + 1);
+        }
+        // From a flow's last frame to its first of the next time.
+        flows.values().for_each(|(first, last, _)| note(order.len() - last + first));
+        let Self { flows, spread } = Self::counted(flows.into_values().map(|f| f.2).collect())?;
+        let Spread::Counted(counts) = spread else { return Ok(Self { spread, flows }) };
+        let all = order.len() as f64;
+        let gap = |(n, sum): (f64, f64)| Gap { frames: sum / n, part: n / all };
+        let spread = Spread::Played(counts, gaps.into_values().map(gap).collect());
+        Ok(Self { spread, flows })
+    }
+
+    /// How far frames of a flow are apart, nearest first, where their order is known.
+    pub fn gaps(&self) -> Option<&Arc<[Gap]>> {
+        match &self.spread {
+            Spread::Played(_, gaps) => Some(gaps),
+            _ => None,
+        }
     }
 
     /// Reads `uniform,flows=1M`, `zipf:1.1,flows=100k`.
@@ -102,6 +153,7 @@ impl Traffic {
             Spread::Uniform => format!("uniform,flows={}", self.flows),
             Spread::Zipf(s) => format!("zipf:{s},flows={}", self.flows),
             Spread::Counted(_) => format!("counted,flows={}", self.flows),
+            Spread::Played(..) => format!("played,flows={}", self.flows),
         }
     }
 
@@ -121,7 +173,7 @@ impl Traffic {
                 },
                 |rank| rank.powf(-s),
             ),
-            Spread::Counted(counts) => {
+            Spread::Counted(counts) | Spread::Played(counts, _) => {
                 let sum = |from: f64, to: f64| {
                     let part = counts.get(from as usize..to as usize).unwrap_or_default();
                     part.iter().map(|c| *c as f64).sum()
@@ -208,5 +260,21 @@ mod tests {
         let parts: Vec<f64> = t.classes().iter().map(|c| c.part).collect();
         assert_eq!(parts, [0.7, 0.2, 0.1]);
         assert!(Traffic::counted(vec![0]).is_err());
+    }
+
+    #[test]
+    fn an_order_says_how_far_frames_of_a_flow_are_apart() {
+        let t = Traffic::played(&[7, 7, 9, 7, 8]).unwrap();
+        let parts: Vec<f64> = t.classes().iter().map(|c| c.part).collect();
+        assert_eq!((t.flows, parts), (3.0, vec![0.6, 0.2, 0.2]));
+        // Flow 7 after 1, 2 and, around the end, 2; the others once in a round.
+        let gaps: Vec<(f64, f64)> = t.gaps().unwrap().iter().map(|g| (g.frames, g.part)).collect();
+        assert_eq!(gaps, [(1.0, 0.2), (2.0, 0.4), (5.0, 0.4)]);
+        // On average a flow comes again after as many frames as there are flows.
+        let order: Vec<u32> = (0..10_000u32).map(|i| i * i % 997).collect();
+        let t = Traffic::played(&order).unwrap();
+        let mean: f64 = t.gaps().unwrap().iter().map(|g| g.frames * g.part).sum();
+        assert!((mean / t.flows - 1.0).abs() < 1e-9, "{mean} {}", t.flows);
+        assert!(Traffic::played(&[]).is_err());
     }
 }

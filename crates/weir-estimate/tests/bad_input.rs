@@ -57,6 +57,8 @@ fn models() {
     says(&m("eo = \"parse\", b = 6, c = 1"), "x.toml:4:", &["unknown key of steps[0] 'c'"]);
     says(&m("eo = \"parse\", b = 6, at = \"cash\""), "x.toml:4:", &["'cash'", "'cache'?"]);
     says(&m("eo = \"ht_lookup\", N = 2, table = \"t\""), "x.toml:4:", &["unknown table 't'"]);
+    let behind = "eo = \"parse\", b = 6, behind = \"vdp-progam\"";
+    says(&m(behind), "x.toml:4:", &["behind: unknown model 'vdp-progam'", "'vdp-program'?"]);
     says(&m("use = \"l2-basik\""), "x.toml: ", &["unknown model 'l2-basik'", "'l2-basic'?"]);
     let stands = |s: &str| model(&format!("steps = [{{ eo = \"parse\", b = 6 }}]\n[as]\n{s}"));
     says(&stands("hash = \"hsh\""), "x.toml:6:", &["unknown operation 'hsh'", "'hash'?"]);

@@ -67,6 +67,21 @@ fn what_is_done_another_way_behind_a_pass_is_charged_so() {
     assert!(stood.cycles > plain.cycles + 900.0, "{} {}", plain.cycles, stood.cycles);
 }
 
+/// What a function's program does beyond its model is charged behind that pass alone.
+#[test]
+fn steps_of_a_pass_are_done_behind_it_alone() {
+    let library = library();
+    let machine = profile(&library, MACHINE);
+    let parsed = |through: Option<&str>| -> f64 {
+        let question = Question { through: through.map(Arc::from), ..Question::default() };
+        let e = estimate(&library, "firewall", &machine, &question).expect("an estimate");
+        let parse = e.operations.iter().filter(|o| &*o.eo == "parse");
+        parse.map(|o| o.times * o.arguments[0].1).sum()
+    };
+    assert_eq!((parsed(None), parsed(Some("vdp-program"))), (22.0, 36.0));
+    assert_eq!(parsed(Some("vdp-rules")), 0.0);
+}
+
 /// Frames of a source in memory pass the caches that tables are in.
 #[test]
 fn what_a_core_copies_leaves_less_room_for_tables() {

@@ -59,13 +59,23 @@ const LINE: u64 = 64;
 
 /// What each level answers of each table's lookups, at most so far: by both ways.
 fn compare(tables: &[Footprint], traffic: &Traffic, stream: Stream) -> Vec<(String, f64, f64)> {
-    let mut caches = Caches::new(&LEVELS);
     let mut flows = Flows::new(traffic);
+    compare_with(tables, traffic, stream, &mut |_| flows.next())
+}
+
+/// The same, of frames whose flows are given by their number.
+fn compare_with(
+    tables: &[Footprint],
+    traffic: &Traffic,
+    stream: Stream,
+    flow: &mut dyn FnMut(u64) -> u64,
+) -> Vec<(String, f64, f64)> {
+    let mut caches = Caches::new(&LEVELS);
     let mut answered = vec![[0u64; 4]; tables.len()];
     let places: Vec<Vec<u32>> = tables.iter().zip(7..).map(|(t, i)| entries(t, i)).collect();
     let (warm, frames) = (100_000, 300_000);
     for frame in 0..frames {
-        let flow = flows.next();
+        let flow = flow(frame);
         let buffer = frame % (stream.buffers as u64).max(1);
         for line in 0..stream.lines as u64 {
             caches.access((1 << 62) + buffer * 64 + line);
@@ -105,7 +115,11 @@ fn zipf(s: f64, flows: u64) -> Traffic {
 }
 
 fn judge(name: &str, tables: &[Footprint], traffic: &Traffic, stream: Stream) {
-    let wrong: Vec<String> = compare(tables, traffic, stream)
+    check(name, compare(tables, traffic, stream));
+}
+
+fn check(name: &str, compared: Vec<(String, f64, f64)>) {
+    let wrong: Vec<String> = compared
         .into_iter()
         .filter(|(_, approximated, simulated)| (approximated - simulated).abs() > ERROR)
         .map(|(what, a, s)| format!("{name}, {what}: {a:.4}, simulated {s:.4}"))
@@ -144,6 +158,29 @@ fn frames_take_room_too() {
     let stream = Stream { lines: 2.0, buffers: 256.0 };
     judge("frames", &[table(1 << 15, 16)], &zipf(1.0, 1 << 15), stream);
     judge("frames, uniform", &[table(1 << 12, 64)], &Traffic::uniform(4096.0), stream);
+}
+
+/// Where frames come round and round, lines are lost that would be found if they came by chance.
+#[test]
+fn frames_in_an_order_that_is_known() {
+    let tables = [table(1 << 14, 64), table(1 << 12, 32)];
+    for (name, traffic) in [("zipf", zipf(1.1, 4000)), ("uniform", Traffic::uniform(3000.0))] {
+        let mut drawn = Flows::new(&traffic);
+        let order: Vec<u32> = (0..8192).map(|_| drawn.next() as u32).collect();
+        let played = Traffic::played(&order).expect("frames");
+        for stream in [Stream::default(), Stream { lines: 2.0, buffers: 8192.0 }] {
+            let mut flow = |i: u64| u64::from(order[i as usize % order.len()]);
+            let compared = compare_with(&tables, &played, stream, &mut flow);
+            check(&format!("{name}, {} lines a frame", stream.lines), compared);
+        }
+    }
+    // One after the other, a few more than a cache holds: by chance most would be found.
+    let order: Vec<u32> = (0..1200).collect();
+    let played = Traffic::played(&order).expect("frames");
+    let cache = Capacity { lines: 1024.0, line_bytes: 64.0, ways: 1024.0, split: 1.0 };
+    let found = |t: &Traffic| hits(&[table(1200, 64)], t, cache, Stream::default())[0];
+    assert!(found(&Traffic::uniform(1200.0)) > 0.7);
+    assert!(found(&played) < 0.2, "{}", found(&played));
 }
 
 /// A flow cache is a cache of one line a flow.

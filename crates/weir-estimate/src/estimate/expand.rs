@@ -53,6 +53,7 @@ pub(super) fn expand<'m>(
     let mut e = Expander { library, question, hit_rate, done: Vec::new() };
     e.steps(model, &model.steps, 1.0)?;
     check_settings(&e.done, model, question)?;
+    e.done.retain(|d| d.op.behind.is_none());
     Ok(e.done)
 }
 
@@ -69,13 +70,16 @@ pub(super) fn passed<'m>(
     let pass = library.model(name)?;
     let mut e = Expander { library, question, hit_rate, done: Vec::new() };
     e.steps(pass, &pass.steps, 1.0)?;
+    // What a pass does not do for these frames needs no cost.
+    e.done.retain(|d| d.times > 0.0);
     let first = e.done.len();
     e.steps(model, &model.steps, 1.0)?;
     check_settings(&e.done, model, question)?;
     let mut at = 0;
     e.done.retain(|d| {
         at += 1;
-        at <= first || !pass.does.contains(&d.op.eo)
+        let here = d.op.behind.as_ref().is_none_or(|b| *b == pass.name);
+        at <= first || here && !pass.does.contains(&d.op.eo)
     });
     for d in e.done.iter_mut().skip(first) {
         if d.at != Where::Ahead {

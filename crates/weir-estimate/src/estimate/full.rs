@@ -11,7 +11,7 @@ use super::{
     Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES, gbps,
 };
 use crate::fault::Fault;
-use crate::locality::{Capacity, ERROR, Footprint, Memo, Stream, flow_cache};
+use crate::locality::{Beyond, Capacity, ERROR, Footprint, Memo, Stream, flow_cache};
 use crate::model::{Library, Model};
 use crate::operation::{Touches, Where};
 use crate::profile::{Processor, Profile, Shared};
@@ -72,12 +72,14 @@ pub(super) fn charged<'q>(
     let tables = Tables::of(done, profile, question)?;
     let spread = tables.levels(processor, traffic, question, memo);
     let walks = tables.walks(processor, traffic, question, memo);
-    let strewn = tables.strewn(processor, traffic, question);
+    let strewn = tables.strewn(processor, traffic, question, memo);
     let tariff = Tariff::new(profile, question);
     let mut sum = Sum::new(processor, question);
-    sum.strewn = strewn;
     for d in done {
-        let seen = |i: usize| Some((spread.get(i)?, walks.get(i).copied().unwrap_or(0.0)));
+        let seen = |i: usize| {
+            let walks = walks.get(i).copied().unwrap_or(0.0);
+            Some(Found { levels: spread.get(i)?, walks, strewn: strewn.get(i).copied().flatten() })
+        };
         sum.add(&tariff, d, tables.place(d).and_then(seen))?;
     }
     Ok((sum, hits_of(&tables, processor, &spread)))
@@ -102,6 +104,15 @@ pub(super) fn traffic_of(
         }
     }
     Ok(Traffic::uniform(most.min(crate::traffic::MAX_FLOWS)))
+}
+
+/// How far the lookups of a table go.
+struct Found<'s> {
+    levels: &'s Levels,
+    /// The part whose address is translated by a walk.
+    walks: f64,
+    /// Cycles of a load that no cache of the core's own answers, where it was measured over sizes.
+    strewn: Option<f64>,
 }
 
 /// The tables of a model and of those that it uses, with how often each is asked.
@@ -200,28 +211,40 @@ impl Tables {
 }
 
 impl Tables {
-    /// Cycles of a load that no cache of the core's own answers, by loads that were measured spread over sizes.
-    /// Caches see the lines that are asked for, translations the pages that these lie in: between the two, as
-    /// sizes are compared by their ratio. Frames follow each other, and are fetched ahead.
-    fn strewn(&self, p: &Processor, traffic: &Traffic, question: &Question) -> Option<f64> {
-        if question.pages != Pages::Small || p.strewn.is_empty() {
-            return None;
-        }
-        let flows: f64 = traffic.classes().iter().map(|c| c.flows).sum();
+    /// Cycles of a load of each table that no cache of the core's own answers, by loads that were measured spread
+    /// over sizes: what was touched since the line was is where on that curve it is.
+    fn strewn(
+        &self,
+        p: &Processor,
+        traffic: &Traffic,
+        question: &Question,
+        memo: &Memo,
+    ) -> Vec<Option<f64>> {
+        let own = p.caches.iter().rfind(|c| c.shared == Shared::Core);
+        let Some(own) = own.filter(|_| question.pages == Pages::Small && !p.strewn.is_empty())
+        else {
+            return vec![None; self.footprints.len()];
+        };
+        let split = f64::from(question.cores.max(1));
+        let own = Capacity {
+            lines: own.bytes / p.line_bytes,
+            line_bytes: p.line_bytes,
+            ways: f64::from(own.ways),
+            split,
+        };
         let page = p.tlb.map_or(PAGE_BYTES, |t| t.page_bytes);
-        let (mut lines, mut pages) = (0.0, 0.0);
-        for t in self.footprints.iter().filter(|t| t.rate > 0.0) {
-            // Entries that share a line, or a page, take it once, however many of them are asked for.
-            let asked = (flows / t.entries.max(1.0)).min(1.0);
-            let taken = |unit: f64| {
-                let each = (unit / t.entry_bytes).max(1.0);
-                let units = t.entries / each * (t.entry_bytes / unit).ceil().max(1.0);
-                units * (1.0 - (1.0 - asked).powf(each)) * unit
-            };
-            lines += taken(p.line_bytes);
-            pages += taken(page);
-        }
-        p.strewn_over((lines * pages).sqrt())
+        let stream = Stream {
+            lines: (f64::from(question.frame) / p.line_bytes).ceil(),
+            buffers: question.played.unwrap_or(p.buffers),
+        };
+        let far = memo.beyond(&self.footprints, traffic, own, page, stream);
+        let mean = |of: &Vec<Beyond>| -> Option<f64> {
+            let all: f64 = of.iter().map(|b| b.part).sum();
+            let cycles = of.iter().map(|b| Some(b.part * p.strewn_over(b.bytes)?));
+            (all > 0.0).then(|| cycles.sum::<Option<f64>>().map(|c| c / all))?
+        };
+        // Nothing goes so far: as near as anything was measured.
+        far.iter().map(|of| mean(of).or_else(|| p.strewn_over(0.0))).collect()
     }
 
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of
@@ -267,8 +290,6 @@ pub(super) struct Sum<'q> {
     pub wait: f64,
     /// Lines from each level, main memory last.
     lines: Vec<f64>,
-    /// Cycles of a load of a table that no cache of the core's own answers, where it was measured over sizes.
-    strewn: Option<f64>,
     /// Squares of what each operation's cycles may be off.
     variance: f64,
     /// What misjudged locality may add or take.
@@ -288,7 +309,6 @@ impl<'q> Sum<'q> {
             work: 0.0,
             wait: 0.0,
             lines: vec![0.0; processor.caches.len() + 1],
-            strewn: None,
             variance: 0.0,
             misjudged: 0.0,
             operations: Vec::new(),
@@ -310,7 +330,7 @@ impl<'q> Sum<'q> {
         &mut self,
         tariff: &Tariff<'_>,
         d: &Done<'_>,
-        spread: Option<(&Levels, f64)>,
+        found: Option<Found<'_>>,
     ) -> Result<(), Fault> {
         // Behind what hands frames over one by one a burst is as long as the core looks ahead.
         let cost = tariff.cost(d)?;
@@ -325,10 +345,10 @@ impl<'q> Sum<'q> {
         let mut levels = vec![0.0; last + 1];
         let (mut far, mut together) = (self.far, 1.0);
         let cold = charge(1.0, false)?;
-        match (d.at, d.operation.touches, spread) {
+        match (d.at, d.operation.touches, &found) {
             (Where::Cache, ..) | (_, Touches::Nothing, _) => levels[0] = 1.0,
-            (_, Touches::Table, Some((s, _))) => {
-                levels.clone_from(s);
+            (_, Touches::Table, Some(f)) => {
+                levels.clone_from(f.levels);
                 // Lookups of a burst don't depend on each other.
                 together = burst;
             }
@@ -365,12 +385,12 @@ impl<'q> Sum<'q> {
             let lines = cold.accesses * part * (1.0 - far);
             self.take(d.times, lines, level);
             let own = processor.caches.get(level).is_some_and(|c| c.shared == Shared::Core);
-            let strewn = self.strewn.filter(|_| spread.is_some() && !own);
+            let strewn = found.as_ref().and_then(|f| f.strewn).filter(|_| !own);
             let latency = strewn.map_or_else(|| self.latency(level), |s| s * processor.wait_factor);
             wait += lines * latency / overlap(level);
             dram += if level == last { lines } else { 0.0 };
         }
-        if let (Some((_, walks)), Some(tlb)) = (spread, self.processor.tlb)
+        if let (Some(Found { walks, .. }), Some(tlb)) = (&found, self.processor.tlb)
             && d.at != Where::Cache
         {
             let cycles = tlb.miss_cycles * self.processor.wait_factor;
@@ -386,7 +406,7 @@ impl<'q> Sum<'q> {
                 * f64::from(u8::from(there.accesses > 0.0));
             dram += lines;
         }
-        if spread.is_some() {
+        if found.is_some() {
             self.misjudged += d.times * cold.accesses * ERROR * self.latency(last) / overlap(last);
         }
         self.work += d.times * all.cycles;

@@ -2,20 +2,47 @@
 //!
 //! Room: the latest questions and their answers. Called by `estimate::full`.
 
-use super::{Capacity, Footprint, Stream, hits};
+use super::{Beyond, Capacity, Footprint, Stream, beyond, hits};
 use crate::traffic::Traffic;
 use std::cell::RefCell;
 
 /// Questions that are kept.
 const KEPT: usize = 128;
 
-/// What was asked, and what was answered.
-type Known = (Vec<Footprint>, Traffic, Capacity, Stream, Vec<f64>);
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    cache: Capacity,
+    stream: Stream,
+    tables: Vec<Footprint>,
+    traffic: Traffic,
+}
+
+impl Asked {
+    fn is(&self, tables: &[Footprint], traffic: &Traffic, cache: Capacity, stream: Stream) -> bool {
+        self.cache == cache
+            && self.stream == stream
+            && self.tables == tables
+            && self.traffic == *traffic
+    }
+}
+
+/// What was asked, with the bytes of a page, and what was answered.
+type Reached = (Asked, f64, Vec<Vec<Beyond>>);
 
 /// The latest answers about locality, for whoever asks for many estimates.
 #[derive(Debug, Default)]
 pub struct Memo {
-    known: RefCell<Vec<Known>>,
+    hits: RefCell<Vec<(Asked, Vec<f64>)>>,
+    beyond: RefCell<Vec<Reached>>,
+}
+
+/// One more, in place of the oldest where there are many.
+fn keep<T>(known: &mut Vec<T>, one: T) {
+    if known.len() == KEPT {
+        known.remove(0);
+    }
+    known.push(one);
 }
 
 impl Memo {
@@ -27,16 +54,33 @@ impl Memo {
         cache: Capacity,
         stream: Stream,
     ) -> Vec<f64> {
-        let mut known = self.known.borrow_mut();
-        let same = |k: &Known| k.2 == cache && k.3 == stream && k.0 == tables && k.1 == *traffic;
-        if let Some(k) = known.iter().rev().find(|k| same(k)) {
-            return k.4.clone();
+        let mut known = self.hits.borrow_mut();
+        if let Some(k) = known.iter().rev().find(|k| k.0.is(tables, traffic, cache, stream)) {
+            return k.1.clone();
         }
         let answer = hits(tables, traffic, cache, stream);
-        if known.len() == KEPT {
-            known.remove(0);
+        let asked = Asked { cache, stream, tables: tables.to_vec(), traffic: traffic.clone() };
+        keep(&mut known, (asked, answer.clone()));
+        answer
+    }
+
+    /// As [`beyond()`].
+    pub fn beyond(
+        &self,
+        tables: &[Footprint],
+        traffic: &Traffic,
+        own: Capacity,
+        page_bytes: f64,
+        stream: Stream,
+    ) -> Vec<Vec<Beyond>> {
+        let mut known = self.beyond.borrow_mut();
+        let same = |k: &&Reached| k.1 == page_bytes && k.0.is(tables, traffic, own, stream);
+        if let Some(k) = known.iter().rev().find(same) {
+            return k.2.clone();
         }
-        known.push((tables.to_vec(), traffic.clone(), cache, stream, answer.clone()));
+        let answer = beyond(tables, traffic, own, page_bytes, stream);
+        let asked = Asked { cache: own, stream, tables: tables.to_vec(), traffic: traffic.clone() };
+        keep(&mut known, (asked, page_bytes, answer.clone()));
         answer
     }
 }

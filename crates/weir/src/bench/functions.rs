@@ -9,7 +9,7 @@ use crate::commands::say::put;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use crate::functions::{self, Function};
-use crate::validate::{Asker, Case, Locality, Row, Score, row};
+use crate::validate::{Asker, Case, Locality, Row, Score, Yardstick, row};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -54,12 +54,13 @@ pub fn run(a: &Args) -> Result<()> {
     }
     let asker = Asker::of(&a.profile)?;
     warn_of_stranger(&asker.profile);
+    let mut yardstick = Yardstick::new(&asker.profile);
     let mut points = Vec::new();
     for function in asked(a)? {
         let entries = entries_of(a, function)?;
         let localities = [Locality::Uniform, Locality::Zipf(1.1)];
         for case in Case::all(function, &entries, &a.frames, &localities) {
-            points.push(row(&case, &asker, a.seconds)?);
+            points.push(row(&case, &asker, &mut yardstick, a.seconds)?);
         }
     }
     let ours: Vec<_> = points.iter().map(|p| (p.measured, p.estimate)).collect();
@@ -100,8 +101,17 @@ fn entries_of(a: &Args, f: &dyn Function) -> Result<Vec<u32>> {
 
 fn told(r: &Report) -> String {
     let heads = [
-        "function", "entries", "frame", "traffic", "measured", "+- %", "estimate", "error %",
-        "paper", "error %",
+        "function",
+        "entries",
+        "frame",
+        "traffic",
+        "measured",
+        "+- %",
+        "yardstick",
+        "estimate",
+        "error %",
+        "paper",
+        "error %",
     ];
     let mut rows = Columns::new(&heads);
     for p in &r.points {
@@ -113,6 +123,7 @@ fn told(r: &Report) -> String {
             p.traffic.clone(),
             format!("{:.1}", p.measured),
             format!("{:.1}", p.spread * 100.0),
+            p.yardstick.map_or_else(String::new, |y| format!("{y:.2}")),
             format!("{:.1}", p.estimate),
             error(p.estimate),
             p.paper.map_or_else(String::new, |e| format!("{e:.1}")),

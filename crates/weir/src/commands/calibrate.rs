@@ -121,7 +121,7 @@ pub fn run(a: &Args) -> Result<()> {
     }
     let depth = if a.quick { Depth::Quick } else { Depth::Full };
     let mut watch = Watch { shown: std::io::stderr().is_terminal(), last: None };
-    let done = calibrate_with(depth, crate::platform::shapes(), &mut |p| watch.tell(p));
+    let done = calibrate_with(depth, &crate::platform::shapes, &mut |p| watch.tell(p));
     watch.end();
     let c = done?;
     let text = text::profile(&c, &name, &sources());

@@ -5,7 +5,7 @@
 use super::{At, Function, Job, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_classify::{Field, FlowKey};
-use weir_dataplane::{Action, MAX_TABLES, Op, Outer, extract};
+use weir_dataplane::{Action, MAX_TABLES, Op, extract};
 
 /// The model of the pass, and its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,31 +42,43 @@ fn is_move(a: &Action) -> bool {
             | Action::PopMpls(_)
             | Action::PushPbb(_)
             | Action::PopPbb
-            | Action::EncapVxlan { .. }
             | Action::DecapVxlan
-            | Action::EncapGre { .. }
             | Action::DecapGre
     )
 }
 
-/// Bytes of a rule's actions for the executor.
-fn list_bytes(actions: &[Action]) -> f64 {
-    // Headers to put in front stand apart.
-    let apart =
-        actions.iter().filter(|a| matches!(a, Action::EncapVxlan { .. } | Action::EncapGre { .. }));
-    (actions.len() * size_of::<Op>() + apart.count() * size_of::<Outer>()) as f64
+/// Whether an action puts a tunnel's headers in front, which stand apart from the list.
+fn is_wrap(a: &Action) -> bool {
+    matches!(a, Action::EncapVxlan { .. } | Action::EncapGre { .. })
 }
 
-/// What a list of actions asks of the executor: how many write fields, how many move headers. An executor is
-/// needed for all of a rule's actions or for none.
-fn work(actions: &[Action]) -> (f64, f64) {
-    if actions.iter().all(is_plain) {
-        return (0.0, 0.0);
-    }
-    let moves = actions.iter().filter(|a| is_move(a)).count();
-    let writes = actions.iter().filter(|a| !is_move(a) && !is_free(a)).count();
-    (writes as f64, moves as f64)
+/// Bytes of a rule's actions for the executor.
+fn list_bytes(actions: &[Action]) -> f64 {
+    (actions.len() * size_of::<Op>()) as f64
 }
+
+/// What a list of actions asks of the executor: how many write fields, how many move headers, how many put a
+/// tunnel's in front. An executor is needed for all of a rule's actions or for none.
+fn work(actions: &[Action]) -> [f64; 3] {
+    if actions.iter().all(is_plain) {
+        return [0.0; 3];
+    }
+    let (mut writes, mut moves, mut wraps) = (0, 0, 0);
+    for a in actions.iter().filter(|a| !is_free(a)) {
+        let of = if is_wrap(a) {
+            &mut wraps
+        } else if is_move(a) {
+            &mut moves
+        } else {
+            &mut writes
+        };
+        *of += 1;
+    }
+    [writes, moves, wraps].map(f64::from)
+}
+
+/// The parameters that say so.
+const WORK: [&str; 3] = ["actions", "moves", "wraps"];
 
 /// The table that a list of actions goes on to.
 fn onward(actions: &[Action]) -> Option<u8> {
@@ -104,9 +116,8 @@ impl Way {
             let mut next = None;
             if extract(&at.bytes, at.port, &mut key).is_ok() {
                 let found = of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority);
-                let (writes, moves) = found.map_or((0.0, 0.0), |r| work(&r.actions));
-                add("actions", writes);
-                add("moves", moves);
+                let work = found.map_or([0.0; 3], |r| work(&r.actions));
+                WORK.iter().zip(work).for_each(|(name, n)| add(name, n));
                 next = found.and_then(|r| onward(&r.actions));
             }
             // Behind the first table frames may be others: what is usual there.
@@ -114,9 +125,8 @@ impl Way {
                 let Some(table) = next else { break };
                 let n = of(table).count().max(1) as f64;
                 let all = of(table).map(|r| work(&r.actions));
-                let (writes, moves) = all.fold((0.0, 0.0), |s, w| (s.0 + w.0 / n, s.1 + w.1 / n));
-                add("actions", writes);
-                add("moves", moves);
+                let all = all.fold([0.0; 3], |[a, b, c], [x, y, z]| [a + x, b + y, c + z]);
+                WORK.iter().zip(all).for_each(|(name, w)| add(name, w / n));
                 add("further", 1.0);
                 next = of(table).find_map(|r| onward(&r.actions)).filter(|t| *t > table);
             }
@@ -128,6 +138,8 @@ impl Way {
             words = words.max(mask.0.iter().filter(|w| **w != 0).count());
             masks.entry(r.table).or_default().insert(mask.0.to_vec());
         }
+        let tunnels = job.rules.iter().filter(|r| r.actions.iter().any(is_wrap)).count();
+        sum.insert("tunnels", tunnels as f64);
         let first = of(0).count();
         let most = masks.values().map(BTreeSet::len).max().unwrap_or(0);
         sum.insert("rules", first.max(1) as f64);

@@ -3,12 +3,15 @@
 //!
 //! Room: benchmarks of the data plane without a network function in it. Frames, rules, actions and
 //! programs here are nobody's: functions are estimated from these figures and must not be measured by
-//! them. `pass` has the way through an empty VDP and through the software stage, `rules` what rules add,
-//! `probe` what a program's steps add. Called by `commands/calibrate`.
+//! them. `pass` has the way through an empty VDP and through the software stage, `rules` what rules add, `tunnel` what headers of
+//! a tunnel do,
+//! `probe` what a program's steps add, `decide` what its decisions do. Called by `commands/calibrate`.
 
+mod decide;
 mod pass;
 mod probe;
 mod rules;
+mod tunnel;
 
 use crate::functions::{Job, plane};
 use std::cell::RefCell;
@@ -41,7 +44,9 @@ const ROUND: u64 = 3000;
 pub fn shapes() -> Vec<Shape> {
     let mut all = pass::shapes();
     all.extend(rules::shapes());
+    all.extend(tunnel::shapes());
     all.extend(probe::shapes());
+    all.extend(decide::shapes());
     all
 }
 
@@ -69,9 +74,12 @@ impl Tables {
             Tables::Far => FAR,
         }
     }
-    /// The entry that a frame names.
+    /// The entry that a frame names: all of them in turns, in no order that anybody guesses.
     fn entry(self, frame: usize) -> u64 {
-        scatter(frame as u64) & (self.entries() - 1)
+        // Each step is a bijection of as many bits as frames need.
+        let mask = self.frames() as u64 - 1;
+        let mix = |x: u64| (x ^ x >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+        mix(mix(frame as u64 & mask)) & (self.entries() - 1)
     }
 }
 
@@ -178,6 +186,15 @@ impl Fed {
     }
 }
 
+/// An empty VDP, fed from memory with frames of so many bytes: whether the machine is as it was calibrated.
+///
+/// # Errors
+/// There is no such data plane.
+pub fn pass(len: usize) -> anyhow::Result<DataPlane> {
+    let fed = Fed::new(Kind::Udp, len, Tables::Near, empty("output:2"));
+    fed.map(|f| f.plane).ok_or_else(|| anyhow::anyhow!("frames of {len} bytes: no data plane"))
+}
+
 /// Actions, as Open vSwitch writes them. That they may be is said by a match that nobody is asked
 /// about.
 fn actions(text: &str, matches: &str) -> Vec<Action> {
@@ -219,10 +236,10 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
     Point { turns: TURNS, make, less, ..near(given, 1, |_, _, _| Box::new(|n| n)) }
 }
 
-/// The same, far away too, where so many lines of each entry are asked for. Frames, which follow each other, are
-/// fetched ahead.
-fn strewn(lines: f64, p: Point) -> Point {
-    let own = Some(lines * LINE * FAR as f64);
+/// The same, far away too, where so many lines of each entry are asked for. Frames of so many bytes, which follow
+/// each other, are fetched ahead; but all of them lie between an entry's line and the next time that it is asked for.
+fn strewn(lines: f64, len: usize, p: Point) -> Point {
+    let own = Some((lines + (len as f64 / LINE).ceil()) * LINE * FAR as f64);
     Point { far: true, own, warm: FAR as u64, words: 4, ..p }
 }
 
@@ -247,6 +264,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), shapes().len());
+    }
+
+    #[test]
+    fn every_entry_is_asked_for_as_often_as_any() {
+        for tables in [Tables::Near, Tables::Far] {
+            let mut asked = vec![0; tables.entries() as usize];
+            (0..tables.frames()).for_each(|i| asked[tables.entry(i) as usize] += 1);
+            let each = tables.frames() / asked.len();
+            assert!(asked.iter().all(|n| *n == each), "{tables:?}");
+        }
     }
 
     #[test]

@@ -99,12 +99,12 @@ impl<W: Work> Program for Probe<W> {
 }
 
 /// A data plane whose program does this.
-fn probing<W: Work>(make: impl Fn(Tables) -> W + 'static) -> Maker {
+pub(super) fn probing<W: Work>(make: impl Fn(Tables) -> W + 'static) -> Maker {
     lasting(move |tables| Fed::new(Kind::Udp, 124, tables, served(Probe::of(make(tables)))))
 }
 
 /// One whose program does no more than look at what frames carry.
-fn idle() -> Maker {
+pub(super) fn idle() -> Maker {
     probing(|_| Glance)
 }
 
@@ -351,7 +351,7 @@ fn lookup(
     Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
-        points: vec![strewn(1.0, point(&given, make, Some(idle())))],
+        points: vec![strewn(1.0, 124, point(&given, make, Some(idle())))],
         ..shape(eo, &[("base", "1")], about)
     }
 }

@@ -26,7 +26,7 @@ fn fields(words: u32) -> &'static [Field] {
 
 /// A rule for each entry, looking at so many words under so many masks: masks differ in how many of the
 /// highest bits of the first field they look at.
-fn rules(
+pub(super) fn rules(
     words: u32,
     masks: u32,
     tables: Tables,
@@ -85,7 +85,7 @@ fn rule_lookup() -> Shape {
         about: "a VDP with rules that take every frame, less one without: found, counted; far away with a \
                 rule for each of 64 Ki frames",
         // Far away: a slot's line and that of what it leads to.
-        points: vec![strewn(2.0, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
+        points: vec![strewn(2.0, 60, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
     }
 }
 
@@ -128,7 +128,7 @@ fn rule_next() -> Shape {
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends",
-        points: vec![strewn(2.0, at(1, 1)), at(3, 1), at(1, 4)],
+        points: vec![strewn(2.0, 60, at(1, 1)), at(3, 1), at(1, 4)],
     }
 }
 
@@ -163,7 +163,7 @@ fn rule_program() -> Shape {
         let rules = rules(1, 1, tables, &|_| write.clone());
         Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
     });
-    let own = strewn(4.0, point(&listed(1, 0), own, Some(ruled(1, 1))));
+    let own = strewn(4.0, 60, point(&listed(1, 0), own, Some(ruled(1, 1))));
     Shape {
         eo: "rule_program",
         terms: &[("base", "1"), ("action", "n"), ("move", "moves")],
@@ -202,6 +202,7 @@ fn rule_meter() -> Shape {
         about: "a VDP whose rules have a meter each, less one whose rules have none",
         points: vec![strewn(
             LINES + 2.0,
+            60,
             point(&[("es", LINES * LINE), ("max", 64.0)], lasting(metered), Some(less)),
         )],
     }

@@ -19,17 +19,6 @@ use weir_packet::BURST;
 /// The machine that the paper's formula was written for.
 const PAPER: &str = "xeon-e5-2690v2";
 
-/// The traffic of frames that name these entries.
-fn counted(entries: u32, order: &[u32]) -> Result<Traffic> {
-    let mut counts = vec![0u64; entries as usize];
-    for e in order {
-        if let Some(c) = counts.get_mut(*e as usize) {
-            *c += 1;
-        }
-    }
-    Traffic::counted(counts).map_err(bad_input)
-}
-
 /// Whoever answers.
 pub struct Asker {
     library: Library,
@@ -88,7 +77,7 @@ impl Asker {
             let question = Question {
                 frame,
                 burst: BURST as u32,
-                traffic: Some(counted(l.entries, &own)?),
+                traffic: Some(Traffic::played(&own).map_err(bad_input)?),
                 settings,
                 through: Some(Arc::from(way.model)),
                 ..Question::default()
@@ -131,7 +120,7 @@ impl Asker {
             frame: case.frame,
             burst: BURST as u32,
             played: Some(crate::platform::SOURCE as f64),
-            traffic: Some(counted(case.entries, order)?),
+            traffic: Some(Traffic::played(order).map_err(bad_input)?),
             settings,
             through: Some(Arc::from(through)),
             ..Question::default()

@@ -2,7 +2,8 @@
 //! profile, the paper's formula, counted instructions and a regression say of them.
 //!
 //! Room: between `functions` (what is measured), `weir-estimate` (what is asked) and whoever tells of
-//! it: `weir bench functions`, the studies `nf-…`, the demo. `measure` runs, `ask` estimates, `rivals` are the other ways to
+//! it: `weir bench functions`, the studies `nf-…`, the demo. `measure` runs, `ask` estimates, `yardstick` says
+//! whether the machine is as it was calibrated, `rivals` are the other ways to
 //! estimate, `score` says how good they are.
 
 mod ask;
@@ -10,12 +11,14 @@ mod instructions;
 mod measure;
 mod rivals;
 mod score;
+mod yardstick;
 
 pub use ask::Asker;
 pub use instructions::instructions;
 pub use measure::{cycles, measure, order};
 pub use rivals::{by_instructions, by_regression};
 pub use score::Score;
+pub use yardstick::{Yardstick, is_as_calibrated};
 
 use crate::functions::{Function, Way};
 use serde::Serialize;
@@ -101,6 +104,8 @@ pub struct Row {
     pub measured: f64,
     /// Half the distance of the quartiles, as a part of it.
     pub spread: f64,
+    /// What an empty VDP took of a frame around the measurement, as a multiple of what the profile says.
+    pub yardstick: Option<f64>,
     /// Ours.
     pub estimate: f64,
     /// What it is made of: each operation, and its cycles with their waits.
@@ -124,13 +129,19 @@ pub struct Row {
     pub features: Vec<f64>,
 }
 
-/// Measures a case and asks about it.
+/// Measures a case and asks about it; again where the machine is not as it was calibrated.
 ///
 /// # Errors
 /// The function can't be made, or not be asked about.
-pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
+pub fn row(
+    case: &Case,
+    asker: &Asker,
+    yardstick: &mut Yardstick,
+    seconds: f64,
+) -> anyhow::Result<Row> {
     let order = order(case.entries, case.locality);
-    let m = measure(case, &order, seconds)?;
+    let len = case.frame as usize - FCS;
+    let (m, yardstick) = yardstick.between(len, || measure(case, &order, seconds))?;
     let e = asker.ours(case, &m.way, &order)?;
     Ok(Row {
         function: case.function.name(),
@@ -139,6 +150,7 @@ pub fn row(case: &Case, asker: &Asker, seconds: f64) -> anyhow::Result<Row> {
         traffic: case.locality.name(),
         measured: m.cycles,
         spread: m.spread,
+        yardstick,
         estimate: e.cycles,
         parts: parts(&e),
         paper: asker.paper(case).ok(),

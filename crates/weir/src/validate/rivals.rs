@@ -91,6 +91,7 @@ mod tests {
             traffic: String::new(),
             measured,
             spread: 0.0,
+            yardstick: None,
             estimate: 0.0,
             parts: Vec::new(),
             paper: None,
