@@ -183,7 +183,7 @@ fn function(a: &Args, name: &str) -> Result<()> {
         return Err(bad_input(format!("--length: {name} takes {} to 1514", f.least_frame())));
     }
     let order: Vec<u32> = (0..a.entries).collect();
-    let (mut plane, _) = functions::playing(f, a.entries, &order, a.length)?;
+    let mut plane = functions::playing(f, a.entries, &order, a.length)?.plane;
     let mut clock = 0;
     for _ in 0..a.frames.div_ceil(BURST) {
         clock += 3000;

@@ -15,21 +15,27 @@ struct Player {
     rest: Replay,
 }
 
+/// A function with frames about to be played.
+pub struct Playing {
+    /// The data plane.
+    pub plane: DataPlane,
+    /// What the function asks of it.
+    pub way: Way,
+    /// Frames that it must see first, which are played once.
+    pub first: u64,
+}
+
 /// The function with frames for these entries, in this order, over and over; of `len` bytes without
-/// FCS; and what it asks of the data plane. What it must see first is played once before.
+/// FCS.
 ///
 /// # Errors
 /// The function can't be made with so many entries.
-pub fn playing(
-    f: &dyn Function,
-    entries: u32,
-    order: &[u32],
-    len: usize,
-) -> Result<(DataPlane, Way)> {
+pub fn playing(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Result<Playing> {
     let frames = Frames::of(f, entries, order, len)?;
     let job = f.job(entries)?;
     let way = Way::of_function(&job, f, entries, len);
-    Ok((plane(job, |no| frames.player(no))?, way))
+    let first = frames.first.len() as u64;
+    Ok(Playing { plane: plane(job, |no| frames.player(no))?, way, first })
 }
 
 /// Frames of a function, filed under their ports.

@@ -33,20 +33,21 @@ pub struct Measured {
 /// # Errors
 /// The function can't be made, or nothing moved.
 pub fn measure(case: &Case, order: &[u32], seconds: f64) -> Result<Measured> {
-    let (plane, way) = playing(case.function, case.entries, order, case.frame as usize - FCS)?;
-    let (cycles, spread) = cycles(&mut Bench::new(plane), seconds)?;
-    Ok(Measured { cycles, spread, way })
+    let p = playing(case.function, case.entries, order, case.frame as usize - FCS)?;
+    let (cycles, spread) = cycles(&mut Bench::new(p.plane), p.first, seconds)?;
+    Ok(Measured { cycles, spread, way: p.way })
 }
 
-/// Cycles for a frame that a data plane receives, and half the distance of the quartiles as a part of them.
+/// Cycles for a frame that a data plane receives, once `first` frames are through that are others, and half the
+/// distance of the quartiles as a part of them.
 ///
 /// # Errors
 /// Nothing moved.
-pub fn cycles(bench: &mut Bench, seconds: f64) -> Result<(f64, f64)> {
+pub fn cycles(bench: &mut Bench, first: u64, seconds: f64) -> Result<(f64, f64)> {
     let time = Duration::from_secs_f64(seconds / f64::from(SAMPLES));
     // What comes first is played, pages are found, caches filled: twice all frames at least.
     let mut warm = 0.0;
-    while warm < 2.0 * PLAYED as f64 / 1e6 {
+    while warm < (first as f64 + 2.0 * PLAYED as f64) / 1e6 {
         warm += bench.mfps_per_cpu_s(time)? * time.as_secs_f64();
     }
     let mut cycles = Vec::new();

@@ -57,7 +57,7 @@ impl Yardstick {
                 v.insert(Bench::new(platform::pass(len)?))
             }
         };
-        Ok(Some(cycles(bench, SECONDS)?.0 / said))
+        Ok(Some(cycles(bench, 0, SECONDS)?.0 / said))
     }
 
     /// Measures between two readings, again where they say that the machine is another one, as long as there is

@@ -75,7 +75,7 @@ fn one(names: &[&str], connections: u32, bytes: u32, asker: &Asker, depth: Depth
     let plane = chained(&links, Box::new(first), Box::new(Null::new("last")))?;
     // Each VDP receives every frame once.
     let mut bench = Bench::new(plane);
-    let measured = cycles(&mut bench, seconds(depth))?.0 * links.len() as f64;
+    let measured = cycles(&mut bench, 0, seconds(depth))?.0 * links.len() as f64;
     let dropped = |v: &weir_dataplane::VdpView| v.counters.dropped.total();
     let lost: u64 = bench.plane.snapshot().vdps.iter().map(dropped).sum();
     if lost > 0 {

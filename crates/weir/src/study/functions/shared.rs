@@ -97,7 +97,7 @@ fn at_once(names: &[&'static str], cpu: usize, time: Duration, clock_hz: f64) ->
         });
         // Whoever fails must not be waited for.
         ready.wait();
-        let mut bench = Bench::new(made?.0);
+        let mut bench = Bench::new(made?.plane);
         bench.mfps_per_cpu_s(time / 4)?;
         Ok(clock_hz / bench.mfps_per_cpu_s(time)? / 1e6)
     };
