@@ -94,7 +94,7 @@ fn rows(
     report: &mut Report,
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let mut yardstick = Yardstick::new(&asker.profile);
+    let mut yardstick = depth.of(Yardstick::none(), Yardstick::new(&asker.profile));
     for (i, case) in cases.iter().enumerate() {
         let name = case.function.name();
         watch.next(&format!("{name}, case {} of {}", i + 1, cases.len()))?;
