@@ -45,6 +45,26 @@ fn networks(n: &Value) {
     assert_eq!(n["imbalance"], Value::Null);
 }
 
+/// Networks of a LAB file: the guest attacks, and the tenants notice nothing.
+fn shared(x: &Value) {
+    assert_eq!(x["networks"], serde_json::json!(["red", "blue", "guest"]));
+    assert_eq!(x["steps"].as_array().map(Vec::len), Some(3), "{x}");
+    let proofs = x["proofs"].as_array().expect("a list");
+    let networks: Vec<u64> = proofs.iter().map(|p| number(p, "/networks")).collect();
+    assert_eq!(networks[0], networks[1], "{x}");
+    assert_eq!(networks[1], networks[2] + 1, "the guest was deleted: {x}");
+    assert!(proofs.iter().all(|p| p["isolated"] == true), "{x}");
+    assert!(number(x, "/flooded") > 0 && number(x, "/spoofed") > 0, "{x}");
+    assert_eq!((number(x, "/strange"), &x["imbalance"]), (0, &Value::Null));
+    let tenants = x["tenants"].as_array().expect("a list");
+    assert_eq!(tenants.len(), 2);
+    for t in tenants {
+        assert!(number(t, "/sent") > 100, "{t}");
+        assert_eq!(t["sent"], t["arrived"], "{t}");
+        assert_eq!((number(t, "/lost"), number(t, "/again")), (0, 0), "{t}");
+    }
+}
+
 #[test]
 fn the_json_says_what_was_found() {
     let done = demo(&["--quick", "--json"]);
@@ -77,6 +97,8 @@ fn the_json_says_what_was_found() {
     assert_eq!(r["forwarding"]["routed"], r["forwarding"]["routed_as_kernel"]);
 
     networks(&r["networks"]);
+
+    shared(&r["shared"]);
 
     let m = &r["moving"];
     assert_eq!(number(m, "/round_trips"), 50);

@@ -3,6 +3,7 @@
 //! - `tenants`: the capture's hosts, and the four VDPs that carry them;
 //! - `forward`: the capture through the fast and the slow path, compared frame by frame;
 //! - `networks`, `hosts`: four networks, each with an OpenFlow controller of its own;
+//! - `shared`: two tenants and a guest by `weir apply` of `labs/demo.toml`, attacked, moved, proved;
 //! - `load`, `moving`: numbered frames at full rate, and VDPs that change paths meanwhile;
 //! - `growth`: from 4 to 1024 VDPs; - `tcam`: what their lookups wake;
 //! - `measuring`: the embedded switch and one with faults, under weir's own instrument;
@@ -21,6 +22,7 @@ mod moving;
 mod networks;
 mod predicting;
 mod report;
+mod shared;
 mod show;
 mod tcam;
 mod tenants;
@@ -67,6 +69,8 @@ struct Amounts {
     runs: usize,
     /// Length of each.
     run: Duration,
+    /// How long the guest network floods.
+    flood: Duration,
 }
 
 const FULL: Amounts = Amounts {
@@ -74,9 +78,15 @@ const FULL: Amounts = Amounts {
     vdps: &[4, 16, 64, 256, 1024],
     runs: 5,
     run: Duration::from_millis(200),
+    flood: Duration::from_millis(1000),
 };
-const QUICK: Amounts =
-    Amounts { moves: 50, vdps: &[4, 64], runs: 3, run: Duration::from_millis(20) };
+const QUICK: Amounts = Amounts {
+    moves: 50,
+    vdps: &[4, 64],
+    runs: 3,
+    run: Duration::from_millis(20),
+    flood: Duration::from_millis(100),
+};
 
 /// Runs it.
 pub fn run(a: &Args) -> Result<()> {
@@ -102,6 +112,10 @@ pub fn run(a: &Args) -> Result<()> {
     progress.clear();
     tell(show::networks(&style, &networks))?;
 
+    let shared = shared::run(amounts.flood, &mut progress)?;
+    progress.clear();
+    tell(show::shared(&style, &shared))?;
+
     let moving = moving::run(amounts.moves, &mut progress)?;
     progress.clear();
     tell(show::moving(&style, &moving))?;
@@ -125,6 +139,7 @@ pub fn run(a: &Args) -> Result<()> {
         capture: capture.facts(),
         forwarding,
         networks,
+        shared,
         moving,
         growth,
         measuring,

@@ -12,6 +12,8 @@ pub struct Report {
     pub forwarding: Forwarding,
     /// Networks with a controller each.
     pub networks: Networks,
+    /// Two tenants and a guest by a LAB file.
+    pub shared: Shared,
     /// VDPs that moved under load.
     pub moving: Moving,
     /// More and more VDPs.
@@ -141,6 +143,63 @@ pub struct Network {
     pub later_us: f64,
     /// Flows that the controller has installed by then.
     pub flows: usize,
+}
+
+/// Two tenants and a guest network on one data plane, by `weir apply` of a LAB file.
+#[derive(Debug, Default, Serialize)]
+pub struct Shared {
+    /// The networks of the file.
+    pub networks: Vec<String>,
+    /// What it took to make them, step by step.
+    pub steps: Vec<String>,
+    /// From the file to networks that hold.
+    pub applied_ms: f64,
+    /// The proof of isolation: after the file was applied, under attack, and without the guest.
+    pub proofs: Vec<Proof>,
+    /// One tenant's moves to the slow path and back, under attack.
+    pub moves_ms: Vec<f64>,
+    /// Frames that the guest sent, as fast as they were taken.
+    pub flooded: u64,
+    /// Beside these, frames of its that say they are a tenant's.
+    pub spoofed: u64,
+    /// The guest's frames that came out.
+    pub guest_arrived: u64,
+    /// What each tenant noticed.
+    pub tenants: Vec<Noticed>,
+    /// Frames that came out where or as they must not.
+    pub strange: u64,
+    /// What does not add up.
+    pub imbalance: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// What `weir net verify` says.
+#[derive(Debug, Serialize)]
+pub struct Proof {
+    /// Whether isolation is proved.
+    pub isolated: bool,
+    /// Networks.
+    pub networks: usize,
+    /// Rules.
+    pub rules: usize,
+    /// How long that took.
+    pub decided_us: u64,
+}
+
+/// What a tenant noticed.
+#[derive(Debug, Default, Serialize)]
+pub struct Noticed {
+    /// Which.
+    pub network: String,
+    /// Frames sent, numbered.
+    pub sent: u64,
+    /// Frames that came out.
+    pub arrived: u64,
+    /// Never came out.
+    pub lost: u64,
+    /// Came out twice or behind a later one.
+    pub again: u64,
 }
 
 /// VDPs that moved under load.
@@ -347,6 +406,18 @@ impl Report {
         if t.strange_frames + t.strange_answers > 0 {
             f.push(format!("{} frames came into another network", t.strange_frames));
         }
+        let t = &self.shared;
+        f.extend(t.imbalance.iter().cloned());
+        if let Some(p) = t.proofs.iter().find(|p| !p.isolated) {
+            f.push(format!("{} networks on one data plane are not isolated", p.networks));
+        }
+        for n in t.tenants.iter().filter(|n| n.lost + n.again > 0) {
+            let (lost, again) = (n.lost, n.again);
+            f.push(format!("network {}: {lost} frames lost, {again} twice or late", n.network));
+        }
+        if t.strange > 0 {
+            f.push(format!("{} frames of the guest passed for others", t.strange));
+        }
         let m = &self.moving;
         for (n, what) in [
             (m.lost, "lost"),
@@ -389,6 +460,7 @@ mod tests {
                 routed_as_kernel: 1,
             },
             networks: Networks::default(),
+            shared: Shared::default(),
             moving: Moving::default(),
             growth: Growth {
                 rules_per_vdp: 16,
@@ -420,6 +492,12 @@ mod tests {
         assert_eq!(
             judged(&|r| r.measuring.missed = vec!["barrier-truthful".to_owned()]),
             "a configured fault was not found: barrier-truthful holds"
+        );
+        assert_eq!(judged(&|r| r.shared.strange = 1), "1 frames of the guest passed for others");
+        let lost = || Noticed { network: "red".to_owned(), lost: 2, ..Noticed::default() };
+        assert_eq!(
+            judged(&|r| r.shared.tenants = vec![lost()]),
+            "network red: 2 frames lost, 0 twice or late"
         );
         assert_eq!(judged(&|r| r.measuring.broken = vec!["x".to_owned()]), "x");
         assert_eq!(judged(&|r| r.moving.lost = 3), "3 frames lost while VDPs moved");

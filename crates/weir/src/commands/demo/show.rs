@@ -1,8 +1,8 @@
 //! The demo's tables, for people.
 
 use super::report::{
-    CaptureFacts, Fate, Forwarding, Growth, Measuring, Moving, Networks, Predicting, Report, Step,
-    VdpReport,
+    CaptureFacts, Fate, Forwarding, Growth, Measuring, Moving, Networks, Predicting, Report,
+    Shared, Step, VdpReport,
 };
 use crate::commands::style::{Style, Verdict};
 use crate::environment::VERSION;
@@ -136,9 +136,38 @@ pub fn networks(s: &Style, n: &Networks) -> String {
     out + &s.faint(&text)
 }
 
+/// Networks by a LAB file.
+pub fn shared(s: &Style, x: &Shared) -> String {
+    let title = "Two tenants and a guest by 'weir apply labs/demo.toml'; the guest attacks";
+    let mut out = heading(s, 3, title);
+    let moves: f64 = x.moves_ms.iter().sum();
+    out += &format!(
+        "   {} networks made in {}; proved isolated {} times, in at most {}\n",
+        x.networks.len(),
+        micros(x.applied_ms * 1e3),
+        x.proofs.iter().filter(|p| p.isolated).count(),
+        micros(x.proofs.iter().map(|p| p.decided_us).max().unwrap_or(0) as f64),
+    );
+    out += &format!(
+        "   guest: {} frames as fast as they are taken, {} more under a tenant's tag, of which {} got through\n",
+        s.strong(grouped(x.flooded)),
+        s.strong(grouped(x.spoofed)),
+        s.strong(x.strange),
+    );
+    let moved = "blue moved to the slow path and back meanwhile, then the guest was deleted";
+    out += &format!("   {moved} ({})\n", micros(moves * 1e3));
+    let mut rows = vec![cells(&["<tenant", "frames sent", "arrived", "lost", "twice or late"])];
+    rows.extend(x.tenants.iter().map(|t| {
+        let numbers = [t.sent, t.arrived].map(grouped);
+        let [sent, arrived] = numbers;
+        vec![t.network.clone(), sent, arrived, t.lost.to_string(), t.again.to_string()]
+    }));
+    out + &table(s, &rows)
+}
+
 /// VDPs that moved.
 pub fn moving(s: &Style, m: &Moving) -> String {
-    let mut out = heading(s, 3, "A VDP moves between the paths while it carries traffic");
+    let mut out = heading(s, 4, "A VDP moves between the paths while it carries traffic");
     out += &format!(
         "   {} round trips in {:.1} s, four VDPs in turn, {} flows at full rate ({:.1} million \
          frames/s)\n   {} frames sent, {} of them by software\n",
@@ -172,7 +201,7 @@ pub fn growth(s: &Style, g: &Growth) -> String {
         g.steps.last().map_or(0, |x| x.vdps),
         g.rules_per_vdp
     );
-    let mut out = heading(s, 4, &title);
+    let mut out = heading(s, 5, &title);
     let top = g.steps.iter().map(|x| x.mpps_per_cpu_s).fold(0.0, f64::max);
     let mut rows = vec![cells(&[
         "VDPs",
@@ -209,7 +238,7 @@ pub fn growth(s: &Style, g: &Growth) -> String {
 }
 
 fn tcam(s: &Style, g: &Growth) -> String {
-    let mut out = heading(s, 5, "The TCAM as a budget: what a lookup wakes of it");
+    let mut out = heading(s, 6, "The TCAM as a budget: what a lookup wakes of it");
     let mut rows = vec![cells(&[
         "VDPs",
         "mapping entries",
@@ -240,7 +269,7 @@ fn tcam(s: &Style, g: &Growth) -> String {
 /// Two switches beside each other.
 pub fn measuring(s: &Style, m: &Measuring) -> String {
     let mut out =
-        heading(s, 6, "Two OpenFlow switches measured: this data plane, and one with faults");
+        heading(s, 7, "Two OpenFlow switches measured: this data plane, and one with faults");
     let other = m.all.iter().find(|x| x.device != m.embedded).map_or("", |x| &x.device);
     let mut rows = vec![vec![
         "<module".to_owned(),
@@ -272,7 +301,7 @@ pub fn measuring(s: &Style, m: &Measuring) -> String {
 
 /// What was predicted, and what came of it.
 pub fn predicting(s: &Style, p: &Predicting) -> String {
-    let mut out = heading(s, 7, "Two network functions: predicted, then measured");
+    let mut out = heading(s, 8, "Two network functions: predicted, then measured");
     let head = ["<function", "entries", "frame", "predicted", "measured", "error"];
     let mut rows = vec![cells(&head)];
     for f in &p.functions {
@@ -318,6 +347,7 @@ pub fn summary(s: &Style, r: &Report) -> String {
     let (f, m) = (&r.forwarding, &r.moving);
     let balanced = f.imbalances.is_empty()
         && m.imbalance.is_none()
+        && r.shared.imbalance.is_none()
         && r.growth.steps.iter().all(|x| x.imbalance.is_none());
     let clean = m.lost + m.duplicated + m.reordered + m.damaged == 0;
     let played: u64 = r.growth.steps.iter().map(|x| x.received).sum();
@@ -355,6 +385,16 @@ pub fn summary(s: &Style, r: &Report) -> String {
                 r.networks.networks.iter().map(|n| n.answered).sum::<usize>(),
                 r.networks.networks.iter().map(|n| n.pings).sum::<usize>(),
                 r.networks.strange_frames
+            ),
+        ),
+        (
+            untouched(&r.shared),
+            "one attacked",
+            format!(
+                "{} frames of two tenants beside {} of an attacker: {} lost; isolation proved",
+                grouped(r.shared.tenants.iter().map(|t| t.sent).sum()),
+                grouped(r.shared.flooded + r.shared.spoofed),
+                r.shared.tenants.iter().map(|t| t.lost + t.again).sum::<u64>()
             ),
         ),
         (
@@ -397,6 +437,14 @@ pub fn summary(s: &Style, r: &Report) -> String {
     }
     let well = if r.failures.is_empty() { "All of it holds" } else { "Not all of it holds" };
     out + &format!("\n   {} ({:.1} s).\n", s.strong(well), r.seconds)
+}
+
+/// Whether the tenants noticed nothing, and were proved apart.
+fn untouched(x: &Shared) -> bool {
+    x.strange == 0
+        && x.imbalance.is_none()
+        && x.proofs.iter().all(|p| p.isolated)
+        && x.tenants.iter().all(|t| t.lost + t.again == 0)
 }
 
 /// Where the page is.
