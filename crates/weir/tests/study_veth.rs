@@ -168,3 +168,33 @@ fn vdps_and_shares_over_veth() {
         }
     }
 }
+
+/// Every element carries frames, in each of 003's studies.
+#[test]
+fn elements_of_virtual_networks() {
+    if skipped("elements_of_virtual_networks") {
+        return;
+    }
+    let ovs = Command::new("ovs-vswitchd").arg("--version").output();
+    if !ovs.is_ok_and(|o| o.status.success()) {
+        eprintln!("SKIPPED: Open vSwitch among the elements needs openvswitch-switch");
+    }
+    for (study, quantity) in [
+        ("vnet-rate64", "delivered rate"),
+        ("vnet-networks", "delivered rate"),
+        ("vnet-delay", "round-trip time"),
+        ("vnet-cpus", "delivered rate"),
+    ] {
+        let r = result(&[study, "--quick", "--json"]);
+        let all = series(&r, quantity);
+        assert!(all.len() >= 5, "{study}: {:?}", all.iter().map(|s| s.0).collect::<Vec<_>>());
+        for (name, points) in all {
+            let some = points.iter().filter(|p| p["median"].as_f64().is_some_and(|m| m > 0.0));
+            assert!(some.count() > 0, "{study}: nothing came through {name}");
+        }
+        let published = r["published"].as_array().expect("a list");
+        assert!(
+            published.iter().any(|p| p["source"].as_str().is_some_and(|s| s.starts_with("003")))
+        );
+    }
+}

@@ -98,7 +98,11 @@ fn serve(listener: &TcpListener, app: App, stop: &AtomicBool) {
     }
 }
 
-fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
+/// Serves one switch, whose connection this is, until it goes or `stop` is set.
+///
+/// # Errors
+/// It spoke nonsense, or went.
+pub fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     let mut link = Link::greet(stream, app.version())?;
     link.set_patience(Duration::from_millis(100))?;
     link.send(Message::FlowMod(FlowMod::delete_all(link.version)))?;

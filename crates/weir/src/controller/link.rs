@@ -130,6 +130,23 @@ impl Link {
         Ok(())
     }
 
+    /// Sends bytes for as long as `going` says so, and forgets what comes meanwhile; whether all were sent.
+    pub fn try_write(&mut self, mut bytes: &[u8], going: &dyn Fn() -> bool) -> Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        while !bytes.is_empty() && going() {
+            match self.stream.write(bytes) {
+                Ok(0) => bail!("the switch hung up"),
+                Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+                Err(e) if is_timeout(&e) => std::thread::sleep(Duration::from_micros(100)),
+                Err(e) => return Err(e).context("writing to the switch"),
+            }
+            let mut more = [0; 16384];
+            while self.stream.read(&mut more).is_ok_and(|n| n > 0) {}
+        }
+        self.stream.set_nonblocking(false)?;
+        Ok(bytes.is_empty())
+    }
+
     /// How long an answer is waited for.
     pub fn set_patience(&mut self, patience: Duration) -> Result<()> {
         Ok(self.stream.set_read_timeout(Some(patience))?)

@@ -20,6 +20,7 @@ pub mod report;
 mod scale;
 mod throughput;
 mod veth_forward;
+mod vnet;
 mod whole_path;
 
 use anyhow::{Result, bail};
@@ -59,6 +60,18 @@ pub enum Id {
     NfChains,
     /// One network's attacks, and what the others notice
     Isolation,
+    /// Delivered against offered rate, 64-byte frames, by what forwards
+    VnetRate64,
+    /// The same with 1512-byte frames
+    VnetRate1512,
+    /// Round trips under background load; the first frame of a flow
+    VnetDelay,
+    /// Aggregate rate by number of networks
+    VnetNetworks,
+    /// Aggregate rate by number of flows
+    VnetFlows,
+    /// Aggregate rate by CPUs of the shared plane
+    VnetCpus,
 }
 
 /// Where frames come from.
@@ -147,7 +160,7 @@ impl<'a> Watch<'a> {
 
 impl Id {
     /// All of them, in the order of the list.
-    pub const ALL: [Id; 13] = [
+    pub const ALL: [Id; 19] = [
         Id::VdpThroughput,
         Id::VdpLatency,
         Id::VdpScale,
@@ -161,6 +174,12 @@ impl Id {
         Id::NfAll,
         Id::NfChains,
         Id::Isolation,
+        Id::VnetRate64,
+        Id::VnetRate1512,
+        Id::VnetDelay,
+        Id::VnetNetworks,
+        Id::VnetFlows,
+        Id::VnetCpus,
     ];
 
     /// Its name.
@@ -179,6 +198,12 @@ impl Id {
             Id::NfAll => "nf-all",
             Id::NfChains => "nf-chains",
             Id::Isolation => "isolation",
+            Id::VnetRate64 => "vnet-rate64",
+            Id::VnetRate1512 => "vnet-rate1512",
+            Id::VnetDelay => "vnet-delay",
+            Id::VnetNetworks => "vnet-networks",
+            Id::VnetFlows => "vnet-flows",
+            Id::VnetCpus => "vnet-cpus",
         }
     }
     /// What it answers.
@@ -209,11 +234,29 @@ impl Id {
             Id::Isolation => {
                 "what weir promises of networks that share a data plane: each attack, each victim"
             }
+            Id::VnetRate64 => "paper 003, figure 11: delivered against offered rate, 64 bytes",
+            Id::VnetRate1512 => "paper 003, figure 12: delivered against offered rate, 1512 bytes",
+            Id::VnetDelay => "paper 003, figure 13 and §4.2: RTT and jitter; a flow's first frame",
+            Id::VnetNetworks => "paper 003, figure 14 (a): 200 kp/s over 1 to 1024 networks",
+            Id::VnetFlows => "paper 003, figure 14 (b): 200 kp/s over 1 to 1024 flows",
+            Id::VnetCpus => "paper 003, figure 15: 200 kp/s by CPUs given to the shared plane",
         }
     }
     /// Whether it measures from memory.
     pub const fn has_memory(self) -> bool {
-        !matches!(self, Id::VethForward)
+        !matches!(self, Id::VethForward) && !self.is_vnet()
+    }
+    /// Whether it is one of 003's.
+    const fn is_vnet(self) -> bool {
+        matches!(
+            self,
+            Id::VnetRate64
+                | Id::VnetRate1512
+                | Id::VnetDelay
+                | Id::VnetNetworks
+                | Id::VnetFlows
+                | Id::VnetCpus
+        )
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
@@ -234,6 +277,10 @@ impl Id {
             Id::NfAll => ((30, 15), (300, 120)),
             Id::NfChains => ((15, 0), (100, 0)),
             Id::Isolation => ((2, 0), (10, 0)),
+            Id::VnetRate64 => ((0, 5), (0, 60)),
+            Id::VnetRate1512 => ((0, 5), (0, 50)),
+            Id::VnetDelay => ((0, 8), (0, 90)),
+            Id::VnetNetworks | Id::VnetFlows | Id::VnetCpus => ((0, 6), (0, 50)),
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => ((20, 3), (100, 30)),
         };
         let (memory, veth) = plan.depth.of(quick, full);
@@ -257,6 +304,12 @@ impl Id {
             Id::NfAll => functions::all(plan, watch),
             Id::NfChains => functions::chains(plan, watch),
             Id::Isolation => isolation::run(plan, watch),
+            Id::VnetRate64
+            | Id::VnetRate1512
+            | Id::VnetDelay
+            | Id::VnetNetworks
+            | Id::VnetFlows
+            | Id::VnetCpus => vnet::run(self, plan, watch),
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => {
                 functions::figure(self, plan, watch)
             }

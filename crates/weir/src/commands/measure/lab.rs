@@ -170,6 +170,11 @@ impl Lab {
         self.device.door()
     }
 
+    /// Where the tester is, and where the switch is.
+    pub fn namespaces(&self) -> (&Namespace, &Namespace) {
+        (&self.tester, &self.device)
+    }
+
     /// Reads the switch's CPU: what it tells of it, where it does, or else the time of its data path's process.
     pub fn sampler(&self) -> Box<dyn Sampler> {
         let untold = match self.agent.map(|at| self.told(at)) {

@@ -12,7 +12,7 @@ pub mod device;
 mod floor;
 mod given;
 mod held;
-mod lab;
+pub mod lab;
 mod list;
 pub mod one;
 mod reset;

@@ -1,0 +1,221 @@
+//! `vnet-delay`: 003's figure 13, round-trip time and jitter under background load; and what §4.2 says of a flow's
+//! first frame where a controller decides (`reactive`).
+//!
+//! An ICMP echo request goes from the generator through the element to the receiver, whose kernel answers, and back,
+//! while background traffic passes from generator to receiver. Jitter is the standard deviation of the round-trip
+//! times of a repetition, as in the paper.
+
+use super::drive::{Drive, Spread, running, streams};
+use super::element::{Bed, GENERATOR, RECEIVER, Shape};
+use super::{elements, reactive, repetitions, series};
+use crate::study::dut::close;
+use crate::study::load::tester_mac;
+use crate::study::report::{Axis, Point, Report};
+use crate::study::{Plan, Watch};
+use anyhow::{Result, anyhow};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_dataplane::Serving;
+use weir_io::af_packet::AfPacket;
+use weir_measure::port::Port;
+use weir_packet::{Burst, Device, Pool};
+use weir_wire::build::Frame;
+use weir_wire::{EthernetFrame, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, MacAddr};
+
+const BACKGROUND: Axis = Axis { name: "background load", unit: "Mb/s" };
+const RTT: Axis = Axis { name: "round-trip time", unit: "µs" };
+const JITTER: Axis = Axis { name: "jitter: standard deviation of round-trip times", unit: "µs" };
+const PASSED: Axis = Axis { name: "background that came through", unit: "%" };
+/// Background in Mb/s (003 figure 13 goes to 500).
+const LOADS: [f64; 6] = [0.0, 100.0, 200.0, 300.0, 400.0, 500.0];
+/// Bytes of its frames, FCS included: figure 13 assumes 128-byte packets.
+const BYTES: usize = 128;
+/// What its echoes are known by.
+const IDENT: u16 = 3;
+/// Between two echo requests.
+const PAUSE: Duration = Duration::from_millis(2);
+/// An answer that takes longer is none.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Runs it.
+pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
+    let echoes = plan.depth.of(3, 100);
+    let mut all = [Vec::new(), Vec::new(), Vec::new()];
+    let mut lost = 0;
+    for element in elements(report) {
+        watch.next(&format!("{}, echoes under background load", element.name()))?;
+        let mut bed = Bed::new(element, Shape::ONE)?;
+        let mut points = [Vec::new(), Vec::new(), Vec::new()];
+        let none = |_: &weir_dataplane::Runner| Ok(());
+        running(&mut bed, Serving::Worker, none, |bed| {
+            for mbps in LOADS {
+                let mut samples = [Vec::new(), Vec::new(), Vec::new()];
+                for _ in 0..repetitions(plan.depth) {
+                    let (times, passed) = under(bed, mbps, echoes)?;
+                    lost += echoes - times.len();
+                    if let Some((mean, deviation)) = moments(&times) {
+                        samples[0].push(mean);
+                        samples[1].push(deviation);
+                    }
+                    samples[2].extend(passed);
+                }
+                for (p, s) in points.iter_mut().zip(samples) {
+                    p.push(Point::of(mbps, s));
+                }
+            }
+            Ok(())
+        })?;
+        for ((a, p), y) in all.iter_mut().zip(points).zip([RTT, JITTER, PASSED]) {
+            a.push(series(element.name(), BACKGROUND, y, p));
+        }
+    }
+    report.series.extend(all.into_iter().flatten());
+    report.condition(
+        "echoes",
+        format!(
+            "{echoes} in each of {} repetitions, {} ms apart; 64 bytes; a sample is a repetition's mean or deviation; {lost} were not answered within {} ms",
+            repetitions(plan.depth), PAUSE.as_millis(), PATIENCE.as_millis()
+        ),
+    );
+    report.condition(
+        "background",
+        format!("{BYTES}-byte frames (FCS included), IPv4 and UDP, from generator to receiver; Mb/s of frames"),
+    );
+    reactive::run(plan, watch, report)
+}
+
+/// Round-trip times in microseconds beside such a load, and the part of the load that came through, in percent.
+fn under(bed: &Bed, mbps: f64, echoes: usize) -> Result<(Vec<f64>, Option<f64>)> {
+    let mut pinger = Pinger::new(bed)?;
+    if mbps == 0.0 {
+        return Ok((pinger.ping(echoes)?, None));
+    }
+    let fps = mbps * 1e6 / (8.0 * BYTES as f64);
+    let streams = streams(bed, Spread::Flows(16), BYTES);
+    let mut drive = Drive::new(bed)?;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let pinging = scope.spawn(|| {
+            let times = pinger.ping(echoes);
+            done.store(true, Ordering::Release);
+            times
+        });
+        let (mut offered, mut arrived) = (0.0, 0.0);
+        while !done.load(Ordering::Acquire) {
+            let d = drive.send(bed, &streams, fps, Duration::from_millis(50))?;
+            offered += d.offered;
+            arrived += d.arrived;
+        }
+        let times = pinging.join().map_err(|_| anyhow!("the echoes ended early"))??;
+        Ok((times, (offered > 0.0).then(|| 100.0 * arrived / offered)))
+    })
+}
+
+/// Mean and standard deviation.
+fn moments(times: &[f64]) -> Option<(f64, f64)> {
+    let n = times.len() as f64;
+    if times.is_empty() {
+        return None;
+    }
+    let mean = times.iter().sum::<f64>() / n;
+    let variance = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / n;
+    Some((mean, variance.sqrt()))
+}
+
+/// Echo requests at the generator's interface.
+struct Pinger {
+    port: Port,
+    to: MacAddr,
+    seq: u16,
+}
+
+impl Pinger {
+    fn new(bed: &Bed) -> Result<Self> {
+        let port = bed.tester()?.within(|| {
+            let pool = Pool::new(1024, 2048)?;
+            let device: Box<dyn Device> = Box::new(AfPacket::open("e1", &pool)?);
+            Ok(Port { device, pool })
+        })?;
+        Ok(Self { port, to: bed.to_receiver(), seq: 0 })
+    }
+
+    /// Sends so many requests; the round-trip time of each that was answered, in microseconds.
+    fn ping(&mut self, echoes: usize) -> Result<Vec<f64>> {
+        let mut times = Vec::with_capacity(echoes);
+        for _ in 0..echoes {
+            self.seq += 1;
+            let request = self.request()?;
+            let begin = Instant::now();
+            self.send(&request);
+            while begin.elapsed() < PATIENCE {
+                if self.has_come() {
+                    times.push(begin.elapsed().as_secs_f64() * 1e6);
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(times)
+    }
+
+    fn request(&self) -> Result<Vec<u8>> {
+        let message = Icmpv4Repr::EchoRequest { ident: IDENT, seq: self.seq, data: b"vnet-delay" };
+        let mut body = vec![0; message.buffer_len()];
+        let mut packet = Icmpv4Packet::new_unchecked(&mut body[..]);
+        message.emit(&mut packet)?;
+        packet.fill_checksum();
+        let frame = Frame::ipv4(GENERATOR, RECEIVER, IpProtocol::Icmp, &body).ttl(64);
+        let frame = Frame { src: tester_mac(0), dst: self.to, ..frame };
+        let mut bytes = vec![0; 128];
+        let len = frame.emit(&mut bytes)?.max(60);
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        let Port { device, pool } = &mut self.port;
+        let mut burst = Burst::new();
+        let Some(mut f) = pool.alloc() else { return };
+        if f.copy_from(bytes).is_err() {
+            return pool.free(f);
+        }
+        if let Err(f) = burst.push(f) {
+            pool.free(f);
+        }
+        device.tx(pool, &mut burst);
+        device.flush(pool);
+        // A wire that is full loses it, and it has no answer.
+        burst.drain().for_each(|f| pool.free(f));
+    }
+
+    /// Whether the reply to the last request is here.
+    fn has_come(&mut self) -> bool {
+        let Port { device, pool } = &mut self.port;
+        let mut burst = Burst::new();
+        device.rx(pool, &mut burst);
+        let mut found = false;
+        for f in burst.drain() {
+            found |= reply(f.bytes()) == Some(self.seq);
+            pool.free(f);
+        }
+        found
+    }
+}
+
+/// The number of an echo reply to this program.
+fn reply(frame: &[u8]) -> Option<u16> {
+    let eth = EthernetFrame::new_checked(frame).ok()?;
+    let ip = Ipv4Packet::new_checked(eth.payload()).ok()?;
+    let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
+    match Icmpv4Repr::parse(&icmp).ok()? {
+        Icmpv4Repr::EchoReply { ident: IDENT, seq, .. } => Some(seq),
+        _ => None,
+    }
+}
+
+impl Drop for Pinger {
+    fn drop(&mut self) {
+        close(&mut self.port);
+    }
+}
