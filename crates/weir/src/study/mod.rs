@@ -16,6 +16,7 @@ mod load;
 pub mod memory;
 mod offload;
 mod peer;
+mod process;
 pub mod report;
 mod scale;
 mod throughput;
@@ -260,7 +261,7 @@ impl Id {
     }
     /// Whether it measures over veth.
     pub const fn has_veth(self) -> bool {
-        !matches!(self, Id::Channels | Id::NfChains | Id::Isolation)
+        !matches!(self, Id::Channels | Id::NfChains)
     }
     /// Whether it is one of network functions: measured from memory always, elsewhere besides.
     pub const fn has_functions(self) -> bool {
@@ -276,7 +277,7 @@ impl Id {
             Id::VethForward => ((0, 4), (0, 40)),
             Id::NfAll => ((30, 15), (300, 120)),
             Id::NfChains => ((15, 0), (100, 0)),
-            Id::Isolation => ((2, 0), (10, 0)),
+            Id::Isolation => ((2, 8), (10, 40)),
             Id::VnetRate64 => ((0, 5), (0, 60)),
             Id::VnetRate1512 => ((0, 5), (0, 50)),
             Id::VnetDelay => ((0, 8), (0, 90)),

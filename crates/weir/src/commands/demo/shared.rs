@@ -121,12 +121,7 @@ fn node() -> Result<(Arc<Live>, Runner, Vec<MemoryPeer>)> {
 }
 
 /// What the operator does while hosts talk.
-fn operate(
-    folder: &Path,
-    flood: Duration,
-    stage: &AtomicU8,
-    shared: &mut Shared,
-) -> Result<()> {
+fn operate(folder: &Path, flood: Duration, stage: &AtomicU8, shared: &mut Shared) -> Result<()> {
     let mut keeper = Keeper::open(&folder.join("net.redb"))?;
     let file = LabFile::load(&folder.join("demo.toml"))?;
     let begin = Instant::now();

@@ -3,7 +3,8 @@
 //!
 //! - `frames`, `wire`: frames that say whose they are; lines and the uplink in virtual time;
 //! - `control`: a network's switch with its controllers, in virtual time; `attack`: the attacks;
-//! - `world`: all of it on one data plane; `score`: what follows.
+//! - `world`: all of it on one data plane; `score`: what follows;
+//! - `veth`: a victim and an attacker on a `weir run`, on real cores.
 //!
 //! From memory the time is virtual and every run is the same: that is where weir makes promises.
 
@@ -11,6 +12,7 @@ mod attack;
 mod control;
 mod frames;
 mod score;
+mod veth;
 mod wire;
 mod world;
 
@@ -28,7 +30,12 @@ const P99: Axis = Axis { name: "p99 latency, from memory", unit: "µs" };
 /// Runs it.
 pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let mut report = Report::new(Id::Isolation, plan.depth.of(Extent::Quick, Extent::Full));
-    from_memory(plan, watch, &mut report)?;
+    if plan.memory() {
+        from_memory(plan, watch, &mut report)?;
+    }
+    if plan.veth() {
+        veth::run(plan, watch, &mut report)?;
+    }
     Ok(report)
 }
 
