@@ -428,7 +428,9 @@ fn compile_list(
 }
 
 fn program(ops: Vec<Op>) -> ActionResult {
-    let cost = (1 + ops.len() / 2).min(255) as u8;
+    // The software stage takes as much again.
+    let software = ops.iter().filter(|o| matches!(o, Op::Channel(_))).count();
+    let cost = (1 + ops.len() / 2 + software).min(255) as u8;
     let (port, macs) = (PortId(0), [0; 12]);
     ActionResult { bits: bits::PROGRAM, cost, port, macs, program: Some(ops.into()) }
 }

@@ -9,13 +9,16 @@
 //!
 //! Room: [`Usage::ask`] is called by the worker for each frame after mapping, [`deal`] once an
 //! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
-//! the arithmetic needs no clock and can be tested in virtual time.
+//! the arithmetic needs no clock and can be tested in virtual time. Where anything is promised, lookups that cost
+//! more than what becomes of a frame ([`lookup_units`]) are asked for before they are done.
 
 use crate::action::Vid;
+use crate::matching::{Table, TableSet};
 use weir_packet::Nanos;
 
-/// Length of an interval.
-pub const INTERVAL: Nanos = Nanos(1_000_000);
+/// Length of an interval: long beside a round of full bursts, and short enough that who spends its part at the
+/// beginning has few rounds of full bursts in a row, for which the others wait.
+pub const INTERVAL: Nanos = Nanos(500_000);
 
 /// What a VDP asked for and got in this interval, and its limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +31,8 @@ pub struct Usage {
     pub limit: Option<u64>,
     /// Units used in this interval.
     pub used: u64,
+    /// Units that a lookup in its tables costs beyond a cheap one.
+    pub lookup: u16,
     /// Whether it is on the list of those seen in this interval.
     listed: bool,
 }
@@ -52,6 +57,10 @@ impl Usage {
         self.used += units;
         Grant::Granted
     }
+    /// Asks for a lookup, before it is done.
+    pub fn ask_lookup(&mut self) -> Grant {
+        self.ask(self.lookup.into())
+    }
     /// Whether it was seen in this interval.
     pub fn is_listed(&self) -> bool {
         self.listed
@@ -61,6 +70,22 @@ impl Usage {
     pub fn first_seen(&mut self) -> bool {
         !std::mem::replace(&mut self.listed, true)
     }
+}
+
+/// Rules that a lookup scans at the price of a unit.
+const SCANNED: usize = 50;
+/// What asking a further hash table costs, in rules scanned.
+const TUPLE: usize = 10;
+
+/// Units that a lookup costs at most in tables of this shape, beyond what one in a single hash table or a short
+/// scan does, which every frame's unit holds.
+pub fn lookup_units(tables: &TableSet) -> u16 {
+    let of = |t: &Table| {
+        let c = &t.classifier;
+        c.tuples().saturating_sub(1) * TUPLE + c.scanned()
+    };
+    let scanned: usize = tables.iter().map(of).sum();
+    u16::try_from((scanned + SCANNED / 2) / SCANNED).unwrap_or(u16::MAX)
 }
 
 /// How busy the worker was in an interval.

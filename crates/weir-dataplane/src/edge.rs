@@ -153,6 +153,8 @@ const PORTS: u8 = 1;
 const FRAGMENTS: u8 = 2;
 /// Ports were taken away: rules may still name them.
 const FORMER: u8 = 4;
+/// A lookup is asked for before it is done.
+const LOOKUPS: u8 = 8;
 
 /// Frames that passed a port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -291,6 +293,14 @@ impl Edge {
     #[inline(always)]
     pub fn guarded(&self) -> bool {
         self.guards != 0
+    }
+    /// Whether its owner asked for anything that frames are held against.
+    pub fn configured(&self) -> bool {
+        self.guards & !LOOKUPS != 0
+    }
+    /// Whether a frame's lookup is asked for before it is done (`cpu_share`).
+    pub fn guard_lookups(&mut self, on: bool) {
+        self.guard(LOOKUPS, on);
     }
     /// Why a frame may not come in, if it may not.
     pub fn why_not_in(&self, at: At, key: &FlowKey) -> Option<DropReason> {

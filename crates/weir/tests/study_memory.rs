@@ -158,12 +158,8 @@ fn isolation_under_every_attack() {
     let card = &r["tables"][0];
     let attacks = card["rows"].as_array().expect("rows");
     assert!(attacks.len() > 20, "{card:#}");
-    // Whose frames cost the worker more than their share is charged for: the others wait, and it is said.
-    let late = ["many masks", "slow path flood", "packet-in flood", "buffers kept"];
     for row in attacks {
-        let (name, verdict) = (row[1].as_str().expect("a name"), row[9].as_str());
-        let said = if late.contains(&name) { "delayed" } else { "holds" };
-        assert_eq!(verdict, Some(said), "{row:#}");
+        assert_eq!(row[9].as_str(), Some("holds"), "{row:#}");
     }
     for f in r["figures"].as_array().expect("a list") {
         let (value, promised) = (f["value"].as_f64(), f["promised"]["value"].as_f64());
@@ -171,8 +167,7 @@ fn isolation_under_every_attack() {
             Some("at-least") => value >= promised,
             _ => value <= promised,
         };
-        let waits = f["what"].as_str().is_some_and(|w| w.starts_with("largest p99"));
-        assert_eq!(kept, !waits, "{f}");
+        assert!(kept, "{f}");
     }
     // Three networks under each attack.
     assert_eq!(r["tables"][1]["rows"].as_array().map(Vec::len), Some(3 * attacks.len()));

@@ -334,10 +334,15 @@ impl DataPlane {
                 self.dealt.push((vid, v.cpu));
             }
         }
+        // Where nothing is promised nobody is held to anything, and nothing needs to be charged for.
+        let promised = self.dealt.iter().any(|(_, u)| u.guarantee_permille > 0);
         cpu_share::deal(capacity, load, &mut self.dealt);
         for (vid, usage) in &self.dealt {
             if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
+                let lookup = if promised { cpu_share::lookup_units(&v.fast.tables) } else { 0 };
                 v.cpu = *usage;
+                v.cpu.lookup = lookup;
+                v.edge.guard_lookups(lookup > 0);
             }
         }
     }

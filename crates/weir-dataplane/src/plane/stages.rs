@@ -73,12 +73,17 @@ impl DataPlane {
             if v.cpu.first_seen() {
                 self.seen.push(vid);
             }
-            if v.edge.guarded()
-                && !v.is_leaving()
-                && let Some(why) = v.edge.refuse_in(at, key)
-            {
-                *slot = Slot::Drop(why);
-                continue;
+            if v.edge.guarded() && !v.is_leaving() {
+                if let Some(why) = v.edge.refuse_in(at, key) {
+                    *slot = Slot::Drop(why);
+                    continue;
+                }
+                // A dear lookup is asked for before it is done.
+                if v.cpu.ask_lookup() == Grant::Exceeded {
+                    *slot = Slot::Drop(DropReason::CpuShare);
+                    continue;
+                }
+                self.interval_units += u64::from(v.cpu.lookup);
             }
             match v.phase {
                 Phase::On(Path::Fast) => {

@@ -283,7 +283,7 @@ impl Deriving<'_> {
 fn standing(v: &Vdp) -> Option<WhyNot> {
     if v.phase != Phase::On(Path::Fast) || !v.slow_only.is_empty() {
         Some(WhyNot::NotFast)
-    } else if v.edge.guarded() {
+    } else if v.edge.configured() {
         Some(WhyNot::PortSettings)
     } else if v.cpu.guarantee_permille > 0 {
         Some(WhyNot::CpuShare)

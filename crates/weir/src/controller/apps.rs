@@ -104,7 +104,6 @@ fn serve(listener: &TcpListener, app: App, stop: &AtomicBool) {
 /// It spoke nonsense, or went.
 pub fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     let mut link = Link::greet(stream, app.version())?;
-    link.set_patience(Duration::from_millis(100))?;
     link.send(Message::FlowMod(FlowMod::delete_all(link.version)))?;
     match app {
         App::Learning10 => {}
@@ -118,6 +117,8 @@ pub fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
         }
     }
     link.barrier()?;
+    // It is time to look whether to stop so often.
+    link.set_patience(Duration::from_millis(100))?;
     let mut places: HashMap<[u8; 6], Port> = HashMap::new();
     while !stop.load(Ordering::Acquire) {
         if let Some(Message::PacketIn(p)) = link.next_within_patience()?.map(|m| m.body) {

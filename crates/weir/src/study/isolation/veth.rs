@@ -137,7 +137,7 @@ const KEYS: &str = "frames = 16384\n\
 fn sections() -> String {
     let mut t = String::new();
     for n in 1..=4 {
-        let _ = writeln!(t, "[[port]]\nname = \"p{n}\"\ndevice = \"af_xdp:p{n}\"");
+        let _ = writeln!(t, "[[port]]\nname = \"p{n}\"\ndevice = \"xdp:p{n}\"");
     }
     for (vid, (name, ports)) in (1..).zip([("victim", [1, 2]), ("attacker", [3, 4])]) {
         let [a, b] = ports;

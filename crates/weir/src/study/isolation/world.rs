@@ -135,6 +135,8 @@ struct World {
     uplink: PortId,
     cell: Cell,
     look: u64,
+    /// Lookups in the attacker's tables.
+    lookups: u64,
     /// By VDP: received, dropped early, through software, generated.
     seen: Vec<[u64; 4]>,
     /// Connections of each network that stay.
@@ -218,6 +220,7 @@ impl World {
             uplink,
             cell,
             look,
+            lookups: 0,
             seen: Vec::new(),
             conns: Vec::new(),
             turns: 0,
@@ -278,9 +281,12 @@ impl World {
             let [received, early, slow, generated] =
                 std::array::from_fn(|i| now[i].saturating_sub(before[i]));
             *before = now;
-            let look = if v.vid.0 == ATTACKER.id { self.look } else { 0 };
             ns += (received.saturating_sub(early) + slow + generated) * FRAME + early * EARLY;
-            ns += received * look;
+        }
+        if self.look > 0 {
+            let tables = self.plane.table_counters(Vid(ATTACKER.id)).unwrap_or_default();
+            let lookups = tables.iter().map(|t| t.lookups).sum::<u64>();
+            ns += lookups.saturating_sub(std::mem::replace(&mut self.lookups, lookups)) * self.look;
         }
         ns.max(EARLY)
     }

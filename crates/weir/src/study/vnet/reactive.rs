@@ -29,6 +29,8 @@ const RATE: Axis = Axis { name: "throughput with a reactive controller", unit: "
 const LENGTHS: [usize; 6] = [1, 2, 5, 10, 100, 1000];
 /// A frame that takes longer is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a controller may take to be ready.
+const START: Duration = Duration::from_secs(20);
 /// Bytes of a frame without FCS.
 const FRAME: usize = 60;
 
@@ -60,6 +62,7 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()
         let bed = Bed::by_lab(element, kind)?;
         let mut wires = Wires::new(&bed)?;
         let controller = control(&bed)?;
+        wires.ready()?;
         let mut points = [Vec::new(), Vec::new(), Vec::new()];
         for frames in LENGTHS {
             let (mut first, mut later, mut rates) = (Vec::new(), Vec::new(), Vec::new());
@@ -97,8 +100,6 @@ fn control(bed: &Bed) -> Result<Controller> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let thread = std::thread::spawn(move || attend(stream, App::Learning13, &flag));
-    // It deletes all flows and sends the rest to itself right after the greeting.
-    std::thread::sleep(Duration::from_millis(300));
     Ok(Controller { stop, thread: Some(thread) })
 }
 
@@ -126,6 +127,25 @@ impl Wires {
             })
         };
         Ok(Self { generator: open("e1")?, receiver: open("e2")?, flows: 0 })
+    }
+
+    /// Waits until the controller floods what it does not know.
+    fn ready(&mut self) -> Result<()> {
+        let host = [2, 0, 0, 0x50, 0, 1];
+        let begin = Instant::now();
+        loop {
+            send(&mut self.receiver, &frame([0xff; 6], host, 0), 1)?;
+            match wait_for(&mut self.generator, host, (1, 1), Duration::from_millis(100)) {
+                Err(e) if begin.elapsed() > START => {
+                    return Err(e.context("the controller does not flood"));
+                }
+                Err(_) => {}
+                Ok(()) => break,
+            }
+        }
+        // What was sent in vain may come yet.
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(())
     }
 
     /// A flow of so many frames between addresses of its own.
@@ -193,6 +213,16 @@ fn send(port: &mut Port, bytes: &[u8], n: usize) -> Result<()> {
 
 /// Waits until `n` frames from `src` have come; after long, `enough` of them will do.
 fn wait(port: &mut Port, src: [u8; 6], n: usize, enough: usize) -> Result<()> {
+    wait_for(port, src, (n, enough), PATIENCE)
+}
+
+/// As [`wait`], so long.
+fn wait_for(
+    port: &mut Port,
+    src: [u8; 6],
+    (n, enough): (usize, usize),
+    patience: Duration,
+) -> Result<()> {
     let Port { device, pool } = port;
     let (begin, mut came) = (Instant::now(), 0);
     while came < n {
@@ -202,14 +232,11 @@ fn wait(port: &mut Port, src: [u8; 6], n: usize, enough: usize) -> Result<()> {
             came += usize::from(f.bytes().get(6..12) == Some(&src[..]));
             pool.free(f);
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience {
             if came >= enough {
                 break;
             }
-            return Err(anyhow!(
-                "a frame of a new flow did not come within {} s",
-                PATIENCE.as_secs()
-            ));
+            return Err(anyhow!("a frame of a new flow did not come within {patience:?}"));
         }
     }
     Ok(())
