@@ -13,6 +13,7 @@ use crate::config::read;
 use crate::net::change::{Keeper, Verify};
 use crate::net::lab::LabFile;
 use crate::net::nodes::Nodes;
+use crate::router::node::Routers;
 use crate::socket::live::Live;
 use crate::socket::server::{self, Server};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -116,7 +117,7 @@ fn node() -> Result<(Arc<Live>, Runner, Vec<MemoryPeer>)> {
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
     apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
-    let live = Arc::new(Live::new(runner.handle(), model)?);
+    let live = Arc::new(Live::new(runner.handle(), model, Routers::none())?);
     Ok((live, runner, peers))
 }
 
