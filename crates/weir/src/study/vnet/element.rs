@@ -10,12 +10,16 @@
 
 use crate::commands::measure::lab;
 use crate::namespace::{Namespace, QUIET, batch};
+use crate::socket::protocol::{Item, Request, RouterItem};
 use crate::study::load::{dut_mac, host_mac, tester_mac};
-use anyhow::{Context, Result, anyhow};
+use crate::study::process::Process;
+use anyhow::{Context, Result, anyhow, ensure};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_calibrate::cpus::allowed;
 use weir_classify::{Field, Match, VLAN_PRESENT};
 use weir_dataplane::{
     Action, Config, DataPlane, MappingRule, Out, Path, Placement, PortNo, RuleSpec, VdpSpec, Vid,
@@ -23,12 +27,18 @@ use weir_dataplane::{
 use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
 use weir_openflow::model::Version;
 use weir_packet::PortId;
+use weir_supervisor::model::router as wanted;
 use weir_wire::MacAddr;
 
 /// The receiver's address.
 pub const RECEIVER: Ipv4Addr = Ipv4Addr::new(198, 19, 1, 2);
 /// The generator's.
 pub const GENERATOR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// How long a router may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For what it still learns of its neighbours then.
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// A forwarding element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +53,36 @@ pub enum Element {
     NativeHybrid,
     /// A VDP of weir.
     Vdp,
+    /// A virtual router on a `weir run`.
+    Router(Arrangement),
     /// Open vSwitch.
     OpenVSwitch,
+}
+
+/// Who forwards a virtual router's frames, and where (003 §5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// Its own kernel, on the worker's processor: XenVM-1.
+    OwnSame,
+    /// Its own kernel, on another processor: XenVM-2.
+    OwnOther,
+    /// The shared data plane, by its routes: Xen-Router.
+    Routed,
+    /// The same behind bridges: Xen-Bridge.
+    Bridged,
+    /// The shared data plane, with the namespace as its slow path (004 §4.4).
+    Pearl,
+}
+
+impl Arrangement {
+    fn data_plane(self) -> wanted::DataPlane {
+        match self {
+            Self::OwnSame | Self::OwnOther => wanted::DataPlane::Own,
+            Self::Routed => wanted::DataPlane::Routed,
+            Self::Bridged => wanted::DataPlane::Bridged,
+            Self::Pearl => wanted::DataPlane::Pearl,
+        }
+    }
 }
 
 /// By what an element decides.
@@ -58,12 +96,17 @@ pub enum Layer {
 
 impl Element {
     /// All, in the order of the tables.
-    pub const ALL: [Element; 6] = [
+    pub const ALL: [Element; 11] = [
         Element::PointToPoint,
         Element::NativeRouter,
         Element::NativeBridge,
         Element::NativeHybrid,
         Element::Vdp,
+        Element::Router(Arrangement::OwnSame),
+        Element::Router(Arrangement::OwnOther),
+        Element::Router(Arrangement::Routed),
+        Element::Router(Arrangement::Bridged),
+        Element::Router(Arrangement::Pearl),
         Element::OpenVSwitch,
     ];
     /// Its name, the paper's where it has one.
@@ -74,13 +117,20 @@ impl Element {
             Element::NativeBridge => "Native-Bridge",
             Element::NativeHybrid => "Native-Hybrid",
             Element::Vdp => "weir VDP",
+            Element::Router(a) => match a {
+                Arrangement::OwnSame => "router, own, same CPU (XenVM-1)",
+                Arrangement::OwnOther => "router, own, other CPU (XenVM-2)",
+                Arrangement::Routed => "router, routed (Xen-Router)",
+                Arrangement::Bridged => "router, bridged (Xen-Bridge)",
+                Arrangement::Pearl => "router, pearl",
+            },
             Element::OpenVSwitch => "Open vSwitch",
         }
     }
     /// By what it decides.
     pub const fn layer(self) -> Layer {
         match self {
-            Element::NativeRouter | Element::NativeHybrid => Layer::Three,
+            Element::NativeRouter | Element::NativeHybrid | Element::Router(_) => Layer::Three,
             _ => Layer::Two,
         }
     }
@@ -91,9 +141,13 @@ impl Element {
             c.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
             c.status().is_ok_and(|s| s.success())
         };
-        let is_missing =
-            self == Element::OpenVSwitch && !(there("ovs-vswitchd") && there("ovs-ofctl"));
-        is_missing.then_some("it is not installed (Debian's openvswitch-switch)")
+        if self == Element::OpenVSwitch && !(there("ovs-vswitchd") && there("ovs-ofctl")) {
+            return Some("it is not installed (Debian's openvswitch-switch)");
+        }
+        if self == Element::Router(Arrangement::OwnOther) && allowed().len() < 2 {
+            return Some("there is one processor");
+        }
+        None
     }
 }
 
@@ -116,6 +170,11 @@ enum Device {
     Kernel(#[allow(dead_code, reason = "it lives as long as the bed")] Option<Namespace>),
     Weir(#[allow(dead_code, reason = "as above")] Namespace, Option<Box<DataPlane>>),
     Lab(Box<lab::Lab>),
+    /// The process goes before the namespace.
+    Run(
+        #[allow(dead_code, reason = "as above")] Box<Process>,
+        #[allow(dead_code, reason = "as above")] Namespace,
+    ),
 }
 
 /// An element with a generator's and a receiver's interface.
@@ -183,6 +242,7 @@ impl Bed {
                 let plane = device.within(|| plane(shape))?;
                 Device::Weir(device, Some(Box::new(plane)))
             }
+            Element::Router(a) => Device::Run(Box::new(router(&device, a)?), device),
             _ => {
                 forward(element, &device)?;
                 Device::Kernel(Some(device))
@@ -218,9 +278,11 @@ impl Bed {
 
     /// Addresses of generator and receiver, and the way back.
     fn address(&self) -> Result<()> {
-        let back = match self.element.layer() {
-            Layer::Two => tester_mac(0),
-            Layer::Three => dut_mac(1),
+        let back = match self.element {
+            // One address at all its interfaces.
+            Element::Router(_) => dut_mac(0),
+            Element::NativeRouter | Element::NativeHybrid => dut_mac(1),
+            _ => tester_mac(0),
         };
         self.tester()?.ip(&format!(
             "link set e1 address {}\nlink set e2 address {}\naddr add {RECEIVER}/24 dev e2\n\
@@ -274,6 +336,62 @@ impl Arrivals {
         let count = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
         count.ok_or_else(|| anyhow!("no count of what arrives at e2"))
     }
+}
+
+/// A `weir run` with a virtual router, which has a route for the frames and knows their next hops.
+fn router(device: &Namespace, of: Arrangement) -> Result<Process> {
+    let cpus = allowed();
+    let own = cpus.last().map_or_else(String::new, |c| format!("cpu = {c}"));
+    let ports: String =
+        [1, 2].map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"xdp:p{n}\"\n")).concat();
+    let process = Process::start(device, &format!("frames = 16384\n{own}"), &ports)?;
+    let vdp = "[[vdp]]\nvid = 1\nname = \"r\"\nports = [\"p1\", \"p2\"]\n\
+               mapping = [\"in_port=p1\", \"in_port=p2\"]\n";
+    let address = |port: &str, address: &str| (port.to_owned(), vec![address.to_owned()]);
+    let router = wanted::Router {
+        data_plane: of.data_plane(),
+        mac: Some(dut_mac(0).to_string()),
+        address: [address("p1", "198.18.0.1/24"), address("p2", "198.19.1.1/24")].into(),
+        ..wanted::Router::default()
+    };
+    process.ask(&Request::RouterPut { toml: vdp.to_owned(), router })?;
+    let inside = shown(&process)?.namespace;
+    let (t1, t2, s2) = (tester_mac(0), tester_mac(1), host_mac(1));
+    let lines = format!(
+        "neigh replace {GENERATOR} lladdr {t1} dev p1 nud permanent\n\
+         neigh replace {RECEIVER} lladdr {t2} dev p2 nud permanent\n\
+         neigh replace 198.19.1.100 lladdr {s2} dev p2 nud permanent\n\
+         route add 198.20.0.0/16 via 198.19.1.100\n"
+    );
+    batch("ip", &["-n", &inside], &lines)?;
+    if of == Arrangement::OwnOther {
+        let first = cpus.first().copied().unwrap_or(0);
+        for port in ["p1", "p2"] {
+            let to = format!("/sys/class/net/{port}/queues/rx-0/rps_cpus");
+            let set = format!("echo {:x} > {to}", 1u64 << (first % 64));
+            let done =
+                Command::new("ip").args(["netns", "exec", &inside, "sh", "-c", &set]).status();
+            ensure!(done.is_ok_and(|s| s.success()), "{to} of the router can't be set");
+        }
+    }
+    // Where the data plane follows the routes: until it has them.
+    let begin = Instant::now();
+    while shown(&process)?.route_rules.is_some_and(|n| n < 1) {
+        ensure!(begin.elapsed() < PATIENCE, "the router's routes do not become rules");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(SETTLE);
+    Ok(process)
+}
+
+/// The router as its data plane tells it.
+fn shown(process: &Process) -> Result<RouterItem> {
+    let items = process.ask(&Request::RouterShow {})?;
+    let found = items.into_iter().find_map(|i| match i {
+        Item::Router(r) => Some(*r),
+        _ => None,
+    });
+    found.context("the data plane does not show its router")
 }
 
 /// The kernel's own forwarding.

@@ -51,7 +51,7 @@ fn conditions(report: &mut Report) {
     report.condition(
         "elements",
         "Linux's router, bridge, and router between two bridges (hybrid), without netfilter; a VDP of weir by \
-         AF_XDP with a worker that rests when idle; Open vSwitch with its datapath in user space",
+         AF_XDP with a worker that rests when idle; virtual routers of a 'weir run' whose worker has a processor to itself, in each arrangement (docs/guide/routers.md); Open vSwitch with its datapath in user space",
     );
     report.remark(
         "Generator, element and receiver share the machine's cores. The kernel forwards inside the sender's own call, \

@@ -4,8 +4,10 @@ use super::rate::{DELIVERED, OFFERED};
 use crate::study::Id;
 use crate::study::report::{NOT_STATED, Published, Report, number};
 
-/// What the paper's virtual machines are here.
-const VM: &str = "Xen-VM is not measured here: its place is a virtual router's, which is no element of this study yet";
+/// The paper's virtual machines, as this study has them.
+const VM: [&str; 2] = ["router, own, same CPU (XenVM-1)", "router, own, other CPU (XenVM-2)"];
+/// The same whose frames the shared data plane forwards.
+const XEN_ROUTER: &str = "router, routed (Xen-Router)";
 
 /// Adds it.
 pub fn add(id: Id, report: &mut Report) {
@@ -46,8 +48,13 @@ pub fn add(id: Id, report: &mut Report) {
                 "003 §1, §5.2",
                 ours(&["weir VDP", "Open vSwitch"]),
             ),
-            p("Xen-Router", "rapidly decreases after about 1.2 Mp/s", "003 §5.2", VM.to_owned()),
-            p("XenVM-1, XenVM-2", "less than 200 kp/s", "003 §1", VM.to_owned()),
+            p(
+                "Xen-Router",
+                "rapidly decreases after about 1.2 Mp/s",
+                "003 §5.2",
+                ours(&[XEN_ROUTER]),
+            ),
+            p("XenVM-1, XenVM-2", "less than 200 kp/s", "003 §1", ours(&VM)),
             p("rate at each offered rate", NOT_STATED, "003 figure 11", tables()),
         ],
         Id::VnetRate1512 => vec![
@@ -57,7 +64,7 @@ pub fn add(id: Id, report: &mut Report) {
                 "003 §5.2, figure 12",
                 ours(&["Native-Router", "Native-Bridge", "weir VDP"]),
             ),
-            p("XenVM-1", "lower (in words)", "003 §5.2, figure 12", VM.to_owned()),
+            p("XenVM-1", "lower (in words)", "003 §5.2, figure 12", ours(&VM)),
             p("rate at each offered rate", NOT_STATED, "003 figure 12", tables()),
         ],
         Id::VnetDelay => vec![
@@ -71,7 +78,7 @@ pub fn add(id: Id, report: &mut Report) {
                 "XenVM-1's RTT beyond native Linux's",
                 "up to 1.5 ms, with 500 Mb/s",
                 "003 §5.2",
-                VM.to_owned(),
+                tables(),
             ),
             p("RTT", "always smaller than 1.7 ms", "003 §5.2", tables()),
             p("a flow's first frame", "a greater delay (in words)", "003 §4.2", tables()),
@@ -93,7 +100,7 @@ pub fn add(id: Id, report: &mut Report) {
                 "XenVM-1",
                 "degrades with the number of virtual machines",
                 "003 §5.2, figure 14 (a)",
-                VM.to_owned(),
+                tables(),
             ),
             p("rate at each number of networks", NOT_STATED, "003 figure 14 (a)", tables()),
         ],
@@ -104,7 +111,7 @@ pub fn add(id: Id, report: &mut Report) {
                 "003 §5.2, figure 14 (b)",
                 tables(),
             ),
-            p("XenVM-2 beyond XenVM-1", "up to 50 kp/s", "003 §5.2, figure 14 (b)", VM.to_owned()),
+            p("XenVM-2 beyond XenVM-1", "up to 50 kp/s", "003 §5.2, figure 14 (b)", tables()),
             p("rate at each number of flows", NOT_STATED, "003 figure 14 (b)", tables()),
         ],
         _ => vec![
