@@ -490,6 +490,6 @@ fn deeds(
         Attack::HalfOpen => format!("{done} connections"),
         Attack::Malformed | Attack::CrashLoop => format!("{} connections a second", number(rate)),
         Attack::Reconfigure => format!("{} moves a second", number(rate)),
-        _ => format!("{} messages a second taken", number(rate)),
+        _ => format!("{} messages a second written", number(rate)),
     })
 }
