@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_openflow::model::{
-    Action, Field, FlowMod, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut, Port,
-    Version,
+    Action, Field, FlowMod, Fragments, Match, Message, NO_BUFFER, NO_MAX_LEN, PacketIn, PacketOut,
+    Port, SwitchConfig, Version,
 };
 
 /// What a controller does.
@@ -104,6 +104,9 @@ fn serve(listener: &TcpListener, app: App, stop: &AtomicBool) {
 /// It spoke nonsense, or went.
 pub fn attend(stream: TcpStream, app: App, stop: &AtomicBool) -> Result<()> {
     let mut link = Link::greet(stream, app.version())?;
+    // Where the switch listened, Open vSwitch sends packets only to who has said how much of them.
+    let fragments = Fragments::Normal;
+    link.send(Message::SetConfig(SwitchConfig { fragments, miss_send_len: NO_MAX_LEN }))?;
     link.send(Message::FlowMod(FlowMod::delete_all(link.version)))?;
     match app {
         App::Learning10 => {}

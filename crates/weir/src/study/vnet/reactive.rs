@@ -59,24 +59,16 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()
             continue;
         }
         watch.next(&format!("{}, with a reactive controller", element.name()))?;
-        let bed = Bed::by_lab(element, kind)?;
-        let mut wires = Wires::new(&bed)?;
-        let controller = control(&bed)?;
-        wires.ready()?;
-        let mut points = [Vec::new(), Vec::new(), Vec::new()];
-        for frames in LENGTHS {
-            let (mut first, mut later, mut rates) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..flows {
-                let f = wires.flow(frames)?;
-                first.push(f.first.as_secs_f64() * 1e6);
-                later.extend(f.second.map(|d| d.as_secs_f64() * 1e6));
-                rates.push(frames as f64 / f.whole.as_secs_f64() / 1e3);
+        let points = match measured(element, kind, flows) {
+            Ok(points) => points,
+            Err(e) => {
+                report.remark(&format!(
+                    "{} with a reactive controller: not measured: {e:#}.",
+                    element.name()
+                ));
+                continue;
             }
-            for (p, s) in points.iter_mut().zip([first, later, rates]) {
-                p.push(Point::of(frames as f64, s));
-            }
-        }
-        drop(controller);
+        };
         for ((a, p), y) in all.iter_mut().zip(points).zip([FIRST, LATER, RATE]) {
             a.push(series(element.name(), LENGTH, y, p));
         }
@@ -90,6 +82,29 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()
         ),
     );
     Ok(())
+}
+
+/// What `flows` flows of each length come to: first frame, second, throughput.
+fn measured(element: Element, kind: Kind, flows: usize) -> Result<[Vec<Point>; 3]> {
+    let bed = Bed::by_lab(element, kind)?;
+    let mut wires = Wires::new(&bed)?;
+    let controller = control(&bed)?;
+    wires.ready()?;
+    let mut points = [Vec::new(), Vec::new(), Vec::new()];
+    for frames in LENGTHS {
+        let (mut first, mut later, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..flows {
+            let f = wires.flow(frames)?;
+            first.push(f.first.as_secs_f64() * 1e6);
+            later.extend(f.second.map(|d| d.as_secs_f64() * 1e6));
+            rates.push(frames as f64 / f.whole.as_secs_f64() / 1e3);
+        }
+        for (p, s) in points.iter_mut().zip([first, later, rates]) {
+            p.push(Point::of(frames as f64, s));
+        }
+    }
+    drop(controller);
+    Ok(points)
 }
 
 /// Connects the learning controller to the bed's switch.
