@@ -198,17 +198,20 @@ impl<'a> Walk<'a> {
         Ok(s)
     }
 
-    /// A program that may send anything may do so wherever another has a part.
+    /// A program that may send anything may do so wherever another has a part of what it may send.
     fn program(&mut self) {
         if self.vdp.program != Program::Anything {
             return;
         }
         let own = self.vdp.network;
-        let shared = |p: &&(u32, usize)| self.shares.is_shared(own, p.1);
-        for (_, port) in self.vdp.ports.iter().filter(shared) {
+        let (shares, plane, vdp) = (self.shares, self.plane, self.vdp);
+        let number = |port: usize| plane.ports.get(port).map_or(u32::MAX, |p| p.number);
+        let whole = |port| shares.plainly(own, number(port), &Match::any());
+        let shared = |p: &&(u32, usize)| shares.is_shared(own, p.1) && !whole(p.1);
+        for (_, port) in vdp.ports.iter().filter(shared) {
             self.found.leaks.push(Leak {
                 from: own,
-                to: self.shares.holders(*port).find(|n| *n != own),
+                to: shares.holders(*port).find(|n| *n != own),
                 reaches: Reaches::Port(*port),
                 vdp: self.at,
                 by: By::Program,

@@ -139,6 +139,9 @@ fn vdp(v: &VdpItem, rules: &[&RuleItem]) -> String {
         v.dropped.values().sum::<u64>(),
         v.held
     );
+    if let Some(of) = v.part_of {
+        out.push_str(&format!("  part of    VDP {of}, for which it forwards\n"));
+    }
     if !v.dropped.is_empty() {
         out.push_str(&format!("  dropped    {}\n", reasons(&v.dropped)));
     }

@@ -112,6 +112,8 @@ fn a_vdp_becomes_a_router_and_a_vdp_again() {
         assert_eq!(farewell(&mut p), 2, "{plane}");
         let id = id_of(&router(&d));
         more(lab.answers());
+        let proof = d.ask(&["net", "verify"]);
+        assert!(proof.starts_with("isolated: "), "{plane}: {proof}");
         s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
         assert_eq!(left(&id), Vec::<String>::new(), "{plane}");
         let mut p = Peer::accept(&listener);
