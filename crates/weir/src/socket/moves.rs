@@ -147,6 +147,8 @@ pub fn stages(live: &Live) -> BTreeMap<u16, Stage> {
 const ARRIVING: Duration = Duration::from_secs(2);
 /// Frames may be held for so many milliseconds.
 const MOST_MS: u64 = 1000;
+/// Chunks that must be free for frames that come back to be read.
+const ROOM: usize = 256;
 /// How often it is looked how far a VDP is.
 const LOOK: Duration = Duration::from_micros(100);
 
@@ -316,14 +318,18 @@ impl Mover<'_> {
         let (vid, mut last, mut since) = (self.vid, None, Instant::now());
         self.live.handle().call(move |p| p.bring_back(vid, path, came))?.map_err(bad)?;
         loop {
-            let (phase, away) = self.live.handle().call(move |p| (p.phase(vid), p.away(vid)))?;
+            let (phase, away, room) = self
+                .live
+                .handle()
+                .call(move |p| (p.phase(vid), p.away(vid), p.pool_mut().available()))?;
             match phase.map_err(bad)? {
                 Phase::On(_) => return Ok(()),
                 Phase::Coming { .. } => {}
                 _ => return Err(self.not_in_time("did not come back")),
             }
             let now = away.map_err(bad)?.map_or(0, |(_, handed)| handed.came);
-            if last != Some(now) {
+            // Without room for frames their silence says nothing.
+            if last != Some(now) || room < ROOM {
                 (last, since) = (Some(now), Instant::now());
             } else if now < came && is_quiet(since, quiet_ms) {
                 // Lost on the way: whoever asked says so. It may have arrived meanwhile.
