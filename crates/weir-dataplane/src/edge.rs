@@ -84,6 +84,16 @@ impl std::ops::BitOr for PortFlags {
     }
 }
 
+/// Whether a VDP is joined to its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Frames pass.
+    #[default]
+    Joined,
+    /// Nothing comes in, nothing leaves.
+    CutOff,
+}
+
 /// What becomes of fragments (OpenFlow 1.3, §A.3.2, `ofp_config_flags`). Reassembly is not offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fragments {
@@ -155,6 +165,8 @@ const FRAGMENTS: u8 = 2;
 const FORMER: u8 = 4;
 /// A lookup is asked for before it is done.
 const LOOKUPS: u8 = 8;
+/// Nothing comes in and nothing leaves, whatever its ports say.
+const ISOLATED: u8 = 16;
 
 /// Frames that passed a port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -309,7 +321,9 @@ impl Edge {
             false => PortFlags::NO_RECV,
         };
         let fragment = || key.get(Field::IpFrag) & u128::from(FRAG_ANY) != 0;
-        if at.flags.any_of(PortFlags::DOWN) {
+        if self.is_isolated() {
+            Some(DropReason::Isolated)
+        } else if at.flags.any_of(PortFlags::DOWN) {
             Some(DropReason::PortDown)
         } else if at.flags.any_of(no_recv()) {
             Some(DropReason::PortConfig)
@@ -329,7 +343,9 @@ impl Edge {
     /// Why a frame may not leave by a port, if it may not.
     pub fn why_not_out(&self, id: PortId) -> Option<DropReason> {
         let at = self.at(id);
-        if at.place == Place::Elsewhere && self.guards & FORMER != 0 {
+        if self.is_isolated() {
+            Some(DropReason::Isolated)
+        } else if at.place == Place::Elsewhere && self.guards & FORMER != 0 {
             Some(DropReason::NoSuchPort)
         } else {
             at.flags.why_not_out()
@@ -342,9 +358,10 @@ impl Edge {
         self.lost(id);
         Some(why)
     }
-    /// Holds frames against nothing until [`Edge::set_guards`]: they have come in before.
+    /// Holds frames against nothing but isolation until [`Edge::set_guards`]: they have come in before.
     pub fn take_guards(&mut self) -> u8 {
-        std::mem::take(&mut self.guards)
+        let isolated = self.guards & ISOLATED;
+        std::mem::replace(&mut self.guards, isolated)
     }
     /// Undoes [`Edge::take_guards`].
     pub fn set_guards(&mut self, guards: u8) {
@@ -417,6 +434,14 @@ impl Edge {
     /// Says what becomes of fragments.
     pub fn set_fragments(&mut self, f: Fragments) {
         self.guard(FRAGMENTS, f == Fragments::Drop);
+    }
+    /// Cuts the VDP off from all of its ports, or joins it to them again.
+    pub fn set_isolated(&mut self, isolated: bool) {
+        self.guard(ISOLATED, isolated);
+    }
+    /// Whether it is cut off.
+    pub fn is_isolated(&self) -> bool {
+        self.guards & ISOLATED != 0
     }
     /// What becomes of fragments.
     pub fn fragments(&self) -> Fragments {

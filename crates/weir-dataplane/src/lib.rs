@@ -47,7 +47,7 @@ pub use control::{
     QueueCounters, QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
-pub use edge::{Fragments, PortFlags, VdpPortCounters};
+pub use edge::{Fragments, Isolation, PortFlags, VdpPortCounters};
 pub use execute::InvalidTtl;
 pub use forwarding::{PortShare, QueueRate};
 pub use group::{

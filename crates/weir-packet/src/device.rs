@@ -85,6 +85,42 @@ pub struct DeviceCounters {
     pub way_changes: u64,
 }
 
+/// Delay of a way there and back, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WayDelay {
+    /// The last.
+    pub last_ns: u64,
+    /// The least so far.
+    pub least_ns: u64,
+    /// The most so far.
+    pub most_ns: u64,
+    /// A mean in which what is long ago counts less (an eighth for the last, as RFC 6298 does).
+    pub smoothed_ns: u64,
+}
+
+/// What a device knows of one of its ways to its other end, by probes in band.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WayQuality {
+    /// Which, in words.
+    pub name: String,
+    /// Whether it is up in both directions.
+    pub up: bool,
+    /// Whether frames take it.
+    pub taken: bool,
+    /// Probes sent.
+    pub sent: u64,
+    /// Probes of the other end that came.
+    pub heard: u64,
+    /// Probes of the other end that did not come, while later ones did.
+    pub lost: u64,
+    /// Among those that came, the ones that came behind later ones.
+    pub late: u64,
+    /// There and back, without the time that the other end took to answer; `None`: not known yet.
+    pub delay: Option<WayDelay>,
+    /// How delays from the other end vary, in nanoseconds (RFC 3550, §6.4.1).
+    pub jitter_ns: u64,
+}
+
 /// Why a device can't be opened or used. Says what, where and how to mend it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -200,6 +236,11 @@ pub trait Device: Send {
     /// that was cut short, a file that can't be written, an interface that has gone.
     fn fault(&self) -> Option<String> {
         None
+    }
+
+    /// What it knows of its ways to its other end, where it probes them.
+    fn ways(&self) -> Vec<WayQuality> {
+        Vec::new()
     }
 
     /// Its way past the data plane, if it was opened with one.

@@ -55,6 +55,8 @@ reasons! {
     ChannelFull = "channel-full",
     /// The VDP had used up its share of the worker's cycles.
     CpuShare = "cpu-share",
+    /// The VDP is isolated: nothing comes in, nothing leaves.
+    Isolated = "isolated",
     /// No free frame for a copy or a packet-out.
     NoFrame = "no-frame",
     /// The slow-path program dropped it.

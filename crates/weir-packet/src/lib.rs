@@ -22,7 +22,8 @@ mod waiting;
 
 pub use burst::{BURST, Burst};
 pub use device::{
-    Arrival, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId, Rejected,
+    Arrival, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, NoFrames, PortId,
+    Rejected, WayDelay, WayQuality,
 };
 pub use drop_reason::{DropCounts, DropReason};
 pub use frame::{Frame, NoRoom, SHORTEST_FRAME};

@@ -12,12 +12,14 @@
 //!
 //! [`away`] says what must be there for a node to be processed by another host.
 //!
-//! Beside them, [`verify`]: proof that no network reaches another, from the rules as installed; and
+//! Beside them, [`guard`]: rules that act when a node goes beyond a rate; [`verify`]: proof that no
+//! network reaches another, from the rules as installed; and
 //! [`slicer`]: several controllers on one foreign switch.
 #![forbid(unsafe_code)]
 
 pub mod admission;
 pub mod away;
+pub mod guard;
 pub mod model;
 pub mod observed;
 pub mod plan;

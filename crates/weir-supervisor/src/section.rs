@@ -136,6 +136,8 @@ struct Section<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tcam_limit_entries: Option<u32>,
     cpu_permille: u32,
+    #[serde(skip_serializing_if = "is_false")]
+    isolated: bool,
     share: Vec<Share>,
     rule: &'a [Rule],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,6 +223,7 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             tcam_entries: v.tcam_entries,
             tcam_limit_entries: limit,
             cpu_permille: v.cpu_permille,
+            isolated: v.isolated,
             share: shares(n, v, &ports),
             rule: if router.is_none() { &v.rule } else { &[] },
             openflow,
@@ -292,6 +295,7 @@ pub(crate) fn relay(
             tcam_entries: 0,
             tcam_limit_entries: None,
             cpu_permille: 0,
+            isolated: false,
             share: Vec::new(),
             rule: &rules,
             openflow: None,
@@ -312,6 +316,11 @@ pub(crate) fn relay(
         mapping_rules: 2,
         at: at.clone(),
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_false(b: &bool) -> bool {
+    !*b
 }
 
 fn text(file: &File<'_>) -> String {

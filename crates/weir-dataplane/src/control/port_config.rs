@@ -5,7 +5,7 @@
 use super::*;
 use crate::action::{PortNo, Vid};
 use crate::compile::ResolvePort;
-use crate::edge::{Fragments, PortFlags, VdpPortCounters};
+use crate::edge::{Fragments, Isolation, PortFlags, VdpPortCounters};
 use crate::plane::DataPlane;
 use weir_packet::PortId;
 
@@ -36,6 +36,16 @@ impl DataPlane {
     pub fn port_config(&self, vid: Vid, no: PortNo) -> Result<PortFlags, ControlError> {
         let id = self.port_of(vid, no)?;
         Ok(self.vdp(vid)?.edge.flags(id))
+    }
+    /// Cuts a VDP off from all of its ports: what comes for it and what it would send is dropped and counted
+    /// ([`weir_packet::DropReason::Isolated`]), whatever its rules and its controllers say. Rules, counters and
+    /// sessions stay.
+    ///
+    /// # Errors
+    /// No such VDP.
+    pub fn isolate(&mut self, vid: Vid, isolation: Isolation) -> Result<(), ControlError> {
+        self.vdp_mut(vid)?.edge.set_isolated(isolation == Isolation::CutOff);
+        Ok(())
     }
     /// Sets what becomes of a VDP's fragments.
     ///

@@ -12,7 +12,7 @@ use crate::shortcut::ShortcutView;
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled};
 use thiserror::Error;
-use weir_packet::{DeviceCounters, Nanos, PortId};
+use weir_packet::{DeviceCounters, Nanos, PortId, WayQuality};
 
 /// A rule with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub struct PortView {
     pub device_counters: DeviceCounters,
     /// Frames waiting in its queues.
     pub backlog: usize,
+    /// What its device knows of its ways to its other end.
+    pub ways: Vec<WayQuality>,
     /// What is wrong with its device, in one line.
     pub fault: Option<String>,
     /// Whether nothing more will ever come from its device.
@@ -221,6 +223,7 @@ impl DataPlane {
                 counters: p.counters.clone(),
                 device_counters: p.tx.device.counters(),
                 backlog: p.tx.backlog(),
+                ways: p.tx.device.ways(),
                 fault: p.tx.device.fault(),
                 exhausted: p.tx.device.exhausted(),
                 shortcut: self.shortcut_view(p),
@@ -235,6 +238,7 @@ impl DataPlane {
                 counters: c.clone(),
                 device_counters: DeviceCounters::default(),
                 backlog: 0,
+                ways: Vec::new(),
                 fault: None,
                 exhausted: true,
                 shortcut: ShortcutView::NotOffered,

@@ -6,13 +6,15 @@
 
 use super::header::{HEADER_BYTES, identifier};
 use super::liveness::Probe;
+use super::quality::{Echo, Quality, Told};
 use super::settings::Way;
 use crate::sys::udp::{RxBatch, Socket, TxBatch};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weir_packet::{BURST, Burst, Frame, Pool};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
+use weir_packet::{BURST, Burst, Frame, Nanos, Pool};
 
 /// What the kernel may queue for the socket, in bytes of its accounting.
 const RX_BUFFER: i32 = 16 << 20;
@@ -55,6 +57,8 @@ struct Seat {
     waiting: VecDeque<Frame>,
     /// By way: whether a probe came since it was last asked, and whether that one says that it hears us.
     heard: Vec<Option<bool>>,
+    /// By way.
+    quality: Vec<Quality>,
     counts: Counts,
 }
 
@@ -77,6 +81,14 @@ pub(super) struct Guest<'g> {
     pub(super) ways: &'g [Way],
     pub(super) key: Option<u64>,
     pub(super) me: u64,
+}
+
+/// Time since this process first asked, and a moment, so that nothing is sent at 0: one for all ports, so that
+/// a probe that a port sent before it was opened anew is of the same clock.
+pub(super) fn clock() -> Nanos {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    let since = BEGAN.get_or_init(Instant::now).elapsed().as_nanos();
+    Nanos(u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1))
 }
 
 impl Endpoint {
@@ -123,6 +135,7 @@ impl State {
             me: g.me,
             waiting: VecDeque::with_capacity(BOX_FRAMES),
             heard: vec![None; g.ways.len()],
+            quality: vec![Quality::default(); g.ways.len()],
             counts: Counts::default(),
         };
         let free = self.seats.iter().position(Option::is_none);
@@ -175,6 +188,18 @@ impl State {
                 tell(i, hears);
             }
         }
+    }
+
+    /// What a probe on a way of a port says of those that it has heard.
+    pub(super) fn echo(&self, at: usize, way: usize, now: Nanos) -> Echo {
+        let seat = self.seats.get(at).and_then(Option::as_ref);
+        seat.and_then(|s| s.quality.get(way)).map(|q| q.echo(now)).unwrap_or_default()
+    }
+
+    /// What probes tell of a way of a port.
+    pub(super) fn quality(&self, at: usize, way: usize) -> Told {
+        let seat = self.seats.get(at).and_then(Option::as_ref);
+        seat.and_then(|s| s.quality.get(way)).map(Quality::told).unwrap_or_default()
     }
 
     /// Moves what waits for a port into a burst, as far as there is room. Says how many.
@@ -244,8 +269,10 @@ impl State {
         }
         let inner = datagram.get(HEADER_BYTES..).unwrap_or_default();
         if let Some(p) = seat.key.and_then(|key| Probe::read(inner, key)) {
-            if let Some(h) = seat.heard.get_mut(way).filter(|_| p.sender != seat.me) {
-                *h = Some(p.hears);
+            if p.sender != seat.me {
+                seat.heard.get_mut(way).into_iter().for_each(|h| *h = Some(p.hears));
+                let now = clock();
+                seat.quality.get_mut(way).into_iter().for_each(|q| q.heard(&p, now));
             }
             return Some(f);
         }

@@ -8,6 +8,7 @@
 //! so that one that comes and goes is not followed. Probes are frames of the network itself, so whatever
 //! relays carry frames carries them; a key that only the two ends know tells them from a tenant's.
 
+use super::quality::Echo;
 use std::time::Duration;
 use weir_packet::Nanos;
 
@@ -22,7 +23,7 @@ const TO: [u8; 6] = [0x03, 0x57, 0x45, 0x49, 0x52, 0x01];
 const FROM: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x01];
 /// IEEE 802's type for local experiments.
 const TYPE: [u8; 2] = [0x88, 0xb5];
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +32,21 @@ pub(super) struct Probe {
     pub sender: u64,
     /// Whether the sender hears us on this way.
     pub hears: bool,
+    /// Its place among the sender's on this way.
+    pub number: u64,
+    /// When it was sent, in nanoseconds of the sender's clock.
+    pub sent: u64,
+    /// Of the last one that the sender has heard.
+    pub echo: Echo,
 }
 
 /// Where things stand in a probe.
 const KEY: std::ops::Range<usize> = 14..22;
 const SENDER: std::ops::Range<usize> = 22..30;
+const NUMBER: std::ops::Range<usize> = 32..40;
+const SENT: std::ops::Range<usize> = 40..48;
+const ECHO: std::ops::Range<usize> = 48..56;
+const HELD: std::ops::Range<usize> = 56..60;
 
 impl Probe {
     /// The frame.
@@ -47,6 +58,10 @@ impl Probe {
         b[KEY].copy_from_slice(&key.to_be_bytes());
         b[SENDER].copy_from_slice(&self.sender.to_be_bytes());
         b[30..32].copy_from_slice(&[VERSION, u8::from(self.hears)]);
+        b[NUMBER].copy_from_slice(&self.number.to_be_bytes());
+        b[SENT].copy_from_slice(&self.sent.to_be_bytes());
+        b[ECHO].copy_from_slice(&self.echo.sent.to_be_bytes());
+        b[HELD].copy_from_slice(&self.echo.held.to_be_bytes());
         b
     }
 
@@ -61,7 +76,11 @@ impl Probe {
         };
         let [version, flags] = frame.get(30..32)?.try_into().ok()?;
         let ours = version == VERSION && word(KEY)? == key;
-        ours.then_some(Self { sender: word(SENDER)?, hears: flags & 1 != 0 })
+        let held = u32::from_be_bytes(frame.get(HELD)?.try_into().ok()?);
+        let echo = Echo { sent: word(ECHO)?, held };
+        let (sender, hears) = (word(SENDER)?, flags & 1 != 0);
+        let probe = Self { sender, hears, number: word(NUMBER)?, sent: word(SENT)?, echo };
+        ours.then_some(probe)
     }
 }
 
@@ -205,9 +224,11 @@ mod tests {
     proptest! {
         #[test]
         fn probes_are_read_as_written_with_the_key_alone(
-            sender: u64, key: u64, other: u64, hears: bool, cut in 0..PROBE_BYTES,
+            (sender, key, other) in any::<(u64, u64, u64)>(), hears in any::<bool>(),
+            (number, sent) in any::<(u64, u64)>(), (echoed, held) in any::<(u64, u32)>(),
+            cut in 0..PROBE_BYTES,
         ) {
-            let p = Probe { sender, hears };
+            let p = Probe { sender, hears, number, sent, echo: Echo { sent: echoed, held } };
             let f = p.frame(key);
             prop_assert_eq!(Probe::read(&f, key), Some(p));
             prop_assert_eq!(Probe::read(&f[..cut], key), None);

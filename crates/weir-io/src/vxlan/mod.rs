@@ -5,7 +5,7 @@
 //! kernel's VXLAN device. Ends of one worker with the same local address share a socket
 //! (`endpoint`), told apart by their identifiers, so tenants' addresses may overlap as they like; what
 //! comes with an identifier must come from the address that it belongs to. `settings` is what an end is
-//! told, `header` the eight bytes, `liveness` which of several ways is alive.
+//! told, `header` the eight bytes, `liveness` which of several ways is alive, `quality` how good each is.
 //!
 //! Where this differs from section 5 of the RFC, or it leaves a choice:
 //! - The outer source port is the local one, not a hash of the inner frame: a socket has one port, and
@@ -18,12 +18,13 @@
 mod endpoint;
 pub mod header;
 mod liveness;
+mod quality;
 mod settings;
 
 pub use settings::{MAX_WAYS, Settings, UDP_PORT, Way};
 
 use crate::sys::udp::{self, Address};
-use endpoint::{Endpoint, Guest};
+use endpoint::{Endpoint, Guest, clock};
 use header::HEADER_BYTES;
 use liveness::{Liveness, Probe};
 use std::collections::hash_map::RandomState;
@@ -31,9 +32,9 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 use weir_packet::{
     Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Nanos, Pool,
+    WayQuality,
 };
 
 /// An IPv4 and an IPv6 header without options.
@@ -54,7 +55,8 @@ pub struct Vxlan {
     up: LinkState,
     fault: Option<String>,
     liveness: Option<Liveness>,
-    epoch: Instant,
+    /// Probes sent on each way.
+    probes: u64,
     /// Who it is in its own probes.
     me: u64,
     tx_errors: u64,
@@ -99,7 +101,7 @@ impl Vxlan {
             caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
             up: LinkState::Up,
             fault: None,
-            epoch: Instant::now(),
+            probes: 0,
             me,
             tx_errors: 0,
         };
@@ -144,18 +146,20 @@ impl Vxlan {
     /// Sends probes when they are due, and looks which way is to be taken.
     fn probe(&mut self) {
         let (Some(l), Some(e)) = (&mut self.liveness, &self.endpoint) else { return };
-        let now = Nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now = clock();
         let mut state = e.state();
         state.heard(self.at, |way, hears| l.heard(way, hears, now));
         if !l.tick(now) {
             return;
         }
         for (i, w) in self.ways.iter().enumerate() {
-            let probe = Probe { sender: self.me, hears: l.hears(i, now) };
+            let (hears, echo) = (l.hears(i, now), state.echo(self.at, i, now));
+            let probe = Probe { sender: self.me, hears, number: self.probes, sent: now.0, echo };
             let frame = probe.frame(self.settings.key);
             // One that is lost is what probes are for.
             let _ = state.tx.send(&e.socket, w, [&frame[..]].into_iter());
         }
+        self.probes += 1;
     }
 }
 
@@ -237,6 +241,25 @@ impl Device for Vxlan {
         }
         c.way_changes = self.liveness.as_ref().map_or(0, Liveness::changes);
         c
+    }
+    fn ways(&self) -> Vec<WayQuality> {
+        let (Some(l), Some(e)) = (&self.liveness, &self.endpoint) else { return Vec::new() };
+        let state = e.state();
+        let way = |(i, w): (usize, &Way)| {
+            let q = state.quality(self.at, i);
+            WayQuality {
+                name: format!("{} of {}", w.vni, w.remote.ip()),
+                up: l.is_up(i),
+                taken: l.taken() == i,
+                sent: self.probes,
+                heard: q.heard,
+                lost: q.lost,
+                late: q.late,
+                delay: q.delay,
+                jitter_ns: q.jitter_ns,
+            }
+        };
+        self.settings.ways.iter().enumerate().map(way).collect()
     }
     fn close(&mut self, pool: &mut Pool) {
         if let Some(e) = self.endpoint.take() {

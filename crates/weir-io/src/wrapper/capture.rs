@@ -11,6 +11,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use weir_packet::{
     Arrival, Burst, Caps, Device, DeviceCounters, DeviceError, Frame, LinkState, Nanos, Pool,
+    WayQuality,
 };
 
 /// A device whose frames are written to a file.
@@ -142,6 +143,9 @@ impl Device for PcapTap {
     }
     fn fault(&self) -> Option<String> {
         self.inner.fault().or_else(|| self.fault.clone())
+    }
+    fn ways(&self) -> Vec<WayQuality> {
+        self.inner.ways()
     }
     fn counters(&self) -> DeviceCounters {
         self.inner.counters()

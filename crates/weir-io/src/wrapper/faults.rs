@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use weir_packet::{
     Arrival, BURST, Burst, Caps, Device, DeviceCounters, DeviceError, DropCounts, DropReason,
-    Frame, LinkState, Nanos, Pool,
+    Frame, LinkState, Nanos, Pool, WayQuality,
 };
 
 /// Frames that may be delayed at a time, per direction; beyond, frames pass undelayed.
@@ -393,6 +393,9 @@ impl Device for Faults {
     }
     fn fault(&self) -> Option<String> {
         self.inner.fault()
+    }
+    fn ways(&self) -> Vec<WayQuality> {
+        self.inner.ways()
     }
     fn counters(&self) -> DeviceCounters {
         self.inner.counters()

@@ -50,6 +50,12 @@ pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
         unique("network", &n.name, &mut seen, &at.key("name"))?;
         network(lab, n, &at)?;
     }
+    let mut seen = BTreeSet::new();
+    for (i, g) in lab.guard.iter().enumerate() {
+        let at = Way::item("guard", i);
+        unique("guard", &g.name, &mut seen, &at.key("name"))?;
+        super::guard::check(g, &at)?;
+    }
     listeners(lab)?;
     spaces(lab, flows)
 }
@@ -256,6 +262,11 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
             let text = format!("port '{p}' is node '{}' port already: name it once", v.name);
             return Err(Refusal::new(at.at("ports", i), text));
         }
+    }
+    if v.isolated && v.kind != Kind::Vdp {
+        let what =
+            "isolated: only a VDP can be cut off so; stop the virtual router by deleting its node";
+        return refuse("isolated", what.to_owned());
     }
     if v.cpu_permille > 1000 {
         let what = format!("cpu_permille = {}: at most 1000, a whole worker", v.cpu_permille);

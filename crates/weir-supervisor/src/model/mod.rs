@@ -10,12 +10,14 @@
 
 mod carry;
 mod check;
+mod guard;
 pub mod router;
 
 pub use carry::{Attachment, Made, NAME_BYTES};
 pub(crate) use carry::{Carrier, end};
 pub(crate) use check::tunnel_end;
 pub use check::{FlowSyntax, check};
+pub use guard::{Act, Guard, Rate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -38,6 +40,9 @@ pub struct Lab {
     /// Virtual networks.
     #[serde(default)]
     pub network: Vec<Network>,
+    /// What is done when a node goes beyond a rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guard: Vec<Guard>,
 }
 
 /// The supervisor's identity: PEM files.
@@ -205,6 +210,9 @@ pub struct Node {
     /// Guaranteed part of the worker's cycles, in thousandths.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cpu_permille: u32,
+    /// Whether it is cut off: nothing comes in, nothing leaves; its rules, counters and sessions stay.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub isolated: bool,
     /// Its shares of its ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub share: Vec<Share>,

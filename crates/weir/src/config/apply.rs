@@ -284,6 +284,7 @@ fn vid_of(s: &Step) -> Option<Vid> {
         | Step::RemoveRule(v, _)
         | Step::SetShare(v, ..)
         | Step::SetCpu(v, _)
+        | Step::Isolate(v, _)
         | Step::SetLimit(v, _)
         | Step::Reserve(v, _)
         | Step::Migrate(v, _)
@@ -401,6 +402,11 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
                 true => shares.remove(&port),
                 false => shares.insert(port, share),
             };
+            Ok(())
+        }
+        Step::Isolate(vid, isolation) => {
+            plane.isolate(vid, isolation)?;
+            of(plan, vid)?.isolation = isolation;
             Ok(())
         }
         Step::SetCpu(vid, permille) => {

@@ -10,7 +10,7 @@ use super::error::ConfigError;
 use super::openflow::{Nature, OpenflowPlan, QueuePlan};
 use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RuleKey, RulePlan, VdpPlan};
 use super::program::ProgramPlan;
-use weir_dataplane::{Action, Path, PortNo, PortShare, Vid};
+use weir_dataplane::{Action, Isolation, Path, PortNo, PortShare, Vid};
 
 /// One change.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ pub enum Step {
     SetShare(Vid, String, PortShare),
     /// Sets the guaranteed part of the worker's cycles.
     SetCpu(Vid, u16),
+    Isolate(Vid, Isolation),
     /// Sets the most TCAM entries for action rules.
     SetLimit(Vid, Option<u32>),
     /// Reserves TCAM entries for action rules.
@@ -171,6 +172,9 @@ fn nature(v: &VdpPlan) -> Option<&Nature> {
 /// Whatever a VDP gives up.
 fn lessen(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     let vid = new.vid;
+    if old.isolation != new.isolation {
+        steps.push(Step::Isolate(vid, new.isolation));
+    }
     for m in old.mapping.iter().filter(|m| !new.mapping.contains(m)) {
         steps.push(Step::RemoveMapping(vid, m.clone()));
     }
@@ -297,6 +301,8 @@ impl Step {
             Step::PutRule(v, r) => format!("VDP {v}: rule with priority {}", r.spec.priority),
             Step::RemoveRule(v, k) => format!("VDP {v}: without a rule of priority {}", k.priority),
             Step::SetShare(v, p, _) => format!("VDP {v}: another share of port {p}"),
+            Step::Isolate(v, Isolation::CutOff) => format!("VDP {v}: cut off from its ports"),
+            Step::Isolate(v, Isolation::Joined) => format!("VDP {v}: joined to its ports again"),
             Step::SetCpu(v, n) => format!("VDP {v}: {n} permille of the worker guaranteed"),
             Step::SetLimit(v, Some(n)) => format!("VDP {v}: at most {n} TCAM entries"),
             Step::SetLimit(v, None) => format!("VDP {v}: no limit of TCAM entries"),

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use weir_classify::Match;
 use weir_dataplane::flowtext::{FlowError, Names, parse_match};
 use weir_dataplane::{
-    Action, Band, Bucket, Config, Group, GroupError, GroupKind, Meter, MeterError, Path, Placement,
-    PortNo, PortShare, RuleSpec, Serving, Unit, UserFields, Vid, WhenIdle,
+    Action, Band, Bucket, Config, Group, GroupError, GroupKind, Isolation, Meter, MeterError, Path,
+    Placement, PortNo, PortShare, RuleSpec, Serving, Unit, UserFields, Vid, WhenIdle,
 };
 use weir_io::open::{Kind, PortSpec};
 use weir_packet::PortId;
@@ -138,6 +138,8 @@ pub struct VdpPlan {
     pub tcam_limit: Option<u32>,
     /// Its guaranteed part of the worker's cycles.
     pub cpu_permille: u16,
+    /// Whether it is cut off from its ports.
+    pub isolation: Isolation,
     /// Its shares, by port name.
     pub shares: BTreeMap<String, PortShare>,
     /// Meters by number.
@@ -274,6 +276,7 @@ impl VdpPlan {
             tcam_entries: 0,
             tcam_limit: None,
             cpu_permille: 0,
+            isolation: Isolation::Joined,
             shares: BTreeMap::new(),
             meters: BTreeMap::new(),
             groups: BTreeMap::new(),

@@ -21,7 +21,7 @@ use toml::Spanned;
 use weir_classify::{Geometry, Match};
 use weir_dataplane::flowtext::{DEFAULT_PRIORITY, parse_actions, parse_match};
 use weir_dataplane::{
-    Action, Config, PortNo, PortShare, Serving, UserField, UserFields, Vid, WhenIdle,
+    Action, Config, Isolation, PortNo, PortShare, Serving, UserField, UserFields, Vid, WhenIdle,
 };
 use weir_io::file::trouble;
 use weir_io::open::{Kind, PortSpec};
@@ -327,6 +327,9 @@ fn read_vdp(
             let text = format!("cpu_permille = {}: at most 1000, a whole worker", c.get_ref());
             return Err(source.error(&c.span(), text));
         }
+    }
+    if let Some(isolated) = v.isolated {
+        plan.isolation = if isolated { Isolation::CutOff } else { Isolation::Joined };
     }
     for s in &v.share {
         let (port, share) = read_share(source, s, &plan.ports)?;

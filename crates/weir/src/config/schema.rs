@@ -100,6 +100,7 @@ pub struct VdpSection {
     pub tcam_entries: Option<usize>,
     pub tcam_limit_entries: Option<u32>,
     pub cpu_permille: Option<Spanned<u16>>,
+    pub isolated: Option<bool>,
     pub rules_file: Option<Spanned<String>>,
     #[serde(default)]
     pub field: Vec<Spanned<FieldSection>>,

@@ -174,6 +174,7 @@ fn fill(
     model: &mut Model,
     v: &VdpPlan,
 ) -> Result<(), (Reason, Option<Place>)> {
+    plane.isolate(v.vid, v.isolation).map_err(|e| (e.into(), v.place.clone()))?;
     for (id, m) in &v.meters {
         put_meter(plane, v.vid, *id, m).map_err(|e| (e, v.place.clone()))?;
     }

@@ -451,6 +451,9 @@ pub struct PortItem {
     pub way_changes: u64,
     /// Frames waiting.
     pub backlog: usize,
+    /// A tunnel's ways, where they are probed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayItem>,
     /// What is wrong with its device.
     pub fault: Option<String>,
     /// Whether nothing more will come from it.
@@ -458,6 +461,48 @@ pub struct PortItem {
     /// Where it was opened with a shortcut: whose frames the kernel forwards by itself, or why none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortcut: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+/// One of the ways of a tunnel's end, by probes in band.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WayItem {
+    /// Which: `VNI of ADDRESS`.
+    pub name: String,
+    /// Whether it is up in both directions.
+    pub up: bool,
+    /// Whether frames take it.
+    pub taken: bool,
+    /// Probes sent.
+    pub probes_sent: u64,
+    /// Probes of the other end that came.
+    pub probes_heard: u64,
+    /// Probes of the other end that did not.
+    pub probes_lost: u64,
+    /// Probes of the other end that came behind later ones.
+    pub probes_late: u64,
+    /// Delay there and back, without the other end's time; `None`: not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DelayItem>,
+    /// How delays from the other end vary, in nanoseconds (RFC 3550, §6.4.1).
+    pub jitter_ns: u64,
+}
+
+/// Delay there and back, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct DelayItem {
+    /// The last.
+    pub last_ns: u64,
+    /// The least so far.
+    pub least_ns: u64,
+    /// The most so far.
+    pub most_ns: u64,
+    /// A mean in which what is long ago counts less.
+    pub smoothed_ns: u64,
 }
 
 /// A VDP.
@@ -551,6 +596,9 @@ pub struct VdpDetail {
     pub blocks_woken: (u32, u32),
     /// Its guaranteed part of the worker's cycles.
     pub cpu_permille: u16,
+    /// Whether it is cut off from its ports.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub isolated: bool,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
     /// Migrations completed.

@@ -3,8 +3,8 @@
 //! Room: reading only. Called by the handler, between two bursts where the data plane is needed.
 
 use super::protocol::{
-    Count, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem, TcamItem,
-    TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WithRules,
+    Count, DelayItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem,
+    TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
 };
 use crate::config::apply::Model;
 use crate::config::plan::{PortPlan, VdpPlan};
@@ -16,10 +16,10 @@ use std::time::Duration;
 use weir_classify::{Owner, Part};
 use weir_dataplane::flowtext::{ActionsText, FlowSpec, FlowText};
 use weir_dataplane::{
-    DataPlane, Dedicated, Path, Phase, Placed, PortView, RuleView, ShortcutView, Snapshot, Spilled,
-    Tally, VdpView, Vid,
+    DataPlane, Dedicated, Isolation, Path, Phase, Placed, PortView, RuleView, ShortcutView,
+    Snapshot, Spilled, Tally, VdpView, Vid,
 };
-use weir_packet::{DropCounts, PortId};
+use weir_packet::{DropCounts, PortId, WayDelay, WayQuality};
 
 /// How long the slow path is waited for, when it is asked for rules or a program's state.
 const SLOW_PATH: Duration = Duration::from_secs(1);
@@ -68,9 +68,30 @@ pub fn port(p: PortView) -> PortItem {
         rx_malformed: d.rx_malformed,
         way_changes: d.way_changes,
         backlog: p.backlog,
+        ways: p.ways.into_iter().map(way).collect(),
         fault: p.fault,
         exhausted: p.exhausted,
         shortcut: shortcut(&p.shortcut),
+    }
+}
+
+fn way(w: WayQuality) -> WayItem {
+    let delay = |d: WayDelay| DelayItem {
+        last_ns: d.last_ns,
+        least_ns: d.least_ns,
+        most_ns: d.most_ns,
+        smoothed_ns: d.smoothed_ns,
+    };
+    WayItem {
+        name: w.name,
+        up: w.up,
+        taken: w.taken,
+        probes_sent: w.sent,
+        probes_heard: w.heard,
+        probes_lost: w.lost,
+        probes_late: w.late,
+        delay: w.delay.map(delay),
+        jitter_ns: w.jitter_ns,
     }
 }
 
@@ -245,6 +266,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         tcam: Part::ALL.map(share).to_vec(),
         blocks_woken: (woken.mapping + woken.action, woken.whole),
         cpu_permille: plan.cpu_permille,
+        isolated: plan.isolation == Isolation::CutOff,
         memory_bytes: v.memory_bytes,
         migrations: v.migration.completed,
         migrations_given_up: v.migration.given_up,

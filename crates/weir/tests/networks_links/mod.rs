@@ -229,6 +229,30 @@ fn a_link_outlives_its_relay() {
     };
     east.until("both ways are up", |d| settled(d, "red.s1.s2"));
     west.until("both ways are up", |d| settled(d, "red.s2.s1"));
+    // How good both ways are is known at both ends, from what their probes said.
+    let measured = |d: &Daemon, name: &str| {
+        let ways = d.port(name)["ways"].as_array().cloned().unwrap_or_default();
+        ways.len() == 2
+            && ways.iter().all(|w| w["delay"]["least_ns"].as_u64().is_some_and(|n| n > 0))
+    };
+    east.until("delays are known", |d| measured(d, "red.s1.s2"));
+    west.until("delays are known", |d| measured(d, "red.s2.s1"));
+    let look =
+        s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "200", "-o", "json"]);
+    let look: Value = serde_json::from_str(&look).unwrap();
+    let links = look["links"].as_array().unwrap();
+    assert_eq!(links.len(), 4, "two ways at two ends: {look}");
+    for l in links {
+        let (least, most) = (l["delay"]["least_ns"].as_u64(), l["delay"]["most_ns"].as_u64());
+        assert!(l["up"] == true && least <= most, "{l}");
+        assert!(
+            l["probes_heard"].as_u64().unwrap() + l["probes_lost"].as_u64().unwrap() > 0,
+            "{l}"
+        );
+    }
+    assert_eq!(links.iter().filter(|l| l["taken"] == true).count(), 2, "{look}");
+    let table = s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "50"]);
+    assert!(table.contains("there and back") && table.contains("spare"), "{table}");
     let before = east.port("red.s1.s2")["way_changes"].as_u64().unwrap();
     let mut n = 0;
     let mut got: Vec<u32> = Vec::new();
@@ -262,6 +286,65 @@ fn a_link_outlives_its_relay() {
     for d in daemons {
         d.stop();
     }
+}
+
+/// A guard tells of a flood, and acts when it is told to: the node that gets it is cut off, its controller and
+/// everybody else stay, and it can be joined again.
+#[test]
+fn a_flooded_node_is_cut_off_and_joined_again() {
+    let (daemons, s) = substrate("east");
+    let (mut red, mut blue) = (Tenant::new("red"), Tenant::new("blue"));
+    let guard = "[[guard]]\nname = 'flood'\nnetwork = 'red'\nrate = 'received-frames'\nabove = 20\nfor_s = 1\n";
+    let text = red.network("east east", "") + &blue.network("east east", "") + guard;
+    let wrong = text.replace("for_s = 1", "for_s = 0");
+    let line = s.refused(&["apply", &super::text(&s.lab(&wrong))], 2);
+    assert!(line.contains("for_s = 0: 1 to 3600 seconds"), "{line}");
+    s.apply(&text);
+    red.accept(2);
+    blue.accept(2);
+    // Some looks of a tenth of a second while a frame goes each millisecond; the guards that applied.
+    let mut n = 0;
+    let mut watched = |red: &mut Tenant, more: &[&str]| -> Vec<Value> {
+        let looks = ["net", "monitor", "--count", "15", "--interval-ms", "100", "-o", "json"];
+        std::thread::scope(|scope| {
+            let monitor = scope.spawn(|| s.ask(&[&looks[..], more].concat()));
+            while !monitor.is_finished() {
+                n += 1;
+                red.send(1, 1, &frame("red", n, 60));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let text = monitor.join().unwrap();
+            let all = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+            all.filter(|l| l.get("guard").is_some()).collect()
+        })
+    };
+    let told = watched(&mut red, &[]);
+    let [one] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((&one["node"], &one["outcome"]), (&"s2".into(), &"dry-run".into()));
+    let isolated = |d: &Daemon, name: &str| {
+        let all = d.json(&["stats"])["vdps"].as_array().unwrap().clone();
+        let v = all.into_iter().find(|v| v["name"] == name).unwrap();
+        let cut = d.json(&["show", name])["vdps"][0]["detail"]["isolated"] == true;
+        (cut, v["dropped"]["isolated"].as_u64().unwrap_or(0))
+    };
+    assert_eq!(isolated(&daemons[0], "red.s2"), (false, 0));
+    let told = watched(&mut red, &["--act"]);
+    let [one] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((&one["node"], &one["outcome"]), (&"s2".into(), &"done".into()));
+    // What comes for it is its loss, counted; its neighbour and the other network are as before.
+    red.came(2);
+    red.send(1, 1, &frame("red", 1, 60));
+    assert_eq!(red.came(2), Vec::<Vec<u8>>::new());
+    let (cut, lost) = isolated(&daemons[0], "red.s2");
+    assert!(cut && lost > 0, "{lost}");
+    assert_eq!(isolated(&daemons[0], "red.s1"), (false, 0));
+    blue.send(1, 1, &frame("blue", 1, 60));
+    assert_eq!(blue.next(2), (1, frame("blue", 1, 60)));
+    // The session outlived it, and so did its rule.
+    s.ask(&["net", "set", "red", "s2", "isolated="]);
+    red.send(1, 1, &frame("red", 7, 60));
+    assert_eq!(red.next(2), (1, frame("red", 7, 60)));
+    daemons.into_iter().for_each(|d| drop(d.stop()));
 }
 
 /// os-ken's manager with its topology application, for one tenant.

@@ -284,6 +284,21 @@ fn changed(
     Ok(Some(keeper))
 }
 
+/// Makes a change of the lab that nobody asked for at a terminal. Says which revision holds then.
+pub fn made(kept: &Kept, edit: impl FnOnce(&mut Lab)) -> Result<u64> {
+    let mut keeper = kept.open()?;
+    if keeper.saved.under_way.is_some() {
+        keeper.recover(Way::On)?;
+    }
+    let mut lab = keeper.saved.state.lab.clone();
+    edit(&mut lab);
+    let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
+    if !keeper.is_done(&prepared) {
+        keeper.make(prepared)?;
+    }
+    Ok(keeper.saved.state.revision)
+}
+
 /// What was interrupted is finished first: a change is one of what holds.
 fn recovered(keeper: &mut Keeper, dry_run: bool) -> Result<()> {
     if keeper.saved.under_way.is_none() {

@@ -4,6 +4,7 @@
 //! Room: arguments and output; `crate::net` does it.
 
 mod edit;
+mod links;
 mod list;
 mod monitor;
 mod verify;

@@ -1,9 +1,12 @@
-//! `weir net monitor`: what networks carry and lose, per network, live.
+//! `weir net monitor`: what networks carry and lose, per network, live; how good their links are, by the
+//! probes that their tunnels send in band; and which of the lab's guards apply.
 //!
-//! Room: reading only; counters of the physical nodes, added up by network.
+//! Room: counters of the physical nodes, added up by network. Reading only, unless guards are to act: they
+//! do so like `weir net set` and `delete`.
 
 use super::Kept;
-use super::edit::find;
+use super::edit::{self, find};
+use super::links::{self, LinkLook};
 use crate::commands::columns::Columns;
 use crate::commands::say::{Reader, offer};
 use crate::commands::top::{Ended, Screen, cut, waited};
@@ -15,13 +18,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_supervisor::model::Lab;
-use weir_supervisor::store::Places;
+use weir_supervisor::guard::{self, Alarm, Watch};
+use weir_supervisor::store::State;
 
 /// Watch what networks carry and lose
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Examples:\n  weir net monitor\n  weir net monitor red --count 10 -o json"
+    after_long_help = "Examples:\n  weir net monitor\n  weir net monitor red --count 10 -o json\n  \
+                       weir net monitor --act\n\n\
+                       What the [[guard]]s of the lab would do is only told, unless --act is given."
 )]
 pub struct Args {
     /// Only this one
@@ -35,11 +40,14 @@ pub struct Args {
     /// How it is printed: a table, or a JSON object a network and look
     #[arg(short, long, value_parser = ["table", "json"], default_value = "table")]
     output: String,
+    /// Do what the lab's guards say, rather than only telling it
+    #[arg(long)]
+    act: bool,
     #[command(flatten)]
     kept: Kept,
 }
 
-/// What a network has counted.
+/// What a node, or a network, has counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     received: (u64, u64),
@@ -47,6 +55,18 @@ struct Counts {
     dropped: u64,
     slow: u64,
     held: u64,
+}
+
+impl Counts {
+    fn add(&mut self, o: &Self) {
+        self.received.0 += o.received.0;
+        self.received.1 += o.received.1;
+        self.forwarded.0 += o.forwarded.0;
+        self.forwarded.1 += o.forwarded.1;
+        self.dropped += o.dropped;
+        self.slow += o.slow;
+        self.held += o.held;
+    }
 }
 
 /// A look at a network: what happened since the one before.
@@ -62,6 +82,9 @@ struct Look<'n> {
     slow_frames: u64,
     /// Inside, now.
     held_frames: u64,
+    /// Its links' ways, each at both ends, where they are probed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<LinkLook>,
 }
 
 /// Runs it.
@@ -69,75 +92,201 @@ pub fn run(args: &Args) -> Result<()> {
     if !(50..=60_000).contains(&args.interval_ms) {
         return Err(bad_input(format!("--interval-ms {}: 50 to 60000", args.interval_ms)));
     }
-    let saved = args.kept.open()?.saved;
-    let lab = &saved.state.lab;
-    if let Some(name) = &args.network {
-        find(lab, name)?;
-    }
-    let names: Vec<&str> = lab.network.iter().map(|n| n.name.as_str()).collect();
-    let names: Vec<&str> =
-        names.into_iter().filter(|n| args.network.as_deref().is_none_or(|o| o == *n)).collect();
-    let mut nodes = Nodes::connect([lab])?;
+    let mut lab = Watched::open(args)?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let mut before = counted(&mut nodes, lab, &saved.state.places)?;
-    let table = args.output == "table";
-    let screen = if table { Screen::take() } else { None };
+    let mut before = lab.counted()?;
+    let screen = if args.output == "table" { Screen::take() } else { None };
+    let mut watch = Watch::default();
+    // Kept on a screen, where they would be gone with the next look.
+    let mut told = Vec::new();
     let mut shown = 0;
     while args.count.is_none_or(|n| shown < n) {
         if waited(&mut signals, Duration::from_millis(args.interval_ms)) == Ended::Yes {
             return Ok(());
         }
-        let now = counted(&mut nodes, lab, &saved.state.places)?;
-        let ns = now.0.saturating_sub(before.0).max(1);
-        let looks: Vec<Look<'_>> = names.iter().map(|n| look(n, ns, &before.1, &now.1)).collect();
-        let text = match table {
-            true => as_table(&looks),
-            false => looks
-                .iter()
-                .map(|l| serde_json::to_string(l).map(|t| t + "\n"))
-                .collect::<Result<String, _>>()?,
+        let now = lab.counted()?;
+        let ns = now.at.saturating_sub(before.at).max(1);
+        let alarms = watch.look(&lab.state.lab, now.at, ns, &nodes_since(&before, &now));
+        if screen.is_none() {
+            told.clear();
+        }
+        let mut changed = false;
+        for a in alarms {
+            let outcome = outcome(args, &mut watch, &a);
+            changed |= outcome == DONE;
+            told.push(Told { alarm: a, outcome });
+        }
+        let text = match args.output.as_str() {
+            "table" => lab.as_table(ns, &before, &now, &told),
+            _ => lab.as_json(ns, &before, &now, &told)?,
         };
         let text = match &screen {
             Some(_) => format!("\x1b[H\x1b[J{}", cut(&text)),
-            None if table => format!("{text}\n"),
+            None if args.output == "table" => format!("{text}\n"),
             None => text,
         };
         if offer(text)? == Reader::Gone {
             return Ok(());
         }
         (before, shown) = (now, shown + 1);
+        if changed {
+            lab = Watched::open(args)?;
+            before = lab.counted()?;
+        }
     }
     Ok(())
 }
 
-/// Counters by network, and the nodes' time.
-fn counted(
-    nodes: &mut Nodes,
-    lab: &Lab,
-    places: &Places,
-) -> Result<(u64, BTreeMap<String, Counts>)> {
-    let stats = nodes.stats()?;
-    let mut all: BTreeMap<String, Counts> = BTreeMap::new();
-    for n in &lab.network {
-        let sum = all.entry(n.name.clone()).or_default();
-        for v in &n.node {
-            let place = places.get(&format!("{}/{}", n.name, v.name));
-            let at = place.and_then(|p| Some((stats.get(&p.host)?, p.vid)));
-            let Some(i) = at.and_then(|(s, vid)| s.whole(vid)) else {
-                continue;
-            };
-            sum.received.0 += i.received.frames;
-            sum.received.1 += i.received.bytes;
-            sum.forwarded.0 += i.forwarded.frames;
-            sum.forwarded.1 += i.forwarded.bytes;
-            sum.dropped += i.dropped.values().sum::<u64>();
-            sum.slow += i.slow;
-            sum.held += i.held as u64;
+const DRY_RUN: &str = "dry-run";
+const DONE: &str = "done";
+
+/// Does what a guard says, if guards are to act, and says what became of it.
+fn outcome(args: &Args, watch: &mut Watch, a: &Alarm) -> String {
+    if !args.act {
+        return DRY_RUN.to_owned();
+    }
+    match edit::made(&args.kept, |lab| guard::act(lab, a)) {
+        Ok(_) => DONE.to_owned(),
+        Err(e) => {
+            watch.failed(a);
+            format!("{e:#}")
         }
     }
-    // The nodes' clocks run alike; one of them tells how long it was.
-    let at = stats.values().next().map_or(0, |s| s.plane.at_ns);
-    Ok((at, all))
+}
+
+/// A guard that applied, and what became of it: [`DRY_RUN`], [`DONE`], or why it could not be done.
+struct Told {
+    alarm: Alarm,
+    outcome: String,
+}
+
+impl Told {
+    fn line(&self) -> String {
+        let Self { alarm: a, outcome } = self;
+        let (rate, act) = (a.rate.name(), a.act.name());
+        let what = match outcome.as_str() {
+            DRY_RUN => format!("would {act} (--act does)"),
+            DONE => format!("{act}: done"),
+            why => format!("{act} could not be: {why}"),
+        };
+        format!("guard '{}': {}/{}: {} {rate}/s: {what}\n", a.guard, a.network, a.node, a.per_s)
+    }
+    fn json(&self) -> serde_json::Value {
+        let a = &self.alarm;
+        serde_json::json!({
+            "guard": a.guard, "network": a.network, "node": a.node, "rate": a.rate.name(),
+            "per_s": a.per_s, "act": a.act.name(), "outcome": self.outcome,
+        })
+    }
+}
+
+/// The networks that are watched, and their physical nodes.
+struct Watched {
+    state: State,
+    names: Vec<String>,
+    nodes: Nodes,
+}
+
+/// All that is looked at, at one moment.
+struct Counted {
+    /// The nodes' time, in nanoseconds.
+    at: u64,
+    /// By network and node.
+    all: BTreeMap<(String, String), Counts>,
+    links: Vec<LinkLook>,
+}
+
+impl Watched {
+    fn open(args: &Args) -> Result<Self> {
+        let state = args.kept.open()?.saved.state;
+        if let Some(name) = &args.network {
+            find(&state.lab, name)?;
+        }
+        let names = state.lab.network.iter().map(|n| n.name.clone());
+        let names = names.filter(|n| args.network.as_ref().is_none_or(|o| o == n)).collect();
+        let nodes = Nodes::connect([&state.lab])?;
+        Ok(Self { state, names, nodes })
+    }
+
+    /// Counters by node, and of the links of the networks that are looked at.
+    fn counted(&mut self) -> Result<Counted> {
+        let stats = self.nodes.stats()?;
+        let mut all = BTreeMap::new();
+        for n in self.state.lab.network.iter().filter(|n| self.names.contains(&n.name)) {
+            for v in &n.node {
+                let place = self.state.places.get(&format!("{}/{}", n.name, v.name));
+                let at = place.and_then(|p| Some((stats.get(&p.host)?, p.vid)));
+                let Some(i) = at.and_then(|(s, vid)| s.whole(vid)) else {
+                    continue;
+                };
+                let counts = Counts {
+                    received: (i.received.frames, i.received.bytes),
+                    forwarded: (i.forwarded.frames, i.forwarded.bytes),
+                    dropped: i.dropped.values().sum::<u64>(),
+                    slow: i.slow,
+                    held: i.held as u64,
+                };
+                all.insert((n.name.clone(), v.name.clone()), counts);
+            }
+        }
+        // The nodes' clocks run alike; one of them tells how long it was.
+        let at = stats.values().next().map_or(0, |s| s.plane.at_ns);
+        let links = links::seen(&self.state.lab, &self.names, &stats);
+        Ok(Counted { at, all, links })
+    }
+
+    fn looks(&self, ns: u64, before: &Counted, now: &Counted) -> Vec<Look<'_>> {
+        let sums = |c: &Counted| {
+            let mut sums: BTreeMap<String, Counts> = BTreeMap::new();
+            for ((network, _), one) in &c.all {
+                sums.entry(network.clone()).or_default().add(one);
+            }
+            sums
+        };
+        let (b, n) = (sums(before), sums(now));
+        let one = |name| {
+            let links = links::since(&before.links, &now.links, name);
+            Look { links, ..look(name, ns, &b, &n) }
+        };
+        self.names.iter().map(String::as_str).map(one).collect()
+    }
+
+    fn as_table(&self, ns: u64, before: &Counted, now: &Counted, told: &[Told]) -> String {
+        let looks = self.looks(ns, before, now);
+        let links: Vec<&LinkLook> = looks.iter().flat_map(|l| &l.links).collect();
+        let lines: String = told.iter().rev().take(SHOWN).map(Told::line).collect();
+        let apart = if lines.is_empty() { "" } else { "\n" };
+        as_table(&looks) + &links::as_table(&links) + apart + &lines
+    }
+
+    fn as_json(&self, ns: u64, before: &Counted, now: &Counted, told: &[Told]) -> Result<String> {
+        let mut text = String::new();
+        for l in self.looks(ns, before, now) {
+            text += &(serde_json::to_string(&l)? + "\n");
+        }
+        told.iter().for_each(|t| text += &format!("{}\n", t.json()));
+        Ok(text)
+    }
+}
+
+/// Guards that are shown below a table, the last ones.
+const SHOWN: usize = 8;
+
+/// What each node did between two looks.
+fn nodes_since(before: &Counted, now: &Counted) -> BTreeMap<(String, String), guard::Counted> {
+    let since = |(at, n): (&(String, String), &Counts)| {
+        // One that was made meanwhile has done all of it since.
+        let b = before.all.get(at).copied().unwrap_or_default();
+        let counted = guard::Counted {
+            received_frames: n.received.0.saturating_sub(b.received.0),
+            received_bytes: n.received.1.saturating_sub(b.received.1),
+            forwarded_frames: n.forwarded.0.saturating_sub(b.forwarded.0),
+            dropped_frames: n.dropped.saturating_sub(b.dropped),
+            slow_frames: n.slow.saturating_sub(b.slow),
+        };
+        (at.clone(), counted)
+    };
+    now.all.iter().map(since).collect()
 }
 
 fn look<'n>(
@@ -158,6 +307,7 @@ fn look<'n>(
         dropped_frames: n.dropped.saturating_sub(b.dropped),
         slow_frames: n.slow.saturating_sub(b.slow),
         held_frames: n.held,
+        links: Vec::new(),
     }
 }
 

@@ -1,0 +1,131 @@
+//! How good networks' links are: what the probes of their tunnels' ends tell, since the look before.
+//!
+//! Room: reading only. A part of `weir net monitor`.
+
+use crate::commands::columns::Columns;
+use crate::commands::stats::Stats;
+use crate::socket::protocol::DelayItem;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weir_supervisor::model::Lab;
+
+/// A way of a link at one of its ends.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkLook {
+    #[serde(skip)]
+    network: String,
+    /// The end that tells.
+    pub node: String,
+    /// The other end.
+    pub peer: String,
+    /// Its port's name on its host.
+    pub port: String,
+    /// Which way.
+    pub way: String,
+    /// Whether it is up in both directions.
+    pub up: bool,
+    /// Whether frames take it.
+    pub taken: bool,
+    /// Delay there and back; `None`: not known yet.
+    pub delay: Option<DelayItem>,
+    /// How delays to this end vary, in nanoseconds (RFC 3550).
+    pub jitter_ns: u64,
+    /// Probes that came.
+    pub probes_heard: u64,
+    /// Probes that did not.
+    pub probes_lost: u64,
+}
+
+/// What is known of the links of these networks since they were made.
+pub fn seen(lab: &Lab, names: &[String], stats: &BTreeMap<String, Stats>) -> Vec<LinkLook> {
+    let mut all = Vec::new();
+    for n in lab.network.iter().filter(|n| names.contains(&n.name)) {
+        for (i, l) in n.link.iter().enumerate() {
+            let [a, b] = &l.between;
+            for (node, peer) in [(a, b), (b, a)] {
+                let name = n.end_name(i, node);
+                let host = n.node(node).and_then(|v| stats.get(&v.host));
+                let port = host.and_then(|s| s.ports.iter().find(|p| p.name == name));
+                for w in port.iter().flat_map(|p| &p.ways) {
+                    all.push(LinkLook {
+                        network: n.name.clone(),
+                        node: node.clone(),
+                        peer: peer.clone(),
+                        port: name.clone(),
+                        way: w.name.clone(),
+                        up: w.up,
+                        taken: w.taken,
+                        delay: w.delay,
+                        jitter_ns: w.jitter_ns,
+                        probes_heard: w.probes_heard,
+                        probes_lost: w.probes_lost,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What came and was lost between two looks, of a network's links.
+pub fn since(before: &[LinkLook], now: &[LinkLook], network: &str) -> Vec<LinkLook> {
+    let of = |l: &&LinkLook| l.network == network;
+    let earlier = |l: &LinkLook| before.iter().find(|b| (&b.port, &b.way) == (&l.port, &l.way));
+    let since = |l: &LinkLook| {
+        let (heard, lost) = earlier(l).map_or((0, 0), |b| (b.probes_heard, b.probes_lost));
+        LinkLook {
+            probes_heard: l.probes_heard.saturating_sub(heard),
+            probes_lost: l.probes_lost.saturating_sub(lost),
+            ..l.clone()
+        }
+    };
+    now.iter().filter(of).map(since).collect()
+}
+
+/// For people; nothing where no link is probed.
+pub fn as_table(links: &[&LinkLook]) -> String {
+    if links.is_empty() {
+        return String::new();
+    }
+    let heads = [
+        "network",
+        "from",
+        "to",
+        "way",
+        "state",
+        "there and back",
+        "least",
+        "most",
+        "jitter",
+        "lost",
+    ];
+    let mut c = Columns::new(&heads);
+    for l in links {
+        let us = |ns: Option<u64>| {
+            ns.map_or_else(|| "?".to_owned(), |ns| format!("{:.0} us", ns as f64 / 1e3))
+        };
+        let state = match (l.up, l.taken) {
+            (false, _) => "silent",
+            (true, true) => "taken",
+            (true, false) => "spare",
+        };
+        let sent = l.probes_heard + l.probes_lost;
+        let lost = match sent {
+            0 => "?".to_owned(),
+            _ => format!("{:.1} %", l.probes_lost as f64 * 100.0 / sent as f64),
+        };
+        c.row(vec![
+            l.network.clone(),
+            l.node.clone(),
+            l.peer.clone(),
+            l.way.clone(),
+            state.to_owned(),
+            us(l.delay.map(|d| d.smoothed_ns)),
+            us(l.delay.map(|d| d.least_ns)),
+            us(l.delay.map(|d| d.most_ns)),
+            us(Some(l.jitter_ns)),
+            lost,
+        ]);
+    }
+    format!("\n{}", c.text())
+}
