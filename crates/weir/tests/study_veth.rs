@@ -169,7 +169,7 @@ fn vdps_and_shares_over_veth() {
     }
 }
 
-/// A victim is measured under every attack; what it loses on a busy machine is told, not judged.
+/// A victim is measured under attacks; what it loses on a busy machine is told, not judged.
 #[test]
 fn isolation_over_veth() {
     if skipped("isolation_over_veth") {
@@ -177,7 +177,7 @@ fn isolation_over_veth() {
     }
     let r = result(&["isolation", "--place", "veth", "--quick", "--json"]);
     let rows = r["tables"][0]["rows"].as_array().expect("rows");
-    assert!(rows.len() > 20, "{rows:#?}");
+    assert!(rows.len() > 8, "{rows:#?}");
     for row in rows {
         assert_eq!(row[5], "0", "frames that leaked: {row}");
     }

@@ -109,7 +109,7 @@ impl Place {
     }
 
     fn link(&self, port: u16) -> Result<Link> {
-        Link::greet(self.connect(port)?, Version::V13)
+        reach(&self.device.door()?, port, || true)
     }
 
     /// The kernel's count of frames that arrived at the tester's second port.
@@ -127,6 +127,19 @@ impl Place {
 fn connect(door: &Door, port: u16) -> Result<TcpStream> {
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     door.within(|| Ok(TcpStream::connect_timeout(&at, Duration::from_secs(2))?))
+}
+
+/// A controller's connection. A busy switch, or one that is just attacked, may refuse the first attempts; it has
+/// [`PATIENCE`], and as long as somebody is `waiting`.
+fn reach(door: &Door, port: u16, waiting: impl Fn() -> bool) -> Result<Link> {
+    let begin = Instant::now();
+    loop {
+        match connect(door, port).and_then(|s| Link::greet(s, Version::V13)) {
+            Ok(link) => return Ok(link),
+            Err(e) if begin.elapsed() > PATIENCE || !waiting() => return Err(e),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }
 
 /// The data plane's keys.
@@ -164,7 +177,9 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()
     victim.send(Message::FlowMod(add(1, matcher, to)))?;
     victim.barrier()?;
     let mut rows = Vec::new();
-    let all = [None, None].into_iter().chain(Attack::ALL.into_iter().map(Some));
+    // In brief one of each three.
+    let attacks = Attack::ALL.into_iter().step_by(plan.depth.of(3, 1));
+    let all = [None, None].into_iter().chain(attacks.map(Some));
     for (nth, attack) in all.enumerate() {
         let name = match (attack, nth) {
             (None, 0) => "none: victim alone",
@@ -264,15 +279,21 @@ fn notice(place: &Place, time: Duration) -> Result<Noticed> {
 
 /// The victim's controller: barriers; how long each took, and how many had no answer.
 fn ask(door: &Door, stop: &AtomicBool) -> Result<(Latency, u64)> {
-    let mut link = Link::greet(connect(door, AT[0])?, Version::V13)?;
+    let going = || !stop.load(Ordering::Acquire);
+    let mut link = reach(door, AT[0], || true)?;
     link.set_patience(Duration::from_secs(5))?;
     let (mut times, mut unanswered) = (Latency::new(), 0);
-    while !stop.load(Ordering::Acquire) {
+    while going() {
         match link.barrier() {
             Ok(took) => times.record(took.as_nanos() as u64),
             Err(_) => {
                 unanswered += 1;
-                link = Link::greet(connect(door, AT[0])?, Version::V13)?;
+                match reach(door, AT[0], going) {
+                    Ok(l) => link = l,
+                    // Whoever does not come in until the end has no answer until then.
+                    Err(_) => break,
+                }
+                link.set_patience(Duration::from_secs(5))?;
             }
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -407,7 +428,8 @@ fn deeds(
     match attack {
         Attack::Malformed => {
             while going() {
-                let mut s = connect(door, AT[1])?;
+                // One that is refused does no harm.
+                let Ok(mut s) = connect(door, AT[1]) else { continue };
                 let bytes: Vec<u8> = (0..8)
                     .flat_map(|n| super::frames::random(done * 8 + n).to_be_bytes())
                     .collect();
@@ -422,10 +444,8 @@ fn deeds(
             while going() {
                 // A switch has room for so many connections; one that is refused is a crash, too.
                 if let Ok(mut l) = connect(door, AT[1]).and_then(|s| Link::greet(s, Version::V13)) {
-                    for m in flows(0) {
-                        l.send(m)?;
-                    }
-                    done += 1;
+                    // It may hang up before it has all.
+                    done += u64::from(flows(0).into_iter().all(|m| l.send(m).is_ok()));
                 }
             }
         }
