@@ -6,7 +6,7 @@
 
 use crate::model::router::{DataPlane, Router, vlan_of};
 use crate::model::{
-    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share,
+    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share, is_false,
 };
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
@@ -318,11 +318,6 @@ pub(crate) fn relay(
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
-fn is_false(b: &bool) -> bool {
-    !*b
-}
-
 fn text(file: &File<'_>) -> String {
     // Plain words, numbers and lists: TOML has a form for all of them.
     toml::to_string(file).unwrap_or_default()
@@ -357,8 +352,8 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
     })
 }
 
-/// FNV-1a with 64 bits: the same for the same text, in every version of this program.
-pub(crate) fn digest(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+/// FNV-1a with 64 bits: the same for the same bytes, in every version of this program.
+pub fn digest(of: &(impl AsRef<[u8]> + ?Sized)) -> u64 {
+    let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+    of.as_ref().iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

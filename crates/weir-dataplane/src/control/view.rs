@@ -10,7 +10,7 @@ use crate::matching::{RuleSpec, Tables};
 use crate::plane::{DataPlane, Port};
 use crate::shortcut::ShortcutView;
 use crate::software::Dedicated;
-use crate::vdp::{MigrationReport, Phase, Spilled};
+use crate::vdp::{MigrationReport, Phase, Spilled, Vdp};
 use thiserror::Error;
 use weir_packet::{DeviceCounters, Nanos, PortId, WayQuality};
 
@@ -175,42 +175,38 @@ impl Snapshot {
 }
 
 impl DataPlane {
+    /// One VDP, as it is between two bursts; `None`: there is no such VDP. Its cost does not grow with the others.
+    pub fn vdp_view(&self, vid: Vid) -> Option<VdpView> {
+        self.vdp(vid).ok().map(|v| self.view_of(v))
+    }
+    fn view_of(&self, v: &Vdp) -> VdpView {
+        let ports = || self.ports.iter().flatten();
+        let backlog: usize = ports().map(|p| p.tx.backlog_of(v.vid)).sum();
+        let parked_at = |p: &Port| p.parked.iter().filter(|f| f.vid == v.vid).count();
+        let parked: usize = ports().map(|p| parked_at(p)).sum();
+        let channel = self.channels.get(usize::from(v.channel.channel));
+        VdpView {
+            vid: v.vid,
+            name: v.name.clone(),
+            phase: v.phase,
+            ports: v.ports.clone(),
+            rules: v.fast.len(),
+            slow_rules: v.slow_only.len(),
+            spilled: v.spilled,
+            channel: (v.channel.channel, channel.map_or(Dedicated::No, |c| c.dedicated)),
+            counters: v.tally(),
+            everywhere: v.brought.is_some().then(|| v.carried_whole().counters),
+            port_counters: v.port_counters(),
+            elsewhere: v.edge.elsewhere(),
+            held: v.held() + backlog + parked,
+            memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
+            packet_outs_lost: v.packet_outs_lost,
+            migration: v.migration,
+        }
+    }
     /// Everything, as it is between two bursts.
     pub fn snapshot(&self) -> Snapshot {
-        let backlog =
-            |vid: Vid| -> usize { self.ports.iter().flatten().map(|p| p.tx.backlog_of(vid)).sum() };
-        let parked = |vid: Vid| -> usize {
-            let of = |p: &Port| p.parked.iter().filter(|f| f.vid == vid).count();
-            self.ports.iter().flatten().map(|p| of(p)).sum()
-        };
-        let vdps: Vec<VdpView> = self
-            .vdps
-            .iter()
-            .flatten()
-            .map(|v| VdpView {
-                vid: v.vid,
-                name: v.name.clone(),
-                phase: v.phase,
-                ports: v.ports.clone(),
-                rules: v.fast.len(),
-                slow_rules: v.slow_only.len(),
-                spilled: v.spilled,
-                channel: (
-                    v.channel.channel,
-                    self.channels
-                        .get(usize::from(v.channel.channel))
-                        .map_or(Dedicated::No, |c| c.dedicated),
-                ),
-                counters: v.tally(),
-                everywhere: v.brought.is_some().then(|| v.carried_whole().counters),
-                port_counters: v.port_counters(),
-                elsewhere: v.edge.elsewhere(),
-                held: v.held() + backlog(v.vid) + parked(v.vid),
-                memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
-                packet_outs_lost: v.packet_outs_lost,
-                migration: v.migration,
-            })
-            .collect();
+        let vdps: Vec<VdpView> = self.vdps.iter().flatten().map(|v| self.view_of(v)).collect();
         let mut ports: Vec<PortView> = self
             .ports
             .iter()

@@ -123,6 +123,19 @@ impl Two {
         }
     }
 
+    /// No frame comes any more: all that came have left, in order, and this is what was seen of them.
+    fn ended(&mut self) -> Seen {
+        let input = self.home.port_named("in").unwrap();
+        self.home.remove_port(input).unwrap();
+        for _ in 0..200 {
+            self.round();
+        }
+        self.check();
+        let seen = self.seen.lock().unwrap().clone();
+        assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+        seen
+    }
+
     fn rounds_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         for _ in 0..10_000 {
             if done(self) {
@@ -223,14 +236,7 @@ fn shuttle(source: Sequencer, here: Path, there: Path, times: u64) {
         t.come(here);
         t.check();
     }
-    let input = t.home.port_named("in").unwrap();
-    t.home.remove_port(input).unwrap();
-    for _ in 0..200 {
-        t.round();
-    }
-    t.check();
-    let seen = t.seen.lock().unwrap().clone();
-    assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+    let seen = t.ended();
     assert_eq!(seen.frames, seen.next.iter().sum::<u64>());
     let mut used = Vec::new();
     let at = rules().map(|r| t.home.rule_ref(VID, 0, &r.matcher, r.priority).unwrap());
@@ -294,14 +300,7 @@ fn who_can_not_leave_stays_and_who_is_not_fetched_is_away_again() {
     for _ in 0..50 {
         t.round();
     }
-    let input = t.home.port_named("in").unwrap();
-    t.home.remove_port(input).unwrap();
-    for _ in 0..200 {
-        t.round();
-    }
-    t.check();
-    let seen = t.seen.lock().unwrap().clone();
-    assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+    t.ended();
     // Deleted while it is away, it leaves nothing.
     t.home.send_away(VID, &far[1..], LIMIT).unwrap();
     t.rounds_until("away with the port that is left", |t| {

@@ -241,7 +241,7 @@ fn is_zero(n: &u32) -> bool {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
-fn is_false(b: &bool) -> bool {
+pub(crate) fn is_false(b: &bool) -> bool {
     !*b
 }
 

@@ -134,7 +134,7 @@ fn ask<T>(r: &Running, command: impl FnOnce(SyncSender<T>) -> Command) -> Option
 fn start(plane: Handle, beside: Option<(IpAddr, Identity)>) -> std::io::Result<Running> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let now = plane.call(|p| p.snapshot().at).map_err(std::io::Error::other)?;
+    let now = plane.call(|p| p.now()).map_err(std::io::Error::other)?;
     let clock = Clock::showing(now);
     let (to, commands) = unbounded_channel();
     let run = move || {

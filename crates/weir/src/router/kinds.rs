@@ -99,10 +99,9 @@ fn swap(
 /// What a node's VDP has counted, with its parts.
 pub fn counted(live: &Live, vid: Vid) -> Result<Counted, NotDone> {
     Ok(live.with(move |p, m| {
-        let its =
-            |v: &Vid| *v == vid || m.plan.vdps.get(&v.0).is_some_and(|o| o.part_of == Some(vid));
+        let parts = m.plan.vdps.values().filter(|o| o.part_of == Some(vid)).map(|o| o.vid);
         let mut sum = Counted::default();
-        for v in p.snapshot().vdps.iter().filter(|v| its(&v.vid)) {
+        for v in parts.chain([vid]).filter_map(|v| p.vdp_view(v)) {
             let c = &v.counters;
             sum.received += c.received.frames;
             sum.forwarded += c.forwarded.frames;
@@ -152,7 +151,7 @@ pub fn give_place(
     while last.0.elapsed() < QUIET && Instant::now() < end {
         let of = vids.clone();
         let now = live.handle().call(move |p| {
-            let vdps = p.snapshot().vdps.into_iter().filter(|v| of.contains(&v.vid));
+            let vdps = of.into_iter().filter_map(|v| p.vdp_view(v));
             vdps.map(|v| (v.counters.came(), v.counters.ended())).collect::<Vec<_>>()
         })?;
         if last.1.as_ref() != Some(&now) {

@@ -35,6 +35,7 @@ use weir_io::open::{self, PortSpec};
 use weir_supervisor::model::Kind;
 use weir_supervisor::model::router::{DataPlane, Router, check};
 use weir_supervisor::refusal::Way;
+use weir_supervisor::section::digest;
 use weir_wire::MacAddr;
 
 /// Where routers keep their files. Not among the control sockets: FRR's daemons, which are another user,
@@ -70,12 +71,6 @@ struct One {
     /// Its bridges' VDPs, in its ports' order.
     bridges: Vec<u16>,
     place: Arc<Place>,
-}
-
-/// FNV-1a with 64 bits.
-fn digest(bytes: &[u8]) -> u64 {
-    let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 impl Routers {

@@ -101,7 +101,7 @@ impl Live {
     /// The worker has ended.
     pub fn new(handle: Handle, model: Model, routers: Routers) -> Result<Self, WorkerGone> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at = handle.call(|p| p.snapshot().at)?;
+        let at = handle.call(|p| p.now())?;
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let epoch_ns = now.saturating_sub(at.0);
         let api = model.plan.fixed.api.as_ref().map(|a| (a.listen.ip(), a.tls.clone()));
@@ -343,9 +343,7 @@ impl Live {
     pub fn arrived(&self, vid: Vid) -> Result<Option<weir_dataplane::VdpView>, WorkerGone> {
         let until = Instant::now() + Duration::from_secs(5);
         while Instant::now() < until {
-            let view =
-                self.handle.call(move |p| p.snapshot().vdps.into_iter().find(|v| v.vid == vid))?;
-            match view {
+            match self.handle.call(move |p| p.vdp_view(vid))? {
                 Some(v) if matches!(v.phase, Phase::On(_)) => return Ok(Some(v)),
                 Some(_) => std::thread::sleep(Duration::from_millis(1)),
                 None => return Ok(None),

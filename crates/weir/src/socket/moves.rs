@@ -341,10 +341,7 @@ impl Mover<'_> {
 
     fn status(&self) -> Result<MovingItem, NotDone> {
         let vid = self.vid;
-        let (view, away) = self.live.handle().call(move |p| {
-            let view = p.snapshot().vdps.into_iter().find(|v| v.vid == vid);
-            (view, p.away(vid))
-        })?;
+        let (view, away) = self.live.handle().call(move |p| (p.vdp_view(vid), p.away(vid)))?;
         let view = view.ok_or_else(|| bad(format!("VDP {vid} has gone")))?;
         let (told, handed) = away.map_err(bad)?.unwrap_or_default();
         let stage = self.stage();

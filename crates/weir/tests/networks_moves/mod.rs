@@ -194,6 +194,11 @@ fn moved(s: &Supervisor, to: &str) -> Value {
 }
 
 impl World {
+    /// Frames from one of the ports to the other, one `every` so long.
+    fn load(&mut self, every: Duration) -> Load {
+        let (input, output) = self.wires.take().unwrap();
+        Load::start(input, output, every)
+    }
     fn moved(&self, to: &str) -> Value {
         moved(&self.s, to)
     }
@@ -228,8 +233,7 @@ fn times(reduced: u32, full: u32) -> u32 {
 fn soak_a_node_goes_to_another_host_and_back_and_no_frame_is_lost() {
     let mut w = world(10);
     w.s.apply(PLAIN);
-    let (input, output) = w.wires.take().unwrap();
-    let load = Load::start(input, output, Duration::from_micros(500));
+    let load = w.load(Duration::from_micros(500));
     let mut longest = 0;
     for _ in 0..times(3, 500) {
         load.some();
@@ -269,8 +273,7 @@ fn soak_a_node_goes_to_another_host_and_back_and_no_frame_is_lost() {
 fn soak_a_killed_migration_is_finished_or_undone() {
     let mut w = world(20);
     w.s.apply(PLAIN);
-    let (input, output) = w.wires.take().unwrap();
-    let load = Load::start(input, output, Duration::from_millis(1));
+    let load = w.load(Duration::from_millis(1));
     let begun = Instant::now();
     w.moved("west");
     w.moved("east");
@@ -360,8 +363,7 @@ fn a_controllers_connection_goes_along_with_its_flows() {
     c.send(Message::SetAsync(wants));
     done(&mut c);
     let told = says(&mut c);
-    let (input, output) = w.wires.take().unwrap();
-    let load = Load::start(input, output, Duration::from_millis(1));
+    let load = w.load(Duration::from_millis(1));
     for _ in 0..times(2, 100) {
         for to in ["west", "east"] {
             load.some();
@@ -421,8 +423,7 @@ fn a_controllers_connection_goes_along_with_its_flows() {
 fn a_host_that_refuses_leaves_all_as_it_was() {
     let mut w = world(40);
     w.s.apply(PLAIN);
-    let (input, output) = w.wires.take().unwrap();
-    let load = Load::start(input, output, Duration::from_millis(1));
+    let load = w.load(Duration::from_millis(1));
     let list = || w.s.ask(&["net", "list", "-o", "toml"]);
     let before = list();
     let refused = |to: &str, code: i32, what: &str| {
@@ -484,8 +485,7 @@ fn soak_a_migration_that_ends_at_any_step_is_finished_or_undone() {
         c.send(add(0x0200_0000_0000 + flow, flow, 2));
     }
     done(&mut c);
-    let (input, output) = w.wires.take().unwrap();
-    let load = Load::start(input, output, Duration::from_millis(1));
+    let load = w.load(Duration::from_millis(1));
     let steps = |to: &str| {
         let before = gate.passed();
         w.moved(to);

@@ -67,6 +67,18 @@ impl Counts {
         self.slow += o.slow;
         self.held += o.held;
     }
+    /// What was counted since `b`; what is inside is inside now.
+    fn since(&self, b: &Self) -> Self {
+        let since =
+            |now: (u64, u64), b: (u64, u64)| (now.0.saturating_sub(b.0), now.1.saturating_sub(b.1));
+        Self {
+            received: since(self.received, b.received),
+            forwarded: since(self.forwarded, b.forwarded),
+            dropped: self.dropped.saturating_sub(b.dropped),
+            slow: self.slow.saturating_sub(b.slow),
+            held: self.held,
+        }
+    }
 }
 
 /// A look at a network: what happened since the one before.
@@ -113,8 +125,12 @@ pub fn run(args: &Args) -> Result<()> {
         let mut changed = false;
         for a in alarms {
             let outcome = outcome(args, &mut watch, &a);
-            changed |= outcome == DONE;
+            changed |= outcome == Outcome::Done;
             told.push(Told { alarm: a, outcome });
+        }
+        // What is not shown any more is not kept.
+        if screen.is_some() {
+            told.drain(..told.len().saturating_sub(SHOWN));
         }
         let text = match args.output.as_str() {
             "table" => lab.as_table(ns, &before, &now, &told),
@@ -137,45 +153,57 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-const DRY_RUN: &str = "dry-run";
-const DONE: &str = "done";
+/// What became of what a guard says.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It was only told.
+    DryRun,
+    Done,
+    /// Why it could not be.
+    Failed(String),
+}
 
 /// Does what a guard says, if guards are to act, and says what became of it.
-fn outcome(args: &Args, watch: &mut Watch, a: &Alarm) -> String {
+fn outcome(args: &Args, watch: &mut Watch, a: &Alarm) -> Outcome {
     if !args.act {
-        return DRY_RUN.to_owned();
+        return Outcome::DryRun;
     }
     match edit::made(&args.kept, |lab| guard::act(lab, a)) {
-        Ok(_) => DONE.to_owned(),
+        Ok(_) => Outcome::Done,
         Err(e) => {
             watch.failed(a);
-            format!("{e:#}")
+            Outcome::Failed(format!("{e:#}"))
         }
     }
 }
 
-/// A guard that applied, and what became of it: [`DRY_RUN`], [`DONE`], or why it could not be done.
+/// A guard that applied, and what became of it.
 struct Told {
     alarm: Alarm,
-    outcome: String,
+    outcome: Outcome,
 }
 
 impl Told {
     fn line(&self) -> String {
         let Self { alarm: a, outcome } = self;
         let (rate, act) = (a.rate.name(), a.act.name());
-        let what = match outcome.as_str() {
-            DRY_RUN => format!("would {act} (--act does)"),
-            DONE => format!("{act}: done"),
-            why => format!("{act} could not be: {why}"),
+        let what = match outcome {
+            Outcome::DryRun => format!("would {act} (--act does)"),
+            Outcome::Done => format!("{act}: done"),
+            Outcome::Failed(why) => format!("{act} could not be: {why}"),
         };
         format!("guard '{}': {}/{}: {} {rate}/s: {what}\n", a.guard, a.network, a.node, a.per_s)
     }
     fn json(&self) -> serde_json::Value {
-        let a = &self.alarm;
+        let Self { alarm: a, outcome } = self;
+        let outcome = match outcome {
+            Outcome::DryRun => "dry-run",
+            Outcome::Done => "done",
+            Outcome::Failed(why) => why,
+        };
         serde_json::json!({
             "guard": a.guard, "network": a.network, "node": a.node, "rate": a.rate.name(),
-            "per_s": a.per_s, "act": a.act.name(), "outcome": self.outcome,
+            "per_s": a.per_s, "act": a.act.name(), "outcome": outcome,
         })
     }
 }
@@ -276,13 +304,13 @@ const SHOWN: usize = 8;
 fn nodes_since(before: &Counted, now: &Counted) -> BTreeMap<(String, String), guard::Counted> {
     let since = |(at, n): (&(String, String), &Counts)| {
         // One that was made meanwhile has done all of it since.
-        let b = before.all.get(at).copied().unwrap_or_default();
+        let c = n.since(&before.all.get(at).copied().unwrap_or_default());
         let counted = guard::Counted {
-            received_frames: n.received.0.saturating_sub(b.received.0),
-            received_bytes: n.received.1.saturating_sub(b.received.1),
-            forwarded_frames: n.forwarded.0.saturating_sub(b.forwarded.0),
-            dropped_frames: n.dropped.saturating_sub(b.dropped),
-            slow_frames: n.slow.saturating_sub(b.slow),
+            received_frames: c.received.0,
+            received_bytes: c.received.1,
+            forwarded_frames: c.forwarded.0,
+            dropped_frames: c.dropped,
+            slow_frames: c.slow,
         };
         (at.clone(), counted)
     };
@@ -295,18 +323,18 @@ fn look<'n>(
     before: &BTreeMap<String, Counts>,
     now: &BTreeMap<String, Counts>,
 ) -> Look<'n> {
-    let b = before.get(network).copied().unwrap_or_default();
-    let n = now.get(network).copied().unwrap_or_default();
+    let of = |all: &BTreeMap<String, Counts>| all.get(network).copied().unwrap_or_default();
+    let c = of(now).since(&of(before));
     Look {
         network,
         interval_ns,
-        received_frames: n.received.0.saturating_sub(b.received.0),
-        received_bytes: n.received.1.saturating_sub(b.received.1),
-        forwarded_frames: n.forwarded.0.saturating_sub(b.forwarded.0),
-        forwarded_bytes: n.forwarded.1.saturating_sub(b.forwarded.1),
-        dropped_frames: n.dropped.saturating_sub(b.dropped),
-        slow_frames: n.slow.saturating_sub(b.slow),
-        held_frames: n.held,
+        received_frames: c.received.0,
+        received_bytes: c.received.1,
+        forwarded_frames: c.forwarded.0,
+        forwarded_bytes: c.forwarded.1,
+        dropped_frames: c.dropped,
+        slow_frames: c.slow,
+        held_frames: c.held,
         links: Vec::new(),
     }
 }
