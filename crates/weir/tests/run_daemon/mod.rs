@@ -198,6 +198,11 @@ impl Drop for Daemon {
         if let Some(mut c) = self.child.take() {
             let _ = c.kill();
             let _ = c.wait();
+            if std::thread::panicking() {
+                let rest = std::iter::from_fn(|| self.lines.recv_timeout(LIMIT).ok());
+                let all: Vec<String> = self.said.drain(..).chain(rest).collect();
+                println!("what a daemon of this test said:\n{}", all.join("\n"));
+            }
         }
     }
 }
