@@ -10,6 +10,7 @@ use crate::fault::bad_input;
 use crate::net::change::{Keeper, Verify, Way};
 use crate::net::lab::LabFile;
 use crate::net::moving::Moved;
+use crate::socket::protocol::Became;
 use anyhow::Result;
 use std::path::PathBuf;
 use weir_supervisor::model::{Lab, Network, Node};
@@ -226,8 +227,9 @@ pub fn migrate(args: &Migrate) -> Result<()> {
         Ok(())
     })?;
     let Some(keeper) = keeper.filter(|_| args.output == Form::Json) else { return Ok(()) };
-    let moved = Moves { revision: keeper.saved.state.revision, moved: keeper.moved };
-    put(format!("{}\n", serde_json::to_string_pretty(&Envelope::new("net-migrate", moved))?))
+    let Keeper { moved, became, saved, .. } = keeper;
+    let all = Moves { revision: saved.state.revision, moved, became };
+    put(format!("{}\n", serde_json::to_string_pretty(&Envelope::new("net-migrate", all))?))
 }
 
 /// How nodes were moved.
@@ -235,6 +237,7 @@ pub fn migrate(args: &Migrate) -> Result<()> {
 struct Moves {
     revision: u64,
     moved: Vec<Moved>,
+    became: Vec<Became>,
 }
 
 /// Makes a change of the lab that is kept, and says so.
