@@ -7,7 +7,7 @@
 use super::clock::{nanos, since_start};
 use super::conn::Conn;
 use super::relay::home::{self, Over};
-use super::relay::{Hello, Peer, State};
+use super::relay::{Hello, PeerRef, State};
 use super::stream::Stream;
 use super::tls;
 use super::vdp::{Turn, Vdp};
@@ -47,10 +47,10 @@ pub async fn run(
 ) -> Ended {
     let mut was_up = state.is_some();
     loop {
-        if let (Some(peer), None) = (vdp.away(), &state) {
+        if let (Some(peer), None) = (vdp.goes_to(), &state) {
             match relayed(vdp, &conn, &mut stream, &peer).await {
-                Over::Ended(why) => return Ended { why, was_up: true },
-                Over::Home(s) => state = Some(s),
+                Ok(s) => state = s,
+                Err(why) => return Ended { why, was_up: true },
             }
         }
         if let Some(s) = &state {
@@ -91,11 +91,25 @@ pub async fn run(
 }
 
 /// Carries a connection's bytes to the node where its switch is. One that was here until now goes there
-/// when that node has taken it up, and stays here until then.
-async fn relayed(vdp: &Vdp, conn: &Rc<Conn>, stream: &mut Stream, peer: &Peer) -> Over {
-    let connected = home::connect(peer).await;
+/// when that node has taken it up, and stays here until then. Done when the connection is here: as it was
+/// left, or as one that begins.
+///
+/// # Errors
+/// Why it has ended.
+async fn relayed(
+    vdp: &Vdp,
+    conn: &Rc<Conn>,
+    stream: &mut Stream,
+    peer: &PeerRef,
+) -> Result<Option<State>, String> {
+    // From here on whoever has connections come home waits for this one.
     vdp.departs(conn);
+    let connected = home::connect(peer).await;
     let state = vdp.release(conn);
+    // The switch may be about to be here again: what goes there now would find none.
+    if !vdp.goes_to().is_some_and(|to| Rc::ptr_eq(&to, peer)) {
+        return stays(vdp, conn, state);
+    }
     let hello = Hello { token: peer.token, purpose: conn.purpose, peer: conn.peer.clone(), state };
     let greeted = match connected {
         Ok(mut up) => up.greet(&hello).await.map(|()| up),
@@ -105,19 +119,30 @@ async fn relayed(vdp: &Vdp, conn: &Rc<Conn>, stream: &mut Stream, peer: &Peer) -
         (Ok(up), _) => up,
         (Err(why), None) => {
             vdp.came_back(conn);
-            return Over::Ended(format!("{}: {why}", peer.at));
+            return Err(format!("{}: {why}", peer.at));
         }
         // It stays here, where the switch rests, until the next attempt, or until that is awake again.
         (Err(_), Some(s)) => {
             tokio::time::sleep(RETRY).await;
-            vdp.came_back(conn);
-            return Over::Home(s);
+            return stays(vdp, conn, Some(s));
         }
     };
     vdp.relays(conn);
     let over = up.run(conn, stream).await;
     vdp.relays_no_more(conn);
-    over
+    match over {
+        Over::Ended(why) => Err(why),
+        Over::Home(s) => {
+            vdp.sent_back(peer);
+            Ok(Some(s))
+        }
+    }
+}
+
+/// A connection that did not go.
+fn stays(vdp: &Vdp, conn: &Conn, state: Option<State>) -> Result<Option<State>, String> {
+    vdp.came_back(conn);
+    conn.stopped().map_or(Ok(state), Err)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +223,7 @@ impl Session<'_> {
     /// Why the connection is over.
     fn go_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Option<Poll<Stop>>, String> {
         let returns = matches!(self.stream, Stream::Relayed(_)) && self.vdp.returns();
-        if !returns && self.vdp.away().is_none() {
+        if !returns && self.vdp.goes_to().is_none() {
             return Ok(None);
         }
         if let Some(why) = self.conn.stopped() {

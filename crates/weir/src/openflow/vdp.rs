@@ -78,7 +78,7 @@ pub struct Vdp {
     deleted: Cell<bool>,
     /// Whether its switch does anything now.
     manner: Cell<Manner>,
-    /// Where its switch is, if not here: connections go on there.
+    /// Where connections go on, as long as its switch is there.
     away: RefCell<Option<PeerRef>>,
     /// Whether connections go back to the node that they came from.
     returns: Cell<Returns>,
@@ -205,9 +205,13 @@ impl Vdp {
         (inner.conns.len(), inner.relayed.len().saturating_sub(gone), gone)
     }
 
-    /// Where its switch is, if not here.
-    pub fn away(&self) -> Option<PeerRef> {
+    /// Where connections go on, if not here.
+    pub fn goes_to(&self) -> Option<PeerRef> {
         self.away.borrow().clone()
+    }
+    /// That node has sent a connection back: none goes there any more.
+    pub fn sent_back(&self, by: &PeerRef) {
+        self.away.borrow_mut().take_if(|to| Rc::ptr_eq(to, by));
     }
     /// Says where its switch is; its connections follow.
     pub fn set_away(&self, to: Option<PeerRef>) {
