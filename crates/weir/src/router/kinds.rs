@@ -12,17 +12,35 @@
 use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff_vdp};
 use crate::config::plan::VdpPlan;
-use crate::socket::handler::bad;
+use crate::socket::handler::{bad, here};
 use crate::socket::live::{Live, NotDone};
 use crate::socket::protocol::Counted;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_dataplane::Vid;
+use weir_packet::DropReason;
 
 /// How long what is under way inside a router may be silent before it counts as gone.
 const QUIET: Duration = Duration::from_millis(50);
 /// How long that is waited for: programs inside may say something for ever.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why frames are dropped that a node of either kind does not forward, whether it changes or not.
+const MEANT: [DropReason; 13] = [
+    DropReason::Runt,
+    DropReason::Malformed,
+    DropReason::Action,
+    DropReason::Miss,
+    DropReason::TooDeep,
+    DropReason::TtlExpired,
+    DropReason::NoSuchHeader,
+    DropReason::Meter,
+    DropReason::GroupEmpty,
+    DropReason::Program,
+    DropReason::Injected,
+    DropReason::PortConfig,
+    DropReason::Fragment,
+];
 
 /// What stands for a router's node while nothing else ever did: a VDP that gets no frames.
 pub fn shell(v: &VdpPlan) -> VdpPlan {
@@ -47,6 +65,7 @@ pub fn before(m: &Model, v: &VdpPlan) -> Result<Option<VdpPlan>, NotDone> {
         let text = "is the configuration file's: take it out there first";
         return Err(bad(format!("{} {text}", old.called())));
     }
+    here(m, &old.vid.to_string())?;
     Ok(Some(old.clone()))
 }
 
@@ -109,6 +128,7 @@ pub fn counted(live: &Live, vid: Vid) -> Result<Counted, NotDone> {
             sum.cloned += c.cloned;
             sum.consumed += c.consumed;
             sum.dropped += c.dropped.total();
+            sum.meant += MEANT.iter().map(|why| c.dropped.get(*why)).sum::<u64>();
             sum.held += v.held as u64;
         }
         sum

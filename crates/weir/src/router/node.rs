@@ -159,6 +159,10 @@ impl Routers {
         let v = read(live, &all, toml)?;
         let ports: Vec<&str> = v.ports.iter().map(|(n, _)| n.as_str()).collect();
         check(&router, &ports, &Way::default()).map_err(|e| bad(format!("{}: {e}", e.at)))?;
+        let before = match all.contains_key(&v.vid.0) {
+            true => None,
+            false => live.look(|m| kinds::before(m, &v))??,
+        };
         if !rustix::process::geteuid().is_root() {
             return Err(bad(
                 "virtual routers need root: run 'weir run' as root, or leave them out",
@@ -167,7 +171,6 @@ impl Routers {
         if let Some(o) = all.get_mut(&v.vid.0) {
             return self.change(live, o, v, router).map(noted);
         }
-        let before = live.look(|m| kinds::before(m, &v))??;
         let (vid, name) = (v.vid.0, v.name.clone());
         let own = if before.is_some() { Own::Stays } else { Own::Goes };
         let begun = Begun::now(live, v.vid)?;

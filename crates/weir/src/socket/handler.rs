@@ -226,7 +226,7 @@ pub fn find<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
 }
 
 /// The same, where it is processed here: another node's can't be changed here alone.
-fn here<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
+pub fn here<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
     let v = find(m, which)?;
     if m.away.contains(&v.vid.0) {
         let text = "is processed by another node: bring it back first ('weir net migrate … --to' its host)";

@@ -276,7 +276,7 @@ pub struct Became {
     pub before: Counted,
     /// What it has counted, as both.
     pub after: Counted,
-    /// Frames of it that were dropped meanwhile.
+    /// Frames of it that were dropped meanwhile and that no rule, meter, program or setting says to drop.
     pub lost: u64,
     /// Whether all that came has gone, or is inside: received + generated + cloned = forwarded + consumed +
     /// dropped + held.
@@ -298,6 +298,10 @@ pub struct Counted {
     pub consumed: u64,
     /// Dropped.
     pub dropped: u64,
+    /// Of those, frames that were to be dropped: by a rule or the lack of one, a meter, a program, TTL or a
+    /// setting.
+    #[serde(default)]
+    pub meant: u64,
     /// Inside.
     pub held: u64,
 }
@@ -308,7 +312,8 @@ impl Became {
         let a = self.after;
         let came = a.received + a.generated + a.cloned;
         Self {
-            lost: a.dropped.saturating_sub(self.before.dropped),
+            lost: (a.dropped - a.meant.min(a.dropped))
+                .saturating_sub(self.before.dropped.saturating_sub(self.before.meant)),
             conserved: came == a.forwarded + a.consumed + a.dropped + a.held,
             ..self
         }

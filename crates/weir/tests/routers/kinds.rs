@@ -2,9 +2,11 @@
 //! controllers are told and find their flows again.
 
 use super::super::openflow_rig::Peer;
+use super::Supervisor;
 use super::{Lab, hosts, id_of, left, router, sh, until};
 use crate::run_daemon::Daemon;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use weir_openflow::model::{
@@ -60,6 +62,23 @@ fn received(d: &Daemon) -> u64 {
     its.map(|v| v["received"]["frames"].as_u64().unwrap()).sum()
 }
 
+/// The node becomes one of this kind, and the proof says that nothing was lost.
+fn proven(s: &Supervisor, kind: &str) {
+    let out = s.ask(&["net", "migrate", "red", "r", "--kind", kind, "-o", "json"]);
+    let out: Value = serde_json::from_str(&out).unwrap();
+    let all = out["result"]["became"].as_array().unwrap();
+    let [proof] = &all[..] else { panic!("one node changed: {out}") };
+    assert_eq!(
+        (&proof["kind"], &proof["lost"], &proof["conserved"]),
+        (&Value::from(kind), &Value::from(0), &Value::from(true)),
+        "{proof}"
+    );
+    let count = |when: &str, what: &str| proof[when][what].as_u64().unwrap();
+    assert!(count("before", "received") > 0, "{proof}");
+    assert!(count("after", "received") >= count("before", "received"), "{proof}");
+    assert!(proof["longest_pause_ns"].as_u64().unwrap() > 0, "{proof}");
+}
+
 /// What a controller hears until it is let go: how many ports have gone.
 fn farewell(p: &mut Peer<TcpStream>) -> usize {
     let mut gone = 0;
@@ -108,13 +127,13 @@ fn a_vdp_becomes_a_router_and_a_vdp_again() {
             .unwrap();
         let more = |than: u64| until("more is answered", || lab.answers() > than + 20);
         more(answers);
-        s.ask(&["net", "migrate", "red", "r", "--kind", "router"]);
+        proven(&s, "router");
         assert_eq!(farewell(&mut p), 2, "{plane}");
         let id = id_of(&router(&d));
         more(lab.answers());
         let proof = d.ask(&["net", "verify"]);
         assert!(proof.starts_with("isolated: "), "{plane}: {proof}");
-        s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
+        proven(&s, "vdp");
         assert_eq!(left(&id), Vec::<String>::new(), "{plane}");
         let mut p = Peer::accept(&listener);
         assert_eq!(p.flows(), 2, "{plane}: flows that it had made");
