@@ -25,10 +25,14 @@ use weir_supervisor::store::Places;
 
 /// How long frames may be held, in milliseconds, attempt by attempt: a node that is late is tried again, and
 /// has its frames meanwhile. What a tunnel has lost is found out by the last alone.
-const HOLD_MS: [u64; 7] = [8, 8, 8, 16, 32, 64, 400];
+const HOLD_MS: [u64; 10] = [8, 8, 8, 16, 32, 64, 64, 64, 64, 400];
 /// After so many milliseconds without a frame those that are missing are lost, in the last attempt.
 const QUIET_MS: u64 = 100;
-/// Between two attempts.
+/// Between two attempts, the more the longer they are, so that frames are not held most of the time.
+fn pause(ms: u64) -> Duration {
+    Duration::from_millis(3).max(Duration::from_millis((2 * ms).saturating_sub(16)))
+}
+/// Between two looks at a node that others hold frames for.
 const PAUSE: Duration = Duration::from_millis(3);
 /// How long a node is waited for that holds frames for somebody who was killed.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -289,7 +293,7 @@ impl Mover {
             }
             // What was late may be in time; what is refused is refused again.
             self.settled(nodes)?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause(ms));
         }
         last.with_context(|| self.node.clone())
     }
@@ -356,7 +360,7 @@ impl Mover {
             if at.phase != "away" {
                 return Ok(());
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause(ms));
         }
         last.with_context(|| self.node.clone())
     }
