@@ -7,6 +7,10 @@
 //! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
 //! eighth an interval, and go when nobody meets them any more. Without guarantees nobody has a limit.
 //!
+//! What is held back takes time and is no work done. So what a worker did while much was held back says
+//! little of what it can do, and [`Pace`] remembers what it did while little was: else each interval's
+//! limits would be parts of less than the last one's, as long as a flood lasts.
+//!
 //! Room: [`Usage::ask`] is called by the worker for each frame after mapping, [`deal`] once an
 //! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
 //! the arithmetic needs no clock and can be tested in virtual time. Where anything is promised, lookups that cost
@@ -97,12 +101,79 @@ pub enum Load {
     Saturated,
 }
 
-/// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker
-/// did `capacity` units; see the head of this file. Starts the interval.
-pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
-    match load {
+/// What a worker did in an interval.
+#[derive(Clone, Copy, Debug)]
+pub struct Did {
+    /// Units.
+    pub units: u64,
+    /// How long the interval was.
+    pub took: Nanos,
+    /// How busy it was.
+    pub load: Load,
+}
+
+/// Of what was done, what may have been held back beside it for the worker to have been at its own pace: a
+/// sixteenth.
+const LITTLE: u64 = 16;
+/// After so many intervals in a row in which much was held back nothing is, for one interval, which is long
+/// enough to see the pace and short enough for rings to take what comes.
+const LOOK: u32 = 256;
+
+/// How fast a worker works when it works all the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// Units in 2^32 ns; 0 before it was seen to be busy.
+    known: u64,
+    /// How long the interval before was: one that was long by chance makes no large limits.
+    before: Nanos,
+    /// Intervals in a row in which much was held back.
+    held: u32,
+}
+
+impl Pace {
+    /// Sees an interval without an idle round. Says how many units one like it is good for.
+    fn capacity(&mut self, did: &Did, refused: u64) -> u64 {
+        let took = u128::from(did.took.0.max(1));
+        let seen = u64::try_from((u128::from(did.units) << 32) / took).unwrap_or(u64::MAX);
+        if refused > did.units / LITTLE {
+            self.held += 1;
+            self.known = self.known.max(seen);
+        } else {
+            self.held = 0;
+            self.known = match self.known {
+                0 => seen,
+                known => known - known / 4 + seen / 4,
+            };
+        }
+        let last = std::mem::replace(&mut self.before, did.took);
+        let took = if last == Nanos(0) { took } else { took.min(last.0.into()) };
+        u64::try_from((u128::from(self.known) * took + (1 << 31)) >> 32).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the next interval shows the pace, since it was not seen for long.
+    fn looks(&mut self) -> bool {
+        let looks = self.held >= LOOK;
+        if looks {
+            self.held = 0;
+        }
+        looks
+    }
+}
+
+/// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker did so
+/// much; see the head of this file. Starts the interval.
+pub fn deal(pace: &mut Pace, did: &Did, of: &mut [(Vid, Usage)]) {
+    match did.load {
         Load::Idle => of.iter_mut().for_each(|(_, u)| loosen(u)),
-        Load::Saturated => tighten(capacity, of),
+        Load::Saturated => {
+            let refused = of.iter().map(|(_, u)| u.asked.saturating_sub(u.used)).sum();
+            let capacity = pace.capacity(did, refused);
+            if pace.looks() {
+                of.iter_mut().for_each(|(_, u)| u.limit = None);
+            } else {
+                tighten(capacity, of);
+            }
+        }
     }
     for (_, u) in of {
         (u.asked, u.used, u.listed) = (0, 0, false);
@@ -158,7 +229,8 @@ mod tests {
                 )
             })
             .collect();
-        deal(capacity, load, &mut of);
+        let did = Did { units: capacity, took: INTERVAL, load };
+        deal(&mut Pace::default(), &did, &mut of);
         of.sort_by_key(|(v, _)| *v);
         of.iter().map(|(_, u)| u.limit).collect()
     }
@@ -179,6 +251,66 @@ mod tests {
         assert_eq!(got, [Some(50), Some(10), Some(40)]);
         // A promise that was kept, or that nobody else disturbs, needs no limits.
         assert_eq!(dealt(100, Load::Saturated, &[(500, 50, None), (0, 50, None)]), [None, None]);
+    }
+
+    /// A worker that does a unit in a microsecond and refuses one in `early` of it, beside a flood that never
+    /// ends: what the promised VDP, which asks for so many units in an interval, and the flood get of what the
+    /// worker can do, in thousandths; and how often the promised one was refused something.
+    fn beside_a_flood(permille: u16, asks: u64, early: f64, pace: impl Fn(u64) -> f64) -> [u64; 3] {
+        let mut of = [
+            (Vid(0), Usage { guarantee_permille: permille, ..Usage::default() }),
+            (Vid(1), Usage::default()),
+        ];
+        let (mut known, mut got, mut refused, mut able) = (Pace::default(), [0u64; 2], 0, 0.0);
+        for n in 0..20_000u64 {
+            of.sort_by_key(|(v, _)| *v);
+            let (mut left, unit) = (500.0, pace(n));
+            able += left / unit;
+            // The promised VDP's come in equal times.
+            let (every, mut due) = (500.0 / asks as f64, 500.0);
+            while left > 0.0 {
+                let who = usize::from(left > due);
+                if who == 0 {
+                    due -= every;
+                }
+                match of[who].1.ask(1) {
+                    Grant::Granted => {
+                        got[who] += 1;
+                        left -= unit;
+                    }
+                    Grant::Exceeded => {
+                        refused += u64::from(who == 0);
+                        left -= unit * early;
+                    }
+                }
+            }
+            let units = of.iter().map(|(_, u)| u.used).sum();
+            let did = Did { units, took: INTERVAL, load: Load::Saturated };
+            deal(&mut known, &did, &mut of);
+        }
+        let part = |n: u64| (n as f64 * 1000.0 / able) as u64;
+        [part(got[0]), part(got[1]), refused]
+    }
+
+    #[test]
+    fn a_promise_does_not_sink_while_a_flood_lasts() {
+        for early in [0.02, 0.1, 0.3] {
+            let [promised, flood, refused] = beside_a_flood(300, 20, early, |_| 1.0);
+            assert_eq!(refused, 0, "{early}: {promised} and {flood}");
+            assert!(promised > 15, "{early}: {promised}");
+            assert!((600..=750).contains(&flood), "{early}: {flood} of what is not promised");
+        }
+    }
+
+    #[test]
+    fn a_pace_that_changes_is_found_out() {
+        // Three times as slow from the middle on, or three times as fast.
+        for (before, after) in [(1.0, 3.0), (3.0, 1.0)] {
+            let pace = |n| if n < 10_000 { before } else { after };
+            let [promised, flood, refused] = beside_a_flood(300, 20, 0.1, pace);
+            assert_eq!(refused, 0, "{promised} and {flood}");
+            assert!((550..=800).contains(&flood), "{flood} of what is not promised");
+        }
     }
 
     #[test]
