@@ -159,6 +159,18 @@ impl Mapping {
         out.sort_by_key(|r| std::cmp::Reverse(r.priority));
         out
     }
+    /// All rules, with whose they are: those of each VDP by falling priority.
+    pub fn rules(&self) -> Vec<(Vid, MappingRule)> {
+        let own = self.own_fields.iter().map(|o| (o.vid, o.rule.clone()));
+        let mut out: Vec<(Vid, MappingRule)> = own.collect();
+        self.classifier.for_each(&mut |r| {
+            if let Some(m) = self.mapped.get(r.id.0 as usize) {
+                out.push((m.vid, MappingRule { matcher: r.matcher, priority: r.priority }));
+            }
+        });
+        out.sort_by_key(|(vid, r)| (vid.0, std::cmp::Reverse(r.priority)));
+        out
+    }
     /// Whether any rule looks at fields of its VDP's own.
     pub fn has_own_fields(&self) -> bool {
         !self.own_fields.is_empty()

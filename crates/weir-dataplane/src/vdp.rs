@@ -180,6 +180,8 @@ pub struct Vdp {
     pub(crate) brought: Option<Box<Brought>>,
     /// Who gets its counters when it is deleted.
     pub(crate) heir: Option<Vid>,
+    /// Which change was the last that was made to it.
+    pub(crate) touched: u64,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.

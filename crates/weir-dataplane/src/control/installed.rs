@@ -5,7 +5,6 @@
 use super::*;
 use crate::action::{Action, PortNo, Vid};
 use crate::execute::InvalidTtl;
-use crate::mapping::MappingRule;
 use crate::meter::BandKind;
 use crate::plane::DataPlane;
 use crate::userfield::UserFields;
@@ -13,17 +12,46 @@ use crate::vdp::Phase;
 use std::sync::mpsc::Receiver;
 use weir_packet::PortId;
 
+/// Changes by control are numbered, so that who looks again need not read what is as it was.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    last: u64,
+    layout: u64,
+}
+
+impl Changes {
+    /// The number of one more change.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+    /// The same, of one that concerns ports, mapping rules, or which VDPs there are.
+    pub(crate) fn layout(&mut self) -> u64 {
+        self.layout = self.next();
+        self.layout
+    }
+}
+
+/// Which changes were the last. Numbers grow; one that is the same says that nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastChanges {
+    /// To ports, VDPs' ports, mapping rules, or to which VDPs there are and their names.
+    pub layout: u64,
+    /// To each VDP, in the order of [`DataPlane::vids`].
+    pub vdps: Vec<(Vid, u64)>,
+}
+
 /// A VDP as it is installed.
 #[derive(Debug)]
 pub struct Installed {
     /// Its id.
     pub vid: Vid,
+    /// Which change was the last that was made to it.
+    pub touched: u64,
     /// Its name.
     pub name: String,
     /// Its ports.
     pub ports: Vec<(PortNo, PortId)>,
-    /// Its mapping rules, in the data plane's port numbers.
-    pub mapping: Vec<MappingRule>,
     /// Fields of its own.
     pub fields: UserFields,
     /// What a frame without a rule gets, as it was asked for.
@@ -41,6 +69,14 @@ pub struct Installed {
 }
 
 impl DataPlane {
+    /// Which changes were the last.
+    pub fn last_changes(&self) -> LastChanges {
+        let there = self.vdps.iter().flatten().filter(|v| v.phase != Phase::Deleting);
+        LastChanges {
+            layout: self.changes.layout,
+            vdps: there.map(|v| (v.vid, v.touched)).collect(),
+        }
+    }
     /// The VDPs there are, those that are being deleted left out.
     pub fn vids(&self) -> Vec<Vid> {
         let there = self.vdps.iter().flatten().filter(|v| v.phase != Phase::Deleting);
@@ -64,9 +100,9 @@ impl DataPlane {
         let meters = v.fast.meters.iter().filter(|(_, m)| remarks(m));
         Ok(Installed {
             vid,
+            touched: v.touched,
             name: v.name.clone(),
             ports: v.ports.clone(),
-            mapping: self.mapping.rules_of(vid),
             fields: v.fields.clone(),
             default: v.asked.default.clone(),
             groups: groups.collect(),

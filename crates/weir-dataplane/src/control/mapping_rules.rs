@@ -16,6 +16,7 @@ impl DataPlane {
         let fields = self.vdp(vid)?.fields.clone();
         let before = self.mapping.len();
         self.charge(Part::Mapping, vid)?;
+        self.changes.layout();
         self.shorten_not(Ways::All);
         let done = self.mapping.add(vid, rule, &fields);
         if done.is_err() || self.mapping.len() == before {
@@ -29,12 +30,17 @@ impl DataPlane {
     /// No such VDP or rule.
     pub fn remove_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
         self.vdp(vid)?;
+        self.changes.layout();
         self.shorten_not(Ways::All);
         if !self.mapping.remove(vid, rule) {
             return Err(ControlError::NoRule(vid));
         }
         self.uncharge(Part::Mapping, vid, 1);
         Ok(())
+    }
+    /// All mapping rules, with whose they are: those of each VDP by falling priority.
+    pub fn mapping_rules(&self) -> Vec<(Vid, MappingRule)> {
+        self.mapping.rules()
     }
     /// A VDP's mapping rules.
     ///

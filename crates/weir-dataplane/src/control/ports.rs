@@ -29,6 +29,7 @@ impl DataPlane {
         if id >= edge::RESERVED {
             return Err(ControlError::NoPortNumber);
         }
+        self.changes.layout();
         let feed = device.caps().feed;
         let mut tx = TxPort::new(device, self.config.queue_frames);
         // The default VDP may send by every port.
@@ -68,6 +69,7 @@ impl DataPlane {
     /// # Errors
     /// No such port.
     pub fn remove_port(&mut self, id: PortId) -> Result<PortCounters, ControlError> {
+        self.changes.layout();
         self.shorten_not(Ways::All);
         self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
             .ok_or(ControlError::NoPort(id))?;

@@ -77,11 +77,15 @@ impl DataPlane {
     }
     pub(super) fn vdp_mut(&mut self, vid: Vid) -> Result<&mut Vdp, ControlError> {
         self.shorten_not(Ways::Of(vid));
-        self.vdps
+        let touched = self.changes.next();
+        let v = self
+            .vdps
             .get_mut(usize::from(vid.0))
             .and_then(Option::as_deref_mut)
             .filter(|v| v.phase != Phase::Deleting)
-            .ok_or(ControlError::NoVdp(vid))
+            .ok_or(ControlError::NoVdp(vid))?;
+        v.touched = touched;
+        Ok(v)
     }
 
     /// Makes a VDP. Its slices are reserved, its channel assigned, its mapping rules installed; or
@@ -186,6 +190,7 @@ impl DataPlane {
             away: None,
             brought: None,
             heir: None,
+            touched: self.changes.layout(),
             cpu: crate::cpu_share::Usage::default(),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
@@ -231,6 +236,7 @@ impl DataPlane {
         }
         self.vdp(vid)?;
         self.shorten_not(Ways::All);
+        self.changes.layout();
         self.mapping.remove_all(vid);
         self.subscribers.forget(vid);
         let (hold, channel, was) = {
@@ -293,6 +299,7 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn set_name(&mut self, vid: Vid, name: &str) -> Result<(), ControlError> {
+        self.changes.layout();
         name.clone_into(&mut self.vdp_mut(vid)?.name);
         Ok(())
     }
@@ -317,6 +324,7 @@ impl DataPlane {
         for id in old.iter().filter(|id| !ports.iter().any(|(_, p)| p == *id)) {
             self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
         }
+        self.changes.layout();
         self.subscribers.ports(vid, &before, &ports);
         self.vdp_mut(vid)?.set_ports(ports);
         self.tell_ports(vid)

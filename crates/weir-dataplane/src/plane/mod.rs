@@ -137,6 +137,7 @@ pub struct DataPlane {
     pace: cpu_share::Pace,
     idle_rounds: u32,
     pub(crate) config: crate::control::Config,
+    pub(crate) changes: crate::control::Changes,
     /// Counters of ports that were removed.
     pub(crate) removed_ports: Option<PortCounters>,
     work: Work,
@@ -187,6 +188,7 @@ impl DataPlane {
             pace: cpu_share::Pace::default(),
             idle_rounds: 0,
             config,
+            changes: crate::control::Changes::default(),
             removed_ports: None,
             work: Work {
                 burst: Burst::new(),

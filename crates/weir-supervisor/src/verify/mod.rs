@@ -160,6 +160,19 @@ impl Verifier {
         there
     }
 
+    /// Puts another in the place of a VDP, if it is of the same network, and has the same ports and
+    /// controllers. Says whether; otherwise nothing is changed.
+    pub fn put_vdp(&mut self, at: usize, vdp: Vdp) -> bool {
+        let same = |v: &&mut Vdp| {
+            (v.network, &v.ports, &v.controllers) == (vdp.network, &vdp.ports, &vdp.controllers)
+        };
+        let Some(v) = self.plane.vdps.get_mut(at).filter(same) else { return false };
+        let was_sink = is_sink(v);
+        *v = vdp;
+        self.changed(at, was_sink);
+        true
+    }
+
     /// A VDP's rules are others now.
     fn changed(&mut self, vdp: usize, was_sink: bool) {
         let is = self.plane.vdps.get(vdp).is_some_and(is_sink);

@@ -30,7 +30,8 @@ impl Part {
     pub fn meets_match(&self, m: &Match) -> bool {
         self.matcher.meets(m)
     }
-    fn meets(&self, o: &Part) -> bool {
+    /// Whether a frame at a port can be in both, as far as their cubes say.
+    pub fn meets(&self, o: &Part) -> bool {
         let (m, n) = (self.ports, o.ports);
         m.0 & n.0 & (m.1 ^ n.1) == 0 && self.matcher.meets(&o.matcher)
     }

@@ -401,7 +401,7 @@ impl<'a> Walk<'a> {
             self.tell(Reaches::Port(port), to, s, s.frames, &[]);
             return;
         }
-        if self.shares.plainly(own, number, &s.view.now(&s.frames)) {
+        if self.shares.plainly(own, number, &s.view.now(&s.frames)) || !self.can_be(&s.frames) {
             return;
         }
         for (to, frames, minus) in self.foreign(s, number) {
@@ -412,6 +412,15 @@ impl<'a> Walk<'a> {
         let all = self.shares.parts().filter(|(_, p)| p.whole && p.is_at(number));
         let minus: Vec<Region> = all.filter_map(|(_, p)| s.view.back(&p.matcher)).collect();
         self.tell(Reaches::Port(port), None, s, s.frames, &minus);
+    }
+
+    /// Whether any frame's header is in a region, as far as shapes say. Those of the cases that actions
+    /// are split into that no frame is in are not held against every part of a port one by one.
+    fn can_be(&mut self, frames: &Region) -> bool {
+        let shapes = &self.plane.layout.shapes;
+        let frames = came_in(frames);
+        self.worked(shapes.len() as u64)
+            && (shapes.is_empty() || shapes.iter().any(|s| s.meets(&frames)))
     }
 
     /// Tells a leak, if frames remain that show it. Says whether.
@@ -506,10 +515,13 @@ pub fn claims(plane: &Plane, shares: &Shares, place: usize, work: u64) -> Found 
     let vdp = plane.mapping.get(place).filter(|_| plane.shares.is_none()).map_or(0, |r| r.vdp);
     let Some(mut w) = Walk::new(plane, shares, vdp, work) else { return found };
     let equal = |o: &Part| o.priority == p.priority && o.network != p.network;
-    for (other, o) in shares.parts().filter(|(i, o)| *i < place && equal(o)) {
+    for (other, o) in shares.parts().filter(|(i, o)| *i < place && equal(o) && o.meets(p)) {
         let Some(both) = o.matcher.and(&p.matcher) else { continue };
         let ports = plane.ports.iter().enumerate();
         for (in_port, port) in ports.filter(|(_, x)| o.is_at(x.number) && p.is_at(x.number)) {
+            if !w.worked(1) {
+                break;
+            }
             let l = &plane.layout;
             let at = both.and(&l.in_port.is(port.number.into())).and_then(|m| m.and(&l.start));
             let Some(frames) = at.and_then(|m| View::default().back(&m)) else { continue };

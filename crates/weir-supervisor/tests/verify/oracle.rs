@@ -178,6 +178,7 @@ enum Change {
     Map(usize, Match, i64),
     Unmap(usize),
     Ports(usize, Vec<(u32, usize)>),
+    Whole(usize, Vec<Rule>),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -188,6 +189,8 @@ fn change() -> impl Strategy<Value = Change> {
         (0..VDPS, matcher(false), 0i64..3).prop_map(|(v, m, p)| Change::Map(v, m, p)),
         (0usize..6).prop_map(Change::Unmap),
         (0..VDPS, ports()).prop_map(|(v, p)| Change::Ports(v, p)),
+        (0..VDPS, prop::collection::vec(rule(Some(1)), 0..3))
+            .prop_map(|(v, r)| Change::Whole(v, r)),
     ]
 }
 
@@ -206,6 +209,13 @@ fn carry_out(v: &mut Verifier, change: Change) {
             assert!(v.remove_mapping(r.vdp, &r.matcher, r.priority));
         }
         Change::Ports(vdp, ports) => v.set_ports(vdp, ports),
+        Change::Whole(at, rules) => {
+            let vdp = v.plane().vdps[at].clone();
+            let foreign = weir_supervisor::verify::Vdp { network: vdp.network + 1, ..vdp.clone() };
+            assert!(!v.put_vdp(at, foreign));
+            let tables = vec![Table::new(rules), Table::default()];
+            assert!(v.put_vdp(at, weir_supervisor::verify::Vdp { tables, ..vdp }));
+        }
     }
 }
 

@@ -145,21 +145,31 @@ fn done(r: Result<Done, NotDone>) -> Reply {
 /// What would be planned after changes of VDPs.
 fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
     let (before, mut plan, mut anew) = (m.plan.clone(), m.plan.clone(), BTreeSet::new());
+    let mut routers = BTreeSet::new();
     for r in of {
         let ports: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
+        let router = matches!(r, Request::RouterPut { .. });
         match r {
-            Request::VdpPut { toml } => {
+            // What forwards for a router is its kernel's, and the rules of its routes: all that is known of it
+            // ahead is where it may send.
+            Request::RouterPut { toml, .. } | Request::VdpPut { toml } => {
                 let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
                 // A router that becomes a VDP forwards no more.
                 let parts: Vec<Vid> =
                     plan.part(v.vid).map(|p| p.vid).into_iter().chain([v.vid]).collect();
                 plan.vdps.retain(|_, o| o.part_of.is_none_or(|of| !parts.contains(&of)));
+                match router {
+                    true => routers.insert(v.vid.0),
+                    false => routers.remove(&v.vid.0),
+                };
                 plan.vdps.insert(v.vid.0, v);
             }
-            Request::VdpDelete { vdp } => {
-                let vid = find(m, &vdp)?.vid.0;
-                plan.vdps.remove(&vid);
-                anew.insert(vid);
+            Request::VdpDelete { vdp } | Request::RouterDelete { router: vdp } => {
+                let vid = find(m, &vdp)?.vid;
+                plan.vdps.remove(&vid.0);
+                plan.vdps.retain(|_, o| o.part_of != Some(vid));
+                routers.remove(&vid.0);
+                anew.insert(vid.0);
             }
             Request::PortPut { name, device, label } => {
                 read::check_name("port", &name).map_err(bad)?;
@@ -170,21 +180,15 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
             Request::PortDelete { name } => plan.ports.retain(|p| p.name != name),
             // Who may reach whom does not hang on the path.
             Request::VdpMigrate { .. } => {}
-            // Its wires and routes come with its namespace, which is made only when it is.
-            Request::RouterPut { .. } | Request::RouterDelete { .. } => {
-                return Err(bad(
-                    "virtual routers can't be proved ahead: apply them without verify = true, and prove \
-                     afterwards, by 'weir net verify'",
-                ));
-            }
             _ => {
                 return Err(bad(
-                    "after: only vdp-put, vdp-delete, vdp-migrate, port-put and port-delete are looked at ahead",
+                    "after: only vdp-put, vdp-delete, vdp-migrate, router-put, router-delete, port-put and \
+                     port-delete are looked at ahead",
                 ));
             }
         }
     }
-    Ok(Some(Ahead { before, plan, anew }))
+    Ok(Some(Ahead { before, plan, anew, routers }))
 }
 
 /// Carries out changes one after the other.

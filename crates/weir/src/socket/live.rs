@@ -14,6 +14,7 @@ use crate::config::read;
 use crate::openflow::service::Switches;
 use crate::openflow::wanted;
 use crate::router::node::Routers;
+use crate::verify::Kept;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,6 +88,8 @@ pub struct Live {
     plain: Plain,
     /// Whose turn it is to change networks.
     turns: Turns,
+    /// What was proved of it last.
+    proof: Kept,
     /// Unix time of the worker's time zero, in nanoseconds.
     epoch_ns: u64,
 }
@@ -108,7 +111,8 @@ impl Live {
         let switches = Switches::new(handle.clone(), api);
         let plain = Plain::default();
         let (model, turns) = (Mutex::new(Some(model)), Turns::default());
-        Ok(Self { handle, model, switches, routers, plain, turns, epoch_ns })
+        let proof = Kept::default();
+        Ok(Self { handle, model, switches, routers, plain, turns, proof, epoch_ns })
     }
 
     /// VDPs as OpenFlow switches.
@@ -124,6 +128,11 @@ impl Live {
     /// Whose turn it is to change networks.
     pub fn turns(&self) -> &Turns {
         &self.turns
+    }
+
+    /// What was proved of it last.
+    pub fn proof(&self) -> &Kept {
+        &self.proof
     }
 
     /// Moves of VDPs that are no switches.

@@ -99,7 +99,7 @@ fn tagged() -> Match {
     masked(Field::VlanTci, PRESENT, PRESENT)
 }
 fn twice() -> Match {
-    masked(Field::InnerTci, PRESENT, PRESENT)
+    and(tagged(), masked(Field::InnerTci, PRESENT, PRESENT))
 }
 fn ethertype(t: u16) -> Match {
     exactly(Field::EthType, t.into())

@@ -3,7 +3,7 @@
 //!
 //! Room: reads by [`Live`], a few VDPs at a time, so that no burst waits for long; changes nothing.
 //! Rules of a VDP are from one moment; ports and mapping rules are from one moment for all, or it is
-//! begun again.
+//! begun again. What was read is kept by `keep`, which asks for what has changed since.
 
 use super::acts::{Meaning, OwnFields, acts, addresses};
 use super::header;
@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_classify::Field;
-use weir_dataplane::{DataPlane, Installed, MappingRule, PortNo, RuleView, UserFields, Vid};
+use weir_dataplane::{
+    DataPlane, Installed, LastChanges, MappingRule, PortNo, RuleView, UserFields, Vid,
+};
 use weir_packet::{Nanos, PortId};
 use weir_supervisor::section::Label;
 use weir_supervisor::verify::{
@@ -43,8 +45,6 @@ pub struct Grouping {
 /// What is verified, with what its parts are called by people.
 #[derive(Debug)]
 pub struct Gathered {
-    /// The plane.
-    pub plane: Plane,
     /// By VDP: its number, and the names that its rules are told with.
     pub vdps: Vec<Known>,
     /// What should be known of the answer.
@@ -56,6 +56,8 @@ pub struct Gathered {
 pub struct Known {
     /// Its number.
     pub vid: Vid,
+    /// Its name.
+    pub name: String,
     /// Its ports' names by its own numbers.
     pub ports: Vec<(String, PortNo)>,
     /// Fields of its own.
@@ -73,12 +75,45 @@ pub struct Ahead {
     pub plan: Plan,
     /// VDPs that would be made anew: what controllers have put there goes.
     pub anew: BTreeSet<u16>,
+    /// VDPs that would be virtual routers: their kernels may send anything by any of their ports.
+    pub routers: BTreeSet<u16>,
+}
+
+/// What a VDP's program does, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Nothing,
+    Passes,
+    /// Sends back with addresses swapped.
+    Swaps,
+    Anything,
+}
+
+impl Does {
+    fn program(self) -> Program {
+        match self {
+            Self::Nothing | Self::Swaps => Program::Nothing,
+            Self::Passes => Program::Passes,
+            Self::Anything => Program::Anything,
+        }
+    }
+    /// What it is to send a frame there.
+    fn acts(self) -> Vec<Act> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Passes | Self::Anything => vec![Act::Program],
+            Self::Swaps => {
+                let swapped = Edit::Unknown(Box::new(addresses()));
+                vec![Act::Edit(swapped), Act::Output(To::InPort)]
+            }
+        }
+    }
 }
 
 /// What of a VDP's plan matters.
-struct Planned {
-    program: Vec<Act>,
-    slow: Program,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    does: Does,
     controllers: Vec<String>,
     ports: Vec<(String, PortNo)>,
     /// The network whose supervisor keeps it, of which store.
@@ -86,95 +121,180 @@ struct Planned {
 }
 
 /// Where frames come and whose they are, at one moment.
-#[derive(PartialEq, Eq)]
 struct Ground {
+    changes: LastChanges,
     ports: Vec<(u16, String)>,
-    vdps: Vec<Owned>,
+    mapping: BTreeMap<Vid, Vec<MappingRule>>,
 }
-
-/// A VDP's ports and mapping rules.
-type Owned = (Vid, Vec<(PortNo, PortId)>, Vec<MappingRule>);
 
 fn ground(p: &DataPlane) -> Ground {
     let s = p.snapshot();
     let ports = s.ports.iter().filter(|p| p.name != "(removed)" || p.id.0 != 0);
-    let vdps = p.vids().into_iter().filter_map(|vid| {
-        let v = s.vdps.iter().find(|v| v.vid == vid)?;
-        Some((vid, v.ports.clone(), p.mapping_of(vid).ok()?))
-    });
-    Ground { ports: ports.map(|p| (p.id.0, p.name.clone())).collect(), vdps: vdps.collect() }
+    let mut mapping: BTreeMap<Vid, Vec<MappingRule>> = BTreeMap::new();
+    for (vid, r) in p.mapping_rules() {
+        mapping.entry(vid).or_default().push(r);
+    }
+    let ports = ports.map(|p| (p.id.0, p.name.clone())).collect();
+    Ground { changes: p.last_changes(), ports, mapping }
 }
 
 fn planned(v: Option<&VdpPlan>) -> Planned {
     let controllers = v.and_then(|v| v.openflow.as_ref());
-    let learns = controllers.is_some();
-    let (program, slow) = match v.and_then(|v| v.program.as_ref()) {
+    let does = match v.and_then(|v| v.program.as_ref()) {
         // What NORMAL is for a VDP that is a switch: learning.
-        None if learns => (vec![Act::Program], Program::Passes),
-        None | Some(ProgramPlan::Sink) => (Vec::new(), Program::Nothing),
+        None if controllers.is_some() => Does::Passes,
+        None | Some(ProgramPlan::Sink) => Does::Nothing,
         Some(ProgramPlan::Forward(_) | ProgramPlan::Learning(..) | ProgramPlan::Firewall(_)) => {
-            (vec![Act::Program], Program::Passes)
+            Does::Passes
         }
-        Some(ProgramPlan::Reflector) => {
-            let swapped = Edit::Unknown(Box::new(addresses()));
-            (vec![Act::Edit(swapped), Act::Output(To::InPort)], Program::Nothing)
-        }
+        Some(ProgramPlan::Reflector) => Does::Swaps,
         Some(
             ProgramPlan::Balancer(_)
             | ProgramPlan::Bng(_)
             | ProgramPlan::Container(_)
             | ProgramPlan::Nat(_)
             | ProgramPlan::Router(_),
-        ) => (vec![Act::Program], Program::Anything),
+        ) => Does::Anything,
     };
     let addresses = controllers.iter().flat_map(|o| &o.controllers).map(|c| c.to_string());
     Planned {
-        program,
-        slow,
+        does,
         controllers: addresses.collect(),
         ports: v.map(|v| v.ports.clone()).unwrap_or_default(),
         kept: v.and_then(|v| Label::parse(v.label.as_deref()?)).map(|l| (l.store, l.network)),
     }
 }
 
+/// What tells whether all is as it was: the last changes, and what matters of each VDP's plan.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The last changes.
+    pub changes: LastChanges,
+    planned: Vec<Planned>,
+}
+
+impl Sight {
+    /// Of a running data plane.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn of(live: &Live) -> Result<Self, NotDone> {
+        let changes = live.with(|p, _| p.last_changes())?;
+        let planned = live.look(|m| {
+            let of = |(vid, _): &(Vid, u64)| planned(m.plan.vdps.get(&vid.0));
+            changes.vdps.iter().map(of).collect()
+        })?;
+        Ok(Self { changes, planned })
+    }
+    /// Whether nothing but rules, groups and the like of VDPs differs.
+    pub fn is_like(&self, o: &Self) -> bool {
+        self.changes.layout == o.changes.layout && self.planned == o.planned
+    }
+}
+
+/// All that is kept of a plane to read what has changed.
+#[derive(Debug)]
+pub struct Whole {
+    /// The plane.
+    pub plane: Plane,
+    /// What its parts are called.
+    pub gathered: Gathered,
+    /// The last change of each VDP that it has in it.
+    pub touched: Vec<u64>,
+    /// Places of ports by their numbers.
+    place: HashMap<u16, usize>,
+}
+
 /// Reads a running data plane.
 ///
 /// # Errors
 /// The worker has ended; ports or mapping rules do not come to rest.
-pub fn gather(live: &Live, groups: &[Grouping]) -> Result<Gathered, NotDone> {
+pub fn gather(live: &Live, groups: &[Grouping]) -> Result<Whole, NotDone> {
     let (ground, read) = read(live)?;
     Ok(put_together(&ground, read, groups))
+}
+
+/// One VDP as it is now.
+#[derive(Debug)]
+pub struct Again {
+    /// What is verified.
+    pub vdp: Vdp,
+    /// What it is called.
+    pub known: Known,
+    /// The last change in it.
+    pub touched: u64,
+}
+
+/// Reads VDPs again, by place; `None` where one is gone, or is no longer what it was but for its rules.
+///
+/// # Errors
+/// The worker has ended.
+pub fn again(
+    live: &Live,
+    w: &Whole,
+    plane: &Plane,
+    at: &[usize],
+) -> Result<Option<Vec<Again>>, NotDone> {
+    let vids: Vec<Vid> = at.iter().filter_map(|i| w.gathered.vdps.get(*i)).map(|k| k.vid).collect();
+    let read = some(live, &vids)?;
+    let mut all = Vec::new();
+    for (i, (installed, planned)) in at.iter().zip(&read) {
+        let (Some(known), Some(old)) = (w.gathered.vdps.get(*i), plane.vdps.get(*i)) else {
+            return Ok(None);
+        };
+        if installed.vid != known.vid || installed.name != known.name {
+            return Ok(None);
+        }
+        let (mut vdp, rules) = vdp(installed, planned, old.network, &w.place);
+        vdp.controllers.clone_from(&old.controllers);
+        let known = known_of(installed, planned, rules);
+        all.push(Again { vdp, known, touched: installed.touched });
+    }
+    Ok((read.len() == at.len()).then_some(all))
 }
 
 /// VDPs as they are installed, with what matters of their plans.
 type Read = Vec<(Installed, Planned)>;
 
-fn read(live: &Live) -> Result<(Ground, Read), NotDone> {
-    for _ in 0..TRIES {
-        let before = live.with(|p, _| ground(p))?;
-        let mut read = Vec::new();
-        let vids: Vec<Vid> = before.vdps.iter().map(|(vid, ..)| *vid).collect();
-        for some in vids.chunks(AT_ONCE) {
-            let some = some.to_vec();
-            let more = live.with(move |p, m| {
-                let one = |vid: Vid| {
-                    let installed = p.installed(vid).ok()?;
-                    Some((installed, planned(m.plan.vdps.get(&vid.0))))
-                };
-                some.into_iter().filter_map(one).collect::<Vec<_>>()
-            })?;
-            for (mut installed, planned) in more {
-                let slow = installed.slow.recv_timeout(SLOW_PATH).unwrap_or_default();
-                both_paths(&mut installed.rules, slow);
-                read.push((installed, planned));
-            }
-        }
-        if live.with(|p, _| ground(p))? == before && read.len() == vids.len() {
-            return Ok((before, read));
+/// Those of these that there are.
+fn some(live: &Live, vids: &[Vid]) -> Result<Read, NotDone> {
+    let mut read = Vec::new();
+    for some in vids.chunks(AT_ONCE) {
+        let some = some.to_vec();
+        let more = live.with(move |p, m| {
+            let one = |vid: Vid| {
+                let installed = p.installed(vid).ok()?;
+                Some((installed, planned(m.plan.vdps.get(&vid.0))))
+            };
+            some.into_iter().filter_map(one).collect::<Vec<_>>()
+        })?;
+        for (mut installed, planned) in more {
+            let slow = installed.slow.recv_timeout(SLOW_PATH).unwrap_or_default();
+            both_paths(&mut installed.rules, slow);
+            read.push((installed, planned));
         }
     }
-    let text = "ports or mapping rules change faster than they can be read: try again";
-    Err(crate::socket::handler::bad(text))
+    Ok(read)
+}
+
+fn read(live: &Live) -> Result<(Ground, Read), NotDone> {
+    for _ in 0..TRIES {
+        let ground = live.with(|p, _| ground(p))?;
+        let vids: Vec<Vid> = ground.changes.vdps.iter().map(|(vid, _)| *vid).collect();
+        let read = some(live, &vids)?;
+        let layout = live.with(|p, _| p.last_changes())?.layout;
+        if layout == ground.changes.layout && read.len() == vids.len() {
+            return Ok((ground, read));
+        }
+    }
+    Err(restless())
+}
+
+/// Nothing can be said while this goes on.
+pub fn restless() -> NotDone {
+    crate::socket::handler::bad(
+        "ports or mapping rules change faster than they can be read: try again",
+    )
 }
 
 /// What a running data plane would be read as after changes: what is planned, as a data plane of its own
@@ -182,12 +302,12 @@ fn read(live: &Live) -> Result<(Ground, Read), NotDone> {
 ///
 /// # Errors
 /// As [`gather`]; the changes can't be.
-pub fn ahead(live: &Live, groups: &[Grouping], after: &Ahead) -> Result<Gathered, NotDone> {
+pub fn ahead(live: &Live, groups: &[Grouping], after: &Ahead) -> Result<Whole, NotDone> {
     let (_, running) = read(live)?;
     let (mut plane, model) = scratch(&after.plan)?;
     let ground = ground(&plane);
-    let mut all = Vec::new();
-    for (vid, ..) in &ground.vdps {
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
+    for (vid, _) in &ground.changes.vdps {
         let Ok(mut installed) = plane.installed(*vid) else { continue };
         // Nobody but us serves its channels.
         let slow = (1..=ROUNDS).find_map(|round| {
@@ -212,9 +332,19 @@ pub fn ahead(live: &Live, groups: &[Grouping], after: &Ahead) -> Result<Gathered
             installed.groups.extend(kept.cloned());
             installed.remarking.extend(now.remarking.iter().copied());
         }
-        all.push((installed, planned(model.plan.vdps.get(&vid.0))));
+        let mut planned = planned(model.plan.vdps.get(&vid.0));
+        if after.routers.contains(&vid.0) {
+            planned.does = Does::Anything;
+            notes.push(format!(
+                "router {}: what its kernel will send is not known ahead: anything, by any of its ports",
+                installed.name
+            ));
+        }
+        all.push((installed, planned));
     }
-    Ok(put_together(&ground, all, groups))
+    let mut whole = put_together(&ground, all, groups);
+    whole.gathered.notes.extend(notes);
+    Ok(whole)
 }
 
 /// Adds the rules that are on the slow path only.
@@ -224,7 +354,7 @@ fn both_paths(fast: &mut Vec<RuleView>, slow: Vec<RuleView>) {
     fast.extend(slow.into_iter().filter(|r| !known.contains(&key(r))));
 }
 
-fn put_together(ground: &Ground, read: Vec<(Installed, Planned)>, groups: &[Grouping]) -> Gathered {
+fn put_together(ground: &Ground, read: Read, groups: &[Grouping]) -> Whole {
     let mut networks: Vec<String> = groups.iter().map(|g| g.name.clone()).collect();
     let place: HashMap<u16, usize> =
         ground.ports.iter().enumerate().map(|(i, (id, _))| (*id, i)).collect();
@@ -267,16 +397,11 @@ fn put_together(ground: &Ground, read: Vec<(Installed, Planned)>, groups: &[Grou
             }
         }
         of_vdp.push(planned.controllers.clone());
-        for r in &i.mapping {
+        for r in ground.mapping.get(&i.vid).into_iter().flatten() {
             mapping.push(map_rule(vdps.len(), r));
         }
         let (vdp, rules) = vdp(i, planned, network, &place);
-        known.push(Known {
-            vid: i.vid,
-            ports: planned.ports.clone(),
-            fields: i.fields.clone(),
-            rules,
-        });
+        known.push(known_of(i, planned, rules));
         vdps.push(vdp);
     }
     let names: Vec<&String> = controllers.keys().collect();
@@ -296,7 +421,13 @@ fn put_together(ground: &Ground, read: Vec<(Installed, Planned)>, groups: &[Grou
         shares: None,
     };
     let notes = notes(&plane);
-    Gathered { plane, vdps: known, notes }
+    let touched = read.iter().map(|(i, _)| i.touched).collect();
+    Whole { plane, gathered: Gathered { vdps: known, notes }, touched, place }
+}
+
+fn known_of(i: &Installed, planned: &Planned, rules: Written) -> Known {
+    let (ports, fields) = (planned.ports.clone(), i.fields.clone());
+    Known { vid: i.vid, name: i.name.clone(), ports, fields, rules }
 }
 
 fn map_rule(vdp: usize, r: &MappingRule) -> MapRule {
@@ -322,9 +453,10 @@ fn vdp(
         i.ports.iter().filter_map(|(no, id)| Some((no.0, there(id)?))).collect();
     let find = |no: PortNo| ports.iter().find(|(n, _)| *n == no.0).map(|(_, p)| *p);
     let own_fields = if i.fields.is_empty() { OwnFields::None } else { OwnFields::Some };
+    let program = planned.does.acts();
     let meaning = Meaning {
         port: &find,
-        program: &planned.program,
+        program: &program,
         remarking: &i.remarking,
         invalid_ttl: i.invalid_ttl,
         own_fields,
@@ -361,7 +493,7 @@ fn vdp(
         network,
         tables,
         default: acts(&i.default, &meaning),
-        program: planned.slow,
+        program: planned.does.program(),
         controllers: Vec::new(),
         groups: i.groups.iter().map(group).collect(),
         ports,
@@ -371,12 +503,18 @@ fn vdp(
 
 /// What the answer leaves open.
 fn notes(p: &Plane) -> Vec<String> {
-    let shared = |port: usize, network: usize| {
-        p.vdps.iter().any(|v| v.network != network && v.ports.iter().any(|(_, at)| *at == port))
-    };
+    // By port: the first network that has it, and whether another has it, too.
+    let mut holders: HashMap<usize, (usize, bool)> = HashMap::new();
+    for v in &p.vdps {
+        for (_, at) in &v.ports {
+            let h = holders.entry(*at).or_insert((v.network, false));
+            h.1 |= h.0 != v.network;
+        }
+    }
+    let shared = |port: usize| holders.get(&port).is_some_and(|h| h.1);
     let mut out = Vec::new();
     for v in p.vdps.iter().filter(|v| !v.controllers.is_empty()) {
-        let of = v.ports.iter().find(|(_, at)| shared(*at, v.network));
+        let of = v.ports.iter().find(|(_, at)| shared(*at));
         if let Some(port) = of.and_then(|(_, at)| p.ports.get(*at)) {
             out.push(format!(
                 "controllers of VDP {} may send packets of any header by port {}, which it shares: \

@@ -1,7 +1,8 @@
 //! Proof of isolation of a running data plane: what `weir net verify` asks for.
 //!
-//! - `gather`: from the running data plane to what is verified; - `header`, `acts`: keys and actions
-//!   in the verifier's words; - `frame`: a frame for a leak; - `told`: the answer in people's words.
+//! - `gather`: from the running data plane to what is verified; - `keep`: what was proved last;
+//! - `header`, `acts`: keys and actions in the verifier's words; - `frame`: a frame for a leak;
+//! - `told`: the answer in people's words.
 //!
 //! The deciding is `weir_supervisor::verify`'s. Each frame that it finds is held against the running
 //! data plane's own trace.
@@ -12,9 +13,12 @@ pub mod acts;
 mod frame;
 mod gather;
 pub mod header;
+mod keep;
 mod told;
 
+use gather::Gathered;
 pub use gather::{Ahead, Grouping};
+pub use keep::Kept;
 pub use told::{LeakItem, VerifiedItem};
 
 use crate::socket::live::{Live, NotDone};
@@ -22,7 +26,7 @@ use std::time::{Duration, Instant};
 use told::Shown;
 use weir_dataplane::DataPlane;
 use weir_dataplane::trace::Step;
-use weir_supervisor::verify::{Verifier, WORK};
+use weir_supervisor::verify::{Plane, Report};
 
 /// Leaks that are told at most.
 pub const MOST_LEAKS: usize = 1000;
@@ -43,37 +47,41 @@ pub fn verify(
     most: usize,
     after: Option<&Ahead>,
 ) -> Result<(Vec<LeakItem>, VerifiedItem), NotDone> {
-    let began = Instant::now();
-    let mut gathered = match after {
-        None => gather::gather(live, groups)?,
-        Some(after) => gather::ahead(live, groups, after)?,
+    let most = most.min(MOST_LEAKS);
+    let Some(after) = after else {
+        return live.proof().with(live, groups, |p| {
+            let (report, plane) = (p.verifier.report(most), p.verifier.plane());
+            let shown = told::leaks(&p.whole.gathered, plane, &report);
+            let items = shown.into_iter().map(|s| traced(live, s)).collect::<Result<_, _>>()?;
+            Ok((items, ended(&p.whole.gathered, plane, &report, (p.read_us, p.decide_us))))
+        });
     };
+    let began = Instant::now();
+    let mut whole = gather::ahead(live, groups, after)?;
     let read_us = micros(began);
     let began = Instant::now();
-    let plane = gathered.plane.clone();
-    let verifier = Verifier::new(plane, WORK);
-    let report = verifier.report(most.min(MOST_LEAKS));
+    let verifier = keep::decide(&mut whole);
+    let (report, plane) = (verifier.report(most), verifier.plane());
     let decide_us = micros(began);
-    let plane = verifier.plane();
-    let shown = told::leaks(&gathered, plane, &report);
-    let mut items = Vec::with_capacity(shown.len());
-    for s in shown {
-        // What is not there yet can't be asked.
-        items.push(if after.is_none() { traced(live, s)? } else { s.item });
-    }
+    // What is not there yet can't be asked for its trace.
+    let shown = told::leaks(&whole.gathered, plane, &report);
+    let items = shown.into_iter().map(|s| s.item).collect();
+    Ok((items, ended(&whole.gathered, plane, &report, (read_us, decide_us))))
+}
+
+fn ended(g: &Gathered, plane: &Plane, report: &Report, took: (u64, u64)) -> VerifiedItem {
     let name = |at: &usize| plane.vdps.get(*at).map_or_else(String::new, |v| v.name.clone());
-    let done = VerifiedItem {
+    VerifiedItem {
         isolated: report.isolated(),
         networks: plane.networks.len(),
         vdps: plane.vdps.len(),
         rules: report.rules,
         more: report.more,
         undecided: report.undecided.iter().map(name).collect(),
-        notes: std::mem::take(&mut gathered.notes),
-        read_us,
-        decide_us,
-    };
-    Ok((items, done))
+        notes: g.notes.clone(),
+        read_us: took.0,
+        decide_us: took.1,
+    }
 }
 
 /// Asks the running data plane about a leak's frame.
