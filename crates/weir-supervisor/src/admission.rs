@@ -67,6 +67,14 @@ pub fn admit(
                 ports(lab, host, n, v, &at)?;
                 host.take(&w, v.tcam_entries, v.cpu_permille, &at)?;
             }
+            // A relay at each of its ports elsewhere, for the port's frames and those of the tunnel.
+            for far in v.far() {
+                let need = u32::try_from(n.flow_space.len().max(1) + 1).unwrap_or(u32::MAX);
+                if let Some(host) = hosts.get_mut(far.host) {
+                    let whose = format!("the relay of {} at port '{}'", w.name, far.port);
+                    host.map(far.host, need, &whose, &at.at("ports", far.place))?;
+                }
+            }
             wanted.push(w);
         }
     }
@@ -140,18 +148,23 @@ impl<'o> Host<'o> {
         None
     }
 
+    /// Takes entries for mapping rules.
+    fn map(&mut self, host: &str, rules: u32, whose: &str, at: &Way) -> Result<(), Refusal> {
+        self.mapping.take(rules).map_err(|n| {
+            let left = self.mapping.left;
+            let text = format!("host '{host}': {whose} needs {n} TCAM entries for mapping");
+            let mend = "raise its tcam.mapping_entries, or take smaller slices";
+            Refusal::new(at.clone(), format!("{text}, {left} are left: {mend}"))
+        })
+    }
+
     fn take(&mut self, w: &Wanted, own: u32, cpu: u32, at: &Way) -> Result<(), Refusal> {
         let host = &w.host;
         if self.others.contains(w.name.as_str()) {
             let text = format!("host '{host}' has a VDP called '{}' that is not ours", w.name);
             return Err(Refusal::new(at.key("name"), format!("{text}: give another name")));
         }
-        self.mapping.take(w.mapping_rules).map_err(|n| {
-            let left = self.mapping.left;
-            let text = format!("host '{host}': {} needs {n} TCAM entries for mapping", w.name);
-            let mend = "raise its tcam.mapping_entries, or take smaller slices";
-            Refusal::new(at.key("host"), format!("{text}, {left} are left: {mend}"))
-        })?;
+        self.map(host, w.mapping_rules, &w.name, &at.key("host"))?;
         self.action.take(own).map_err(|n| {
             let left = self.action.left;
             let text = format!("host '{host}': {} wants {n} TCAM entries of its own", w.name);
@@ -191,15 +204,12 @@ fn promises(lab: &Lab) -> Result<(), Refusal> {
     for (i, n) in lab.network.iter().enumerate() {
         for (j, v) in n.node.iter().enumerate() {
             for (k, s) in v.share.iter().enumerate() {
-                let Some(free) = left.get_mut(&(v.host.as_str(), s.port.as_str())) else {
-                    continue;
-                };
+                let (host, port) = v.spot(&s.port);
+                let Some(free) = left.get_mut(&(host, port)) else { continue };
                 *free = free.checked_sub(s.guarantee_bps).ok_or_else(|| {
                     let at = Way::item("network", i).at("node", j).at("share", k);
                     let text = format!(
-                        "port '{}' of host '{}': {} bit/s are promised to {}, {free} are left",
-                        s.port,
-                        v.host,
+                        "port '{port}' of host '{host}': {} bit/s are promised to {}, {free} are left",
                         s.guarantee_bps,
                         v.vdp_name(n)
                     );

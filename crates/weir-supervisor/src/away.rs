@@ -248,11 +248,13 @@ fn text(
             datapath_id: Some(old.datapath_id.clone().unwrap_or_else(own)),
             controllers: Vec::new(),
             listen: Vec::new(),
+            tls: None,
             ..old
         });
     }
     let mut network = n.clone();
     (network.flow_space, network.controllers, network.link) = (vec![], vec![], vec![]);
+    network.tls = None;
     network.node = vec![node.clone()];
     let w = section(lab, &network, &node, number, store, &Way::default());
     let body = Label { node: format!("{}{BODY}", v.name), ..w.label.clone() };

@@ -6,7 +6,8 @@
 
 use crate::model::router::{DataPlane, Router, vlan_of};
 use crate::model::{
-    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share, is_false,
+    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share, SwitchTls,
+    is_false,
 };
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
@@ -153,6 +154,8 @@ struct Switch<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fail_mode: Option<&'a str>,
     limits: Limits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<&'a SwitchTls>,
 }
 
 #[derive(Serialize)]
@@ -255,7 +258,16 @@ fn inside(r: Router, n: &Network, attached: &[Attachment<'_>]) -> Router {
 
 /// A node's shares: those that it is given, and what its links may send at most.
 fn shares(n: &Network, v: &Node, ports: &[String]) -> Vec<Share> {
-    let mut all = v.share.clone();
+    let here = |s: &&Share| v.spot(&s.port).0 == v.host;
+    let own = |s: &Share| Share { port: v.spot(&s.port).1.to_owned(), ..s.clone() };
+    let mut all: Vec<Share> = v.share.iter().filter(here).map(own).collect();
+    let ceiling = v.fabric.as_ref().and_then(|f| f.ceiling_bps);
+    for far in v.far().filter(|_| ceiling.is_some()) {
+        let port = n.far_name(v, far);
+        if !all.iter().any(|s| s.port == port) {
+            all.push(Share { port, ceiling_bps: ceiling, ..Share::default() });
+        }
+    }
     for (i, l) in n.link.iter().enumerate().filter(|(_, l)| l.between.contains(&v.name)) {
         let port = n.end_name(i, &v.name);
         let given = all.iter().any(|s| s.port == port) || !ports.contains(&port);
@@ -266,29 +278,49 @@ fn shares(n: &Network, v: &Node, ports: &[String]) -> Vec<Share> {
     all
 }
 
-/// The section of a relay: what comes by one of its two ports leaves by the other.
+/// What a relay passes on.
+#[derive(Debug)]
+pub(crate) struct Passes {
+    /// What comes by one leaves by the other.
+    pub(crate) ports: [String; 2],
+    /// Which frames of the first port, in and out, as a network's flow space; none: all.
+    pub(crate) space: Vec<String>,
+    /// Its shares of its ports.
+    pub(crate) share: Vec<Share>,
+}
+
+/// The section of a relay.
 pub(crate) fn relay(
     host: &str,
     vid: u16,
     label: (u64, &str, &str),
-    ports: [String; 2],
+    passes: Passes,
     at: &Way,
 ) -> Wanted {
     let (store, network, name) = label;
+    let Passes { ports, space, share } = passes;
     let [a, b] = &ports;
-    let rule = |from: &str, to: &str| Rule {
+    let rule = |matcher: String, to: &str| Rule {
         priority: None,
-        matcher: format!("in_port={from}"),
+        matcher,
         actions: format!("output:{to}"),
     };
-    let rules = [rule(a, b), rule(b, a)];
+    let of = |port: &str| match space.is_empty() {
+        true => vec![format!("in_port={port}")],
+        false => space.iter().map(|f| format!("in_port={port},{f}")).collect(),
+    };
+    let mut rules = vec![rule(format!("in_port={a}"), b)];
+    rules.extend(of(b).into_iter().map(|m| rule(m, a)));
+    let mut mapping = of(a);
+    mapping.push(format!("in_port={b}"));
+    let mapping_rules = u32::try_from(mapping.len()).unwrap_or(u32::MAX);
     let mut file = File {
         vdp: [Section {
             vid,
             name,
             label: None,
             ports: &ports,
-            mapping: ports.iter().map(|p| format!("in_port={p}")).collect(),
+            mapping,
             path: Path::Fast.name(),
             program: None,
             default: None,
@@ -296,7 +328,7 @@ pub(crate) fn relay(
             tcam_limit_entries: None,
             cpu_permille: 0,
             isolated: false,
-            share: Vec::new(),
+            share,
             rule: &rules,
             openflow: None,
         }],
@@ -313,7 +345,7 @@ pub(crate) fn relay(
         path: Path::Fast,
         toml: text(&file),
         router: None,
-        mapping_rules: 2,
+        mapping_rules,
         at: at.clone(),
     }
 }
@@ -329,6 +361,7 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
         controllers: Vec::new(),
         listen: Vec::new(),
         fail_mode: None,
+        tls: None,
         messages_per_s: None,
         flow_mods_per_s: None,
         packet_ins_per_s: None,
@@ -349,6 +382,7 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
             flow_mods_per_s: o.flow_mods_per_s,
             packet_ins_per_s: o.packet_ins_per_s,
         },
+        tls: o.tls.as_ref().or(n.tls.as_ref()),
     })
 }
 

@@ -30,6 +30,29 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
             "host[0].name",
             "host name '1': 1 to 32 letters",
         ),
+        (
+            &format!(
+                "{HOSTS}[[network]]\nname = 'n'\ncontrollers = ['ssl:c']\n[[network.node]]\nname = 's'\nhost = 'east'\n"
+            ),
+            "network[0].node[0].openflow",
+            "'ssl:c': node 's' has no certificate to show there",
+        ),
+        (
+            &format!(
+                "{HOSTS}[[network]]\nname = 'n'\ncontrollers = ['ssl:c']\n\
+                 tls = {{ certificate = '/c.pem', key = '../k', ca = '/a' }}\n[[network.node]]\nname = 's'\nhost = 'east'\n"
+            ),
+            "network[0].tls.key",
+            "key '../k' of network 'n': a file on the host that the switch lives on; say its whole path",
+        ),
+        (
+            &format!(
+                "{HOSTS}[[network]]\nname = 'n'\n[[network.node]]\nname = 's'\nhost = 'east'\n\
+                 openflow = {{ listen = ['pssl:0'], tls = {{ certificate = 'c.pem', key = '/k', ca = '/a' }} }}\n"
+            ),
+            "network[0].node[0].openflow.tls.certificate",
+            "certificate 'c.pem' of node 's'",
+        ),
         ("[[host]]\nname = 'h'\napi = 'x'\n", "host[0].api", "api 'x': \"HOST:PORT\" by TLS"),
         ("[[host]]\nname = 'h'\napi = 'x:1'\n", "host[0].api", "say who asks in [tls]"),
         (

@@ -41,6 +41,17 @@ fn row(name: &str, on: &str, rest: &str) -> String {
     text
 }
 
+/// A network of one switch on a host, with these ports, and what else its node says.
+fn big(name: &str, vlan: usize, on: &str, ports: &str, rest: &str) -> String {
+    let ports: Vec<String> = ports.split(' ').map(|p| format!("'{p}'")).collect();
+    format!(
+        "[[network]]\nname = '{name}'\nflow_space = ['dl_vlan={vlan}']\n\
+         controllers = ['tcp:127.0.0.1:6653']\n[[network.node]]\nname = 'big'\nhost = '{on}'\n\
+         ports = [{}]\n{rest}\n",
+        ports.join(", ")
+    )
+}
+
 fn read(text: &str) -> Lab {
     let lab: Lab = toml::from_str(text).unwrap();
     check(&lab, &Vlans).unwrap();
@@ -182,6 +193,83 @@ fn ways_have_room_and_backups_share_nothing() {
 }
 
 #[test]
+fn a_switch_has_ports_on_several_hosts() {
+    let square = hosts("a b c d", &SQUARE);
+    let rest = "share = [{ port = 'd:e1', guarantee_bps = 3 }, { port = 'e2', ceiling_bps = 4 }]\n\
+                fabric = { backups = 1, ceiling_bps = 9, probe_ms = 50 }";
+    let lab = read(&(square.clone() + &big("red", 5, "a", "d:e1 a:e2 c:w1", rest)));
+    let mut world = World::of(&lab);
+    let l = laid(&lab, &world, &Links::new()).unwrap();
+    assert_eq!(ways(&l)["red/big.d:e1"], ["a d", "a b d"]);
+    assert_eq!(ways(&l)["red/big.c:w1"], ["a c", "a d c"]);
+    // The switch has its ports in their order, those elsewhere as ends of tunnels that are its own.
+    let (wanted, _) = admit(&lab, &world.observed(), &Places::new(), STORE).unwrap();
+    let switch = &wanted[0].toml;
+    for what in [
+        "ports = [\"red.big.d.e1\", \"e2\", \"red.big.c.w1\"]",
+        "mapping = [\"in_port=red.big.d.e1\", \"in_port=e2,dl_vlan=5\", \"in_port=red.big.c.w1\"]",
+        "port = \"e2\"\nguarantee_bps = 0\nceiling_bps = 4\n",
+        "port = \"red.big.d.e1\"\nguarantee_bps = 0\nceiling_bps = 9\n",
+    ] {
+        assert!(switch.contains(what), "{what}: {switch}");
+    }
+    assert!(!switch.contains("guarantee_bps = 3"), "{switch}");
+    // At each port elsewhere a relay of the network's, which lets pass what is the network's.
+    let far: Vec<_> = l.relays.iter().filter(|w| w.toml.contains("dl_vlan")).collect();
+    assert_eq!(far.iter().map(|w| w.host.as_str()).collect::<Vec<_>>(), ["d", "c"]);
+    let relay = &far[0].toml;
+    assert_eq!(far[0].label.network, "red");
+    for what in [
+        "ports = [\"e1\", \"red.big.d.e1\"]",
+        "mapping = [\"in_port=e1,dl_vlan=5\", \"in_port=red.big.d.e1\"]",
+        "port = \"e1\"\nguarantee_bps = 3\n",
+        "match = \"in_port=red.big.d.e1,dl_vlan=5\"\nactions = \"output:e1\"",
+        "match = \"in_port=e1\"\nactions = \"output:red.big.d.e1\"",
+    ] {
+        assert!(relay.contains(what), "{what}: {relay}");
+    }
+    for (ports, rest, told) in [
+        ("x:e1", "", "network[0].node[0].ports[0]: no host 'x'"),
+        ("e1 d:", "", "network[0].node[0].ports[1]: port 'd:'"),
+        ("e1 a:e1", "", "ports[1]: port 'a:e1' is node 'big' port already"),
+        ("e1 d:e9", "", "ports[1]: host 'd' has no port 'e9'"),
+        ("e1", "fabric = { mtu = 1500 }", "fabric: node 'big' has no port on another host"),
+        ("d:e1", "fabric = { backups = 8 }", "fabric.backups: fabric of node 'big': at most 7"),
+        (
+            "d:e1",
+            "fabric = { backups = 3 }",
+            "fabric.backups: link red/big.d:e1 from 'a' to 'd': 3 of",
+        ),
+        ("d:e1", "fabric = { guarantee_bps = 101 }", "fabric.guarantee_bps: link red/big.d:e1"),
+        ("d:e1", "share = [{ port = 'd:e2' }]", "node 'big' has no port 'd:e2'"),
+    ] {
+        let text = refused(&(square.clone() + &big("red", 5, "a", ports, rest)));
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    // Nobody else's frames, and room for them at the other host.
+    let two = big("red", 5, "a", "d:e1", "") + &big("blue", 5, "d", "e1", "");
+    let text = refused(&(square.clone() + &two));
+    assert!(
+        text.contains("port 'e1' of host 'd': a frame could be red.big's and blue.big's"),
+        "{text}"
+    );
+    world.host("d").mapping_slices = 0;
+    let text = admit(&lab, &world.observed(), &Places::new(), STORE).unwrap_err().to_string();
+    assert!(text.contains("host 'd': the relay of red.big at port 'e1' needs"), "{text}");
+    let promised =
+        square.replacen("'unix:d'", "'unix:d'\nport = [{ name = 'e1', capacity_bps = 2 }]", 1);
+    let lab = read(
+        &(promised + &big("red", 5, "a", "d:e1", "share = [{ port = 'd:e1', guarantee_bps = 3 }]")),
+    );
+    let text =
+        admit(&lab, &World::of(&lab).observed(), &Places::new(), STORE).unwrap_err().to_string();
+    assert!(
+        text.contains("port 'e1' of host 'd': 3 bit/s are promised to red.big, 2 are left"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_its_place() {
     let good = hosts("a b", &[("a-b", "")]) + &row("red", "a b", "");
     for (from, to, told) in [
@@ -237,7 +325,7 @@ proptest! {
     /// of those that stay do not move, no identifier is used twice, and nothing is left at the end.
     #[test]
     fn links_come_and_go_without_a_trace(
-        labs in prop::collection::vec(prop::collection::vec((0..4usize, 0..4usize, 0..3u32), 1..6), 1..5),
+        labs in prop::collection::vec(prop::collection::vec((0..4usize, 0..4usize, 0..5u32), 1..6), 1..5),
         stops in prop::collection::vec(any::<prop::sample::Index>(), 5),
     ) {
         let square = hosts("a b c d", &SQUARE);
@@ -248,6 +336,10 @@ proptest! {
         let all: Vec<Lab> = labs.iter().map(|networks| {
             let one = |(i, (x, y, rest)): (usize, &(usize, usize, u32))| {
                 let host = |n: &usize| ["a", "b", "c", "d"][*n];
+                if *rest > 2 {
+                    let ports = format!("e1 {}:e2 {}:w1", host(y), ["a", "c"][*rest as usize - 3]);
+                    return big(&format!("n{i}"), i + 1, host(x), &ports, "");
+                }
                 let rest = ["", "guarantee_bps = 1", "backups = 1"][if x == y { 0 } else { *rest as usize }];
                 row(&format!("n{i}"), &format!("{} {}", host(x), host(y)), rest)
             };

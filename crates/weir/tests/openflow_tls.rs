@@ -5,16 +5,13 @@ mod openflow_rig;
 mod run_daemon;
 
 use certificates::{Authority, Identity};
-use openflow_rig::{Peer, config, listening, patient, switch};
+use openflow_rig::{Peer, by_tls, config, listening, patient, switch};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
-};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, ServerConnection, StreamOwned};
 
 const TLS: &str = "tls = { certificate = 'switch.pem', key = 'switch.key', ca = 'ca.pem' }";
 
@@ -55,19 +52,7 @@ fn server(
     ca: &Authority,
     own: &Identity,
 ) -> Result<Peer<Tls<ServerConnection>>, String> {
-    let provider = Arc::new(ring::default_provider());
-    let clients = WebPkiClientVerifier::builder_with_provider(ca.roots(), Arc::clone(&provider));
-    let (chain, key) = own.der();
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(clients.build().unwrap())
-        .with_single_cert(chain, key)
-        .unwrap();
-    let (tcp, _) = l.accept().unwrap();
-    patient(&tcp);
-    let tls = ServerConnection::new(Arc::new(config)).unwrap();
-    Peer::over(StreamOwned::new(tls, tcp))
+    by_tls::server(l, ca.roots(), own.der())
 }
 
 #[test]

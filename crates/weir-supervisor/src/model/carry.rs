@@ -4,7 +4,7 @@
 //! ports their frames are told apart by the flow space, so its ports are the nodes' own; else tunnels
 //! carry them, by [`crate::wires`], and each end is a port that is made for it.
 
-use super::{Lab, Network, Node, VirtualLink};
+use super::{Far, Lab, Network, Node, VirtualLink};
 use crate::section::digest;
 use std::borrow::Cow;
 
@@ -80,13 +80,17 @@ impl Network {
     /// What the end of link `i` at `node` is called on its host, where a port is made for it:
     /// `NETWORK.NODE.OTHER`.
     pub fn end_name(&self, i: usize, node: &str) -> String {
-        let whole = format!("{}.{node}.{}", self.name, self.other(i, node));
-        if whole.len() <= NAME_BYTES {
-            return whole;
-        }
-        let head: String = whole.chars().take(NAME_BYTES - 17).collect();
-        format!("{head}.{:016x}", digest(&whole))
+        short(format!("{}.{node}.{}", self.name, self.other(i, node)))
     }
+}
+
+/// A name of a port, cut with a digest behind where it is too long for one.
+pub(super) fn short(whole: String) -> String {
+    if whole.len() <= NAME_BYTES {
+        return whole;
+    }
+    let head: String = whole.chars().take(NAME_BYTES - 17).collect();
+    format!("{head}.{:016x}", digest(&whole))
 }
 
 fn same(a: &VirtualLink, b: &VirtualLink) -> bool {
@@ -131,8 +135,15 @@ impl Lab {
     /// The ports of a node, numbered from 1: its own first, then an end of each of its links. Links
     /// that nothing carries, which [`check`](super::check()) refuses, have theirs all the same.
     pub fn attached<'l>(&'l self, network: &'l Network, node: &'l Node) -> Vec<Attachment<'l>> {
-        let own = node.ports.iter().map(String::as_str);
-        let mut all: Vec<Attachment<'l>> = own.map(|p| by_host(p)).collect();
+        let own = node.ports.iter().enumerate().map(|(place, text)| match node.spot(text) {
+            (host, port) if host == node.host => by_host(port),
+            (host, port) => Attachment {
+                port: network.far_name(node, Far { place, host, port }).into(),
+                inside: format!("{host}.{port}").into(),
+                made: Made::ForLink,
+            },
+        });
+        let mut all: Vec<Attachment<'l>> = own.collect();
         for (i, l) in network.link.iter().enumerate() {
             let [a, b] = &l.between;
             let other = match () {

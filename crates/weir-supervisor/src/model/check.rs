@@ -4,8 +4,11 @@
 //! Room: arithmetic on the model. Called before anything is observed or touched. The first thing that
 //! is wrong is told, with its place and how to mend it.
 
+use super::identity;
 use super::router::{self, DataPlane};
-use super::{Carrier, Host, Isolation, Kind, Lab, Link, Made, Network, Node, VirtualLink, end};
+use super::{
+    Carrier, Fabric, Host, Isolation, Kind, Lab, Link, Made, Network, Node, VirtualLink, end,
+};
 use crate::refusal::{Refusal, Way, instead};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -214,6 +217,7 @@ fn network(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
         let text = format!("network '{}' has no node: give it a [[network.node]]", n.name);
         return Err(Refusal::new(at.key("name"), text));
     }
+    identity::of_network(n, at)?;
     let mut seen = BTreeSet::new();
     for (i, v) in n.node.iter().enumerate() {
         let at = at.at("node", i);
@@ -258,10 +262,17 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     }
     let mut seen = BTreeSet::new();
     for (i, p) in v.ports.iter().enumerate() {
-        if !seen.insert(p) {
+        let (of, named) = v.spot(p);
+        if of != v.host {
+            far(lab, v, of, named, &at.at("ports", i))?;
+        }
+        if !seen.insert((of, named)) {
             let text = format!("port '{p}' is node '{}' port already: name it once", v.name);
             return Err(Refusal::new(at.at("ports", i), text));
         }
+    }
+    if let Some(f) = &v.fabric {
+        fabric(v, f, &at.key("fabric"))?;
     }
     if v.isolated && v.kind != Kind::Vdp {
         let what =
@@ -291,7 +302,42 @@ fn node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     shares(lab, n, v, at)
 }
 
+/// A port on another host.
+fn far(lab: &Lab, v: &Node, host: &str, port: &str, at: &Way) -> Result<(), Refusal> {
+    let refuse = |text: String| Err(Refusal::new(at.clone(), text));
+    known_host(lab, host, at)?;
+    if port.is_empty() || port.contains(':') {
+        return refuse(format!("port '{host}:{port}': HOST:PORT, or a port of '{}' alone", v.host));
+    }
+    let without = |h: &&&str| lab.find_host(h).is_some_and(|h| h.tunnel.is_none());
+    match [v.host.as_str(), host].iter().find(without) {
+        None => Ok(()),
+        Some(h) => {
+            let text = format!("a tunnel leads to port '{port}' of host '{host}'");
+            refuse(format!("{text}, and host '{h}' has no 'tunnel': say where its tunnels end"))
+        }
+    }
+}
+
+/// What joins a node to its ports on other hosts.
+fn fabric(v: &Node, f: &Fabric, at: &Way) -> Result<(), Refusal> {
+    if v.far().next().is_none() {
+        let text = format!("node '{}' has no port on another host: take 'fabric' away", v.name);
+        return Err(Refusal::new(at.clone(), format!("{text}, or add a HOST:PORT to its ports")));
+    }
+    let asked = VirtualLink {
+        guarantee_bps: f.guarantee_bps,
+        ceiling_bps: f.ceiling_bps,
+        mtu: f.mtu,
+        backups: f.backups,
+        probe_ms: f.probe_ms,
+        ..VirtualLink::default()
+    };
+    wishes(&asked, Carrier::Tunnel, &format!("fabric of node '{}'", v.name), at)
+}
+
 fn openflow(n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    identity::of_node(n, v, at)?;
     let switch = v.openflow.is_some() || !n.controllers.is_empty();
     if switch && v.default.is_some() {
         let what = "'default' in an OpenFlow node: what frames without a flow get is for controllers \
@@ -314,12 +360,13 @@ fn shares(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
     let mut seen = BTreeSet::new();
     for (i, s) in v.share.iter().enumerate() {
         let at = at.at("share", i);
-        if !ports.contains(&s.port) {
+        let given = v.ports.iter().any(|p| v.spot(p) == v.spot(&s.port));
+        if !given && !ports.contains(&s.port) {
             let near = instead(&s.port, ports.iter().map(String::as_str));
             let text = format!("node '{}' has no port '{}': {near}", v.name, s.port);
             return Err(Refusal::new(at.key("port"), text));
         }
-        if !seen.insert(&s.port) {
+        if !seen.insert(v.spot(&s.port)) {
             let text = format!("a share of port '{}' is there already: say it once", s.port);
             return Err(Refusal::new(at.key("port"), text));
         }
@@ -512,6 +559,9 @@ fn spaces<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
                 if let (Made::ByHost, Cow::Borrowed(p)) = (a.made, a.port) {
                     at_port.entry((&v.host, p)).or_default().push((i, j));
                 }
+            }
+            for far in v.far() {
+                at_port.entry((far.host, far.port)).or_default().push((i, j));
             }
         }
     }

@@ -5,20 +5,25 @@
 //!
 //! Who owns what, for whoever must know: a [`Network`] owns its [`Node`]s; a node is one VDP on its
 //! `host`, called `NETWORK.NODE` there ([`Node::vdp_name`]); it has the ports of
-//! [`Lab::attached`]: on those of the host the frames of its network's flow space, all of them where
+//! [`Lab::attached`]: on those of its host and of others the frames of its network's flow space, all of them where
 //! that is empty; on those that are made for its links every frame, since nobody else's come there.
 
 mod carry;
 mod check;
 mod guard;
+mod identity;
 pub mod router;
+mod spread;
 
 pub use carry::{Attachment, Made, NAME_BYTES};
 pub(crate) use carry::{Carrier, end};
 pub(crate) use check::tunnel_end;
 pub use check::{FlowSyntax, check};
 pub use guard::{Act, Guard, Rate};
+pub use identity::SwitchTls;
 use serde::{Deserialize, Serialize};
+pub(crate) use spread::far_shares;
+pub use spread::{Fabric, Far, Tunnelled};
 use utoipa::ToSchema;
 
 /// A substrate and the networks on it.
@@ -116,9 +121,12 @@ pub struct Network {
     /// Which frames of its ports are its own: matches in the flow syntax, without ports. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_space: Vec<String>,
-    /// Controllers of all its nodes, `tcp:HOST:PORT`.
+    /// Controllers of all its nodes, `tcp:HOST:PORT`, or `ssl:HOST:PORT` by TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
+    /// What its nodes show to controllers by TLS, and whom they trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<SwitchTls>,
     /// Its nodes.
     pub node: Vec<Node>,
     /// Its links.
@@ -183,9 +191,12 @@ pub struct Node {
     /// Another physical node that processes its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away: Option<String>,
-    /// The host's ports that are its own, from number 1 on in this order.
+    /// The ports that are its own, from number 1 on in this order: the host's, or `HOST:PORT` of another's.
     #[serde(default)]
     pub ports: Vec<String>,
+    /// What joins it to its ports on other hosts; whatever there is without a word of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
     /// Where it lives.
     #[serde(default)]
     pub path: Path,
@@ -255,9 +266,12 @@ pub struct Openflow {
     /// Controllers beside the network's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
-    /// Where tools may connect: `ptcp:PORT`.
+    /// Where tools may connect: `ptcp:PORT`, or `pssl:PORT` by TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<String>,
+    /// What it shows to controllers by TLS, and whom it trusts; the network's without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<SwitchTls>,
     /// "secure" or "standalone".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail_mode: Option<String>,
@@ -276,7 +290,7 @@ pub struct Openflow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// The host's port.
+    /// The host's port, or `HOST:PORT` of another's.
     pub port: String,
     /// Guaranteed bits per second.
     #[serde(default)]

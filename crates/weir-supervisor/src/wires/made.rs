@@ -4,11 +4,11 @@
 //! after those.
 
 use super::{Links, WayPlace};
-use crate::model::{Carrier, Lab, end, tunnel_end};
+use crate::model::{Carrier, Lab, end, far_shares, tunnel_end};
 use crate::observed::Observed;
 use crate::plan::{How, Step};
 use crate::refusal::Way;
-use crate::section::{Label, RELAY, digest};
+use crate::section::{Label, Passes, RELAY, digest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ pub(super) struct Relay {
     pub(super) host: String,
     pub(super) network: String,
     pub(super) name: String,
-    pub(super) ports: [String; 2],
+    pub(super) passes: Passes,
     pub(super) at: Way,
 }
 
@@ -49,33 +49,46 @@ pub(super) fn made(lab: &Lab, links: &Links, store: u64) -> Made {
     let mut laid = Made::default();
     for (i, n) in lab.network.iter().enumerate() {
         for (j, l) in n.link.iter().enumerate() {
-            let at = Way::item("network", i).at("link", j);
             let [a, b] = l.between.each_ref().map(|v| n.node(v));
             let (Some(a), Some(b)) = (a, b) else { continue };
-            let name = n.link_name(j);
-            let own = Own { lab, store, network: &n.name, link: &name, at: &at };
-            let ends = [(&a.host, n.end_name(j, &a.name)), (&b.host, n.end_name(j, &b.name))];
-            match lab.carrier(&a.host, &b.host) {
-                Carrier::Cable(..) => {}
-                Carrier::Inside => {
-                    let device = format!("memory:{}", ends[0].1);
-                    let port =
-                        |(host, name): (&String, String)| own.port(host, name, device.clone());
-                    laid.ports.extend(ends.map(port));
+            if lab.carrier(&a.host, &b.host) == Carrier::Inside {
+                let (name, at) = (n.link_name(j), Way::item("network", i).at("link", j));
+                let own = Own { lab, store, network: &n.name, link: &name, at: &at };
+                let ends = [(&a.host, n.end_name(j, &a.name)), (&b.host, n.end_name(j, &b.name))];
+                let device = format!("memory:{}", ends[0].1);
+                laid.ports.extend(ends.map(|(host, name)| own.port(host, name, device.clone())));
+            }
+        }
+        for t in lab.tunnelled(i) {
+            let Some(place) = links.get(&format!("{}/{}", n.name, t.name)) else { continue };
+            // A mark has room for names of nodes.
+            let far = t.far.map(|(v, far)| n.far_relay(v, far));
+            let link = far.as_ref().unwrap_or(&t.name);
+            let own = Own { lab, store, network: &n.name, link, at: &t.at };
+            let probe = t.link.probe_ms.or((place.ways.len() > 1).then_some(100));
+            let back: Vec<WayPlace> = place.ways.iter().map(reversed).collect();
+            let ends = t.hosts.iter().zip(&t.ends).zip([&place.ways, &back]);
+            for ((host, name), ways) in ends {
+                if let Some(device) = own.end(ways, probe) {
+                    laid.ports.push(own.port(host, name.clone(), device));
                 }
-                Carrier::Tunnel => {
-                    let Some(place) = links.get(&format!("{}/{name}", n.name)) else { continue };
-                    let probe = l.probe_ms.or((place.ways.len() > 1).then_some(100));
-                    let back: Vec<WayPlace> = place.ways.iter().map(reversed).collect();
-                    for ((host, name), ways) in ends.into_iter().zip([&place.ways, &back]) {
-                        if let Some(device) = own.end(ways, probe) {
-                            laid.ports.push(own.port(host, name, device));
-                        }
-                    }
-                    for w in &place.ways {
-                        own.relays(w, &mut laid);
-                    }
-                }
+            }
+            for w in &place.ways {
+                own.relays(w, &mut laid);
+            }
+            if let Some((v, far)) = t.far {
+                let [_, end] = &t.ends;
+                laid.relays.push(Relay {
+                    host: far.host.to_owned(),
+                    network: n.name.clone(),
+                    name: n.far_relay(v, far),
+                    passes: Passes {
+                        ports: [far.port.to_owned(), end.clone()],
+                        space: n.flow_space.clone(),
+                        share: far_shares(v, far, end),
+                    },
+                    at: t.key("between"),
+                });
             }
         }
     }
@@ -170,7 +183,7 @@ impl Own<'_> {
                     host: here.clone(),
                     network: self.network.to_owned(),
                     name: format!("{RELAY}{x}"),
-                    ports,
+                    passes: Passes { ports, space: Vec::new(), share: Vec::new() },
                     at: self.at.clone(),
                 });
             }

@@ -9,7 +9,7 @@
 //! link on its way carries it by VXLAN, under a network identifier of its own, so any number of them share
 //! a physical link, whatever addresses their tenants use. Where a way leads through a third host, a *relay*
 //! joins the two tunnels there: a VDP of two ports and two rules that is the supervisor's, not the
-//! tenant's.
+//! tenant's. So is what joins a tunnel to a node's port on another host.
 
 mod made;
 mod route;
@@ -19,7 +19,7 @@ pub use made::{WantedPort, steps};
 
 use crate::model::Lab;
 use crate::observed::Observed;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, instead};
 use crate::section::{Label, Wanted, relay};
 use crate::store::{Place, Places};
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,15 @@ impl Laid {
         for r in relays {
             let key = format!("{}/{}", r.network, r.name);
             let old = before.get(&key).filter(|p| p.host == r.host).map(|p| p.vid);
-            let Some((host, _)) = observed.get_key_value(&r.host) else { continue };
+            let Some((host, seen)) = observed.get_key_value(&r.host) else { continue };
+            // What it passes on to is there, or is made for it.
+            let known = |p: &str| {
+                seen.ports.contains(p) || self.ports.iter().any(|w| w.host == *host && w.name == p)
+            };
+            if let Some(p) = r.passes.ports.iter().find(|p| !known(p)) {
+                let near = instead(p, seen.ports.iter().map(String::as_str));
+                return Err(Refusal::new(r.at, format!("host '{host}' has no port '{p}': {near}")));
+            }
             let free = || (1..u16::MAX).rev().find(|vid| !taken.contains(&(host.as_str(), *vid)));
             let Some(vid) = old.or_else(free) else {
                 let text = format!("host '{host}' has no number left for a relay");
@@ -123,7 +131,7 @@ impl Laid {
             };
             taken.insert((host.as_str(), vid));
             let label = (store, r.network.as_str(), r.name.as_str());
-            self.relays.push(relay(&r.host, vid, label, r.ports, &r.at));
+            self.relays.push(relay(&r.host, vid, label, r.passes, &r.at));
             self.places.insert(key, Place { host: r.host, vid });
         }
         Ok(())

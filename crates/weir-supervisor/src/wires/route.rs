@@ -6,8 +6,8 @@
 //! of physical links). That order may refuse what another would have carried: nothing is moved to make room.
 
 use super::{LinkPlace, Links, WayPlace};
-use crate::model::{Carrier, Lab, VirtualLink, end, tunnel_end};
-use crate::refusal::{Refusal, Way};
+use crate::model::{Lab, Tunnelled, VirtualLink, end, tunnel_end};
+use crate::refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Network identifiers below are left to people.
@@ -132,28 +132,18 @@ impl<'l> Graph<'l> {
     }
 }
 
-/// A link by tunnels.
+/// A link by tunnels, and what it is kept under.
 struct Open<'l> {
     key: String,
-    link: &'l VirtualLink,
-    hosts: [&'l str; 2],
-    at: Way,
+    of: Tunnelled<'l>,
 }
 
 fn by_tunnels(lab: &Lab) -> Vec<Open<'_>> {
-    let mut all = Vec::new();
-    for (i, n) in lab.network.iter().enumerate() {
-        for (j, link) in n.link.iter().enumerate() {
-            let [a, b] = link.between.each_ref().map(|v| n.node(v).map(|v| v.host.as_str()));
-            let (Some(a), Some(b)) = (a, b) else { continue };
-            if lab.carrier(a, b) == Carrier::Tunnel {
-                let key = format!("{}/{}", n.name, n.link_name(j));
-                let at = Way::item("network", i).at("link", j);
-                all.push(Open { key, link, hosts: [a, b], at });
-            }
-        }
-    }
-    all
+    let of = |(i, n): (usize, &'_ crate::model::Network)| {
+        let all = lab.tunnelled(i).into_iter();
+        all.map(|of| Open { key: format!("{}/{}", n.name, of.name), of }).collect::<Vec<_>>()
+    };
+    lab.network.iter().enumerate().flat_map(of).collect()
 }
 
 /// Finds ways for all links by tunnels.
@@ -172,9 +162,9 @@ pub(super) fn route(
     let mut links = Links::new();
     let mut open = Vec::new();
     for o in by_tunnels(lab) {
-        let (a, ways) = (asked(o.link), o.link.backups as usize + 1);
+        let (a, ways) = (asked(&o.of.link), o.of.link.backups as usize + 1);
         let old = before.get(&o.key);
-        match old.and_then(|p| Some((p, graph.again(p, o.hosts, ways, a)?))) {
+        match old.and_then(|p| Some((p, graph.again(p, o.of.hosts, ways, a)?))) {
             Some((p, edges)) => {
                 graph.promise(&edges, a.bps);
                 links.insert(o.key, p.clone());
@@ -184,19 +174,19 @@ pub(super) fn route(
     }
     let mut vnis = Vnis::new(before, busy, store);
     for o in open {
-        let a = asked(o.link);
+        let a = asked(&o.of.link);
         let mut place = LinkPlace::default();
         let mut used = Vec::new();
-        for way in 0..=o.link.backups {
-            let found =
-                graph.shortest(o.hosts[0], o.hosts[1], |i, e| !used.contains(&i) && e.takes(a));
+        for way in 0..=o.of.link.backups {
+            let [from, to] = o.of.hosts;
+            let found = graph.shortest(from, to, |i, e| !used.contains(&i) && e.takes(a));
             let Some((hosts, edges)) = found else {
                 return Err(why_not(&graph, &o, a, way));
             };
             let ids = edges.iter().map(|_| vnis.next()).collect::<Option<Vec<u32>>>();
             let Some(ids) = ids else {
                 let text = "no VXLAN network identifier is left: 24 bits are all taken";
-                return Err(Refusal::new(o.at, text));
+                return Err(Refusal::new(o.of.at, text));
             };
             place.ways.push(WayPlace {
                 hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
@@ -212,11 +202,11 @@ pub(super) fn route(
 
 /// What keeps a link from having its way number `way`.
 fn why_not(graph: &Graph<'_>, o: &Open<'_>, a: Asked, way: u32) -> Refusal {
-    let [from, to] = o.hosts;
+    let [from, to] = o.of.hosts;
     let shown = format!("link {} from '{from}' to '{to}'", o.key);
     let has =
         |usable: &dyn Fn(usize, &Edge<'_>) -> bool| graph.shortest(from, to, usable).is_some();
-    let refuse = |key, text: String| Refusal::new(o.at.key(key), format!("{shown}: {text}"));
+    let refuse = |key, text: String| Refusal::new(o.of.key(key), format!("{shown}: {text}"));
     if !has(&|_, _| true) {
         let mend = "join its hosts by [[link]]s, or move a node";
         return refuse("between", format!("no physical links lead there: {mend}"));
@@ -231,7 +221,7 @@ fn why_not(graph: &Graph<'_>, o: &Open<'_>, a: Asked, way: u32) -> Refusal {
     }
     if way > 0 {
         let text =
-            format!("{way} of {} ways found that share no physical link", o.link.backups + 1);
+            format!("{way} of {} ways found that share no physical link", o.of.link.backups + 1);
         return refuse(
             "backups",
             format!("{text}, with {} bit/s left on each: ask for fewer", a.bps),

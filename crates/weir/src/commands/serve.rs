@@ -31,7 +31,7 @@ use std::path::PathBuf;
                        the arguments are wrong."
 )]
 pub struct Args {
-    /// Where to listen, tls, tokens, store, verify
+    /// Where to listen, tls, tokens, store, verify, guards
     #[arg(value_name = "CONFIG.toml")]
     config: Option<PathBuf>,
     /// Address and port [default: the file's, else 127.0.0.1:6681]

@@ -129,7 +129,8 @@ impl Desk {
 
     /// Tells of a revision; an owner hears of his own networks.
     fn publish(&self, revision: u64, by: Option<&str>, about: Vec<About>, steps: Vec<Told>) {
-        self.events.tell(|at_s| Event { at_s, revision, by: by.map(str::to_owned), about, steps });
+        let by = by.map(str::to_owned);
+        self.events.tell(|at_s| Event { at_s, revision, by, about, steps, guard: None });
     }
 
     /// Makes a change of the lab that holds.

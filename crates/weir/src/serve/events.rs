@@ -49,6 +49,27 @@ pub struct Event {
     pub about: Vec<About>,
     /// What was done.
     pub steps: Vec<Told>,
+    /// The guard that it is about, if it is about one.
+    pub guard: Option<GuardItem>,
+}
+
+/// A guard that applied.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct GuardItem {
+    /// Its name.
+    pub guard: String,
+    /// The network.
+    pub network: String,
+    /// The node that went beyond its rate.
+    pub node: String,
+    /// Which rate.
+    pub rate: String,
+    /// What the node did a second.
+    pub per_s: u64,
+    /// "isolate" or "delete".
+    pub act: String,
+    /// "done", "dry-run", or why it could not be; for owners only whether.
+    pub outcome: String,
 }
 
 /// An event as it is told.
@@ -65,6 +86,9 @@ pub struct EventItem {
     pub networks: Vec<String>,
     /// What was done.
     pub steps: Vec<StepItem>,
+    /// In a `guard`: which applied, and what became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardItem>,
 }
 
 /// The ring.
@@ -151,7 +175,8 @@ impl Drop for Counted {
 
 /// What happens, as Server-Sent Events.
 ///
-/// `event: change` with an `id` for each revision; `event: counters` where `observe_ms` asks for them;
+/// `event: change` with an `id` for each revision; `event: guard` likewise where the daemon watches
+/// guards and one applies; `event: counters` where `observe_ms` asks for them;
 /// `event: missed` where the id to resume from is too old, or of another run: read everything anew.
 /// An owner hears of his own networks.
 #[utoipa::path(
@@ -231,7 +256,8 @@ async fn feed(
             Ok(Some(e)) => {
                 if let Some(item) = told(&e, caller) {
                     let data = serde_json::to_string(&item).unwrap_or_default();
-                    send(to, block("change", Some(&hub.id(next)), &data)).await?;
+                    let kind = if item.guard.is_some() { "guard" } else { "change" };
+                    send(to, block(kind, Some(&hub.id(next)), &data)).await?;
                 }
                 next += 1;
                 continue;
@@ -269,7 +295,14 @@ fn told(e: &Event, caller: &Caller) -> Option<EventItem> {
     let steps = e.steps.iter().filter(of).cloned().map(StepItem::from).collect();
     let by = e.by.clone().filter(|_| caller.sees_all());
     let (at_s, revision) = (e.at_s, e.revision);
-    Some(EventItem { at_s, revision, by, networks: names, steps })
+    let guard = e.guard.clone().map(|mut g| {
+        // Why not may be another's affair.
+        if !caller.sees_all() && !["done", "dry-run"].contains(&g.outcome.as_str()) {
+            "not done".clone_into(&mut g.outcome);
+        }
+        g
+    });
+    Some(EventItem { at_s, revision, by, networks: names, steps, guard })
 }
 
 /// An event in the stream's form. Data is JSON, which has no line breaks.
@@ -298,7 +331,7 @@ mod tests {
         let about = vec![About { network: format!("{owner}-net"), owner: owner.to_owned() }];
         let told = Told { network: Some(format!("{owner}-net")), ..Told::default() };
         let by = Some("id".to_owned());
-        Event { at_s: 0, revision, by, about, steps: vec![told] }
+        Event { at_s: 0, revision, by, about, steps: vec![told], guard: None }
     }
 
     fn caller(role: Role, owner: &str) -> Caller {

@@ -7,12 +7,13 @@
 //! - `tokens`: who may ask; `caller`: what he may see and change; `problem`: what goes wrong (RFC 9457);
 //!   `take`: what a request brings; `merge`: JSON merge patches;
 //! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `monitor`, `metrics`:
-//!   what networks count;
+//!   what networks count; `guards`: rules that act;
 //! - `networks`, `lab`: the operations; `openapi`: the document made from them.
 
 pub mod caller;
 pub mod desk;
 pub mod events;
+pub mod guards;
 pub mod lab;
 pub mod merge;
 pub mod metrics;

@@ -62,7 +62,7 @@ pub struct NodeCounters {
 }
 
 /// A host, if it has answered.
-type Seen = BTreeMap<String, Option<Stats>>;
+pub type Seen = BTreeMap<String, Option<Stats>>;
 
 /// A connection that is kept: to which host, by which identity.
 type Kept = (Host, Option<Tls>, Nodes);
@@ -88,7 +88,8 @@ impl Observer {
         seen
     }
 
-    fn ask(&self, lab: &Lab) -> Seen {
+    /// What they count now. Blocks.
+    pub fn ask(&self, lab: &Lab) -> Seen {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = std::mem::take(&mut *open);
         let one = |h: &Host, kept: Option<Kept>| {

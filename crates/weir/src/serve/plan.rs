@@ -2,6 +2,7 @@
 //!
 //! Room: text and arguments to a plan; files are looked for beside the one that names them.
 
+use super::guards::Guards;
 use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
@@ -30,6 +31,8 @@ pub struct File {
     store: Option<PathBuf>,
     #[serde(default)]
     verify: bool,
+    #[serde(default)]
+    guards: Guards,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,6 +55,8 @@ pub struct Plan {
     pub store: PathBuf,
     /// Whether changes are proved first.
     pub verify: Verify,
+    /// What is done with the lab's guards.
+    pub guards: Guards,
 }
 
 /// What arguments say in the file's stead.
@@ -96,6 +101,7 @@ impl Plan {
             tokens: given.tokens.or(file.tokens.map(beside)).unwrap_or_else(default_tokens),
             store: given.store.or(file.store.map(beside)).unwrap_or_else(default_store),
             verify: if file.verify { Verify::Always } else { Verify::AsTheLabSays },
+            guards: file.guards,
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Room: sockets and tasks; nothing here blocks. Called by `weir serve`.
 
+use super::guards;
 use super::patient::Patient;
 use super::plan::Plan;
 use super::{App, router};
@@ -48,6 +49,7 @@ pub fn run(
         .with_context(|| format!("{}: choose another --listen", plan.listen))?;
     bound.set_nonblocking(true)?;
     let tls = plan.tls.clone().map(TlsAcceptor::from);
+    let what = plan.guards;
     let app = Arc::new(App::new(plan)?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -55,11 +57,13 @@ pub fn run(
         let listener = TcpListener::from_std(bound)?;
         told(listener.local_addr()?);
         let watching = tokio::spawn(watch(Arc::clone(&app)));
+        let guarding = tokio::spawn(guards::watch(Arc::clone(&app), what));
         tokio::select! {
             () = accept(listener, tls, router(Arc::clone(&app))) => {}
             () = stop => {}
         }
         watching.abort();
+        guarding.abort();
         // A change that is under way is led to its end.
         let _ = timeout(END, app.idle()).await;
         Ok(())

@@ -1,6 +1,10 @@
 //! Links of virtual networks on real `weir run`s, each a process with an address of its own on the loopback:
 //! inside a data plane, by tunnels, by relays; controllers are the test's own.
 
+mod guarded;
+mod secure;
+mod spread;
+
 use super::run_daemon::{Daemon, LIMIT};
 use super::{Supervisor, names, node};
 use crate::certificates::Authority;

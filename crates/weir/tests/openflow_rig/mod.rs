@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod by_tls;
+
 use crate::run_daemon::{Daemon, LIMIT};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

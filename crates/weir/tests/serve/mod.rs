@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// A `weir serve` of a supervisor's store.
-struct Serving {
+pub struct Serving {
     child: Child,
     at: String,
 }
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-fn spawn(s: &Supervisor, config: &str) -> Serving {
+pub fn spawn(s: &Supervisor, config: &str) -> Serving {
     std::fs::write(
         s.path("serve.toml"),
         format!("store = 'net.redb'\ntokens = 'tokens'\n{config}"),
@@ -74,7 +74,7 @@ fn spawn(s: &Supervisor, config: &str) -> Serving {
     Serving { child, at }
 }
 
-fn token(s: &Supervisor, arguments: &[&str]) -> String {
+pub fn token(s: &Supervisor, arguments: &[&str]) -> String {
     let mut c = weir();
     c.args(["token", "add"]).args(arguments).arg("--tokens").arg(s.path("tokens"));
     let o = c.output().unwrap();
@@ -104,6 +104,15 @@ impl Serving {
         let tcp = TcpStream::connect(&self.at).unwrap();
         tcp.set_read_timeout(Some(LIMIT)).unwrap();
         tcp
+    }
+    /// The stream of events, from now on.
+    pub fn events(&self, token: &str) -> impl Iterator<Item = std::io::Result<String>> + use<> {
+        let mut tcp = self.connect();
+        tcp.write_all(request("GET", "/v1/events", token, "", "").as_bytes()).unwrap();
+        let mut lines = BufReader::new(tcp).lines();
+        // Whoever hears this is heard.
+        assert!(lines.any(|l| l.unwrap() == ": weir"));
+        lines
     }
     fn ask_with(&self, token: &str, method: &str, path: &str, more: &str, body: &str) -> Answer {
         let mut tcp = self.connect();
@@ -337,7 +346,10 @@ fn a_tenant_sees_his_own_and_another_s_is_as_if_it_were_not() {
 }
 
 /// Reads events until one of this kind comes: its id and its data.
-fn event(lines: &mut impl Iterator<Item = std::io::Result<String>>, kind: &str) -> (String, Value) {
+pub fn event(
+    lines: &mut impl Iterator<Item = std::io::Result<String>>,
+    kind: &str,
+) -> (String, Value) {
     let (mut at, mut id) = (String::new(), String::new());
     loop {
         let line = lines.next().expect("the stream goes on").unwrap();

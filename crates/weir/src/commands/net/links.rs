@@ -39,13 +39,13 @@ pub struct LinkLook {
 /// What is known of the links of these networks since they were made.
 pub fn seen(lab: &Lab, names: &[String], stats: &BTreeMap<String, Stats>) -> Vec<LinkLook> {
     let mut all = Vec::new();
-    for n in lab.network.iter().filter(|n| names.contains(&n.name)) {
-        for (i, l) in n.link.iter().enumerate() {
-            let [a, b] = &l.between;
-            for (node, peer) in [(a, b), (b, a)] {
-                let name = n.end_name(i, node);
-                let host = n.node(node).and_then(|v| stats.get(&v.host));
-                let port = host.and_then(|s| s.ports.iter().find(|p| p.name == name));
+    for (i, n) in lab.network.iter().enumerate().filter(|(_, n)| names.contains(&n.name)) {
+        for t in lab.tunnelled(i) {
+            let [a, b] = &t.link.between;
+            let ends = [(a, b), (b, a)].into_iter().zip(t.hosts.iter().zip(&t.ends));
+            for ((node, peer), (host, name)) in ends {
+                let host = stats.get(*host);
+                let port = host.and_then(|s| s.ports.iter().find(|p| p.name == *name));
                 for w in port.iter().flat_map(|p| &p.ways) {
                     all.push(LinkLook {
                         network: n.name.clone(),

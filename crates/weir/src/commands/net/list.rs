@@ -81,7 +81,14 @@ fn carried(lab: &Lab, n: &Network, links: &Links) -> Vec<Carried> {
         let ways = links.get(&format!("{}/{link}", n.name)).map(|p| p.ways.clone());
         Carried { carried: lab.carried(n, i), ways: ways.unwrap_or_default(), link }
     };
-    (0..n.link.len()).map(one).collect()
+    let mut all: Vec<Carried> = (0..n.link.len()).map(one).collect();
+    // Nodes' ports on other hosts, as links to them.
+    let i = lab.network.iter().position(|o| o.name == n.name).unwrap_or(usize::MAX);
+    all.extend(lab.tunnelled(i).into_iter().filter(|t| t.far.is_some()).map(|t| {
+        let ways = links.get(&format!("{}/{}", n.name, t.name)).map(|p| p.ways.clone());
+        Carried { carried: "tunnel", ways: ways.unwrap_or_default(), link: t.name }
+    }));
+    all
 }
 
 /// A way in one line: `east -4096- west`.
