@@ -207,8 +207,8 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
         Some(r) => {
             let (plane, inside) = (r.data_plane.name(), &r.interface);
             format!(
-                "{vid} {name} {plane} {ports:?} {inside:?} {:?} {:?} {:?}",
-                r.channel, r.vlan, r.mac
+                "{vid} {name} {plane} {ports:?} {inside:?} {:?} {:?} {:?} {:?}",
+                r.channel, r.vlan, r.mac, r.wire
             )
         }
     };

@@ -15,6 +15,9 @@ pub struct Router {
     /// Who forwards.
     #[serde(default)]
     pub data_plane: DataPlane,
+    /// How the shared data plane takes frames from its interfaces, but for "pearl".
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub wire: Wire,
     /// For "pearl": a channel of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<u8>,
@@ -65,6 +68,21 @@ pub enum DataPlane {
     Bridged,
     /// The same, and what it can't do comes by the VDP's channel (004 §4.4).
     Pearl,
+}
+
+/// How the shared data plane takes frames from a router's interfaces, which are ends of veth pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// By AF_PACKET.
+    #[default]
+    AfPacket,
+    /// By AF_XDP.
+    AfXdp,
+}
+
+fn is_usual(w: &Wire) -> bool {
+    *w == Wire::default()
 }
 
 impl DataPlane {
@@ -187,6 +205,10 @@ pub fn check(r: &Router, ports: &[&str], at: &Way) -> Result<(), Refusal> {
             let text = format!("channel in data_plane = \"{}\"", other.name());
             return refuse("channel", format!("{text}: it is for \"pearl\"; take it away"));
         }
+    }
+    if r.data_plane == DataPlane::Pearl && !is_usual(&r.wire) {
+        let text = "wire in data_plane = \"pearl\": frames come by its channel; take it away";
+        return refuse("wire", text.to_owned());
     }
     if let Some(text) = r.mac.as_ref().filter(|_| r.mac().is_none()) {
         let what = "one of a single interface, as in \"02:00:00:00:00:01\"";

@@ -292,4 +292,71 @@ mod tests {
         let both = hierarchies(mounts, |_| "cpu cpuset".into());
         assert_eq!(both[2].controllers, ["cpuset"]);
     }
+
+    /// A group in a hierarchy that is a folder with the files that the kernel's would have.
+    fn group(version: Version, root: &Path, files: &[(&str, &str)]) -> Group {
+        let has = CONTROLLERS.iter().filter(|c| version == Version::One || **c != "cpuacct");
+        let controllers = has.map(|c| (*c).to_owned()).collect();
+        for (name, text) in files {
+            fs::write(root.join(name), text).unwrap();
+        }
+        let h = Hierarchy { version, root: root.to_owned(), controllers };
+        Group { name: "g".to_owned(), of: vec![h] }
+    }
+
+    fn quarter_of(cpus: &str) -> Limits {
+        let (cpu_permille, cpus) = (Some(250), Some(cpus.to_owned()));
+        Limits { cpu_permille, cpus, memory_bytes: Some(64_000_000) }
+    }
+
+    #[test]
+    fn version_2_is_told_in_its_own_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let g = group(Version::Two, root, &[("cgroup.subtree_control", "cpu memory")]);
+        g.make_in(&g.of[0]).unwrap();
+        // Only what groups below don't have yet is asked for.
+        assert_eq!(fs::read_to_string(root.join("cgroup.subtree_control")).unwrap(), "+cpuset");
+        let read = |f: &str| fs::read_to_string(root.join("g").join(f)).unwrap();
+        let files = ["cpu.max", "cpuset.cpus", "memory.max"];
+        g.limit(&quarter_of("1")).unwrap();
+        assert_eq!(files.map(read), ["25000 100000", "1\n", "64000000"]);
+        g.limit(&Limits::default()).unwrap();
+        assert_eq!(files.map(read), ["max 100000", "\n", "max"]);
+        assert_eq!(g.doors(), [root.join("g/cgroup.procs")]);
+        for (f, text) in [
+            ("cgroup.procs", "12\n7\n"),
+            ("cpu.stat", "user_usec 5\nusage_usec 1234\n"),
+            ("memory.current", "4096\n"),
+        ] {
+            fs::write(root.join("g").join(f), text).unwrap();
+        }
+        assert_eq!(g.processes(), [7, 12]);
+        assert_eq!((g.cpu_us(), g.memory_bytes()), (Some(1234), Some(4096)));
+    }
+
+    #[test]
+    fn version_1_is_told_in_its_own_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let g = group(Version::One, root, &[("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0\n")]);
+        g.make_in(&g.of[0]).unwrap();
+        let read = |f: &str| fs::read_to_string(root.join("g").join(f)).unwrap();
+        assert_eq!(["cpuset.cpus", "cpuset.mems"].map(read), ["0-3", "0"]);
+        let files =
+            ["cpu.cfs_period_us", "cpu.cfs_quota_us", "cpuset.cpus", "memory.limit_in_bytes"];
+        g.limit(&quarter_of("2")).unwrap();
+        assert_eq!(files.map(read), ["100000", "25000", "2\n", "64000000"]);
+        g.limit(&Limits::default()).unwrap();
+        assert_eq!(files.map(read), ["100000", "-1", "0-3\n", "-1"]);
+        for (f, text) in [("cpuacct.usage", "1234567\n"), ("memory.usage_in_bytes", "8192\n")] {
+            fs::write(root.join("g").join(f), text).unwrap();
+        }
+        assert_eq!((g.cpu_us(), g.memory_bytes()), (Some(1234), Some(8192)));
+        // Without a controller, a limit is refused rather than forgotten.
+        let none = Group { name: "g".to_owned(), of: Vec::new() };
+        let why = none.limit(&quarter_of("0")).unwrap_err().to_string();
+        assert!(why.contains("cpu_quota_permille"), "{why}");
+        assert!(none.limit(&Limits::default()).is_ok());
+    }
 }

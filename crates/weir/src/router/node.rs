@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use weir_dataplane::Vid;
 use weir_io::open::{self, PortSpec};
 use weir_supervisor::model::Kind;
-use weir_supervisor::model::router::{DataPlane, Router, check};
+use weir_supervisor::model::router::{DataPlane, Router, Wire, check};
 use weir_supervisor::refusal::Way;
 use weir_supervisor::section::digest;
 use weir_wire::MacAddr;
@@ -279,11 +279,10 @@ impl Routers {
     ) -> Result<Vec<String>, NotDone> {
         let nature = |v: &VdpPlan, r: &Router| {
             let wires = (r.interface.clone(), r.mac.clone(), r.vlan);
-            (v.name.clone(), v.ports.clone(), r.data_plane, r.channel, wires)
+            (v.name.clone(), v.ports.clone(), r.data_plane, (r.channel, r.wire), wires)
         };
         if nature(&v, &router) != nature(&o.asked, &o.router) {
-            let text =
-                "its name, ports, interface, mac, data_plane, channel and vlan are made with it";
+            let text = "its name, ports, interface, mac, data_plane, wire, channel and vlan are made with it";
             return Err(bad(format!("{}: {text}; delete it first", o.asked.called())));
         }
         o.place.group.limit(&limits(&router)).map_err(bad_anyhow)?;
@@ -483,7 +482,11 @@ impl One {
         let mut steps = Vec::new();
         for ((_, no), w) in self.asked.ports.iter().zip(&self.wires.wires) {
             if let Some(near) = &w.near {
-                steps.push(keep(near.clone(), open::Kind::AfPacket, format!("{interfaces}{no}")));
+                let kind = match self.router.wire {
+                    Wire::AfPacket => open::Kind::AfPacket,
+                    Wire::AfXdp => open::Kind::Xdp,
+                };
+                steps.push(keep(near.clone(), kind, format!("{interfaces}{no}")));
             }
             if w.outer != w.port {
                 for end in [w.outer.clone(), bridged_end(&w.outer)] {

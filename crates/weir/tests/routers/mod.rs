@@ -187,8 +187,15 @@ fn a_router_forwards_in_every_arrangement_and_leaves_nothing() {
     let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
     let s = hosts(&[("here", &d)]);
     let mut id = String::new();
-    let arrangements =
-        [("own", ""), ("routed", ""), ("bridged", ""), ("pearl", ""), ("pearl", "channel = 1\n")];
+    let arrangements = [
+        ("own", ""),
+        ("routed", ""),
+        ("bridged", ""),
+        ("pearl", ""),
+        ("pearl", "channel = 1\n"),
+        ("own", "wire = 'af-xdp'\n"),
+        ("routed", "wire = 'af-xdp'\n"),
+    ];
     for (plane, more) in arrangements {
         s.apply(&one(plane, more));
         id = id_of(&router(&d));
@@ -291,6 +298,80 @@ fn routes_that_ospf_learns_come_and_go() {
     until("the route is withdrawn", || !vtysh(&r1, "show ip route ospf").contains("10.2.0.0/24"));
     until("the rule has gone", || !has_rule(&east, "nw_dst=10.2.0.0/24"));
     assert!(has_rule(&west, "nw_dst=10.1.0.0/24"));
+    s.ask(&["net", "delete", "red"]);
+    for r in [&router(&east), &router(&west)] {
+        assert!(r.is_null(), "{r}");
+    }
+    east.stop();
+    west.stop();
+}
+
+/// Two routers in systems of their own, each with a host's network that BGP tells the other of.
+fn bgp() -> String {
+    let router = |host: &str, data_plane: &str, no: u8| {
+        let other = 3 - no;
+        format!(
+            "[[network.node]]\nname = 'r{no}'\nkind = 'router'\nhost = '{host}'\nports = ['lan']\n\
+             [network.node.router]\ndata_plane = '{data_plane}'\ndaemons = ['bgpd']\n\
+             address = {{ lan = ['10.{no}.0.1/24'], trunk = ['10.9.0.{no}/30'] }}\n\
+             frr = '''\nrouter bgp 6500{no}\n bgp router-id 10.9.0.{no}\n \
+             no bgp ebgp-requires-policy\n neighbor 10.9.0.{other} remote-as 6500{other}\n \
+             neighbor 10.9.0.{other} timers 1 30\n neighbor 10.9.0.{other} timers connect 1\n \
+             neighbor 10.9.0.{other} advertisement-interval 0\n \
+             address-family ipv4 unicast\n  network 10.{no}.0.0/24\n exit-address-family\n!\n'''\n"
+        )
+    };
+    let (r1, r2) = (router("east", "routed", 1), router("west", "pearl", 2));
+    format!(
+        "[[link]]\nbetween = ['east:trunk', 'west:trunk']\n[[network]]\nname = 'red'\n\
+         {r1}{r2}[[network.link]]\nbetween = ['r1', 'r2']\n"
+    )
+}
+
+/// FRR's own view of a neighbour: its state, and how many routes came from it.
+fn bgp_neighbour(router: &Value, address: &str) -> (String, u64) {
+    let said = vtysh(router, "show bgp ipv4 unicast summary json");
+    let all: Value = serde_json::from_str(&said).unwrap();
+    let peer = &all["peers"][address];
+    (peer["state"].as_str().unwrap_or("none").to_owned(), peer["pfxRcd"].as_u64().unwrap_or(0))
+}
+
+#[test]
+fn routes_that_bgp_learns_come_and_go() {
+    let test = "routes_that_bgp_learns_come_and_go";
+    if !Path::new("/usr/lib/frr/bgpd").exists() {
+        return skipped(test, "needs frr");
+    }
+    let Some(lab) = Lab::new(test, 'b') else { return };
+    lab.trunk();
+    let east = lab.node(&[("lan", 'x'), ("trunk", 't')]);
+    let west = lab.node(&[("lan", 'y'), ("trunk", 'u')]);
+    let s = hosts(&[("east", &east), ("west", &west)]);
+    s.apply(&bgp());
+    let (r1, r2) = (router(&east), router(&west));
+    until("the neighbours are established", || {
+        [(&r1, "10.9.0.2"), (&r2, "10.9.0.1")]
+            .iter()
+            .all(|(r, other)| bgp_neighbour(r, other) == ("Established".to_owned(), 1))
+    });
+    until("the route is FRR's", || vtysh(&r1, "show ip route bgp").contains("10.2.0.0/24"));
+    lab.reaches();
+    let said = lab.each_answered(5, &[&east, &west]);
+    assert!(said.contains("ttl=62"), "{said}");
+    until("routes are rules", || {
+        has_rule(&east, "nw_dst=10.2.0.0/24") && has_rule(&west, "nw_dst=10.1.0.0/24")
+    });
+    // One network is taken back: its route and rule go, the session and the other's stay.
+    let withdraw = "address-family ipv4 unicast;no network 10.2.0.0/24";
+    vtysh(&r2, &format!("configure terminal;router bgp 65002;{withdraw}"));
+    until("the route is withdrawn", || !vtysh(&r1, "show ip route bgp").contains("10.2.0.0/24"));
+    until("the rule has gone", || !has_rule(&east, "nw_dst=10.2.0.0/24"));
+    assert_eq!(bgp_neighbour(&r1, "10.9.0.2"), ("Established".to_owned(), 0));
+    assert!(has_rule(&west, "nw_dst=10.1.0.0/24"));
+    // The session ends: so does what came by it.
+    vtysh(&r1, "configure terminal;router bgp 65001;neighbor 10.9.0.2 shutdown");
+    until("the neighbour is away", || bgp_neighbour(&r2, "10.9.0.1").0 != "Established");
+    until("its rule has gone, too", || !has_rule(&west, "nw_dst=10.1.0.0/24"));
     s.ask(&["net", "delete", "red"]);
     for r in [&router(&east), &router(&west)] {
         assert!(r.is_null(), "{r}");
