@@ -2,7 +2,7 @@
 //!
 //! - `element`: what forwards, and the namespaces around it; - `drive`: frames at a rate, and what of them arrives;
 //! - `rate`: figures 11 and 12; - `delay`: figure 13 and §4.2; - `many`: figures 14 and 15;
-//! - `published`: what the paper's text states.
+//! - `progress`: how far a long one is; - `published`: what the paper's text states.
 //!
 //! Everything is over veth: the paper's three machines are namespaces, its Gigabit links are pairs of interfaces.
 
@@ -10,6 +10,7 @@ mod delay;
 mod drive;
 mod element;
 mod many;
+mod progress;
 mod published;
 mod rate;
 mod reactive;

@@ -5,6 +5,7 @@
 //! the others. A flow's first frame is sent, and when it has come the rest of the flow; then the next flow begins.
 
 use super::element::{Bed, Element};
+use super::progress::Progress;
 use super::series;
 use crate::commands::measure::lab::Kind;
 use crate::controller::apps::{App, attend};
@@ -27,8 +28,14 @@ const FIRST: Axis =
 const LATER: Axis = Axis { name: "delay of a flow's second frame", unit: "µs" };
 const RATE: Axis = Axis { name: "throughput with a reactive controller", unit: "kp/s" };
 const LENGTHS: [usize; 6] = [1, 2, 5, 10, 100, 1000];
-/// A frame that takes longer is lost.
+/// A flow's first or second frame that takes longer is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Of later frames, those that have not come when none has come for so long are lost.
+const QUIET: Duration = Duration::from_millis(20);
+/// Flows of one length that begin later are not measured.
+const BUDGET: Duration = Duration::from_secs(3);
+/// Switches that are measured.
+pub const SWITCHES: usize = 2;
 /// How long a controller may take to be ready.
 const START: Duration = Duration::from_secs(20);
 /// Bytes of a frame without FCS.
@@ -51,14 +58,20 @@ impl Drop for Controller {
 }
 
 /// Measures both switches.
-pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
+pub fn run(
+    plan: &Plan,
+    watch: &mut Watch<'_>,
+    progress: &mut Progress,
+    report: &mut Report,
+) -> Result<()> {
     let flows = plan.depth.of(2, 50);
     let mut all = [Vec::new(), Vec::new(), Vec::new()];
-    for (element, kind) in [(Element::Vdp, Kind::Weir), (Element::OpenVSwitch, Kind::Ovs)] {
+    let switches: [_; SWITCHES] = [(Element::Vdp, Kind::Weir), (Element::OpenVSwitch, Kind::Ovs)];
+    for (element, kind) in switches {
         if element.missing().is_some() {
             continue;
         }
-        watch.next(&format!("{}, with a reactive controller", element.name()))?;
+        progress.next(watch, &format!("{}, with a reactive controller", element.name()))?;
         let points = match measured(element, kind, flows) {
             Ok(points) => points,
             Err(e) => {
@@ -77,8 +90,9 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<()
     report.condition(
         "reactive controller",
         format!(
-            "weir's own learning controller over TCP; {flows} flows of each length, one after the other, each between \
-             addresses that were not seen before; weir's ports by AF_PACKET there, Open vSwitch's datapath in user space"
+            "weir's own learning controller over TCP; {flows} flows of each length, or as many as go within {} s, one after the other, each between \
+             addresses that were not seen before; weir's ports by AF_PACKET there, Open vSwitch's datapath in user space",
+            BUDGET.as_secs()
         ),
     );
     Ok(())
@@ -93,7 +107,11 @@ fn measured(element: Element, kind: Kind, flows: usize) -> Result<[Vec<Point>; 3
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for frames in LENGTHS {
         let (mut first, mut later, mut rates) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..flows {
+        let until = Instant::now() + BUDGET;
+        for n in 0..flows {
+            if n > 0 && Instant::now() > until {
+                break;
+            }
             let f = wires.flow(frames)?;
             first.push(f.first.as_secs_f64() * 1e6);
             later.extend(f.second.map(|d| d.as_secs_f64() * 1e6));
@@ -155,7 +173,7 @@ impl Wires {
                     return Err(e.context("the controller does not flood"));
                 }
                 Err(_) => {}
-                Ok(()) => break,
+                Ok(_) => break,
             }
         }
         // What was sent in vain may come yet.
@@ -175,24 +193,24 @@ impl Wires {
         send(&mut self.generator, &frame(dst, src, 1), 1)?;
         wait(&mut self.receiver, src, 1, 1)?;
         let first = begin.elapsed();
-        let mut second = None;
+        let (mut second, mut last) = (None, begin + first);
         let mut left = frames - 1;
         if left > 0 {
             // The flow's rule is installed before its first frame is sent on, but by which way is the switch's affair.
             let at = Instant::now();
             send(&mut self.generator, &frame(dst, src, 2), 1)?;
-            wait(&mut self.receiver, src, 1, 1)?;
-            second = Some(at.elapsed());
+            last = wait(&mut self.receiver, src, 1, 1)?;
+            second = Some(last.saturating_duration_since(at));
             left -= 1;
         }
         while left > 0 {
             let n = left.min(BURST);
             send(&mut self.generator, &frame(dst, src, 3), n)?;
             // A frame may be lost on a busy machine: what comes is what counts.
-            wait(&mut self.receiver, src, n, n / 2)?;
+            last = wait(&mut self.receiver, src, n, n / 2)?;
             left -= n;
         }
-        Ok(Flow { first, second, whole: begin.elapsed() })
+        Ok(Flow { first, second, whole: last.saturating_duration_since(begin) })
     }
 }
 
@@ -226,8 +244,8 @@ fn send(port: &mut Port, bytes: &[u8], n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until `n` frames from `src` have come; after long, `enough` of them will do.
-fn wait(port: &mut Port, src: [u8; 6], n: usize, enough: usize) -> Result<()> {
+/// Waits until `n` frames from `src` have come; `enough` of them will do when no more come. Says when the last came.
+fn wait(port: &mut Port, src: [u8; 6], n: usize, enough: usize) -> Result<Instant> {
     wait_for(port, src, (n, enough), PATIENCE)
 }
 
@@ -237,22 +255,25 @@ fn wait_for(
     src: [u8; 6],
     (n, enough): (usize, usize),
     patience: Duration,
-) -> Result<()> {
+) -> Result<Instant> {
     let Port { device, pool } = port;
-    let (begin, mut came) = (Instant::now(), 0);
+    let begin = Instant::now();
+    let (mut came, mut last) = (0, begin);
     while came < n {
         let mut burst = Burst::new();
         device.rx(pool, &mut burst);
         for f in burst.drain() {
-            came += usize::from(f.bytes().get(6..12) == Some(&src[..]));
+            if f.bytes().get(6..12) == Some(&src[..]) {
+                (came, last) = (came + 1, Instant::now());
+            }
             pool.free(f);
         }
+        if came >= enough && came > 0 && last.elapsed() > QUIET {
+            break;
+        }
         if begin.elapsed() > patience {
-            if came >= enough {
-                break;
-            }
             return Err(anyhow!("a frame of a new flow did not come within {patience:?}"));
         }
     }
-    Ok(())
+    Ok(last)
 }
