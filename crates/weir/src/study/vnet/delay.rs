@@ -5,21 +5,18 @@
 //! while background traffic passes from generator to receiver. Jitter is the standard deviation of the round-trip
 //! times of a repetition, as in the paper.
 
-use super::drive::{Drive, Spread, running, streams};
+use super::drive::{Beside, Drive, Spread, running, streams};
 use super::element::{Bed, GENERATOR, RECEIVER, Shape};
 use super::progress::Progress;
 use super::{elements, reactive, repetitions, series};
-use crate::study::dut::close;
 use crate::study::load::tester_mac;
 use crate::study::report::{Axis, Point, Report};
 use crate::study::{Plan, Watch};
-use anyhow::{Result, anyhow};
-use std::sync::atomic::{AtomicBool, Ordering};
+use anyhow::Result;
 use std::time::{Duration, Instant};
 use weir_dataplane::Serving;
-use weir_io::af_packet::AfPacket;
 use weir_measure::port::Port;
-use weir_packet::{Burst, Device, Pool};
+use weir_packet::Burst;
 use weir_wire::build::Frame;
 use weir_wire::{EthernetFrame, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, MacAddr};
 
@@ -100,29 +97,18 @@ struct Echoed {
 
 /// Echoes beside such a load, and the part of the load that came through, in percent.
 fn under(bed: &Bed, mbps: f64, echoes: usize) -> Result<(Echoed, Option<f64>)> {
-    let mut pinger = Pinger::new(bed)?;
+    let mut pinger = Pinger::new(bed.to_receiver(), echoes)?;
+    let mut drive = Drive::new(bed)?;
     if mbps == 0.0 {
-        return Ok((pinger.ping(echoes)?, None));
+        drive.idle(|port| pinger.step(port));
+        return Ok((pinger.echoed, None));
     }
     let fps = mbps * 1e6 / (8.0 * BYTES as f64);
     let streams = streams(bed, Spread::Flows(16), BYTES);
-    let mut drive = Drive::new(bed)?;
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let pinging = scope.spawn(|| {
-            let times = pinger.ping(echoes);
-            done.store(true, Ordering::Release);
-            times
-        });
-        let (mut offered, mut arrived) = (0.0, 0.0);
-        while !done.load(Ordering::Acquire) {
-            let d = drive.send(bed, &streams, fps, Duration::from_millis(50))?;
-            offered += d.offered;
-            arrived += d.arrived;
-        }
-        let times = pinging.join().map_err(|_| anyhow!("the echoes ended early"))??;
-        Ok((times, (offered > 0.0).then(|| 100.0 * arrived / offered)))
-    })
+    // It ends with the echoes.
+    let time = 2 * (BUDGET + PATIENCE);
+    let d = drive.send_beside(bed, &streams, fps, time, |port| pinger.step(port))?;
+    Ok((pinger.echoed, (d.offered > 0.0).then(|| 100.0 * d.arrived / d.offered)))
 }
 
 /// Mean and standard deviation.
@@ -136,43 +122,60 @@ fn moments(times: &[f64]) -> Option<(f64, f64)> {
     Some((mean, variance.sqrt()))
 }
 
-/// Echo requests at the generator's interface.
+/// Echo requests, one after the other, by the generator's own port: what takes its frames leaves none to
+/// others.
 struct Pinger {
-    port: Port,
+    request: Vec<u8>,
     to: MacAddr,
+    echoes: usize,
+    echoed: Echoed,
     seq: u16,
+    /// The request that has no answer yet.
+    sent_at: Option<Instant>,
+    next_at: Instant,
+    /// No request begins later.
+    until: Instant,
 }
 
 impl Pinger {
-    fn new(bed: &Bed) -> Result<Self> {
-        let port = bed.tester()?.within(|| {
-            let pool = Pool::new(1024, 2048)?;
-            let device: Box<dyn Device> = Box::new(AfPacket::open("e1", &pool)?);
-            Ok(Port { device, pool })
-        })?;
-        Ok(Self { port, to: bed.to_receiver(), seq: 0 })
+    fn new(to: MacAddr, echoes: usize) -> Result<Self> {
+        let now = Instant::now();
+        let echoed = Echoed { sent: 0, times: Vec::with_capacity(echoes) };
+        let (next_at, until) = (now + PAUSE, now + PAUSE + BUDGET);
+        let mut this =
+            Self { request: Vec::new(), to, echoes, echoed, seq: 0, sent_at: None, next_at, until };
+        this.request = this.request()?;
+        Ok(this)
     }
 
-    /// Sends so many requests, or as many as go in the time that there is.
-    fn ping(&mut self, echoes: usize) -> Result<Echoed> {
-        let mut echoed = Echoed { sent: 0, times: Vec::with_capacity(echoes) };
-        let until = Instant::now() + BUDGET;
-        while echoed.sent < echoes && (echoed.sent == 0 || Instant::now() < until) {
-            echoed.sent += 1;
-            self.seq += 1;
-            let request = self.request()?;
-            let begin = Instant::now();
-            self.send(&request);
-            while begin.elapsed() < PATIENCE {
-                if self.has_come() {
-                    echoed.times.push(begin.elapsed().as_secs_f64() * 1e6);
-                    break;
-                }
-                std::hint::spin_loop();
+    /// Takes what has come, and sends what is due.
+    fn step(&mut self, port: &mut Port) -> Beside {
+        let now = Instant::now();
+        if let Some(at) = self.sent_at {
+            let has_come = self.has_come(port);
+            let took = at.elapsed();
+            if has_come {
+                self.echoed.times.push(took.as_secs_f64() * 1e6);
             }
-            std::thread::sleep(PAUSE);
+            if has_come || took > PATIENCE {
+                (self.sent_at, self.next_at) = (None, now + PAUSE);
+            }
+            return Beside::GoesOn;
         }
-        Ok(echoed)
+        let none_yet = self.echoed.sent == 0;
+        if self.echoed.sent >= self.echoes || (now > self.until && !none_yet) {
+            return Beside::IsOver;
+        }
+        if now >= self.next_at {
+            self.seq += 1;
+            if let Ok(request) = self.request() {
+                self.request = request;
+            }
+            self.echoed.sent += 1;
+            self.sent_at = Some(Instant::now());
+            send(port, &self.request);
+        }
+        Beside::GoesOn
     }
 
     fn request(&self) -> Result<Vec<u8>> {
@@ -189,25 +192,9 @@ impl Pinger {
         Ok(bytes)
     }
 
-    fn send(&mut self, bytes: &[u8]) {
-        let Port { device, pool } = &mut self.port;
-        let mut burst = Burst::new();
-        let Some(mut f) = pool.alloc() else { return };
-        if f.copy_from(bytes).is_err() {
-            return pool.free(f);
-        }
-        if let Err(f) = burst.push(f) {
-            pool.free(f);
-        }
-        device.tx(pool, &mut burst);
-        device.flush(pool);
-        // A wire that is full loses it, and it has no answer.
-        burst.drain().for_each(|f| pool.free(f));
-    }
-
     /// Whether the reply to the last request is here.
-    fn has_come(&mut self) -> bool {
-        let Port { device, pool } = &mut self.port;
+    fn has_come(&self, port: &mut Port) -> bool {
+        let Port { device, pool } = port;
         let mut burst = Burst::new();
         device.rx(pool, &mut burst);
         let mut found = false;
@@ -219,6 +206,22 @@ impl Pinger {
     }
 }
 
+fn send(port: &mut Port, bytes: &[u8]) {
+    let Port { device, pool } = port;
+    let mut burst = Burst::new();
+    let Some(mut f) = pool.alloc() else { return };
+    if f.copy_from(bytes).is_err() {
+        return pool.free(f);
+    }
+    if let Err(f) = burst.push(f) {
+        pool.free(f);
+    }
+    device.tx(pool, &mut burst);
+    device.flush(pool);
+    // A wire that is full loses it, and it has no answer.
+    burst.drain().for_each(|f| pool.free(f));
+}
+
 /// The number of an echo reply to this program.
 fn reply(frame: &[u8]) -> Option<u16> {
     let eth = EthernetFrame::new_checked(frame).ok()?;
@@ -227,11 +230,5 @@ fn reply(frame: &[u8]) -> Option<u16> {
     match Icmpv4Repr::parse(&icmp).ok()? {
         Icmpv4Repr::EchoReply { ident: IDENT, seq, .. } => Some(seq),
         _ => None,
-    }
-}
-
-impl Drop for Pinger {
-    fn drop(&mut self) {
-        close(&mut self.port);
     }
 }

@@ -39,6 +39,15 @@ pub struct Delivered {
     pub arrived: f64,
 }
 
+/// Whether something beside a load wants to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// It does.
+    GoesOn,
+    /// It has all that it wants.
+    IsOver,
+}
+
 /// A generator at an element.
 pub struct Drive {
     port: [Port; 1],
@@ -71,14 +80,45 @@ impl Drive {
         fps: f64,
         time: Duration,
     ) -> Result<Delivered> {
+        self.send_beside(bed, streams, fps, time, |_| Beside::GoesOn)
+    }
+
+    /// Has the port to itself until `beside` is over.
+    pub fn idle(&mut self, mut beside: impl FnMut(&mut Port) -> Beside) {
+        let [port] = &mut self.port;
+        while beside(port) == Beside::GoesOn {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// As [`Drive::send`], while `beside` uses the same port between frames; when that is over, so is this.
+    ///
+    /// # Errors
+    /// A rate or a stream that can't be.
+    pub fn send_beside(
+        &mut self,
+        bed: &Bed,
+        streams: &[Stream],
+        fps: f64,
+        time: Duration,
+        mut beside: impl FnMut(&mut Port) -> Beside,
+    ) -> Result<Delivered> {
         let mut arrivals = bed.arrivals()?;
         let before = arrivals.frames()?;
         let load = Load::new(Rate::new(fps)?, time);
         let begin = Instant::now();
         let mut generator = Generator::new(&self.port, streams, Run(0), &load, &self.clock)?;
-        while generator.step(&mut self.port, &self.clock) != Step::Done {}
+        let mut ended_early = false;
+        while generator.step(&mut self.port, &self.clock) != Step::Done {
+            let [port] = &mut self.port;
+            if beside(port) == Beside::IsOver {
+                ended_early = true;
+                break;
+            }
+        }
         let sent = generator.finish(&mut self.port, &self.clock);
-        let elapsed = begin.elapsed().max(time).as_secs_f64();
+        let least = if ended_early { Duration::ZERO } else { time };
+        let elapsed = begin.elapsed().max(least).as_secs_f64();
         let (mut last, mut since) = (arrivals.frames()?, Instant::now());
         while since.elapsed() < QUIET {
             std::thread::sleep(Duration::from_millis(2));
