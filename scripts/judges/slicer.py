@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import re
+import signal
 import struct
 import sys
 import urllib.request
@@ -26,6 +27,7 @@ BRIDGE, SWITCHES, RED, BLUE, RED_TOOLS, GREEN_TOOLS, RPC = 16653, 16633, 16701, 
 
 CONFIG = """
 listen = ["ptcp:%(switches)d"]
+remember = "kept"
 [api]
 listen = "127.0.0.1:%(rpc)d"
 tokens = "tokens"
@@ -172,6 +174,26 @@ def sliced(judge, lab, version):
     check("red deletes all its flows and nobody else's", not gone and len(left) == len(own) - len(of_red),
           "%d left of %d" % (len(left), len(own)))
     pings(judge, lab, "%s: blue goes on" % version, "h3", "10.0.0.2")
+
+    # Killed and started again: what was there goes on, also while it is away.
+    def standing():
+        """The bridge's rules without what changes by itself, each with how long it has been there."""
+        counted = r"duration=([\d.]+)s|n_packets=\d+|n_bytes=\d+|idle_age=\d+|hard_age=\d+"
+        return {re.sub(counted, "", l): float(re.search(r"duration=([\d.]+)s", l).group(1))
+                for l in (f["line"] for f in Ofctl(lab, ovs.mgmt, protocol).flows())}
+
+    before = standing()
+    slicer.stop(signal.SIGKILL)
+    pings(judge, lab, "%s: blue goes on while the slicer is away" % version, "h3", "10.0.0.2")
+    slicer = lab.spawn("slicer-again", [weir, "slicer", path])
+    lab.wait("what was there is taken up", lambda: "are taken up" in slicer.output(), needs=[slicer])
+    lab.wait("green's tools are let in", lambda: tool(GREEN_TOOLS, "dump-flows")[0] == 0, needs=[slicer])
+    after = standing()
+    # 1.3's application asks for its rule for what matches none anew whenever it connects.
+    touched = [l for l in before if after.get(l, 0) < before[l] and "CONTROLLER" not in l]
+    check("a slicer that was killed finds its rules and touches none", not touched, touched)
+    lines = own_flow()
+    check("green reads its flow as it wrote it, as before", len(lines) == 1 and "cookie=0x7" in lines[0], lines)
 
     # Slices and flow space change while they run.
     ids = fvctl("list-datapaths").get("result")

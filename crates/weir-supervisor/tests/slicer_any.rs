@@ -57,7 +57,7 @@ proptest! {
         steps in proptest::collection::vec((0..3u8, flow_mod(), 0..6u8), 1..60),
     ) {
         let version = if v10 { Version::V10 } else { Version::V13 };
-        let mut script = vec![u8::from(!v10)];
+        let mut script = vec![u8::from(!v10) | 2];
         for (conn, m, then) in steps {
             script.extend(step(version, conn, Message::FlowMod(m)));
             // Answers, errors, a controller that goes and one that comes.
@@ -65,6 +65,8 @@ proptest! {
                 0 => vec![0x4c],
                 1 => vec![0x0c],
                 2 => vec![conn << 4 | 13, conn << 4 | 14],
+                // The slicer ends, and comes back.
+                3 => vec![0xfe],
                 _ => vec![],
             });
         }

@@ -7,6 +7,7 @@ mod openflow_rig;
 mod routers;
 mod run_daemon;
 mod serve;
+mod slicer_killed;
 
 use certificates::{Authority, Identity};
 use proptest::prelude::*;

@@ -111,7 +111,8 @@ fn sends(f: &Flow, wanted: impl Fn(&Action) -> bool) -> bool {
     })
 }
 
-type Key = (u8, u16, Match);
+/// A rule at the switch: its table, priority and match.
+pub type Key = (u8, u16, Match);
 
 /// The book.
 #[derive(Debug, Default)]
@@ -121,6 +122,8 @@ pub struct Book {
     /// Whose each rule is: the last stands at the switch.
     rules: HashMap<Key, Vec<FlowId>>,
     pieces: usize,
+    /// Flows that came, changed or went since they were asked for.
+    touched: Vec<FlowId>,
 }
 
 impl Book {
@@ -139,6 +142,14 @@ impl Book {
     /// All flows.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
         self.flows.iter().map(|(id, f)| (*id, f))
+    }
+    /// Rules that stand at the switch, each with the flow that made it.
+    pub fn rules(&self) -> impl Iterator<Item = (&Key, FlowId)> {
+        self.rules.iter().filter_map(|(key, stack)| Some((key, *stack.last()?)))
+    }
+    /// Flows that came, changed or went since this was asked.
+    pub fn take_touched(&mut self) -> impl Iterator<Item = FlowId> + use<> {
+        std::mem::take(&mut self.touched).into_iter()
     }
     /// The flow with exactly this table, priority and match.
     pub fn find(&self, table: u8, priority: u16, matcher: &Match) -> Option<FlowId> {
@@ -178,6 +189,7 @@ impl Book {
             changes.push(Change::Install(id, p.matcher.clone()));
         }
         self.flows.insert(id, flow);
+        self.touched.push(id);
     }
 
     /// Takes a flow out. With `instead`, the rules that it shares with that flow are left to be
@@ -189,6 +201,7 @@ impl Book {
         changes: &mut Vec<Change>,
     ) -> Option<Flow> {
         let flow = self.flows.remove(&id)?;
+        self.touched.push(id);
         let key = (flow.table, flow.priority, flow.matcher.clone());
         if self.by_key.get(&key) == Some(&id) {
             self.by_key.remove(&key);
@@ -262,6 +275,7 @@ impl Book {
         let old = std::mem::replace(&mut f.instructions, instructions);
         let old_pieces = std::mem::replace(&mut f.pieces, pieces);
         let (table, priority) = (f.table, f.priority);
+        self.touched.push(id);
         for p in &f.pieces {
             let key = (table, priority, p.matcher.clone());
             if self.rules.get(&key).and_then(|r| r.last()) == Some(&id) {

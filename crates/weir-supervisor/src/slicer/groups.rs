@@ -3,6 +3,7 @@
 //! Room: called by `requests`, and by `flows` when a change is taken back.
 
 use super::ledger::{Asker, Undo, What};
+use super::resume::Key;
 use super::slice::Slice;
 use super::switch::{Out, Switch};
 use weir_openflow::model::{
@@ -64,6 +65,7 @@ impl Switch {
         let s = self.slice_mut(asker)?;
         s.groups.insert(m.id, id);
         s.group_mods.insert(m.id, m.clone());
+        s.touched.push(Key::Group(id));
         let op = self.ledger.begin(asker.clone(), vec![Undo::Group(m.id, was)], Vec::new());
         let body = Message::GroupMod(GroupMod { id, buckets, ..m });
         self.pass(asker, What::Part(op), body, out);
@@ -76,6 +78,7 @@ impl Switch {
             let Ok(s) = self.slice_mut(asker) else { return };
             let was = s.group_mods.remove(own);
             let (Some(id), Some(was)) = (s.groups.remove(*own), was) else { continue };
+            s.touched.push(Key::Group(id));
             let op = self.ledger.begin(asker.clone(), Vec::new(), Vec::new());
             let (command, buckets) = (GroupCommand::Delete, Vec::new());
             let body = Message::GroupMod(GroupMod { command, id, kind: was.kind, buckets });
@@ -123,6 +126,7 @@ impl Switch {
         let s = self.slice_mut(asker)?;
         s.meters.insert(m.id, id);
         s.meter_mods.insert(m.id, m.clone());
+        s.touched.push(Key::Meter(id));
         let op = self.ledger.begin(asker.clone(), vec![Undo::Meter(m.id, was)], Vec::new());
         self.pass(asker, What::Part(op), Message::MeterMod(MeterMod { id, ..m }), out);
         Ok(())
@@ -133,6 +137,7 @@ impl Switch {
             let Ok(s) = self.slice_mut(asker) else { return };
             let was = s.meter_mods.remove(own);
             let (Some(id), Some(was)) = (s.meters.remove(*own), was) else { continue };
+            s.touched.push(Key::Meter(id));
             let op = self.ledger.begin(asker.clone(), Vec::new(), Vec::new());
             let (command, bands) = (MeterCommand::Delete, Vec::new());
             let body = Message::MeterMod(MeterMod { command, id, flags: was.flags, bands });
@@ -152,6 +157,7 @@ impl Switch {
     /// The switch has refused a group: it is as it was before.
     pub(super) fn restore_group(&mut self, asker: &Asker, own: u32, was: Option<GroupMod>) {
         let Ok(s) = self.slice_mut(asker) else { return };
+        s.touched.extend(s.groups.physical(own).map(Key::Group));
         match was {
             // It never was at the switch.
             None => {
@@ -167,6 +173,7 @@ impl Switch {
     /// The same for a meter.
     pub(super) fn restore_meter(&mut self, asker: &Asker, own: u32, was: Option<MeterMod>) {
         let Ok(s) = self.slice_mut(asker) else { return };
+        s.touched.extend(s.meters.physical(own).map(Key::Meter));
         match was {
             None => {
                 s.meter_mods.remove(&own);

@@ -6,6 +6,7 @@
 //! which the slicer sends by itself where controllers don't.
 
 use super::book::{Flow, FlowId};
+use super::resume::Asks;
 use super::space::SliceId;
 use super::switch::ConnId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -111,6 +112,8 @@ pub enum What {
     OwnBarrier,
     /// The slicer's own question.
     Own,
+    /// What is at the switch, asked by the slicer itself.
+    Compared(Asks),
 }
 
 /// The ledger.
@@ -162,7 +165,7 @@ impl Ledger {
                 self.order.push_back(xid);
             }
             What::Barrier(..) | What::OwnBarrier => self.order.push_back(xid),
-            What::Asked(..) | What::Own => {}
+            What::Asked(..) | What::Own | What::Compared(_) => {}
         }
         if let Some(s) = slice {
             *self.by_slice.entry(s).or_default() += 1;

@@ -11,7 +11,8 @@
 //! - `judge`: what a slice's actions may do; `compile`: pieces that a version can say;
 //! - `switch`: one switch, sliced: the door. `requests` come in by it from controllers (`flows`, `packets`,
 //!   `groups`, `asked`), `replies` from the switch; `ledger` knows whose every xid is, and takes back what failed;
-//!   `replan` gives other slices and another flow space to a switch that runs.
+//!   `replan` gives other slices and another flow space to a switch that runs; `resume` takes up what slices had
+//!   before a connection, or the slicer, ended.
 
 mod asked;
 mod book;
@@ -29,11 +30,13 @@ pub mod plan;
 mod replan;
 mod replies;
 mod requests;
+mod resume;
 mod role;
 mod slice;
 pub mod space;
 mod switch;
 
 pub use plan::{Grant, Limits, Loss, PortRef, SlicePlan, SpaceRule};
+pub use resume::{Fact, Key};
 pub use slice::SliceCounters;
 pub use switch::{ConnId, Out, Switch, check};

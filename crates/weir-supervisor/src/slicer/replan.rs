@@ -9,6 +9,7 @@ use super::book::{Change, Flow, FlowId, Piece};
 use super::judge::Ports;
 use super::ledger::{Asker, Undo, What};
 use super::plan::{SlicePlan, SpaceRule};
+use super::resume::Past;
 use super::role::Tiding;
 use super::slice::Slice;
 use super::space::{FlowSpace, SliceId};
@@ -38,6 +39,12 @@ impl Switch {
     ///
     /// The rules must have been found good by [`check`](super::check()).
     pub fn replan(&mut self, plans: &[Option<SlicePlan>], rules: &[SpaceRule], out: &mut Out) {
+        self.become_other(plans, rules, out);
+        self.touched.note_all(self.slices.len());
+        self.remember(out);
+    }
+
+    fn become_other(&mut self, plans: &[Option<SlicePlan>], rules: &[SpaceRule], out: &mut Out) {
         let before: Vec<_> = self.slices.iter().map(|s| s.ports.clone()).collect();
         for (i, plan) in (0u16..).zip(plans) {
             match (self.slices.get_mut(usize::from(i)), plan) {
@@ -53,6 +60,10 @@ impl Switch {
         self.space = FlowSpace::new();
         self.set_rules(rules);
         if !self.is_ready() {
+            if matches!(self.past, Past::Compared(_)) {
+                self.enter_all(out);
+                self.compare(out);
+            }
             return;
         }
         self.enter_all(out);
@@ -88,7 +99,11 @@ impl Switch {
     }
 
     /// Compiles a slice's flows anew. Rules that go are sent; those that come are returned, by flow.
-    fn recompile(&mut self, slice: SliceId, out: &mut Out) -> Vec<(FlowId, Vec<Change>)> {
+    pub(super) fn recompile(
+        &mut self,
+        slice: SliceId,
+        out: &mut Out,
+    ) -> Vec<(FlowId, Vec<Change>)> {
         let at = usize::from(slice.0);
         let Some(s) = self.slices.get(at) else { return Vec::new() };
         let (limit, mut used) = (s.plan.limits.rules, 0);

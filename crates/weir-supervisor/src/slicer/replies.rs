@@ -14,6 +14,11 @@ use weir_openflow::model::{
 impl Switch {
     /// A message from the switch.
     pub fn from_switch(&mut self, msg: Msg, now: Duration, out: &mut Out) {
+        self.hear(msg, now, out);
+        self.remember(out);
+    }
+
+    fn hear(&mut self, msg: Msg, now: Duration, out: &mut Out) {
         let xid = msg.xid;
         match msg.body {
             Message::FeaturesReply(f) => {
@@ -26,6 +31,7 @@ impl Switch {
                 (Some(What::Own), StatsReply::PortDesc(ports)) => {
                     self.learnt_ports(ports, more, out);
                 }
+                (Some(What::Compared(_)), body) => self.compared(xid, more, body, out),
                 (_, body) => self.answered(xid, more, body, out),
             },
             Message::BarrierReply => self.barrier_reply(xid, out),
@@ -69,6 +75,10 @@ impl Switch {
     }
 
     fn error(&mut self, xid: u32, e: &ErrorMsg, out: &mut Out) {
+        if let Some(What::Compared(_)) = self.ledger.peek(xid) {
+            // A switch that has no such thing.
+            return self.compared_all(xid, out);
+        }
         let asker = match self.ledger.close(xid) {
             Some(What::Part(op)) => {
                 // The first part that fails fails the change; the rest has no one to tell any more.
@@ -78,8 +88,9 @@ impl Switch {
                 asker
             }
             Some(What::Told(asker) | What::Asked(asker, _) | What::Barrier(asker, _)) => asker,
-            Some(What::OwnBarrier | What::Own) | None => return,
+            Some(What::OwnBarrier | What::Own | What::Compared(_)) | None => return,
         };
+        self.touched.note(asker.slice);
         if let Ok(s) = self.slice_mut(&asker) {
             s.counters.failed += 1;
         }
@@ -108,6 +119,7 @@ impl Switch {
         if f.priority != r.priority || (self.version == Version::V13 && f.table != r.table) {
             return;
         }
+        self.touched.note(slice);
         let mut changes = Vec::new();
         let counted = (r.packets, r.bytes);
         let gone = s.book.gone(id, &r.matcher, counted, &mut changes);

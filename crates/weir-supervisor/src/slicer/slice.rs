@@ -7,6 +7,7 @@ use super::buffers::Buffers;
 use super::ids::Ids;
 use super::judge::{Floods, Judge, Ports};
 use super::plan::SlicePlan;
+use super::resume::Key;
 use super::space::{FlowSpace, SliceId};
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
@@ -62,6 +63,8 @@ pub struct Slice {
     pub meters: Ids,
     /// As it asked for them.
     pub meter_mods: BTreeMap<u32, MeterMod>,
+    /// Groups and meters that came, changed or went since this was told.
+    pub touched: Vec<Key>,
     /// Packets that wait at the switch.
     pub buffers: Buffers,
     /// What it set.
@@ -91,6 +94,7 @@ impl Slice {
             group_mods: BTreeMap::new(),
             meters: Ids::default(),
             meter_mods: BTreeMap::new(),
+            touched: Vec::new(),
             buffers: Buffers::default(),
             config: SwitchConfig { fragments: Default::default(), miss_send_len: MISS_SEND_LEN },
             generation: None,

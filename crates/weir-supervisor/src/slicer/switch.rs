@@ -8,6 +8,7 @@
 use super::judge::Floods;
 use super::ledger::{Asker, Ledger, MOST, What, error};
 use super::plan::{Loss, PortRef, SlicePlan, SpaceRule};
+use super::resume::{Fact, Past, Touched};
 use super::role::{self, Tiding, USUAL};
 use super::slice::{Slice, SliceCounters};
 use super::space::{Entry, EntryId, FlowSpace, SliceId, SpaceError};
@@ -33,6 +34,8 @@ pub struct Out {
     pub to_switch: Vec<Msg>,
     /// To controllers.
     pub to_controllers: Vec<(ConnId, Msg)>,
+    /// What is to be kept, before anything here is sent.
+    pub facts: Vec<Fact>,
     /// Lines for the operator.
     pub told: Vec<String>,
 }
@@ -80,6 +83,8 @@ pub struct Switch {
     pub(super) ledger: Ledger,
     pub(super) next_flow: u64,
     pub(super) next_id: u32,
+    pub(super) past: Past,
+    pub(super) touched: Touched,
 }
 
 impl Switch {
@@ -97,17 +102,22 @@ impl Switch {
             ledger: Ledger::default(),
             next_flow: 0,
             next_id: 0,
+            past: Past::default(),
+            touched: Touched::default(),
         }
     }
 
     /// Asks the switch who it is, and leaves it without flows, groups and meters of before.
     pub fn begin(&mut self, out: &mut Out) {
+        self.leave_nothing(out);
+        self.ask_who(out);
+    }
+
+    /// Deletes what the switch has.
+    pub(super) fn leave_nothing(&mut self, out: &mut Out) {
         let mut own = |body| {
             self.ledger.send(None, What::Own, body, &mut out.to_switch);
         };
-        // Whole packets: a part of one may not tell whose it is.
-        let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
-        own(Message::SetConfig(config));
         own(Message::FlowMod(FlowMod::delete_all(self.version)));
         if self.version == Version::V13 {
             let (command, kind, buckets) = (GroupCommand::Delete, GroupKind::All, Vec::new());
@@ -116,6 +126,16 @@ impl Switch {
             own(Message::MeterMod(MeterMod { command, flags, id: METER_ALL, bands }));
         }
         own(Message::BarrierRequest);
+    }
+
+    /// Asks who it is.
+    pub(super) fn ask_who(&mut self, out: &mut Out) {
+        let mut own = |body| {
+            self.ledger.send(None, What::Own, body, &mut out.to_switch);
+        };
+        // Whole packets: a part of one may not tell whose it is.
+        let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
+        own(Message::SetConfig(config));
         own(Message::FeaturesRequest);
         if self.version == Version::V13 {
             own(Message::StatsRequest { more: Part::Last, body: StatsRequest::PortDesc });
@@ -167,12 +187,23 @@ impl Switch {
         }
     }
 
+    /// Whether the switch has said who it is and which ports it has.
+    pub(super) fn is_known(&self) -> bool {
+        self.seen.features.is_some() && self.seen.ports_known == Known::Yes
+    }
+
     fn perhaps_ready(&mut self, out: &mut Out) {
-        if self.seen.features.is_none() || self.seen.ports_known == Known::No || self.is_ready() {
+        if !self.is_known() || self.is_ready() || !matches!(self.past, Past::Emptied) {
             return;
         }
-        self.seen.ready = Known::Yes;
         self.enter_all(out);
+        self.now_ready();
+    }
+
+    /// Controllers may come.
+    pub(super) fn now_ready(&mut self) {
+        self.deal_ports();
+        self.seen.ready = Known::Yes;
     }
 
     /// From now on these are the flow space's rules; none is entered yet.
@@ -317,7 +348,9 @@ impl Switch {
         }
         let loss = self.slices.get(usize::from(gone.slice.0)).map(|s| s.plan.loss);
         if loss == Some(Loss::Delete) {
+            self.touched.note(gone.slice);
             self.empty(conn, gone.slice, out);
+            self.remember(out);
         }
     }
 
@@ -348,6 +381,8 @@ impl Switch {
         if let Err(code) = self.request(&asker, msg.body, now, out) {
             self.refuse(&asker, code, out);
         }
+        self.touched.note(slice);
+        self.remember(out);
     }
 
     pub(super) fn refuse(&mut self, asker: &Asker, code: ErrorCode, out: &mut Out) {

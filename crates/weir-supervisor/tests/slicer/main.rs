@@ -5,3 +5,4 @@ mod bench;
 mod numbers;
 mod ordinary;
 mod replan;
+mod resume;

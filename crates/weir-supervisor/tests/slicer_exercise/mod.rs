@@ -1,16 +1,18 @@
 //! A sliced switch under any messages from either side: what must hold whatever comes.
 //!
 //! Bytes are a script: connections come and go, messages (any type, any body) come from controllers and from the switch,
-//! which answers what it was asked, or lies; slices change parts of the flow space, or are gone and come back. After each
+//! which answers what it was asked, or lies; slices change parts of the flow space, or are gone and come back; the slicer itself
+//! ends and takes up what was kept, from a switch that has lost or kept everything. After each
 //! step, what is sent must have a form in its version, every rule must lie within what is its slice's part now, and books
 //! must stay within their limits.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::codec;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{
-    ConnId, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch, cube,
+    ConnId, Fact, Key, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch, cube,
 };
 
 const SLICES: u16 = 3;
@@ -59,8 +61,12 @@ pub fn script(bytes: &[u8]) {
     let mut switch = Switch::new(version, slices, (0..SLICES).map(|i| rule(i, 0)).collect());
     let mut out = Out::default();
     let (mut now, mut xids, mut turn) = (Duration::ZERO, Vec::new(), 0);
-    switch.begin(&mut out);
-    ready(&mut switch, version, &mut out);
+    let mut kept = (first & 2 != 0).then(BTreeMap::new);
+    match &kept {
+        Some(_) => switch.begin_again(&mut out),
+        None => switch.begin(&mut out),
+    }
+    ready(&mut switch, version, &mut kept, &mut out);
     for i in 0..SLICES {
         switch.connected(ConnId(u64::from(i) + 1), SliceId(i), &mut out);
     }
@@ -91,6 +97,17 @@ pub fn script(bytes: &[u8]) {
                 }
             }
             13 => switch.disconnected(ConnId(conn), &mut out),
+            14 if op >> 4 > 9 && kept.is_some() => {
+                let plans = (0..SLICES).map(plan).collect();
+                let rules = (0..SLICES).map(|i| rule(i, turn)).collect();
+                switch = Switch::new(version, plans, rules);
+                (out, xids) = (Out::default(), Vec::new());
+                switch.begin_again(&mut out);
+                ready(&mut switch, version, &mut kept, &mut out);
+                for i in 0..SLICES {
+                    switch.connected(ConnId(u64::from(i) + 1), SliceId(i), &mut out);
+                }
+            }
             14 => switch.connected(ConnId(conn), SliceId((conn % 3) as u16), &mut out),
             _ if op >> 4 < 8 => now += Duration::from_millis(100),
             _ => {
@@ -108,11 +125,43 @@ pub fn script(bytes: &[u8]) {
             }
         }
         switch.settle(&mut out);
+        keep(&mut kept, &mut out);
         check(&switch, version, turn, &mut out, &mut xids);
     }
 }
 
-fn ready(switch: &mut Switch, version: Version, out: &mut Out) {
+/// Facts that hold, if they are kept.
+type Kept = Option<BTreeMap<Key, Fact>>;
+
+fn keep(kept: &mut Kept, out: &mut Out) {
+    for f in out.facts.drain(..) {
+        let kept = kept.as_mut().expect("facts of a switch that keeps none");
+        match f.held {
+            Some(_) => drop(kept.insert(f.key, f)),
+            None => drop(kept.remove(&f.key)),
+        }
+        assert!(kept.len() <= usize::from(SLICES) * (RULES + 5), "{} facts", kept.len());
+    }
+}
+
+/// The switch says who it is, and that it has nothing.
+fn ready(switch: &mut Switch, version: Version, kept: &mut Kept, out: &mut Out) {
+    // Three questions at most, one after the other.
+    for _ in 0..6 {
+        if switch.is_ready() {
+            return;
+        }
+        if switch.awaits().is_some() {
+            let facts = kept.iter().flat_map(|k| k.values().cloned()).collect();
+            switch.resume(facts, out);
+        }
+        answer(switch, version, out);
+        keep(kept, out);
+    }
+    panic!("not ready");
+}
+
+fn answer(switch: &mut Switch, version: Version, out: &mut Out) {
     let port = |no| PortDesc {
         no: Port(no),
         mac: [0; 6],
@@ -138,14 +187,19 @@ fn ready(switch: &mut Switch, version: Version, out: &mut Out) {
                 actions: 0,
                 ports: if version == Version::V10 { ports } else { Vec::new() },
             }),
-            Message::StatsRequest { .. } => {
-                Message::StatsReply { more: Part::Last, body: StatsReply::PortDesc(ports) }
-            }
+            Message::StatsRequest { body, .. } => Message::StatsReply {
+                more: Part::Last,
+                body: match body {
+                    StatsRequest::Flow(_) => StatsReply::Flow(Vec::new()),
+                    StatsRequest::GroupDesc => StatsReply::GroupDesc(Vec::new()),
+                    StatsRequest::MeterConfig(_) => StatsReply::MeterConfig(Vec::new()),
+                    _ => StatsReply::PortDesc(ports),
+                },
+            },
             _ => continue,
         };
         switch.from_switch(Msg { xid: m.xid, body }, Duration::ZERO, out);
     }
-    assert!(switch.is_ready());
 }
 
 /// A message whose header is true and whose body is the script's; it may name an xid that is in use.

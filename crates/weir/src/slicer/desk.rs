@@ -4,6 +4,7 @@
 //! take yet waits here, and while it does, no controller's messages are taken: so what waits is bounded by
 //! what one message of a controller's leads to.
 
+use super::journal::{Journal, Turn as Writing};
 use super::peer::{Peer, Who};
 use super::share::CpuShare;
 use crate::config::slicer::{SlicerPlan, Tenant};
@@ -55,11 +56,14 @@ pub struct Desk {
     stage: watch::Sender<Stage>,
     epoch: Instant,
     next: Rc<Cell<u64>>,
+    journal: Option<Rc<Journal>>,
     inner: RefCell<Inner>,
 }
 
 struct Inner {
     switch: Option<Switch>,
+    /// In whose name the journal is written.
+    writing: Option<Writing>,
     out: Out,
     link: Option<Rc<Peer>>,
     waiting: VecDeque<Msg>,
@@ -70,12 +74,20 @@ struct Inner {
 }
 
 impl Desk {
-    /// For a switch that has just connected; `next` numbers connections, `epoch` is when time began.
-    pub fn new(plan: Rc<SlicerPlan>, called: String, next: Rc<Cell<u64>>, epoch: Instant) -> Self {
+    /// For a switch that has just connected; `next` numbers connections, `epoch` is when time began, `journal` keeps
+    /// what slices have.
+    pub fn new(
+        plan: Rc<SlicerPlan>,
+        called: String,
+        next: Rc<Cell<u64>>,
+        epoch: Instant,
+        journal: Option<Rc<Journal>>,
+    ) -> Self {
         let now = epoch.elapsed();
         let share = |t: &Tenant| CpuShare::new(t.cpu_permille, now);
         let inner = Inner {
             switch: None,
+            writing: None,
             out: Out::default(),
             link: None,
             waiting: VecDeque::new(),
@@ -91,6 +103,7 @@ impl Desk {
             stage,
             epoch,
             next,
+            journal,
             inner: RefCell::new(inner),
         }
     }
@@ -251,13 +264,17 @@ impl Desk {
                 Some(Event::Up(version)) => {
                     peer.up.set(true);
                     let mut s = self.plan().switch(version);
-                    s.begin(&mut inner.out);
+                    match self.journal {
+                        Some(_) => s.begin_again(&mut inner.out),
+                        None => s.begin(&mut inner.out),
+                    }
                     inner.switch = Some(s);
                 }
                 Some(Event::Message(r)) => {
                     if let Some(s) = &mut inner.switch {
                         s.from_switch(r.msg, now, &mut inner.out);
                     }
+                    self.take_up(inner, peer);
                 }
                 Some(Event::Misread(e)) => self.lines.tell(format_args!("can't be read: {e}")),
                 Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
@@ -270,6 +287,44 @@ impl Desk {
             }
         }
         Turn::More
+    }
+
+    /// Gives the switch what was kept of it, once it is known which it is.
+    fn take_up(&self, inner: &mut Inner, peer: &Peer) {
+        let (Some(journal), Some(s)) = (&self.journal, &mut inner.switch) else { return };
+        let (Some(id), Some(version)) = (s.awaits(), peer.channel.borrow().version()) else {
+            return;
+        };
+        let plan = self.plan();
+        let (writing, facts) = journal.take_up(id, version, |name| plan.number_of(name));
+        if !facts.is_empty() {
+            self.lines.tell(format_args!(
+                "datapath {id:#018x}: {} flows, groups and meters of before are taken up",
+                facts.len()
+            ));
+        }
+        inner.writing = Some(writing);
+        s.resume(facts, &mut inner.out);
+    }
+
+    /// Keeps what has changed, before anything that came of it is sent.
+    fn keep(&self, inner: &mut Inner) {
+        if inner.out.facts.is_empty() {
+            return;
+        }
+        let (Some(journal), Some(writing)) = (&self.journal, inner.writing) else {
+            inner.out.facts.clear();
+            return;
+        };
+        let plan = self.plan();
+        for f in inner.out.facts.drain(..) {
+            let slice = f.held.as_ref().map(|(s, _)| *s);
+            let name = slice.map_or("", |s| plan.name_of(s)).to_owned();
+            journal.note(writing, f, &name);
+        }
+        if let Err(why) = journal.flush() {
+            self.lines.tell(why);
+        }
     }
 
     fn hear_controller(&self, inner: &mut Inner, peer: &Peer, slice: SliceId) -> Turn {
@@ -314,6 +369,7 @@ impl Desk {
 
     /// Hands messages to the channels that they are for, and wakes their tasks.
     fn distribute(&self, inner: &mut Inner) {
+        self.keep(inner);
         for line in inner.out.told.drain(..) {
             self.lines.tell(line);
         }

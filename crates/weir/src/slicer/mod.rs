@@ -6,11 +6,12 @@
 //! - `service`: the thread, switches that come and go; `desk`: one switch with its controllers, where messages
 //!   meet; `controllers`: how a slice's controllers are reached;
 //! - `peer`: one connection as its desk sees it; `pump`: its bytes; `share`: a slice's part of the thread's time;
-//! - `fvctl`: FlowVisor's JSON-RPC names.
+//! - `journal`: what slices have, kept for a slicer that comes back; `fvctl`: FlowVisor's JSON-RPC names.
 
 mod controllers;
 mod desk;
 pub mod fvctl;
+mod journal;
 mod peer;
 mod pump;
 pub mod service;

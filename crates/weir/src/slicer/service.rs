@@ -5,10 +5,12 @@
 use super::controllers::{self, accept, connect};
 use super::desk::{Desk, Stage};
 use super::fvctl::{Call, Document, answer, router};
+use super::journal::Journal;
 use super::peer::{Peer, Who};
 use super::pump;
 use crate::commands::say::tell;
 use crate::config::slicer::{ApiPlan, SlicerPlan, Tenant};
+use crate::fault::bad_input;
 use crate::openflow::address::{Controller, Listener};
 use crate::openflow::log::Lines;
 use crate::openflow::stream::Stream;
@@ -105,6 +107,7 @@ struct House {
     next: Rc<Cell<u64>>,
     epoch: Instant,
     open: Cell<usize>,
+    journal: Option<Rc<Journal>>,
 }
 
 /// Serves until `stop` is done. `told` hears where it listens: the address that the configuration asks for, and the
@@ -121,6 +124,7 @@ pub fn run(
 ) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let journal = plan.remember.as_deref().map(Journal::open).transpose().map_err(bad_input)?;
     let house = Rc::new(House {
         plan: RefCell::new(Rc::new(plan)),
         doors: RefCell::default(),
@@ -129,6 +133,7 @@ pub fn run(
         next: Rc::default(),
         epoch: Instant::now(),
         open: Cell::new(0),
+        journal: journal.map(Rc::new),
     });
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async move {
@@ -185,8 +190,10 @@ impl House {
 
     fn may_become(&self, plan: &SlicerPlan) -> Result<(), String> {
         let old = self.plan();
-        if plan.listen != old.listen || plan.connect != old.connect || plan.tls != old.tls {
-            let text = "listen, connect and tls are what it was started with: start it again";
+        let doors = plan.listen != old.listen || plan.connect != old.connect;
+        if doors || plan.tls != old.tls || plan.remember != old.remember {
+            let text =
+                "listen, connect, tls and remember are what it was started with: start it again";
             return Err(text.to_owned());
         }
         let new = |t: &&Tenant| !old.tenants.iter().any(|o| o.plan.name == t.plan.name);
@@ -321,6 +328,7 @@ async fn serve(house: &Rc<House>, called: String, stream: Stream) {
         format!("switch {called}"),
         Rc::clone(&house.next),
         house.epoch,
+        house.journal.clone(),
     ));
     house.desks.borrow_mut().push(Rc::clone(&desk));
     let opening = spawn_local(open(Rc::clone(&desk)));

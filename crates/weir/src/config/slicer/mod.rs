@@ -52,6 +52,8 @@ pub struct SlicerPlan {
     pub rules: Vec<SpaceRule>,
     /// FlowVisor's names, where they are served.
     pub api: Option<ApiPlan>,
+    /// Where what slices have is kept.
+    pub remember: Option<PathBuf>,
 }
 
 /// Where FlowVisor's names are served.
@@ -118,6 +120,11 @@ impl SlicerPlan {
         }
         Self { tenants, rules, ..self }
     }
+    /// A slice by its name.
+    pub fn number_of(&self, name: &str) -> Option<SliceId> {
+        let at = self.tenants.iter().position(|t| t.plan.name == name && !t.is_gone())?;
+        u16::try_from(at).ok().map(SliceId)
+    }
     /// What a slice is called.
     pub fn name_of(&self, slice: SliceId) -> &str {
         self.tenants.get(usize::from(slice.0)).map_or("?", |t| &t.plan.name)
@@ -150,6 +157,7 @@ struct File {
     #[serde(default)]
     flowspace: Vec<Spanned<SpaceSection>>,
     api: Option<Spanned<ApiSection>>,
+    remember: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -298,6 +306,7 @@ pub fn from_text(text: &str, name: &str, base: &Path) -> Read<SlicerPlan> {
         tenants,
         rules,
         api: f.api.as_ref().map(|a| api(&source, a, base)).transpose()?,
+        remember: f.remember.as_ref().map(|p| base.join(p)),
     })
 }
 
