@@ -7,6 +7,8 @@ use super::App;
 use super::caller::Caller;
 use super::monitor::{Counters, NodeCounters, counters};
 use super::problem::Problem;
+use crate::commands::net::ends::EndsLook;
+use crate::commands::net::links::LinkLook;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -37,6 +39,81 @@ const FAMILIES: [Family; 8] = [
     ("weir_node_up", "gauge", "Whether its host has answered and has it", |c| u64::from(c.there)),
 ];
 
+/// What is told of each way of a link at one of its ends.
+type LinkFamily = (&'static str, &'static str, &'static str, fn(&LinkLook) -> Option<f64>);
+
+const LINKS: [LinkFamily; 7] = [
+    ("weir_link_up", "gauge", "Whether the way is up in both directions", |l| {
+        Some(f64::from(u8::from(l.up)))
+    }),
+    ("weir_link_taken", "gauge", "Whether frames take the way", |l| {
+        Some(f64::from(u8::from(l.taken)))
+    }),
+    ("weir_link_delay_seconds", "gauge", "Delay there and back, smoothed", |l| {
+        l.delay.map(|d| seconds(d.smoothed_ns))
+    }),
+    ("weir_link_jitter_seconds", "gauge", "How delays to this end vary (RFC 3550)", |l| {
+        Some(seconds(l.jitter_ns))
+    }),
+    ("weir_link_probes_heard", "counter", "Probes that came", |l| Some(l.probes_heard as f64)),
+    ("weir_link_probes_lost", "counter", "Probes that did not", |l| Some(l.probes_lost as f64)),
+    ("weir_link_received_bytes", "counter", "Bytes that came by the link, without FCS", |l| {
+        Some(l.received_bytes as f64)
+    }),
+];
+
+/// What is told of each pair of a network's ends.
+type EndsFamily = (&'static str, &'static str, fn(&EndsLook) -> Option<f64>);
+
+const ENDS: [EndsFamily; 3] = [
+    ("weir_ends_delay_seconds", "Delay there and back, summed over the links between", |e| {
+        e.delay_ns.map(seconds)
+    }),
+    ("weir_ends_jitter_seconds", "At most so much do delays vary between the ends", |e| {
+        Some(seconds(e.jitter_ns))
+    }),
+    (
+        "weir_ends_lost_ratio",
+        "The part of probes that was lost on the way, since it was made",
+        |e| Some(e.lost),
+    ),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Links' and ends' families.
+fn quality(all: &[Counters]) -> String {
+    let mut out = String::new();
+    for (name, kind, help, value) in LINKS {
+        let total = if kind == "counter" { "_total" } else { "" };
+        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n");
+        let links = all.iter().flat_map(|c| c.links.iter().map(move |l| (c, l)));
+        for (c, l) in links.take(MOST) {
+            let Some(v) = value(l) else { continue };
+            let words = [&c.network, &l.node, &l.peer, &l.way].map(|w| escaped(w));
+            let [network, node, peer, way] = words;
+            let labels = format!(
+                "network=\"{network}\",node=\"{node}\",peer=\"{peer}\",port=\"{}\",way=\"{way}\"",
+                escaped(&l.port)
+            );
+            let _ = writeln!(out, "{name}{total}{{{labels}}} {v}");
+        }
+    }
+    for (name, help, value) in ENDS {
+        let _ = write!(out, "# TYPE {name} gauge\n# HELP {name} {help}.\n");
+        let ends = all.iter().flat_map(|c| c.ends.iter().map(move |e| (c, e)));
+        for (c, e) in ends.take(MOST) {
+            let Some(v) = value(e) else { continue };
+            let [network, from, to] = [&c.network, &e.from, &e.to].map(|w| escaped(w));
+            let labels = format!("network=\"{network}\",from=\"{from}\",to=\"{to}\"");
+            let _ = writeln!(out, "{name}{{{labels}}} {v}");
+        }
+    }
+    out
+}
+
 /// Prometheus' text (OpenMetrics 1.0). A reader's or an operator's.
 #[utoipa::path(
     get, path = "/metrics", tag = "events",
@@ -55,7 +132,7 @@ pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Resp
             Ok((saved.state.revision, hosts, counters(&saved.state, &seen, |_| true)))
         })
         .await?;
-    let mut out = text(&all);
+    let mut out = text(&all) + &quality(&all);
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
         let total = if kind == "counter" { "_total" } else { "" };
         // A text takes what is written to it.
@@ -107,7 +184,22 @@ mod tests {
     fn every_line_is_of_a_family_and_a_name_stays_in_its_label() {
         let node = NodeCounters { node: "a\"b\\\n".to_owned(), ..NodeCounters::default() };
         let nodes = vec![NodeCounters { received_frames: 7, ..node }];
-        let out = text(&[Counters { network: "red".to_owned(), nodes }]);
+        let ends = EndsLook {
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            hops: 2,
+            measured: 2,
+            delay_ns: Some(1_500_000),
+            jitter_ns: 0,
+            lost: 0.25,
+            frames: 0,
+            bytes: 0,
+        };
+        let all =
+            [Counters { network: "red".to_owned(), nodes, links: Vec::new(), ends: vec![ends] }];
+        let out = text(&all) + &quality(&all);
+        let line = "weir_ends_delay_seconds{network=\"red\",from=\"a\",to=\"b\"} 0.0015";
+        assert!(out.lines().any(|l| l == line), "{out}");
         let line =
             "weir_node_received_frames_total{network=\"red\",node=\"a\\\"b\\\\\\n\",host=\"\"} 7";
         assert!(out.lines().any(|l| l == line), "{out}");

@@ -8,6 +8,8 @@ use super::caller::Caller;
 use super::networks::find;
 use super::problem::Problem;
 use super::take::Named;
+use crate::commands::net::ends::{self, EndsLook};
+use crate::commands::net::links::{self, LinkLook};
 use crate::commands::stats::Stats;
 use crate::net::nodes::Nodes;
 use axum::Json;
@@ -30,6 +32,10 @@ pub struct Counters {
     pub network: String,
     /// Its nodes, in their order.
     pub nodes: Vec<NodeCounters>,
+    /// Its links' ways, each at both ends, where they are probed.
+    pub links: Vec<LinkLook>,
+    /// Between its ends, over the links of the shortest way.
+    pub ends: Vec<EndsLook>,
 }
 
 /// What a virtual node counts, since it was made. Frames are counted without FCS.
@@ -156,9 +162,15 @@ pub fn counters(
     };
     let chosen = held.lab.network.iter().filter(|n| mine(n));
     chosen
-        .map(|n| Counters {
-            network: n.name.clone(),
-            nodes: n.node.iter().map(|v| node(&n.name, v)).collect(),
+        .map(|n| {
+            let stats = |host: &str| seen.get(host)?.as_ref();
+            let links = links::seen(&held.lab, |o| o.name == n.name, stats);
+            Counters {
+                network: n.name.clone(),
+                nodes: n.node.iter().map(|v| node(&n.name, v)).collect(),
+                ends: ends::of(n, &links),
+                links,
+            }
         })
         .collect()
 }

@@ -498,7 +498,7 @@ pub struct WayItem {
 }
 
 /// Delay there and back, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DelayItem {
     /// The last.
     pub last_ns: u64,

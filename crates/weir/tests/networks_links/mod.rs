@@ -255,6 +255,14 @@ fn a_link_outlives_its_relay() {
         );
     }
     assert_eq!(links.iter().filter(|l| l["taken"] == true).count(), 2, "{look}");
+    // From end to end it is as good as the way that is taken, where the frames leave.
+    let ends = look["ends"].as_array().unwrap();
+    assert_eq!(ends.len(), 2, "there and back: {look}");
+    for e in ends {
+        assert!(e["hops"] == 1 && e["measured"] == 1, "{e}");
+        let last = links.iter().find(|l| l["taken"] == true && l["node"] == e["to"]).unwrap();
+        assert_eq!(e["delay_ns"], last["delay"]["smoothed_ns"], "{look}");
+    }
     let table = s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "50"]);
     assert!(table.contains("there and back") && table.contains("spare"), "{table}");
     let before = east.port("red.s1.s2")["way_changes"].as_u64().unwrap();

@@ -6,14 +6,15 @@ use crate::commands::columns::Columns;
 use crate::commands::stats::Stats;
 use crate::socket::protocol::DelayItem;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use weir_supervisor::model::Lab;
+use utoipa::ToSchema;
+use weir_supervisor::model::{Lab, Network};
 
 /// A way of a link at one of its ends.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct LinkLook {
+    /// Whose.
     #[serde(skip)]
-    network: String,
+    pub network: String,
     /// The end that tells.
     pub node: String,
     /// The other end.
@@ -34,19 +35,26 @@ pub struct LinkLook {
     pub probes_heard: u64,
     /// Probes that did not.
     pub probes_lost: u64,
+    /// Frames that came by the link, by whichever way.
+    pub received_frames: u64,
+    /// Their bytes, without FCS.
+    pub received_bytes: u64,
 }
 
 /// What is known of the links of these networks since they were made.
-pub fn seen(lab: &Lab, names: &[String], stats: &BTreeMap<String, Stats>) -> Vec<LinkLook> {
+pub fn seen<'s>(
+    lab: &Lab,
+    mine: impl Fn(&Network) -> bool,
+    stats: impl Fn(&str) -> Option<&'s Stats>,
+) -> Vec<LinkLook> {
     let mut all = Vec::new();
-    for (i, n) in lab.network.iter().enumerate().filter(|(_, n)| names.contains(&n.name)) {
+    for (i, n) in lab.network.iter().enumerate().filter(|(_, n)| mine(n)) {
         for t in lab.tunnelled(i) {
             let [a, b] = &t.link.between;
             let ends = [(a, b), (b, a)].into_iter().zip(t.hosts.iter().zip(&t.ends));
             for ((node, peer), (host, name)) in ends {
-                let host = stats.get(*host);
-                let port = host.and_then(|s| s.ports.iter().find(|p| p.name == *name));
-                for w in port.iter().flat_map(|p| &p.ways) {
+                let port = stats(host).and_then(|s| s.ports.iter().find(|p| p.name == *name));
+                for (p, w) in port.iter().flat_map(|p| p.ways.iter().map(move |w| (p, w))) {
                     all.push(LinkLook {
                         network: n.name.clone(),
                         node: node.clone(),
@@ -59,6 +67,8 @@ pub fn seen(lab: &Lab, names: &[String], stats: &BTreeMap<String, Stats>) -> Vec
                         jitter_ns: w.jitter_ns,
                         probes_heard: w.probes_heard,
                         probes_lost: w.probes_lost,
+                        received_frames: p.rx.frames,
+                        received_bytes: p.rx.bytes,
                     });
                 }
             }
@@ -72,18 +82,20 @@ pub fn since(before: &[LinkLook], now: &[LinkLook], network: &str) -> Vec<LinkLo
     let of = |l: &&LinkLook| l.network == network;
     let earlier = |l: &LinkLook| before.iter().find(|b| (&b.port, &b.way) == (&l.port, &l.way));
     let since = |l: &LinkLook| {
-        let (heard, lost) = earlier(l).map_or((0, 0), |b| (b.probes_heard, b.probes_lost));
+        let Some(b) = earlier(l) else { return l.clone() };
         LinkLook {
-            probes_heard: l.probes_heard.saturating_sub(heard),
-            probes_lost: l.probes_lost.saturating_sub(lost),
+            probes_heard: l.probes_heard.saturating_sub(b.probes_heard),
+            probes_lost: l.probes_lost.saturating_sub(b.probes_lost),
+            received_frames: l.received_frames.saturating_sub(b.received_frames),
+            received_bytes: l.received_bytes.saturating_sub(b.received_bytes),
             ..l.clone()
         }
     };
     now.iter().filter(of).map(since).collect()
 }
 
-/// For people; nothing where no link is probed.
-pub fn as_table(links: &[&LinkLook]) -> String {
+/// For people; nothing where no link is probed. `ns` is the time of which it tells.
+pub fn as_table(links: &[&LinkLook], ns: u64) -> String {
     if links.is_empty() {
         return String::new();
     }
@@ -98,6 +110,7 @@ pub fn as_table(links: &[&LinkLook]) -> String {
         "most",
         "jitter",
         "lost",
+        "Mbit/s",
     ];
     let mut c = Columns::new(&heads);
     for l in links {
@@ -125,6 +138,7 @@ pub fn as_table(links: &[&LinkLook]) -> String {
             us(l.delay.map(|d| d.most_ns)),
             us(Some(l.jitter_ns)),
             lost,
+            format!("{:.1}", l.received_bytes as f64 * 8e3 / ns.max(1) as f64),
         ]);
     }
     format!("\n{}", c.text())

@@ -4,7 +4,8 @@
 //! Room: arguments and output; `crate::net` does it.
 
 mod edit;
-mod links;
+pub mod ends;
+pub mod links;
 mod list;
 mod monitor;
 mod verify;

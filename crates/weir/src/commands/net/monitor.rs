@@ -6,6 +6,7 @@
 
 use super::Kept;
 use super::edit::{self, find};
+use super::ends::{self, EndsLook};
 use super::links::{self, LinkLook};
 use crate::commands::columns::Columns;
 use crate::commands::say::{Reader, offer};
@@ -97,6 +98,9 @@ struct Look<'n> {
     /// Its links' ways, each at both ends, where they are probed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<LinkLook>,
+    /// Between its ends, over several links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ends: Vec<EndsLook>,
 }
 
 /// Runs it.
@@ -259,7 +263,8 @@ impl Watched {
         }
         // The nodes' clocks run alike; one of them tells how long it was.
         let at = stats.values().next().map_or(0, |s| s.plane.at_ns);
-        let links = links::seen(&self.state.lab, &self.names, &stats);
+        let links =
+            links::seen(&self.state.lab, |n| self.names.contains(&n.name), |host| stats.get(host));
         Ok(Counted { at, all, links })
     }
 
@@ -274,7 +279,9 @@ impl Watched {
         let (b, n) = (sums(before), sums(now));
         let one = |name| {
             let links = links::since(&before.links, &now.links, name);
-            Look { links, ..look(name, ns, &b, &n) }
+            let network = self.state.lab.network.iter().find(|n| n.name == name);
+            let ends = network.map(|n| ends::of(n, &links)).unwrap_or_default();
+            Look { links, ends, ..look(name, ns, &b, &n) }
         };
         self.names.iter().map(String::as_str).map(one).collect()
     }
@@ -284,7 +291,13 @@ impl Watched {
         let links: Vec<&LinkLook> = looks.iter().flat_map(|l| &l.links).collect();
         let lines: String = told.iter().rev().take(SHOWN).map(Told::line).collect();
         let apart = if lines.is_empty() { "" } else { "\n" };
-        as_table(&looks) + &links::as_table(&links) + apart + &lines
+        let ends: Vec<(&str, &EndsLook)> =
+            looks.iter().flat_map(|l| l.ends.iter().map(|e| (l.network, e))).collect();
+        as_table(&looks)
+            + &links::as_table(&links, ns)
+            + &ends::as_table(&ends, ns)
+            + apart
+            + &lines
     }
 
     fn as_json(&self, ns: u64, before: &Counted, now: &Counted, told: &[Told]) -> Result<String> {
@@ -336,6 +349,7 @@ fn look<'n>(
         slow_frames: c.slow,
         held_frames: c.held,
         links: Vec::new(),
+        ends: Vec::new(),
     }
 }
 
