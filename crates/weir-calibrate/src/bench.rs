@@ -10,6 +10,7 @@ use crate::kernel::register::{Branch, branch};
 use crate::kernel::{Memory, Pace, frame, nothing};
 use crate::levels::Levels;
 use crate::machine::Machine;
+use crate::residence::Residence;
 use crate::session::{Failed, Session};
 use crate::shape::{Home, Point, Shape};
 use crate::stats::Figure;
@@ -21,6 +22,8 @@ use weir_estimate::formula::Formula;
 const NEAR: usize = 8 * 1024;
 /// Most loads that are taken to be under way at once.
 const MOST_UNDER_WAY: f64 = 64.0;
+/// What lines of a frame cost more that others have taken.
+pub const GONE: &str = "line_gone * gone * ceil(b / line)";
 /// No cost is known better than this, as a part of it.
 const LEAST_ERROR: f64 = 0.01;
 
@@ -52,6 +55,8 @@ pub struct Apart {
     pub clock: f64,
     /// A line's way from one core to another, where there are two.
     pub crossing: Option<f64>,
+    /// What a line of a frame costs more that others have taken from the last cache, where they do.
+    pub gone: Option<f64>,
 }
 
 /// Both paces of something.
@@ -107,6 +112,9 @@ pub struct Scene {
     shared: (Memory, usize, f64),
     /// Where tables are that are large, bytes of it, and cycles of a load from there.
     far: (Memory, usize, f64),
+    /// How long lines stay in the last cache, and how long a cycle is.
+    residence: Option<Residence>,
+    cycle_ns: f64,
 }
 
 /// How many figures [`costs`] takes, for progress.
@@ -159,7 +167,25 @@ impl Scene {
             near,
             shared: place(slots, touched, "frames", session)?,
             far: place(far, far, "large tables", session)?,
+            residence: None,
+            cycle_ns: 1.0,
         })
+    }
+
+    /// The same, where others take lines of the last cache; a cycle is so long.
+    #[must_use]
+    pub fn with(self, residence: Option<Residence>, cycle_ns: f64) -> Self {
+        Self { residence, cycle_ns, ..self }
+    }
+
+    /// Cycles of a load that takes so many where so many lines are gone through one after the other, where as many
+    /// operations as `round` of so many cycles each lie between a line and its next time.
+    fn at_pace(&self, load: f64, lines: f64, round: f64, cycles: f64) -> f64 {
+        let Some(r) = &self.residence else { return load };
+        let taken = |cycles: f64| r.taken(cycles * self.cycle_ns / 1e9);
+        let more = r.load_ns / self.cycle_ns * (taken(round * cycles) - taken(lines * load));
+        // Not nearer than others' part of it is.
+        (load + more).max(load / 2.0)
     }
 }
 
@@ -298,14 +324,17 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
                 (&scene.far, places(scene.far.1, point.words))
             };
             let what = format!("{what}, far");
+            let taken = of_pace(point, memory, at, &what, session)?;
             let load = match point.own {
                 None => *load,
                 Some(bytes) => {
                     let track = Track::new(bytes as usize, scene.line, Pages::Small)?;
-                    session.measure(&format!("{what}, a load"), &mut track.run(1))?.cycles.value
+                    let load = session.measure(&format!("{what}, a load"), &mut track.run(1))?;
+                    let (lines, round) = (track.lines() as f64, point.warm as f64);
+                    scene.at_pace(load.cycles.value, lines, round, taken.level)
                 }
             };
-            round.far.push((of_pace(point, memory, at, &what, session)?, accesses, load));
+            round.far.push((taken, accesses, load));
         }
     }
     Ok(round)
@@ -372,6 +401,7 @@ fn put_together(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart:
         cycles = format!("{cycles} + {more}");
         match more {
             "clock / burst" => coefficients.push(("clock".into(), apart.clock)),
+            GONE => coefficients.push(("line_gone".into(), apart.gone.unwrap_or(0.0))),
             _ => coefficients.push(("cross".into(), apart.crossing.unwrap_or(0.0))),
         }
     }

@@ -5,7 +5,8 @@
 //! `calibrate`.
 //!
 //! `machine` says what the machine says of itself; `clock` and `meter` measure, `stats` says how well;
-//! `chase`, `bandwidth`, `tlb` and `levels` measure caches and memory, `sharing` what tasks of one core lose; `kernel` has the benchmarks, `shape` over
+//! `chase`, `bandwidth`, `tlb` and `levels` measure caches and memory, `residence` how long lines stay in a shared one, `sharing` what
+//! tasks of one core lose; `kernel` has the benchmarks, `shape` over
 //! which parameters they run, `bench` makes costs of them, `fit` coefficients; `text` writes the profile.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod kernel;
 pub mod levels;
 pub mod machine;
 pub mod meter;
+pub mod residence;
 mod session;
 pub mod shape;
 pub mod sharing;
@@ -32,6 +34,7 @@ pub use session::{Depth, Failed, Progress};
 
 use bench::{Again, Apart, Costs, Scene};
 use levels::Levels;
+use residence::Residence;
 use session::Session;
 use sharing::Sharing;
 use std::time::{Duration, Instant};
@@ -53,6 +56,8 @@ pub struct Calibration {
     pub sharing: Option<Sharing>,
     /// Caches and memory.
     pub levels: Levels,
+    /// How long lines stay in a cache that others fill, too, where they do.
+    pub residence: Option<Residence>,
     /// Operations.
     pub costs: Vec<Costs>,
     /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
@@ -137,8 +142,11 @@ fn run(
     let crossing_cycles = crossing.map(|ns| ns / clock_ns);
     let sharing = cpus.first().and_then(|cpu| sharing::measure(*cpu, Duration::from_millis(100)));
     let levels = levels::levels(&machine, &mut session)?;
-    let scene = Scene::new(&machine, &levels, &mut session)?;
-    let apart = Apart { clock: clock_cycles, crossing: crossing_cycles };
+    let rounds = if depth == Depth::Quick { 3 } else { 7 };
+    let residence = residence::measure(&levels, rounds)?;
+    let scene = Scene::new(&machine, &levels, &mut session)?.with(residence.clone(), clock_ns);
+    let gone = residence.as_ref().map(|r| r.line_ns / clock_ns);
+    let apart = Apart { clock: clock_cycles, crossing: crossing_cycles, gone };
     let costs = bench::costs(shapes, again, &scene, apart, &mut session)?;
     let (wide, samples) = (std::mem::take(&mut session.wide), session.samples);
     Ok(Calibration {
@@ -149,6 +157,7 @@ fn run(
         crossing_cycles,
         sharing,
         levels,
+        residence,
         costs,
         wide,
         figures: all,

@@ -60,6 +60,7 @@ fn write_profile(
             "source = \"two threads on one CPU: waking each other in turns; both at work, by the kernel's account\"\n"
         )?;
     }
+    residence(out, c)?;
     curve(out, c)?;
     for cost in &c.costs {
         operation(out, cost, quoted)?;
@@ -131,6 +132,25 @@ fn memory(out: &mut String, c: &Calibration, quoted: &dyn Fn(&str) -> String) ->
         m.all / 1e9
     );
     writeln!(out, "source = {}\n", quoted(&source))
+}
+
+fn residence(out: &mut String, c: &Calibration) -> std::fmt::Result {
+    let Some(r) = &c.residence else { return Ok(()) };
+    let load = r.load_ns * c.clock_hz / 1e9;
+    writeln!(out, "# How long lines stay in the last cache, which others fill, too.\n[residence]")?;
+    writeln!(out, "load_cycles = {load:.1}")?;
+    writeln!(
+        out,
+        "source = \"frames beyond a core's own caches, copied over and over with computing after each burst\"\n"
+    )?;
+    for (after, part) in &r.taken {
+        writeln!(
+            out,
+            "[[residence.taken]]\nafter = \"{:.3} ms\"\npart = {part:.3}\n",
+            after * 1e3
+        )?;
+    }
+    Ok(())
 }
 
 fn curve(out: &mut String, c: &Calibration) -> std::fmt::Result {

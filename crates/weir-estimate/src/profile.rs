@@ -5,6 +5,9 @@
 //! below; asked by the estimator.
 
 mod reading;
+mod residence;
+
+pub use residence::Residence;
 
 use crate::fault::Fault;
 use crate::formula::Formula;
@@ -79,6 +82,8 @@ pub struct Processor {
     /// Loads spread over so much, in pages of the usual size, that no cache of the core's own answers: smallest
     /// first, where it is known.
     pub strewn: Vec<Strewn>,
+    /// How long lines stay in a cache that others fill, too, where it is known.
+    pub residence: Option<Residence>,
 }
 
 /// What loads take that are spread over so much.
@@ -103,6 +108,17 @@ impl Processor {
             }
             (one, other) => one.or(other).map(|s| s.cycles),
         }
+    }
+
+    /// As [`Processor::strewn_over`], of lines that were touched so many seconds ago. What was measured was measured
+    /// at a pace of its own: one load after the other, each line once in a round.
+    pub fn strewn_after(&self, bytes: f64, seconds: f64) -> Option<f64> {
+        let cycles = self.strewn_over(bytes)?;
+        let Some(r) = &self.residence else { return Some(cycles) };
+        let round = bytes / self.line_bytes * cycles / self.clock_hz;
+        let more = r.load_cycles * (r.taken(seconds) - r.taken(round));
+        let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
+        Some((cycles + more).max(least))
     }
 }
 

@@ -91,6 +91,15 @@ fn profiles() {
     let kind = "provenance = \"published\"";
     says(&m(kind, "provenance = \"publisht\""), "p.toml:", &["'published'?"]);
     says(&m("size = \"256 KiB\"", "size = \"16 KiB\""), "p.toml:", &["not larger and slower"]);
+    let taken = |second: &str| {
+        let one = "[[residence.taken]]\nafter = \"2 ms\"\npart = 0.5\n";
+        format!("[residence]\nload_cycles = 1\n{one}[[residence.taken]]\n{second}\n\n[memory]")
+    };
+    let late = taken("after = \"1 ms\"\npart = 0.6");
+    says(&m("[memory]", &late), "p.toml:", &["residence.taken: times must grow"]);
+    let less = taken("after = \"3 ms\"\npart = 0.4");
+    says(&m("[memory]", &less), "p.toml:", &["residence.taken", "not fall"]);
+    says(&m("[memory]", &taken("after = 3\npart = 0.6")), "p.toml:", &["after", "unit"]);
     says(&m("store = 5", "store = 1e300"), "p.toml:", &["coefficients.store: 1e300"]);
 }
 

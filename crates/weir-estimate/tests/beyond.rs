@@ -7,6 +7,7 @@ use std::sync::Arc;
 use support::{ask, library, profile};
 use weir_estimate::chain::{Chain, Cores, join};
 use weir_estimate::estimate::Numa;
+use weir_estimate::profile::Hardware;
 use weir_estimate::series::{Hop, series};
 use weir_estimate::traffic::{Spread, Traffic};
 use weir_estimate::{Library, Profile, Question, estimate};
@@ -93,6 +94,82 @@ fn what_a_core_copies_leaves_less_room_for_tables() {
         ask(&library, "l2-basic", &machine, &question).wait_cycles
     };
     assert!(waits(Some(32_768.0)) > waits(None) + 1.0);
+}
+
+/// The machine, with a cache that others fill, too, and a pass that says what their part of a frame's lines costs.
+const SHARED: &str = "
+[[strewn]]
+size = \"4 MiB\"
+cycles = 100
+
+[[strewn]]
+size = \"1 GiB\"
+cycles = 400
+
+[residence]
+load_cycles = 300
+
+[[residence.taken]]
+after = \"1 ms\"
+part = 0.1
+
+[[residence.taken]]
+after = \"20 ms\"
+part = 0.9
+";
+
+/// The machine with these costs in place of its own, and more.
+fn with(costs: &[(&str, &str)], more: &str) -> String {
+    let text = std::fs::read_to_string(support::root(&format!("profiles/{MACHINE}.toml")));
+    let mut text = text.expect("the profile");
+    for (eo, cost) in costs {
+        let head = format!("[eo.{eo}]");
+        let from = text.find(&head).expect(eo);
+        let to = text[from + 1..].find("\n[").map_or(text.len(), |at| from + 1 + at);
+        let end = "error = 0.1\nprovenance = \"assumed\"\nsource = \"x\"";
+        text.replace_range(from..to, &format!("{head}\n{cost}\n{end}\n"));
+    }
+    text + more
+}
+
+/// What others take of a cache is a matter of time: whoever takes longer for a frame finds fewer of its lines.
+#[test]
+fn what_others_take_is_waited_for_by_who_takes_longer() {
+    let library = library();
+    let pass =
+        "cycles = \"200 + line_gone * gone * ceil(b / line)\"\ncoefficients = { line_gone = 20 }";
+    let cycles = |rule: &str, more: &str, played| {
+        let text = with(&[("vdp_pass", pass), ("rule_lookup", rule)], more);
+        let profile = Profile::read("p.toml", &text, library.operations()).expect("a profile");
+        let through = Some(Arc::from("vdp-rules"));
+        let question = Question { frame: 1518, burst: 64, played, through, ..Question::default() };
+        estimate(&library, "l2-basic", &profile, &question).expect("an estimate").cycles
+    };
+    let (slow, quick) = ("cycles = \"4000\"", "cycles = \"1\"");
+    let more = |rule, played| cycles(rule, SHARED, played) - cycles(rule, "", played);
+    // 24 lines at 20 cycles, most of them gone where a round takes 40 ms; one of 2 ms is what the pass took, too.
+    let played = Some(32_768.0);
+    let (late, soon) = (more(slow, played), more(quick, played));
+    assert!((150.0..480.0).contains(&late) && (0.0..20.0).contains(&soon), "{late} {soon}");
+    // Frames of a card do not lie in memory.
+    assert!(more(slow, None).abs() < 1e-6);
+}
+
+/// Loads that were measured one after the other wait longer in a program that comes back later.
+#[test]
+fn a_load_waits_as_long_as_its_line_was_left_behind() {
+    let library = library();
+    let text = with(&[], SHARED);
+    let profile = Profile::read("p.toml", &text, library.operations()).expect("a profile");
+    let Hardware::Processor(p) = &profile.hardware else { panic!("a processor") };
+    let over = |bytes: f64, seconds| p.strewn_after(bytes, seconds).expect("a curve");
+    // 4 MiB were gone through in 1.8 ms.
+    let (small, large) = (f64::from(4 << 20), f64::from(1 << 30));
+    assert!((over(small, 1.82e-3) - 100.0).abs() < 2.0);
+    assert!(over(small, 20e-3) > 250.0 && over(small, 20e-3) < 100.0 + 300.0);
+    // Never nearer than the nearest; what took longer than all is as it was.
+    assert!((over(small, 0.0) - 100.0).abs() < 1e-9);
+    assert!((over(large, 1.0) - 400.0).abs() < 1e-9);
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(super) struct Tariff<'p> {
     pub constants: &'p [(Arc<str>, f64)],
     pub frame: f64,
     pub burst: f64,
+    /// The part of a frame's lines that others have taken from the last cache, beyond what they had when costs were
+    /// measured.
+    pub gone: f64,
 }
 
 /// Where the data is, and where the frame came in.
@@ -52,6 +55,7 @@ impl Names for Scope<'_> {
         }
         match (name, &self.tariff.profile.hardware) {
             ("cold", _) => Some(self.cold),
+            ("gone", _) => Some(self.tariff.gone),
             ("frame", _) => Some(self.tariff.frame),
             ("burst", _) => Some(self.tariff.burst),
             ("line", Hardware::Processor(p)) => Some(p.line_bytes),
@@ -68,7 +72,7 @@ impl<'p> Tariff<'p> {
     /// That of a profile as it is, for a question.
     pub fn new(profile: &'p Profile, question: &Question) -> Self {
         let (frame, burst) = (f64::from(question.frame), f64::from(question.burst));
-        Self { profile, constants: &[], frame, burst }
+        Self { profile, constants: &[], frame, burst, gone: 0.0 }
     }
 
     /// The cost of an operation.

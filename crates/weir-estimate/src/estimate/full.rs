@@ -11,6 +11,7 @@ use super::{
     Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES, gbps,
 };
 use crate::fault::Fault;
+use crate::formula::Formula;
 use crate::locality::{Beyond, Capacity, ERROR, Footprint, Memo, Stream, flow_cache};
 use crate::model::{Library, Model};
 use crate::operation::{Touches, Where};
@@ -60,7 +61,15 @@ pub(super) fn estimate(
     sum.answer(model, profile, question, hits)
 }
 
+/// Rounds in which a pace is looked for.
+const ROUNDS: usize = 8;
+/// A pace is found where the next one differs by less than this part.
+const SETTLED: f64 = 0.005;
+
 /// What a list of operations costs on a processor.
+///
+/// How long ago a line was touched depends on how long frames take, and where others take lines meanwhile, that
+/// depends on the former: from no time on, each round's cycles are the next one's pace.
 pub(super) fn charged<'q>(
     done: &[Done<'_>],
     profile: &Profile,
@@ -72,9 +81,40 @@ pub(super) fn charged<'q>(
     let tables = Tables::of(done, profile, question)?;
     let spread = tables.levels(processor, traffic, question, memo);
     let walks = tables.walks(processor, traffic, question, memo);
-    let strewn = tables.strewn(processor, traffic, question, memo);
+    let far = tables.beyond(processor, traffic, question, memo);
+    let moves = processor.residence.is_some()
+        && (question.played.is_some() || far.iter().flatten().any(|of| !of.is_empty()));
+    let mut pace = 0.0;
+    for _ in 0..if moves { ROUNDS } else { 0 } {
+        let found = (spread.as_slice(), walks.as_slice(), far.as_deref());
+        let sum = at_pace(done, profile, processor, question, (&tables, found), pace)?;
+        let (before, cycles) = (pace, sum.work + sum.wait);
+        pace = cycles;
+        if (cycles - before).abs() <= SETTLED * cycles {
+            break;
+        }
+    }
+    let found = (spread.as_slice(), walks.as_slice(), far.as_deref());
+    let sum = at_pace(done, profile, processor, question, (&tables, found), pace)?;
+    Ok((sum, hits_of(&tables, processor, &spread)))
+}
+
+/// Where lookups of each table are answered, the part that walks, and how far they go.
+type Spreads<'s> = (&'s [Levels], &'s [f64], Option<&'s [Vec<Beyond>]>);
+
+/// The same, where a core's frames follow each other by so many cycles.
+fn at_pace<'q>(
+    done: &[Done<'_>],
+    profile: &Profile,
+    processor: &'q Processor,
+    question: &Question,
+    (tables, (spread, walks, far)): (&Tables, Spreads<'_>),
+    pace: f64,
+) -> Result<Sum<'q>, Fault> {
+    let strewn = strewn(processor, far, pace);
     let tariff = Tariff::new(profile, question);
     let mut sum = Sum::new(processor, question);
+    sum.pace = pace;
     for d in done {
         let seen = |i: usize| {
             let walks = walks.get(i).copied().unwrap_or(0.0);
@@ -82,7 +122,20 @@ pub(super) fn charged<'q>(
         };
         sum.add(&tariff, d, tables.place(d).and_then(seen))?;
     }
-    Ok((sum, hits_of(&tables, processor, &spread)))
+    Ok(sum)
+}
+
+/// Cycles of a load of each table that no cache of the core's own answers, by loads that were measured spread over
+/// sizes: what was touched since the line was is where on that curve it is, and others may have taken it meanwhile.
+fn strewn(p: &Processor, far: Option<&[Vec<Beyond>]>, pace: f64) -> Vec<Option<f64>> {
+    let mean = |of: &Vec<Beyond>| -> Option<f64> {
+        let all: f64 = of.iter().map(|b| b.part).sum();
+        let after = |b: &Beyond| b.frames * pace / p.clock_hz;
+        let cycles = of.iter().map(|b| Some(b.part * p.strewn_after(b.bytes, after(b))?));
+        (all > 0.0).then(|| cycles.sum::<Option<f64>>().map(|c| c / all))?
+    };
+    // Where nothing goes so far: as near as anything was measured.
+    far.unwrap_or_default().iter().map(|of| mean(of).or_else(|| p.strewn_over(0.0))).collect()
 }
 
 /// The traffic that is asked about; where none is given, every entry of the largest table alike.
@@ -211,20 +264,17 @@ impl Tables {
 }
 
 impl Tables {
-    /// Cycles of a load of each table that no cache of the core's own answers, by loads that were measured spread
-    /// over sizes: what was touched since the line was is where on that curve it is.
-    fn strewn(
+    /// How far lookups of each table go that no cache of the core's own answers; nothing where no profile says what
+    /// that costs.
+    fn beyond(
         &self,
         p: &Processor,
         traffic: &Traffic,
         question: &Question,
         memo: &Memo,
-    ) -> Vec<Option<f64>> {
+    ) -> Option<Vec<Vec<Beyond>>> {
         let own = p.caches.iter().rfind(|c| c.shared == Shared::Core);
-        let Some(own) = own.filter(|_| question.pages == Pages::Small && !p.strewn.is_empty())
-        else {
-            return vec![None; self.footprints.len()];
-        };
+        let own = own.filter(|_| question.pages == Pages::Small && !p.strewn.is_empty())?;
         let split = f64::from(question.cores.max(1));
         let own = Capacity {
             lines: own.bytes / p.line_bytes,
@@ -237,14 +287,7 @@ impl Tables {
             lines: (f64::from(question.frame) / p.line_bytes).ceil(),
             buffers: question.played.unwrap_or(p.buffers),
         };
-        let far = memo.beyond(&self.footprints, traffic, own, page, stream);
-        let mean = |of: &Vec<Beyond>| -> Option<f64> {
-            let all: f64 = of.iter().map(|b| b.part).sum();
-            let cycles = of.iter().map(|b| Some(b.part * p.strewn_over(b.bytes)?));
-            (all > 0.0).then(|| cycles.sum::<Option<f64>>().map(|c| c / all))?
-        };
-        // Nothing goes so far: as near as anything was measured.
-        far.iter().map(|of| mean(of).or_else(|| p.strewn_over(0.0))).collect()
+        Some(memo.beyond(&self.footprints, traffic, own, page, stream))
     }
 
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of
@@ -295,6 +338,10 @@ pub(super) struct Sum<'q> {
     /// What misjudged locality may add or take.
     misjudged: f64,
     pub operations: Vec<Line>,
+    /// Cycles from a core's frame to its next.
+    pace: f64,
+    /// Frames that a source in memory plays over and over.
+    played: f64,
 }
 
 impl<'q> Sum<'q> {
@@ -312,7 +359,17 @@ impl<'q> Sum<'q> {
             variance: 0.0,
             misjudged: 0.0,
             operations: Vec::new(),
+            pace: 0.0,
+            played: question.played.unwrap_or(0.0),
         }
+    }
+
+    /// The part of a played frame's lines that others have taken since it was played, beyond what they had taken where
+    /// an operation was measured that takes so many cycles of a frame, with as many frames.
+    fn gone(&self, cycles: f64) -> f64 {
+        let Some(r) = &self.processor.residence else { return 0.0 };
+        let taken = |cycles: f64| r.taken(self.played * cycles / self.processor.clock_hz);
+        (taken(self.pace) - taken(cycles)).max(0.0)
     }
 
     /// Cycles until a level's data can be used: none of the nearest, whose are in the work.
@@ -337,7 +394,12 @@ impl<'q> Sum<'q> {
         let measured = |eo: &Arc<str>| tariff.profile.costs.get(eo).and_then(|c| c.parallel);
         let most = d.together.as_ref().and_then(measured).unwrap_or(tariff.burst);
         let burst = most.clamp(1.0, tariff.burst);
-        let tariff = &Tariff { burst, ..*tariff };
+        let mut tariff = Tariff { burst, ..*tariff };
+        if self.played > 0.0 && mentions(&cost.cycles, "gone") {
+            tariff.gone =
+                self.gone(tariff.charge(d, cost, Case { cold: 0.0, remote: false })?.cycles);
+        }
+        let tariff = &tariff;
         let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });
         let last = self.processor.caches.len();
         // Where its accesses are answered: a table's by locality, a frame's by the shared cache into
@@ -558,6 +620,13 @@ impl<'q> Sum<'q> {
         };
         vec![under_way, channels]
     }
+}
+
+/// Whether a formula has this name in it.
+fn mentions(formula: &Formula, name: &str) -> bool {
+    let mut is_there = false;
+    formula.names(&mut |n| is_there |= n == name);
+    is_there
 }
 
 /// Bounds that more cores move.

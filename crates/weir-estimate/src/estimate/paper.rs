@@ -31,7 +31,7 @@ pub(super) fn estimate(
     // The paper knows no cache in front of a table: every frame is looked up.
     let done = expand(library, model, question, &|_, _| Ok(0.0))?;
     let frame = f64::from(question.frame);
-    let tariff = Tariff { profile, constants: &convention.constants, frame, burst: 1.0 };
+    let tariff = Tariff { profile, constants: &convention.constants, frame, burst: 1.0, gone: 0.0 };
     let far = match question.numa {
         Numa::Local => 0.0,
         Numa::Spread => 1.0 - 1.0 / f64::from(hardware.sockets),

@@ -18,6 +18,8 @@ pub struct Beyond {
     pub part: f64,
     /// Bytes that were touched since the line was.
     pub bytes: f64,
+    /// Frames since then, of a core.
+    pub frames: f64,
 }
 
 /// Windows grow by this factor.
@@ -53,12 +55,13 @@ pub fn beyond(
     let whole = left.clone();
     for step in 0..STEPS {
         let to = first * STEP.powi(step + 1);
-        let at = bytes(to / STEP.sqrt());
+        let frames = to / STEP.sqrt();
+        let at = bytes(frames);
         for (((s, far), left), whole) in lines.iter().zip(&mut far).zip(&mut left).zip(&whole) {
             let beyond = 1.0 - s.hit(to);
             let part = (*left - beyond) / whole.max(f64::MIN_POSITIVE);
             if part > 0.0 {
-                far.push(Beyond { part, bytes: at });
+                far.push(Beyond { part, bytes: at, frames });
             }
             *left = beyond;
         }
@@ -67,10 +70,11 @@ pub fn beyond(
         }
     }
     // What never comes again in any window.
-    let at = bytes(first * STEP.powi(STEPS));
+    let frames = first * STEP.powi(STEPS);
+    let at = bytes(frames);
     for ((far, left), whole) in far.iter_mut().zip(left).zip(whole) {
         if left > 0.0 {
-            far.push(Beyond { part: left / whole, bytes: at });
+            far.push(Beyond { part: left / whole, bytes: at, frames });
         }
     }
     far

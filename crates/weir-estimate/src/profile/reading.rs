@@ -4,7 +4,7 @@
 
 use super::{
     Cache, Contention, Convention, Cost, Hardware, Memory, Nic, Pipeline, Power, Processor,
-    Profile, Provenance, Published, Quoted, Shared, Software, Strewn, Tlb,
+    Profile, Provenance, Published, Quoted, Residence, Shared, Software, Strewn, Tlb,
 };
 use crate::fault::{Fault, unknown};
 use crate::formula::Formula;
@@ -176,6 +176,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         s.finish()?;
         strewn.push(one);
     }
+    let residence = top.section("residence")?.map(|r| residence(&r)).transpose()?;
     Ok(Processor {
         sockets,
         cores_per_socket,
@@ -188,7 +189,25 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         memory,
         tlb,
         strewn,
+        residence,
     })
+}
+
+fn residence(s: &Section<'_>) -> Result<Residence, Fault> {
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    for t in s.sections("taken")? {
+        let after = t.need_quantity("after", Dimension::Time)?;
+        let part = t.need_number("part", Bounds::Part)?;
+        if taken.last().is_some_and(|l| l.0 >= after || l.1 > part) {
+            return Err(t.wrong("residence.taken: times must grow, and parts not fall"));
+        }
+        t.finish()?;
+        taken.push((after, part));
+    }
+    let load_cycles = s.need_number("load_cycles", Bounds::NotNegative)?;
+    s.text("source")?;
+    s.finish()?;
+    Ok(Residence { load_cycles, taken })
 }
 
 fn pipeline(s: &Section<'_>) -> Result<Pipeline, Fault> {
@@ -284,7 +303,7 @@ fn provenance(s: &Section<'_>) -> Result<Provenance, Fault> {
 
 /// What formulas may name, beside parameters and coefficients.
 fn names(hardware: &Hardware) -> Vec<Arc<str>> {
-    let mut all: Vec<Arc<str>> = vec!["cold".into(), "line".into(), "frame".into(), "burst".into()];
+    let mut all: Vec<Arc<str>> = ["cold", "gone", "line", "frame", "burst"].map(Arc::from).into();
     match hardware {
         Hardware::Processor(p) => all.extend(p.caches.iter().map(|c| Arc::clone(&c.name))),
         Hardware::Pipeline(_) => all.push("width".into()),

@@ -61,12 +61,13 @@ fn next_hop(r: u32) -> [u8; 6] {
     [2, 2, 0, 0, 0, (r % 16) as u8]
 }
 
-/// The route that frame `i` takes: any, in no order.
-fn route_of(i: u32) -> u32 {
-    i.wrapping_mul(0x9e37_79b1) >> 19
+/// The route that a subscriber's frames take, who speaks to one network: any, in no order. A flow has one entry of each
+/// table, as the estimate is told.
+fn route_of(e: u32) -> u32 {
+    e.wrapping_mul(0x9e37_79b1) >> 19
 }
 
-fn access_frame(i: u32, e: u32, len: usize) -> At {
+fn access_frame(e: u32, len: usize) -> At {
     let (outer, inner) = tags(e);
     let mut bytes = US_ACCESS.to_vec();
     bytes.extend(mac(e));
@@ -76,7 +77,7 @@ fn access_frame(i: u32, e: u32, len: usize) -> At {
     bytes.extend(inner.to_be_bytes());
     bytes.extend([8, 0]);
     let datagram = udp(1000, 53, len - bytes.len() - 20);
-    bytes.extend(ipv4(addr(e), network(route_of(i)) + 7, 64, 17, &datagram));
+    bytes.extend(ipv4(addr(e), network(route_of(e)) + 7, 64, 17, &datagram));
     At { port: ACCESS, bytes }
 }
 
@@ -165,12 +166,12 @@ impl Function for Bng {
     }
     fn warm(&self, entries: u32, i: u32) -> Option<At> {
         let back = matches!(self, Bng::Core | Bng::Plain);
-        (back && i < entries).then(|| access_frame(i, i, 60))
+        (back && i < entries).then(|| access_frame(i, 60))
     }
     fn frame(&self, _: u32, i: u32, entry: u32, len: usize) -> At {
         match self {
-            Bng::Access | Bng::AccessPlain => access_frame(i, entry, len),
-            Bng::Plain if i.is_multiple_of(2) => access_frame(i, entry, len),
+            Bng::Access | Bng::AccessPlain => access_frame(entry, len),
+            Bng::Plain if i.is_multiple_of(2) => access_frame(entry, len),
             Bng::Core | Bng::Plain => core_frame(entry, len),
         }
     }

@@ -5,6 +5,7 @@
 
 use super::{Fed, Kind, empty, frame, lasting, point, probe, served};
 use crate::functions::{Job, Stack};
+use weir_calibrate::bench::GONE;
 use weir_calibrate::shape::{Home, Maker, Point, Shape};
 
 pub(super) fn shapes() -> Vec<Shape> {
@@ -51,7 +52,8 @@ fn vdp_pass() -> Shape {
             ("far_line", "max(ceil(b / line) - 8, 0)"),
         ],
         factor: None,
-        more: None,
+        // Frames lie in memory, and others take some of them from the last cache before they are played again.
+        more: Some(GONE),
         accesses: None,
         home: Home::Near,
         about: "weir's data plane in bursts of 64 with one VDP, no rule, 32 Ki frames in memory as its source",

@@ -1,0 +1,49 @@
+//! How long lines stay in a cache that others fill, too.
+//!
+//! Whoever shares a host's last cache with strangers holds what it touched for a time, not for as many bytes: what
+//! they bring in pushes out ours, however little that is. So the part of the lines that are gone is a curve over time.
+//!
+//! Room: a profile's. Asked by the estimator.
+
+/// What others take of the last cache.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Residence {
+    /// Cycles that a load waits longer where others have taken its line.
+    pub load_cycles: f64,
+    /// Seconds since a line was touched, and the part of such lines that others have taken: growing.
+    pub taken: Vec<(f64, f64)>,
+}
+
+impl Residence {
+    /// The part of the lines that others have taken, of those that were touched so many seconds ago: between what was
+    /// measured, a straight line over the logarithm of time; before, in proportion to it.
+    pub fn taken(&self, seconds: f64) -> f64 {
+        let after = self.taken.partition_point(|t| t.0 < seconds);
+        let (low, high) =
+            (after.checked_sub(1).and_then(|l| self.taken.get(l)), self.taken.get(after));
+        match (low, high) {
+            (Some(l), Some(h)) => l.1 + (h.1 - l.1) * (seconds / l.0).ln() / (h.0 / l.0).ln(),
+            (None, Some(h)) => h.1 * (seconds / h.0).max(0.0),
+            (Some(l), None) => l.1,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_grows_with_time() {
+        let r =
+            Residence { load_cycles: 100.0, taken: vec![(0.002, 0.1), (0.008, 0.5), (0.032, 0.9)] };
+        assert_eq!(r.taken(0.0), 0.0);
+        assert!((r.taken(0.001) - 0.05).abs() < 1e-9);
+        assert!((r.taken(0.002) - 0.1).abs() < 1e-9);
+        assert!((r.taken(0.004) - 0.3).abs() < 1e-9);
+        assert!((r.taken(0.032) - 0.9).abs() < 1e-9);
+        assert!((r.taken(5.0) - 0.9).abs() < 1e-9);
+        assert_eq!(Residence::default().taken(1.0), 0.0);
+    }
+}
