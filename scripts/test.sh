@@ -156,9 +156,9 @@ else
 	cargo_tests
 	step "examples" cargo build --locked --workspace --examples
 	if has c++ || has g++; then
-		step "fuzz targets build" sh scripts/fuzz.sh build
-		# The release build ends in minutes of one thread, and fuzzing asks for no quiet.
+		# Builds and fuzzers ask for no quiet, and the release build ends in a time of few threads.
 		release_build >"$logs/release.log" 2>&1 &
+		step "fuzz targets build" sh scripts/fuzz.sh build
 		for target in $(sh scripts/fuzz.sh list); do step "fuzz $target" sh scripts/fuzz.sh 4 "$target"; done
 		wait
 	else
