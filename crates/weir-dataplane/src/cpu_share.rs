@@ -7,10 +7,6 @@
 //! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
 //! eighth an interval, and go when nobody meets them any more. Without guarantees nobody has a limit.
 //!
-//! What is held back takes time and is no work done. So what a worker did while much was held back says
-//! little of what it can do, and [`Pace`] remembers what it did while little was: else each interval's
-//! limits would be parts of less than the last one's, as long as a flood lasts.
-//!
 //! Room: [`Usage::ask`] is called by the worker for each frame after mapping, [`deal`] once an
 //! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
 //! the arithmetic needs no clock and can be tested in virtual time. Where anything is promised, lookups that cost
@@ -35,9 +31,6 @@ pub struct Usage {
     pub limit: Option<u64>,
     /// Units used in this interval.
     pub used: u64,
-    /// Of what it was promised in intervals before, what it did not use and may yet: in sixteenths of what it is
-    /// promised in one.
-    saved: u8,
     /// Units that a lookup in its tables costs beyond a cheap one.
     pub lookup: u16,
     /// Whether it is on the list of those seen in this interval.
@@ -95,10 +88,6 @@ pub fn lookup_units(tables: &TableSet) -> u16 {
     u16::try_from((scanned + SCANNED / 2) / SCANNED).unwrap_or(u16::MAX)
 }
 
-/// What was promised and not used is kept for so many intervals: sources send bursts, and a burst is long beside
-/// an interval of a slow worker. In sixteenths.
-const SAVED: u64 = 4 * 16;
-
 /// How busy the worker was in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -108,82 +97,12 @@ pub enum Load {
     Saturated,
 }
 
-/// What a worker did in an interval.
-#[derive(Clone, Copy, Debug)]
-pub struct Did {
-    /// Units.
-    pub units: u64,
-    /// How long the interval was.
-    pub took: Nanos,
-    /// How busy it was.
-    pub load: Load,
-}
-
-/// Of what was done, what may have been held back beside it for the worker to have been at its own pace: a
-/// sixteenth.
-const LITTLE: u64 = 16;
-/// After so many intervals in a row in which much was held back nothing is, for one interval, which is long
-/// enough to see the pace and short enough for rings to take what comes.
-const LOOK: u32 = 256;
-
-/// How fast a worker works when it works all the time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
-    /// Units in 2^32 ns; 0 before it was seen to be busy.
-    known: u64,
-    /// How long the interval before was: one that was long by chance makes no large limits.
-    before: Nanos,
-    /// Intervals in a row in which much was held back.
-    held: u32,
-}
-
-impl Pace {
-    /// Sees an interval without an idle round. Says how many units one like it is good for.
-    fn capacity(&mut self, did: &Did, refused: u64) -> u64 {
-        let took = u128::from(did.took.0.max(1));
-        let seen = u64::try_from((u128::from(did.units) << 32) / took).unwrap_or(u64::MAX);
-        if refused > did.units / LITTLE {
-            self.held += 1;
-            self.known = self.known.max(seen);
-        } else {
-            self.held = 0;
-            self.known = match self.known {
-                0 => seen,
-                known => known - known / 4 + seen / 4,
-            };
-        }
-        let last = std::mem::replace(&mut self.before, did.took);
-        let took = if last == Nanos(0) { took } else { took.min(last.0.into()) };
-        u64::try_from((u128::from(self.known) * took + (1 << 31)) >> 32).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the next interval shows the pace, since it was not seen for long.
-    fn looks(&mut self) -> bool {
-        let looks = self.held >= LOOK;
-        if looks {
-            self.held = 0;
-        }
-        looks
-    }
-}
-
-/// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker did so
-/// much; see the head of this file. Starts the interval.
-pub fn deal(pace: &mut Pace, did: &Did, of: &mut [(Vid, Usage)]) {
-    match did.load {
-        Load::Idle => of.iter_mut().for_each(|(_, u)| {
-            u.saved = SAVED as u8;
-            loosen(u);
-        }),
-        Load::Saturated => {
-            let refused = of.iter().map(|(_, u)| u.asked.saturating_sub(u.used)).sum();
-            let capacity = pace.capacity(did, refused);
-            if pace.looks() {
-                of.iter_mut().for_each(|(_, u)| u.limit = None);
-            } else {
-                tighten(capacity, of);
-            }
-        }
+/// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker
+/// did `capacity` units; see the head of this file. Starts the interval.
+pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
+    match load {
+        Load::Idle => of.iter_mut().for_each(|(_, u)| loosen(u)),
+        Load::Saturated => tighten(capacity, of),
     }
     for (_, u) in of {
         (u.asked, u.used, u.listed) = (0, 0, false);
@@ -197,10 +116,6 @@ fn loosen(u: &mut Usage) {
 fn tighten(capacity: u64, of: &mut [(Vid, Usage)]) {
     let promised =
         |u: &Usage| (u128::from(capacity) * u128::from(u.guarantee_permille) / 1000) as u64;
-    for (_, u) in of.iter_mut() {
-        let spent = u.used.saturating_mul(16).checked_div(promised(u)).unwrap_or(u64::MAX);
-        u.saved = (u64::from(u.saved) + 16).saturating_sub(spent).min(SAVED) as u8;
-    }
     // Whoever did less than it was promised may have lost frames before they could ask.
     if of.iter().all(|(_, u)| u.used >= promised(u)) {
         of.iter_mut().for_each(|(_, u)| u.limit = None);
@@ -222,10 +137,9 @@ fn tighten(capacity: u64, of: &mut [(Vid, Usage)]) {
         u.limit = u.limit.map(|l| l + more);
         left -= more;
     }
-    // What nobody wanted is the guaranteed ones' to grow into, and what they have saved.
+    // What nobody wanted is the guaranteed ones' to grow into.
     for (_, u) in of.iter_mut().filter(|(_, u)| u.guarantee_permille > 0) {
-        let saved = promised(u).saturating_mul(u.saved.into()) / 16;
-        u.limit = u.limit.map(|l| l.saturating_add(left).saturating_add(saved));
+        u.limit = u.limit.map(|l| l + left);
     }
 }
 
@@ -244,8 +158,7 @@ mod tests {
                 )
             })
             .collect();
-        let did = Did { units: capacity, took: INTERVAL, load };
-        deal(&mut Pace::default(), &did, &mut of);
+        deal(capacity, load, &mut of);
         of.sort_by_key(|(v, _)| *v);
         of.iter().map(|(_, u)| u.limit).collect()
     }
@@ -258,102 +171,14 @@ mod tests {
 
     #[test]
     fn a_promise_is_kept_free_although_little_was_asked() {
-        // 25 promised, 8 asked for: the flood gets 75, not the 92 it took; what it did not ask for is kept for a burst, to a
-        // sixteenth.
+        // 25 promised, 8 asked for: the flood gets 75, not the 92 it took.
         let got = dealt(100, Load::Saturated, &[(250, 8, None), (0, 92, None)]);
-        assert_eq!(got, [Some(25 + 25 * 11 / 16), Some(75)]);
+        assert_eq!(got, [Some(25), Some(75)]);
         // Those without a guarantee share max-min.
         let got = dealt(100, Load::Saturated, &[(500, 40, None), (0, 10, None), (0, 500, None)]);
-        assert_eq!(got, [Some(50 + 50 * 4 / 16), Some(10), Some(40)]);
+        assert_eq!(got, [Some(50), Some(10), Some(40)]);
         // A promise that was kept, or that nobody else disturbs, needs no limits.
         assert_eq!(dealt(100, Load::Saturated, &[(500, 50, None), (0, 50, None)]), [None, None]);
-    }
-
-    /// A worker that does a unit in a microsecond and refuses one in `early` of it, beside a flood that never
-    /// ends: what the promised VDP, which asks for so many units in an interval, and the flood get of what the
-    /// worker can do, in thousandths; and how often the promised one was refused something.
-    fn beside_a_flood(permille: u16, asks: u64, early: f64, pace: impl Fn(u64) -> f64) -> [u64; 3] {
-        let mut of = [
-            (Vid(0), Usage { guarantee_permille: permille, ..Usage::default() }),
-            (Vid(1), Usage::default()),
-        ];
-        let (mut known, mut got, mut refused, mut able) = (Pace::default(), [0u64; 2], 0, 0.0);
-        for n in 0..20_000u64 {
-            of.sort_by_key(|(v, _)| *v);
-            let (mut left, unit) = (500.0, pace(n));
-            able += left / unit;
-            // The promised VDP's come in equal times.
-            let (every, mut due) = (500.0 / asks as f64, 500.0);
-            while left > 0.0 {
-                let who = usize::from(left > due);
-                if who == 0 {
-                    due -= every;
-                }
-                match of[who].1.ask(1) {
-                    Grant::Granted => {
-                        got[who] += 1;
-                        left -= unit;
-                    }
-                    Grant::Exceeded => {
-                        refused += u64::from(who == 0);
-                        left -= unit * early;
-                    }
-                }
-            }
-            let units = of.iter().map(|(_, u)| u.used).sum();
-            let did = Did { units, took: INTERVAL, load: Load::Saturated };
-            deal(&mut known, &did, &mut of);
-        }
-        let part = |n: u64| (n as f64 * 1000.0 / able) as u64;
-        [part(got[0]), part(got[1]), refused]
-    }
-
-    #[test]
-    fn a_promise_does_not_sink_while_a_flood_lasts() {
-        for early in [0.02, 0.1, 0.3] {
-            let [promised, flood, refused] = beside_a_flood(300, 20, early, |_| 1.0);
-            assert_eq!(refused, 0, "{early}: {promised} and {flood}");
-            assert!(promised > 15, "{early}: {promised}");
-            assert!((600..=750).contains(&flood), "{early}: {flood} of what is not promised");
-        }
-    }
-
-    #[test]
-    fn who_sends_bursts_has_what_was_promised_before_them() {
-        // 30 in an interval are promised. It sends 90 in one of four intervals, or 300 in one of twelve, which
-        // is more than is kept.
-        for (burst, every, all) in [(90, 4, true), (300, 12, false)] {
-            let promised = Usage { guarantee_permille: 300, ..Usage::default() };
-            let mut of = [(Vid(0), promised), (Vid(1), Usage::default())];
-            let (mut pace, mut refused) = (Pace::default(), 0);
-            for n in 0..1000 {
-                of.sort_by_key(|(v, _)| *v);
-                let first = if n % every == 0 { burst } else { 0 };
-                let got = (0..first).filter(|_| of[0].1.ask(1) == Grant::Granted).count() as u64;
-                refused += if n > 100 { first - got } else { 0 };
-                // The flood takes the rest of the time.
-                let mut left = 100u64.saturating_sub(got);
-                while left > 0 && of[1].1.ask(1) == Grant::Granted {
-                    left -= 1;
-                }
-                of[1].1.asked += left * 10;
-                let units = of.iter().map(|(_, u)| u.used).sum();
-                let did = Did { units, took: INTERVAL, load: Load::Saturated };
-                deal(&mut pace, &did, &mut of);
-            }
-            assert_eq!(refused == 0, all, "{burst}: {refused} refused");
-        }
-    }
-
-    #[test]
-    fn a_pace_that_changes_is_found_out() {
-        // Three times as slow from the middle on, or three times as fast.
-        for (before, after) in [(1.0, 3.0), (3.0, 1.0)] {
-            let pace = |n| if n < 10_000 { before } else { after };
-            let [promised, flood, refused] = beside_a_flood(300, 20, 0.1, pace);
-            assert_eq!(refused, 0, "{promised} and {flood}");
-            assert!((550..=800).contains(&flood), "{flood} of what is not promised");
-        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod stages;
 
 use crate::action::Vid;
 use crate::counters::{PortCounters, Tally, VdpCounters};
-use crate::cpu_share::{self, Did, Load};
+use crate::cpu_share::{self, Load};
 use crate::forwarding::{TxAccount, TxPort};
 use crate::mapping::Mapping;
 use crate::packet::Layers;
@@ -133,8 +133,6 @@ pub struct DataPlane {
     dealt: Vec<(Vid, cpu_share::Usage)>,
     interval: Nanos,
     interval_units: u64,
-    /// How fast it works.
-    pace: cpu_share::Pace,
     idle_rounds: u32,
     pub(crate) config: crate::control::Config,
     pub(crate) changes: crate::control::Changes,
@@ -185,7 +183,6 @@ impl DataPlane {
             dealt: Vec::new(),
             interval: Nanos(0),
             interval_units: 0,
-            pace: cpu_share::Pace::default(),
             idle_rounds: 0,
             config,
             changes: crate::control::Changes::default(),
@@ -324,8 +321,7 @@ impl DataPlane {
     /// Ends an interval of CPU shares.
     fn end_interval(&mut self) {
         let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
-        let took = self.now.since(self.interval);
-        let did = Did { units: self.interval_units, took, load };
+        let capacity = self.interval_units;
         (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
         // Those who had a limit and sent nothing since lose it: they are not dealt to again.
         for (vid, _) in self.dealt.drain(..) {
@@ -342,7 +338,7 @@ impl DataPlane {
         }
         // Where nothing is promised nobody is held to anything, and nothing needs to be charged for.
         let promised = self.dealt.iter().any(|(_, u)| u.guarantee_permille > 0);
-        cpu_share::deal(&mut self.pace, &did, &mut self.dealt);
+        cpu_share::deal(capacity, load, &mut self.dealt);
         for (vid, usage) in &self.dealt {
             if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
                 let lookup = if promised { cpu_share::lookup_units(&v.fast.tables) } else { 0 };
