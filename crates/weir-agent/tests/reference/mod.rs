@@ -347,6 +347,17 @@ fn within(inner: &Match, outer: &Match) -> bool {
     })
 }
 
+impl Reference {
+    /// Whether frames may fit two flows of one priority, of which OpenFlow leaves open which one takes them.
+    pub fn leaves_open(&self) -> bool {
+        self.flows.iter().enumerate().any(|(i, f)| {
+            let like = |o: &&Flow| (o.m.table, o.m.priority) == (f.m.table, f.m.priority);
+            let mut others = self.flows.iter().take(i).filter(like);
+            others.any(|o| overlap(&o.m.matcher, &f.m.matcher))
+        })
+    }
+}
+
 fn overlap(a: &Match, b: &Match) -> bool {
     a.0.iter().all(|x| {
         b.get(x.field).is_none_or(|y| {

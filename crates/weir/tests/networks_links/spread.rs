@@ -25,7 +25,7 @@ fn one(t: &Tenant, on: &str, ports: &str, rest: &str) -> String {
     let ports: Vec<String> = ports.split(' ').map(|p| format!("'{p}'")).collect();
     format!(
         "[[network]]\nname = '{}'\ncontrollers = ['tcp:{at}']\n{rest}\n[[network.node]]\nname = 's1'\n\
-         host = '{on}'\nports = [{}]\nfabric = {{ mtu = 1400, probe_ms = 20 }}\n\
+         host = '{on}'\nports = [{}]\nfabric = {{ mtu = 1400, probe_ms = 500 }}\n\
          openflow = {{ datapath_id = '0000000000000001' }}\n",
         t.name,
         ports.join(", ")
@@ -61,8 +61,8 @@ fn a_switch_has_ports_on_several_nodes_and_shares_them_with_another() {
         // The same ports, by another host, in another order.
         one(&blue, "west", "east:e1 west:w1", "flow_space = ['dl_vlan=20']"),
         one(&green, "east", "west:w2 e2", "") + second,
-        one(&oute, "east", "e1x e2x", "").replace("fabric = { mtu = 1400, probe_ms = 20 }\n", ""),
-        one(&outw, "west", "w1x w2x", "").replace("fabric = { mtu = 1400, probe_ms = 20 }\n", ""),
+        one(&oute, "east", "e1x e2x", "").replace("fabric = { mtu = 1400, probe_ms = 500 }\n", ""),
+        one(&outw, "west", "w1x w2x", "").replace("fabric = { mtu = 1400, probe_ms = 500 }\n", ""),
     ];
     let lab = lab.concat();
     let said = s.apply(&lab);
