@@ -66,19 +66,7 @@ fn packet_in(n: usize) -> Msg {
 }
 
 fn port_status() -> Msg {
-    let desc = PortDesc {
-        no: Port(1),
-        mac: [0; 6],
-        name: "p".into(),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    };
+    let desc = PortDesc::new(Port(1), [0; 6], "p".into());
     Msg { xid: 0, body: Message::PortStatus(PortStatus { reason: PortReason::Add, desc }) }
 }
 

@@ -313,19 +313,7 @@ impl SimulatedDut for Toy {
 }
 
 fn port(n: u32) -> PortDesc {
-    PortDesc {
-        no: Port(n),
-        mac: [2, 0, 0, 0, 0, n as u8],
-        name: format!("p{n}"),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    }
+    PortDesc::new(Port(n), [2, 0, 0, 0, 0, n as u8], format!("p{n}"))
 }
 
 /// A module with parameters, ready to run.

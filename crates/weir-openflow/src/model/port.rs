@@ -166,6 +166,25 @@ pub struct PortDesc {
     pub max_kbps: u32,
 }
 
+impl PortDesc {
+    /// A port that is up, of which nothing else is said.
+    pub fn new(no: Port, mac: [u8; 6], name: String) -> Self {
+        Self {
+            no,
+            mac,
+            name,
+            config: PortConfig::default(),
+            state: PortState::default(),
+            current: PortFeatures::default(),
+            advertised: PortFeatures::default(),
+            supported: PortFeatures::default(),
+            peer: PortFeatures::default(),
+            current_kbps: 0,
+            max_kbps: 0,
+        }
+    }
+}
+
 /// OFPT_PORT_MOD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMod {

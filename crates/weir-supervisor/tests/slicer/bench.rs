@@ -46,19 +46,7 @@ pub fn slice(name: &str) -> SlicePlan {
 }
 
 pub fn port(no: u32) -> PortDesc {
-    PortDesc {
-        no: Port(no),
-        mac: [2, 0, 0, 0, 0, no as u8],
-        name: format!("eth{no}"),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    }
+    PortDesc::new(Port(no), [2, 0, 0, 0, 0, no as u8], format!("eth{no}"))
 }
 
 impl Bench {

@@ -162,19 +162,7 @@ fn ready(switch: &mut Switch, version: Version, kept: &mut Kept, out: &mut Out) 
 }
 
 fn answer(switch: &mut Switch, version: Version, out: &mut Out) {
-    let port = |no| PortDesc {
-        no: Port(no),
-        mac: [0; 6],
-        name: format!("p{no}"),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    };
+    let port = |no| PortDesc::new(Port(no), [0; 6], format!("p{no}"));
     for m in std::mem::take(&mut out.to_switch) {
         let ports: Vec<PortDesc> = (1..=4).map(port).collect();
         let body = match m.body {

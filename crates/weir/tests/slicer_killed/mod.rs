@@ -133,19 +133,7 @@ impl Flows {
 }
 
 fn port(no: u32) -> PortDesc {
-    PortDesc {
-        no: Port(no),
-        mac: [2, 0, 0, 0, 0, no as u8],
-        name: format!("p{no}"),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    }
+    PortDesc::new(Port(no), [2, 0, 0, 0, 0, no as u8], format!("p{no}"))
 }
 
 /// Serves one slicer after the other, as a switch that keeps its flows.

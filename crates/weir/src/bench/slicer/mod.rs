@@ -13,8 +13,7 @@ use serde::Serialize;
 use std::time::Duration;
 use weir_openflow::model::{
     Action, Capabilities, Features, Field, FlowCommand, FlowMod, Instruction, Match, Message, Msg,
-    NO_BUFFER, PacketIn, PacketInReason, Part, Port, PortConfig, PortDesc, PortFeatures, PortState,
-    StatsReply, StatsRequest,
+    NO_BUFFER, PacketIn, PacketInReason, Part, Port, PortDesc, StatsReply, StatsRequest,
 };
 
 /// Arguments of `weir bench slicer`.
@@ -202,19 +201,7 @@ fn answer(asked: &Message) -> Option<Message> {
 }
 
 fn port(no: u32) -> PortDesc {
-    PortDesc {
-        no: Port(no),
-        mac: [2, 0, 0, 0, 0, 1],
-        name: format!("p{no}"),
-        config: PortConfig::default(),
-        state: PortState::default(),
-        current: PortFeatures::default(),
-        advertised: PortFeatures::default(),
-        supported: PortFeatures::default(),
-        peer: PortFeatures::default(),
-        current_kbps: 0,
-        max_kbps: 0,
-    }
+    PortDesc::new(Port(no), [2, 0, 0, 0, 0, 1], format!("p{no}"))
 }
 
 fn summary(what: &'static str, present: u32, mut took: Vec<Duration>) -> Figures {
