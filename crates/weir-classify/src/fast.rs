@@ -36,26 +36,40 @@ use crate::key::{FlowKey, FlowMask};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{Scan, words_of};
 use crate::shape::choose;
+use crate::sieve::Sieve;
 use crate::simd::{Vectors, prefetch_slice};
 use crate::tuple::Tuple;
+use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
 
 /// Rules that may share a slot of a tuple.
 const COMPANY: usize = 64;
 /// The rest is looked at for a new tuple each time it has grown by this much.
 const STEP: usize = 8;
+/// Rules that a tuple is not worth a probe for.
+const FEW: usize = STEP / 4;
+/// Tuples from which on a sieve says which of them to ask.
+const SIFTED: usize = 8;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Probe(u64);
+pub struct Probe {
+    /// The hash of the key in the first tuple that must be asked, if it is one of those.
+    hash: u64,
+    /// Which of the first 64 tuples must be asked.
+    left: u64,
+}
 
 /// A ternary classifier for rule sets of any size and shape; see the head of this file.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FastTable {
-    /// Sorted by their largest priority, larger first.
+    /// Sorted by their largest priority, larger first, where there is no sieve; where there is,
+    /// as they were when it was made.
     tuples: Vec<Tuple>,
     rest: Scan,
+    /// Where there are several tuples.
+    sieve: Option<Box<Sieve>>,
     vectors: Vectors,
     /// Words that any rule looks at.
     words: u32,
@@ -83,6 +97,7 @@ impl FastTable {
         Self {
             tuples: Vec::new(),
             rest: Scan::default(),
+            sieve: None,
             vectors,
             words: 0,
             inserted: 0,
@@ -106,6 +121,7 @@ impl FastTable {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.rest.heap_bytes()
+            + self.sieve.as_ref().map_or(0, |s| size_of::<Sieve>() + s.heap_bytes())
             + self.union.as_ref().map_or(0, |u| size_of_val(&**u))
             + self.tuples.capacity() * size_of::<Tuple>()
             + self.tuples.iter().map(Tuple::heap_bytes).sum::<usize>()
@@ -136,10 +152,17 @@ impl FastTable {
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
     #[inline]
     pub fn probe(&self, key: &FlowKey) -> Probe {
-        match self.tuples.first() {
-            Some(t) => Probe(t.probe(key)),
-            None => Probe(0),
+        match self.tuples.as_slice() {
+            [] => Probe::default(),
+            [one] => Probe { hash: one.probe(key), left: 1 },
+            _ => self.probe_many(key),
         }
+    }
+
+    #[inline(never)]
+    fn probe_many(&self, key: &FlowKey) -> Probe {
+        let left = self.sieve.as_ref().map_or(u64::MAX, |s| s.left(key, 0));
+        Probe { hash: each(left, &self.tuples).next().map_or(0, |t| t.probe(key)), left }
     }
     /// Second half of a lookup: the winner for `key`, whose [`FastTable::probe`] here was `p`. The
     /// table must not have changed in between, or a winner may be missed.
@@ -149,33 +172,42 @@ impl FastTable {
         match self.tuples.as_slice() {
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
             // One field, one mask: the commonest of large tables.
-            [one] if self.rest.is_empty() && one.has_one_word() => match one.find_word(key, p.0) {
+            [one] if self.rest.is_empty() && one.has_one_word() => match one.find_word(key, p.hash)
+            {
                 Some(found) => found,
-                None => one.lookup_id(self.vectors, key, p.0),
+                None => one.lookup_id(self.vectors, key, p.hash),
             },
-            [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.0),
-            [first, others @ ..] => self.resolve_many(key, p, first, others),
+            [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.hash),
+            _ => self.resolve_many(key, p),
         }
     }
 
     #[inline(never)]
-    fn resolve_many(
-        &self,
-        key: &FlowKey,
-        p: Probe,
-        first: &Tuple,
-        others: &[Tuple],
-    ) -> Option<RuleId> {
+    fn resolve_many(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         let v = self.vectors;
-        let mut best = first.lookup(v, key, Some(p.0), 0);
-        let floor = |best: &Option<(u64, RuleId)>| best.map_or(0, |b| b.0);
-        for t in others {
-            if t.top() < (floor(&best) >> 32) as u32 {
-                break;
+        let mut best: Option<(u64, RuleId)> = None;
+        let mut floor = 0;
+        let mut hash = Some(p.hash);
+        for (word, tuples) in self.tuples.chunks(u64::BITS as usize).enumerate() {
+            let left = match (&self.sieve, word) {
+                (_, 0) => p.left,
+                (Some(sieve), _) if word < sieve.width() => sieve.left(key, word),
+                _ => u64::MAX,
+            };
+            // What was hashed ahead was the first of these.
+            hash = hash.filter(|_| word == 0 && left != 0);
+            for t in each(left, tuples) {
+                if t.top() >= (floor >> 32) as u32
+                    && let Some(found) = t.lookup(v, key, hash.take(), floor)
+                {
+                    (best, floor) = (Some(found), found.0);
+                } else if t.top() < (floor >> 32) as u32 && self.sieve.is_none() {
+                    // Those behind it are no better.
+                    break;
+                }
             }
-            best = t.lookup(v, key, None, floor(&best)).or(best);
         }
-        self.rest.lookup(v, key, floor(&best)).or(best).map(|b| b.1)
+        self.rest.lookup(v, key, floor).or(best).map(|b| b.1)
     }
 
     fn next_rank(&mut self, priority: u32) -> u64 {
@@ -222,6 +254,9 @@ impl FastTable {
 
     /// Restores the order of the tuples after tuple `i` changed.
     fn resort(&mut self, i: usize) {
+        if self.sieve.is_some() {
+            return;
+        }
         let Some(top) = self.tuples.get(i).map(Tuple::top) else { return };
         let before = self.tuples.get(..i).unwrap_or_default();
         let to = before.partition_point(|t| t.top() >= top);
@@ -262,9 +297,71 @@ impl FastTable {
         if self.tuples.is_empty() {
             self.tuples.reserve_exact(1);
         }
+        if let Some(s) = &mut self.sieve {
+            let at = self.tuples.len();
+            tuple.for_each(&mut |_, r| s.add(at, &r.matcher));
+        }
         self.tuples.push(tuple);
         self.resort(self.tuples.len() - 1);
         self.trigger = (self.rest.len() + STEP) as u32;
+        if self.tuples.len() >= SIFTED
+            && self.sieve.as_ref().is_none_or(|s| !s.has_room(self.tuples.len()))
+        {
+            self.sift();
+        }
+    }
+
+    /// Makes the sieve anew.
+    fn sift(&mut self) {
+        self.tuples.sort_by_key(|t| Reverse(t.top()));
+        let union = self.mask_union();
+        let mut rules = 0;
+        self.tuples.iter().for_each(|t| rules += t.len());
+        let tuples = &self.tuples;
+        self.sieve = Some(Box::new(Sieve::new(tuples.len(), rules, &union, &mut |f| {
+            for (i, t) in tuples.iter().enumerate() {
+                t.for_each(&mut |_, r| f(i, &r.matcher));
+            }
+        })));
+    }
+
+    /// Notes in the sieve that tuple `i` has one rule more.
+    fn sift_in(&mut self, i: usize, m: &Match) {
+        let Some(s) = &mut self.sieve else { return };
+        s.add(i, m);
+        if self.len > 2 * s.made_of + COMPANY {
+            self.sift();
+        }
+    }
+    /// Notes in the sieve that a rule has gone. When more have gone than are left, the sieve is made
+    /// anew; until then tuples that have become small stay where they are.
+    fn sift_out(&mut self) {
+        let Some(s) = &mut self.sieve else { return };
+        s.removed += 1;
+        if self.len == 0 || s.removed > self.len + COMPANY {
+            self.sieve = None;
+            self.disband();
+            if self.tuples.len() >= SIFTED {
+                self.sift();
+            }
+        }
+    }
+    /// Moves the rules of tuples that have few to the rest, and puts the others in order.
+    fn disband(&mut self) {
+        let Self { tuples, rest, .. } = self;
+        tuples.retain(|t| {
+            if t.len() <= FEW {
+                t.for_each(&mut |rank, r| {
+                    rest.insert(rank, r.id, r.matcher.value(), r.matcher.mask());
+                });
+            }
+            t.len() > FEW
+        });
+        tuples.sort_by_key(|t| Reverse(t.top()));
+        if tuples.is_empty() {
+            *tuples = Vec::new();
+        }
+        self.narrow();
     }
 
     fn widen(&mut self, mask: &FlowMask) {
@@ -279,6 +376,16 @@ impl FastTable {
         self.words = words_of(&union);
         self.union = (self.len > 0).then(|| Box::new(union));
     }
+}
+
+/// Those of the first 64 tuples whose bit is set.
+#[inline(always)]
+fn each(mut left: u64, tuples: &[Tuple]) -> impl Iterator<Item = &Tuple> {
+    std::iter::from_fn(move || {
+        let t = tuples.get(left.trailing_zeros() as usize)?;
+        left &= left.wrapping_sub(1);
+        Some(t)
+    })
 }
 
 /// Rules that a new tuple must take from the rest when there are `tuples`: what a probe more costs
@@ -304,6 +411,7 @@ impl FastTable {
             if moved {
                 self.resort(i);
             }
+            self.sift_in(i, m);
             return Ok(());
         }
         match self.find(m, priority) {
@@ -347,6 +455,7 @@ impl FastTable {
             if t.top() != top {
                 self.resort(i);
             }
+            self.sift_in(i, m);
             return;
         }
         self.rest.insert(rank, id, m.value(), m.mask());
@@ -366,6 +475,7 @@ impl Classifier for FastTable {
             let id = self.rest.remove(i)?;
             self.len -= 1;
             self.narrow();
+            self.sift_out();
             return Some(id);
         }
         let covers = |t: &Tuple| m.mask().covers(t.mask());
@@ -376,15 +486,10 @@ impl Classifier for FastTable {
         })?;
         self.len -= 1;
         let t = self.tuples.get(i)?;
-        if t.len() <= STEP / 4 {
-            let t = self.tuples.remove(i);
-            t.for_each(&mut |rank, r| {
-                self.rest.insert(rank, r.id, r.matcher.value(), r.matcher.mask());
-            });
-            if self.tuples.is_empty() {
-                self.tuples = Vec::new();
-            }
-            self.narrow();
+        if self.sieve.is_some() {
+            self.sift_out();
+        } else if t.len() <= FEW {
+            self.disband();
         } else if t.top() != top {
             self.resort(i);
         }
@@ -413,87 +518,4 @@ impl Classifier for FastTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::field::Field;
-    use crate::linear::Linear;
-
-    fn rule(m: Match, priority: u32, id: u32) -> Rule {
-        Rule { matcher: m, priority, id: RuleId(id) }
-    }
-
-    fn mac(n: u32) -> Match {
-        Match::any().with(Field::EthDst, n.into())
-    }
-
-    /// When the insertion numbers are used up, they are given out anew and no order changes.
-    #[test]
-    fn insertion_numbers_run_out() {
-        let (mut fast, mut judge) = (FastTable::new(), Linear::default());
-        fast.inserted = u32::MAX - 60;
-        for i in 0..200 {
-            // Prefixes of one address and full addresses: overlapping, of equal priorities.
-            let m = match i % 4 {
-                0 => Match::any().with_masked(Field::EthDst, 0, Field::EthDst.full() << (i / 4)),
-                _ => mac(i),
-            };
-            let r = rule(m, i % 3, i);
-            assert_eq!(fast.insert(r), judge.insert(r));
-            for n in 0..=i {
-                assert_eq!(fast.lookup(mac(n).value()), judge.lookup(mac(n).value()), "{i} {n}");
-            }
-        }
-        assert!(fast.inserted < 400);
-    }
-
-    #[test]
-    fn small_tables_are_small() {
-        assert!(size_of::<FastTable>() <= 128);
-        let mut same = FastTable::new();
-        (0..16).for_each(|i| assert!(same.insert(rule(mac(i), 1, i)).is_ok()));
-        assert!(same.memory_bytes() <= 2304, "{}", same.memory_bytes());
-        // Five-tuples, every one with other prefixes.
-        let mut mixed = FastTable::new();
-        for i in 0..16u32 {
-            let m = Match::any()
-                .with(Field::EthType, 0x800)
-                .with_masked(Field::Ipv4Src, i.into(), u128::from(u32::MAX << i))
-                .with_masked(Field::Ipv4Dst, i.into(), u128::from(u32::MAX << (16 - i)))
-                .with(Field::IpProto, 6)
-                .with(Field::TpDst, i.into());
-            assert!(mixed.insert(rule(m, i, i)).is_ok());
-        }
-        assert!(mixed.memory_bytes() <= 4096, "{}", mixed.memory_bytes());
-    }
-
-    /// However the masks are chosen, `n` rules make at most `√n` tuples.
-    #[test]
-    fn tuple_explosion_is_bounded() {
-        let mut t = FastTable::new();
-        let mut x = 1u64;
-        for i in 0..4096u32 {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let m = Match::any()
-                .with_masked(Field::EthDst, u128::from(x >> 9), u128::from(x >> 16))
-                .with_masked(Field::Ipv4Src, u128::from(x >> 3), u128::from(x.rotate_left(17)));
-            let _ = t.insert(rule(m, i % 50, i));
-            assert!(t.tuples() * t.tuples() <= t.len(), "{} of {}", t.tuples(), t.len());
-        }
-        assert!(t.len() > 4000);
-    }
-
-    /// A table that was large and is small again has given its memory back.
-    #[test]
-    fn memory_is_given_back() {
-        let mut t = FastTable::new();
-        for i in 0..20_000 {
-            assert!(t.insert(rule(mac(i), 1, i)).is_ok());
-        }
-        let large = t.memory_bytes();
-        for i in 16..20_000 {
-            assert_eq!(t.remove(&mac(i), 1), Some(RuleId(i)));
-        }
-        assert!(t.memory_bytes() < large / 100, "{} of {large}", t.memory_bytes());
-        (0..16).for_each(|i| assert_eq!(t.lookup(mac(i).value()), Some(RuleId(i))));
-    }
-}
+mod tests;

@@ -19,6 +19,7 @@ mod linear;
 mod rule;
 mod scan;
 mod shape;
+mod sieve;
 pub mod simd;
 mod slots;
 mod tcam;

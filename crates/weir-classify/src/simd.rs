@@ -16,16 +16,15 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// AVX-512 F, and AVX2 for what is done four at a time.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 impl Vectors {
     /// The best that this processor has.
     pub fn best() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            return Self(Kind::Avx2);
-        }
-        Self::portable()
+        Self::available().pop().unwrap_or(Self::portable())
     }
     /// None: plain Rust.
     pub const fn portable() -> Self {
@@ -34,8 +33,12 @@ impl Vectors {
     /// Every kind that this processor has, the portable one first.
     pub fn available() -> Vec<Self> {
         let mut all = vec![Self::portable()];
-        if Self::best() != Self::portable() {
-            all.push(Self::best());
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            all.push(Self(Kind::Avx2));
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                all.push(Self(Kind::Avx512));
+            }
         }
         all
     }
@@ -45,6 +48,8 @@ impl Vectors {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "AVX-512",
         }
     }
 }
@@ -85,6 +90,10 @@ fn prefetch(at: *const u8) {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = at;
 }
+
+/// Rules that AVX-512 compares at a time.
+#[cfg(target_arch = "x86_64")]
+const LANES: usize = 8;
 
 /// Tags compared at a time.
 pub(crate) const TAGS: usize = 16;
@@ -146,6 +155,13 @@ pub(crate) fn first_match(
     floor: u64,
 ) -> Option<usize> {
     match v.0 {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 if c.len > 2 => {
+            assert!(c.is_sound());
+            // SAFETY: `Vectors` is made with this kind only where AVX-512 F was detected, and the
+            // columns' shape was just checked.
+            unsafe { first_match_avx512(key, c, floor) }
+        }
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 if c.len > 2 => {
             assert!(c.is_sound());
@@ -232,6 +248,51 @@ unsafe fn first_match_avx2(key: &[u64; WORDS], c: Columns<'_>, floor: u64) -> Op
             return (unsafe { *columns.add(i) } > floor).then_some(i);
         }
         block += 4;
+    }
+    None
+}
+
+/// # Safety
+/// AVX-512 F is there, and `c.is_sound()`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn first_match_avx512(key: &[u64; WORDS], c: Columns<'_>, floor: u64) -> Option<usize> {
+    use std::arch::x86_64::*;
+    let columns = c.data.as_ptr();
+    let mut block = 0;
+    while block < c.len {
+        // SAFETY: `block < len <= cap`, and the first column has `cap` elements.
+        if unsafe { *columns.add(block) } <= floor {
+            return None;
+        }
+        let mut live = ((1u32 << (c.len - block).min(LANES)) - 1) as __mmask8;
+        let mut words = c.words;
+        let mut column = 2 * c.cap + block;
+        while words != 0 {
+            let word = words.trailing_zeros() as usize;
+            words &= words - 1;
+            // SAFETY: `word < WORDS` as `words` has no bit from WORDS up.
+            let k = _mm512_set1_epi64(unsafe { *key.get_unchecked(word) } as i64);
+            // SAFETY: the mask column of this word starts at `column - block` and the value
+            // column `cap` later, both within `data`; of each, the live elements from `block` on
+            // are read, all of them below `len <= cap`: masked loads touch no other.
+            let (m, v) = unsafe {
+                let m = columns.add(column).cast();
+                let v = columns.add(column + c.cap).cast();
+                (_mm512_maskz_loadu_epi64(live, m), _mm512_maskz_loadu_epi64(live, v))
+            };
+            live = _mm512_mask_cmpeq_epi64_mask(live, _mm512_and_si512(k, m), v);
+            if live == 0 {
+                break;
+            }
+            column += 2 * c.cap;
+        }
+        if live != 0 {
+            let i = block + live.trailing_zeros() as usize;
+            // SAFETY: `i < len`, as above.
+            return (unsafe { *columns.add(i) } > floor).then_some(i);
+        }
+        block += LANES;
     }
     None
 }
