@@ -2,6 +2,7 @@
 
     main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: writes docs/performance.md
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
+    main.py --networks                                  only what the slicer and the proof of isolation take; no peers, no root
 
 Each workload is a trace and rules in ovs-ofctl's syntax (workloads.py). Every program gets the same trace: testpmd and
 OVS replay it through net_pcap into net_null, weir through `weir bench dataplane`. The figure is millions of frames per
@@ -136,6 +137,56 @@ def page(results: list[dict], window: tuple[float, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# ---- virtual networks ------------------------------------------------------------------------------------------------
+
+
+def bench(kind: str) -> dict:
+    done = subprocess.run([WEIR, "bench", kind, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise dpdk.Failed(f"weir bench {kind}: {done.stderr.strip()[-300:]}")
+    return json.loads(done.stdout)["result"]
+
+
+def networks(repeats: int) -> tuple[str, dict]:
+    """What the slicer and the proof of isolation take: the run with the median of what each promises."""
+    slicers = [bench("slicer") for _ in range(repeats)]
+    proofs = [bench("verify") for _ in range(repeats)]
+
+    def middle(runs: list[dict], of) -> dict:
+        return sorted(runs, key=of)[len(runs) // 2]
+
+    def us(f: dict) -> str:
+        return f"{f['median_us']:.1f} | {f['p99_us']:.1f} | {f['longest_us']:.0f}"
+
+    one = middle(slicers, lambda r: max(p["added_us"] for p in r["sockets"]["paths"]))
+    proof = middle(proofs, lambda r: r["running_change_median_ms"])
+    sockets, core = one["sockets"], {f["what"]: f for f in one["core"]}
+    lines = [
+        "## Virtual networks",
+        "",
+        f"`weir bench slicer` and `weir bench verify`, each the run with the median of {repeats}.",
+        "",
+        about("./run bench-peers --networks"),
+        "",
+        "| the slicer, µs | median | p99 | longest |",
+        "| --- | ---: | ---: | ---: |",
+        f"| an entry into a flow space of {core['insert']['present']:,} | {us(core['insert'])} |",
+    ]
+    for path in sockets["paths"]:
+        lines.append(f"| {path['what']}, {sockets['rate']:,} a second, {sockets['rules']:,} rules: by the slicer | {us(path['sliced'])} |")
+        lines.append(f"| the same without it | {us(path['direct'])} |")
+        lines.append(f"| it adds | {path['added_us']:.1f} | | |")
+    lines += [
+        "",
+        f"| `weir net verify`, {proof['networks']:,} networks, {proof['rules']:,} rules | decided | on a running data plane, rules read, too |",
+        "| --- | ---: | ---: |",
+        f"| all of it, s | {proof['whole_s']:.2f} | {proof['running_whole_s']:.2f} |",
+        f"| one changed rule, ms, median | {proof['change_median_ms']:.2f} | {proof['running_change_median_ms']:.2f} |",
+        f"| one changed rule, ms, worst | {proof['change_worst_ms']:.2f} | {proof['running_change_worst_ms']:.2f} |",
+    ]
+    return "\n".join(lines) + "\n", {"slicer": slicers, "verify": proofs}
+
+
 # ---- the output, frame by frame --------------------------------------------------------------------------------------
 
 
@@ -183,8 +234,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="measurements; the median counts")
     parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
     parser.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
+    parser.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
     arguments = parser.parse_args()
+    if arguments.networks:
+        text, each = networks(arguments.repeats)
+        section(text.partition("\n")[0], text)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(each, indent=1) + "\n")
+        return
     if os.geteuid() != 0:
         sys.exit("bench-peers: needs root for hugepages and a network namespace; try sudo ./run bench-peers")
     names = [arguments.workload] if arguments.workload else list(workloads.WORKLOADS)
@@ -211,6 +269,8 @@ def main() -> None:
         results = rates(names, base, switch, window)
         if not arguments.workload:
             text = page(results, window)
+            section(text.partition("\n")[0], text)
+            text, _ = networks(arguments.repeats)
             section(text.partition("\n")[0], text)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
