@@ -71,6 +71,29 @@ struct Both {
 struct Taken {
     found: Both,
     level: f64,
+    /// What was done, and what is taken away from it, each where it was quietest.
+    turns: Option<(Figure, Figure)>,
+}
+
+impl Taken {
+    /// Noise only adds, to either: what is between the two is told best where each was quietest.
+    fn of_turns(all: Figure, none: Figure) -> Self {
+        let cycles = all.without(&none);
+        let found = Both { alone: cycles, burst: cycles };
+        Self { found, level: all.value, turns: Some((all, none)) }
+    }
+
+    fn quieter(self, other: Self) -> Self {
+        match (self.turns, other.turns) {
+            (Some((a, b)), Some((c, d))) => Self::of_turns(quieter(a, c), quieter(b, d)),
+            _ if other.level < self.level => other,
+            _ => self,
+        }
+    }
+}
+
+fn quieter(a: Figure, b: Figure) -> Figure {
+    if b.value < a.value { b } else { a }
 }
 
 /// What a shape's points took: near, and far with accesses and the cycles of a load there.
@@ -84,14 +107,12 @@ impl Round {
     /// Of each point the quieter.
     fn quieter(mut self, other: Round) -> Self {
         for (a, b) in self.near.iter_mut().zip(other.near) {
-            if b.level < a.level {
-                *a = b;
-            }
+            *a = a.quieter(b);
         }
         for (a, b) in self.far.iter_mut().zip(other.far) {
-            if b.0.level < a.0.level {
-                *a = b;
-            }
+            // A load is one of the round in which all that was done was quieter.
+            let load = if b.0.level < a.0.level { b.2 } else { a.2 };
+            *a = (a.0.quieter(b.0), a.1, load);
         }
         self
     }
@@ -112,6 +133,8 @@ pub struct Scene {
     shared: (Memory, usize, f64),
     /// Where tables are that are large, bytes of it, and cycles of a load from there.
     far: (Memory, usize, f64),
+    /// Cycles of a load from the last cache.
+    near_load: f64,
     /// How long lines stay in the last cache, and how long a cycle is.
     residence: Option<Residence>,
     cycle_ns: f64,
@@ -167,6 +190,7 @@ impl Scene {
             near,
             shared: place(slots, touched, "frames", session)?,
             far: place(far, far, "large tables", session)?,
+            near_load: levels.strewn.first().map_or(0.0, |s| s.1),
             residence: None,
             cycle_ns: 1.0,
         })
@@ -182,10 +206,13 @@ impl Scene {
     /// operations as `round` of so many cycles each lie between a line and its next time.
     fn at_pace(&self, load: f64, lines: f64, round: f64, cycles: f64) -> f64 {
         let Some(r) = &self.residence else { return load };
-        let taken = |cycles: f64| r.taken(cycles * self.cycle_ns / 1e9);
-        let more = r.load_ns / self.cycle_ns * (taken(round * cycles) - taken(lines * load));
-        // Not nearer than others' part of it is.
-        (load + more).max(load / 2.0)
+        let taken = weir_estimate::profile::Residence {
+            load_cycles: r.load_ns / self.cycle_ns,
+            taken: r.taken.clone(),
+        };
+        let seconds = |cycles: f64| cycles * self.cycle_ns / 1e9;
+        let near = self.near_load.min(load);
+        taken.load_after((near, load), seconds(lines * load), seconds(round * cycles))
     }
 }
 
@@ -233,11 +260,11 @@ fn of_pace(
 ) -> Result<Taken, Failed> {
     if point.turns == 0 {
         let found = paces(point, memory, places, what, session)?;
-        return Ok(Taken { found, level: found.burst.value });
+        return Ok(Taken { found, level: found.burst.value, turns: None });
     }
     let mut all = (point.make)(memory, Pace::Burst, places);
     let mut none = point.less.as_ref().map(|less| less(memory, Pace::Burst, places));
-    let mut found = Vec::new();
+    let mut found: Option<Taken> = None;
     for _ in 0..point.turns {
         all(point.warm);
         let a = session.measure_bursts(what, &mut all)?.cycles;
@@ -248,12 +275,10 @@ fn of_pace(
             }
             None => Figure::default(),
         };
-        found.push((a.value - b.value, a.without(&b), a.value));
+        let taken = Taken::of_turns(a, b);
+        found = Some(found.map_or(taken, |f| f.quieter(taken)));
     }
-    // What came between the two of a turn moves their difference either way.
-    found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, cycles, level) = found.get(found.len() / 2).copied().unwrap_or_default();
-    Ok(Taken { found: Both { alone: cycles, burst: cycles }, level })
+    Ok(found.unwrap_or_else(|| Taken::of_turns(Figure::default(), Figure::default())))
 }
 
 /// Operations that are measured several times, far apart: of each point the quietest counts. What a machine's
@@ -549,7 +574,7 @@ mod tests {
     fn the_quietest_of_several_rounds_counts() {
         let taken = |found: f64, level| {
             let found = Both { alone: flat(found), burst: flat(found) };
-            Taken { found, level }
+            Taken { found, level, turns: None }
         };
         let first = Round {
             near: vec![taken(5.0, 100.0), taken(6.0, 90.0)],
@@ -564,6 +589,10 @@ mod tests {
         assert_eq!(near, [5.0, 7.0]);
         // A load was measured in the same round.
         assert_eq!((kept.far[0].0.found.burst.value, kept.far[0].2), (50.0, 100.0));
+        // Of a difference both ends: in the first round what is taken away was disturbed, in the second all was.
+        let turns = |all, none| Taken::of_turns(flat(all), flat(none));
+        let kept = turns(100.0, 95.0).quieter(turns(130.0, 60.0));
+        assert_eq!((kept.found.burst.value, kept.level), (40.0, 100.0));
     }
 
     #[test]

@@ -100,9 +100,9 @@ pub fn measure(levels: &Levels, times: usize) -> std::io::Result<Option<Residenc
     };
     let longest = PAUSES.iter().copied().fold(0.0, f64::max);
     let (near, far) = (rounds(&mut chase, 0.0, times).0, rounds(&mut chase, longest, times).0);
-    // Of a round a part is answered by the core's own caches, which nobody takes anything of.
-    let beyond = (lines as f64 - own.bytes / line as f64).max(lines as f64 / 2.0);
-    Ok(Some(Residence { load_ns: ((far - near) / beyond).max(0.0), line_ns, taken }))
+    // All of a round: the core's own caches lose lines as well, since the last one keeps account of them. After the
+    // longest pause a load takes as long in this field as in one that is many times larger.
+    Ok(Some(Residence { load_ns: ((far - near) / lines as f64).max(0.0), line_ns, taken }))
 }
 
 /// What a line costs more that was taken, and the parts that are after so many seconds, from rounds' nanoseconds after

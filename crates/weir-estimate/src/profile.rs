@@ -116,9 +116,8 @@ impl Processor {
         let cycles = self.strewn_over(bytes)?;
         let Some(r) = &self.residence else { return Some(cycles) };
         let round = bytes / self.line_bytes * cycles / self.clock_hz;
-        let more = r.load_cycles * (r.taken(seconds) - r.taken(round));
         let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
-        Some((cycles + more).max(least))
+        Some(r.load_after((least, cycles), round, seconds))
     }
 }
 

@@ -49,6 +49,7 @@ fn vdp_pass() -> Shape {
             ("tagged", "usual * tags"),
             ("source", "sources - 1"),
             ("line_copy", "ceil(b / line) - 1"),
+            ("line_source", "(sources - 1) * (ceil(b / line) - 1)"),
             ("far_line", "max(ceil(b / line) - 8, 0)"),
         ],
         factor: None,
@@ -71,6 +72,7 @@ fn vdp_pass() -> Shape {
             at(Kind::Udp, 1514),
             by_two(60),
             by_two(508),
+            by_two(1514),
         ],
     }
 }
@@ -98,6 +100,7 @@ fn channel_pass() -> Shape {
             ("base", "1"),
             ("source", "min(sources - 1, 1)"),
             ("line_away", "ceil(b / line) - 1"),
+            ("line_source", "min(sources - 1, 1) * (ceil(b / line) - 1)"),
             ("far_line", "max(ceil(b / line) - 8, 0)"),
         ],
         factor: None,
@@ -106,6 +109,15 @@ fn channel_pass() -> Shape {
         home: Home::Near,
         about: "frames to a program that looks at their types and sends them by the other port, less a VDP without \
                 rules on the fast path",
-        points: vec![at(60), at(124), at(252), at(508), at(1514), by_two(60), by_two(508)],
+        points: vec![
+            at(60),
+            at(124),
+            at(252),
+            at(508),
+            at(1514),
+            by_two(60),
+            by_two(508),
+            by_two(1514),
+        ],
     }
 }

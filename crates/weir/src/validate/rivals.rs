@@ -90,6 +90,7 @@ mod tests {
             frame_bytes: 64,
             traffic: String::new(),
             measured,
+            twice: None,
             spread: 0.0,
             yardstick: None,
             estimate: 0.0,

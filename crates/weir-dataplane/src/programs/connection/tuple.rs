@@ -77,6 +77,7 @@ pub(in crate::programs) struct Tuple {
 }
 
 impl Tuple {
+    #[inline(always)]
     fn of(ip: &Ipv4Packet<&[u8]>, l4: usize, what: What, sport: u16, dport: u16) -> Self {
         Self {
             src: Endpoint::new(ip.src(), sport),
@@ -103,9 +104,12 @@ pub(in crate::programs) enum Opened {
 
 /// Opens a frame: IPv4 packets are checked, headers whole and the header's checksum right.
 ///
+/// What is read stays in registers where this is part of who asks: handed on as a structure, fields that were stored one
+/// by one would be loaded several at once, which a processor can't forward and waits for.
+///
 /// # Errors
 /// Why the frame is bad.
-#[inline]
+#[inline(always)]
 pub(in crate::programs) fn open(bytes: &[u8]) -> Result<Opened, DropReason> {
     let eth = EthernetFrame::new_checked(bytes).map_err(|_| DropReason::Runt)?;
     match eth.ether_type() {
@@ -127,7 +131,7 @@ pub(in crate::programs) fn packet_mut(bytes: &mut [u8]) -> &mut [u8] {
     bytes.get_mut(ETH..).unwrap_or(&mut [])
 }
 
-#[inline]
+#[inline(always)]
 fn read(bytes: &[u8]) -> Result<Tuple, DropReason> {
     let bad = |_| DropReason::Malformed;
     let ip = Ipv4Packet::new_checked(bytes).map_err(bad)?;

@@ -147,6 +147,13 @@ fn figures(report: &mut Report, rows: &[Row]) {
         let promised = promise(Bound::AtLeast, 3.0);
         add("median error of 002's formula over the estimate's".into(), value, "", promised);
     }
+    let twice: Vec<(f64, f64)> = rows.iter().filter_map(|r| r.twice).collect();
+    if let Some(s) = Score::of(&twice) {
+        let name = "second measurement against the first";
+        add(format!("{name}: median difference"), s.median * 100.0, "%", None);
+        add(format!("{name}: 90th percentile"), s.p90 * 100.0, "%", None);
+        add(format!("{name}: Kendall's tau"), s.tau, "", None);
+    }
     add("functions".into(), functions::ALL.len() as f64, "", promise(Bound::AtLeast, 12.0));
     add("cases".into(), rows.len() as f64, "", None);
 }
