@@ -31,6 +31,10 @@ pub mod bits {
     pub const SRC_ONLY: u8 = 64;
     /// Change the destination MAC only.
     pub const DST_ONLY: u8 = 128;
+    /// With [`PROGRAM`]: it changes the frame, which then leaves by the port field's port.
+    pub const STRAIGHT: u8 = PORT_VALID;
+    /// With [`STRAIGHT`]: its changes look at the frame and where its headers are, and at nothing else.
+    pub const BY_HEADERS: u8 = TTL;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;
@@ -431,8 +435,38 @@ fn program(ops: Vec<Op>) -> ActionResult {
     // The software stage takes as much again.
     let software = ops.iter().filter(|o| matches!(o, Op::Channel(_))).count();
     let cost = (1 + ops.len() / 2 + software).min(255) as u8;
-    let (port, macs) = (PortId(0), [0; 12]);
-    ActionResult { bits: bits::PROGRAM, cost, port, macs, program: Some(ops.into()) }
+    let macs = [0; 12];
+    let (bits, port) = match straight(&ops) {
+        Some(port) if ops.iter().all(by_headers) => {
+            (bits::PROGRAM | bits::STRAIGHT | bits::BY_HEADERS, port)
+        }
+        Some(port) => (bits::PROGRAM | bits::STRAIGHT, port),
+        None => (bits::PROGRAM, PortId(0)),
+    };
+    ActionResult { bits, cost, port, macs, program: Some(ops.into()) }
+}
+
+/// The port by which frames leave of which nothing else becomes than that they are changed.
+fn straight(ops: &[Op]) -> Option<PortId> {
+    let (last, changes) = ops.split_last()?;
+    let Op::Output(Target::Port(port)) = last else { return None };
+    changes.iter().all(|op| matches!(op, Op::Change(_))).then_some(*port)
+}
+
+/// Whether an operation of those leaves headers where they are and does not ask for the key.
+fn by_headers(op: &Op) -> bool {
+    let Op::Change(c) = op else { return true };
+    matches!(
+        c,
+        Change::Macs(_)
+            | Change::Mac(_)
+            | Change::DecTtl
+            | Change::Tci(_)
+            | Change::MplsEntry(_)
+            | Change::DecMplsTtl
+            | Change::Ipv4(_)
+            | Change::Port(_)
+    )
 }
 
 /// One action of a rule in table `table`. `None`: it does nothing.

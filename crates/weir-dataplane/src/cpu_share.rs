@@ -47,6 +47,17 @@ pub enum Grant {
 }
 
 impl Usage {
+    /// Whether whatever is asked for is granted.
+    #[inline(always)]
+    pub fn is_unlimited(&self) -> bool {
+        self.limit.is_none()
+    }
+    /// [`Usage::ask`] where [`Usage::is_unlimited`] says that it is granted.
+    #[inline(always)]
+    pub fn grant(&mut self, units: u64) {
+        self.asked += units;
+        self.used += units;
+    }
     /// Asks for `units`.
     #[inline(always)]
     pub fn ask(&mut self, units: u64) -> Grant {

@@ -282,6 +282,11 @@ impl Edge {
     pub fn received(&mut self, at: At, bytes: usize) {
         self.passed_mut(at.place).0.add(bytes);
     }
+    /// Counts frames that came in.
+    #[inline(always)]
+    pub fn received_all(&mut self, at: At, what: Tally) {
+        self.passed_mut(at.place).0.merge(what);
+    }
     /// Counts frames that came in by a port.
     pub fn received_at(&mut self, id: PortId, what: Tally) {
         self.passed_mut(self.at(id).place).0.merge(what);

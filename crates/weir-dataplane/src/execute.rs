@@ -165,6 +165,26 @@ pub fn packet_out<E: Egress>(
     }
 }
 
+/// Changes a frame as a program says that is nothing but changes and an output ([`bits::STRAIGHT`]).
+///
+/// # Errors
+/// Why the frame must be dropped.
+#[inline(always)]
+pub fn apply_changes(
+    ops: &[Op],
+    frame: &mut Frame,
+    layers: Layers,
+    key: &mut FlowKey,
+) -> Result<(), DropReason> {
+    let mut p = Packet { frame, key, layers, stale: Stale::No };
+    for op in ops {
+        if let Op::Change(c) = op {
+            processing::apply(c, &mut p)?;
+        }
+    }
+    Ok(())
+}
+
 /// Applies 004's bitmap to a frame: MAC addresses and TTL.
 ///
 /// # Errors

@@ -8,12 +8,13 @@
 //! Room: called by the worker for each frame of a burst, before anything else is known of it.
 
 use crate::action::Vid;
-use crate::packet::Layers;
+use crate::packet::{Depth, Layers};
 use crate::userfield::UserFields;
 use thiserror::Error;
 use weir_classify::{
     Classifier, FastTable, Field, FlowKey, FlowMask, Match, MissingPrereq, Probe, Rule, RuleId,
 };
+use weir_packet::PortId;
 
 /// Whether a rule with this mask looks at fields of its VDP's own.
 fn looks_at_own(mask: &FlowMask) -> bool {
@@ -186,6 +187,18 @@ impl Mapping {
     /// Rules in all.
     pub fn len(&self) -> usize {
         self.classifier.len() + self.own_fields.len()
+    }
+    /// The VID of every frame that comes by `in_port`, where nothing else of a frame is looked at.
+    #[inline]
+    pub fn by_port(&self, in_port: PortId) -> Option<Vid> {
+        if Depth::of(&self.classifier) != Depth::Port || !self.own_fields.is_empty() {
+            return None;
+        }
+        let mut key = FlowKey::default();
+        key.0[0] = u64::from(in_port.0) << 32;
+        let hit = self.classifier.lookup(&key);
+        let vid = hit.and_then(|RuleId(i)| self.vids.get(i as usize));
+        Some(vid.copied().unwrap_or_default())
     }
     /// First half of a lookup: asks for the memory that the second half needs.
     #[inline(always)]

@@ -342,6 +342,16 @@ impl Table {
             e.last_used = now;
         }
     }
+    /// What each slot's frames meet, for who counts by itself: [`Table::matched_more`].
+    #[inline(always)]
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+    /// Counts frames that found a rule, whose entries have been told.
+    #[inline(always)]
+    pub(crate) fn matched_more(&mut self, frames: u64) {
+        self.matched += frames;
+    }
     /// Counts a frame that found no rule on the fast path.
     #[inline(always)]
     pub fn miss(&mut self) {

@@ -4,7 +4,7 @@
 //! layout. Touches bytes and keys only. Any bytes are allowed: what a header promises and the frame
 //! does not hold is treated as absent, as OpenFlow switches do; only a runt is refused.
 
-use weir_classify::{FRAG_ANY, FRAG_LATER, Field, FlowKey, VLAN_PRESENT};
+use weir_classify::{FRAG_ANY, FRAG_LATER, FastTable, Field, FlowKey, VLAN_PRESENT};
 use weir_packet::{DropReason, Frame, SHORTEST_FRAME};
 
 /// Where a frame's headers begin, as offsets from its first byte. Zero: there is none.
@@ -36,6 +36,38 @@ pub enum Net {
     Arp,
     /// At least one whole MPLS label.
     Mpls,
+}
+
+/// How much of a frame's key rules look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Depth {
+    /// The ingress port at most.
+    Port,
+    /// Ethernet's header and VLAN tags, too: words 0 to 2 of the key, but for IPv6's extension headers.
+    Ethernet,
+    /// IPv4, ports and MPLS labels, too: [`COMMON`].
+    Common,
+    /// More.
+    Whole,
+}
+
+/// The words that most keys have anything in, and [`extract_some`] sets.
+const COMMON: u32 = 1 << 14 | 0b11_1111;
+
+impl Depth {
+    /// How much the rules in a table look at, or have looked at.
+    #[inline]
+    pub fn of(rules: &FastTable) -> Self {
+        let words = rules.words_union();
+        let first = if words & 1 == 0 { 0 } else { rules.mask_union().0[0] };
+        match (words, first & 0xffff_ffff) {
+            (0 | 1, 0) => Self::Port,
+            // Extension headers are nowhere but in whole keys.
+            (_, low) if low & 0xffff != 0 || words & !COMMON != 0 => Self::Whole,
+            (w, _) if w >> 3 == 0 => Self::Ethernet,
+            _ => Self::Common,
+        }
+    }
 }
 
 /// A frame on its way through the processing stage.
@@ -121,18 +153,52 @@ const fn is_vlan(ethertype: u64) -> bool {
 pub fn extract(b: &[u8], in_port: u32, key: &mut FlowKey) -> Result<Layers, DropReason> {
     // No Ethernet frame is shorter, so that one check serves most of them.
     if let Some(h) = b.first_chunk()
-        && let Some(l) = extract_common(h, in_port, key)
+        && let Some((l, c)) = extract_common(h)
     {
+        *key = FlowKey::default();
+        c.put(in_port, key);
         return Ok(l);
     }
     extract_any(b, in_port, key)
 }
 
-/// [`extract`] for what most frames are: UDP or TCP in an unfragmented IPv4 packet without options,
-/// behind at most one VLAN tag. Every offset is known, nothing is checked twice. `None`: the frame
-/// is something else, and `key` is as it was.
+/// [`extract`] for who looks at no more than [`COMMON`]: other words of the key may be left as they are.
+///
+/// # Errors
+/// [`DropReason::Runt`].
 #[inline(always)]
-fn extract_common(h: &[u8; SHORTEST_FRAME], in_port: u32, key: &mut FlowKey) -> Option<Layers> {
+pub(crate) fn extract_some(
+    b: &[u8],
+    in_port: u32,
+    key: &mut FlowKey,
+) -> Result<Layers, DropReason> {
+    if let Some(h) = b.first_chunk()
+        && let Some((l, c)) = extract_common(h)
+    {
+        c.put(in_port, key);
+        return Ok(l);
+    }
+    extract_any(b, in_port, key)
+}
+
+/// Words 1 to 5 of a key, and 14.
+struct Words([u64; 6]);
+
+impl Words {
+    #[inline(always)]
+    fn put(self, in_port: u32, key: &mut FlowKey) {
+        let Self([w1, w2, w3, w4, w5, w14]) = self;
+        let w = &mut key.0;
+        w[0] = u64::from(in_port) << 32;
+        [w[1], w[2], w[3], w[4], w[5], w[14]] = [w1, w2, w3, w4, w5, w14];
+    }
+}
+
+/// [`extract`] for what most frames are: UDP or TCP in an unfragmented IPv4 packet without options,
+/// behind at most one VLAN tag, or MPLS labels behind none. Every offset is known, nothing is checked twice. `None`:
+/// the frame is something else.
+#[inline(always)]
+fn extract_common(h: &[u8; SHORTEST_FRAME]) -> Option<(Layers, Words)> {
     let dst_hi = u64::from_be_bytes(*h.first_chunk()?);
     let rest = u64::from_be_bytes(*h[8..].first_chunk()?);
     let ethertype = rest >> 16 & 0xffff;
@@ -143,18 +209,50 @@ fn extract_common(h: &[u8; SHORTEST_FRAME], in_port: u32, key: &mut FlowKey) -> 
         let l4 = transport::<18>(h)?;
         let tci = rest & 0xffff | u64::from(VLAN_PRESENT);
         (Layers { l3: 18, l4: 38, vlans: 1, net: Net::Ipv4, proto: l4.proto }, tci, l4)
+    } else if matches!(ethertype, 0x8847 | 0x8848) {
+        let entry = u64::from(u32::from_be_bytes([h[14], h[15], h[16], h[17]]));
+        let src = (dst_hi & 0xffff) << 48 | rest >> 32 << 16;
+        let l = Layers { l3: 14, net: Net::Mpls, ..Layers::default() };
+        return Some((l, Words([dst_hi & !0xffff | ethertype, src, 0, 0, entry << 32, 0])));
     } else {
         return None;
     };
-    *key = FlowKey::default();
-    let w = &mut key.0;
-    w[0] = u64::from(in_port) << 32;
-    w[1] = dst_hi & !0xffff | 0x0800;
-    w[2] = (dst_hi & 0xffff) << 48 | rest >> 32 << 16 | tci;
-    w[3] = l4.addresses;
-    w[4] = l4.word4;
-    w[14] = l4.tcp_flags;
-    Some(l)
+    let src = (dst_hi & 0xffff) << 48 | rest >> 32 << 16 | tci;
+    Some((l, Words([dst_hi & !0xffff | 0x0800, src, l4.addresses, l4.word4, 0, l4.tcp_flags])))
+}
+
+/// The first three words of what [`extract`] makes, for frames with an EtherType behind at most one VLAN tag.
+/// `false`: the frame is something else, and `key` is as it was.
+#[inline(always)]
+pub(crate) fn extract_ethernet(b: &[u8], in_port: u32, key: &mut FlowKey) -> bool {
+    let Some(h) = b.first_chunk::<18>() else { return false };
+    let dst_hi = u64::from_be_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]);
+    let rest = u64::from_be_bytes([h[8], h[9], h[10], h[11], h[12], h[13], h[14], h[15]]);
+    let (mut ethertype, mut tci) = (rest >> 16 & 0xffff, 0);
+    if is_vlan(ethertype) {
+        tci = rest & 0xffff | u64::from(VLAN_PRESENT);
+        ethertype = u64::from(u16::from_be_bytes([h[16], h[17]]));
+        if is_vlan(ethertype) {
+            return false;
+        }
+    }
+    if ethertype < 0x600 {
+        return false;
+    }
+    let [port, dst, src, ..] = &mut key.0;
+    *port = u64::from(in_port) << 32;
+    *dst = dst_hi & !0xffff | ethertype;
+    *src = (dst_hi & 0xffff) << 48 | rest >> 32 << 16 | tci;
+    true
+}
+
+/// Where the headers are of an untagged IPv4 packet without options: what [`extract`] says of it, but for what lies
+/// behind IPv4's header. `None`: it is something else.
+#[inline(always)]
+pub(crate) fn plain_ipv4(b: &[u8]) -> Option<Layers> {
+    let h = b.first_chunk::<34>()?;
+    let plain = [h[12], h[13], h[14]] == [8, 0, 0x45] && u16::from_be_bytes([h[16], h[17]]) >= 20;
+    plain.then_some(Layers { l3: 14, net: Net::Ipv4, ..Layers::default() })
 }
 
 /// What [`transport`] found.
@@ -503,4 +601,46 @@ fn ipv6(b: &[u8], at: usize, w: &mut [u64; weir_classify::WORDS], l: &mut Layers
         l4(b, o, end, next, w, l);
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is read of a frame in short is what is read of it whole.
+        #[test]
+        fn less_of_a_key_is_part_of_the_whole(
+            mut b in prop::collection::vec(0u8..4, 14..70),
+            types in prop::collection::vec(
+                prop::sample::select(vec![0x8100u16, 0x88a8, 0x0800, 0x86dd, 0x8847, 0x05dc]), 3),
+            fourth in prop::sample::select(vec![0x45u8, 0x46, 0x60]),
+        ) {
+            for (at, t) in [12, 16, 20].into_iter().zip(types) {
+                if let Some(field) = b.get_mut(at..at + 2) {
+                    field.copy_from_slice(&t.to_be_bytes());
+                }
+            }
+            [14, 18, 22].into_iter().for_each(|at| b.get_mut(at).into_iter().for_each(|x| *x = fourth));
+            let (mut whole, mut part) = (FlowKey::default(), FlowKey([7; weir_classify::WORDS]));
+            let layers = extract(&b, 5, &mut whole).unwrap();
+            if extract_ethernet(&b, 5, &mut part) {
+                // But for IPv6's extension headers.
+                whole.0[0] &= !0xffff;
+                prop_assert_eq!(&part.0[..3], &whole.0[..3]);
+            } else {
+                prop_assert_eq!(part, FlowKey([7; weir_classify::WORDS]));
+            }
+            let mut some = FlowKey([7; weir_classify::WORDS]);
+            let mut all = FlowKey::default();
+            prop_assert_eq!(extract_some(&b, 5, &mut some), extract(&b, 5, &mut all));
+            for word in (0..weir_classify::WORDS).filter(|w| COMMON >> w & 1 == 1) {
+                prop_assert_eq!(some.0[word], all.0[word]);
+            }
+            if let Some(l) = plain_ipv4(&b) {
+                prop_assert_eq!((l.l3, l.net, l.vlans), (layers.l3, layers.net, layers.vlans));
+            }
+        }
+    }
 }

@@ -8,10 +8,12 @@
 use crate::capture_file::{CaptureError, LINKTYPE_ETHERNET, Reader};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Nanos, Pool};
+use weir_packet::{
+    Burst, COPIED, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Nanos, Pool,
+};
 
 /// Where frames begin in the arena: a multiple of this, in bytes.
-const ALIGN: usize = 16;
+const ALIGN: usize = COPIED;
 /// The longest frame that is played, in bytes.
 const MAX_FRAME: usize = 65_535;
 
@@ -83,7 +85,7 @@ impl Arena {
     }
 
     /// Appends one frame, filed under `port`; `false` when it is longer than 65,535 bytes or the
-    /// arena is full (64 GiB), and nothing was appended.
+    /// arena is full (256 GiB), and nothing was appended.
     pub fn push(&mut self, frame: &[u8], stamp: Option<Nanos>, port: u16) -> bool {
         let Ok(start) = u32::try_from(self.bytes.len() / ALIGN) else { return false };
         if frame.len() > MAX_FRAME {
@@ -109,6 +111,11 @@ impl Arena {
     fn at(&self, p: Place) -> &[u8] {
         let start = p.start as usize * ALIGN;
         self.bytes.get(start..start + p.len as usize).unwrap_or_default()
+    }
+    /// The frame there, with what lies behind it up to the next frame.
+    #[inline(always)]
+    fn padded(&self, p: Place) -> &[u8] {
+        self.bytes.get(p.start as usize * ALIGN..).unwrap_or_default()
     }
     /// The frame of that number.
     pub fn get(&self, index: usize) -> Option<ArenaFrame<'_>> {
@@ -214,7 +221,7 @@ impl Device for Replay {
             let mut taken = 0;
             for &place in run.iter().take(room) {
                 let Some(mut frame) = pool.alloc() else { break };
-                if frame.copy_from(self.arena.at(place)).is_err() {
+                if frame.copy_front(self.arena.padded(place), place.len as usize).is_err() {
                     self.counters.rx_errors += 1;
                     pool.free(frame);
                 } else {
@@ -260,9 +267,7 @@ impl Device for Replay {
 
 fn free_all(pool: &mut Pool, burst: &mut Burst) -> usize {
     let n = burst.len();
-    for frame in burst.drain() {
-        pool.free(frame);
-    }
+    pool.free_all(burst);
     n
 }
 

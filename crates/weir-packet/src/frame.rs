@@ -22,6 +22,9 @@ pub const SHORTEST_FRAME: usize = 60;
 /// Bytes at the front of every chunk that are not headroom.
 pub(crate) const RESERVED: u16 = 8;
 
+/// Bytes that [`Frame::copy_front`] copies at once: a line of memory, which holds a shortest frame.
+pub const COPIED: usize = 64;
+
 /// A chunk has not enough room in front of or behind the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("frame needs {need} bytes of room, has {have}")]
@@ -94,6 +97,26 @@ impl Frame {
         self.chunk.len = data.len() as u16;
         self.bytes_mut().copy_from_slice(data);
         Ok(())
+    }
+    /// [`Frame::copy_from`] of the first `len` bytes of `data`, of which there may be more: what lies
+    /// behind them, up to a multiple of [`COPIED`], may be copied along and is no part of the data.
+    /// Lengths that are known when the code is made are copied without a call.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the chunk is too small; the frame is unchanged.
+    #[inline(always)]
+    pub fn copy_front(&mut self, data: &[u8], len: usize) -> Result<(), NoRoom> {
+        let room = usize::from(self.chunk.cap() - self.chunk.off);
+        if len <= COPIED
+            && room >= COPIED
+            && let Some(data) = data.first_chunk::<COPIED>()
+        {
+            self.chunk.len = len as u16;
+            let to = self.chunk.slice_mut(self.chunk.off, COPIED as u16);
+            to.copy_from_slice(data);
+            return Ok(());
+        }
+        self.copy_from(data.get(..len).unwrap_or(data))
     }
     /// Makes the data `n` bytes longer at the front; their content is whatever was there.
     ///

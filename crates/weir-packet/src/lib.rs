@@ -26,7 +26,7 @@ pub use device::{
     Rejected, WayDelay, WayQuality,
 };
 pub use drop_reason::{DropCounts, DropReason};
-pub use frame::{Frame, NoRoom, SHORTEST_FRAME};
+pub use frame::{COPIED, Frame, NoRoom, SHORTEST_FRAME};
 pub use region::{Lent, Pool, PoolError};
 pub use shortcut::{Mac, Shortcut, Taken, WAYS, Way, Ways};
 pub use time::Nanos;

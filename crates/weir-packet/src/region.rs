@@ -8,8 +8,8 @@
 //! rules. The memory is given back only when every chunk is home; otherwise it is leaked.
 #![allow(unsafe_code)]
 
-use crate::Frame;
 use crate::frame::RESERVED;
+use crate::{Burst, Frame};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use thiserror::Error;
@@ -164,6 +164,18 @@ impl Pool {
             self.free.push(c);
         } else {
             self.foreign += 1;
+        }
+    }
+
+    /// Takes all frames of a burst back: [`Pool::free`] of each.
+    #[inline]
+    pub fn free_all(&mut self, burst: &mut Burst) {
+        let own = |f: &Frame| self.index_of(f.chunk()).is_some();
+        // Looked at first, so that what is the rule is one move of them all.
+        if burst.as_slice().iter().fold(true, |all, f| all & own(f)) {
+            self.free.extend(burst.drain().map(Frame::into_chunk));
+        } else {
+            burst.drain().for_each(|f| self.free(f));
         }
     }
 

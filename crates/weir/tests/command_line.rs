@@ -211,6 +211,23 @@ fn a_pass_of_the_benchmark_is_kept_and_what_it_should_be() {
 }
 
 #[test]
+fn where_the_time_goes_is_shown_when_asked_for() {
+    let (_dir, file) = rules("actions=output:2\n");
+    let capture = capture();
+    let short = ["--seconds", "0.01", "--repeats", "1"];
+    let said = |more: &[&str]| {
+        let bench = ["bench", "dataplane", "--rules", &file, "--trace", &capture];
+        let o = weir(&bench).args(short).args(more).output().unwrap();
+        assert!(o.status.success(), "{}", error_of(&o));
+        String::from_utf8(o.stdout).unwrap()
+    };
+    let (plain, profile) = (said(&[]), said(&["--profile"]));
+    for stage in weir_dataplane::Stage::ALL.map(|s| format!("cycles: {}\n", s.name())) {
+        assert!(profile.contains(&stage) && !plain.contains(&stage), "{stage}{profile}{plain}");
+    }
+}
+
+#[test]
 fn the_benchmark_says_what_was_done() {
     let lines: String =
         (1..=4).map(|v| format!("dl_vlan={v},actions=mod_dl_src:02::9,output:2\n")).collect();

@@ -250,6 +250,32 @@ impl TxPort {
         self.submit_queued(vid, queue, frame, now, pool, a);
     }
 
+    /// [`TxPort::submit`] of a whole burst of `vid`'s by its queue 0, in which no frame is longer than `longest`.
+    /// Where nothing waits the burst is the stage from now on, and no frame is touched.
+    #[inline]
+    pub fn submit_all<A: TxAccount>(
+        &mut self,
+        vid: Vid,
+        frames: &mut Burst,
+        longest: usize,
+        now: Nanos,
+        pool: &mut Pool,
+        a: &mut A,
+    ) {
+        let free = self.up && self.backlog | self.shaped == 0 && !self.contended;
+        if !free || longest > self.max_frame_bytes || !self.stage.is_empty() {
+            for f in frames.drain() {
+                self.submit(vid, 0, f, now, pool, a);
+            }
+            return;
+        }
+        std::mem::swap(&mut self.stage, frames);
+        self.stage_tags = [Tag::plain(vid); BURST];
+        if self.stage.room() == 0 {
+            self.send_stage(pool, a);
+        }
+    }
+
     #[inline(always)]
     fn stage<A: TxAccount>(&mut self, tag: Tag, frame: Frame, pool: &mut Pool, a: &mut A) {
         let at = self.stage.len();
@@ -308,6 +334,22 @@ impl TxPort {
     /// Offers the stage to the device; what it does not take goes (back) to the queues' heads.
     fn send_stage<A: TxAccount>(&mut self, pool: &mut Pool, a: &mut A) {
         let n = self.stage.len();
+        let whose = self.stage_tags[0];
+        if self.stage_tags.iter().take(n).fold(true, |all, t| all & (*t == whose)) {
+            let bytes = |b: &Burst| b.as_slice().iter().map(Frame::len).sum::<usize>() as u64;
+            let offered = bytes(&self.stage);
+            let taken = self.device.tx(pool, &mut self.stage).min(n);
+            let left = if taken < n { bytes(&self.stage) } else { 0 };
+            if taken > 0 {
+                let sent = Tally { frames: taken as u64, bytes: offered - left };
+                count_sent(&mut self.shares, whose, sent, a);
+            }
+            if taken < n {
+                self.contended = true;
+                self.requeue(taken, a);
+            }
+            return;
+        }
         let mut lens = [0u16; BURST];
         for (l, f) in lens.iter_mut().zip(self.stage.as_slice()) {
             *l = f.len() as u16;

@@ -9,6 +9,7 @@
 //! tests run in virtual time.
 
 mod accounts;
+mod alike;
 mod away;
 mod handover;
 mod inject;
@@ -21,12 +22,14 @@ use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::cpu_share::{self, Load};
 use crate::forwarding::{TxAccount, TxPort};
 use crate::mapping::Mapping;
-use crate::packet::Layers;
+use crate::packet::{Depth, Layers};
 use crate::software::{Channel, Dedicated, Server, ToServer};
 use crate::tap::{NO_VDP, Seen, Taps};
 use crate::timing::{NoTimer, Stage, StageTimer};
+use crate::userfield::UserFields;
 use crate::vdp::Vdp;
 use accounts::{Accounts, FastEgress};
+use alike::Sizes;
 pub(crate) use inject::Injected;
 use std::collections::VecDeque;
 use weir_classify::{FlowKey, Probe};
@@ -82,6 +85,9 @@ struct Work {
     probes: [Probe; BURST],
     vids: [Vid; BURST],
     slots: [Slot; BURST],
+    /// Of a burst that is one VDP's: how much keys say, and which rules took the frames.
+    depth: Depth,
+    found: [u32; BURST],
     out: Vec<OutItem>,
     soft: Vec<ToServer>,
     grave: Vec<Frame>,
@@ -98,6 +104,8 @@ enum Slot {
     Hold,
     /// To be handed on: the VDP is away.
     Relay(PortId),
+    /// Counted and changed: to leave by this port.
+    Out(PortId),
     /// To be dropped.
     Drop(DropReason),
 }
@@ -194,6 +202,8 @@ impl DataPlane {
                 probes: [Probe::default(); BURST],
                 vids: [Vid(0); BURST],
                 slots: [Slot::Default; BURST],
+                depth: Depth::Whole,
+                found: [0; BURST],
                 out: Vec::with_capacity(BURST * 64),
                 soft: Vec::with_capacity(BURST * 4),
                 grave: Vec::with_capacity(BURST * 64),
@@ -283,10 +293,13 @@ impl DataPlane {
         if n == 0 {
             return 0;
         }
-        let bytes: usize = self.work.burst.as_slice().iter().map(Frame::len).sum();
-        port.counters.rx.merge(Tally { frames: n as u64, bytes: bytes as u64 });
+        let sizes = Sizes::of(&self.work.burst);
+        port.counters.rx.merge(Tally { frames: n as u64, bytes: sizes.bytes as u64 });
         timer.end(Stage::Receive, n);
-        self.stages(id, timer);
+        match self.all_of(id, sizes) {
+            Some(vid) => self.stages_alike(vid, id, sizes, timer),
+            None => self.stages(id, timer),
+        }
         n
     }
 
@@ -307,6 +320,31 @@ impl DataPlane {
         timer.end(Stage::Processing, n);
         self.hand_to_software(in_port);
         self.hand_to_forwarding();
+        timer.end(Stage::Forwarding, n);
+        self.bury();
+    }
+
+    /// [`DataPlane::stages`] for a burst of one VDP's.
+    fn stages_alike<T: StageTimer>(
+        &mut self,
+        vid: Vid,
+        in_port: PortId,
+        sizes: Sizes,
+        timer: &mut T,
+    ) {
+        let n = self.work.burst.len();
+        timer.end(Stage::Mapping, n);
+        self.match_alike(vid, in_port, sizes);
+        timer.end(Stage::Matching, n);
+        if let Some(by) = self.process_alike(vid, in_port, sizes) {
+            timer.end(Stage::Processing, n);
+            self.forward_all(vid, by);
+        } else {
+            self.process(in_port);
+            timer.end(Stage::Processing, n);
+            self.hand_to_software(in_port);
+            self.hand_to_forwarding();
+        }
         timer.end(Stage::Forwarding, n);
         self.bury();
     }

@@ -5,7 +5,8 @@ use super::*;
 use crate::action::Vid;
 use crate::compile::bits;
 use crate::cpu_share::Grant;
-use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject, apply_paper_bits};
+use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
+use crate::execute::{apply_changes, apply_paper_bits};
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
@@ -153,6 +154,10 @@ impl DataPlane {
                     }
                     continue;
                 }
+                Slot::Out(port) => {
+                    w.out.push(OutItem { frame, port, vid, queue: 0 });
+                    continue;
+                }
                 Slot::Drop(why) => {
                     v.counters.dropped.add(why);
                     w.grave.push(frame);
@@ -193,9 +198,19 @@ impl DataPlane {
             }
             self.interval_units += units;
             // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
-            let told = r.bits & bits::TTL != 0 && v.fast.invalid_ttl != InvalidTtl::Drop;
-            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD && !told {
-                match apply_paper_bits(r, &mut frame, w.layers[i], &mut w.keys[i]) {
+            let told =
+                r.bits & (bits::TTL | bits::PROGRAM) != 0 && v.fast.invalid_ttl != InvalidTtl::Drop;
+            let changed = r.bits & (bits::PROGRAM | bits::STRAIGHT)
+                == bits::PROGRAM | bits::STRAIGHT
+                && r.port != in_port;
+            let forwarded = r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD;
+            if (forwarded || changed) && !told {
+                let (layers, key) = (w.layers[i], &mut w.keys[i]);
+                let done = match &r.program {
+                    Some(ops) => apply_changes(ops, &mut frame, layers, key),
+                    None => apply_paper_bits(r, &mut frame, layers, key),
+                };
+                match done {
                     Ok(()) if r.port != in_port => {
                         let port = r.port;
                         if v.edge.guarded()

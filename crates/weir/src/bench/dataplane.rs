@@ -1,7 +1,7 @@
 //! `weir bench dataplane`: frames per second and per CPU-second of the worker, from memory.
 //!
-//! Every pass copies each frame from the unmodified capture into a frame of the worker's, parses,
-//! classifies, changes and releases it. Nothing survives from one pass to the next but counters.
+//! Every pass copies each frame from the unmodified capture into a frame of the worker's, parses it as
+//! far as the rules look, classifies, changes and releases it. Nothing survives from one pass to the next but counters.
 
 use super::rig::{Output, Rig, load_rules, load_trace};
 use crate::commands::say::{note, put, say};
@@ -44,6 +44,9 @@ pub struct Args {
     /// Measurements; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
+    /// Show where the time goes, stage by stage
+    #[arg(long, conflicts_with = "out")]
+    profile: bool,
     /// Keep one pass of the output in this pcap instead of measuring
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -121,7 +124,10 @@ pub fn run(a: &Args) -> Result<()> {
         .fold((0, 0), |(r, t), p| (r + p.counters.rx.frames, t + p.counters.tx.frames));
     // Just before and just behind what it is applied to.
     let before = cycles_per_ns();
-    let costs = profile(&mut rig, length.mul_f64(0.5), &mut clock);
+    let costs = match a.profile || a.json {
+        true => profile(&mut rig, length.mul_f64(0.5), &mut clock),
+        false => Default::default(),
+    };
     let cycles = before.max(cycles_per_ns());
     let stages = Stage::ALL.into_iter().zip(costs).map(|(stage, ns)| StageCost {
         stage: stage.name(),
@@ -146,7 +152,7 @@ pub fn run(a: &Args) -> Result<()> {
     if a.json {
         say(serde_json::to_string(&Envelope::new("bench-dataplane", &report))?)
     } else {
-        put(told(&report))
+        put(told(&report, a.profile))
     }
 }
 
@@ -272,7 +278,7 @@ fn keep(rig: &mut Rig, path: PathArg, out: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-fn told(r: &Report) -> String {
+fn told(r: &Report, profile: bool) -> String {
     let of = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let mut out = format!(
         "{} in {}, {} in the trace, {} path\n",
@@ -286,7 +292,7 @@ fn told(r: &Report) -> String {
     out += &format!("  {:8.1} ns per frame\n", r.ns_per_frame);
     out += &format!("  {:8.0} cycles per frame\n", r.cycles_per_frame);
     out += &format!("  {:8.1} % forwarded\n", 100.0 * r.forwarded_share);
-    for s in &r.stages {
+    for s in r.stages.iter().filter(|_| profile) {
         out += &format!(
             "  {:8.1} ns, {:.0} cycles: {}\n",
             s.ns_per_frame, s.cycles_per_frame, s.stage

@@ -1,0 +1,269 @@
+//! How long does a frame take? Frames from memory through a data plane into a port that swallows them.
+//!
+//! `forwarding_rate [CASE] [SECONDS]` · `forwarding_rate CASE frames N`
+//!
+//! The first prints nanoseconds per frame and CPU time of this thread, and where they go; the second forwards a
+//! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
+//! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_classify::{Geometry, Match};
+use weir_dataplane::flowtext::{NoNames, parse_flows};
+use weir_dataplane::{
+    Action, Config, DataPlane, MappingRule, Placement, PortNo, RuleSpec, Stage, StageTimer,
+    VdpSpec, Vid,
+};
+use weir_io::replay::{Arena, Null, Passes, Replay};
+use weir_packet::{BURST, Burst, Device, Nanos, Pool};
+
+const CASES: [&str; 10] =
+    ["io", "port", "mac-1", "mac-10k", "mac-1m", "set-fields", "networks", "mpls", "vxlan", "acl"];
+
+type Failed = Box<dyn std::error::Error>;
+
+/// Numbers without an order that a cache could like, the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0 ^ self.0 >> 29) * n as u128) >> 64) as usize
+    }
+}
+
+fn mac(n: usize) -> [u8; 6] {
+    let [.., a, b, c, d] = (n as u64).wrapping_mul(0x9e37_79b1).to_be_bytes();
+    [2, (n >> 32) as u8, a, b, c, d]
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}
+
+/// 60 bytes of UDP; the IPv4 header checksum is right.
+fn frame(dst: [u8; 6], tags: &[u8], flow: usize) -> Vec<u8> {
+    let mut f = [dst, mac(7)].concat();
+    f.extend_from_slice(tags);
+    let at = f.len();
+    let total = 60 - at;
+    f.extend([0x45, 0, 0, total as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
+    f.extend([10, (flow >> 16) as u8, (flow >> 8) as u8, flow as u8]);
+    f.extend([11, (flow >> 16) as u8, (flow >> 8) as u8, flow as u8]);
+    let sum: u32 = f[at..].chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+    f[at + 10..at + 12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    f.extend([4, flow as u8, 8, (flow >> 3) as u8, 0, (total - 20) as u8, 0, 0]);
+    f.resize(60, 0);
+    f
+}
+
+/// Frames and rules, and what maps frames to VDPs: one, or one for each VLAN.
+fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
+    let mut pick = Numbers(1);
+    let ip = [8, 0];
+    let lines = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(|i| line(i) + "\n").collect();
+    let macs = |n: usize, frames: usize, pick: &mut Numbers| -> Vec<Vec<u8>> {
+        (0..frames).map(|i| frame(mac(1000 + pick.below(n)), &ip, i % 10_000)).collect()
+    };
+    let mac_rules = |n| lines(n, &|i| format!("dl_dst={},actions=output:2", text(mac(1000 + i))));
+    Some(match name {
+        "io" | "port" => (macs(10_000, 50_000, &mut pick), "in_port=1,actions=output:2".into(), 0),
+        "mac-1" => (macs(1, 1024, &mut pick), mac_rules(1), 0),
+        "mac-10k" => (macs(10_000, 50_000, &mut pick), mac_rules(10_000), 0),
+        "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
+        "set-fields" => {
+            let actions =
+                "mod_dl_src:02:00:00:00:00:0a,mod_dl_dst:02:00:00:00:00:0b,dec_ttl,output:2";
+            (macs(1, 50_000, &mut pick), format!("ip,actions={actions}"), 0)
+        }
+        "networks" => {
+            let of = |i: usize| mac(1000 + i);
+            let rule = |i: usize| {
+                format!("dl_vlan={},dl_dst={},actions=output:2", i / 16 + 1, text(of(i)))
+            };
+            let frames = (0..50_000).map(|_| {
+                let i = pick.below(1 << 14);
+                let [hi, lo] = (i as u16 / 16 + 1).to_be_bytes();
+                frame(of(i), &[0x81, 0, hi, lo, 8, 0], i)
+            });
+            (frames.collect(), lines(1 << 14, &rule), 1024)
+        }
+        "mpls" => {
+            let rule = |i: usize| {
+                let swap = format!("set_field:{}->mpls_label,dec_mpls_ttl", 5000 + i);
+                format!("dl_type=0x8847,mpls_label={},actions={swap},output:2", 16 + i)
+            };
+            let frames = (0..50_000).map(|_| {
+                let i = pick.below(1000);
+                let label = ((16 + i as u32) << 12 | 1 << 8 | 64).to_be_bytes();
+                frame(mac(1), &[&[0x88, 0x47], label.as_slice()].concat(), i)
+            });
+            (frames.collect(), lines(1000, &rule), 0)
+        }
+        "vxlan" => (macs(1, 50_000, &mut pick), "ip,actions=output:2".into(), 0),
+        "acl" => {
+            let rule = |i: usize| {
+                let (net, bits) = (i % 256, 18 + i % 7);
+                format!(
+                    "priority={},udp,nw_src=10.0.{net}.0/{bits},nw_dst=11.0.0.0/12,tp_dst={:#x}/0xff00,actions=output:2",
+                    100 + i,
+                    2048
+                )
+            };
+            ((0..50_000).map(|i| frame(mac(1), &ip, i % 10_000)).collect(), lines(128, &rule), 0)
+        }
+        _ => return None,
+    })
+}
+
+fn plane(name: &str) -> Result<DataPlane, Failed> {
+    let (frames, rules, vlans) =
+        case(name).ok_or_else(|| format!("no case '{name}': {CASES:?}"))?;
+    let mut arena = Arena::new();
+    frames.iter().for_each(|f| _ = arena.push(f, None, 1));
+    let tcam = Geometry { action_entries: 1 << 22, ..Config::default().tcam };
+    let mut p = DataPlane::new(Config { tcam, ..Config::default() })?;
+    let input = p.add_port("in", Box::new(Replay::new("in", Arc::new(arena), Passes::Forever)))?;
+    let out = p.add_port("out", Box::new(Null::new("out")))?;
+    let encap = weir_dataplane::Outer {
+        eth_src: [2; 6],
+        eth_dst: [4; 6],
+        ip: weir_dataplane::TunnelAddrs::V4([192, 0, 2, 1].into(), [192, 0, 2, 2].into()),
+        ttl: 64,
+        tos: 0,
+    };
+    for vid in 1..=vlans.max(1) as u16 {
+        let mut spec = VdpSpec::new(Vid(vid), &format!("vdp{vid}"));
+        spec.ports = vec![(PortNo(1), input), (PortNo(2), out)];
+        let matcher = match vlans {
+            0 => Match::any(),
+            _ => parse_flows(&format!("dl_vlan={vid},actions=drop"), &NoNames)?[0].matcher,
+        };
+        spec.mapping = vec![MappingRule { matcher, priority: 1 }];
+        spec.default = vec![Action::Drop];
+        p.create_vdp(spec)?;
+    }
+    let encapsulates = name == "vxlan";
+    for (i, f) in parse_flows(&rules, &NoNames)?.into_iter().enumerate() {
+        let vid = Vid(if vlans > 0 { (i / 16 + 1) as u16 } else { 1 });
+        let mut actions = f.actions;
+        if encapsulates {
+            actions.insert(0, Action::EncapVxlan { outer: encap, vni: 7, port: 4789 });
+        }
+        let (priority, cookie) = (f.priority.into(), 0);
+        let rule = RuleSpec { matcher: f.matcher, priority, cookie, actions: actions.into() };
+        p.add_rule(vid, 0, &rule, Placement::Fast)?;
+    }
+    Ok(p)
+}
+
+/// What moves bursts: a data plane, or nothing but its source and sink.
+enum Mover {
+    Plane(Box<DataPlane>, u64),
+    Io(Pool, Box<dyn Device>, Box<dyn Device>, Burst),
+}
+
+impl Mover {
+    fn new(name: &str) -> Result<Self, Failed> {
+        if name != "io" {
+            return Ok(Self::Plane(Box::new(plane(name)?), 0));
+        }
+        let mut arena = Arena::new();
+        let frames = case(name).map(|c| c.0).unwrap_or_default();
+        frames.iter().for_each(|f| _ = arena.push(f, None, 1));
+        let source = Box::new(Replay::new("in", Arc::new(arena), Passes::Forever));
+        Ok(Self::Io(Pool::new(4096, 2048)?, source, Box::new(Null::new("out")), Burst::new()))
+    }
+    /// A burst; says how many frames.
+    fn burst(&mut self) -> usize {
+        match self {
+            Self::Plane(p, clock) => {
+                *clock += 3000;
+                p.poll(Nanos(*clock))
+            }
+            Self::Io(pool, source, sink, burst) => {
+                source.rx(pool, burst);
+                sink.tx(pool, burst)
+            }
+        }
+    }
+}
+
+/// Adds up the time between the ends of stages.
+struct Stopwatch {
+    last: Instant,
+    ns: [u64; Stage::ALL.len()],
+    frames: u64,
+}
+
+impl StageTimer for Stopwatch {
+    fn begin(&mut self) {
+        self.last = Instant::now();
+    }
+    fn end(&mut self, stage: Stage, frames: usize) {
+        let now = Instant::now();
+        let at = Stage::ALL.iter().position(|s| *s == stage).unwrap_or(0);
+        self.ns[at] += now.duration_since(self.last).as_nanos() as u64;
+        self.frames += if stage == Stage::Receive { frames as u64 } else { 0 };
+        self.last = now;
+    }
+}
+
+fn median(mut v: Vec<f64>) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v.get(v.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn measure(name: &str, seconds: f64) -> Result<(), Failed> {
+    let mut m = Mover::new(name)?;
+    let end = Instant::now() + Duration::from_secs_f64(0.1 * seconds);
+    while Instant::now() < end {
+        (0..256).for_each(|_| _ = m.burst());
+    }
+    let mut each = Vec::new();
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    while Instant::now() < end {
+        let (start, mut n) = (weir_io::thread_cpu_time(), 0);
+        (0..1000).for_each(|_| n += m.burst());
+        let passed = weir_io::thread_cpu_time() - start;
+        each.push(passed.as_nanos() as f64 / n as f64);
+    }
+    let ns = median(each);
+    print!("{name:<11} {ns:6.2} ns  {:6.2} M/s ", 1e3 / ns);
+    if let Mover::Plane(p, clock) = &mut m {
+        let mut samples: [Vec<f64>; Stage::ALL.len()] = Default::default();
+        for _ in 0..2000 {
+            let mut w = Stopwatch { last: Instant::now(), ns: Default::default(), frames: 0 };
+            for _ in 0..16 {
+                *clock += 3000;
+                p.poll_timed(Nanos(*clock), &mut w);
+            }
+            samples.iter_mut().zip(w.ns).for_each(|(s, ns)| s.push(ns as f64 / w.frames as f64));
+        }
+        for (stage, s) in Stage::ALL.iter().zip(samples) {
+            print!(" {} {:.1}", stage.name(), median(s));
+        }
+        let s = p.snapshot();
+        s.check()?;
+        let (rx, tx) = (s.ports[0].counters.rx.frames, s.ports[1].counters.tx.frames);
+        print!("; {:.1} % out", 100.0 * tx as f64 / rx as f64);
+    }
+    println!();
+    Ok(())
+}
+
+fn main() -> Result<(), Failed> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let name = args.first().map_or("all", String::as_str);
+    if let (Some("frames"), Some(n)) = (args.get(1).map(String::as_str), args.get(2)) {
+        let n: usize = n.parse()?;
+        let mut m = Mover::new(name)?;
+        let moved: usize = (0..n.div_ceil(BURST)).map(|_| m.burst()).sum();
+        println!("{name} {moved}");
+        return Ok(());
+    }
+    let seconds = args.get(1).map_or(Ok(0.5), |s| s.parse())?;
+    let all: Vec<&str> = if name == "all" { CASES.to_vec() } else { vec![name] };
+    all.into_iter().try_for_each(|name| measure(name, seconds))
+}

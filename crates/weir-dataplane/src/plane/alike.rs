@@ -1,0 +1,248 @@
+//! Stages 1 to 3 over a burst whose frames are all one VDP's, as the port says by which they came: what holds for all
+//! of them is looked at once, and of each frame no more than the VDP's rules look at.
+//!
+//! Room: called by `stages` in place of the stages for any burst, of which it is a short cut: where frames differ in
+//! what becomes of them, or something beyond the common shapes does, [`DataPlane::process`] goes on. What is promised,
+//! limited, guarded, captured or on another path takes the long way from the beginning.
+
+use super::*;
+use crate::compile::bits;
+use crate::execute::{InvalidTtl, apply_changes, apply_paper_bits};
+use crate::packet::{Depth, extract, extract_ethernet, extract_some, plain_ipv4};
+use crate::vdp::{Path, Phase};
+use weir_classify::Classifier;
+use weir_classify::simd::prefetch_read;
+
+/// How long a burst's frames are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) bytes: usize,
+    shortest: usize,
+    longest: usize,
+}
+
+impl Sizes {
+    #[inline(always)]
+    pub(super) fn of(burst: &Burst) -> Self {
+        let start = Self { bytes: 0, shortest: usize::MAX, longest: 0 };
+        burst.as_slice().iter().map(Frame::len).fold(start, |s, n| Self {
+            bytes: s.bytes + n,
+            shortest: s.shortest.min(n),
+            longest: s.longest.max(n),
+        })
+    }
+}
+
+/// Of shorter frames nothing is known: runts.
+const ETHERNET: usize = 14;
+/// What [`Work::found`] says of a frame that no rule takes: no slot has this number.
+const MISS: u32 = u32::MAX;
+/// What of a result says which way its frames take.
+const WAY: u8 = bits::PROGRAM | bits::DROP | bits::FORWARD | bits::STRAIGHT;
+const FORWARDED: u8 = bits::FORWARD | bits::PORT_VALID;
+const CHANGED: u8 = bits::PROGRAM | bits::STRAIGHT;
+/// What a forwarded frame may be changed by.
+const CHANGES: u8 = bits::CHANGE_MAC | bits::SRC_ONLY | bits::DST_ONLY | bits::TTL;
+
+/// All frames of a burst leave by this port.
+pub(super) struct AllBy {
+    port: PortId,
+    longest: usize,
+}
+
+impl DataPlane {
+    /// Stage 1: whose all frames of the burst are, if it is a burst for this way.
+    #[inline]
+    pub(super) fn all_of(&self, in_port: PortId, sizes: Sizes) -> Option<Vid> {
+        if self.taps.any() || sizes.shortest < ETHERNET {
+            return None;
+        }
+        let vid = self.mapping.by_port(in_port)?;
+        let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
+        let plain = v.phase == Phase::On(Path::Fast) && !v.edge.guarded() && v.cpu.is_unlimited();
+        plain.then_some(vid)
+    }
+
+    /// Stage 2.
+    #[inline]
+    pub(super) fn match_alike(&mut self, vid: Vid, in_port: PortId, sizes: Sizes) {
+        let w = &mut self.work;
+        let frames = w.burst.as_slice();
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        let at = v.edge.at(in_port);
+        let received = Tally { frames: frames.len() as u64, bytes: sizes.bytes as u64 };
+        v.edge.received_all(at, received);
+        if v.cpu.first_seen() {
+            self.seen.push(vid);
+        }
+        let table = v.fast.tables.first();
+        w.depth = Depth::of(&table.classifier);
+        match w.depth {
+            Depth::Port => {
+                let mut key = FlowKey::default();
+                key.0[0] = u64::from(at.no) << 32;
+                let slot = table.classifier.lookup(&key).map_or(MISS, |r| r.0);
+                w.found = [slot; BURST];
+                return;
+            }
+            Depth::Ethernet => {
+                for (i, f) in (0..BURST).zip(frames) {
+                    let key = &mut w.keys[i];
+                    if !extract_ethernet(f.bytes(), at.no, key) {
+                        w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
+                    }
+                    w.probes[i] = table.classifier.probe(key);
+                }
+            }
+            Depth::Common => {
+                frames.iter().for_each(|f| prefetch_read(f.bytes()));
+                for (i, f) in (0..BURST).zip(frames) {
+                    let key = &mut w.keys[i];
+                    w.layers[i] = extract_some(f.bytes(), at.no, key).unwrap_or_default();
+                    w.probes[i] = table.classifier.probe(key);
+                }
+            }
+            Depth::Whole => {
+                frames.iter().for_each(|f| prefetch_read(f.bytes()));
+                for (i, f) in (0..BURST).zip(frames) {
+                    let key = &mut w.keys[i];
+                    w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
+                    v.fields.extract(f.bytes(), &w.layers[i], key);
+                    w.probes[i] = table.classifier.probe(key);
+                }
+            }
+        }
+        for i in 0..frames.len().min(BURST) {
+            w.found[i] = match table.classifier.resolve(&w.keys[i], w.probes[i]) {
+                Some(r) => {
+                    table.prefetch(r.0);
+                    r.0
+                }
+                None => MISS,
+            };
+        }
+    }
+
+    /// Stage 3, as far as frames are changed in common ways and leave by a port. `None`: what is left is for
+    /// [`DataPlane::process`].
+    #[inline]
+    pub(super) fn process_alike(
+        &mut self,
+        vid: Vid,
+        in_port: PortId,
+        sizes: Sizes,
+    ) -> Option<AllBy> {
+        let w = &mut self.work;
+        let v = vdp_mut(&mut self.vdps, vid)?;
+        let table = v.fast.tables.first_mut();
+        let told = v.fast.invalid_ttl != InvalidTtl::Drop;
+        let n = w.burst.len() as u64;
+        if w.depth == Depth::Port
+            && let Some(r) = table.entry(w.found[0]).map(|e| &e.result)
+            && r.bits & (WAY | CHANGES) == FORWARDED
+            && r.port != in_port
+        {
+            let (port, units) = (r.port, n * u64::from(r.cost));
+            table.hits(w.found[0], Tally { frames: n, bytes: sizes.bytes as u64 }, self.now);
+            v.cpu.grant(units);
+            self.interval_units += units;
+            return Some(AllBy { port, longest: sizes.longest });
+        }
+        let (mut matched, mut units) = (0, 0);
+        let (mut longest, mut differ, mut only) = (0, false, None);
+        let entries = table.entries_mut();
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            let slot = w.found[i];
+            let Some(e) = entries.get_mut(slot as usize) else {
+                (w.slots[i], differ) = (Slot::Default, true);
+                continue;
+            };
+            let (r, len) = (&e.result, f.len());
+            let way = r.bits & WAY;
+            let may_be_told = told && r.bits & (bits::TTL | bits::PROGRAM) != 0;
+            if way != FORWARDED && way != CHANGED || r.port == in_port || may_be_told {
+                (w.slots[i], differ) = (Slot::Rule(slot), true);
+                continue;
+            }
+            let mut done = Ok(());
+            if r.bits & (CHANGES | bits::PROGRAM) != 0 {
+                let key = &mut w.keys[i];
+                // Addresses lie where they lie; else headers must be known, and by some programs the key.
+                let by_headers = r.bits & bits::BY_HEADERS != 0;
+                let layers = match w.depth {
+                    Depth::Whole => w.layers[i],
+                    Depth::Common if by_headers => w.layers[i],
+                    _ if way == FORWARDED && !by_headers => Layers::default(),
+                    _ => match plain_ipv4(f.bytes()) {
+                        Some(l) if way == FORWARDED => l,
+                        _ => complete(&v.fields, f, v.edge.at(in_port).no, key),
+                    },
+                };
+                done = match &r.program {
+                    Some(ops) => apply_changes(ops, f, layers, key),
+                    None => apply_paper_bits(r, f, layers, key),
+                };
+            }
+            let (port, cost) = (r.port, r.cost);
+            e.hit(len, self.now);
+            matched += 1;
+            units += u64::from(cost);
+            match done {
+                Ok(()) => {
+                    w.slots[i] = Slot::Out(port);
+                    longest = longest.max(f.len());
+                    differ |= *only.get_or_insert(port) != port;
+                }
+                Err(why) => (w.slots[i], differ) = (Slot::Drop(why), true),
+            }
+        }
+        table.matched_more(matched);
+        v.cpu.grant(units);
+        self.interval_units += units;
+        if let (false, Some(port)) = (differ, only) {
+            return Some(AllBy { port, longest });
+        }
+        w.vids = [vid; BURST];
+        if w.depth != Depth::Whole {
+            let no = v.edge.at(in_port).no;
+            for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
+                let r = match w.slots[i] {
+                    Slot::Rule(s) => v.fast.tables.first().entry(s).map(|e| &e.result),
+                    Slot::Default => Some(&v.miss),
+                    _ => None,
+                };
+                if r.is_some_and(|r| r.bits & bits::DROP == 0) {
+                    w.layers[i] = complete(&v.fields, f, no, &mut w.keys[i]);
+                }
+            }
+        }
+        None
+    }
+
+    /// Stage 5.
+    #[inline]
+    pub(super) fn forward_all(&mut self, vid: Vid, by: AllBy) {
+        let w = &mut self.work;
+        let AllBy { port: at, longest } = by;
+        let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut) else {
+            w.out.extend(w.burst.drain().map(|frame| OutItem { frame, port: at, vid, queue: 0 }));
+            return self.hand_to_forwarding();
+        };
+        let mut a = Accounts {
+            at,
+            vdps: &mut self.vdps,
+            retired: &mut self.retired,
+            port: &mut p.counters,
+            grave: &mut w.grave,
+        };
+        p.tx.submit_all(vid, &mut w.burst, longest, self.now, &mut self.pool, &mut a);
+    }
+}
+
+/// The whole key, as the VDP's frames have it, of a frame of which less was looked at.
+#[inline(never)]
+fn complete(fields: &UserFields, f: &Frame, no: u32, key: &mut FlowKey) -> Layers {
+    let layers = extract(f.bytes(), no, key).unwrap_or_default();
+    fields.extract(f.bytes(), &layers, key);
+    layers
+}

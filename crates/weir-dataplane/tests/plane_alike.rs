@@ -1,0 +1,169 @@
+//! Bursts that are one VDP's, judged by the long way: a data plane with a capture, which takes every frame through
+//! the stages one by one, beside one without. The same frames under the same rules bring out the same bytes in the
+//! same order and the same counters.
+
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use weir_classify::{Field, Match};
+use weir_dataplane::flowtext::{NoNames, parse_flows};
+use weir_dataplane::*;
+use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_packet::*;
+
+const MATCHES: [&str; 12] = [
+    "in_port=1",
+    "in_port=2",
+    "priority=1",
+    "dl_dst=02:00:00:00:00:01",
+    "dl_dst=02:00:00:00:00:02",
+    "dl_vlan=1",
+    "ip",
+    "dl_type=0x8847",
+    "udp,tp_dst=2",
+    "ip,nw_ttl=1",
+    "ipv6",
+    "arp",
+];
+
+/// Actions, and frames that they are for; here they meet any.
+const ACTIONS: [(&str, &str); 16] = [
+    ("ip", "output:2"),
+    ("ip", "output:3"),
+    ("ip", "output:1"),
+    ("ip", "drop"),
+    ("ip", "dec_ttl,output:2"),
+    ("ip", "mod_dl_src:02:00:00:00:00:0a,mod_dl_dst:02:00:00:00:00:0b,dec_ttl,output:3"),
+    ("ip", "mod_dl_src:02:00:00:00:00:0a,output:2"),
+    ("ip", "mod_dl_dst:02:00:00:00:00:0a,output:2"),
+    ("dl_type=0x8847", "set_field:77->mpls_label,dec_mpls_ttl,output:2"),
+    ("ip", "push_vlan:0x8100,set_field:4101->vlan_vid,output:2"),
+    ("dl_vlan=1", "strip_vlan,output:3"),
+    ("ip", "push_mpls:0x8847,output:2"),
+    ("ip", "dec_ttl,output:2,output:3"),
+    ("ip", "all"),
+    ("ip", "in_port"),
+    ("ip", "set_field:10.9.8.7->ip_dst,dec_ttl,output:2"),
+];
+
+/// What a frame is made of: destination, tags, what it carries, TTL, bytes cut off its end.
+fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 1, 1];
+    for _ in 0..tags {
+        f.extend([0x81, 0, 0, tags]);
+    }
+    match kind {
+        0 | 1 => {
+            f.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            f.extend([0, 1, 0, dst, 0, 8, 0, 0]);
+        }
+        // With options, or shorter than it says.
+        2 => {
+            f.extend([8, 0, 0x46, 0, 0, 24, 0, 0, 0, 0, ttl, 1, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8, 1, 1])
+        }
+        3 => f.extend([8, 0, 0x45, 0, 0, 9, 0, 0, 0, 0, ttl, 1, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8]),
+        4 => f.extend([0x88, 0x47, 0, 1, 1, ttl, 0x45, 0]),
+        5 => {
+            f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 59, ttl]);
+            f.extend([3; 32]);
+        }
+        6 => f.extend([0, 38, 0xaa, 0xaa, 3, 0, 0, 0, 8, 6]),
+        _ => f.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, ttl]),
+    }
+    let length = if cut == 0 { 60 } else { 60 - cut };
+    f.resize(60.max(f.len()), 0);
+    f.truncate(length);
+    f
+}
+
+fn matcher(m: usize) -> Match {
+    parse_flows(&format!("{},actions=drop", MATCHES[m]), &NoNames).unwrap()[0].matcher
+}
+
+fn actions(a: usize) -> Vec<Action> {
+    let (of, list) = ACTIONS[a];
+    parse_flows(&format!("{of},actions={list}"), &NoNames).unwrap()[0].actions.clone()
+}
+
+struct Case {
+    plane: DataPlane,
+    out: Vec<Collected>,
+    /// The other end of a capture of no frame: for as long as there is one, frames are looked at one by one.
+    _capture: Option<Receiver<Captured>>,
+}
+
+/// Two ports by which frames come, one of them the VDP's by a mapping rule that looks at no frame.
+fn case(
+    frames: &[Vec<u8>],
+    rules: &[(usize, usize)],
+    default: usize,
+    told: bool,
+    long: bool,
+) -> Case {
+    let mut arena = Arena::new();
+    frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
+    let mut plane = DataPlane::new(Config::default()).unwrap();
+    let source = Replay::new("in", Arc::new(arena), Passes::Times(1));
+    let mut ports = vec![(PortNo(1), plane.add_port("in", Box::new(source)).unwrap())];
+    let mut out = Vec::new();
+    for no in 2..=3 {
+        let (device, kept) = Collect::new("out", usize::MAX);
+        ports.push((PortNo(no), plane.add_port(&format!("out{no}"), Box::new(device)).unwrap()));
+        out.push(kept);
+    }
+    let mut spec = VdpSpec::new(Vid(1), "one");
+    let by_port = Match::any().with(Field::InPort, ports[0].1.0.into());
+    (spec.mapping, spec.ports) = (vec![MappingRule { matcher: by_port, priority: 1 }], ports);
+    spec.default = actions(default);
+    plane.create_vdp(spec).unwrap();
+    for (i, &(m, a)) in rules.iter().enumerate() {
+        let (matcher, priority) = (matcher(m), 100 - i as u32);
+        let rule = RuleSpec { matcher, priority, cookie: 0, actions: actions(a).into() };
+        plane.add_rule(Vid(1), 0, &rule, Placement::Fast).unwrap();
+    }
+    if told {
+        plane.set_invalid_ttl(Vid(1), InvalidTtl::Controller(128)).unwrap();
+    }
+    let none = Match::any().with(Field::InPort, 99);
+    let _capture = long.then(|| plane.add_tap(TapPoint::default(), none, 1).1);
+    Case { plane, out, _capture }
+}
+
+/// All that is to be equal.
+fn seen(c: &mut Case, rules: &[(usize, usize)]) -> String {
+    for i in 1..20 {
+        c.plane.poll(Nanos(i * 300_000));
+    }
+    let s = c.plane.snapshot();
+    s.check().unwrap();
+    let v = c.plane.vdp_view(Vid(1)).unwrap();
+    let mut told = format!("{:?} {:?} {:?}\n", v.counters, v.port_counters, v.elsewhere);
+    told += &format!("{:?} {:?}\n", s.unmapped, c.plane.table_counters(Vid(1)).unwrap());
+    s.ports.iter().for_each(|p| told += &format!("{:?}\n", p.counters));
+    for (i, &(m, _)) in rules.iter().enumerate() {
+        let rule = c.plane.rule_ref(Vid(1), 0, &matcher(m), 100 - i as u32).unwrap();
+        let mut usage = Vec::new();
+        c.plane.usage(Vid(1), &[rule], &mut usage).unwrap();
+        told += &format!("{usage:?}\n");
+    }
+    c.out.iter().for_each(|o| told += &format!("{:?}\n", o.take()));
+    told
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn what_is_done_at_once_is_what_is_done_one_by_one(
+        frames in prop::collection::vec((1u8..4, 0u8..3, 0u8..8, 0u8..4, 0usize..50), 1..150),
+        whole in any::<bool>(),
+        rules in prop::collection::vec((0..MATCHES.len(), 0..ACTIONS.len()), 0..5),
+        default in 0..ACTIONS.len(),
+        told in any::<bool>(),
+    ) {
+        let cut = |f: (u8, u8, u8, u8, usize)| if whole { (f.0, f.1, f.2, f.3, 0) } else { f };
+        let frames: Vec<_> = frames.into_iter().map(|f| frame(cut(f))).collect();
+        let mut short = case(&frames, &rules, default, told, false);
+        let mut long = case(&frames, &rules, default, told, true);
+        prop_assert_eq!(seen(&mut short, &rules), seen(&mut long, &rules), "under {:?}", rules);
+    }
+}
