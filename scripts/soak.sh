@@ -3,10 +3,12 @@
 # such tests read to run their full counts (`./run test` runs them reduced; both print the count). Only programs of
 # tests that have such a test are built. The result, with its commit, is kept in docs/soak.txt.
 # With a name as argument: only tests that have it in theirs; the result is kept in docs/soak-NAME.txt.
+# WEIR_SOAK_PROFILE: another of Cargo's profiles, as "release".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 name=${1:-soak}
+profile=${WEIR_SOAK_PROFILE:-soak}
 result=docs/soak${1:+-$1}.txt
 log=${CARGO_TARGET_DIR:-target}/soak.log
 mkdir -p docs "$(dirname "$log")"
@@ -24,7 +26,7 @@ for file in crates/*/tests/*.rs; do
 	crate=${file#crates/}
 	programs+=(-p "${crate%%/*}" --test "$(basename "$file" .rs)")
 done
-WEIR_SOAK=1 CARGO_TERM_COLOR=never cargo test --locked --profile soak --no-fail-fast "${programs[@]}" -- \
+WEIR_SOAK=1 CARGO_TERM_COLOR=never cargo test --locked --profile "$profile" --no-fail-fast "${programs[@]}" -- \
 	--show-output --test-threads=1 "$name" 2>&1 | tee "$log" | grep -E '^(test .*(ok|FAILED)$|soak:)|SKIPPED: ' || true
 grep -q "^test .*$name" "$log" || { echo "soak: no test ran; see $log"; exit 1; }
 if grep -qE '^error|^test .* FAILED$|^test result: FAILED' "$log"; then status=1; fi
@@ -35,6 +37,7 @@ if grep -qE '^error|^test .* FAILED$|^test result: FAILED' "$log"; then status=1
 	echo "date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 	echo "machine: $(uname -sr), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 	echo "compiler: $(rustc --version)"
+	echo "profile: $profile"
 	echo "took: $((SECONDS - from)) s"
 	if [ "$status" = 0 ]; then echo "result: passed"; else echo "result: FAILED"; fi
 	echo

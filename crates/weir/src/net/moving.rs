@@ -34,6 +34,9 @@ fn pause(ms: u64) -> Duration {
 }
 /// Between two looks at a node that others hold frames for.
 const PAUSE: Duration = Duration::from_millis(3);
+/// How long it is waited for tunnels without a queue before frames are held for what is in them. An attempt leaves
+/// a queue behind, which goes the slower the busier the nodes are.
+const CALMING: Duration = Duration::from_millis(500);
 /// How long a node is waited for that holds frames for somebody who was killed.
 const SETTLING: Duration = Duration::from_secs(3);
 /// Digits of pieces in one request.
@@ -349,6 +352,7 @@ impl Mover {
         let mut last = Ok(());
         for (n, ms) in HOLD_MS.into_iter().enumerate() {
             let quiet_ms = (n + 1 == HOLD_MS.len()).then_some(QUIET_MS);
+            self.calm(nodes, there)?;
             last = self.frames_return_within(nodes, there, ms, quiet_ms, moved);
             if last.is_err() {
                 // They go on where they went. A node that does not answer can't be told.
@@ -363,6 +367,22 @@ impl Mover {
             std::thread::sleep(pause(ms));
         }
         last.with_context(|| self.node.clone())
+    }
+
+    /// Waits, for a while, until whatever was handed on arrives sooner than the next question is answered.
+    fn calm(&self, nodes: &mut Nodes, there: At<'_>) -> Result<()> {
+        let until = Instant::now() + CALMING;
+        loop {
+            let left = status(nodes, self.home(), Way::Status {})?.sent;
+            let body = status(nodes, there, Way::Status {})?;
+            let home = status(nodes, self.home(), Way::Status {})?;
+            let arrived = body.received >= left && home.came >= body.forwarded;
+            // What a tunnel has lost never arrives: an attempt finds that out.
+            if arrived || Instant::now() >= until {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// The same within a time. Nodes wait by themselves, so frames are held for three questions and what is

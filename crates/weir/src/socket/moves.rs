@@ -290,7 +290,8 @@ impl Mover<'_> {
     }
 
     fn not_in_time(&self, what: &str) -> NotDone {
-        let text = "so it is where it was, with nothing lost: try again";
+        let text =
+            "so it is where it was, with nothing lost: try again, or with fewer frames under way";
         bad(format!("VDP {}: its frames {what} in time, {text}", self.vid))
     }
 
@@ -307,7 +308,8 @@ impl Mover<'_> {
                 return Ok(());
             }
             if begun.elapsed() >= Duration::from_nanos(limit.0) {
-                return Err(self.not_in_time("did not come"));
+                let of = format!("did not come ({} of {received})", now.received);
+                return Err(self.not_in_time(&of));
             }
             std::thread::sleep(LOOK);
         }
@@ -317,6 +319,7 @@ impl Mover<'_> {
     fn fetch(&self, path: Path, came: u64, quiet_ms: Option<u64>) -> Result<(), NotDone> {
         let (vid, mut last, mut since) = (self.vid, None, Instant::now());
         self.live.handle().call(move |p| p.bring_back(vid, path, came))?.map_err(bad)?;
+        let mut back = 0;
         loop {
             let (phase, away, room) = self
                 .live
@@ -325,9 +328,13 @@ impl Mover<'_> {
             match phase.map_err(bad)? {
                 Phase::On(_) => return Ok(()),
                 Phase::Coming { .. } => {}
-                _ => return Err(self.not_in_time("did not come back")),
+                _ => {
+                    let of = format!("did not come back ({back} of {came})");
+                    return Err(self.not_in_time(&of));
+                }
             }
             let now = away.map_err(bad)?.map_or(0, |(_, handed)| handed.came);
+            back = now;
             // Without room for frames their silence says nothing.
             if last != Some(now) || room < ROOM {
                 (last, since) = (Some(now), Instant::now());

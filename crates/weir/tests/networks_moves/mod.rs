@@ -214,16 +214,19 @@ const PLAIN: &str = "[[network]]\nname = 'red'\n[[network.node]]\nname = 's1'\nh
 
 /// What a command prints that may be refused for want of time, after which all is as before: it is tried again.
 fn insists(s: &Supervisor, arguments: &[&str]) -> Vec<u8> {
-    for _ in 0..20 {
+    for n in 1..=20 {
         let out = s.run(arguments);
         if out.status.success() {
             return out.stdout;
         }
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(said.contains(" in time, so it is where it was"), "{arguments:?}: {said}");
+        let late =
+            said.contains(" in time, so it ") && said.contains("with nothing lost: try again");
+        assert!(late, "{arguments:?}: {said}");
         println!("soak: late, tried again: {said}");
         // Undoing may have been late, too; where it was not there is nothing to do.
         s.run(&["net", "recover", "--back"]);
+        std::thread::sleep(Duration::from_millis(50) * n);
     }
     panic!("{arguments:?}: late 20 times");
 }
