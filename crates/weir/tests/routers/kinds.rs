@@ -17,6 +17,9 @@ use weir_openflow::model::{
 /// The MAC address of both, as x and y know it.
 const GATEWAY: &str = "02:00:00:00:00:aa";
 
+/// Every change is proved to keep networks apart before it is made.
+const PROVED: &str = "verify = true\n";
+
 /// What a controller makes of a switch to be the router between x and y.
 fn routes(to: u32) -> Message {
     let actions = vec![
@@ -100,8 +103,13 @@ fn a_vdp_becomes_a_router_and_a_vdp_again() {
         ));
     }
     let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
-    let s = hosts(&[("here", &d)]);
-    for plane in ["own", "routed", "bridged", "pearl"] {
+    let mut s = hosts(&[("here", &d)]);
+    for (plane, proved) in
+        [("own", ""), ("routed", ""), ("bridged", ""), ("pearl", ""), ("routed", PROVED)]
+    {
+        if !proved.is_empty() {
+            s.hosts.insert_str(0, proved);
+        }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         s.apply(&network(plane, &listener));
         let mut p = Peer::accept(&listener);
@@ -150,6 +158,67 @@ fn a_vdp_becomes_a_router_and_a_vdp_again() {
         s.ask(&["net", "delete", "red"]);
         assert_eq!(d.json(&["show"])["vdps"].as_array().unwrap().len(), 1, "{plane}");
     }
+    d.stop();
+}
+
+/// Under `verify = true` a node becomes one of the other kind only where networks stay apart; else nothing is
+/// touched: neither its controller's session nor its flows, nor is there a namespace.
+#[test]
+fn a_change_of_kind_that_would_leak_is_refused_before_it_is_made() {
+    let test = "a_change_of_kind_that_would_leak_is_refused_before_it_is_made";
+    let Some(lab) = Lab::new(test, 'e') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let mut s = hosts(&[("here", &d)]);
+    s.hosts.insert_str(0, PROVED);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let node = |network: &str, name: &str, port: &str, more: &str| {
+        format!(
+            "[[network]]\nname = '{network}'\nflow_space = ['dl_vlan={}']\n[[network.node]]\n\
+             name = '{name}'\nhost = 'here'\nports = ['{port}']\n{more}",
+            if network == "red" { 10 } else { 20 }
+        )
+    };
+    let told = format!("openflow = {{ controllers = ['tcp:{at}'] }}\n");
+    let router = format!("[network.node.router]\naddress = {{ lan2 = ['10.2.0.1/24'] }}\n");
+    let before =
+        || (d.json(&["show", "--rules"])["rules"].clone(), s.ask(&["net", "list", "-o", "toml"]));
+    let refused = |network: &str, kind: &str| {
+        let was = before();
+        let told = s.refused(&["net", "migrate", network, "r", "--kind", kind], 2);
+        assert!(told.contains("nothing was touched"), "{told}");
+        assert_eq!(before(), was);
+        told
+    };
+    // A router may send anything by any of its ports, and lan2 is blue's, too.
+    let blue = node("blue", "s", "lan2", "");
+    s.apply(&(node("red", "r", "lan2", &(told.clone() + &router)) + &blue));
+    let mut p = Peer::accept(&listener);
+    p.send(routes(1));
+    assert_eq!(p.barrier().unwrap(), []);
+    let said = refused("red", "router");
+    assert!(
+        said.contains("not isolated: host 'here'") && said.contains("network 'blue'"),
+        "{said}"
+    );
+    assert_eq!((p.barrier().unwrap(), p.flows()), (Vec::new(), 1));
+    // Where blue has another port it harms nobody.
+    s.apply(&(node("red", "r", "lan2", &(told.clone() + &router)) + &blue.replace("lan2", "lan1")));
+    s.ask(&["net", "migrate", "red", "r", "--kind", "router"]);
+    let id = id_of(&super::router(&d));
+    assert!(!left(&id).is_empty());
+    // And a router does not become a VDP that would send to a controller that another network has.
+    let own = "rule = [{ match = 'in_port=1', actions = 'controller' }]\n";
+    let theirs = blue.replace("lan2", "lan1") + &told + own;
+    let red = node("red", "r", "lan2", &(format!("kind = 'router'\n{told}{own}") + &router));
+    s.apply(&(red + &theirs));
+    let said = refused("red", "vdp");
+    assert!(said.contains("not isolated: host 'here'") && said.contains("'blue'"), "{said}");
+    assert!(!left(&id).is_empty());
+    s.ask(&["net", "delete", "blue"]);
+    s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
+    assert_eq!(left(&id), Vec::<String>::new());
+    s.ask(&["net", "delete", "red"]);
     d.stop();
 }
 
