@@ -168,6 +168,8 @@ pub struct Vdp {
     pub(crate) asked: Asked,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
     pub packet_outs_lost: u64,
+    /// Units of work done for it in all intervals of CPU shares before this one.
+    pub worked: u64,
     /// What it did.
     pub migration: MigrationReport,
     /// TCAM entries that it may not exceed with action rules.
@@ -251,6 +253,7 @@ impl Vdp {
         }
         self.edge.take_elsewhere(&of.edge.elsewhere());
         self.packet_outs_lost += of.packet_outs_lost;
+        self.worked += of.worked + of.cpu.used;
     }
     /// Its counters, whole.
     pub fn tally(&self) -> VdpCounters {

@@ -66,6 +66,29 @@ fn a_ceiling_holds_on_an_idle_wire() {
     assert!(b > 60_000.0, "the other is not held back: {b}");
 }
 
+/// By Little's law: a frame waits for those that may wait, at the rate at which they leave.
+#[test]
+fn a_bound_on_delay_holds_beside_a_flood() {
+    let mbps = PortShare { guarantee_bps: 50_000_000, ..PortShare::default() };
+    let heavy = PortShare { weight: 1000, ..PortShare::default() };
+    for ms in [1, 5, 20] {
+        let bound = mbps.within(Nanos(ms * 1_000_000)).unwrap();
+        // A queue that is as short is empty at times between two polls here, which makes the wait seem longer.
+        let [a, _] = flood(100, [bound, heavy]);
+        let waits = f64::from(bound.queue_frames) / (a / 1000.0);
+        assert!(a > 0.0 && waits <= ms as f64, "{ms} ms: {waits} at {a} a second");
+    }
+    let frames = |g, us: u64| {
+        let share = PortShare { guarantee_bps: g, ..PortShare::default() };
+        share.within(Nanos(us * 1000)).map(|s| s.queue_frames)
+    };
+    assert_eq!(frames(12_144_000, 999), None, "a frame takes a millisecond");
+    assert_eq!(frames(12_144_000, 1000), Some(1));
+    assert_eq!(frames(12_144_000, 10_500), Some(10));
+    assert_eq!(frames(u64::MAX, 1_000_000), Some(1024), "no more than may wait anyway");
+    assert_eq!(frames(0, 1_000_000), None, "nothing is promised");
+}
+
 #[test]
 fn impossible_shares_are_refused() {
     let mut p = DataPlane::new(Config::default()).unwrap();

@@ -71,6 +71,8 @@ pub enum How {
     New,
     /// What differs is changed; frames go on.
     Change,
+    /// The same, and it takes the other path.
+    Reroute,
     /// It is made anew, since what differs can't be changed while it runs.
     Anew,
     /// It becomes one of the other kind; frames go on.
@@ -101,7 +103,7 @@ impl fmt::Display for Step {
                 match how {
                     How::Anew => write!(f, ", made anew"),
                     How::Become => write!(f, ", of the other kind until now"),
-                    How::New | How::Change => Ok(()),
+                    How::New | How::Change | How::Reroute => Ok(()),
                 }
             }
             Self::PortPut { wanted: p, how } => {
@@ -167,6 +169,7 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
                     go.push(delete());
                     come.push(put(How::Anew));
                 }
+                _ if v.path.is_some_and(|p| p != w.path) => come.push(put(How::Reroute)),
                 _ => come.push(put(How::Change)),
             }
         }

@@ -272,7 +272,7 @@ fn shares(n: &Network, v: &Node, ports: &[String]) -> Vec<Share> {
         let port = n.end_name(i, &v.name);
         let given = all.iter().any(|s| s.port == port) || !ports.contains(&port);
         if l.ceiling_bps.is_some() && !given {
-            all.push(Share { port, guarantee_bps: 0, ceiling_bps: l.ceiling_bps, weight: None });
+            all.push(Share { port, ceiling_bps: l.ceiling_bps, ..Share::default() });
         }
     }
     all

@@ -185,6 +185,7 @@ impl DataPlane {
             own_groups: BTreeMap::new(),
             asked: Asked { default: spec.default.clone(), groups: BTreeMap::new() },
             packet_outs_lost: 0,
+            worked: 0,
             action_limit: spec.action_limit,
             compiled: None,
             away: None,

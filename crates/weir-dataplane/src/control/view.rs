@@ -58,6 +58,8 @@ pub struct VdpView {
     pub held: usize,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
+    /// What the worker has done for it here, in the cost units of compiled actions.
+    pub work: u64,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
     pub packet_outs_lost: u64,
     /// How migrations went.
@@ -200,6 +202,7 @@ impl DataPlane {
             elsewhere: v.edge.elsewhere(),
             held: v.held() + backlog + parked,
             memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
+            work: v.worked + v.cpu.used,
             packet_outs_lost: v.packet_outs_lost,
             migration: v.migration,
         }

@@ -32,6 +32,19 @@ impl Default for PortShare {
     }
 }
 
+/// Bytes of the longest frame, FCS included, that a bound on delay reckons with.
+const LONGEST: u128 = 1518;
+
+impl PortShare {
+    /// The same with so few frames waiting that one of up to 1518 bytes leaves within `delay` by the guarantee
+    /// alone, whatever the others send. `None`: the guarantee takes longer for a single one.
+    pub fn within(self, delay: Nanos) -> Option<Self> {
+        let bits = u128::from(self.guarantee_bps) * u128::from(delay.0) / 1_000_000_000;
+        let frames = u32::try_from(bits / (8 * LONGEST)).unwrap_or(u32::MAX);
+        (frames > 0).then_some(Self { queue_frames: frames.min(self.queue_frames), ..self })
+    }
+}
+
 /// What one queue of a VDP may send, in bits per second of frame plus FCS, within the VDP's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRate {

@@ -371,6 +371,7 @@ impl DataPlane {
         }
         for vid in self.seen.drain(..) {
             if let Some(v) = vdp_mut(&mut self.vdps, vid) {
+                v.worked += v.cpu.used;
                 self.dealt.push((vid, v.cpu));
             }
         }

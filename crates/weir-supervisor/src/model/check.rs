@@ -374,6 +374,15 @@ fn shares(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
             let text = "ceiling_bps is 0 or below guarantee_bps: raise it, or leave it out";
             return Err(Refusal::new(at.key("ceiling_bps"), text));
         }
+        // As the data plane reckons: a frame of 1518 bytes must fit.
+        let bits = |us: u32| u128::from(s.guarantee_bps) * u128::from(us) / 1_000_000;
+        if let Some(us) = s.max_delay_us.filter(|us| bits(*us) < 8 * 1518) {
+            let text = format!(
+                "max_delay_us = {us}: a frame of 1518 bytes takes longer by guarantee_bps = {} alone: raise either",
+                s.guarantee_bps
+            );
+            return Err(Refusal::new(at.key("max_delay_us"), text));
+        }
     }
     Ok(())
 }

@@ -301,6 +301,10 @@ pub struct Share {
     /// Its weight in what is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
+    /// The longest that a frame of up to 1518 bytes may wait there, in microseconds: what would wait longer by the
+    /// guarantee alone is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_delay_us: Option<u32>,
 }
 
 /// A virtual link between two nodes: inside a host's data plane, over a cable, or by tunnels.

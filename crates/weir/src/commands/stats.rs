@@ -51,6 +51,11 @@ impl Stats {
         Some(sum)
     }
 
+    /// What the worker has done for all VDPs, in units of about a forwarded frame.
+    pub fn work(&self) -> u64 {
+        self.vdps.iter().map(|v| v.takes.work).sum()
+    }
+
     /// Sorts the parts of an answer.
     pub fn of(items: Vec<Item>) -> Self {
         let mut s = Self::default();

@@ -502,5 +502,14 @@ fn read_share(
         weight: g.weight.unwrap_or(d.weight),
         queue_frames: g.queue_frames.unwrap_or(d.queue_frames),
     };
-    Ok((name, share))
+    let Some(us) = &g.max_delay_us else { return Ok((name, share)) };
+    let within = share.within(Nanos(u64::from(*us.get_ref()) * 1000)).ok_or_else(|| {
+        let text = format!(
+            "max_delay_us = {}: a frame of 1518 bytes takes longer by guarantee_bps = {} alone: raise either",
+            us.get_ref(),
+            g.guarantee_bps
+        );
+        source.error(&us.span(), text)
+    })?;
+    Ok((name, within))
 }

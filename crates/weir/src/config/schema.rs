@@ -161,6 +161,7 @@ pub struct ShareSection {
     pub ceiling_bps: Option<u64>,
     pub weight: Option<u16>,
     pub queue_frames: Option<u32>,
+    pub max_delay_us: Option<Spanned<u32>>,
 }
 
 #[derive(Debug, Deserialize)]

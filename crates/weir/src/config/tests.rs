@@ -108,6 +108,12 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ("[[vdp.share]]\nport = 'c'", &["t.toml:11:8: this VDP has no port 'c'"]),
         ("[[vdp.share]]\nport = 'a'\nweight = 0", &["weight 0 would never send"]),
         ("[[vdp.share]]\nport = 'a'\nguarantee_bps = 2\nceiling_bps = 1", &["below the guarantee"]),
+        (
+            "[[vdp.share]]\nport = 'a'\nguarantee_bps = 1_000_000\nmax_delay_us = 12_000",
+            &[
+                "max_delay_us = 12000: a frame of 1518 bytes takes longer by guarantee_bps = 1000000",
+            ],
+        ),
         ("[[vdp.meter]]\nid = 1\nunit = 'mbps'\nband = []", &["unit 'mbps'", "kbps, pktps"]),
         ("[[vdp.meter]]\nid = 1\nunit = 'kbps'\nband = [{ rate = 0 }]", &["band 0 has rate 0"]),
         ("[[vdp.group]]\nid = 1\ntype = 'some'\nbucket = []", &["type 'some'", "fast_failover"]),
@@ -285,6 +291,9 @@ fn a_reload_comes_to_what_the_new_file_says() {
         format!("{base}[[vdp.meter]]\nid = 1\nunit = 'pktps'\nband = [{{ rate = 5 }}]\n")
             .replace("'output:b'", "'meter:1,output:b'"),
         format!("{base}[[vdp.share]]\nport = 'a'\nweight = 3\n"),
+        format!(
+            "{base}[[vdp.share]]\nport = 'a'\nguarantee_bps = 1000000\nmax_delay_us = 100000\n"
+        ),
         base.replace("vid = 1", "vid = 7"),
         base.replace("vid = 1", "vid = 1\nname = 'red'\nprogram = 'learning'\npath = 'slow'"),
         base.replace("name = 'b'\ndevice = 'null'", "name = 'b'\ndevice = 'null:other'"),

@@ -215,7 +215,9 @@ fn alone(s: &Step) -> bool {
     match s {
         Step::Migrate { .. } => true,
         Step::Delete { kind, .. } => *kind == Kind::Router,
-        Step::Put { wanted, how } => wanted.router.is_some() || *how == How::Become,
+        Step::Put { wanted, how } => {
+            wanted.router.is_some() || matches!(how, How::Become | How::Reroute)
+        }
         Step::PortPut { .. } | Step::PortDelete { .. } => false,
     }
 }

@@ -46,6 +46,12 @@ pub struct Conn {
 }
 
 impl Conn {
+    /// Messages that came, and that went.
+    pub fn messages(&self) -> (u64, u64) {
+        let channel = self.channel.borrow();
+        let s = channel.stats();
+        (s.received.iter().sum(), s.sent.iter().sum())
+    }
     /// A connection that was just made.
     pub fn new(
         id: ConnId,

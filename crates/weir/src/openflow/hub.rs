@@ -38,6 +38,8 @@ pub enum Command {
     Stages(SyncSender<BTreeMap<u16, Stage>>),
     /// Say what there is.
     Status(SyncSender<BTreeMap<u16, SwitchItem>>),
+    /// How many messages came and went, by VID.
+    Messages(SyncSender<BTreeMap<u16, (u64, u64)>>),
     /// End.
     Stop,
 }
@@ -89,6 +91,10 @@ pub async fn serve(
             }
             Command::Status(answer) => {
                 let item = |(vid, e): (&u16, &Entry)| (*vid, status::of(e));
+                let _ = answer.send(all.iter().map(item).collect());
+            }
+            Command::Messages(answer) => {
+                let item = |(vid, e): (&u16, &Entry)| (*vid, e.vdp.messages());
                 let _ = answer.send(all.iter().map(item).collect());
             }
             Command::Stop => return,

@@ -115,6 +115,11 @@ impl Switches {
         self.running().as_ref().and_then(|r| ask(r, Command::Status)).unwrap_or_default()
     }
 
+    /// Messages that came from controllers, and that went to them, by VID.
+    pub fn messages(&self) -> BTreeMap<u16, (u64, u64)> {
+        self.running().as_ref().and_then(|r| ask(r, Command::Messages)).unwrap_or_default()
+    }
+
     /// Ends all connections and the thread.
     pub fn stop(&self) {
         if let Some(r) = self.running().take() {

@@ -121,6 +121,19 @@ struct Inner {
     armed: Option<Nanos>,
     /// Messages that had no form in their connection's version.
     unsendable: u64,
+    /// Messages that came, and that went, by connections that are past.
+    past: (u64, u64),
+}
+
+impl Inner {
+    /// A connection is no longer here.
+    fn forget(&mut self, id: ConnId) -> Option<Rc<Conn>> {
+        let conn = self.conns.remove(&id)?;
+        let (came, went) = conn.messages();
+        self.past.0 += came;
+        self.past.1 += went;
+        Some(conn)
+    }
 }
 
 impl Vdp {
@@ -136,8 +149,18 @@ impl Vdp {
         let (out, conns) = (Outbox::default(), BTreeMap::new());
         let budget = Budget::default();
         let (armed, relayed) = (None, BTreeMap::new());
-        let inner =
-            Inner { relayed, taken_up: 0, switch, plane, out, conns, budget, armed, unsendable: 0 };
+        let inner = Inner {
+            relayed,
+            taken_up: 0,
+            switch,
+            plane,
+            out,
+            conns,
+            budget,
+            armed,
+            unsendable: 0,
+            past: (0, 0),
+        };
         Self {
             vid,
             common,
@@ -179,7 +202,7 @@ impl Vdp {
     /// Lets go of a connection that goes on elsewhere: as it is between two messages.
     pub fn release(&self, conn: &Conn) -> Option<State> {
         let inner = &mut *self.inner.borrow_mut();
-        inner.conns.remove(&conn.id)?;
+        inner.forget(conn.id)?;
         inner.budget.of(conn.id.0).rest();
         let session = inner.switch.release_session(conn.id)?;
         Some(State { session, input: conn.channel.borrow_mut().let_go() })
@@ -267,7 +290,7 @@ impl Vdp {
     /// A connection has ended.
     pub fn leave(&self, conn: &Conn) {
         let inner = &mut *self.inner.borrow_mut();
-        inner.conns.remove(&conn.id);
+        inner.forget(conn.id);
         inner.budget.of(conn.id.0).rest();
         if self.manner.get() != Manner::Awake {
             // What follows from it follows when the switch is awake again.
@@ -359,6 +382,13 @@ impl Vdp {
     pub fn look<R>(&self, f: impl FnOnce(&Switch, &BTreeMap<ConnId, Rc<Conn>>, u64) -> R) -> R {
         let inner = self.inner.borrow();
         f(&inner.switch, &inner.conns, inner.unsendable)
+    }
+
+    /// Messages that came from controllers and tools so far, and that went to them.
+    pub fn messages(&self) -> (u64, u64) {
+        let inner = self.inner.borrow();
+        let sum = |sum: (u64, u64), c: (u64, u64)| (sum.0 + c.0, sum.1 + c.1);
+        inner.conns.values().map(|c| c.messages()).fold(inner.past, sum)
     }
 
     /// Changes something about the switch itself.

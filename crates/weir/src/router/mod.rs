@@ -18,7 +18,7 @@ pub mod container;
 mod fib;
 mod follow;
 mod frr;
-mod kinds;
+pub mod kinds;
 mod netlink;
 pub mod node;
 mod programs;

@@ -11,13 +11,14 @@ use crate::net::diff::{Told, told};
 use crate::net::lab::checked;
 use crate::net::moving::Moved;
 use crate::net::store::{Peek, Redb};
+use crate::socket::protocol::Became;
 use anyhow::Result;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use utoipa::ToSchema;
-use weir_supervisor::model::Lab;
+use weir_supervisor::model::{Lab, Network};
 use weir_supervisor::store::Saved;
 
 /// Whether a change is made.
@@ -30,7 +31,7 @@ pub enum Dry {
 }
 
 /// What a change did, or would do.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Change {
     /// The revision that holds now.
     pub revision: u64,
@@ -41,6 +42,9 @@ pub struct Change {
     /// How nodes were moved to other hosts, or back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Moved>,
+    /// How nodes became ones of the other kind, or took the other path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub became: Vec<Became>,
 }
 
 /// One step.
@@ -169,7 +173,7 @@ impl Desk {
         let shown = steps.iter().filter(mine).cloned().map(StepItem::from).collect();
         let revision = keeper.saved.state.revision;
         if dry == Dry::Run || keeper.is_done(&prepared) {
-            return Ok(Change { revision, made: false, steps: shown, moved: Vec::new() });
+            return Ok(Change { revision, made: false, steps: shown, ..Change::default() });
         }
         let made = keeper.make(prepared);
         // What holds is known first by whoever is answered.
@@ -178,12 +182,17 @@ impl Desk {
         moved.retain(|m| {
             caller.sees_all() || after.network.iter().any(|n| m.is_of(n) && caller.sees(&n.owner))
         });
+        let mut became = std::mem::take(&mut keeper.became);
+        became.retain(|b| {
+            let of = |n: &Network| b.name.split_once('.').is_some_and(|(of, _)| of == n.name);
+            caller.sees_all() || after.network.iter().any(|n| of(n) && caller.sees(&n.owner))
+        });
         drop(keeper);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(saved.clone());
         made.map_err(|e| self.hushed(caller, &before, &after, e))?;
         let revision = saved.state.revision;
         self.publish(revision, Some(caller.id()), changed(&before, &after), steps);
-        Ok(Change { revision, made: true, steps: shown, moved })
+        Ok(Change { revision, made: true, steps: shown, moved, became })
     }
 
     /// Why something was refused, without what the caller may not know: what is wrong with his own

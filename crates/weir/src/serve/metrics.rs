@@ -9,6 +9,7 @@ use super::monitor::{Counters, NodeCounters, counters};
 use super::problem::Problem;
 use crate::commands::net::ends::EndsLook;
 use crate::commands::net::links::LinkLook;
+use crate::commands::stats::Stats;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -20,23 +21,59 @@ use std::sync::atomic::Ordering;
 const MOST: usize = 10_000;
 
 /// What is told of each node: name, kind, unit's words, value.
-type Family = (&'static str, &'static str, &'static str, fn(&NodeCounters) -> u64);
+type Family = (&'static str, &'static str, &'static str, fn(&NodeCounters) -> f64);
 
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 15] = [
     ("weir_node_received_frames", "counter", "Frames that came to the virtual node", |c| {
-        c.received_frames
+        c.received_frames as f64
     }),
-    ("weir_node_received_bytes", "counter", "Their bytes, without FCS", |c| c.received_bytes),
-    ("weir_node_forwarded_frames", "counter", "Frames that left by a port", |c| c.forwarded_frames),
-    ("weir_node_forwarded_bytes", "counter", "Their bytes, without FCS", |c| c.forwarded_bytes),
+    ("weir_node_received_bytes", "counter", "Their bytes, without FCS", |c| {
+        c.received_bytes as f64
+    }),
+    ("weir_node_forwarded_frames", "counter", "Frames that left by a port", |c| {
+        c.forwarded_frames as f64
+    }),
+    ("weir_node_forwarded_bytes", "counter", "Their bytes, without FCS", |c| {
+        c.forwarded_bytes as f64
+    }),
     ("weir_node_dropped_frames", "counter", "Frames dropped, for whatever reason", |c| {
-        c.dropped_frames
+        c.dropped_frames as f64
     }),
     ("weir_node_slow_frames", "counter", "Frames that went through the software stage", |c| {
-        c.slow_frames
+        c.slow_frames as f64
     }),
-    ("weir_node_held_frames", "gauge", "Frames inside", |c| c.held_frames),
-    ("weir_node_up", "gauge", "Whether its host has answered and has it", |c| u64::from(c.there)),
+    ("weir_node_held_frames", "gauge", "Frames inside", |c| c.held_frames as f64),
+    (
+        "weir_node_work_units",
+        "counter",
+        "What its host's worker has done for it, of weir_host_work_units",
+        |c| c.work as f64,
+    ),
+    (
+        "weir_node_router_cpu_seconds",
+        "counter",
+        "Processor time of its virtual router's programs",
+        |c| seconds(c.router_cpu_ns),
+    ),
+    (
+        "weir_node_memory_bytes",
+        "gauge",
+        "Memory of its tables and of its virtual router's programs",
+        |c| c.memory_bytes as f64,
+    ),
+    ("weir_node_rules", "gauge", "Rules in its tables", |c| c.rules as f64),
+    ("weir_node_tcam_entries", "gauge", "Entries of the TCAM that it has", |c| {
+        c.tcam_entries as f64
+    }),
+    ("weir_node_control_messages_in", "counter", "OpenFlow messages from its controllers", |c| {
+        c.messages_in as f64
+    }),
+    ("weir_node_control_messages_out", "counter", "OpenFlow messages to its controllers", |c| {
+        c.messages_out as f64
+    }),
+    ("weir_node_up", "gauge", "Whether its host has answered and has it", |c| {
+        f64::from(u8::from(c.there))
+    }),
 ];
 
 /// What is told of each way of a link at one of its ends.
@@ -127,8 +164,11 @@ pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Resp
         .desk(move |d| {
             let saved = d.look()?;
             let seen = a.observer.look(&saved.state.lab);
-            let hosts: Vec<(String, u64)> =
-                seen.iter().map(|(h, s)| (h.clone(), u64::from(s.is_some()))).collect();
+            let host = |(h, s): (&String, &Option<Stats>)| {
+                let took = s.as_ref().map(|s| (seconds(s.plane.cpu_ns), s.work()));
+                (h.clone(), took)
+            };
+            let hosts: Vec<_> = seen.iter().map(host).collect();
             Ok((saved.state.revision, hosts, counters(&saved.state, &seen, |_| true)))
         })
         .await?;
@@ -143,8 +183,23 @@ pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Resp
     one("weir_event_listeners", "gauge", "Listeners to events", app.events.listeners() as u64);
     one("weir_http_requests", "counter", "Requests so far", app.requests.load(Ordering::Relaxed));
     out.push_str("# TYPE weir_host_up gauge\n# HELP weir_host_up Whether the host has answered.\n");
-    for (h, up) in hosts {
-        let _ = writeln!(out, "weir_host_up{{host=\"{}\"}} {up}", escaped(&h));
+    for (h, took) in &hosts {
+        let _ =
+            writeln!(out, "weir_host_up{{host=\"{}\"}} {}", escaped(h), u8::from(took.is_some()));
+    }
+    let there = || hosts.iter().filter_map(|(h, took)| Some((escaped(h), (*took)?)));
+    let name = "weir_host_cpu_seconds";
+    let _ = write!(out, "# TYPE {name} counter\n# HELP {name} Processor time of its data plane.\n");
+    for (h, (cpu, _)) in there() {
+        let _ = writeln!(out, "{name}_total{{host=\"{h}\"}} {cpu}");
+    }
+    let name = "weir_host_work_units";
+    let _ = write!(
+        out,
+        "# TYPE {name} counter\n# HELP {name} What its worker has done, a forwarded frame being about one.\n"
+    );
+    for (h, (_, work)) in there() {
+        let _ = writeln!(out, "{name}_total{{host=\"{h}\"}} {work}");
     }
     out.push_str("# EOF\n");
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

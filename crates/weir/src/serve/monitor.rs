@@ -65,6 +65,25 @@ pub struct NodeCounters {
     pub slow_frames: u64,
     /// Frames inside, now.
     pub held_frames: u64,
+    /// What the data plane's worker has done for it, in units of about a forwarded frame: its part of
+    /// `host_cpu_ns` is its part of `host_work`.
+    pub work: u64,
+    /// The same of all that its host has.
+    pub host_work: u64,
+    /// Processor time of its host's data plane, in nanoseconds.
+    pub host_cpu_ns: u64,
+    /// Processor time of the programs in its virtual router, in nanoseconds.
+    pub router_cpu_ns: u64,
+    /// Memory of its tables, and of the programs in its virtual router, now.
+    pub memory_bytes: u64,
+    /// Rules in its tables, now.
+    pub rules: u64,
+    /// Entries of the TCAM that it has, now.
+    pub tcam_entries: u64,
+    /// OpenFlow messages that came from its controllers.
+    pub messages_in: u64,
+    /// And that went to them.
+    pub messages_out: u64,
 }
 
 /// A host, if it has answered.
@@ -157,6 +176,15 @@ pub fn counters(
             dropped_by_reason: i.dropped.clone(),
             slow_frames: i.slow,
             held_frames: i.held as u64,
+            work: i.takes.work,
+            host_work: s.work(),
+            host_cpu_ns: s.plane.cpu_ns,
+            router_cpu_ns: i.takes.router_cpu_ns,
+            memory_bytes: i.takes.memory_bytes,
+            rules: i.takes.rules,
+            tcam_entries: i.takes.tcam_entries,
+            messages_in: i.takes.messages_in,
+            messages_out: i.takes.messages_out,
             ..blank
         }
     };

@@ -6,7 +6,7 @@ use super::capture;
 use super::lines::Lines;
 use super::live::{Live, NotDone};
 use super::moves;
-use super::protocol::{Done, Fault, Item, Refusal, Reply, Request};
+use super::protocol::{Became, Done, Fault, Item, Refusal, Reply, Request};
 use super::server::reply;
 use super::view;
 use crate::config::apply::{self, Model};
@@ -14,12 +14,14 @@ use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
 use crate::config::{read, rules};
+use crate::router::kinds::counted;
 use crate::verify::{self, Ahead, Grouping};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use weir_dataplane::flowtext::{parse_flow, parse_match};
-use weir_dataplane::{Path, Placement, Vid, WorkerGone};
+use weir_dataplane::{Path, Phase, Placement, Vid, WorkerGone};
 use weir_io::open::PortSpec;
 
 /// Carries out a request and returns the last line of its answer.
@@ -55,7 +57,12 @@ pub fn handle(
             }
         }
         Request::Stats {} => match live.with(|p, m| view::stats(p, m)) {
-            Ok(items) => {
+            Ok(mut items) => {
+                view::with_control(
+                    &mut items,
+                    &live.switches().messages(),
+                    &live.routers().status(),
+                );
                 for i in items {
                     reply(lines, &Reply::Item(i))?;
                 }
@@ -71,7 +78,7 @@ pub fn handle(
             }
             Ok(Reply::Ok(Done::default()))
         }
-        Request::VdpMigrate { vdp, to } => Ok(answer(migrate(live, &vdp, &to))),
+        Request::VdpMigrate { vdp, to } => Ok(done(migrated(live, &vdp, &to))),
         Request::Turn { store } => {
             let turn = live.turns().begin(store);
             reply(lines, &Reply::Item(Item::Turn(turn)))?;
@@ -120,7 +127,7 @@ pub fn handle(
         }
         Request::VdpPut { toml } => match live.routers().end_as_vdp(live, &toml) {
             Some(all) => Ok(done(all)),
-            None => Ok(answer(live.change(move |m| steps(Request::VdpPut { toml }, m)))),
+            None => Ok(done(put(live, toml))),
         },
         other => Ok(answer(live.change(move |m| steps(other, m)))),
     }
@@ -463,24 +470,101 @@ fn rehearsed(m: &Model, steps: Vec<Step>, new: VdpPlan) -> Result<Vec<Step>, Not
     Ok(steps)
 }
 
-fn migrate(live: &Live, which: &str, to: &str) -> Result<Vec<String>, NotDone> {
-    let vid: Vid = live.look(|m| find(m, which).map(|v| v.vid))??;
-    // What forwards for it goes first.
-    if let Some(part) = live.look(|m| m.part(vid).map(|p| p.vid.to_string()))? {
-        migrate(live, &part, to)?;
+/// Makes a VDP what a section says; with the proof that nothing was lost, where it takes the other path then.
+fn put(live: &Live, toml: String) -> Result<Done, NotDone> {
+    let read = |m: &Model| {
+        let ports: Vec<String> = m.plan.ports.iter().map(|p| p.name.clone()).collect();
+        read::vdp_from(&toml, None, &ports, None).ok()
+    };
+    let wanted = live.look(read)?.map(|v| (v.vid, v.name, v.path));
+    let reroutes = match wanted {
+        Some((vid, name, to)) => {
+            let phase = live.handle().call(move |p| p.phase(vid))?;
+            let other = matches!(phase, Ok(Phase::On(now)) if now != to);
+            other.then_some((vid, name, to))
+        }
+        None => None,
+    };
+    let change = move |m: &Model| steps(Request::VdpPut { toml }, m);
+    match reroutes {
+        Some((vid, name, to)) => {
+            rerouted(live, vid, name, to, |live| taken(live, vid, to, || live.change(change)))
+        }
+        None => live.change(change).map(|notes| Done { notes, ..Done::default() }),
     }
+}
+
+/// Has a VDP take a path, with the proof that nothing was lost.
+fn migrated(live: &Live, which: &str, to: &str) -> Result<Done, NotDone> {
+    let (vid, name) = live.look(|m| find(m, which).map(|v| (v.vid, v.name.clone())))??;
     let to = path(to)?;
-    let before = live.arrived(vid)?.map_or(0, |v| v.migration.given_up);
-    let mut told = live.change(move |_| Ok(vec![Step::Migrate(vid, to)]))?;
-    let after = live.arrived(vid)?.ok_or(WorkerGone)?;
-    let m = after.migration;
-    if m.given_up > before {
+    rerouted(live, vid, name, to, |live| migrate(live, vid, to))
+}
+
+/// What `take` does, which has a VDP take a path, with what was counted before and after.
+fn rerouted(
+    live: &Live,
+    vid: Vid,
+    name: String,
+    to: Path,
+    take: impl FnOnce(&Live) -> Result<(Vec<String>, Waited), NotDone>,
+) -> Result<Done, NotDone> {
+    let (began, before) = (Instant::now(), counted(live, vid)?);
+    let (notes, w) = take(live)?;
+    let became = Became {
+        name,
+        kind: view::phase_name(Phase::On(to)).to_owned(),
+        took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        longest_pause_ns: w.longest_pause_ns,
+        buffered: w.buffered,
+        before,
+        after: counted(live, vid)?,
+        ..Became::default()
+    };
+    Ok(Done { notes, became: Some(Box::new(became.weighed())), ..Done::default() })
+}
+
+/// Frames that waited while a VDP changed its path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waited {
+    buffered: u64,
+    longest_pause_ns: u64,
+}
+
+fn migrate(live: &Live, vid: Vid, to: Path) -> Result<(Vec<String>, Waited), NotDone> {
+    // What forwards for it goes first.
+    let part = match live.look(|m| m.part(vid).map(|p| p.vid))? {
+        Some(part) => migrate(live, part, to)?.1,
+        None => Waited::default(),
+    };
+    let change = || live.change(move |_| Ok(vec![Step::Migrate(vid, to)]));
+    let (notes, own) = taken(live, vid, to, change)?;
+    let waited = Waited {
+        buffered: part.buffered + own.buffered,
+        longest_pause_ns: part.longest_pause_ns.max(own.longest_pause_ns),
+    };
+    Ok((notes, waited))
+}
+
+/// Waits until a change has had a VDP take a path.
+fn taken(
+    live: &Live,
+    vid: Vid,
+    to: Path,
+    change: impl FnOnce() -> Result<Vec<String>, NotDone>,
+) -> Result<(Vec<String>, Waited), NotDone> {
+    let before = live.arrived(vid)?.map(|v| v.migration).unwrap_or_default();
+    let mut told = change()?;
+    let m = live.arrived(vid)?.ok_or(WorkerGone)?.migration;
+    if m.given_up > before.given_up {
         let text = "its channel did not become empty in time, so it stays on the slow path, with \
                     nothing lost: try again, or raise drain_limit_ms";
         return Err(bad(format!("VDP {vid}: {text}")));
     }
-    if to == Path::Fast {
+    let mut waited = Waited::default();
+    if to == Path::Fast && m.completed > before.completed {
         told.push(format!("held {} frames while draining for {} us", m.held, m.drain_ns / 1000));
+        waited = Waited { buffered: m.held, longest_pause_ns: m.drain_ns };
     }
-    Ok(told)
+    Ok((told, waited))
 }

@@ -9,6 +9,7 @@ use crate::openflow::status::SwitchItem;
 use crate::verify::{LeakItem, VerifiedItem};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// The longest request, its newline included.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
@@ -256,22 +257,26 @@ pub struct Done {
     /// Frames that did not fit a capture's queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
-    /// How a node became one of the other kind.
+    /// How a node became one of the other kind, or took the other path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub became: Option<Box<Became>>,
 }
 
-/// How a node became one of the other kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How a node became one of the other kind, or took the other path: the proof that nothing was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Became {
     /// What its VDP is called.
     pub name: String,
-    /// What it is now: "router" or "vdp".
+    /// What it is now: "router" or "vdp"; or the path that it takes now: "fast" or "slow".
     pub kind: String,
     /// From the first step to the last.
     pub took_ns: u64,
-    /// The longest time for which the data plane took no frames for it, while frames changed over.
+    /// The longest that a frame waited for the path before it to be empty; for another kind, the longest time
+    /// for which the data plane took no frames for it, while frames changed over.
     pub longest_pause_ns: u64,
+    /// Frames that waited so.
+    #[serde(default)]
+    pub buffered: u64,
     /// What it had counted when it began.
     pub before: Counted,
     /// What it has counted, as both.
@@ -284,7 +289,7 @@ pub struct Became {
 }
 
 /// A node's frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
     /// Mapped to it.
     pub received: u64,
@@ -355,6 +360,9 @@ pub enum Item {
 /// The data plane as a whole.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PlaneItem {
+    /// Processor time of its process, in nanoseconds.
+    #[serde(default)]
+    pub cpu_ns: u64,
     /// Process id of the daemon.
     pub pid: u32,
     /// Nanoseconds since the data plane was started.
@@ -535,12 +543,48 @@ pub struct VdpItem {
     pub dropped: BTreeMap<String, u64>,
     /// Inside.
     pub held: usize,
+    /// What it takes of what all share.
+    #[serde(default)]
+    pub takes: Takes,
     /// The VDP that it forwards for, as a part of it: that one's counters are those of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<u16>,
     /// What `show` says beyond counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<VdpDetail>,
+}
+
+/// What a VDP takes of what all share: processor time, memory, tables, control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Takes {
+    /// What the worker has done for it, in units of about a forwarded frame: its part of `cpu_ns` of the plane is its
+    /// part of all VDPs' work.
+    pub work: u64,
+    /// Processor time of the programs in its virtual router, in nanoseconds.
+    pub router_cpu_ns: u64,
+    /// Memory of its tables, and of the programs in its virtual router, in bytes.
+    pub memory_bytes: u64,
+    /// Rules in its tables.
+    pub rules: u64,
+    /// Entries of the TCAM.
+    pub tcam_entries: u64,
+    /// OpenFlow messages that came from its controllers.
+    pub messages_in: u64,
+    /// Messages that went to them.
+    pub messages_out: u64,
+}
+
+impl Takes {
+    /// Adds what another takes.
+    pub fn add(&mut self, o: &Self) {
+        self.work += o.work;
+        self.router_cpu_ns += o.router_cpu_ns;
+        self.memory_bytes += o.memory_bytes;
+        self.rules += o.rules;
+        self.tcam_entries += o.tcam_entries;
+        self.messages_in += o.messages_in;
+        self.messages_out += o.messages_out;
+    }
 }
 
 impl VdpItem {
@@ -558,6 +602,7 @@ impl VdpItem {
             *self.dropped.entry(why.clone()).or_default() += n;
         }
         self.held += o.held;
+        self.takes.add(&o.takes);
     }
 }
 

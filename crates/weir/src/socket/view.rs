@@ -4,12 +4,13 @@
 
 use super::protocol::{
     Count, DelayItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem,
-    TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
+    Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
 };
 use crate::config::apply::Model;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::openflow::moves::Stage;
 use crate::openflow::status::SwitchItem;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -129,6 +130,12 @@ pub fn vdp(v: &VdpView) -> VdpItem {
         slow: c.slow,
         dropped: drops(&c.dropped),
         held: v.held,
+        takes: Takes {
+            work: v.work,
+            memory_bytes: v.memory_bytes as u64,
+            rules: (v.rules + v.slow_rules) as u64,
+            ..Takes::default()
+        },
         part_of: None,
         detail: None,
     }
@@ -146,7 +153,10 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
         blocks: tcam.blocks(part),
         blocks_in_use: tcam.blocks_in_use(part),
     };
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu = Duration::try_from(used).unwrap_or_default();
     PlaneItem {
+        cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
         pid: std::process::id(),
         at_ns: s.at.0,
         frames: FramesItem {
@@ -168,10 +178,37 @@ pub fn stats(p: &DataPlane, m: &Model) -> Vec<Item> {
     let s = p.snapshot();
     let mut out = vec![Item::Plane(plane(p, &s))];
     let of = |v: &VdpView| m.plan.vdps.get(&v.vid.0)?.part_of.map(|of| of.0);
-    let item = |v| Item::Vdp(Box::new(VdpItem { part_of: of(v), ..vdp(v) }));
+    let used = |v: &VdpView| -> u64 {
+        Part::ALL
+            .map(|part| u64::from(p.tcam().usage(part, Owner(v.vid.0.into())).used))
+            .iter()
+            .sum()
+    };
+    let item = |v: &VdpView| {
+        let mut i = vdp(v);
+        i.takes.tcam_entries = used(v);
+        Item::Vdp(Box::new(VdpItem { part_of: of(v), ..i }))
+    };
     out.extend(s.vdps.iter().map(item));
     out.extend(s.ports.into_iter().map(|p| Item::Port(Box::new(port(p)))));
     out
+}
+
+/// Adds to counters what VDPs take as switches and as virtual routers.
+pub fn with_control(
+    items: &mut [Item],
+    switches: &BTreeMap<u16, (u64, u64)>,
+    routers: &BTreeMap<u16, RouterItem>,
+) {
+    for i in items {
+        let Item::Vdp(v) = i else { continue };
+        (v.takes.messages_in, v.takes.messages_out) =
+            switches.get(&v.vid).copied().unwrap_or_default();
+        if let Some(r) = routers.get(&v.vid) {
+            v.takes.router_cpu_ns = r.cpu_us.unwrap_or(0) * 1000;
+            v.takes.memory_bytes += r.memory_bytes.unwrap_or(0);
+        }
+    }
 }
 
 /// What was asked of the slow path and is awaited outside the worker.

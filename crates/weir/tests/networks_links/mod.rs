@@ -320,7 +320,18 @@ fn a_flooded_node_is_cut_off_and_joined_again() {
                 }
                 let text = monitor.join().unwrap();
                 let all = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-                all.filter(|l| l.get("guard").is_some()).collect::<Vec<_>>()
+                let (told, looks): (Vec<_>, Vec<_>) = all.partition(|l| l.get("guard").is_some());
+                // Whose packet-outs they were, and whom they cost processor time.
+                for what in ["messages_in", "cpu_ns"] {
+                    let of = |v: &Value| v[what].as_u64().unwrap();
+                    let sum = |name| looks.iter().filter(|l| l["network"] == name).map(of).sum();
+                    let (red, blue): (u64, u64) = (sum("red"), sum("blue"));
+                    assert!(
+                        red > 0 && red > blue,
+                        "{what}: {red}, and {blue} for who does nothing"
+                    );
+                }
+                told
             })
         };
         // On a busy machine a look may find nothing, and a rate begins anew.

@@ -275,7 +275,12 @@ fn changed(
     keeper.make(prepared)?;
     for b in &keeper.became {
         let (pause, lost) = (b.longest_pause_ns / 1000, b.lost);
-        let text = format!("{lost} frames lost, none taken for {pause} us at most");
+        let text = match b.kind.as_str() {
+            "fast" | "slow" => {
+                format!("{} frames held, for {pause} us at most; {lost} lost", b.buffered)
+            }
+            _ => format!("{lost} frames lost, none taken for {pause} us at most"),
+        };
         tell(format_args!("> {}: {} now; {text}", b.name, b.kind))?;
     }
     for m in &keeper.moved {

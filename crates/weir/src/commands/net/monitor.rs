@@ -1,4 +1,4 @@
-//! `weir net monitor`: what networks carry and lose, per network, live; how good their links are, by the
+//! `weir net monitor`: what networks carry, lose and take, per network and node, live; how good their links are, by the
 //! probes that their tunnels send in band; and which of the lab's guards apply.
 //!
 //! Room: counters of the physical nodes, added up by network. Reading only, unless guards are to act: they
@@ -10,9 +10,11 @@ use super::ends::{self, EndsLook};
 use super::links::{self, LinkLook};
 use crate::commands::columns::Columns;
 use crate::commands::say::{Reader, offer};
+use crate::commands::stats::Stats;
 use crate::commands::top::{Ended, Screen, cut, waited};
 use crate::fault::bad_input;
 use crate::net::nodes::Nodes;
+use crate::socket::protocol::Takes;
 use anyhow::Result;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,6 +22,7 @@ use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_supervisor::guard::{self, Alarm, Watch};
+use weir_supervisor::model::{Network, Node};
 use weir_supervisor::store::State;
 
 /// Watch what networks carry and lose
@@ -56,6 +59,9 @@ struct Counts {
     dropped: u64,
     slow: u64,
     held: u64,
+    takes: Takes,
+    /// Processor time that the worker spent for it, since the look before: nothing in what was counted.
+    cpu_ns: u64,
 }
 
 impl Counts {
@@ -67,8 +73,10 @@ impl Counts {
         self.dropped += o.dropped;
         self.slow += o.slow;
         self.held += o.held;
+        self.takes.add(&o.takes);
+        self.cpu_ns += o.cpu_ns;
     }
-    /// What was counted since `b`; what is inside is inside now.
+    /// What was counted since `b`; what is inside, and what memory and tables it has, it has now.
     fn since(&self, b: &Self) -> Self {
         let since =
             |now: (u64, u64), b: (u64, u64)| (now.0.saturating_sub(b.0), now.1.saturating_sub(b.1));
@@ -78,6 +86,14 @@ impl Counts {
             dropped: self.dropped.saturating_sub(b.dropped),
             slow: self.slow.saturating_sub(b.slow),
             held: self.held,
+            takes: Takes {
+                work: self.takes.work.saturating_sub(b.takes.work),
+                router_cpu_ns: self.takes.router_cpu_ns.saturating_sub(b.takes.router_cpu_ns),
+                messages_in: self.takes.messages_in.saturating_sub(b.takes.messages_in),
+                messages_out: self.takes.messages_out.saturating_sub(b.takes.messages_out),
+                ..self.takes
+            },
+            cpu_ns: 0,
         }
     }
 }
@@ -95,12 +111,49 @@ struct Look<'n> {
     slow_frames: u64,
     /// Inside, now.
     held_frames: u64,
+    #[serde(flatten)]
+    takes: TakesLook,
+    /// Its nodes, one by one.
+    nodes: Vec<NodeLook<'n>>,
     /// Its links' ways, each at both ends, where they are probed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<LinkLook>,
     /// Between its ends, over several links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ends: Vec<EndsLook>,
+}
+
+/// What a network, or a node, took of what all share.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct TakesLook {
+    /// Processor time: its part of what its data plane's process took, by the work done for it, and that of a virtual
+    /// router's programs.
+    cpu_ns: u64,
+    /// Memory of its tables and of a virtual router's programs, now.
+    memory_bytes: u64,
+    /// Rules in its tables, now.
+    rules: u64,
+    /// Entries of the TCAM, now.
+    tcam_entries: u64,
+    /// OpenFlow messages of its controllers.
+    messages_in: u64,
+    /// And to them.
+    messages_out: u64,
+}
+
+/// A look at a node.
+#[derive(Debug, Serialize)]
+struct NodeLook<'n> {
+    node: &'n str,
+    received_frames: u64,
+    received_bytes: u64,
+    forwarded_frames: u64,
+    forwarded_bytes: u64,
+    dropped_frames: u64,
+    slow_frames: u64,
+    held_frames: u64,
+    #[serde(flatten)]
+    takes: TakesLook,
 }
 
 /// Runs it.
@@ -225,7 +278,23 @@ struct Counted {
     at: u64,
     /// By network and node.
     all: BTreeMap<(String, String), Counts>,
+    /// By host: processor time of the data plane's process, and the work of each of its VDPs.
+    hosts: BTreeMap<String, (u64, BTreeMap<u16, u64>)>,
     links: Vec<LinkLook>,
+}
+
+impl Counted {
+    /// Processor time that a unit of work took at each host since `before`, in nanoseconds.
+    fn unit_ns(&self, before: &Self) -> BTreeMap<&str, f64> {
+        let one = |(host, (cpu, work)): (&'_ String, &'_ (u64, BTreeMap<u16, u64>))| {
+            let (earlier, old) = before.hosts.get(host)?;
+            let since =
+                |(vid, w): (&u16, &u64)| w.saturating_sub(old.get(vid).copied().unwrap_or(0));
+            let all: u64 = work.iter().map(since).sum();
+            Some((host.clone(), cpu.saturating_sub(*earlier) as f64 / all.max(1) as f64))
+        };
+        self.hosts.iter().filter_map(|h| Some((h.0.as_str(), one(h)?.1))).collect()
+    }
 }
 
 impl Watched {
@@ -257,6 +326,8 @@ impl Watched {
                     dropped: i.dropped.values().sum::<u64>(),
                     slow: i.slow,
                     held: i.held as u64,
+                    takes: i.takes,
+                    cpu_ns: 0,
                 };
                 all.insert((n.name.clone(), v.name.clone()), counts);
             }
@@ -265,25 +336,45 @@ impl Watched {
         let at = stats.values().next().map_or(0, |s| s.plane.at_ns);
         let links =
             links::seen(&self.state.lab, |n| self.names.contains(&n.name), |host| stats.get(host));
-        Ok(Counted { at, all, links })
+        let work = |s: &Stats| s.vdps.iter().map(|v| (v.vid, v.takes.work)).collect();
+        let host = |(name, s): (&String, &Stats)| (name.clone(), (s.plane.cpu_ns, work(s)));
+        let hosts = stats.iter().map(host).collect();
+        Ok(Counted { at, all, hosts, links })
+    }
+
+    /// What each node did between two looks.
+    fn since(&self, before: &Counted, now: &Counted) -> BTreeMap<(String, String), Counts> {
+        let unit = now.unit_ns(before);
+        let one = |(at, n): (&(String, String), &Counts)| {
+            // One that was made meanwhile has done all of it since.
+            let mut c = n.since(&before.all.get(at).copied().unwrap_or_default());
+            let place = self.state.places.get(&format!("{}/{}", at.0, at.1));
+            let unit = place.and_then(|p| unit.get(p.host.as_str()).copied()).unwrap_or(0.0);
+            c.cpu_ns = (c.takes.work as f64 * unit) as u64 + c.takes.router_cpu_ns;
+            (at.clone(), c)
+        };
+        now.all.iter().map(one).collect()
     }
 
     fn looks(&self, ns: u64, before: &Counted, now: &Counted) -> Vec<Look<'_>> {
-        let sums = |c: &Counted| {
-            let mut sums: BTreeMap<String, Counts> = BTreeMap::new();
-            for ((network, _), one) in &c.all {
-                sums.entry(network.clone()).or_default().add(one);
-            }
-            sums
+        let each = self.since(before, now);
+        let one = |n: &'_ Network| {
+            let of = |v: &'_ Node| each.get(&(n.name.clone(), v.name.clone())).copied();
+            let mut sum = Counts::default();
+            n.node.iter().filter_map(of).for_each(|c| sum.add(&c));
+            let links = links::since(&before.links, &now.links, &n.name);
+            let ends = ends::of(n, &links);
+            (sum, links, ends)
         };
-        let (b, n) = (sums(before), sums(now));
-        let one = |name| {
-            let links = links::since(&before.links, &now.links, name);
-            let network = self.state.lab.network.iter().find(|n| n.name == name);
-            let ends = network.map(|n| ends::of(n, &links)).unwrap_or_default();
-            Look { links, ends, ..look(name, ns, &b, &n) }
-        };
-        self.names.iter().map(String::as_str).map(one).collect()
+        let watched = self.state.lab.network.iter().filter(|n| self.names.contains(&n.name));
+        watched
+            .map(|n| {
+                let (c, links, ends) = one(n);
+                let node = |v: &'_ Node| each.get(&(n.name.clone(), v.name.clone())).copied();
+                let nodes = n.node.iter().map(|v| look_at(&v.name, &node(v).unwrap_or_default()));
+                Look { nodes: nodes.collect(), links, ends, ..look(&n.name, ns, &c) }
+            })
+            .collect()
     }
 
     fn as_table(&self, ns: u64, before: &Counted, now: &Counted, told: &[Told]) -> String {
@@ -330,14 +421,7 @@ fn nodes_since(before: &Counted, now: &Counted) -> BTreeMap<(String, String), gu
     now.all.iter().map(since).collect()
 }
 
-fn look<'n>(
-    network: &'n str,
-    interval_ns: u64,
-    before: &BTreeMap<String, Counts>,
-    now: &BTreeMap<String, Counts>,
-) -> Look<'n> {
-    let of = |all: &BTreeMap<String, Counts>| all.get(network).copied().unwrap_or_default();
-    let c = of(now).since(&of(before));
+fn look<'n>(network: &'n str, interval_ns: u64, c: &Counts) -> Look<'n> {
     Look {
         network,
         interval_ns,
@@ -348,28 +432,95 @@ fn look<'n>(
         dropped_frames: c.dropped,
         slow_frames: c.slow,
         held_frames: c.held,
+        takes: c.into(),
+        nodes: Vec::new(),
         links: Vec::new(),
         ends: Vec::new(),
     }
 }
 
+fn look_at<'n>(node: &'n str, c: &Counts) -> NodeLook<'n> {
+    NodeLook {
+        node,
+        received_frames: c.received.0,
+        received_bytes: c.received.1,
+        forwarded_frames: c.forwarded.0,
+        forwarded_bytes: c.forwarded.1,
+        dropped_frames: c.dropped,
+        slow_frames: c.slow,
+        held_frames: c.held,
+        takes: c.into(),
+    }
+}
+
+impl From<&Counts> for TakesLook {
+    fn from(c: &Counts) -> Self {
+        let t = c.takes;
+        Self {
+            cpu_ns: c.cpu_ns,
+            memory_bytes: t.memory_bytes,
+            rules: t.rules,
+            tcam_entries: t.tcam_entries,
+            messages_in: t.messages_in,
+            messages_out: t.messages_out,
+        }
+    }
+}
+
+/// A line a network, and below it one a node, where it has several.
 fn as_table(looks: &[Look<'_>]) -> String {
-    let heads =
-        ["network", "rx/s", "rx Mbit/s", "tx/s", "tx Mbit/s", "dropped/s", "slow/s", "inside"];
+    let heads = [
+        "network",
+        "rx/s",
+        "rx Mbit/s",
+        "tx/s",
+        "tx Mbit/s",
+        "dropped/s",
+        "slow/s",
+        "inside",
+        "cpu %",
+        "KiB",
+        "rules",
+        "tcam",
+        "control/s",
+    ];
     let mut c = Columns::new(&heads);
     for l in looks {
         let rate = |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(l.interval_ns)).to_string();
         let mbps = |bytes: u64| format!("{:.1}", bytes as f64 * 8e3 / l.interval_ns as f64);
-        c.row(vec![
+        let taken = |t: &TakesLook| {
+            [
+                format!("{:.1}", t.cpu_ns as f64 * 100.0 / l.interval_ns as f64),
+                t.memory_bytes.div_ceil(1024).to_string(),
+                t.rules.to_string(),
+                t.tcam_entries.to_string(),
+                rate(t.messages_in + t.messages_out),
+            ]
+        };
+        let mut row =
+            |name: String, rx: (u64, u64), tx: (u64, u64), rest: [u64; 3], t: &TakesLook| {
+                let [dropped, slow, held] = rest;
+                let mut all = vec![name, rate(rx.0), mbps(rx.1), rate(tx.0), mbps(tx.1)];
+                all.extend([rate(dropped), rate(slow), held.to_string()]);
+                all.extend(taken(t));
+                c.row(all);
+            };
+        row(
             l.network.to_owned(),
-            rate(l.received_frames),
-            mbps(l.received_bytes),
-            rate(l.forwarded_frames),
-            mbps(l.forwarded_bytes),
-            rate(l.dropped_frames),
-            rate(l.slow_frames),
-            l.held_frames.to_string(),
-        ]);
+            (l.received_frames, l.received_bytes),
+            (l.forwarded_frames, l.forwarded_bytes),
+            [l.dropped_frames, l.slow_frames, l.held_frames],
+            &l.takes,
+        );
+        for n in l.nodes.iter().filter(|_| l.nodes.len() > 1) {
+            row(
+                format!("  {}", n.node),
+                (n.received_frames, n.received_bytes),
+                (n.forwarded_frames, n.forwarded_bytes),
+                [n.dropped_frames, n.slow_frames, n.held_frames],
+                &n.takes,
+            );
+        }
     }
     c.text()
 }
