@@ -139,7 +139,7 @@ fn what_others_take_is_waited_for_by_who_takes_longer() {
     let pass =
         "cycles = \"200 + line_gone * gone * ceil(b / line)\"\ncoefficients = { line_gone = 20 }";
     let cycles = |rule: &str, more: &str, played| {
-        let text = with(&[("vdp_pass", pass), ("rule_lookup", rule)], more);
+        let text = with(&[("rule_pass", pass), ("rule_lookup", rule)], more);
         let profile = Profile::read("p.toml", &text, library.operations()).expect("a profile");
         let through = Some(Arc::from("vdp-rules"));
         let question = Question { frame: 1518, burst: 64, played, through, ..Question::default() };

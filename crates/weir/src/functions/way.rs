@@ -85,6 +85,9 @@ fn onward(actions: &[Action]) -> Option<u8> {
     actions.iter().find_map(|a| if let Action::Goto(t) = a { Some(*t) } else { None })
 }
 
+/// Words of the key that hold the ingress port, Ethernet's header and VLAN tags.
+const ETHERNET_WORDS: usize = 3;
+
 /// Frames that are looked at.
 const SAMPLE: u32 = 16;
 
@@ -133,8 +136,11 @@ impl Way {
         }
         let mut masks: BTreeMap<u8, BTreeSet<Vec<u64>>> = BTreeMap::new();
         let mut words = 0;
+        // A frame that goes on to another table is looked at whole.
+        let mut deep = job.rules.iter().any(|r| r.table > 0);
         for r in &job.rules {
             let mask = r.matcher.mask();
+            deep |= mask.0.iter().skip(ETHERNET_WORDS).any(|w| *w != 0);
             words = words.max(mask.0.iter().filter(|w| **w != 0).count());
             masks.entry(r.table).or_default().insert(mask.0.to_vec());
         }
@@ -146,6 +152,7 @@ impl Way {
         sum.insert("further_rules", (job.rules.len() - first) as f64);
         let bytes: f64 = job.rules.iter().map(|r| list_bytes(&r.actions)).sum();
         sum.insert("list_bytes", bytes / job.rules.len().max(1) as f64);
+        sum.insert("deep", f64::from(u8::from(deep)));
         sum.insert("masks", most as f64);
         sum.insert("words", 2.0 * words as f64);
         // A head and the masked words, in one to two slots a rule.

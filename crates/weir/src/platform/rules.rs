@@ -2,16 +2,107 @@
 //!
 //! Room: `platform`'s. Rules look at fields by which no function of `functions/` is told apart.
 
-use super::pass::fed;
 use super::{Fed, Kind, LINE, Tables, actions, empty, frame, lasting, point, strewn};
-use crate::functions::Job;
+use crate::functions::{Job, Stack};
+use weir_calibrate::bench::GONE;
 use weir_calibrate::shape::{Home, Maker, Point, Shape};
 use weir_classify::{Field, FlowKey, Match};
 use weir_dataplane::flowtext::FlowSpec;
 use weir_dataplane::{Action, Band, BandKind, Meter, Op, Out, PortNo, Unit, extract};
 
 pub(super) fn shapes() -> Vec<Shape> {
-    vec![rule_lookup(), rule_next(), rule_program(), rule_meter()]
+    vec![rule_pass(), rule_lookup(), rule_next(), rule_program(), rule_meter()]
+}
+
+/// How far into a frame rules look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// No further than its Ethernet header.
+    Ethernet,
+    /// Beyond it.
+    Deep,
+}
+
+impl Look {
+    fn of_words(words: u32) -> Self {
+        if words < 3 { Self::Ethernet } else { Self::Deep }
+    }
+    /// A match that every frame of a kind fits.
+    fn at(self, kind: Kind) -> Match {
+        let flat = Match::any().with_masked(Field::EthDst, 0x0600_0009_0000, 0xffff_ffff_0000);
+        match (self, kind) {
+            (Self::Ethernet, _) => flat,
+            (Self::Deep, Kind::Udp | Kind::TaggedUdp) => {
+                flat.with(Field::EthType, 0x800).with_masked(Field::Ipv4Dst, 11 << 24, 0xff << 24)
+            }
+            // Of a frame that is not usual all is looked at, whatever rules ask for.
+            (Self::Deep, _) => flat.with(Field::Metadata, 0),
+        }
+    }
+}
+
+/// One rule that takes every frame, with these actions; half of the frames by another port where there are two
+/// sources.
+fn sole(kind: Kind, len: usize, look: Look, sources: u32, text: &'static str) -> Maker {
+    lasting(move |tables| {
+        let (matcher, actions) = (look.at(kind), actions(text, "udp,"));
+        let rules = vec![FlowSpec { matcher, actions, priority: 1, ..FlowSpec::default() }];
+        let ports = if sources == 1 { vec![1, 2] } else { vec![1, 2, 3] };
+        Fed::new(kind, len, tables, Job { ports, rules, ..empty("drop") })
+    })
+}
+
+fn rule_pass() -> Shape {
+    let by = |kind: Kind, len: usize, look: Look, sources: u32| -> Point {
+        let deep = if look == Look::Deep { 1.0 } else { 0.0 };
+        let mut given = vec![("b", len as f64), ("sources", f64::from(sources)), ("deep", deep)];
+        given.extend(Stack::of(&frame(kind, 0, len)).parameters());
+        point(&given, sole(kind, len, look, sources, "output:2"), None)
+    };
+    let flat = |len: usize, sources: u32| by(Kind::Udp, len, Look::Ethernet, sources);
+    let deep = |kind: Kind, len: usize| by(kind, len, Look::Deep, 1);
+    Shape {
+        eo: "rule_pass",
+        // What rules look at is read: of what is usual at once, of all else a header after the other (ports with
+        // the address before them).
+        terms: &[
+            ("base", "1"),
+            ("common", "deep * usual"),
+            ("ethernet", "deep * (1 - usual)"),
+            ("tag", "deep * (1 - usual) * tags"),
+            ("label", "deep * (1 - usual) * labels"),
+            ("v4", "deep * (1 - usual) * ip4"),
+            ("v6", "deep * (1 - usual) * ip6"),
+            ("tagged", "deep * usual * tags"),
+            ("source", "sources - 1"),
+            ("line_copy", "ceil(b / line) - 1"),
+            ("line_source", "(sources - 1) * (ceil(b / line) - 1)"),
+            ("far_line", "max(ceil(b / line) - 8, 0)"),
+        ],
+        factor: None,
+        more: Some(GONE),
+        accesses: None,
+        home: Home::Near,
+        about: "weir's data plane in bursts of 64 with one VDP, whose one rule takes every frame and looks at its \
+                Ethernet header or beyond, 32 Ki frames in memory as its source",
+        points: vec![
+            flat(60, 1),
+            flat(124, 1),
+            flat(252, 1),
+            flat(508, 1),
+            flat(1514, 1),
+            flat(60, 2),
+            flat(508, 2),
+            flat(1514, 2),
+            deep(Kind::Udp, 60),
+            deep(Kind::TaggedUdp, 60),
+            deep(Kind::Ethernet, 60),
+            deep(Kind::Mpls, 60),
+            deep(Kind::Ipv4, 60),
+            deep(Kind::QinqUdp, 60),
+            deep(Kind::Ipv6Udp, 62),
+        ],
+    }
 }
 
 /// Fields that rules look at, by how many words of 64 bits of the key they are in: the first tells
@@ -72,7 +163,7 @@ fn rule_lookup() -> Shape {
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
         ];
-        let less = fed(Kind::Udp, 60, "output:2");
+        let less = sole(Kind::Udp, 60, Look::of_words(words), 1, "output:2");
         point(&given, ruled(words, masks), Some(less))
     };
     Shape {
@@ -82,8 +173,8 @@ fn rule_lookup() -> Shape {
         more: None,
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
-        about: "a VDP with rules that take every frame, less one without: found, counted; far away with a \
-                rule for each of 64 Ki frames",
+        about: "a VDP with rules of which one takes each frame, less one with a single rule that takes all of them; \
+                far away with a rule for each of 64 Ki frames",
         // Far away: a slot's line and that of what it leads to.
         points: vec![strewn(2.0, 60, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
     }
@@ -101,15 +192,6 @@ fn chained(words: u32, masks: u32) -> Maker {
     })
 }
 
-/// One rule, that sends.
-fn single() -> Maker {
-    lasting(move |tables| {
-        let (matcher, actions) = (Match::any(), vec![Action::Output(Out::Port(PortNo(2)))]);
-        let rules = vec![FlowSpec { matcher, actions, ..FlowSpec::default() }];
-        Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
-    })
-}
-
 fn rule_next() -> Shape {
     let at = |words: u32, masks: u32| -> Point {
         let given = [
@@ -118,7 +200,7 @@ fn rule_next() -> Shape {
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
         ];
-        point(&given, chained(words, masks), Some(single()))
+        point(&given, chained(words, masks), Some(sole(Kind::Udp, 60, Look::Deep, 1, "output:2")))
     };
     Shape {
         eo: "rule_next",
@@ -155,7 +237,8 @@ fn listed(n: u32, moves: u32) -> [(&'static str, f64); 4] {
 fn rule_program() -> Shape {
     let at = |(n, moves, actions): (u32, u32, &'static str)| {
         let given = listed(n, moves);
-        point(&given, fed(Kind::Udp, 60, actions), Some(fed(Kind::Udp, 60, "output:2")))
+        let with = |actions| sole(Kind::Udp, 60, Look::Deep, 1, actions);
+        point(&given, with(actions), Some(with("output:2")))
     };
     // A list for each rule, as rules have them: two lines of each, beside the rule's.
     let own = lasting(|tables| {
@@ -171,8 +254,8 @@ fn rule_program() -> Shape {
         more: None,
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
-        about: "an empty VDP with actions for every frame, less one without; far away with a list for each of \
-                64 Ki rules",
+        about: "a VDP with actions for every frame, less one that only sends; far away with a list for each of 64 Ki \
+                rules",
         points: PROGRAMS.into_iter().map(at).chain([own]).collect(),
     }
 }
@@ -241,8 +324,27 @@ mod tests {
         let job = Job { rules, ..empty("drop") };
         let mut f = Fed::new(Kind::Udp, 60, Tables::Near, job).expect("a data plane");
         assert_eq!(passed(&mut f), 128);
+        let kinds = [
+            Kind::Ethernet,
+            Kind::Mpls,
+            Kind::Ipv4,
+            Kind::Udp,
+            Kind::TaggedUdp,
+            Kind::QinqUdp,
+            Kind::Ipv6Udp,
+        ];
+        let sole = |kind, look: Look, text| {
+            let (matcher, actions) = (look.at(kind), actions(text, "udp,"));
+            let rules = vec![FlowSpec { matcher, actions, ..FlowSpec::default() }];
+            Fed::new(kind, 62, Tables::Near, Job { rules, ..empty("drop") })
+        };
+        for kind in kinds {
+            for look in [Look::Ethernet, Look::Deep] {
+                assert_eq!(passed(&mut sole(kind, look, "output:2").expect("a data plane")), 128);
+            }
+        }
         for (.., text) in PROGRAMS {
-            let mut f = Fed::new(Kind::Udp, 60, Tables::Near, empty(text)).expect("a data plane");
+            let mut f = sole(Kind::Udp, Look::Deep, text).expect("a data plane");
             assert_eq!(passed(&mut f), 128, "{text}");
         }
         assert_eq!(passed(&mut metered(Tables::Near).expect("a data plane")), 128);

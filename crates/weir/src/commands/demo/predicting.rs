@@ -23,7 +23,7 @@ const FRAME_BYTES: u32 = 64;
 const SECONDS: f64 = 0.1;
 
 /// What their estimates are made of: models and the pass through a VDP.
-const OPERATIONS: [&str; 4] = ["vdp_pass", "rule_lookup", "rule_next", "rule_program"];
+const OPERATIONS: [&str; 5] = ["vdp_pass", "rule_pass", "rule_lookup", "rule_next", "rule_program"];
 
 /// Calibrates, predicts, measures; the document is for the page.
 pub fn run() -> Result<(Predicting, Document)> {
