@@ -180,7 +180,7 @@ fn a_change_of_kind_that_would_leak_is_refused_before_it_is_made() {
         )
     };
     let told = format!("openflow = {{ controllers = ['tcp:{at}'] }}\n");
-    let router = format!("[network.node.router]\naddress = {{ lan2 = ['10.2.0.1/24'] }}\n");
+    let router = "[network.node.router]\naddress = { lan2 = ['10.2.0.1/24'] }\n".to_owned();
     let before =
         || (d.json(&["show", "--rules"])["rules"].clone(), s.ask(&["net", "list", "-o", "toml"]));
     let refused = |network: &str, kind: &str| {
