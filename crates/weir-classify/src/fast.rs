@@ -9,11 +9,13 @@
 //! their own must not cost thousands of probes.
 //!
 //! **The parts.** *The rest* is a [`Scan`]: columns of values and masks, only of the words that a
-//! rule looks at, compared four rules at a time, best first. A *tuple* ([`Tuple`]) is a hash table
+//! rule looks at, compared four or eight rules at a time, best first. A *tuple* ([`Tuple`]) is a hash table
 //! over the bits of one mask; every rule whose mask covers those bits may live in it, rules with
 //! exactly its mask in place, others in small buckets (scans again) of at most [`COMPANY`] rules.
 //! A table starts as a rest alone. Tuples are sorted by the largest priority in them, and a lookup
-//! stops at the first whose priority is under what it has found.
+//! stops at the first whose priority is under what it has found. From [`SIFTED`] tuples on a
+//! [`Sieve`] says first which of them can have a rule for the key at all; they are asked in the order
+//! that they had when it was made, and those whose priority is too low are passed over.
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -197,13 +199,15 @@ impl FastTable {
             // What was hashed ahead was the first of these.
             hash = hash.filter(|_| word == 0 && left != 0);
             for t in each(left, tuples) {
-                if t.top() >= (floor >> 32) as u32
-                    && let Some(found) = t.lookup(v, key, hash.take(), floor)
-                {
+                if t.top() < (floor >> 32) as u32 {
+                    // Without a sieve those behind it are no better.
+                    if self.sieve.is_none() {
+                        break;
+                    }
+                    continue;
+                }
+                if let Some(found) = t.lookup(v, key, hash.take(), floor) {
                     (best, floor) = (Some(found), found.0);
-                } else if t.top() < (floor >> 32) as u32 && self.sieve.is_none() {
-                    // Those behind it are no better.
-                    break;
                 }
             }
         }
@@ -315,9 +319,8 @@ impl FastTable {
     fn sift(&mut self) {
         self.tuples.sort_by_key(|t| Reverse(t.top()));
         let union = self.mask_union();
-        let mut rules = 0;
-        self.tuples.iter().for_each(|t| rules += t.len());
         let tuples = &self.tuples;
+        let rules = tuples.iter().map(Tuple::len).sum();
         self.sieve = Some(Box::new(Sieve::new(tuples.len(), rules, &union, &mut |f| {
             for (i, t) in tuples.iter().enumerate() {
                 t.for_each(&mut |_, r| f(i, &r.matcher));

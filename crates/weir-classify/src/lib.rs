@@ -7,7 +7,8 @@
 //! - `key`, `field`: the flow key and where each field lies in it;
 //! - `rule`: rules and the [`Classifier`] contract;
 //! - `linear`: the oracle;
-//! - `fast`: the classifier of the data path, made of `scan` and `tuple` (its `slots`), shaped by `shape`;
+//! - `fast`: the classifier of the data path, made of `scan` and `tuple` (its `slots`), shaped by `shape`,
+//!   with a `sieve` before its tuples;
 //! - `tcam`: entries as a budget, in slices and blocks;
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]

@@ -2,7 +2,7 @@
 //! at.
 //!
 //! Room: data-path core. Called by `fast` (the rules that no tuple holds) and by `tuple` (the
-//! rules that share a slot). Cost: a lookup compares four rules a step; a change moves the columns.
+//! rules that share a slot). Cost: a lookup compares four or eight rules a step; a change moves the columns.
 //! Memory: 16 bytes a rule and 16 for each used word, for four rules at least.
 
 use crate::key::{FlowKey, FlowMask, WORDS};

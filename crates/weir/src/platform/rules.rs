@@ -1,4 +1,4 @@
-//! What a VDP's rules add to the pass: a lookup, actions that are not of 004's bitmap, a meter.
+//! The pass of frames that rules take, and what rules add to it: a lookup among many, actions that are not of 004's bitmap, a meter.
 //!
 //! Room: `platform`'s. Rules look at fields by which no function of `functions/` is told apart.
 
