@@ -371,7 +371,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The parts of others at a port that frames could be in, with what of them stays others'.
+    /// The parts of others at a port that frames could be in, with what of them stays others': the strongest
+    /// claim first, so that a network is told before whoever has what is left over.
     fn foreign(&self, s: &State, number: u32) -> Vec<(usize, Region, Vec<Region>)> {
         let own = self.vdp.network;
         let at = |p: &Part| p.is_at(number);
@@ -383,9 +384,10 @@ impl<'a> Walk<'a> {
             let wins = |o: &Part| at(o) && o.whole && o.priority > p.priority;
             let above = self.shares.parts().filter(|(_, o)| wins(o) && o.meets_match(&p.matcher));
             let minus = above.filter_map(|(_, o)| s.view.back(&o.matcher));
-            out.push((p.network, in_part, minus.collect()));
+            out.push((p.priority, (p.network, in_part, minus.collect())));
         }
-        out
+        out.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
+        out.into_iter().map(|(_, part)| part).collect()
     }
 
     /// Frames leave by a port.

@@ -18,6 +18,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::model::{Msg, Version};
 use weir_supervisor::slicer::space::SliceId;
@@ -28,6 +29,8 @@ const HEAD: &[u8] = b"weir slicer, what slices have, 1\n";
 const LONGEST: usize = 66_000;
 /// So much may be in the file that does not hold, beside as much as holds.
 const SLACK: u64 = 1 << 20;
+/// How long a file is waited for that another still has.
+const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// Who writes about a switch: the last connection that took it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,12 +228,20 @@ impl Inner {
 }
 
 /// A claim to a file that ends with the process, whatever ends that: a name in the kernel (unix(7), abstract), made of the
-/// file's path.
+/// file's path. A child between its fork and its exec still holds what its parent has let go, and a slicer that is being
+/// ended holds it until it has ended: whoever is refused asks again for a moment.
 fn alone_with(path: &Path) -> std::io::Result<UnixListener> {
     let mut hasher = DefaultHasher::new();
     path.canonicalize()?.hash(&mut hasher);
     let name = format!("weir-slicer-remembers-{:016x}", hasher.finish());
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+    let at = SocketAddr::from_abstract_name(name)?;
+    let until = Instant::now() + LETTING_GO;
+    loop {
+        match UnixListener::bind_addr(&at) {
+            Err(_) if Instant::now() < until => std::thread::sleep(LETTING_GO / 50),
+            done => return done,
+        }
+    }
 }
 
 /// A record's bytes in the file.
