@@ -208,10 +208,17 @@ impl<'a> Walk<'a> {
         let number = |port: usize| plane.ports.get(port).map_or(u32::MAX, |p| p.number);
         let whole = |port| shares.plainly(own, number(port), &Match::any());
         let shared = |p: &&(u32, usize)| shares.is_shared(own, p.1) && !whole(p.1);
+        // Whoever has a part of it is told before whoever has what is left over.
+        let other = |port: usize| {
+            let parts = shares.parts().map(|(_, p)| p);
+            let theirs = parts.filter(|p| p.network != own && p.is_at(number(port)));
+            let strongest = theirs.max_by_key(|p| p.priority).map(|p| p.network);
+            strongest.or_else(|| shares.holders(port).find(|n| *n != own))
+        };
         for (_, port) in vdp.ports.iter().filter(shared) {
             self.found.leaks.push(Leak {
                 from: own,
-                to: shares.holders(*port).find(|n| *n != own),
+                to: other(*port),
                 reaches: Reaches::Port(*port),
                 vdp: self.at,
                 by: By::Program,

@@ -174,9 +174,15 @@ fn a_change_of_kind_that_would_leak_is_refused_before_it_is_made() {
     let at = listener.local_addr().unwrap();
     let node = |network: &str, name: &str, port: &str, more: &str| {
         format!(
-            "[[network]]\nname = '{network}'\nflow_space = ['dl_vlan={}']\n[[network.node]]\n\
-             name = '{name}'\nhost = 'here'\nports = ['{port}']\n{more}",
-            if network == "red" { 10 } else { 20 }
+            "[[network]]\nname = '{network}'\n[[network.node]]\nname = '{name}'\nhost = 'here'\n\
+             ports = ['{port}']\n{more}"
+        )
+    };
+    let part = |text: &str, vlan: u16| {
+        text.replacen(
+            "[[network.node]]",
+            &format!("flow_space = ['dl_vlan={vlan}']\n[[network.node]]"),
+            1,
         )
     };
     let told = format!("openflow = {{ controllers = ['tcp:{at}'] }}\n");
@@ -192,7 +198,8 @@ fn a_change_of_kind_that_would_leak_is_refused_before_it_is_made() {
     };
     // A router may send anything by any of its ports, and lan2 is blue's, too.
     let blue = node("blue", "s", "lan2", "");
-    s.apply(&(node("red", "r", "lan2", &(told.clone() + &router)) + &blue));
+    let red = node("red", "r", "lan2", &(told.clone() + &router));
+    s.apply(&(part(&red, 10) + &part(&blue, 20)));
     let mut p = Peer::accept(&listener);
     p.send(routes(1));
     assert_eq!(p.barrier().unwrap(), []);
@@ -202,18 +209,23 @@ fn a_change_of_kind_that_would_leak_is_refused_before_it_is_made() {
         "{said}"
     );
     assert_eq!((p.barrier().unwrap(), p.flows()), (Vec::new(), 1));
-    // Where blue has another port it harms nobody.
-    s.apply(&(node("red", "r", "lan2", &(told.clone() + &router)) + &blue.replace("lan2", "lan1")));
+    // Where blue has another port, but only a part of this one is red's, it may leave that part.
+    let blue = blue.replace("lan2", "lan1");
+    s.apply(&(part(&red, 10) + &blue));
+    assert!(refused("red", "router").contains("not isolated: host 'here'"));
+    // Where all of the port is red's, it harms nobody.
+    s.apply(&(red + &blue));
     s.ask(&["net", "migrate", "red", "r", "--kind", "router"]);
     let id = id_of(&super::router(&d));
     assert!(!left(&id).is_empty());
-    // And a router does not become a VDP that would send to a controller that another network has.
+    // And what it may send to as a VDP is nobody else's already while it is a router.
     let own = "rule = [{ match = 'in_port=1', actions = 'controller' }]\n";
-    let theirs = blue.replace("lan2", "lan1") + &told + own;
     let red = node("red", "r", "lan2", &(format!("kind = 'router'\n{told}{own}") + &router));
-    s.apply(&(red + &theirs));
-    let said = refused("red", "vdp");
-    assert!(said.contains("not isolated: host 'here'") && said.contains("'blue'"), "{said}");
+    let was = before();
+    let both = s.lab(&(red + &blue + &told + own));
+    let said = s.refused(&["apply", both.to_str().unwrap()], 2);
+    assert!(said.contains("not isolated: host 'here'") && said.contains("controller"), "{said}");
+    assert_eq!(before(), was);
     assert!(!left(&id).is_empty());
     s.ask(&["net", "delete", "blue"]);
     s.ask(&["net", "migrate", "red", "r", "--kind", "vdp"]);
