@@ -4,7 +4,7 @@
 
 use super::{FLOWS, PLAIN, World, nanos, world};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a rate is tried.
 const TRIAL: Duration = Duration::from_secs(1);
@@ -106,38 +106,47 @@ fn soak_moves_at_four_fifths_of_the_zero_loss_rate() {
     println!("soak: {} moves at {rate} frames a second", rounds * 4);
     let load = w.load(every(rate));
     let (mut held, mut hosts, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    // After each move as long a time in which nothing moves: what the machine does to frames by itself.
+    let (mut beside_hosts, mut beside_paths) = (Vec::new(), Vec::new());
+    let still = |beside: &mut Vec<u64>, took: Duration| {
+        load.some();
+        load.delay.store(0, Ordering::Release);
+        std::thread::sleep(took);
+        load.some();
+        beside.push(load.delay.load(Ordering::Acquire));
+    };
     for _ in 0..rounds {
         for to in ["west", "east"] {
             load.some();
             load.delay.store(0, Ordering::Release);
+            let begun = Instant::now();
             let moved = w.moved(to);
+            let took = begun.elapsed();
             load.some();
             assert_eq!((&moved["to"], &moved["lost"]), (&to.into(), &0.into()), "{moved}");
             held.push(moved["longest_pause_ns"].as_u64().unwrap());
             hosts.push(load.delay.load(Ordering::Acquire));
+            still(&mut beside_hosts, took);
         }
         for to in ["slow", "fast"] {
             load.some();
             load.delay.store(0, Ordering::Release);
+            let begun = Instant::now();
             path(&w, to);
+            let took = begun.elapsed();
             load.some();
             assert_eq!(w.at_east()["phase"], to);
             paths.push(load.delay.load(Ordering::Acquire));
+            still(&mut beside_paths, took);
         }
     }
-    load.some();
-    load.delay.store(0, Ordering::Release);
-    load.some();
-    let alone = load.delay.load(Ordering::Acquire);
     let seen = load.finish();
     told("a frame was held for a move to another host for at most", held);
     told("the slowest frame's way while a node moved to another host", hosts);
+    told("in as long a time after each, in which nothing moved", beside_hosts);
     told("the slowest frame's way while a node changed its path", paths);
-    println!(
-        "soak: {} us while nothing moved; {} frames, none lost, twice or late",
-        alone / 1000,
-        seen.frames
-    );
+    told("in as long a time after each, in which nothing changed", beside_paths);
+    println!("soak: {} frames, none lost, twice or late", seen.frames);
     w.is_home();
     w.end();
 }
