@@ -57,7 +57,9 @@ fn operations_are_those_of_the_golden_file() {
             assert_eq!(Some(ours.dram_accesses), theirs["dram"].as_f64(), "{name} {}", ours.eo);
             let numbers = theirs["args"].as_array().expect("arguments").iter();
             let theirs: Vec<f64> = numbers.filter_map(Value::as_f64).collect();
-            let ours: Vec<f64> = ours.arguments.iter().map(|a| a.1).collect();
+            // 002 does not say which lookups are under way beside others.
+            let said = ours.arguments.iter().filter(|a| &*a.0 != "beside");
+            let ours: Vec<f64> = said.map(|a| a.1).collect();
             assert_eq!(ours, theirs, "{name}");
         }
     }

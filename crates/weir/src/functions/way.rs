@@ -57,28 +57,48 @@ fn list_bytes(actions: &[Action]) -> f64 {
     (actions.len() * size_of::<Op>()) as f64
 }
 
-/// What a list of actions asks of the executor: how many write fields, how many move headers, how many put a
-/// tunnel's in front. An executor is needed for all of a rule's actions or for none.
-fn work(actions: &[Action]) -> [f64; 3] {
-    if actions.iter().all(is_plain) {
-        return [0.0; 3];
+/// Whether no checksum tells of the field that an action writes.
+fn is_unsummed(a: &Action) -> bool {
+    match a {
+        Action::DecMplsTtl => true,
+        Action::SetField { field, .. } => matches!(
+            field,
+            Field::EthSrc
+                | Field::EthDst
+                | Field::EthType
+                | Field::VlanTci
+                | Field::MplsLabel
+                | Field::MplsTc
+                | Field::Metadata
+        ),
+        _ => false,
     }
-    let (mut writes, mut moves, mut wraps) = (0, 0, 0);
+}
+
+/// What a list of actions asks of the executor: how many write fields of which a checksum tells, how many others, how
+/// many move headers, how many put a tunnel's in front. An executor is needed for all of a rule's actions or for none.
+fn work(actions: &[Action]) -> [f64; 4] {
+    if actions.iter().all(is_plain) {
+        return [0.0; 4];
+    }
+    let (mut writes, mut plain, mut moves, mut wraps) = (0, 0, 0, 0);
     for a in actions.iter().filter(|a| !is_free(a)) {
         let of = if is_wrap(a) {
             &mut wraps
         } else if is_move(a) {
             &mut moves
+        } else if is_unsummed(a) {
+            &mut plain
         } else {
             &mut writes
         };
         *of += 1;
     }
-    [writes, moves, wraps].map(f64::from)
+    [writes, plain, moves, wraps].map(f64::from)
 }
 
 /// The parameters that say so.
-const WORK: [&str; 3] = ["actions", "moves", "wraps"];
+const WORK: [&str; 4] = ["actions", "plain", "moves", "wraps"];
 
 /// The table that a list of actions goes on to.
 fn onward(actions: &[Action]) -> Option<u8> {
@@ -119,16 +139,19 @@ impl Way {
             let mut next = None;
             if extract(&at.bytes, at.port, &mut key).is_ok() {
                 let found = of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority);
-                let work = found.map_or([0.0; 3], |r| work(&r.actions));
+                let work = found.map_or([0.0; 4], |r| work(&r.actions));
                 WORK.iter().zip(work).for_each(|(name, n)| add(name, n));
                 next = found.and_then(|r| onward(&r.actions));
+                let moved = found.is_some_and(|r| r.actions.iter().any(is_move));
+                add("again", f64::from(u8::from(moved && next.is_some())));
             }
             // Behind the first table frames may be others: what is usual there.
             for _ in 0..MAX_TABLES {
                 let Some(table) = next else { break };
                 let n = of(table).count().max(1) as f64;
                 let all = of(table).map(|r| work(&r.actions));
-                let all = all.fold([0.0; 3], |[a, b, c], [x, y, z]| [a + x, b + y, c + z]);
+                let all =
+                    all.fold([0.0; 4], |[a, b, c, d], [w, x, y, z]| [a + w, b + x, c + y, d + z]);
                 WORK.iter().zip(all).for_each(|(name, w)| add(name, w / n));
                 add("further", 1.0);
                 next = of(table).find_map(|r| onward(&r.actions)).filter(|t| *t > table);

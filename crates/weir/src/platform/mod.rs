@@ -95,6 +95,16 @@ enum Kind {
     Ipv6Udp,
 }
 
+impl Kind {
+    /// What flows are told apart by whose actions are for such frames.
+    fn named(self) -> &'static str {
+        match self {
+            Self::Mpls => "dl_type=0x8847,",
+            _ => "udp,",
+        }
+    }
+}
+
 /// A frame of this kind and length that names an entry by its source address.
 fn frame(kind: Kind, entry: u64, len: usize) -> Vec<u8> {
     let [.., b, c, d] = entry.to_be_bytes();

@@ -357,6 +357,45 @@ impl<S: FnMut(&mut Entries, u64) -> Option<u64> + Send + 'static> Work for Askin
     }
 }
 
+/// Two tables, both asked for by what the frame says: neither lookup waits for the other's answer.
+struct Both<S> {
+    one: Asking<S>,
+    other: Entries,
+}
+
+/// The key in the other table of what has this one in the first.
+fn other(key: u64) -> u64 {
+    key ^ 0x00a5_a5a5_a5a5
+}
+
+impl<S> Both<S> {
+    fn new(tables: Tables, step: S) -> Self {
+        let n = tables.entries();
+        let mut entries = Entries::with_seed(n as usize, 2);
+        for entry in 0..n {
+            if let Some(k) = key(&super::frame(Kind::Udp, entry, 60)) {
+                // There is room for all.
+                let _ = entries.insert(other(k), [entry, 0]);
+            }
+        }
+        Self { one: Asking::new(tables, Asked::Ahead, step), other: entries }
+    }
+}
+
+impl<S: FnMut(&mut Entries, u64) -> Option<u64> + Send + 'static> Work for Both<S> {
+    fn expect(&self, bytes: &[u8]) {
+        self.one.expect(bytes);
+        if let Some(k) = key(bytes) {
+            self.other.prefetch(self.other.hash(&other(k)));
+        }
+    }
+    fn step(&mut self, frame: &mut Frame) -> Option<u64> {
+        let k = key(frame.bytes())?;
+        let found = read(&mut self.one.entries, k)?;
+        Some(found ^ (self.one.step)(&mut self.other, other(k))?)
+    }
+}
+
 fn read(entries: &mut Entries, key: u64) -> Option<u64> {
     entries.get(&key).map(|v| v[0] ^ v[1])
 }
@@ -374,13 +413,23 @@ fn lookup(
     step: fn(&mut Entries, u64) -> Option<u64>,
 ) -> Shape {
     let make = probing(move |tables| Asking::new(tables, asked, step));
-    let given = [("N", 2.0), ("HE", 32.0), ("max", 64.0)];
+    let given = |beside| [("N", 2.0), ("HE", 32.0), ("max", 64.0), ("beside", beside)];
+    let alone = strewn(1.0, LEN, point(&given(0.0), make, Some(probing(|_| Reading))));
+    // What a second lookup takes, where a first is under way.
+    let beside = || {
+        let first = probing(|tables| Asking::new(tables, Asked::Ahead, read));
+        point(&given(1.0), probing(move |tables| Both::new(tables, step)), Some(first))
+    };
+    let points = match asked {
+        Asked::Ahead => vec![alone, beside()],
+        Asked::InTurn => vec![alone],
+    };
     Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
         // What is asked for is read by who asks: models say so.
-        points: vec![strewn(1.0, LEN, point(&given, make, Some(probing(|_| Reading))))],
-        ..shape(eo, &[("base", "1")], about)
+        points,
+        ..shape(eo, &[("base", "1 - beside"), ("next", "beside")], about)
     }
 }
 
@@ -410,6 +459,7 @@ mod tests {
         assert!(lost(Reading) <= UNDER_WAY);
         for step in [read, renew] {
             assert!(lost(Asking::new(Tables::Near, Asked::Ahead, step)) <= UNDER_WAY);
+            assert!(lost(Both::new(Tables::Near, step)) <= UNDER_WAY);
         }
     }
 }

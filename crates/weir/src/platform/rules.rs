@@ -45,7 +45,7 @@ impl Look {
 /// sources.
 fn sole(kind: Kind, len: usize, look: Look, sources: u32, text: &'static str) -> Maker {
     lasting(move |tables| {
-        let (matcher, actions) = (look.at(kind), actions(text, "udp,"));
+        let (matcher, actions) = (look.at(kind), actions(text, kind.named()));
         let rules = vec![FlowSpec { matcher, actions, priority: 1, ..FlowSpec::default() }];
         let ports = if sources == 1 { vec![1, 2] } else { vec![1, 2, 3] };
         Fed::new(kind, len, tables, Job { ports, rules, ..empty("drop") })
@@ -180,65 +180,101 @@ fn rule_lookup() -> Shape {
     }
 }
 
-/// One rule that leads to table 1, and there a rule for each entry.
-fn chained(words: u32, masks: u32) -> Maker {
+/// One rule that does this and leads to table 1, and there a rule for each entry.
+fn chained(words: u32, masks: u32, first: Vec<Action>) -> Maker {
     lasting(move |tables| {
         let mut rules =
             rules(words, masks, tables, &|_| vec![Action::Output(Out::Port(PortNo(2)))]);
         rules.iter_mut().for_each(|r| r.table = 1);
         let matcher = Match::any();
-        rules.push(FlowSpec { matcher, actions: vec![Action::Goto(1)], ..FlowSpec::default() });
+        let actions = [first.as_slice(), &[Action::Goto(1)]].concat();
+        rules.push(FlowSpec { matcher, actions, ..FlowSpec::default() });
         Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
     })
 }
 
 fn rule_next() -> Shape {
-    let at = |words: u32, masks: u32| -> Point {
-        let given = [
+    let given = |words: u32, masks: u32, again: f64| {
+        [
             ("N", f64::from(2 * words)),
             ("masks", f64::from(masks)),
+            ("again", again),
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
-        ];
-        point(&given, chained(words, masks), Some(sole(Kind::Udp, 60, Look::Deep, 1, "output:2")))
+        ]
+    };
+    let less = |text| Some(sole(Kind::Udp, 60, Look::Deep, 1, text));
+    let at = |words: u32, masks: u32| -> Point {
+        point(&given(words, masks, 0.0), chained(words, masks, Vec::new()), less("output:2"))
+    };
+    let again = || -> Point {
+        point(
+            &given(1, 1, 1.0),
+            chained(1, 1, actions("push_vlan:0x8100", "udp,")),
+            less("push_vlan:0x8100,output:2"),
+        )
     };
     Shape {
         eo: "rule_next",
-        terms: &[("base", "1"), ("mask", "masks - 1"), ("word", "masks * (ceil(N / 2) - 1)")],
+        terms: &[
+            ("base", "1"),
+            ("mask", "masks - 1"),
+            ("word", "masks * (ceil(N / 2) - 1)"),
+            ("again", "again"),
+        ],
         factor: None,
         more: None,
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
-        about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends",
-        points: vec![strewn(2.0, 60, at(1, 1)), at(3, 1), at(1, 4)],
+        about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
+                put in front before",
+        points: vec![strewn(2.0, 60, at(1, 1)), at(3, 1), at(1, 4), again()],
     }
 }
 
-/// Actions: how many write fields, how many move headers.
-const PROGRAMS: [(u32, u32, &str); 6] = [
-    (1, 0, "set_field:5->ip_dscp,output:2"),
-    (2, 0, "set_field:5->ip_dscp,set_field:7->udp_src,output:2"),
-    (
-        4,
-        0,
+/// A list of actions, and the frames that it is measured with.
+struct Listed {
+    kind: Kind,
+    /// How many write fields of which a checksum tells, how many others, how many move headers.
+    does: [u32; 3],
+    actions: &'static str,
+}
+
+const fn listed(kind: Kind, does: [u32; 3], actions: &'static str) -> Listed {
+    Listed { kind, does, actions }
+}
+
+const PROGRAMS: [Listed; 8] = [
+    listed(Kind::Udp, [1, 0, 0], "set_field:5->ip_dscp,output:2"),
+    listed(Kind::Udp, [2, 0, 0], "set_field:5->ip_dscp,set_field:7->udp_src,output:2"),
+    listed(
+        Kind::Udp,
+        [4, 0, 0],
         "set_field:5->ip_dscp,set_field:7->udp_src,set_field:1->nw_ecn,set_field:8->udp_dst,output:2",
     ),
-    (0, 1, "push_vlan:0x8100,output:2"),
-    (1, 1, "push_vlan:0x8100,set_field:4103->vlan_vid,output:2"),
-    (0, 2, "push_vlan:0x8100,pop_vlan,output:2"),
+    listed(Kind::Mpls, [0, 1, 0], "set_field:5->mpls_tc,output:2"),
+    listed(Kind::Mpls, [0, 2, 0], "set_field:5->mpls_tc,set_field:2->mpls_label,output:2"),
+    listed(Kind::Udp, [0, 0, 1], "push_vlan:0x8100,output:2"),
+    listed(Kind::Udp, [0, 1, 1], "push_vlan:0x8100,set_field:4103->vlan_vid,output:2"),
+    listed(Kind::Udp, [0, 0, 2], "push_vlan:0x8100,pop_vlan,output:2"),
 ];
 
 /// A list's parameters: its operations, the last of which sends.
-fn listed(n: u32, moves: u32) -> [(&'static str, f64); 4] {
-    let bytes = f64::from(n + moves + 1) * size_of::<Op>() as f64;
-    [("n", f64::from(n)), ("moves", f64::from(moves)), ("HE", bytes), ("max", 64.0)]
+fn parameters([n, plain, moves]: [u32; 3]) -> [(&'static str, f64); 5] {
+    let bytes = f64::from(n + plain + moves + 1) * size_of::<Op>() as f64;
+    [
+        ("n", n.into()),
+        ("plain", plain.into()),
+        ("moves", moves.into()),
+        ("HE", bytes),
+        ("max", 64.0),
+    ]
 }
 
 fn rule_program() -> Shape {
-    let at = |(n, moves, actions): (u32, u32, &'static str)| {
-        let given = listed(n, moves);
-        let with = |actions| sole(Kind::Udp, 60, Look::Deep, 1, actions);
-        point(&given, with(actions), Some(with("output:2")))
+    let at = |l: Listed| {
+        let with = |actions| sole(l.kind, 60, Look::Deep, 1, actions);
+        point(&parameters(l.does), with(l.actions), Some(with("output:2")))
     };
     // A list for each rule, as rules have them: two lines of each, beside the rule's.
     let own = lasting(|tables| {
@@ -246,10 +282,10 @@ fn rule_program() -> Shape {
         let rules = rules(1, 1, tables, &|_| write.clone());
         Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
     });
-    let own = strewn(4.0, 60, point(&listed(1, 0), own, Some(ruled(1, 1))));
+    let own = strewn(4.0, 60, point(&parameters([1, 0, 0]), own, Some(ruled(1, 1))));
     Shape {
         eo: "rule_program",
-        terms: &[("base", "1"), ("action", "n"), ("move", "moves")],
+        terms: &[("base", "1"), ("action", "n"), ("plain", "plain"), ("move", "moves")],
         factor: None,
         more: None,
         accesses: Some("cold * ceil(HE / line)"),
@@ -334,7 +370,7 @@ mod tests {
             Kind::Ipv6Udp,
         ];
         let sole = |kind, look: Look, text| {
-            let (matcher, actions) = (look.at(kind), actions(text, "udp,"));
+            let (matcher, actions) = (look.at(kind), actions(text, kind.named()));
             let rules = vec![FlowSpec { matcher, actions, ..FlowSpec::default() }];
             Fed::new(kind, 62, Tables::Near, Job { rules, ..empty("drop") })
         };
@@ -343,9 +379,9 @@ mod tests {
                 assert_eq!(passed(&mut sole(kind, look, "output:2").expect("a data plane")), 128);
             }
         }
-        for (.., text) in PROGRAMS {
-            let mut f = sole(Kind::Udp, Look::Deep, text).expect("a data plane");
-            assert_eq!(passed(&mut f), 128, "{text}");
+        for l in PROGRAMS {
+            let mut f = sole(l.kind, Look::Deep, l.actions).expect("a data plane");
+            assert_eq!(passed(&mut f), 128, "{}", l.actions);
         }
         assert_eq!(passed(&mut metered(Tables::Near).expect("a data plane")), 128);
     }
