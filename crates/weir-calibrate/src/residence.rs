@@ -80,12 +80,27 @@ pub fn measure(levels: &Levels, times: usize) -> std::io::Result<Option<Residenc
     let caches = &levels.caches;
     let own = caches.len().checked_sub(2).and_then(|at| caches.get(at));
     let Some((own, last)) = own.zip(caches.last()) else { return Ok(None) };
-    let frames = FRAMES * FRAME * WORD;
-    let bytes = (2.0 * own.bytes).max(LEAST);
-    if last.cache.sharers < 2 || bytes.max(frames as f64) > last.cache.bytes / 2.0 {
+    if last.cache.sharers < 2 {
         return Ok(None);
     }
-    let line = last.cache.line_bytes as usize;
+    between(own.bytes, last.cache.bytes, last.cache.line_bytes as usize, times)
+}
+
+/// The same for a last cache of so many bytes, in lines of so many, behind caches of the core's own.
+///
+/// # Errors
+/// Those of mmap(2).
+pub fn between(
+    own: f64,
+    last: f64,
+    line: usize,
+    times: usize,
+) -> std::io::Result<Option<Residence>> {
+    let frames = FRAMES * FRAME * WORD;
+    let bytes = (2.0 * own).max(LEAST);
+    if line < WORD || bytes.max(frames as f64) > last / 2.0 {
+        return Ok(None);
+    }
     let mut copied = copies()?;
     let found: Vec<(f64, f64)> = PAUSES.iter().map(|p| rounds(&mut copied, *p, times)).collect();
     let Some((line_ns, taken)) = curve(&found, (frames / line) as f64) else { return Ok(None) };

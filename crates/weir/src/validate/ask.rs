@@ -10,7 +10,7 @@ use crate::functions::{Job, Way};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weir_estimate::profile::Hardware;
+use weir_estimate::profile::{Hardware, Residence};
 use weir_estimate::series::{Hop, Series, series};
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Estimate, Library, Mode, Profile, Question, estimate};
@@ -44,6 +44,29 @@ impl Asker {
         }
         paper.hardware = profile.hardware.clone();
         Ok(Self { library, profile, paper })
+    }
+
+    /// Measures what others take of the last cache now, which changes by the minute, and answers by that from here
+    /// on; says which part of lines they take that are not touched for so many seconds. Nothing where the profile knows
+    /// of no others.
+    ///
+    /// # Errors
+    /// There is no memory to measure with.
+    pub fn look_around(&mut self, rounds: usize, seconds: f64) -> Result<Option<f64>> {
+        let Hardware::Processor(p) = &mut self.profile.hardware else { return Ok(None) };
+        let [.., own, last] = p.caches.as_slice() else { return Ok(None) };
+        if p.residence.is_none() {
+            return Ok(None);
+        }
+        let (own, last, line) = (own.bytes, last.bytes, p.line_bytes as usize);
+        let found = weir_calibrate::residence::between(own, last, line, rounds)?;
+        let now = found.map_or_else(Residence::default, |r| Residence {
+            load_cycles: r.load_ns * p.clock_hz / 1e9,
+            taken: r.taken,
+        });
+        let taken = now.taken(seconds);
+        p.residence = Some(now);
+        Ok(Some(taken))
     }
 
     /// By a profile's name or file.

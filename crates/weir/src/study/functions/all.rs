@@ -17,7 +17,7 @@ const ERROR: Axis = Axis { name: "median absolute error", unit: "%" };
 pub fn all(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let depth = plan.depth;
     let mut report = Report::new(Id::NfAll, depth.of(Extent::Quick, Extent::Full));
-    let asker = asker(plan, watch, &mut report)?;
+    let mut asker = asker(plan, watch, &mut report)?;
     let frames: &[u32] = depth.of(&[64, 512], &[64, 512, 1518]);
     let localities: &[Locality] =
         depth.of(&[Locality::Uniform], &[Locality::Uniform, Locality::Zipf(1.1)]);
@@ -27,7 +27,7 @@ pub fn all(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         let few = if depth == Depth::Quick { 1 } else { entries.len() };
         cases.extend(Case::all(*f, entries.get(..few).unwrap_or(entries), frames, localities));
     }
-    let mut rows = rows(&cases, &asker, depth, watch, &mut report)?;
+    let mut rows = rows(&cases, &mut asker, depth, watch, &mut report)?;
     let mut beside = Beside::new(plan, &mut report);
     for (case, row) in cases.iter().zip(&mut rows) {
         if is_elsewhere(case) {

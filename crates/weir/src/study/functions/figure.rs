@@ -68,7 +68,7 @@ fn sizes(id: Id, depth: Depth) -> &'static [u32] {
 pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let depth = plan.depth;
     let mut report = Report::new(id, depth.of(Extent::Quick, Extent::Full));
-    let asker = asker(plan, watch, &mut report)?;
+    let mut asker = asker(plan, watch, &mut report)?;
     let mut cases = Vec::new();
     let mut places = Vec::new();
     let lines = lines(id);
@@ -84,7 +84,7 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     let own = cases.len();
     let names: Vec<&str> = lines.iter().map(|l| l.function).collect();
     cases.extend(lessons(&names));
-    let mut rows = rows(&cases, &asker, depth, watch, &mut report)?;
+    let mut rows = rows(&cases, &mut asker, depth, watch, &mut report)?;
     rows.truncate(own);
     let mut beside = Beside::new(plan, &mut report);
     for (case, row) in cases.iter().zip(&mut rows) {

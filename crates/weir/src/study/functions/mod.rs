@@ -88,25 +88,51 @@ fn seconds(depth: Depth) -> f64 {
 /// so that `rows` must have several functions.
 fn rows(
     cases: &[Case],
-    asker: &Asker,
+    asker: &mut Asker,
     depth: Depth,
     watch: &mut Watch<'_>,
     report: &mut Report,
 ) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
+    let calibrated = asker.profile.clone();
+    // What others take of the last cache, before each function.
+    let mut taken: Vec<f64> = Vec::new();
     let mut yardstick = depth.of(Yardstick::none(), Yardstick::new(&asker.profile));
     for round in 0..depth.of(1, ROUNDS) {
         let mut before = std::mem::take(&mut rows).into_iter();
+        let mut looked_for = None;
         for (i, case) in cases.iter().enumerate() {
             let name = case.function.name();
             let turn = if round > 0 { ", once more" } else { "" };
             watch.next(&format!("{name}, case {} of {}{turn}", i + 1, cases.len()))?;
+            let first = looked_for.replace(name) != Some(name);
+            if first && depth == Depth::Full {
+                taken.extend(asker.look_around(LOOKS, WHILE)?);
+            }
             let found = row(case, asker, &mut yardstick, seconds(depth))?;
             rows.push(match before.next() {
                 Some(first) => first.with(found),
                 None => found,
             });
         }
+    }
+    asker.profile = calibrated;
+    if !taken.is_empty() {
+        taken.sort_by(f64::total_cmp);
+        let percent = |at: usize| taken.get(at).copied().unwrap_or_default() * 100.0;
+        report.condition(
+            "neighbours",
+            format!(
+                "what others take of the last cache is measured before each function, {} times in all, and is the \
+                 estimate's: of lines not touched for {:.0} ms {:.0} % at the least, {:.0} % in the middle, {:.0} % at \
+                 the most",
+                taken.len(),
+                WHILE * 1e3,
+                percent(0),
+                percent(taken.len() / 2),
+                percent(taken.len() - 1),
+            ),
+        );
     }
     let off: Vec<&Row> =
         rows.iter().filter(|r| r.yardstick.is_some_and(|y| !is_as_calibrated(y))).collect();
@@ -129,6 +155,10 @@ fn rows(
 
 /// Rounds in which all cases are measured, minutes apart: what a machine's neighbours do comes and goes.
 const ROUNDS: usize = 2;
+
+/// Rounds of a look at what others take of the last cache, and the seconds that reports tell of.
+const LOOKS: usize = 5;
+const WHILE: f64 = 0.016;
 
 /// The median.
 fn middle(mut all: Vec<f64>) -> f64 {
