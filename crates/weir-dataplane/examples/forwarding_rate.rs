@@ -17,8 +17,19 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 10] =
-    ["io", "port", "mac-1", "mac-10k", "mac-1m", "set-fields", "networks", "mpls", "vxlan", "acl"];
+const CASES: [&str; 11] = [
+    "io",
+    "port",
+    "mac-1",
+    "mac-10k",
+    "mac-1m",
+    "set-fields",
+    "networks-4",
+    "networks",
+    "mpls",
+    "vxlan",
+    "acl",
+];
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -77,17 +88,18 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
                 "mod_dl_src:02:00:00:00:00:0a,mod_dl_dst:02:00:00:00:00:0b,dec_ttl,output:2";
             (macs(1, 50_000, &mut pick), format!("ip,actions={actions}"), 0)
         }
-        "networks" => {
+        "networks" | "networks-4" => {
+            let networks = if name == "networks" { 1024 } else { 4 };
             let of = |i: usize| mac(1000 + i);
             let rule = |i: usize| {
                 format!("dl_vlan={},dl_dst={},actions=output:2", i / 16 + 1, text(of(i)))
             };
             let frames = (0..50_000).map(|_| {
-                let i = pick.below(1 << 14);
+                let i = pick.below(16 * networks);
                 let [hi, lo] = (i as u16 / 16 + 1).to_be_bytes();
                 frame(of(i), &[0x81, 0, hi, lo, 8, 0], i)
             });
-            (frames.collect(), lines(1 << 14, &rule), 1024)
+            (frames.collect(), lines(16 * networks, &rule), networks)
         }
         "mpls" => {
             let rule = |i: usize| {

@@ -70,6 +70,22 @@ pub struct Mapping {
     free: Vec<u32>,
     own_fields: Vec<OwnFieldRule>,
     seq: u64,
+    vlans: Option<Box<ByVlan>>,
+}
+
+/// Whose a frame is by its VLAN, where rules look at nothing else: in place of a lookup.
+#[derive(Debug)]
+pub(crate) struct ByVlan([Vid; ByVlan::ALL]);
+
+impl ByVlan {
+    /// Ids, with and without the bit that says that there is a tag.
+    const ALL: usize = Field::VlanVid.full() as usize + 1;
+
+    /// The VID of frames whose [`Field::VlanVid`] this is.
+    #[inline(always)]
+    pub fn of(&self, vlan: u16) -> Vid {
+        self.0[usize::from(vlan) % Self::ALL]
+    }
 }
 
 impl Mapping {
@@ -84,6 +100,16 @@ impl Mapping {
         fields: &UserFields,
     ) -> Result<(), MappingError> {
         rule.matcher.check_prereqs()?;
+        self.put(vid, rule, fields)?;
+        self.settle(&rule.matcher);
+        Ok(())
+    }
+    fn put(
+        &mut self,
+        vid: Vid,
+        rule: &MappingRule,
+        fields: &UserFields,
+    ) -> Result<(), MappingError> {
         self.seq += 1;
         let seq = self.seq;
         if looks_at_own(rule.matcher.mask()) {
@@ -129,6 +155,7 @@ impl Mapping {
     pub fn remove(&mut self, vid: Vid, rule: &MappingRule) -> bool {
         if let Some(i) = self.own_fields.iter().position(|o| o.vid == vid && o.rule == *rule) {
             self.own_fields.remove(i);
+            self.settle(&rule.matcher);
             return true;
         }
         let of_vid = self
@@ -138,7 +165,41 @@ impl Mapping {
         let Some(RuleId(slot)) = of_vid else { return false };
         self.classifier.remove(&rule.matcher, rule.priority);
         self.free.push(slot);
+        self.settle(&rule.matcher);
         true
+    }
+    /// Brings the list by VLAN up to date after a rule with this match has come or gone.
+    fn settle(&mut self, changed: &Match) {
+        let mut exact = FlowMask::default();
+        exact.set(Field::VlanVid, Field::VlanVid.full());
+        let vlans_alone = self.classifier.words_union() != 0
+            && exact.covers(&self.classifier.mask_union())
+            && self.own_fields.is_empty();
+        if !vlans_alone {
+            self.vlans = None;
+            return;
+        }
+        let all = self.vlans.is_none() || *changed.mask() != exact;
+        let list = self.vlans.get_or_insert_with(|| Box::new(ByVlan([Vid(0); ByVlan::ALL])));
+        let mut key = FlowKey::default();
+        let one = changed.value().get(Field::VlanVid) as usize;
+        let places = if all { 0..ByVlan::ALL } else { one..one + 1 };
+        for (vlan, vid) in list.0.iter_mut().enumerate().take(places.end).skip(places.start) {
+            key.set(Field::VlanVid, vlan as u128);
+            let hit = self.classifier.lookup(&key);
+            let of = hit.and_then(|RuleId(i)| self.vids.get(i as usize));
+            *vid = of.copied().unwrap_or_default();
+        }
+    }
+    /// Whose frames of each VLAN are, where nothing else of a frame is looked at.
+    #[inline(always)]
+    pub(crate) fn by_vlan(&self) -> Option<&ByVlan> {
+        self.vlans.as_deref()
+    }
+    /// How much of a frame rules look at.
+    #[inline]
+    pub(crate) fn depth(&self) -> Depth {
+        if self.own_fields.is_empty() { Depth::of(&self.classifier) } else { Depth::Whole }
     }
     /// Removes all rules of `vid`; says how many there were.
     pub fn remove_all(&mut self, vid: Vid) -> usize {

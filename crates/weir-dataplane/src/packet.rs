@@ -246,6 +246,16 @@ pub(crate) fn extract_ethernet(b: &[u8], in_port: u32, key: &mut FlowKey) -> boo
     true
 }
 
+/// [`Field::VlanVid`] of what [`extract`] makes.
+#[inline(always)]
+pub(crate) fn vlan_vid(b: &[u8]) -> u16 {
+    let Some(h) = b.first_chunk::<18>() else { return 0 };
+    match is_vlan(u16::from_be_bytes([h[12], h[13]]).into()) {
+        true => u16::from_be_bytes([h[14], h[15]]) & 0xfff | VLAN_PRESENT,
+        false => 0,
+    }
+}
+
 /// Where the headers are of an untagged IPv4 packet without options: what [`extract`] says of it, but for what lies
 /// behind IPv4's header. `None`: it is something else.
 #[inline(always)]
@@ -632,6 +642,7 @@ mod tests {
             } else {
                 prop_assert_eq!(part, FlowKey([7; weir_classify::WORDS]));
             }
+            prop_assert_eq!(u128::from(vlan_vid(&b)), whole.get(Field::VlanVid));
             let mut some = FlowKey([7; weir_classify::WORDS]);
             let mut all = FlowKey::default();
             prop_assert_eq!(extract_some(&b, 5, &mut some), extract(&b, 5, &mut all));

@@ -292,6 +292,11 @@ impl Vdp {
         }
         was
     }
+    /// Whether its frames meet its rules and nothing else first.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.phase == Phase::On(Path::Fast) && !self.edge.guarded() && self.cpu.is_unlimited()
+    }
     /// Whether other ports than its own say what becomes of its frames: it is away, or nearly so.
     pub fn is_leaving(&self) -> bool {
         matches!(self.phase, Phase::Leaving { .. } | Phase::Away | Phase::Coming { .. })

@@ -2,88 +2,16 @@
 //! the stages one by one, beside one without. The same frames under the same rules bring out the same bytes in the
 //! same order and the same counters.
 
+mod plane_frames;
+
+use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_classify::{Field, Match};
-use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::*;
 use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
 use weir_packet::*;
-
-const MATCHES: [&str; 12] = [
-    "in_port=1",
-    "in_port=2",
-    "priority=1",
-    "dl_dst=02:00:00:00:00:01",
-    "dl_dst=02:00:00:00:00:02",
-    "dl_vlan=1",
-    "ip",
-    "dl_type=0x8847",
-    "udp,tp_dst=2",
-    "ip,nw_ttl=1",
-    "ipv6",
-    "arp",
-];
-
-/// Actions, and frames that they are for; here they meet any.
-const ACTIONS: [(&str, &str); 16] = [
-    ("ip", "output:2"),
-    ("ip", "output:3"),
-    ("ip", "output:1"),
-    ("ip", "drop"),
-    ("ip", "dec_ttl,output:2"),
-    ("ip", "mod_dl_src:02:00:00:00:00:0a,mod_dl_dst:02:00:00:00:00:0b,dec_ttl,output:3"),
-    ("ip", "mod_dl_src:02:00:00:00:00:0a,output:2"),
-    ("ip", "mod_dl_dst:02:00:00:00:00:0a,output:2"),
-    ("dl_type=0x8847", "set_field:77->mpls_label,dec_mpls_ttl,output:2"),
-    ("ip", "push_vlan:0x8100,set_field:4101->vlan_vid,output:2"),
-    ("dl_vlan=1", "strip_vlan,output:3"),
-    ("ip", "push_mpls:0x8847,output:2"),
-    ("ip", "dec_ttl,output:2,output:3"),
-    ("ip", "all"),
-    ("ip", "in_port"),
-    ("ip", "set_field:10.9.8.7->ip_dst,dec_ttl,output:2"),
-];
-
-/// What a frame is made of: destination, tags, what it carries, TTL, bytes cut off its end.
-fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
-    let mut f = vec![2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 1, 1];
-    for _ in 0..tags {
-        f.extend([0x81, 0, 0, tags]);
-    }
-    match kind {
-        0 | 1 => {
-            f.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-            f.extend([0, 1, 0, dst, 0, 8, 0, 0]);
-        }
-        // With options, or shorter than it says.
-        2 => {
-            f.extend([8, 0, 0x46, 0, 0, 24, 0, 0, 0, 0, ttl, 1, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8, 1, 1])
-        }
-        3 => f.extend([8, 0, 0x45, 0, 0, 9, 0, 0, 0, 0, ttl, 1, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8]),
-        4 => f.extend([0x88, 0x47, 0, 1, 1, ttl, 0x45, 0]),
-        5 => {
-            f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 59, ttl]);
-            f.extend([3; 32]);
-        }
-        6 => f.extend([0, 38, 0xaa, 0xaa, 3, 0, 0, 0, 8, 6]),
-        _ => f.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, ttl]),
-    }
-    let length = if cut == 0 { 60 } else { 60 - cut };
-    f.resize(60.max(f.len()), 0);
-    f.truncate(length);
-    f
-}
-
-fn matcher(m: usize) -> Match {
-    parse_flows(&format!("{},actions=drop", MATCHES[m]), &NoNames).unwrap()[0].matcher
-}
-
-fn actions(a: usize) -> Vec<Action> {
-    let (of, list) = ACTIONS[a];
-    parse_flows(&format!("{of},actions={list}"), &NoNames).unwrap()[0].actions.clone()
-}
 
 struct Case {
     plane: DataPlane,

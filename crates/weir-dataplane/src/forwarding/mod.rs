@@ -250,12 +250,12 @@ impl TxPort {
         self.submit_queued(vid, queue, frame, now, pool, a);
     }
 
-    /// [`TxPort::submit`] of a whole burst of `vid`'s by its queue 0, in which no frame is longer than `longest`.
-    /// Where nothing waits the burst is the stage from now on, and no frame is touched.
+    /// [`TxPort::submit`] of a whole burst, whose frames are these VDPs' and go by their queue 0, in which no frame is
+    /// longer than `longest`. Where nothing waits the burst is the stage from now on, and no frame is touched.
     #[inline]
     pub fn submit_all<A: TxAccount>(
         &mut self,
-        vid: Vid,
+        vids: &[Vid; BURST],
         frames: &mut Burst,
         longest: usize,
         now: Nanos,
@@ -264,13 +264,13 @@ impl TxPort {
     ) {
         let free = self.up && self.backlog | self.shaped == 0 && !self.contended;
         if !free || longest > self.max_frame_bytes || !self.stage.is_empty() {
-            for f in frames.drain() {
+            for (f, vid) in frames.drain().zip(*vids) {
                 self.submit(vid, 0, f, now, pool, a);
             }
             return;
         }
         std::mem::swap(&mut self.stage, frames);
-        self.stage_tags = [Tag::plain(vid); BURST];
+        self.stage_tags = vids.map(Tag::plain);
         if self.stage.room() == 0 {
             self.send_stage(pool, a);
         }

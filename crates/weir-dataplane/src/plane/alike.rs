@@ -6,10 +6,10 @@
 //! limited, guarded, captured or on another path takes the long way from the beginning.
 
 use super::*;
-use crate::compile::bits;
+use crate::compile::{ActionResult, bits};
+use crate::edge::Edge;
 use crate::execute::{InvalidTtl, apply_changes, apply_paper_bits};
 use crate::packet::{Depth, extract, extract_ethernet, extract_some, plain_ipv4};
-use crate::vdp::{Path, Phase};
 use weir_classify::Classifier;
 use weir_classify::simd::prefetch_read;
 
@@ -17,7 +17,7 @@ use weir_classify::simd::prefetch_read;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) bytes: usize,
-    shortest: usize,
+    pub(super) shortest: usize,
     longest: usize,
 }
 
@@ -34,7 +34,7 @@ impl Sizes {
 }
 
 /// Of shorter frames nothing is known: runts.
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 /// What [`Work::found`] says of a frame that no rule takes: no slot has this number.
 const MISS: u32 = u32::MAX;
 /// What of a result says which way its frames take.
@@ -46,8 +46,20 @@ const CHANGES: u8 = bits::CHANGE_MAC | bits::SRC_ONLY | bits::DST_ONLY | bits::T
 
 /// All frames of a burst leave by this port.
 pub(super) struct AllBy {
-    port: PortId,
-    longest: usize,
+    pub(super) port: PortId,
+    pub(super) longest: usize,
+}
+
+/// Where a frame is, and what is known of it beside its key.
+pub(super) struct Place<'a> {
+    pub(super) in_port: PortId,
+    /// Whether its VDP wants to hear of TTLs that can't be decremented.
+    pub(super) told: bool,
+    /// How much its key has.
+    pub(super) depth: Depth,
+    /// Its VDP's.
+    pub(super) edge: &'a Edge,
+    pub(super) fields: &'a UserFields,
 }
 
 impl DataPlane {
@@ -59,8 +71,7 @@ impl DataPlane {
         }
         let vid = self.mapping.by_port(in_port)?;
         let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
-        let plain = v.phase == Phase::On(Path::Fast) && !v.edge.guarded() && v.cpu.is_unlimited();
-        plain.then_some(vid)
+        v.is_plain().then_some(vid)
     }
 
     /// Stage 2.
@@ -68,6 +79,7 @@ impl DataPlane {
     pub(super) fn match_alike(&mut self, vid: Vid, in_port: PortId, sizes: Sizes) {
         let w = &mut self.work;
         let frames = w.burst.as_slice();
+        w.vids = [vid; BURST];
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         let at = v.edge.at(in_port);
         let received = Tally { frames: frames.len() as u64, bytes: sizes.bytes as u64 };
@@ -151,39 +163,19 @@ impl DataPlane {
         let (mut matched, mut units) = (0, 0);
         let (mut longest, mut differ, mut only) = (0, false, None);
         let entries = table.entries_mut();
+        let place = Place { in_port, told, depth: w.depth, edge: &v.edge, fields: &v.fields };
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let slot = w.found[i];
             let Some(e) = entries.get_mut(slot as usize) else {
                 (w.slots[i], differ) = (Slot::Default, true);
                 continue;
             };
-            let (r, len) = (&e.result, f.len());
-            let way = r.bits & WAY;
-            let may_be_told = told && r.bits & (bits::TTL | bits::PROGRAM) != 0;
-            if way != FORWARDED && way != CHANGED || r.port == in_port || may_be_told {
+            let len = f.len();
+            let Some(done) = change(&e.result, f, &mut w.keys[i], &w.layers[i], &place) else {
                 (w.slots[i], differ) = (Slot::Rule(slot), true);
                 continue;
-            }
-            let mut done = Ok(());
-            if r.bits & (CHANGES | bits::PROGRAM) != 0 {
-                let key = &mut w.keys[i];
-                // Addresses lie where they lie; else headers must be known, and by some programs the key.
-                let by_headers = r.bits & bits::BY_HEADERS != 0;
-                let layers = match w.depth {
-                    Depth::Whole => w.layers[i],
-                    Depth::Common if by_headers => w.layers[i],
-                    _ if way == FORWARDED && !by_headers => Layers::default(),
-                    _ => match plain_ipv4(f.bytes()) {
-                        Some(l) if way == FORWARDED => l,
-                        _ => complete(&v.fields, f, v.edge.at(in_port).no, key),
-                    },
-                };
-                done = match &r.program {
-                    Some(ops) => apply_changes(ops, f, layers, key),
-                    None => apply_paper_bits(r, f, layers, key),
-                };
-            }
-            let (port, cost) = (r.port, r.cost);
+            };
+            let (port, cost) = (e.result.port, e.result.cost);
             e.hit(len, self.now);
             matched += 1;
             units += u64::from(cost);
@@ -202,7 +194,6 @@ impl DataPlane {
         if let (false, Some(port)) = (differ, only) {
             return Some(AllBy { port, longest });
         }
-        w.vids = [vid; BURST];
         if w.depth != Depth::Whole {
             let no = v.edge.at(in_port).no;
             for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
@@ -221,11 +212,12 @@ impl DataPlane {
 
     /// Stage 5.
     #[inline]
-    pub(super) fn forward_all(&mut self, vid: Vid, by: AllBy) {
+    pub(super) fn forward_all(&mut self, by: AllBy) {
         let w = &mut self.work;
         let AllBy { port: at, longest } = by;
         let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut) else {
-            w.out.extend(w.burst.drain().map(|frame| OutItem { frame, port: at, vid, queue: 0 }));
+            let frames = w.burst.drain().zip(w.vids);
+            w.out.extend(frames.map(|(frame, vid)| OutItem { frame, port: at, vid, queue: 0 }));
             return self.hand_to_forwarding();
         };
         let mut a = Accounts {
@@ -235,13 +227,48 @@ impl DataPlane {
             port: &mut p.counters,
             grave: &mut w.grave,
         };
-        p.tx.submit_all(vid, &mut w.burst, longest, self.now, &mut self.pool, &mut a);
+        p.tx.submit_all(&w.vids, &mut w.burst, longest, self.now, &mut self.pool, &mut a);
     }
+}
+
+/// Changes a frame as its rule says, where that is a common way and it leaves by a port then. `None`: it is not, and
+/// nothing has happened.
+#[inline(always)]
+pub(super) fn change(
+    r: &ActionResult,
+    f: &mut Frame,
+    key: &mut FlowKey,
+    layers: &Layers,
+    at: &Place<'_>,
+) -> Option<Result<(), DropReason>> {
+    let way = r.bits & WAY;
+    let may_be_told = at.told && r.bits & (bits::TTL | bits::PROGRAM) != 0;
+    if way != FORWARDED && way != CHANGED || r.port == at.in_port || may_be_told {
+        return None;
+    }
+    if r.bits & (CHANGES | bits::PROGRAM) == 0 {
+        return Some(Ok(()));
+    }
+    // Addresses lie where they lie; else headers must be known, and by some programs the key.
+    let by_headers = r.bits & bits::BY_HEADERS != 0;
+    let layers = match at.depth {
+        Depth::Whole => *layers,
+        Depth::Common if by_headers => *layers,
+        _ if way == FORWARDED && !by_headers => Layers::default(),
+        _ => match plain_ipv4(f.bytes()) {
+            Some(l) if way == FORWARDED => l,
+            _ => complete(at.fields, f, at.edge.at(at.in_port).no, key),
+        },
+    };
+    Some(match &r.program {
+        Some(ops) => apply_changes(ops, f, layers, key),
+        None => apply_paper_bits(r, f, layers, key),
+    })
 }
 
 /// The whole key, as the VDP's frames have it, of a frame of which less was looked at.
 #[inline(never)]
-fn complete(fields: &UserFields, f: &Frame, no: u32, key: &mut FlowKey) -> Layers {
+pub(super) fn complete(fields: &UserFields, f: &Frame, no: u32, key: &mut FlowKey) -> Layers {
     let layers = extract(f.bytes(), no, key).unwrap_or_default();
     fields.extract(f.bytes(), &layers, key);
     layers

@@ -13,6 +13,7 @@ mod alike;
 mod away;
 mod handover;
 mod inject;
+mod mixed;
 mod phases;
 mod quiet;
 mod stages;
@@ -87,6 +88,8 @@ struct Work {
     slots: [Slot; BURST],
     /// Of a burst that is one VDP's: how much keys say, and which rules took the frames.
     depth: Depth,
+    /// Of one that may be several VDPs': how much each frame's key says.
+    depths: [Depth; BURST],
     found: [u32; BURST],
     out: Vec<OutItem>,
     soft: Vec<ToServer>,
@@ -203,6 +206,7 @@ impl DataPlane {
                 vids: [Vid(0); BURST],
                 slots: [Slot::Default; BURST],
                 depth: Depth::Whole,
+                depths: [Depth::Whole; BURST],
                 found: [0; BURST],
                 out: Vec::with_capacity(BURST * 64),
                 soft: Vec::with_capacity(BURST * 4),
@@ -298,6 +302,7 @@ impl DataPlane {
         timer.end(Stage::Receive, n);
         match self.all_of(id, sizes) {
             Some(vid) => self.stages_alike(vid, id, sizes, timer),
+            None if self.may_mix(sizes) => self.stages_mixed(id, timer),
             None => self.stages(id, timer),
         }
         n
@@ -338,7 +343,27 @@ impl DataPlane {
         timer.end(Stage::Matching, n);
         if let Some(by) = self.process_alike(vid, in_port, sizes) {
             timer.end(Stage::Processing, n);
-            self.forward_all(vid, by);
+            self.forward_all(by);
+        } else {
+            self.process(in_port);
+            timer.end(Stage::Processing, n);
+            self.hand_to_software(in_port);
+            self.hand_to_forwarding();
+        }
+        timer.end(Stage::Forwarding, n);
+        self.bury();
+    }
+
+    /// [`DataPlane::stages`] for a burst that may be many VDPs'.
+    fn stages_mixed<T: StageTimer>(&mut self, in_port: PortId, timer: &mut T) {
+        let n = self.work.burst.len();
+        let known = self.map_mixed(in_port);
+        timer.end(Stage::Mapping, n);
+        let others = self.match_mixed(in_port, known);
+        timer.end(Stage::Matching, n);
+        if let Some(by) = self.process_mixed(in_port, others) {
+            timer.end(Stage::Processing, n);
+            self.forward_all(by);
         } else {
             self.process(in_port);
             timer.end(Stage::Processing, n);

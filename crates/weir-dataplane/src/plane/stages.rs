@@ -5,6 +5,7 @@ use super::*;
 use crate::action::Vid;
 use crate::compile::bits;
 use crate::cpu_share::Grant;
+use crate::edge::At;
 use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
 use crate::execute::{apply_changes, apply_paper_bits};
 use crate::packet::extract;
@@ -50,16 +51,9 @@ impl DataPlane {
     /// Stage 2.
     #[inline]
     pub(super) fn match_rules(&mut self, in_port: PortId) {
+        self.warm_tables();
         let w = &mut self.work;
-        let frames = w.burst.as_slice();
-        // Many VDPs mean many tables: their first lines are asked for before any is needed.
-        let many = if self.vdps.len() > FEW_VDPS { frames.len() } else { 0 };
-        for vid in w.vids.iter().take(many) {
-            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                v.fast.tables.first().classifier.warm();
-            }
-        }
-        for (i, f) in (0..BURST).zip(frames) {
+        for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (slot, vid) = (&mut w.slots[i], w.vids[i]);
             if let Slot::Drop(_) = slot {
                 continue;
@@ -74,34 +68,35 @@ impl DataPlane {
             if v.cpu.first_seen() {
                 self.seen.push(vid);
             }
-            if v.edge.guarded() && !v.is_leaving() {
-                if let Some(why) = v.edge.refuse_in(at, key) {
-                    *slot = Slot::Drop(why);
-                    continue;
-                }
-                // A dear lookup is asked for before it is done.
-                if v.cpu.ask_lookup() == Grant::Exceeded {
-                    *slot = Slot::Drop(DropReason::CpuShare);
-                    continue;
-                }
-                self.interval_units += u64::from(v.cpu.lookup);
+            if let Some(other) = enter(v, at, in_port, key, &mut self.interval_units) {
+                *slot = other;
+                continue;
             }
-            match v.phase {
-                Phase::On(Path::Fast) => {
-                    key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
-                    v.fields.extract(f.bytes(), &w.layers[i], key);
-                    w.probes[i] = v.fast.tables.first().classifier.probe(key);
-                    *slot = Slot::Rule(0);
-                }
-                Phase::On(Path::Slow) => {}
-                Phase::Draining { .. } | Phase::Returning => *slot = Slot::Hold,
-                Phase::Away | Phase::Leaving { .. } | Phase::Coming { .. } => {
-                    *slot = v.relay(in_port);
-                }
-                Phase::Deleting => *slot = Slot::Drop(DropReason::VdpGone),
+            key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
+            v.fields.extract(f.bytes(), &w.layers[i], key);
+            w.probes[i] = v.fast.tables.first().classifier.probe(key);
+            *slot = Slot::Rule(0);
+        }
+        self.find_rules();
+    }
+
+    /// Many VDPs mean many tables: their first lines are asked for before any is needed.
+    #[inline(always)]
+    pub(super) fn warm_tables(&self) {
+        let w = &self.work;
+        let many = if self.vdps.len() > FEW_VDPS { w.burst.len() } else { 0 };
+        for vid in w.vids.iter().take(many) {
+            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                v.fast.tables.first().classifier.warm();
             }
         }
-        for i in 0..frames.len().min(BURST) {
+    }
+
+    /// Second half of stage 2: which rules take the frames that rules are asked about.
+    #[inline(always)]
+    pub(super) fn find_rules(&mut self) {
+        let w = &mut self.work;
+        for i in 0..w.burst.len().min(BURST) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
             let t = v.fast.tables.first();
@@ -249,5 +244,33 @@ impl DataPlane {
             let mut s = Subject { vid, in_port, key, layers, fields: d.fields };
             execute::run(source, frame, &mut s, d.tables, d.miss, &mut e);
         }
+    }
+}
+
+/// What becomes of a frame of `v`'s that came in at `at`, where rules are not asked.
+#[inline(always)]
+pub(super) fn enter(
+    v: &mut Vdp,
+    at: At,
+    in_port: PortId,
+    key: &FlowKey,
+    units: &mut u64,
+) -> Option<Slot> {
+    if v.edge.guarded() && !v.is_leaving() {
+        if let Some(why) = v.edge.refuse_in(at, key) {
+            return Some(Slot::Drop(why));
+        }
+        // A dear lookup is asked for before it is done.
+        if v.cpu.ask_lookup() == Grant::Exceeded {
+            return Some(Slot::Drop(DropReason::CpuShare));
+        }
+        *units += u64::from(v.cpu.lookup);
+    }
+    match v.phase {
+        Phase::On(Path::Fast) => None,
+        Phase::On(Path::Slow) => Some(Slot::Default),
+        Phase::Draining { .. } | Phase::Returning => Some(Slot::Hold),
+        Phase::Away | Phase::Leaving { .. } | Phase::Coming { .. } => Some(v.relay(in_port)),
+        Phase::Deleting => Some(Slot::Drop(DropReason::VdpGone)),
     }
 }

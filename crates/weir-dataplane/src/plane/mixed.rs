@@ -1,0 +1,201 @@
+//! Stages 1 to 3 over a burst whose frames may be many VDPs': of each frame no more is looked at than says whose it is,
+//! then no more than that VDP's rules look at.
+//!
+//! Room: called by `poll_port` in place of the stages for any burst in which nothing is captured and that is not one VDP's
+//! (`alike`), and a short cut likewise: frames of VDPs that are limited, guarded or on another path meet what they meet
+//! in `stages`, with whole keys; what is no common change of a frame that leaves by a port is done by
+//! [`DataPlane::process`].
+
+use super::alike::{AllBy, ETHERNET, Place, change, complete};
+use super::stages::enter;
+use super::*;
+use crate::compile::bits;
+use crate::execute::InvalidTtl;
+use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
+use weir_classify::simd::prefetch_read;
+
+impl DataPlane {
+    /// Whether the burst may go by this way.
+    #[inline(always)]
+    pub(super) fn may_mix(&self, sizes: Sizes) -> bool {
+        !self.taps.any() && sizes.shortest >= ETHERNET
+    }
+
+    /// Stage 1. Says how much keys have at least.
+    #[inline]
+    pub(super) fn map_mixed(&mut self, in_port: PortId) -> Depth {
+        let w = &mut self.work;
+        let frames = w.burst.as_slice();
+        if let Some(vlans) = self.mapping.by_vlan() {
+            for (i, f) in (0..BURST).zip(frames) {
+                let vid = vlans.of(vlan_vid(f.bytes()));
+                w.vids[i] = vid;
+                if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                    v.prefetch();
+                }
+            }
+            return Depth::Port;
+        }
+        let depth = self.mapping.depth();
+        match depth {
+            Depth::Port => {
+                w.vids = [self.mapping.by_port(in_port).unwrap_or_default(); BURST];
+                return Depth::Port;
+            }
+            Depth::Ethernet => {
+                for (i, f) in (0..BURST).zip(frames) {
+                    let key = &mut w.keys[i];
+                    if !extract_ethernet(f.bytes(), in_port.0.into(), key) {
+                        w.layers[i] = extract(f.bytes(), in_port.0.into(), key).unwrap_or_default();
+                    }
+                    w.probes[i] = self.mapping.probe(key);
+                }
+            }
+            Depth::Common => {
+                frames.iter().for_each(|f| prefetch_read(f.bytes()));
+                for (i, f) in (0..BURST).zip(frames) {
+                    let key = &mut w.keys[i];
+                    w.layers[i] =
+                        extract_some(f.bytes(), in_port.0.into(), key).unwrap_or_default();
+                    w.probes[i] = self.mapping.probe(key);
+                }
+            }
+            Depth::Whole => {
+                self.map(in_port);
+                return Depth::Whole;
+            }
+        }
+        for (i, f) in (0..BURST).zip(frames) {
+            let vid = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
+            w.vids[i] = vid;
+            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
+                v.prefetch();
+            }
+        }
+        depth
+    }
+
+    /// Stage 2, where keys have `known` at least. Says of which frames [`DataPlane::process`] must see to everything, a
+    /// bit each.
+    #[inline]
+    pub(super) fn match_mixed(&mut self, in_port: PortId, known: Depth) -> u64 {
+        self.warm_tables();
+        let w = &mut self.work;
+        let mut others = 0;
+        for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
+            let (vid, key) = (w.vids[i], &mut w.keys[i]);
+            let Some(v) = vdp_mut(&mut self.vdps, vid) else {
+                (w.slots[i], others) = (Slot::Drop(DropReason::VdpGone), others | 1 << i);
+                continue;
+            };
+            let at = v.edge.at(in_port);
+            v.edge.received(at, f.len());
+            if v.cpu.first_seen() {
+                self.seen.push(vid);
+            }
+            let mut depth = Depth::of(&v.fast.tables.first().classifier);
+            if !v.is_plain() {
+                others |= 1 << i;
+                depth = Depth::Whole;
+                if known != Depth::Whole {
+                    w.layers[i] = extract(f.bytes(), in_port.0.into(), key).unwrap_or_default();
+                }
+                if let Some(slot) = enter(v, at, in_port, key, &mut self.interval_units) {
+                    w.slots[i] = slot;
+                    continue;
+                }
+            }
+            match depth {
+                Depth::Ethernet if known < depth => {
+                    if !extract_ethernet(f.bytes(), at.no, key) {
+                        w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
+                    }
+                }
+                Depth::Common if known < depth => {
+                    w.layers[i] = extract_some(f.bytes(), at.no, key).unwrap_or_default();
+                }
+                Depth::Whole if known < depth && others >> i & 1 == 0 => {
+                    w.layers[i] = complete(&v.fields, f, at.no, key);
+                }
+                Depth::Port if known == Depth::Port => key.0[0] = u64::from(at.no) << 32,
+                _ => {
+                    key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
+                    if depth.max(known) == Depth::Whole {
+                        v.fields.extract(f.bytes(), &w.layers[i], key);
+                    }
+                }
+            }
+            w.depths[i] = depth.max(known);
+            w.probes[i] = v.fast.tables.first().classifier.probe(key);
+            w.slots[i] = Slot::Rule(0);
+        }
+        self.find_rules();
+        others
+    }
+
+    /// Stage 3, as far as frames other than `others` are changed in common ways and leave by a port. `None`: what is
+    /// left is for [`DataPlane::process`].
+    #[inline]
+    pub(super) fn process_mixed(&mut self, in_port: PortId, others: u64) -> Option<AllBy> {
+        let w = &mut self.work;
+        let (mut longest, mut differ, mut only) = (0, others != 0, None);
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            if others >> i & 1 == 1 {
+                continue;
+            }
+            let Slot::Rule(slot) = w.slots[i] else {
+                differ = true;
+                continue;
+            };
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else {
+                differ = true;
+                continue;
+            };
+            let told = v.fast.invalid_ttl != InvalidTtl::Drop;
+            let table = v.fast.tables.first_mut();
+            let Some(e) = table.entry_mut(slot) else {
+                differ = true;
+                continue;
+            };
+            let (edge, fields) = (&v.edge, &v.fields);
+            let place = Place { in_port, told, depth: w.depths[i], edge, fields };
+            let len = f.len();
+            let Some(done) = change(&e.result, f, &mut w.keys[i], &w.layers[i], &place) else {
+                differ = true;
+                continue;
+            };
+            let (port, cost) = (e.result.port, u64::from(e.result.cost));
+            e.hit(len, self.now);
+            table.matched_more(1);
+            v.cpu.grant(cost);
+            self.interval_units += cost;
+            match done {
+                Ok(()) => {
+                    w.slots[i] = Slot::Out(port);
+                    longest = longest.max(f.len());
+                    differ |= *only.get_or_insert(port) != port;
+                }
+                Err(why) => (w.slots[i], differ) = (Slot::Drop(why), true),
+            }
+        }
+        if let (false, Some(port)) = (differ, only) {
+            return Some(AllBy { port, longest });
+        }
+        for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
+            if others >> i & 1 == 1 || w.depths[i] == Depth::Whole {
+                continue;
+            }
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let r = match w.slots[i] {
+                Slot::Rule(s) => v.fast.tables.first().entry(s).map(|e| &e.result),
+                Slot::Default => Some(&v.miss),
+                _ => None,
+            };
+            if r.is_some_and(|r| r.bits & bits::DROP == 0) {
+                let no = v.edge.at(in_port).no;
+                w.layers[i] = complete(&v.fields, f, no, &mut w.keys[i]);
+            }
+        }
+        None
+    }
+}
