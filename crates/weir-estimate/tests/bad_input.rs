@@ -101,6 +101,8 @@ fn profiles() {
     says(&m("[memory]", &less), "p.toml:", &["residence.taken", "not fall"]);
     says(&m("[memory]", &taken("after = 3\npart = 0.6")), "p.toml:", &["after", "unit"]);
     says(&m("store = 5", "store = 1e300"), "p.toml:", &["coefficients.store: 1e300"]);
+    let twice = m("store = 5", "store = 5, hdr = 1");
+    says(&twice, "p.toml:", &["coefficients.hdr", "a parameter of the operation"]);
 }
 
 #[test]

@@ -340,6 +340,13 @@ fn cost(
     names: &[Arc<str>],
 ) -> Result<Cost, Fault> {
     let coefficients = named_numbers(s, "coefficients")?;
+    // A formula could not say which of the two it means.
+    let twice = coefficients.iter().find(|c| operation.parameters.iter().any(|p| p.name == c.0));
+    if let Some((name, _)) = twice {
+        return Err(s.wrong(format!(
+            "coefficients.{name}: a parameter of the operation is called so: give it another name"
+        )));
+    }
     let known = || {
         let parameters = operation.parameters.iter().map(|p| &*p.name);
         let coefficients = coefficients.iter().map(|c| &*c.0);

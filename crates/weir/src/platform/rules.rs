@@ -220,7 +220,7 @@ fn rule_next() -> Shape {
             ("base", "1"),
             ("mask", "masks - 1"),
             ("word", "masks * (ceil(N / 2) - 1)"),
-            ("again", "again"),
+            ("refresh", "again"),
         ],
         factor: None,
         more: None,
@@ -285,7 +285,7 @@ fn rule_program() -> Shape {
     let own = strewn(4.0, 60, point(&parameters([1, 0, 0]), own, Some(ruled(1, 1))));
     Shape {
         eo: "rule_program",
-        terms: &[("base", "1"), ("action", "n"), ("plain", "plain"), ("move", "moves")],
+        terms: &[("base", "1"), ("action", "n"), ("write", "plain"), ("move", "moves")],
         factor: None,
         more: None,
         accesses: Some("cold * ceil(HE / line)"),
