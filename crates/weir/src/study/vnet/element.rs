@@ -151,6 +151,15 @@ impl Element {
     }
 }
 
+/// Where the worker of a virtual router's `weir run` runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worker {
+    /// On the last processor, which is its own.
+    Own,
+    /// Wherever this thread may.
+    Free,
+}
+
 /// How many VDPs weir has, and where they process.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -158,11 +167,13 @@ pub struct Shape {
     pub vdps: Option<u16>,
     /// Where.
     pub path: Path,
+    /// A virtual router's.
+    pub worker: Worker,
 }
 
 impl Shape {
     /// One VDP on the fast path.
-    pub const ONE: Shape = Shape { vdps: None, path: Path::Fast };
+    pub const ONE: Shape = Shape { vdps: None, path: Path::Fast, worker: Worker::Own };
 }
 
 enum Device {
@@ -242,7 +253,7 @@ impl Bed {
                 let plane = device.within(|| plane(shape))?;
                 Device::Weir(device, Some(Box::new(plane)))
             }
-            Element::Router(a) => Device::Run(Box::new(router(&device, a)?), device),
+            Element::Router(a) => Device::Run(Box::new(router(&device, a, shape.worker)?), device),
             _ => {
                 forward(element, &device)?;
                 Device::Kernel(Some(device))
@@ -339,9 +350,10 @@ impl Arrivals {
 }
 
 /// A `weir run` with a virtual router, which has a route for the frames and knows their next hops.
-fn router(device: &Namespace, of: Arrangement) -> Result<Process> {
+fn router(device: &Namespace, of: Arrangement, worker: Worker) -> Result<Process> {
     let cpus = allowed();
-    let own = cpus.last().map_or_else(String::new, |c| format!("cpu = {c}"));
+    let own = cpus.last().filter(|_| worker == Worker::Own);
+    let own = own.map_or_else(String::new, |c| format!("cpu = {c}"));
     let ports: String =
         [1, 2].map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"xdp:p{n}\"\n")).concat();
     let process = Process::start(device, &format!("frames = 16384\n{own}"), &ports)?;

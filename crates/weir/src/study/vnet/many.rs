@@ -2,7 +2,7 @@
 //! equally over networks or flows, and with CPUs given to the shared plane.
 
 use super::drive::{Drive, Spread, running, streams};
-use super::element::{Bed, Element, Shape};
+use super::element::{Arrangement, Bed, Element, Shape, Worker};
 use super::rate::DELIVERED;
 use super::{elements, repetitions, series};
 use crate::processor;
@@ -149,39 +149,82 @@ pub fn cpus(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<(
     for (name, path) in [("weir VDPs, fast path", Path::Fast), ("weir VDPs, slow path", Path::Slow)]
     {
         for networks in [1, FEW, 64] {
-            let mut points = Vec::new();
-            for cpus in 0..=2u16 {
-                watch.next(&format!("{name}, {networks} networks, {cpus} CPUs"))?;
-                let plan = plan.clone();
-                // On a thread of its own, since it is bound to processors.
-                let done = std::thread::spawn(move || {
-                    let shape = Shape { vdps: Some(networks), path };
-                    let mut bed = Bed::new(Element::Vdp, shape)?;
-                    with_cpus(&plan, &mut bed, networks, cpus)
-                });
-                let samples = done.join().map_err(|_| anyhow!("a measurement ended early"))??;
-                points.push(Point::of(cpus.into(), samples.samples));
-            }
             let name = format!("{name}, {networks} networks");
+            let points = by_cpus(plan, watch, &name, move |plan, cpus| {
+                let shape = Shape { vdps: Some(networks), path, ..Shape::ONE };
+                let mut bed = Bed::new(Element::Vdp, shape)?;
+                with_cpus(plan, &mut bed, networks, cpus)
+            })?;
             report.series.push(series(&name, CPUS, DELIVERED, points));
         }
+    }
+    let routers = elements(report).into_iter().filter_map(|e| match e {
+        // Here the CPU of a router's kernel is whichever has room.
+        Element::Router(a) if a != Arrangement::OwnOther => Some(a),
+        _ => None,
+    });
+    for a in routers.collect::<Vec<_>>() {
+        let element = Element::Router(a);
+        let name = match a {
+            Arrangement::OwnSame => "router, own (Xen-VM)",
+            _ => element.name(),
+        };
+        let points = by_cpus(plan, watch, name, move |plan, cpus| {
+            let worker = if cpus == 1 { Worker::Own } else { Worker::Free };
+            if cpus == 0 {
+                on_one_processor()?;
+            }
+            let mut bed = Bed::new(element, Shape { worker, ..Shape::ONE })?;
+            // The worker has its own by now.
+            if cpus == 1 {
+                on_one_processor()?;
+            }
+            one(plan, &mut bed, Spread::Flows(1), Serving::Worker, nothing)
+        })?;
+        report.series.push(series(name, CPUS, DELIVERED, points));
     }
     conditions(plan, report);
     report.condition("0 CPUs", "worker, generator and receiver on one processor");
     report.condition("1 CPU", "the worker has a processor to itself, the generator another");
-    report.condition("2 CPUs", "worker and software stage a thread each, on both processors, which the generator uses, too");
+    report.condition(
+        "2 CPUs",
+        "worker and software stage a thread each (routers: weir run's threads and the router's kernel), on both \
+         processors, which the generator uses, too",
+    );
     Ok(())
 }
 
+/// A point for each number of CPUs, on a thread of its own, since that is bound to processors.
+fn by_cpus(
+    plan: &Plan,
+    watch: &mut Watch<'_>,
+    name: &str,
+    measure: impl Fn(&Plan, u16) -> Result<Point> + Copy + Send + 'static,
+) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for cpus in 0..=2u16 {
+        watch.next(&format!("{name}, {cpus} CPUs"))?;
+        let plan = plan.clone();
+        let done = std::thread::spawn(move || measure(&plan, cpus));
+        let samples = done.join().map_err(|_| anyhow!("a measurement ended early"))??;
+        points.push(Point::of(cpus.into(), samples.samples));
+    }
+    Ok(points)
+}
+
+/// From here on this thread, and what it starts, run on the first processor alone.
+fn on_one_processor() -> Result<()> {
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(weir_calibrate::cpus::allowed().first().copied().unwrap_or(0));
+    Ok(rustix::thread::sched_setaffinity(None, &only)?)
+}
+
 fn with_cpus(plan: &Plan, bed: &mut Bed, networks: u16, cpus: u16) -> Result<Point> {
-    let all = weir_calibrate::cpus::allowed();
-    let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
+    let last = weir_calibrate::cpus::allowed().last().copied().unwrap_or(0);
     let spread = Spread::Vlans(networks);
     match cpus {
         0 => {
-            let mut only = rustix::thread::CpuSet::new();
-            only.set(first);
-            rustix::thread::sched_setaffinity(None, &only)?;
+            on_one_processor()?;
             one(plan, bed, spread, Serving::Worker, nothing)
         }
         1 => {
