@@ -16,7 +16,8 @@ use crate::group::Chosen;
 use crate::matching::Tables;
 use crate::meter::Verdict;
 use crate::packet::{Layers, Packet, Stale};
-use crate::processing;
+use crate::processing::mpls::{self, First};
+use crate::processing::{self, Change};
 use crate::program::{Origin, Punt};
 use crate::userfield::UserFields;
 use context::{Cx, Mark, Next, Reachable, Shared};
@@ -177,6 +178,16 @@ pub fn apply_changes(
     key: &mut FlowKey,
 ) -> Result<(), DropReason> {
     let mut p = Packet { frame, key, layers, stale: Stale::No };
+    // The swap of a label, in one.
+    match ops {
+        [Op::Change(Change::MplsEntry(set)), Op::Change(Change::DecMplsTtl), Op::Output(_)] => {
+            return mpls::swap(set, First::Set, &mut p);
+        }
+        [Op::Change(Change::DecMplsTtl), Op::Change(Change::MplsEntry(set)), Op::Output(_)] => {
+            return mpls::swap(set, First::Ttl, &mut p);
+        }
+        _ => {}
+    }
     for op in ops {
         if let Op::Change(c) = op {
             processing::apply(c, &mut p)?;

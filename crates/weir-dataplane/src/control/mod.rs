@@ -90,6 +90,7 @@ impl DataPlane {
 pub(crate) struct Ends<'a>(pub(crate) &'a mut dyn FnMut(Vid, Frame, DropReason));
 
 impl TxAccount for Ends<'_> {
+    fn left(&mut self, _what: Tally) {}
     fn sent(&mut self, _vid: Vid, _what: Tally) {
         // Only removals and links go through here: they send nothing.
     }

@@ -106,7 +106,9 @@ impl std::fmt::Debug for TxPort {
 /// What a port tells about frames that it sent or dropped, so that they are counted where they
 /// belong.
 pub trait TxAccount {
-    /// Frames of `vid` left.
+    /// Frames left.
+    fn left(&mut self, what: Tally);
+    /// Of those that left, these were of `vid`.
     fn sent(&mut self, vid: Vid, what: Tally);
     /// A frame of `vid` ended here.
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason);
@@ -342,6 +344,7 @@ impl TxPort {
             let left = if taken < n { bytes(&self.stage) } else { 0 };
             if taken > 0 {
                 let sent = Tally { frames: taken as u64, bytes: offered - left };
+                a.left(sent);
                 count_sent(&mut self.shares, whose, sent, a);
             }
             if taken < n {
@@ -355,19 +358,13 @@ impl TxPort {
             *l = f.len() as u16;
         }
         let taken = self.device.tx(pool, &mut self.stage).min(n);
-        // Frames that follow each other and are alike are counted together.
-        let mut whose = self.stage_tags[0];
-        let mut run = Tally::default();
+        let mut all = Tally::default();
         for (&len, &tag) in lens.iter().zip(&self.stage_tags).take(taken) {
-            if tag != whose {
-                count_sent(&mut self.shares, whose, std::mem::take(&mut run), a);
-                whose = tag;
-            }
-            run.add(len.into());
+            let one = Tally { frames: 1, bytes: len.into() };
+            all.merge(one);
+            count_sent(&mut self.shares, tag, one, a);
         }
-        if run.frames > 0 {
-            count_sent(&mut self.shares, whose, run, a);
-        }
+        a.left(all);
         if taken < n {
             self.contended = true;
             self.requeue(taken, a);

@@ -26,8 +26,11 @@ pub(super) struct Accounts<'a> {
 
 impl TxAccount for Accounts<'_> {
     #[inline(always)]
-    fn sent(&mut self, vid: Vid, what: Tally) {
+    fn left(&mut self, what: Tally) {
         self.port.tx.merge(what);
+    }
+    #[inline(always)]
+    fn sent(&mut self, vid: Vid, what: Tally) {
         match vdp_mut(self.vdps, vid) {
             Some(v) => v.edge.sent(self.at, what),
             None => self.retired.forwarded.merge(what),

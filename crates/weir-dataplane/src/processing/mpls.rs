@@ -95,6 +95,38 @@ pub fn decrement(p: &mut Packet<'_>) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// Which of the two that [`swap`] does comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The bits.
+    Set,
+    /// The TTL.
+    Ttl,
+}
+
+/// [`SetEntry::apply`] and [`decrement`] in one: what a label's swap comes down to.
+///
+/// # Errors
+/// [`DropReason::TtlExpired`], where [`decrement`] says so; the frame is as it was before both.
+#[inline(always)]
+pub fn swap(set: &SetEntry, first: First, p: &mut Packet<'_>) -> Result<(), DropReason> {
+    if p.layers.net != Net::Mpls {
+        return Ok(());
+    }
+    let l3 = usize::from(p.layers.l3);
+    let Some(e) = get_mut::<4>(p.frame.bytes_mut(), l3) else { return Ok(()) };
+    let old = u32::from_be_bytes(*e);
+    let put = |entry: u32| entry & !set.mask | set.value & set.mask;
+    let before = if first == First::Set { put(old) } else { old };
+    if before & 0xff <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    let after = if first == First::Set { before - 1 } else { put(before - 1) };
+    *e = after.to_be_bytes();
+    p.stale = Stale::Yes;
+    Ok(())
+}
+
 /// Bits for the top entry: label 20 bits, class 3, bottom 1, TTL 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetEntry {
@@ -116,6 +148,59 @@ impl SetEntry {
         if let Some(e) = get_mut::<4>(p.frame.bytes_mut(), l3) {
             *e = (old & !self.mask | self.value & self.mask).to_be_bytes();
             p.stale = Stale::Yes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::extract;
+    use proptest::prelude::*;
+    use weir_classify::FlowKey;
+    use weir_packet::Pool;
+
+    proptest! {
+        /// A swap in one is what its two parts come to, one after the other.
+        #[test]
+        fn a_swap_is_both_of_its_parts(
+            entry in any::<u32>(),
+            ttl in 0u8..4,
+            ethertype in prop::sample::select(vec![0x8847u16, 0x8848, 0x0800]),
+            value in any::<u32>(),
+            mask in prop::sample::select(vec![0xffff_f000u32, 0xe00, 0xff, 0xffff_ffff, 3]),
+            first in prop::sample::select(vec![First::Set, First::Ttl]),
+            length in 14usize..24,
+        ) {
+            let mut bytes = [[2; 12].as_slice(), &ethertype.to_be_bytes()].concat();
+            bytes.extend((entry & !0xff | u32::from(ttl)).to_be_bytes());
+            bytes.resize(60, 0);
+            bytes.truncate(if length == 23 { 60 } else { length });
+            let set = SetEntry { value, mask };
+            let mut pool = Pool::new(2, 2048).unwrap();
+            let mut run = |f: &dyn Fn(&mut Packet<'_>) -> Result<(), DropReason>| {
+                let mut frame = pool.alloc().unwrap();
+                frame.copy_from(&bytes).unwrap();
+                let mut key = FlowKey::default();
+                let layers = extract(frame.bytes(), 1, &mut key).unwrap();
+                let mut p = Packet { frame: &mut frame, key: &mut key, layers, stale: Stale::No };
+                let done = f(&mut p);
+                // What is left of a frame that is dropped nobody sees.
+                let left = done.map(|()| (p.stale, p.frame.bytes().to_vec()));
+                pool.free(frame);
+                left
+            };
+            let at_once = run(&|p| swap(&set, first, p));
+            let in_turn = run(&|p| {
+                if first == First::Set {
+                    set.apply(p);
+                    return decrement(p);
+                }
+                decrement(p)?;
+                set.apply(p);
+                Ok(())
+            });
+            prop_assert_eq!(at_once, in_turn);
         }
     }
 }
