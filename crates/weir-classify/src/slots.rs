@@ -122,7 +122,9 @@ impl Slots {
         let (slots, _) = self.words.as_chunks::<S>();
         self.find(hash, |at| {
             let slot = slots.get(at)?;
-            (slot[1..] == want[1..] && slot[0] != GONE).then_some(slot[0])
+            // Word by word: what is wanted was just stored so, and can't be loaded two words at once without waiting.
+            let differ = slot.iter().zip(want).skip(1).fold(0, |d, (a, b)| d | (a ^ b));
+            (differ == 0 && slot[0] != GONE).then_some(slot[0])
         })
     }
     /// As `find_fixed`, for any number of words.
