@@ -15,7 +15,9 @@
 //! A table starts as a rest alone. Tuples are sorted by the largest priority in them, and a lookup
 //! stops at the first whose priority is under what it has found. From [`SIFTED`] tuples on a
 //! [`Sieve`] says first which of them can have a rule for the key at all; they are asked in the order
-//! that they had when it was made, and those whose priority is too low are passed over.
+//! that they had when it was made, and those whose priority is too low are passed over. Between
+//! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, all stand once more in the order of their
+//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes.
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -35,6 +37,7 @@
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
 use crate::key::{FlowKey, FlowMask};
+use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{Scan, words_of};
 use crate::shape::choose;
@@ -52,6 +55,11 @@ const STEP: usize = 8;
 const FEW: usize = STEP / 4;
 /// Tuples from which on a sieve says which of them to ask.
 const SIFTED: usize = 8;
+/// Rules from which on they may stand by rank, too, and parts that they must have for that.
+const MANY: usize = 128;
+const PARTS: usize = 3;
+/// Rules of the rest that are as good as parts.
+const LONG: usize = 32;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +78,9 @@ pub struct FastTable {
     /// as they were when it was made.
     tuples: Vec<Tuple>,
     rest: Scan,
-    /// Where there are several tuples.
+    /// Where there are many rules in several parts: who looks up asks it alone.
+    ranked: Option<Box<Ranked>>,
+    /// Where there are several tuples, and rules do not stand by rank.
     sieve: Option<Box<Sieve>>,
     vectors: Vectors,
     /// Words that any rule looks at.
@@ -99,6 +109,7 @@ impl FastTable {
         Self {
             tuples: Vec::new(),
             rest: Scan::default(),
+            ranked: None,
             sieve: None,
             vectors,
             words: 0,
@@ -123,6 +134,7 @@ impl FastTable {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.rest.heap_bytes()
+            + self.ranked.as_ref().map_or(0, |r| size_of::<Ranked>() + r.heap_bytes())
             + self.sieve.as_ref().map_or(0, |s| size_of::<Sieve>() + s.heap_bytes())
             + self.union.as_ref().map_or(0, |u| size_of_val(&**u))
             + self.tuples.capacity() * size_of::<Tuple>()
@@ -155,14 +167,17 @@ impl FastTable {
     #[inline]
     pub fn probe(&self, key: &FlowKey) -> Probe {
         match self.tuples.as_slice() {
-            [] => Probe::default(),
-            [one] => Probe { hash: one.probe(key), left: 1 },
+            [] if self.ranked.is_none() => Probe::default(),
+            [one] if self.ranked.is_none() => Probe { hash: one.probe(key), left: 1 },
             _ => self.probe_many(key),
         }
     }
 
     #[inline(never)]
     fn probe_many(&self, key: &FlowKey) -> Probe {
+        if let Some(ranked) = &self.ranked {
+            return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
+        }
         let left = self.sieve.as_ref().map_or(u64::MAX, |s| s.left(key, 0));
         Probe { hash: each(left, &self.tuples).next().map_or(0, |t| t.probe(key)), left }
     }
@@ -172,6 +187,7 @@ impl FastTable {
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
+            _ if self.ranked.is_some() => self.resolve_many(key, p),
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
             // One field, one mask: the commonest of large tables.
             [one] if self.rest.is_empty() && one.has_one_word() => match one.find_word(key, p.hash)
@@ -187,6 +203,9 @@ impl FastTable {
     #[inline(never)]
     fn resolve_many(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         let v = self.vectors;
+        if let Some(ranked) = &self.ranked {
+            return ranked.resolve(v, key, p.hash);
+        }
         let mut best: Option<(u64, RuleId)> = None;
         let mut floor = 0;
         let mut hash = Some(p.hash);
@@ -234,6 +253,9 @@ impl FastTable {
         self.tuples.iter_mut().for_each(|t| t.rerank(&anew));
         self.rest.rerank(anew);
         self.inserted = ranks.len() as u32;
+        if self.ranked.is_some() {
+            self.rank();
+        }
     }
 
     fn each_ranked(&self, f: &mut dyn FnMut(u64, &Rule)) {
@@ -258,7 +280,7 @@ impl FastTable {
 
     /// Restores the order of the tuples after tuple `i` changed.
     fn resort(&mut self, i: usize) {
-        if self.sieve.is_some() {
+        if self.sieve.is_some() || self.ranked.is_some() {
             return;
         }
         let Some(top) = self.tuples.get(i).map(Tuple::top) else { return };
@@ -309,6 +331,7 @@ impl FastTable {
         self.resort(self.tuples.len() - 1);
         self.trigger = (self.rest.len() + STEP) as u32;
         if self.tuples.len() >= SIFTED
+            && self.ranked.is_none()
             && self.sieve.as_ref().is_none_or(|s| !s.has_room(self.tuples.len()))
         {
             self.sift();
@@ -326,6 +349,36 @@ impl FastTable {
                 t.for_each(&mut |_, r| f(i, &r.matcher));
             }
         })));
+    }
+
+    /// Notes that there is a rule more, beside the parts.
+    fn rank_in(&mut self, rank: u64, m: &Match, id: RuleId) {
+        let room = match &mut self.ranked {
+            Some(r) => self.len <= MOST && r.insert(rank, id, m),
+            None => !(MANY..=MOST / 4 * 3).contains(&self.len) || !self.is_diverse(),
+        };
+        if !room {
+            self.rank();
+        }
+    }
+    /// Whether lookups in the parts would ask many.
+    fn is_diverse(&self) -> bool {
+        (MANY / 2..=MOST).contains(&self.len)
+            && (self.tuples.len() >= PARTS || self.rest.len() >= LONG)
+    }
+    /// Puts the rules in order of their ranks, beside the parts, or ceases to.
+    fn rank(&mut self) {
+        if self.is_diverse() {
+            self.sieve = None;
+            let mut rules = Vec::with_capacity(self.len);
+            self.each_ranked(&mut |rank, r| rules.push((rank, r.id, r.matcher)));
+            self.ranked = Some(Box::new(Ranked::new(&rules, self.ranked.as_deref())));
+        } else if self.ranked.take().is_some() {
+            self.disband();
+            if self.tuples.len() >= SIFTED {
+                self.sift();
+            }
+        }
     }
 
     /// Notes in the sieve that tuple `i` has one rule more.
@@ -347,6 +400,14 @@ impl FastTable {
             if self.tuples.len() >= SIFTED {
                 self.sift();
             }
+        }
+    }
+    /// Notes that a rule has gone, beside the parts.
+    fn rank_out(&mut self, rank: u64) {
+        if let Some(r) = &mut self.ranked
+            && (!r.remove(rank) || self.len < MANY / 2)
+        {
+            self.rank();
         }
     }
     /// Moves the rules of tuples that have few to the rest, and puts the others in order.
@@ -415,6 +476,7 @@ impl FastTable {
                 self.resort(i);
             }
             self.sift_in(i, m);
+            self.rank_in(rank, m, id);
             return Ok(());
         }
         match self.find(m, priority) {
@@ -459,12 +521,14 @@ impl FastTable {
                 self.resort(i);
             }
             self.sift_in(i, m);
+            self.rank_in(rank, m, id);
             return;
         }
         self.rest.insert(rank, id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
+        self.rank_in(rank, m, id);
     }
 }
 
@@ -475,17 +539,18 @@ impl Classifier for FastTable {
 
     fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
         if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
-            let id = self.rest.remove(i)?;
+            let (rank, id) = self.rest.remove(i)?;
             self.len -= 1;
             self.narrow();
             self.sift_out();
+            self.rank_out(rank);
             return Some(id);
         }
         let covers = |t: &Tuple| m.mask().covers(t.mask());
-        let (i, id, top) = self.tuples.iter_mut().enumerate().find_map(|(i, t)| {
+        let (i, (rank, id), top) = self.tuples.iter_mut().enumerate().find_map(|(i, t)| {
             let top = t.top();
-            let id = covers(t).then(|| t.remove(m, priority))??;
-            Some((i, id, top))
+            let gone = covers(t).then(|| t.remove(m, priority))??;
+            Some((i, gone, top))
         })?;
         self.len -= 1;
         let t = self.tuples.get(i)?;
@@ -496,6 +561,7 @@ impl Classifier for FastTable {
         } else if t.top() != top {
             self.resort(i);
         }
+        self.rank_out(rank);
         Some(id)
     }
 

@@ -17,6 +17,7 @@ mod fast;
 mod field;
 mod key;
 mod linear;
+mod ranked;
 mod rule;
 mod scan;
 mod shape;

@@ -178,10 +178,10 @@ impl Scan {
         self.len += 1;
     }
 
-    /// Takes out rule `i`.
-    pub(crate) fn remove(&mut self, i: usize) -> Option<RuleId> {
+    /// Takes out rule `i`; its rank and id.
+    pub(crate) fn remove(&mut self, i: usize) -> Option<(u64, RuleId)> {
         let (len, cap) = (self.len(), self.cap());
-        let id = self.get(i)?.1;
+        let (rank, id, ..) = self.get(i)?;
         for column in self.data.chunks_exact_mut(cap) {
             column.copy_within(i + 1..len, i);
         }
@@ -193,7 +193,7 @@ impl Scan {
         } else {
             self.vacate();
         }
-        Some(id)
+        Some((rank, id))
     }
 
     /// Keeps the rules for whose rank `keep` says so.

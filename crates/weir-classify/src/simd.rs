@@ -34,7 +34,9 @@ impl Vectors {
     pub fn available() -> Vec<Self> {
         let mut all = vec![Self::portable()];
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("bmi1")
+        {
             all.push(Self(Kind::Avx2));
             if std::arch::is_x86_feature_detected!("avx512f") {
                 all.push(Self(Kind::Avx512));
@@ -52,6 +54,100 @@ impl Vectors {
             Kind::Avx512 => "AVX-512",
         }
     }
+}
+
+/// A cache line of words.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u64; 8]);
+
+/// What a kind of vector instructions does that the compiler does not find by itself.
+pub(crate) trait Lanes: Copy {
+    /// Bit `i` set where word `i` is not zero.
+    fn nonzero(self, line: &Line) -> u32;
+    /// `left & (row | open)`, word by word.
+    #[inline(always)]
+    fn sift(self, left: &Line, row: &Line, open: &Line) -> Line {
+        Line(std::array::from_fn(|i| left.0[i] & (row.0[i] | open.0[i])))
+    }
+}
+
+/// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
+pub(crate) trait Work {
+    type Out;
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out;
+}
+
+/// Does `work` with the instructions that `v` stands for.
+#[inline]
+pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
+    match v.0 {
+        Kind::Portable => work.run(Plain),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where AVX2 and BMI1 were detected.
+        Kind::Avx2 => unsafe { with_avx2(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2 and BMI1 were detected.
+        Kind::Avx512 => unsafe { with_avx512(work) },
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Plain;
+
+impl Lanes for Plain {
+    #[inline(always)]
+    fn nonzero(self, line: &Line) -> u32 {
+        line.0.iter().enumerate().fold(0, |bits, (i, &w)| bits | u32::from(w != 0) << i)
+    }
+}
+
+/// # Safety
+/// AVX2 and BMI1 are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1")]
+unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
+    work.run(Plain)
+}
+
+/// A value exists only within [`with_avx512`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Avx512(());
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for Avx512 {
+    #[inline(always)]
+    fn nonzero(self, line: &Line) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe {
+            let x = _mm512_load_si512(line.0.as_ptr().cast());
+            u32::from(_mm512_test_epi64_mask(x, x))
+        }
+    }
+    #[inline(always)]
+    fn sift(self, left: &Line, row: &Line, open: &Line) -> Line {
+        use std::arch::x86_64::*;
+        let mut out = Line::default();
+        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
+        unsafe {
+            let left = _mm512_load_si512(left.0.as_ptr().cast());
+            let row = _mm512_load_si512(row.0.as_ptr().cast());
+            let open = _mm512_load_si512(open.0.as_ptr().cast());
+            let both = _mm512_ternarylogic_epi64::<0xe0>(left, row, open);
+            _mm512_store_si512(out.0.as_mut_ptr().cast(), both);
+        }
+        out
+    }
+}
+
+/// # Safety
+/// AVX-512 F, AVX2 and BMI1 are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2,bmi1")]
+unsafe fn with_avx512<W: Work>(work: W) -> W::Out {
+    work.run(Avx512(()))
 }
 
 /// Asks for the cache line at the start of `target`. A hint: it never fails and changes nothing.

@@ -456,21 +456,22 @@ impl Tuple {
         }
     }
 
-    /// Removes the rule with exactly this match and priority.
-    pub(crate) fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
+    /// Removes the rule with exactly this match and priority; its rank, too.
+    pub(crate) fn remove(&mut self, m: &Match, priority: u32) -> Option<(u64, RuleId)> {
         let (_, _, found) = self.slot_of(m);
         let (place, head) = found?;
         let payload = (head >> 32) as u32;
-        let id = if head & BUCKET == 0 {
-            if m.mask() != self.mask() || (self.rank(place)? >> 32) as u32 != priority {
+        let gone = if head & BUCKET == 0 {
+            let rank = self.rank(place)?;
+            if m.mask() != self.mask() || (rank >> 32) as u32 != priority {
                 return None;
             }
             self.erase(place);
-            RuleId(payload)
+            (rank, RuleId(payload))
         } else {
             let (value, mask) = self.beyond(m);
             let bucket = self.buckets.get_mut(payload as usize)?;
-            let id = bucket.remove(bucket.position(&value, &mask, priority)?)?;
+            let gone = bucket.remove(bucket.position(&value, &mask, priority)?)?;
             match (bucket.len(), bucket.get(0)) {
                 (1, Some((rank, id, _, mask))) if mask.is_empty() => {
                     self.drop_bucket(payload);
@@ -482,7 +483,7 @@ impl Tuple {
                 }
                 _ => {}
             }
-            id
+            gone
         };
         self.cold.rules -= 1;
         if let Some(n) = self.cold.priorities.get_mut(&priority) {
@@ -493,7 +494,7 @@ impl Tuple {
             }
         }
         self.move_some();
-        Some(id)
+        Some(gone)
     }
 
     fn erase(&mut self, place: Place) {

@@ -138,3 +138,52 @@ fn a_sieve_leaves_nothing_out() {
     }
     assert_eq!(fast.memory_bytes(), size_of::<FastTable>());
 }
+
+/// Rules of many masks come in any order and go again, past the most that stand by rank and back: the
+/// answers are the oracle's, with every kind of vector instructions.
+#[test]
+fn ranks_tell_the_winner() {
+    for v in Vectors::available() {
+        let (mut fast, mut judge) = (FastTable::with_vectors(v), Linear::default());
+        let mut x = 11u64;
+        let mut random = move || {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            x >> 33
+        };
+        let mut rules: Vec<Rule> = Vec::new();
+        let (mut ranked, mut late, mut unranked) = (0, 0, 0);
+        for step in 0..9000u32 {
+            // Up past the most, and down to a few.
+            if step < 5000 || step % 8 == 0 {
+                // Prefixes of few addresses, so that many overlap; words join while there are rules.
+                let word = if step > 700 && random() % 8 == 0 { 1 } else { 3 };
+                let mut mask = FlowMask::default();
+                mask.0[word] = u64::MAX << (random() % 56);
+                mask.0[4] = 0xffff << (16 * (random() % 4));
+                let m = Match::new(FlowKey([(random() % 64) << (random() % 60); WORDS]), mask);
+                let r = rule(m, (random() % 20) as u32, step);
+                let there = judge.insert(r);
+                assert_eq!(fast.insert(r), there);
+                rules.extend(there.is_ok().then_some(r));
+            } else if !rules.is_empty() {
+                let r = rules.swap_remove(random() as usize % rules.len());
+                assert_eq!(fast.remove(&r.matcher, r.priority), Some(r.id));
+                assert_eq!(judge.remove(&r.matcher, r.priority), Some(r.id));
+            }
+            match &fast.ranked {
+                Some(r) => (ranked, late) = (ranked + 1, late + usize::from(r.has_late())),
+                None => unranked += 1,
+            }
+            if step % 5 == 0 {
+                let mut k = FlowKey([(random() % 64) << (random() % 60); WORDS]);
+                if !rules.is_empty() {
+                    let m = rules[random() as usize % rules.len()].matcher;
+                    let parts = k.0.iter_mut().zip(m.mask().0).zip(m.value().0);
+                    parts.for_each(|((k, m), v)| *k = *k & !m | v);
+                }
+                assert_eq!(fast.lookup(&k), judge.lookup(&k), "{} {step} {k:?}", v.name());
+            }
+        }
+        assert!(ranked > 3000 && late > 1000 && unranked > 500, "{ranked} {late} {unranked}");
+    }
+}
