@@ -92,7 +92,7 @@ fn case(frames: &[Vec<u8>], row: usize, lans: &[Lan], long: bool) -> Case {
             6 => plane.migrate(vid, Path::Slow).unwrap(),
             7 => plane.set_fragments(vid, Fragments::Drop).unwrap(),
             8 => plane.set_port_config(vid, no(2), PortFlags::NO_FWD).unwrap(),
-            9 => plane.set_cpu(vid, 400).unwrap(),
+            9 => plane.set_cpu(vid, 300).unwrap(),
             _ => {}
         }
     }
