@@ -160,10 +160,11 @@ else
 		release_build >"$logs/release.log" 2>&1 &
 		step "fuzz targets build" sh scripts/fuzz.sh build
 		for target in $(sh scripts/fuzz.sh list); do step "fuzz $target" sh scripts/fuzz.sh 4 "$target"; done
-		wait
 	else
 		skip "fuzz targets" "a C++ compiler is not installed"
 	fi
+	step "classifier on AArch64" sh scripts/aarch64.sh
+	wait
 	step "release build" release_build
 	step "judge: os-ken's switch tester, a selection" judge --quick
 	# Counts of instructions are the same on a busy machine, and these judges wait more than they work.

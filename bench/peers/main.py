@@ -1,8 +1,9 @@
 """weir beside DPDK's testpmd and Open vSwitch with DPDK: frames from memory, one core, no NIC. Called by ./run.
 
-    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: writes docs/performance.md
+    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
     main.py --networks                                  only what the slicer and the proof of isolation take; no peers, no root
+    main.py --lookups [--data DIR] [--set NAME]         only lookups, beside rte_acl (lookups.py)
 
 Each workload is a trace and rules in ovs-ofctl's syntax (workloads.py). Every program gets the same trace: testpmd and
 OVS replay it through net_pcap into net_null, weir through `weir bench dataplane`. The figure is millions of frames per
@@ -29,6 +30,7 @@ import time
 from collections import Counter
 
 import dpdk
+import lookups
 import workloads
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -228,6 +230,15 @@ def section(title: str, text: str) -> None:
     PAGE.write_text("\n".join(p.strip("\n") + "\n" for p in parts))
 
 
+def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> list[dict]:
+    found = lookups.measure(data, only, (0.3, repeats))
+    if not only:
+        text = lookups.page(found, data)
+        text[2:2] = [about("./run bench-peers --lookups" + (" --data DIR" if data else "")), ""]
+        section(text[0], "\n".join(text) + "\n")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="run bench-peers", description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
@@ -235,6 +246,9 @@ def main() -> None:
     parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
     parser.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
     parser.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
+    parser.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
+    parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
+    parser.add_argument("--set", help="of --lookups, only sets with this in their name; docs/performance.md stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
     arguments = parser.parse_args()
     if arguments.networks:
@@ -245,6 +259,11 @@ def main() -> None:
         return
     if os.geteuid() != 0:
         sys.exit("bench-peers: needs root for hugepages and a network namespace; try sudo ./run bench-peers")
+    if arguments.lookups:
+        found = classifier(arguments.data, arguments.set, arguments.repeats)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        return
     names = [arguments.workload] if arguments.workload else list(workloads.WORKLOADS)
     with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
         base = pathlib.Path(temporary)
@@ -272,6 +291,7 @@ def main() -> None:
             section(text.partition("\n")[0], text)
             text, _ = networks(arguments.repeats)
             section(text.partition("\n")[0], text)
+            classifier(arguments.data, None, arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if any("error" in result for result in results):

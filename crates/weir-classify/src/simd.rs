@@ -5,6 +5,9 @@
 //! is found out at run time; the portable path is the judge of the vector path.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
 use crate::key::WORDS;
 
 /// Which vector instructions a table uses. A value exists only where the processor has them.
@@ -19,6 +22,8 @@ enum Kind {
     /// AVX-512 F, and AVX2 for what is done four at a time.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Vectors {
@@ -42,6 +47,8 @@ impl Vectors {
                 all.push(Self(Kind::Avx512));
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        all.push(Self(Kind::Neon));
         all
     }
     /// Its name, for reports.
@@ -52,6 +59,8 @@ impl Vectors {
             Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
         }
     }
 }
@@ -89,6 +98,9 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2 and BMI1 were detected.
         Kind::Avx512 => unsafe { with_avx512(work) },
+        // What is compiled for AArch64 has NEON anyway, and lines of words are what compilers find by themselves.
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon => work.run(Plain),
     }
 }
 
@@ -210,13 +222,15 @@ pub(crate) fn match_tags(tags: &[u8; TAGS], tag: u8) -> (u32, bool) {
             )
         }
     };
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    let (equal, empty) = neon::match_tags(tags, tag);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let (equal, empty) = match_tags_portable(tags, tag);
     // Below the lowest bit of `empty`; all, where it has none.
     (equal & empty.wrapping_sub(1) & !empty, empty == 0)
 }
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn match_tags_portable(tags: &[u8; TAGS], tag: u8) -> (u32, u32) {
     let bits = |x: u8| tags.iter().enumerate().fold(0, |b, (i, &t)| b | u32::from(t == x) << i);
     (bits(tag), bits(0))
@@ -265,6 +279,12 @@ pub(crate) fn first_match(
             // columns' shape was just checked.
             unsafe { first_match_avx2(key, c, floor) }
         }
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon if c.len > 2 => {
+            assert!(c.is_sound());
+            // SAFETY: the columns' shape was just checked.
+            unsafe { neon::first_match(key, c, floor) }
+        }
         _ => first_match_portable(key, c, floor),
     }
 }
@@ -272,26 +292,31 @@ pub(crate) fn first_match(
 #[inline]
 fn first_match_portable(key: &[u64; WORDS], c: Columns<'_>, floor: u64) -> Option<usize> {
     debug_assert!(c.is_sound());
-    let (ranks, rest) = c.data.split_at_checked(c.cap)?;
-    let columns = rest.get(c.cap..)?;
-    (0..c.len).take_while(|&i| ranks.get(i).is_some_and(|&r| r > floor)).find(|&i| {
-        let mut words = c.words;
-        let mut at = i;
-        while words != 0 {
-            let word = words.trailing_zeros() as usize;
-            words &= words - 1;
-            let (Some(k), Some(m), Some(v)) =
-                (key.get(word), columns.get(at), columns.get(at + c.cap))
-            else {
-                return false;
-            };
-            if k & m != *v {
-                return false;
-            }
-            at += 2 * c.cap;
+    let ranks = c.data.get(..c.cap)?;
+    (0..c.len)
+        .take_while(|&i| ranks.get(i).is_some_and(|&r| r > floor))
+        .find(|&i| fits_portable(key, c, i))
+}
+
+/// Whether rule `i` fits `key`.
+#[inline]
+fn fits_portable(key: &[u64; WORDS], c: Columns<'_>, i: usize) -> bool {
+    let Some(columns) = c.data.get(2 * c.cap..) else { return false };
+    let mut words = c.words;
+    let mut at = i;
+    while words != 0 {
+        let word = words.trailing_zeros() as usize;
+        words &= words - 1;
+        let (Some(k), Some(m), Some(v)) = (key.get(word), columns.get(at), columns.get(at + c.cap))
+        else {
+            return false;
+        };
+        if k & m != *v {
+            return false;
         }
-        true
-    })
+        at += 2 * c.cap;
+    }
+    true
 }
 
 /// # Safety

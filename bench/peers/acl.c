@@ -1,0 +1,325 @@
+/* DPDK's rte_acl over a rule set and its trace: lookups per second of CPU time, as JSON. Built and called by lookups.py.
+ *
+ *   acl RULES TRACE SECONDS REPEATS EAL-ARGUMENTS...
+ *
+ * RULES and TRACE as testdata/rules/README.md describes them, not compressed. Bursts of 32, one category, each of the
+ * library's algorithms that the processor has; every answer is checked against the trace's.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_acl.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_malloc.h>
+
+#define BURST 32
+#define KEY 40
+
+/* One field of rte_acl: which of a line's values it is, from which bit on, and where it lies in a key. Fields after the
+ * first, which has one byte, lie in groups of four bytes. */
+struct part {
+	int value, shift;
+	struct rte_acl_field_def def;
+};
+
+#define PART(value, shift, type, size, field, group, offset) \
+	{ value, shift, { RTE_ACL_FIELD_TYPE_##type, size, field, group, offset } }
+
+/* A line's values: source and destination address, source and destination port, protocol. */
+static const struct part five[] = {
+	PART(4, 0, BITMASK, 1, 0, 0, 0), PART(0, 0, MASK, 4, 1, 1, 4),	 PART(1, 0, MASK, 4, 2, 2, 8),
+	PART(2, 0, RANGE, 2, 3, 3, 12),	 PART(3, 0, RANGE, 2, 4, 3, 14),
+};
+
+/* in_port, dl_src, dl_dst, dl_type, dl_vlan, dl_pcp, nw_src, nw_dst, nw_proto, nw_tos, tp_src, tp_dst, and the VID. */
+static const struct part twelve[] = {
+	PART(8, 0, BITMASK, 1, 0, 0, 0),    PART(0, 0, BITMASK, 4, 1, 1, 4),	PART(1, 16, BITMASK, 4, 2, 2, 8),
+	PART(1, 0, BITMASK, 2, 3, 3, 12),   PART(3, 0, BITMASK, 2, 4, 3, 14),	PART(2, 16, BITMASK, 4, 5, 4, 16),
+	PART(2, 0, BITMASK, 2, 6, 5, 20),   PART(4, 0, BITMASK, 2, 7, 5, 22),	PART(6, 0, BITMASK, 4, 8, 6, 24),
+	PART(7, 0, BITMASK, 4, 9, 7, 28),   PART(10, 0, BITMASK, 2, 10, 8, 32), PART(11, 0, BITMASK, 2, 11, 8, 34),
+	PART(12, 0, BITMASK, 2, 12, 9, 36), PART(5, 0, BITMASK, 1, 13, 9, 38),	PART(9, 0, BITMASK, 1, 14, 9, 39),
+};
+
+#define VALUES 13
+#define MOST_FIELDS 15
+RTE_ACL_RULE_DEF(rule, MOST_FIELDS);
+
+struct kind {
+	const struct part *parts;
+	uint32_t count;
+};
+static const struct kind five_tuple = { five, 5 }, twelve_tuple = { twelve, 15 };
+
+struct line {
+	uint64_t value[VALUES], mask[VALUES];
+	uint32_t priority;
+};
+
+struct lookup {
+	uint8_t key[KEY];
+	int64_t expected;
+};
+
+static void fail(const char *format, ...)
+{
+	va_list list;
+	va_start(list, format);
+	vfprintf(stderr, format, list);
+	va_end(list);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static double seconds(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static size_t allocated(void)
+{
+	size_t sum = 0;
+	for (int socket = 0; socket < RTE_MAX_NUMA_NODES; socket++) {
+		struct rte_malloc_socket_stats stats;
+		if (rte_malloc_get_socket_stats(socket, &stats) == 0)
+			sum += stats.heap_allocsz_bytes;
+	}
+	return sum;
+}
+
+/* ---- files ---- */
+
+static FILE *opened(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	if (!file)
+		fail("%s: cannot be read", path);
+	return file;
+}
+
+static bool is_twelve(const char *text)
+{
+	return text[0] != '@';
+}
+
+/* A prefix's length stands where a mask would, as a range's end does: what rte_acl wants to be told. */
+static void read_five(const char *text, struct line *line)
+{
+	unsigned a[4], b[4], from[2], to[2], length[2], proto, all;
+	if (sscanf(text, "@%u.%u.%u.%u/%u %u.%u.%u.%u/%u %u : %u %u : %u %x/%x", &a[0], &a[1], &a[2], &a[3], &length[0],
+		   &b[0], &b[1], &b[2], &b[3], &length[1], &from[0], &to[0], &from[1], &to[1], &proto, &all) != 16)
+		fail("not a rule: %s", text);
+	line->value[0] = a[0] << 24 | a[1] << 16 | a[2] << 8 | a[3];
+	line->value[1] = b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
+	for (int i = 0; i < 2; i++) {
+		line->mask[i] = length[i];
+		line->value[2 + i] = from[i];
+		line->mask[2 + i] = to[i];
+	}
+	line->value[4] = proto & all;
+	line->mask[4] = all;
+}
+
+static void read_twelve(const char *text, struct line *line)
+{
+	int at;
+	if (sscanf(text, "%" SCNu32 " %" SCNu64 "%n", &line->priority, &line->value[12], &at) != 2)
+		fail("not a rule: %s", text);
+	line->mask[12] = 0xffff;
+	for (int i = 0; i < 12; i++) {
+		int length;
+		if (sscanf(text + at, "%" SCNx64 "/%" SCNx64 "%n", &line->value[i], &line->mask[i], &length) != 2)
+			fail("not a rule: %s", text);
+		at += length;
+	}
+}
+
+static struct line *read_rules(const char *path, uint32_t *count, const struct kind **kind)
+{
+	FILE *file = opened(path);
+	struct line *lines = NULL;
+	char *text = NULL;
+	size_t room = 0, capacity = 0;
+	*count = 0;
+	while (getline(&text, &room, file) > 0) {
+		if (*count == capacity)
+			lines = realloc(lines, (capacity = 2 * capacity + 1024) * sizeof *lines);
+		*kind = is_twelve(text) ? &twelve_tuple : &five_tuple;
+		memset(&lines[*count], 0, sizeof *lines);
+		(is_twelve(text) ? read_twelve : read_five)(text, &lines[*count]);
+		++*count;
+	}
+	free(text);
+	fclose(file);
+	if (*count == 0)
+		fail("%s: no rules", path);
+	return lines;
+}
+
+static void put(const struct part *part, const uint64_t *values, uint8_t *key)
+{
+	uint64_t value = values[part->value] >> part->shift;
+	for (int i = 0; i < part->def.size; i++)
+		key[part->def.offset + i] = value >> 8 * (part->def.size - 1 - i);
+}
+
+static struct lookup *read_trace(const char *path, const struct kind *kind, size_t *count)
+{
+	FILE *file = opened(path);
+	struct lookup *all = NULL;
+	char *text = NULL;
+	size_t room = 0, capacity = 0;
+	*count = 0;
+	while (getline(&text, &room, file) > 0) {
+		uint64_t values[VALUES] = { 0 };
+		char *at = text;
+		if (*count == capacity)
+			all = realloc(all, (capacity = 2 * capacity + 1024) * sizeof *all);
+		if (kind == &twelve_tuple)
+			values[12] = strtoull(at, &at, 10);
+		for (int i = 0; i < (kind == &twelve_tuple ? 12 : 5); i++)
+			values[i] = strtoull(at, &at, kind == &twelve_tuple ? 16 : 10);
+		struct lookup *one = &all[(*count)++];
+		memset(one, 0, sizeof *one);
+		one->expected = strtoll(at, &at, 10);
+		for (uint32_t i = 0; i < kind->count; i++)
+			put(&kind->parts[i], values, one->key);
+	}
+	free(text);
+	fclose(file);
+	if (*count == 0)
+		fail("%s: no lookups", path);
+	return all;
+}
+
+/* ---- the library ---- */
+
+static const struct line *ordering;
+
+/* Best first: the highest priority, then the first line. */
+static int better(const void *a, const void *b)
+{
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	if (ordering[i].priority != ordering[j].priority)
+		return ordering[i].priority > ordering[j].priority ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+static struct rte_acl_ctx *built(const struct line *lines, uint32_t count, const struct kind *kind)
+{
+	uint32_t *order = malloc(count * sizeof *order);
+	for (uint32_t i = 0; i < count; i++)
+		order[i] = i;
+	ordering = lines;
+	qsort(order, count, sizeof *order, better);
+	struct rte_acl_param param = { "weir", SOCKET_ID_ANY, RTE_ACL_RULE_SZ(kind->count), count };
+	struct rte_acl_ctx *acl = rte_acl_create(&param);
+	if (!acl)
+		fail("rte_acl_create: %s", rte_strerror(rte_errno));
+	struct rte_acl_config config = { .num_categories = 1, .num_fields = kind->count };
+	for (uint32_t f = 0; f < kind->count; f++)
+		config.defs[f] = kind->parts[f].def;
+	for (uint32_t rank = 0; rank < count; rank++) {
+		const struct line *line = &lines[order[rank]];
+		struct rule rule = { .data = { 1, RTE_ACL_MAX_PRIORITY - rank, order[rank] + 1 } };
+		for (uint32_t f = 0; f < kind->count; f++) {
+			const struct part *part = &kind->parts[f];
+			uint64_t bits = part->def.size == 4 ? UINT32_MAX : (1u << 8 * part->def.size) - 1;
+			uint64_t value = line->value[part->value] >> part->shift & bits;
+			uint64_t mask = line->mask[part->value] >> part->shift & bits;
+			rule.field[f].value.u64 = part->def.type == RTE_ACL_FIELD_TYPE_BITMASK ? value & mask : value;
+			rule.field[f].mask_range.u64 = mask;
+		}
+		int error = rte_acl_add_rules(acl, (const struct rte_acl_rule *)&rule, 1);
+		if (error)
+			fail("rte_acl_add_rules: %s", rte_strerror(-error));
+	}
+	free(order);
+	int error = rte_acl_build(acl, &config);
+	if (error)
+		fail("rte_acl_build: %s", rte_strerror(-error));
+	return acl;
+}
+
+static size_t wrong(const struct rte_acl_ctx *acl, const struct lookup *trace, size_t count, int algorithm)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *key = trace[i].key;
+		uint32_t result = 0;
+		rte_acl_classify_alg(acl, &key, &result, 1, 1, algorithm);
+		found += (int64_t)result - 1 != trace[i].expected;
+	}
+	return found;
+}
+
+static double rate(const struct rte_acl_ctx *acl, const struct lookup *trace, size_t count, int algorithm, double least)
+{
+	double start = seconds(CLOCK_THREAD_CPUTIME_ID), passed;
+	size_t done = 0;
+	volatile uint32_t sink = 0;
+	do {
+		for (size_t i = 0; i < count; i += BURST) {
+			const uint8_t *keys[BURST];
+			uint32_t results[BURST], n = count - i < BURST ? count - i : BURST;
+			for (uint32_t k = 0; k < n; k++)
+				keys[k] = trace[i + k].key;
+			rte_acl_classify_alg(acl, keys, results, n, 1, algorithm);
+			sink ^= results[n - 1];
+		}
+		done += count;
+		passed = seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+	} while (passed < least);
+	return done / passed / 1e6;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 6)
+		fail("usage: acl RULES TRACE SECONDS REPEATS EAL-ARGUMENTS...");
+	const struct kind *kind = &five_tuple;
+	uint32_t count;
+	size_t lookups;
+	struct line *lines = read_rules(argv[1], &count, &kind);
+	struct lookup *trace = read_trace(argv[2], kind, &lookups);
+	double least = atof(argv[3]);
+	int repeats = atoi(argv[4]);
+	argv[4] = argv[0];
+	if (rte_eal_init(argc - 4, argv + 4) < 0)
+		fail("rte_eal_init: %s", rte_strerror(rte_errno));
+	size_t before = allocated();
+	double start = seconds(CLOCK_MONOTONIC);
+	struct rte_acl_ctx *acl = built(lines, count, kind);
+	printf("{\"rules\": %u, \"build_s\": %.4f, \"bytes\": %zu, \"mlps_per_cpu_s\": {", count,
+	       seconds(CLOCK_MONOTONIC) - start, allocated() - before);
+	static const struct {
+		const char *name;
+		int algorithm;
+	} all[] = { { "scalar", RTE_ACL_CLASSIFY_SCALAR },
+		    { "AVX2", RTE_ACL_CLASSIFY_AVX2 },
+		    { "AVX-512x32", RTE_ACL_CLASSIFY_AVX512X32 } };
+	const char *comma = "";
+	for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
+		if (rte_acl_set_ctx_classify(acl, all[a].algorithm) != 0)
+			continue;
+		size_t errors = wrong(acl, trace, lookups, all[a].algorithm);
+		if (errors)
+			fail("%s: %zu of %zu answers differ from the trace's", all[a].name, errors, lookups);
+		printf("%s\"%s\": [", comma, all[a].name);
+		for (int i = 0; i < repeats; i++)
+			printf("%s%.3f", i ? ", " : "", rate(acl, trace, lookups, all[a].algorithm, least));
+		printf("]");
+		comma = ", ";
+	}
+	printf("}}\n");
+	rte_acl_free(acl);
+	rte_eal_cleanup();
+	return 0;
+}

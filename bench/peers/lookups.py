@@ -1,0 +1,163 @@
+"""Lookups alone: weir's classifier beside DPDK's rte_acl on the same rule sets and traces, one core. Called by main.py.
+
+Sets come from a folder (--data, or WEIR_DATA) with `rules/SET[.oft][.zst]` and `traces/SET_trace_u[.oft][.zst]`, as
+testdata/rules/README.md describes them; else the project's samples are taken. rte_acl is static: any change is a
+rebuild, and its time to build stands beside its rate. Weir's tables were filled rule by rule and can be changed.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+import dpdk
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PROFILE = "release"
+# Larger sets keep the library at building for minutes, or for ever.
+MOST_SECONDS = 120
+# Sizes as names of sets end, in the order of the page.
+ORDER = ["1k", "10k", "50k", "100k", "8k"]
+
+
+class Set:
+    def __init__(self, rules: pathlib.Path, trace: pathlib.Path):
+        self.rules, self.trace = rules, trace
+        self.name = re.sub(r"(\.oft)?(\.zst)?$", "", rules.name)
+
+    def __lt__(self, other: "Set") -> bool:
+        def key(s: Set) -> tuple:
+            kind, _, size = s.name.rpartition("_")
+            return s.rules.name.count(".oft"), ORDER.index(size) if size in ORDER else len(ORDER), kind
+
+        return key(self) < key(other)
+
+
+def sets(folder: pathlib.Path | None) -> list[Set]:
+    """Every set of the folder that has a uniform trace."""
+    found = []
+    if folder is None:
+        base = ROOT / "testdata" / "rules"
+        for trace in base.glob("*_trace*"):
+            rules = base / trace.name.replace("_trace", "")
+            found.append(Set(rules, trace))
+        return sorted(found)
+    for rules in (folder / "rules").iterdir():
+        stem, rest = re.fullmatch(r"([^.]*)(.*)", rules.name).groups()
+        trace = folder / "traces" / f"{stem}_trace_u{rest}"
+        if trace.exists():
+            found.append(Set(rules, trace))
+    return sorted(found)
+
+
+def plain(path: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+    if path.suffix != ".zst":
+        return path
+    if not shutil.which("zstd"):
+        raise dpdk.Failed("zstd, which reads the sets, is not installed (apt-get install zstd)")
+    subprocess.run(["zstd", "-qdf", path, "-o", to], check=True)
+    return to
+
+
+def build_ours() -> pathlib.Path:
+    command = ["cargo", "build", "-q", "--locked", f"--{PROFILE}", "-p", "weir-classify", "--example", "lookup_rate"]
+    subprocess.run(command, check=True, cwd=ROOT)
+    return TARGET / PROFILE / "examples" / "lookup_rate"
+
+
+def build_theirs(to: pathlib.Path) -> pathlib.Path | None:
+    """rte_acl's program; nothing where DPDK's headers or a compiler are missing."""
+    asked = subprocess.run(["pkg-config", "--cflags", "libdpdk"], capture_output=True, text=True, check=False) if shutil.which("pkg-config") else None
+    if asked is None or asked.returncode != 0 or not shutil.which("cc"):
+        return None
+    source = pathlib.Path(__file__).with_name("acl.c")
+    flags = ["-O2", "-march=native", *shlex.split(asked.stdout)]
+    subprocess.run(["cc", *flags, source, "-o", to, "-lrte_acl", "-lrte_eal"], check=True)
+    return to
+
+
+def pinned(command: list, limit: float | None = None) -> str:
+    done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, timeout=limit)
+    if done.returncode != 0:
+        raise dpdk.Failed((done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1][-200:])
+    return done.stdout
+
+
+def ours(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path) -> dict:
+    """The program's own medians of five."""
+    text = pinned([program, rules, trace])
+    rate = re.search(r"bursts of 32: ([\d.]+) M/CPU-s", text)
+    rest = re.search(r"(\d+) lines, \d+ rules; build ([\d.]+) s, ([\d.]+) M updates/s, (\d+) bytes a line", text)
+    if not rate or not rest:
+        raise dpdk.Failed(f"not understood: {text[-200:]}")
+    lines, build, updates, size = rest.groups()
+    return {"mlps": float(rate[1]), "lines": int(lines), "build_s": float(build), "updates_m": float(updates), "bytes": int(size)}
+
+
+def theirs(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, window: tuple[float, int], directory: pathlib.Path) -> dict:
+    with dpdk.hugepages(directory / "huge") as huge:
+        eal = ["-l", str(dpdk.CORE), "--no-pci", "--no-telemetry", "--force-max-simd-bitwidth=512", "--huge-unlink"]
+        eal += ["--huge-dir", huge, "--file-prefix", directory.name, "-m", str(dpdk.DPDK_MIB)]
+        try:
+            text = pinned([program, rules, trace, str(window[0]), str(window[1]), *eal], MOST_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise dpdk.Failed(f"not built in {MOST_SECONDS} s") from error
+    result = json.loads(text.strip().splitlines()[-1])
+    result["mlps"] = {a: statistics.median(r) for a, r in result["mlps_per_cpu_s"].items()}
+    result["bytes"] //= result["rules"]
+    return result
+
+
+def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, int]) -> list[dict]:
+    results = []
+    program = build_ours()
+    with tempfile.TemporaryDirectory(prefix="weir-lookups-") as temporary:
+        base = pathlib.Path(temporary)
+        peer = build_theirs(base / "acl")
+        if peer is None:
+            print("rte_acl is not to be had (apt-get install libdpdk-dev gcc pkg-config): its columns are left out")
+        for each in sets(folder):
+            if only and only not in each.name:
+                continue
+            rules, trace = plain(each.rules, base / "rules"), plain(each.trace, base / "trace")
+            row = {"set": each.name, "weir": ours(program, rules, trace)}
+            if peer:
+                with tempfile.TemporaryDirectory(prefix="weir-acl-") as own:
+                    try:
+                        row["rte_acl"] = theirs(peer, rules, trace, window, pathlib.Path(own))
+                    except (dpdk.Failed, OSError) as error:
+                        row["rte_acl"] = {"error": str(error)}
+            print(line(row), flush=True)
+            results.append(row)
+    return results
+
+
+def line(row: dict) -> str:
+    w, r = row["weir"], row.get("rte_acl", {"error": "not measured"})
+    if "error" in r:
+        peer = f"{r['error']} | | | | | "
+    else:
+        rates = [f"{r['mlps'][a]:.1f}" if a in r["mlps"] else "–" for a in ("scalar", "AVX2", "AVX-512x32")]
+        peer = f"{' | '.join(rates)} | {w['mlps'] / max(r['mlps'].values()):.2f} | {r['build_s']:.2f} | {r['bytes']:,}"
+    return f"| {row['set']} | {w['lines']:,} | {w['mlps']:.1f} | {peer} | {w['build_s']:.3f} | {w['bytes']:,} | {w['updates_m']:.2f} |"
+
+
+def page(results: list[dict], folder: pathlib.Path | None) -> list[str]:
+    source = "whole sets" if folder else "the samples in `testdata/rules`"
+    return [
+        "## Lookups alone",
+        "",
+        f"The classifier beside DPDK's `rte_acl` (bursts of 32, hugepages), {source}: million lookups per CPU-second, uniform",
+        "traces, no flow cache, every answer equal to the trace's. `rte_acl` is built once and can't be changed; weir's tables are",
+        "filled rule by rule, and lines they take out and put back again are the updates (millions a second).",
+        "",
+        "| set | rules | weir | rte_acl scalar | AVX2 | AVX-512 | weir / best | rte_acl build, s | bytes a rule | weir build, s | bytes a rule | updates |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(line(row) for row in results),
+    ]
