@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 
+import flowmods
 import workloads
 
 HUGEPAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -210,13 +211,18 @@ class Switch:
                 for process in reversed(self.running):
                     end(process)
 
-    def rates(self, trace: pathlib.Path, seconds: float, repeats: int) -> list[float]:
+    def rates(self, trace: pathlib.Path, seconds: float, repeats: int, flow_mods: int = 0) -> list[float]:
         with self.up() as switch:
             # The sink first: what the source sends before it is there would be dropped, and its flows with it.
             self.port(2, "sink", "net_null1,no-rx=1")
             self.port(1, "source", f'"net_pcap0,rx_pcap={trace},infinite_rx=1"')
             time.sleep(5)  # its caches fill
-            return measure(self.received, switch.pid, thread_named(switch.pid, f"pmd-c{CORE:02}"), seconds, repeats)
+            thread = thread_named(switch.pid, f"pmd-c{CORE:02}")
+            try:
+                with flowmods.changing(self.work / "br.mgmt", flow_mods):
+                    return measure(self.received, switch.pid, thread, seconds, repeats)
+            except flowmods.Refused as error:
+                raise Failed(str(error)) from error
 
     def one_pass(self, trace: pathlib.Path) -> list[bytes]:
         """What comes out of port 2 when the trace has gone in by port 1 once."""

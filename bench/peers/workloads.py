@@ -20,6 +20,8 @@ class Workload:
     make: Callable[[random.Random], Made]
     # weir's rules split over so many VDPs.
     vdps: int = 1
+    # Rules of other destinations added and deleted meanwhile, so many changes a second.
+    flow_mods: int = 0
 
 
 def local_mac(number: int) -> bytes:
@@ -176,6 +178,7 @@ WORKLOADS = {
     "port": Workload("one in_port rule", one_port),
     "mac-1": Workload("one destination MAC", macs_of(1, 1024)),
     "mac-10k": Workload("10,000 MACs, uniform, a rule each", macs_of(10000)),
+    "mac-10k-mods": Workload("10,000 MACs under 900 flow_mods a second", macs_of(10000), flow_mods=900),
     "mac-1m": Workload("1,000,000 MAC rules, 200,000 frames", macs_of(1000000, 200000)),
     "acl-1k": Workload("1,000 five-tuple rules, 1,300 flows", five_tuples(1000, 1.3)),
     "acl-10k": Workload("10,000 five-tuple rules, 13,000 flows", five_tuples(10000, 1.3)),

@@ -11,9 +11,11 @@ use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_calibrate::clock::cycle_ns;
-use weir_dataplane::{Path, Stage, StageTimer, Vid};
+use weir_classify::{Field, Match};
+use weir_dataplane::{Action, Path, Placement, RuleSpec, Stage, StageTimer, Vid};
 use weir_io::capture_file::{Format, Writer};
 use weir_io::replay::Passes;
 use weir_io::thread_cpu_time;
@@ -44,6 +46,10 @@ pub struct Args {
     /// Measurements; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
+    /// Rules of other destinations added and deleted meanwhile, so many changes a second, by the worker
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "out",
+        value_parser = clap::value_parser!(u32).range(..=10_000_000))]
+    flow_mods: u32,
     /// Show where the time goes, stage by stage
     #[arg(long, conflicts_with = "out")]
     profile: bool,
@@ -67,6 +73,7 @@ enum PathArg {
 #[derive(Clone, Debug, Serialize)]
 struct Repeat {
     frames: u64,
+    flow_mods: u64,
     wall_s: f64,
     cpu_s: f64,
     mpps_wall: f64,
@@ -86,6 +93,7 @@ struct Report {
     vdps: usize,
     frames_in_trace: usize,
     path: &'static str,
+    flow_mods_per_s: f64,
     mpps_wall: f64,
     mpps_per_cpu_s: f64,
     ns_per_frame: f64,
@@ -111,10 +119,11 @@ pub fn run(a: &Args) -> Result<()> {
     to_path(&mut rig, a.path)?;
     let length = Duration::from_secs_f64(a.seconds);
     let mut clock = 0;
-    measure(&mut rig, length.mul_f64(0.2), &mut clock)?;
+    let mut mods = FlowMods { a_second: a.flow_mods.into(), made: 0 };
+    measure(&mut rig, length.mul_f64(0.2), &mut clock, &mut mods)?;
     let mut repeats = Vec::with_capacity(a.repeats);
     for _ in 0..a.repeats {
-        repeats.push(measure(&mut rig, length, &mut clock)?);
+        repeats.push(measure(&mut rig, length, &mut clock, &mut mods)?);
     }
     let s = rig.plane.snapshot();
     s.check()?;
@@ -141,6 +150,7 @@ pub fn run(a: &Args) -> Result<()> {
         vdps: rig.vdps,
         frames_in_trace: arena.len(),
         path: if a.path == PathArg::Fast { "fast" } else { "slow" },
+        flow_mods_per_s: of(&|r| r.flow_mods as f64 / r.wall_s),
         mpps_wall: of(&|r| r.mpps_wall),
         mpps_per_cpu_s: per_cpu,
         ns_per_frame: 1e3 / per_cpu,
@@ -165,11 +175,51 @@ fn to_path(rig: &mut Rig, path: PathArg) -> Result<()> {
     Ok(())
 }
 
-fn measure(rig: &mut Rig, length: Duration, clock: &mut u64) -> Result<Repeat> {
+/// Rules that are added and deleted while frames pass, between bursts and on the worker's time, as what controllers ask
+/// for is: each is of a destination that the trace has not, in the place that a controller's would have.
+struct FlowMods {
+    a_second: u64,
+    made: u64,
+}
+
+impl FlowMods {
+    /// Of those added, so many stay for a while.
+    const STAY: u64 = 64;
+
+    /// Makes those that are due, `passed` after `before` were made.
+    fn make(&mut self, rig: &mut Rig, before: u64, passed: Duration) -> Result<()> {
+        let due = before + (passed.as_secs_f64() * self.a_second as f64) as u64;
+        while self.made < due {
+            let n = self.made / 2;
+            match self.made % 2 {
+                0 => drop(rig.plane.add_rule(Vid(1), 0, &Self::rule(n), Placement::Fast)?),
+                _ if n >= Self::STAY => {
+                    let gone = Self::rule(n - Self::STAY);
+                    rig.plane.remove_rule(Vid(1), 0, &gone.matcher, gone.priority)?;
+                }
+                _ => {}
+            }
+            self.made += 1;
+        }
+        Ok(())
+    }
+    fn rule(n: u64) -> RuleSpec {
+        let mac = 0x0600_0000_0000 | u128::from(n & 0xff_ffff_ffff);
+        let matcher = Match::any().with(Field::EthDst, mac);
+        RuleSpec { matcher, priority: 100, cookie: 0, actions: Arc::new([Action::Drop]) }
+    }
+}
+
+fn measure(
+    rig: &mut Rig,
+    length: Duration,
+    clock: &mut u64,
+    mods: &mut FlowMods,
+) -> Result<Repeat> {
     let frames = |rig: &Rig| -> u64 {
         rig.plane.snapshot().ports.iter().map(|p| p.counters.rx.frames).sum()
     };
-    let before = frames(rig);
+    let (before, mods_before) = (frames(rig), mods.made);
     let (wall, cpu) = (Instant::now(), thread_cpu_time());
     loop {
         for _ in 0..256 {
@@ -177,6 +227,7 @@ fn measure(rig: &mut Rig, length: Duration, clock: &mut u64) -> Result<Repeat> {
             *clock += 3000;
             rig.plane.poll(Nanos(*clock));
         }
+        mods.make(rig, mods_before, wall.elapsed())?;
         if wall.elapsed() >= length {
             break;
         }
@@ -189,6 +240,7 @@ fn measure(rig: &mut Rig, length: Duration, clock: &mut u64) -> Result<Repeat> {
     }
     Ok(Repeat {
         frames,
+        flow_mods: mods.made - mods_before,
         wall_s,
         cpu_s,
         mpps_wall: frames as f64 / wall_s / 1e6,
@@ -292,6 +344,9 @@ fn told(r: &Report, profile: bool) -> String {
     out += &format!("  {:8.1} ns per frame\n", r.ns_per_frame);
     out += &format!("  {:8.0} cycles per frame\n", r.cycles_per_frame);
     out += &format!("  {:8.1} % forwarded\n", 100.0 * r.forwarded_share);
+    if r.flow_mods_per_s > 0.0 {
+        out += &format!("  {:8.0} rules added or deleted a second meanwhile\n", r.flow_mods_per_s);
+    }
     for s in r.stages.iter().filter(|_| profile) {
         out += &format!(
             "  {:8.1} ns, {:.0} cycles: {}\n",
