@@ -24,7 +24,7 @@ impl Weir {
             Kind::Fast => (Path::Fast, Kinds::Ipv4),
             Kind::Shortcut => (Path::Fast, Kinds::All),
             Kind::Slow => (Path::Slow, Kinds::Ipv4),
-            Kind::Wire | Kind::Bridge | Kind::Router => return Ok(None),
+            Kind::Wire | Kind::Bare | Kind::Bridge | Kind::Router => return Ok(None),
         };
         Self::with(lab, |plane, ports| load::vdps(plane, ports, path, kinds)).map(Some)
     }

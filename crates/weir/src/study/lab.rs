@@ -27,6 +27,8 @@ pub enum Kind {
     Shortcut,
     /// weir, VDPs on the slow path.
     Slow,
+    /// Nothing but a loop over AF_XDP ports like weir's.
+    Bare,
     /// The kernel's bridge, without netfilter.
     Bridge,
     /// The kernel's IPv4 router.
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Fast => "fast path",
             Kind::Shortcut => "shortcut",
             Kind::Slow => "slow path",
+            Kind::Bare => "bare AF_XDP",
             Kind::Bridge => "Linux bridge",
             Kind::Router => "Linux router",
         }
@@ -49,7 +52,7 @@ impl Kind {
     pub const fn to(self) -> To {
         match self {
             Kind::Wire | Kind::Bridge => To::Host,
-            Kind::Fast | Kind::Shortcut | Kind::Slow | Kind::Router => To::Device,
+            Kind::Fast | Kind::Shortcut | Kind::Slow | Kind::Bare | Kind::Router => To::Device,
         }
     }
 }
@@ -141,7 +144,7 @@ impl Lab {
                         "neigh replace 10.0.{port}.2 lladdr {host} dev p{n} nud permanent"
                     );
                 }
-                Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow => {}
+                Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow | Kind::Bare => {}
             }
         }
         device.ip(&lines)?;
@@ -151,7 +154,7 @@ impl Lab {
                 device.set(NO_NETFILTER)
             }
             Kind::Router => device.set(FORWARD),
-            Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow => Ok(()),
+            Kind::Wire | Kind::Fast | Kind::Shortcut | Kind::Slow | Kind::Bare => Ok(()),
         }
     }
 

@@ -5,6 +5,7 @@
 //! memory a study needs nothing; over veth it needs root and makes namespaces of its own (`lab`).
 //! Called by `commands::study`; `commands::estimate` draws by `chart`, too.
 
+mod bare;
 mod channels;
 mod chart;
 mod dut;

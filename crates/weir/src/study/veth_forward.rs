@@ -9,11 +9,13 @@ use std::time::Duration;
 use weir_measure::stats::median;
 
 const SIZES: [usize; 3] = [64, 512, 1518];
-const KINDS: [Kind; 5] = [Kind::Wire, Kind::Bridge, Kind::Fast, Kind::Shortcut, Kind::Router];
+const KINDS: [Kind; 6] =
+    [Kind::Wire, Kind::Bridge, Kind::Fast, Kind::Shortcut, Kind::Bare, Kind::Router];
 /// What frames per CPU-second are called, wherever the whole path is measured.
 pub const RATE: Axis =
     Axis { name: "rate of the whole path over veth", unit: "million frames per CPU-second" };
 const PROMISE: Promise = Promise { bound: Bound::AtLeast, value: 1.0 };
+const OF_BARE: Promise = Promise { bound: Bound::AtLeast, value: 0.9 };
 /// Frame sizes, as every study counts them.
 pub const SIZE: Axis = Axis { name: "frame size", unit: "bytes, FCS included" };
 /// How the whole path is measured.
@@ -38,17 +40,18 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         watch.next(&format!("{rounds} rounds with frames of {size} bytes"))?;
         let all = whole_path::rounds(&mut paths, size, rounds, time)?;
         if size == 64
-            && let [bridge, weir, shortcut, ..] = all.as_slice()
+            && let [bridge, weir, shortcut, bare, ..] = all.as_slice()
         {
             let ways = [
-                (shortcut, "weir's rate, by the shortcut, over the Linux bridge's", Some(PROMISE)),
-                (weir, "weir's rate, by the fast path, over the Linux bridge's", None),
+                (shortcut, bridge, "by the shortcut, over the Linux bridge's", Some(PROMISE)),
+                (weir, bridge, "by the fast path, over the Linux bridge's", None),
+                (weir, bare, "by the fast path, over a bare AF_XDP forwarder's", Some(OF_BARE)),
             ];
-            for (point, what, promised) in ways {
+            for (point, beside, what, promised) in ways {
                 let ratios: Vec<f64> =
-                    point.samples.iter().zip(&bridge.samples).map(|(w, b)| w / b).collect();
+                    point.samples.iter().zip(&beside.samples).map(|(w, b)| w / b).collect();
                 report.figures.extend(median(&ratios).map(|value| Figure {
-                    what: format!("{what}, frames of 64 bytes"),
+                    what: format!("weir's rate, {what}, frames of 64 bytes"),
                     value,
                     unit: "",
                     promised,
@@ -66,9 +69,17 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
     report.condition("weir", "AF_XDP in copy mode, native, one umem; four VDPs by port, one rule each: new MAC addresses, out by the adjacent port");
     report.condition("shortcut", "the same ports, XDP behind the driver; one rule for all frames of a port, not for IPv4 alone: the kernel carries it out by the port's XDP program, and weir counts");
     report
+        .condition("bare AF_XDP", "the same ports in one umem without a data plane: what comes in by one leaves by the adjacent one, unchanged, not looked at");
+    report
         .condition("Linux bridge", "bridge-nf-call-iptables=0, a static entry for the destination");
     report.condition("Linux router", "IPv4, static routes and neighbours, rp_filter=0");
-    report.condition("rounds", format!("{rounds} for each size, bridge, weir and router in turn, {} ms each; the ratio is taken within a round", time.as_millis()));
+    report.condition(
+        "rounds",
+        format!(
+            "{rounds} for each size, all in turn, {} ms each; the ratio is taken within a round",
+            time.as_millis()
+        ),
+    );
     report.remark(METHOD);
     report.remark(
         "The shortcut is no data plane in user space: an XDP program, behind the driver, looks the \

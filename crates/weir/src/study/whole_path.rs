@@ -9,6 +9,7 @@
 //! wire that leads straight to such an end, in the same round. Softirqs that did not run on the
 //! thread run in `ksoftirqd`, whose CPU time is added.
 
+use super::bare::Bare;
 use super::dut::{Weir, close, sender};
 use super::lab::{Arrivals, Lab};
 use super::load;
@@ -31,6 +32,7 @@ const PATIENCE_MS: u32 = 300;
 pub struct WholePath {
     lab: Lab,
     weir: Option<Weir>,
+    bare: Option<Bare>,
     sender: [Port; 1],
     streams: Streams,
     arrivals: Arrivals,
@@ -86,10 +88,10 @@ impl WholePath {
     /// # Errors
     /// A port can't be opened.
     pub fn with(lab: Lab, weir: Option<Weir>, streams: Streams) -> Result<Self> {
-        let sender = [sender(&lab)?];
+        let (sender, bare) = ([sender(&lab)?], Bare::of(&lab)?);
         let arrivals = lab.arrivals(1)?;
         let clock = Monotonic::new(Wait::Spin);
-        Ok(Self { lab, weir, sender, streams, arrivals, clock, softirqd: Softirqd::new() })
+        Ok(Self { lab, weir, bare, sender, streams, arrivals, clock, softirqd: Softirqd::new() })
     }
 
     /// Sends frames of that size for so long.
@@ -133,8 +135,11 @@ impl WholePath {
         Ok(Spent { sent, delivered, cpu, softirqd })
     }
 
-    /// Polls weir, where it is the device, until nothing moves.
+    /// Polls the device, where it is not the kernel, until nothing moves.
     fn poll(&mut self) {
+        if let Some(bare) = &mut self.bare {
+            while bare.poll() > 0 {}
+        }
         if let Some(plane) = self.weir.as_mut().and_then(Weir::plane) {
             while plane.poll(self.clock.now()) > 0 {}
         }
