@@ -67,9 +67,16 @@ fn the_whole_path_beside_the_bridge() {
     let names: Vec<&str> = all.iter().map(|s| s.0).collect();
     assert_eq!(
         names,
-        ["Linux bridge", "weir, fast path", "weir, shortcut", "Linux router", "generator alone"]
+        [
+            "Linux bridge",
+            "weir, fast path",
+            "weir, shortcut",
+            "bare AF_XDP",
+            "Linux router",
+            "generator alone"
+        ]
     );
-    for (name, points) in all.iter().take(4) {
+    for (name, points) in all.iter().take(5) {
         for p in points {
             let c = &p["costs"][0];
             let n = |what: &str| c[what].as_f64().expect("a number");
