@@ -12,6 +12,7 @@ mod compile;
 mod control;
 mod counters;
 mod cpu_share;
+pub mod crew;
 mod edge;
 mod execute;
 pub mod flowtext;

@@ -81,37 +81,26 @@ impl Handle {
         &self,
         f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
+        let asked = self.ask(f)?;
+        asked.begin();
+        asked.wait()
+    }
+    /// The two halves of [`Handle::call`], for who asks several workers: nobody is woken yet.
+    pub(crate) fn ask<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
+    ) -> Result<Asked<'_, R>, WorkerGone> {
         // Room for the answer is made here, not by the worker.
         let (tx, rx) = sync_channel(1);
-        // Where the worker can't run meanwhile, nobody polls.
         let here = self.worker.is_here();
-        let awaits = if here { Duration::ZERO } else { self.patience.now() };
         self.request(move |p| {
             // The caller has gone: its answer is nobody's.
             let _ = tx.send(f(p));
         })?;
-        if self.lending.carry_out() == Left::Work {
-            self.worker.wake();
-        }
-        if let Ok(answer) = rx.try_recv() {
-            return Ok(answer);
-        }
-        let began = Instant::now();
-        while began.elapsed() < awaits {
-            match rx.try_recv() {
-                Ok(answer) => {
-                    self.patience.took(began.elapsed());
-                    return Ok(answer);
-                }
-                Err(TryRecvError::Disconnected) => return Err(WorkerGone),
-                Err(TryRecvError::Empty) => std::hint::spin_loop(),
-            }
-        }
-        let answer = rx.recv().map_err(|_| WorkerGone)?;
-        if !here {
-            self.patience.took(began.elapsed());
-        }
-        Ok(answer)
+        Ok(Asked { of: self, here, rx })
+    }
+    pub(crate) fn waker(&self) -> Waker {
+        self.worker.clone()
     }
     /// Has `f` run between two bursts, and returns at once. Should the worker end before, `f` is
     /// dropped without having run.
@@ -160,6 +149,52 @@ impl Handle {
     }
 }
 
+/// Something that a worker was asked.
+#[derive(Debug)]
+pub(crate) struct Asked<'a, R> {
+    of: &'a Handle,
+    here: bool,
+    rx: Receiver<R>,
+}
+
+impl<R> Asked<'_, R> {
+    /// Whether the worker was seen last on the calling thread's processor.
+    pub(crate) fn is_here(&self) -> bool {
+        self.here
+    }
+    /// Carries it out while the worker rests; else wakes the worker.
+    pub(crate) fn begin(&self) {
+        if self.of.lending.carry_out() == Left::Work {
+            self.of.worker.wake();
+        }
+    }
+    /// The answer.
+    pub(crate) fn wait(self) -> Result<R, WorkerGone> {
+        let Self { of, here, rx } = self;
+        if let Ok(answer) = rx.try_recv() {
+            return Ok(answer);
+        }
+        // Where the worker can't run meanwhile, nobody polls.
+        let awaits = if here { Duration::ZERO } else { of.patience.now() };
+        let began = Instant::now();
+        while began.elapsed() < awaits {
+            match rx.try_recv() {
+                Ok(answer) => {
+                    of.patience.took(began.elapsed());
+                    return Ok(answer);
+                }
+                Err(TryRecvError::Disconnected) => return Err(WorkerGone),
+                Err(TryRecvError::Empty) => std::hint::spin_loop(),
+            }
+        }
+        let answer = rx.recv().map_err(|_| WorkerGone)?;
+        if !here {
+            of.patience.took(began.elapsed());
+        }
+        Ok(answer)
+    }
+}
+
 /// A data plane on its own thread.
 #[derive(Debug)]
 pub struct Runner {
@@ -189,16 +224,35 @@ impl Runner {
     ) -> std::io::Result<Self> {
         Self::start_resting(plane, serving, WhenIdle::Rest, Some(waiter), Rested::DEFAULT)
     }
+    /// One worker of several, whose clocks begin together.
+    pub(crate) fn start_member(
+        plane: DataPlane,
+        serving: Serving,
+        idle: WhenIdle,
+        waiter: Option<Box<dyn Waiter>>,
+        epoch: Instant,
+    ) -> std::io::Result<Self> {
+        Self::start_at(plane, serving, idle, waiter, Rested::DEFAULT, epoch)
+    }
     fn start_resting(
-        mut plane: DataPlane,
+        plane: DataPlane,
         serving: Serving,
         mode: WhenIdle,
         waiter: Option<Box<dyn Waiter>>,
         rests: Rested,
     ) -> std::io::Result<Self> {
+        Self::start_at(plane, serving, mode, waiter, rests, Instant::now())
+    }
+    fn start_at(
+        mut plane: DataPlane,
+        serving: Serving,
+        mode: WhenIdle,
+        waiter: Option<Box<dyn Waiter>>,
+        rests: Rested,
+        epoch: Instant,
+    ) -> std::io::Result<Self> {
         let (to, from) = channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let epoch = Instant::now();
         let ends = StopUnlessKept(Some(Arc::clone(&stop)));
         let mut servers = Vec::new();
         if let Serving::Threads(n) = serving {
@@ -398,7 +452,9 @@ impl Worker {
         fence(Ordering::SeqCst);
         // Whoever found it awake until now has left what it would have rung for.
         let asked = carry_out(&mut seat.plane, &seat.from, ASKED);
-        if asked == 0 && !seat.plane.has_back() && !self.stop.load(Ordering::Acquire) {
+        // So has another worker of its crew that gave it frames.
+        let told = seat.plane.is_told_of_all() && !seat.plane.has_back();
+        if asked == 0 && told && !self.stop.load(Ordering::Acquire) {
             let patience = Duration::from_nanos(seat.plane.patience().0);
             let time = patience.clamp(doze, sleep);
             self.lends.put(seat, rests(time));

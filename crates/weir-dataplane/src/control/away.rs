@@ -53,6 +53,8 @@ impl DataPlane {
         if vid.0 == 0 {
             return Err(ControlError::DefaultVdp);
         }
+        let why = "frames that other workers have would not be waited for";
+        self.takes_one_worker(vid, "a move to another data plane", why)?;
         let v = self.vdp(vid)?;
         let refuse = |why| Err(ControlError::Elsewhere { vid, why });
         let back = match v.phase {
@@ -222,6 +224,8 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn carry(&mut self, vid: Vid, given: Carried) -> Result<(), ControlError> {
+        let why = "each would add what was counted elsewhere";
+        self.takes_one_worker(vid, "counters of another data plane", why)?;
         let v = self.vdp_mut(vid)?;
         let here = v.away.as_ref().and_then(|a| a.back_with.clone()).unwrap_or_default();
         v.brought = Some(Box::new(Brought { given, here }));

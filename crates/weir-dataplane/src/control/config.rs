@@ -20,6 +20,8 @@ pub struct Config {
     pub tcam: Geometry,
     /// How long a migration to the fast path may take.
     pub drain_limit: Nanos,
+    /// Data planes that have the same VDPs, this one among them ([`crate::crew`]); 1: it is alone.
+    pub workers: usize,
 }
 
 impl Default for Config {
@@ -37,6 +39,7 @@ impl Default for Config {
                 block_slices: 64,
             },
             drain_limit: Nanos::from_millis(10),
+            workers: 1,
         }
     }
 }

@@ -114,6 +114,20 @@ pub enum ControlError {
         /// What is wrong and how to mend it.
         why: &'static str,
     },
+    /// Something that several workers can't hold between them.
+    #[error(
+        "VDP {vid}: {what} takes one worker, and there are {workers}: {why}; or run the data plane with one worker"
+    )]
+    OneWorker {
+        /// Whose.
+        vid: Vid,
+        /// What was asked for.
+        what: &'static str,
+        /// Why it does not go, or what to do.
+        why: &'static str,
+        /// How many workers there are.
+        workers: usize,
+    },
     /// Guarantees would exceed the worker.
     #[error("CPU guarantees would add up to {0} ‰: at most 1000 can be promised")]
     CpuShare(u32),

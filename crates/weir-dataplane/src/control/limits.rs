@@ -29,6 +29,10 @@ impl DataPlane {
         if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps || c == 0) {
             return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
         }
+        if share != PortShare::default() {
+            let why = "each has queues of its own at a port, which would give it the whole share";
+            self.takes_one_worker(vid, "a share of a port", why)?;
+        }
         let now = self.now;
         self.shorten_not(Ways::All);
         self.with_tx(port, |tx, _, _| tx.set_share(vid, share, now))

@@ -8,6 +8,7 @@ mod away;
 mod budget;
 mod channels;
 mod config;
+mod crew;
 mod empty;
 mod error;
 mod installed;

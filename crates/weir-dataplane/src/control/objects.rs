@@ -162,6 +162,8 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn put_meter(&mut self, vid: Vid, id: u32, meter: Meter) -> Result<(), ControlError> {
+        let why = "each would let the whole rate pass";
+        self.takes_one_worker(vid, "a meter", why)?;
         let mut meter = meter;
         let slow = meter.share();
         self.vdp_mut(vid)?.fast.meters.insert(id, meter);

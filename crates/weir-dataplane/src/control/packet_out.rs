@@ -71,6 +71,7 @@ impl DataPlane {
     }
 
     fn put_in(&mut self, vid: Vid, out: &PacketOut<'_>) -> Result<(), ControlError> {
+        self.is_sent_once(vid)?;
         let v = self.vdp(vid)?;
         let in_port = match out.in_port {
             PortIn::Controller => edge::CONTROLLER,

@@ -19,7 +19,15 @@ impl DataPlane {
         vid: Vid,
         program: Option<Box<dyn Program>>,
     ) -> Result<(), ControlError> {
+        if program.is_some() {
+            self.refuse_program(vid)?;
+        }
         self.post_programs(vid, move |slot| slot.program = program)
+    }
+    /// Refuses a program where there are several workers.
+    pub(super) fn refuse_program(&self, vid: Vid) -> Result<(), ControlError> {
+        let why = "each would have one of its own, which knows a part of the frames";
+        self.takes_one_worker(vid, "a slow-path program", why)
     }
     /// Gives a VDP what frames for LOCAL go to; without it they are dropped.
     ///
@@ -30,6 +38,9 @@ impl DataPlane {
         vid: Vid,
         program: Option<Box<dyn Program>>,
     ) -> Result<(), ControlError> {
+        if program.is_some() {
+            self.refuse_program(vid)?;
+        }
         self.post_programs(vid, move |slot| slot.own_stack = program)
     }
     /// Changes who a VDP's frames go to; frames that the old ones keep are ended.

@@ -63,6 +63,8 @@ impl DataPlane {
         if rate.max_bps.is_some_and(|m| m < rate.min_bps || m == 0) {
             return refuse("the greatest rate lies below the least, or is 0: raise it");
         }
+        let why = "each has queues of its own at a port, which would give it the whole rate";
+        self.takes_one_worker(vid, "a queue", why)?;
         let now = self.now;
         self.shorten_not(Ways::All);
         match self.with_tx(id, |tx, _, _| tx.set_queue(vid, queue, rate, now)) {

@@ -101,6 +101,9 @@ impl DataPlane {
         if self.vdps.get(usize::from(vid.0)).is_some_and(Option::is_some) {
             return Err(ControlError::VdpExists(vid));
         }
+        if spec.program.is_some() {
+            self.refuse_program(vid)?;
+        }
         self.check_ports(&spec.ports)?;
         self.check_channel(vid, spec.channel)?;
         self.check_cpu(vid, spec.cpu_permille)?;
@@ -155,6 +158,10 @@ impl DataPlane {
             .filter(|v| v.vid != vid)
             .map(|v| u32::from(v.cpu.guarantee_permille))
             .sum();
+        if permille > 0 {
+            let why = "what other workers do for it is not counted";
+            self.takes_one_worker(vid, "a guaranteed part of a worker's cycles", why)?;
+        }
         let sum = others + u32::from(permille);
         if sum > 1000 { Err(ControlError::CpuShare(sum)) } else { Ok(()) }
     }

@@ -138,6 +138,8 @@ pub struct DataPlane {
     pub(crate) unmapped: VdpCounters,
     pub(crate) migrating: usize,
     pub(crate) deleting: usize,
+    /// A change is being made that every worker of a crew makes.
+    pub(crate) one_of_many: bool,
     /// VDPs that were seen in this interval.
     seen: Vec<Vid>,
     /// What was dealt out for this interval.
@@ -190,6 +192,7 @@ impl DataPlane {
             unmapped: VdpCounters::default(),
             migrating: 0,
             deleting: 0,
+            one_of_many: false,
             seen: Vec::new(),
             dealt: Vec::new(),
             interval: Nanos(0),
@@ -293,9 +296,11 @@ impl DataPlane {
             return 0;
         }
         timer.begin();
-        let n = port.tx.device.rx(&mut self.pool, &mut self.work.burst);
+        let moved = port.tx.device.rx(&mut self.pool, &mut self.work.burst);
+        let n = self.work.burst.len();
         if n == 0 {
-            return 0;
+            // What a device gave to other workers was work, too.
+            return moved;
         }
         let sizes = Sizes::of(&self.work.burst);
         port.counters.rx.merge(Tally { frames: n as u64, bytes: sizes.bytes as u64 });

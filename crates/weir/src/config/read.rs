@@ -154,6 +154,7 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
             block_slices: tcam.block_slices.unwrap_or(g.block_slices),
         },
         drain_limit: d.drain_limit_ms.map_or(c.drain_limit, Nanos::from_millis),
+        workers: c.workers,
     };
     let serving = match d.serving.as_ref().map(Spanned::get_ref) {
         None | Some(words::Serving::Worker) => Serving::Worker,

@@ -1,0 +1,49 @@
+//! What several workers can't hold between them, and is refused where there are several.
+//!
+//! Room: as the rest of `control`. Replicas of one VDP have the same rules and count apart. What decides by state that
+//! frames change, or promises a rate, would be there once for each worker: a meter would let its rate pass as many times as
+//! there are workers, a program would know a part of its VDP's frames.
+
+use super::*;
+use crate::action::Vid;
+use crate::plane::DataPlane;
+
+impl DataPlane {
+    /// Data planes that have the same VDPs, this one among them.
+    pub fn workers(&self) -> usize {
+        self.config.workers
+    }
+    /// Refuses what takes one worker.
+    pub(super) fn takes_one_worker(
+        &self,
+        vid: Vid,
+        what: &'static str,
+        why: &'static str,
+    ) -> Result<(), ControlError> {
+        match self.config.workers {
+            0 | 1 => Ok(()),
+            workers => Err(ControlError::OneWorker { vid, what, why, workers }),
+        }
+    }
+    /// Runs `f` as a change that every worker makes: what would happen once for each is refused meanwhile.
+    pub(crate) fn as_one_of_many<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.one_of_many = self.config.workers > 1;
+        let r = f(self);
+        self.one_of_many = false;
+        r
+    }
+    /// Refuses what would leave once for each worker.
+    pub(super) fn is_sent_once(&self, vid: Vid) -> Result<(), ControlError> {
+        let why = "it would leave once for each: ask one of them alone";
+        match self.one_of_many {
+            true => self.takes_one_worker(vid, "a packet-out in a change", why),
+            false => Ok(()),
+        }
+    }
+    /// Has devices give back what they were lent by other workers, and take what is their own.
+    pub(crate) fn recall(&mut self) {
+        for p in self.ports.iter_mut().flatten() {
+            p.tx.device.flush(&mut self.pool);
+        }
+    }
+}

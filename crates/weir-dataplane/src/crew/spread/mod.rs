@@ -1,0 +1,167 @@
+//! A port with one queue, for several workers: one of them, at home there, has the device and deals its frames out by
+//! flow; the others have a device each that gets its part and sends by way of home.
+//!
+//! Room: crew. What each worker's data plane has is a [`Device`] like any other, so the way of a frame inside a data plane
+//! knows nothing of this. [`Spread`] is for control: it says where each bucket of flows goes, and moves buckets.
+//! Numbers that cross between threads are atomics with one writer each; frames cross by `lane`.
+
+mod far;
+mod home;
+mod moving;
+
+use super::flow::BUCKETS;
+use super::lane::lane;
+use crate::runner::Waker;
+use far::Far;
+use home::Home;
+pub use moving::{MoveError, Moving};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
+use weir_packet::{Caps, Device, Feed, LinkState};
+
+/// In place of a worker: frames of the bucket are held.
+const HELD: u8 = u8::MAX;
+/// Workers are told apart by a byte, less what stands for none.
+pub const MAX_WORKERS: usize = 64;
+/// Frames that one worker may have lent another at a port.
+pub const LANE_FRAMES: usize = 512;
+/// Frames of moving buckets that a port holds at most.
+pub(super) const HOLD_FRAMES: usize = 1024;
+
+/// A number that one thread writes, alone in its line of memory.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Told(AtomicU64);
+
+impl Told {
+    fn add(&self, n: usize) {
+        // One writer: no other addition can be lost.
+        self.0.store(self.0.load(Relaxed) + n as u64, Release);
+    }
+    fn read(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+}
+
+/// What one worker and home tell each other.
+#[derive(Debug, Default)]
+struct Between {
+    /// Frames that home has dealt to it; home writes.
+    dealt: Told,
+    /// Frames that it has received; it writes.
+    taken: Told,
+    /// Frames that it has given home to send; it writes.
+    given: Told,
+    /// Of these, the ones that the device has taken, or that were lost before it; home writes.
+    done: Told,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    home: usize,
+    /// Whose each bucket is.
+    owner: [AtomicU8; BUCKETS],
+    /// Frames of each bucket so far; home writes.
+    seen: Box<[AtomicU64; BUCKETS]>,
+    /// By worker; home's own is not used.
+    between: Box<[Between]>,
+    /// Of the device, as it was last.
+    up: AtomicBool,
+    max_frame_bytes: AtomicUsize,
+    feed: Feed,
+    /// Frames are given back where they came from, and no more are taken.
+    closing: AtomicBool,
+    wakers: OnceLock<Box<[Waker]>>,
+}
+
+impl Shared {
+    fn caps(&self) -> Caps {
+        Caps { max_frame_bytes: self.max_frame_bytes.load(Relaxed), feed: self.feed }
+    }
+    fn note(&self, caps: Caps, link: LinkState) {
+        self.max_frame_bytes.store(caps.max_frame_bytes, Relaxed);
+        self.up.store(link == LinkState::Up, Relaxed);
+    }
+    fn wake(&self, worker: usize) {
+        if let Some(w) = self.wakers.get().and_then(|all| all.get(worker)) {
+            w.wake();
+        }
+    }
+    fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+}
+
+/// The control of a port with one queue that several workers have. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Spread(Arc<Shared>);
+
+/// Deals `device` out to workers; `home` is the one that has it. Gives a device for each worker's data plane, in their
+/// order, all to be added at the same place, and the port's control. Buckets are dealt in turn.
+///
+/// # Errors
+/// Workers that can't be.
+pub fn spread(
+    device: Box<dyn Device>,
+    home: usize,
+    workers: usize,
+) -> Result<(Vec<Box<dyn Device>>, Spread), MoveError> {
+    if home >= workers || workers > MAX_WORKERS {
+        return Err(MoveError::NoWorker { worker: home, workers: workers.min(MAX_WORKERS) });
+    }
+    let caps = device.caps();
+    let shared = Arc::new(Shared {
+        name: device.name().to_owned(),
+        home,
+        owner: std::array::from_fn(|b| AtomicU8::new((b % workers) as u8)),
+        seen: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
+        between: (0..workers).map(|_| Between::default()).collect(),
+        up: AtomicBool::new(true),
+        max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
+        feed: caps.feed,
+        closing: AtomicBool::new(false),
+        wakers: OnceLock::new(),
+    });
+    let mut devices: Vec<Box<dyn Device>> = Vec::with_capacity(workers);
+    let mut lanes = Vec::with_capacity(workers);
+    for w in (0..workers).filter(|w| *w != home) {
+        let ((to, inn), (out, from)) = (lane(LANE_FRAMES), lane(LANE_FRAMES));
+        lanes.push(home::Lane::new(w, to, from));
+        devices.push(Box::new(Far::new(Arc::clone(&shared), w, inn, out)));
+    }
+    devices.insert(home, Box::new(Home::new(device, Arc::clone(&shared), lanes)));
+    Ok((devices, Spread(shared)))
+}
+
+impl Spread {
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+    /// The worker that has the device.
+    pub fn home(&self) -> usize {
+        self.0.home
+    }
+    /// Whose a bucket is; `None` while it is on its way.
+    pub fn owner(&self, bucket: u8) -> Option<usize> {
+        let w = self.0.owner[usize::from(bucket)].load(Relaxed);
+        (w != HELD).then_some(usize::from(w))
+    }
+    /// Frames of each bucket so far.
+    pub fn seen(&self) -> [u64; BUCKETS] {
+        std::array::from_fn(|b| self.0.seen[b].load(Relaxed))
+    }
+    pub(super) fn workers(&self) -> usize {
+        self.0.between.len()
+    }
+    pub(super) fn set_wakers(&self, wakers: &[Waker]) {
+        // A crew is started once.
+        let _ = self.0.wakers.set(wakers.into());
+    }
+    /// From now on frames that are in a lane go back where they came from when a worker finds them, so that each region
+    /// has its own again; what waited is lost, and counted by the device.
+    pub fn close(&self) {
+        self.0.closing.store(true, Release);
+    }
+}

@@ -1,0 +1,11 @@
+//! Several workers beside one: the same frames, in the same order within each flow, the same counters.
+
+#[path = "../plane_common/mod.rs"]
+mod plane_common;
+
+mod alike;
+mod moves;
+mod refused;
+mod rig;
+mod stalls;
+mod threads;
