@@ -228,6 +228,48 @@ fn where_the_time_goes_is_shown_when_asked_for() {
 }
 
 #[test]
+fn several_workers_are_measured_beside_as_many_processes() {
+    let (_dir, file) = rules("actions=output:2\n");
+    let capture = capture();
+    for more in [&[][..], &["--one-queue"]] {
+        let o =
+            weir(&["bench", "dataplane", "--rules", &file, "--trace", &capture, "--workers", "2"])
+                .args(["--seconds", "0.02", "--repeats", "2", "--json"])
+                .args(more)
+                .output()
+                .unwrap();
+        assert!(o.status.success(), "{}", error_of(&o));
+        let v: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+        let r = &v["result"];
+        assert_eq!((&v["kind"], &r["workers"]), (&"bench-workers".into(), &2.into()));
+        for pair in r["repeats"].as_array().unwrap() {
+            for who in ["crew", "processes"] {
+                assert!(pair[who]["frames"].as_u64().unwrap() > 0, "{r}");
+            }
+        }
+        // Both ratios are of the same measurements as the rates beside them.
+        let ratio = |of: &str| -> Vec<f64> {
+            let rate =
+                |d: &serde_json::Value| d["frames"].as_f64().unwrap() / d[of].as_f64().unwrap();
+            let pairs = r["repeats"].as_array().unwrap().iter();
+            pairs.map(|p| rate(&p["crew"]) / rate(&p["processes"])).collect()
+        };
+        for (key, of) in [("ratio_per_cpu_s", "cpu_s"), ("ratio_wall", "wall_s")] {
+            let middle = ratio(of).iter().sum::<f64>() / 2.0;
+            assert!((r[key].as_f64().unwrap() / middle - 1.0).abs() < 1e-9, "{key}: {r}");
+        }
+        let seen = r["visible"].as_array().unwrap();
+        assert_eq!(seen[0]["workers"], 2);
+        assert!(seen.iter().all(|s| s["p50_us"].as_f64() <= s["p99_us"].as_f64()), "{r}");
+    }
+    let bench = ["bench", "dataplane", "--rules", &file, "--trace", &capture];
+    refused(&[&bench[..], &["--one-queue"]].concat(), &["--workers 2 or more"]);
+    // A capture of one flow has nothing for a second worker.
+    let alone = [&bench[..], &["--workers", "2", "--profile"]].concat();
+    refused(&alone, &["--workers", "--profile"]);
+}
+
+#[test]
 fn the_benchmark_says_what_was_done() {
     let lines: String =
         (1..=4).map(|v| format!("dl_vlan={v},actions=mod_dl_src:02::9,output:2\n")).collect();

@@ -4,6 +4,7 @@
 //! far as the rules look, classifies, changes and releases it. Nothing survives from one pass to the next but counters.
 
 use super::rig::{Output, Rig, load_rules, load_trace};
+use super::workers;
 use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
 use crate::fault::{self, bad_input};
@@ -26,26 +27,26 @@ use weir_packet::Nanos;
 pub struct Args {
     /// Rules in Open vSwitch's flow syntax, a line each
     #[arg(long, value_name = "FILE")]
-    rules: PathBuf,
+    pub(super) rules: PathBuf,
     /// Frames to play, pcap or pcapng
     #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    pub(super) trace: PathBuf,
     /// Split the rules over this many VDPs
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_534))]
-    vdps: usize,
+    pub(super) vdps: usize,
     /// Port number by which the frames come in
     #[arg(long, value_name = "PORT", default_value_t = 1)]
-    in_port: u32,
+    pub(super) in_port: u32,
     /// Which path the VDPs take
     #[arg(long, value_name = "PATH", default_value = "fast")]
     path: PathArg,
     /// Length of one measurement
     #[arg(long, value_name = "S", default_value_t = 1.0)]
-    seconds: f64,
+    pub(super) seconds: f64,
     /// Measurements; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
-    repeats: usize,
+    pub(super) repeats: usize,
     /// Rules of other destinations added and deleted meanwhile, so many changes a second, by the worker
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "out",
         value_parser = clap::value_parser!(u32).range(..=10_000_000))]
@@ -56,9 +57,19 @@ pub struct Args {
     /// Keep one pass of the output in this pcap instead of measuring
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// So many workers, each with a part of the flows, beside as many processes of one worker each
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["profile", "out", "path", "flow_mods"],
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(super) workers: usize,
+    /// With --workers: the port has one queue, and worker 0 deals its frames out
+    #[arg(long)]
+    pub(super) one_queue: bool,
+    /// One of those processes
+    #[arg(long, hide = true, value_name = "I/N")]
+    alone: Option<String>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -110,6 +121,15 @@ pub fn run(a: &Args) -> Result<()> {
     }
     let arena = load_trace(&a.trace)?;
     let rules = load_rules(&a.rules)?;
+    if let Some(which) = &a.alone {
+        return workers::alone(a, which, &arena, &rules);
+    }
+    if a.one_queue && a.workers == 1 {
+        return Err(bad_input("--one-queue: one worker deals to nobody: give --workers 2 or more"));
+    }
+    if a.workers > 1 {
+        return workers::run(a, &arena, &rules);
+    }
     if let Some(out) = &a.out {
         let passes = Passes::Times(1);
         let mut rig = Rig::new(&arena, &rules, a.in_port, a.vdps, passes, Output::Keep)?;
@@ -292,7 +312,7 @@ fn profile(rig: &mut Rig, length: Duration, clock: &mut u64) -> [f64; Stage::ALL
 }
 
 /// The middle of some values; zero where there are none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = |i: usize| values.get(i).copied().unwrap_or(0.0);
     f64::midpoint(middle(values.len().saturating_sub(1) / 2), middle(values.len() / 2))

@@ -5,8 +5,10 @@ mod dataplane;
 mod functions;
 mod openflow;
 pub mod rig;
+mod scaling;
 mod slicer;
 mod verify;
+mod workers;
 
 use clap::Subcommand;
 

@@ -113,16 +113,29 @@ impl Rig {
         passes: Passes,
         output: Output,
     ) -> Result<Self> {
+        let source = Box::new(Replay::new("trace", Arc::clone(arena), passes));
+        Self::of(source, rules, in_port, vdps, output, 1)
+    }
+
+    /// The same with another source: one of so many workers.
+    pub fn of(
+        source: Box<dyn Device>,
+        rules: &[FlowSpec],
+        in_port: u32,
+        vdps: usize,
+        output: Output,
+        workers: usize,
+    ) -> Result<Self> {
         let config = Config {
             tcam: Geometry {
                 mapping_entries: 1 << 20,
                 action_entries: u32::try_from(2 * rules.len() + (1 << 20))?.next_power_of_two(),
                 ..Config::default().tcam
             },
+            workers,
             ..Config::default()
         };
         let mut plane = DataPlane::new(config)?;
-        let source = Box::new(Replay::new("trace", Arc::clone(arena), passes));
         let source = plane.add_port("trace", source)?;
         let mut ports = vec![(PortNo(in_port), source)];
         let mut kept = Vec::new();
