@@ -189,13 +189,10 @@ impl FastTable {
         match self.tuples.as_slice() {
             _ if self.ranked.is_some() => self.resolve_many(key, p),
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            // One field, one mask: the commonest of large tables.
-            [one] if self.rest.is_empty() && one.has_one_word() => match one.find_word(key, p.hash)
-            {
+            [one] if self.rest.is_empty() => match one.find_narrow(key, p.hash) {
                 Some(found) => found,
                 None => one.lookup_id(self.vectors, key, p.hash),
             },
-            [one] if self.rest.is_empty() => one.lookup_id(self.vectors, key, p.hash),
             _ => self.resolve_many(key, p),
         }
     }

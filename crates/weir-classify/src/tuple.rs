@@ -157,27 +157,25 @@ impl Tuple {
         (want, h)
     }
 
-    /// Whether the mask has bits in one word only.
-    #[inline(always)]
-    pub(crate) fn has_one_word(&self) -> bool {
-        self.n == 1
-    }
-
     /// The hash of `key` here; asks for its cache line.
     #[inline(always)]
     pub(crate) fn probe(&self, key: &FlowKey) -> u64 {
-        if self.has_one_word() {
-            let hash = self.hash_fixed::<2>(key);
-            self.slots.prefetch(hash, 2);
-            return hash;
+        match self.n {
+            1 => self.probe_fixed::<2>(key),
+            2 => self.probe_fixed::<3>(key),
+            _ => self.probe_words(key),
         }
-        self.probe_words(key)
+    }
+    #[inline(always)]
+    fn probe_fixed<const S: usize>(&self, key: &FlowKey) -> u64 {
+        let hash = self.hash_fixed::<S>(key);
+        self.slots.prefetch(hash, S);
+        hash
     }
 
     #[inline(never)]
     fn probe_words(&self, key: &FlowKey) -> u64 {
         let hash = match self.n {
-            2 => self.hash_fixed::<3>(key),
             3 => self.hash_fixed::<4>(key),
             4 => self.hash_fixed::<5>(key),
             5 => self.hash_fixed::<6>(key),
@@ -231,11 +229,19 @@ impl Tuple {
         (rank > floor).then_some((rank, RuleId(payload)))
     }
 
-    /// The winner where [`Tuple::has_one_word`], if it takes no more than a slot to say: `None` where
-    /// [`Tuple::lookup_id`] must be asked.
+    /// The winner where the mask has bits in one word or two, as those of large tables mostly have, if it takes no more
+    /// than a slot to say: `None` where [`Tuple::lookup_id`] must be asked.
+    #[inline(always)]
+    pub(crate) fn find_narrow(&self, key: &FlowKey, hash: u64) -> Option<Option<RuleId>> {
+        match self.n {
+            1 => self.find_words::<2>(key, hash),
+            2 => self.find_words::<3>(key, hash),
+            _ => None,
+        }
+    }
     #[inline(never)]
-    pub(crate) fn find_word(&self, key: &FlowKey, hash: u64) -> Option<Option<RuleId>> {
-        match self.slots.find_fixed(hash, &self.gather::<2>(key)) {
+    fn find_words<const S: usize>(&self, key: &FlowKey, hash: u64) -> Option<Option<RuleId>> {
+        match self.slots.find_fixed(hash, &self.gather::<S>(key)) {
             Some((_, head)) if head & BUCKET == 0 => Some(Some(RuleId((head >> 32) as u32))),
             None if self.old.is_none() => Some(None),
             _ => None,
