@@ -166,18 +166,18 @@ impl FastTable {
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
     #[inline]
     pub fn probe(&self, key: &FlowKey) -> Probe {
+        if let Some(ranked) = &self.ranked {
+            return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
+        }
         match self.tuples.as_slice() {
-            [] if self.ranked.is_none() => Probe::default(),
-            [one] if self.ranked.is_none() => Probe { hash: one.probe(key), left: 1 },
+            [] => Probe::default(),
+            [one] => Probe { hash: one.probe(key), left: 1 },
             _ => self.probe_many(key),
         }
     }
 
     #[inline(never)]
     fn probe_many(&self, key: &FlowKey) -> Probe {
-        if let Some(ranked) = &self.ranked {
-            return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
-        }
         let left = self.sieve.as_ref().map_or(u64::MAX, |s| s.left(key, 0));
         Probe { hash: each(left, &self.tuples).next().map_or(0, |t| t.probe(key)), left }
     }
@@ -185,9 +185,11 @@ impl FastTable {
     /// table must not have changed in between, or a winner may be missed.
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        if let Some(ranked) = &self.ranked {
+            return resolve_ranked(ranked, self.vectors, key, p);
+        }
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
-            _ if self.ranked.is_some() => self.resolve_many(key, p),
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
             [one] if self.rest.is_empty() => match one.find_narrow(key, p.hash) {
                 Some(found) => found,
@@ -200,9 +202,6 @@ impl FastTable {
     #[inline(never)]
     fn resolve_many(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         let v = self.vectors;
-        if let Some(ranked) = &self.ranked {
-            return ranked.resolve(v, key, p.hash);
-        }
         let mut best: Option<(u64, RuleId)> = None;
         let mut floor = 0;
         let mut hash = Some(p.hash);
@@ -437,6 +436,11 @@ impl FastTable {
         self.words = words_of(&union);
         self.union = (self.len > 0).then(|| Box::new(union));
     }
+}
+
+#[inline(never)]
+fn resolve_ranked(ranked: &Ranked, v: Vectors, key: &FlowKey, p: Probe) -> Option<RuleId> {
+    ranked.resolve(v, key, p.hash)
 }
 
 /// Those of the first 64 tuples whose bit is set.

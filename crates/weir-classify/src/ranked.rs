@@ -10,15 +10,18 @@
 //! **How it changes.** A rule goes where its rank belongs, if that place is vacant: who leaves leaves
 //! one. Else it is *late*: it stands behind all others in no order, and is asked whether it is better
 //! where its bit is left. When late or removed rules have become many, all is made anew, which each
-//! of them has paid for. Rows only gain bits: a rule that has gone costs later lookups a comparison
-//! at most.
+//! of them has paid for. A rule that agrees with all values of a window is *loose* until there are
+//! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
+//! them together with those of the rest. Rows only gain bits: a rule that has gone costs later lookups
+//! a comparison at most.
 //!
-//! **What it costs.** Lookup: two lines of memory for each window and 512 places, and one for each
-//! rule compared and four words that rules look at. Memory: at most eight windows of 256 rows with a
-//! bit for each place, 64 bytes a rule for every four words that rules look at, and a fourth more for
-//! what may come. Worst case: rules that agree in all windows are compared one after the other, as a
-//! scan does, of [`MOST`] rules at most. Source: the bit vectors of Lakshman and Stiliadis, SIGCOMM
-//! '98, made updatable.
+//! **What it costs.** Lookup: a line of memory for each window and 512 places, and one for each rule
+//! compared of up to three words (two of up to seven). What is done for each window is what a lookup
+//! costs, a hundred nanoseconds or thirty: so the ways are compiled for each number of lines, and an
+//! index needs no check. Memory: at most eight windows of 256 rows with a bit for each place, these
+//! lines of rules, and an eighth more for what may come. Worst case: rules that agree in all windows
+//! are compared one after the other, as a scan does, of [`MOST`] rules at most. Source: the bit vectors
+//! of Lakshman and Stiliadis, SIGCOMM '98, made updatable.
 
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
@@ -30,12 +33,10 @@ use std::collections::HashMap;
 const WINDOWS: usize = 8;
 /// Places to a line of a row.
 const LINE: usize = 512;
-/// Lines that are looked at before it is asked whether one has a bit.
-const SPAN: usize = 4;
+/// Rules that agree with a whole window and are asked for apart, at most.
+const LOOSE: usize = 64;
 /// Rules that there may be: more rows would cost a lookup more than they save.
 pub(crate) const MOST: usize = 4096;
-/// Words of the key compared at a time.
-const PART: usize = 4;
 /// Rules by which windows are chosen, and keys.
 const SAMPLE: usize = LINE;
 const KEYS: usize = 128;
@@ -43,10 +44,11 @@ const KEYS: usize = 128;
 const SOME: usize = 64;
 /// Times that windows are taken over.
 const KEPT: u32 = 8;
-/// What [`Ranked::probe`] says where nothing can fit.
-const NONE: u64 = u64::MAX;
-/// Set by [`Ranked::probe`] where a late rule may fit, too.
-const LATE: u64 = 1 << 32;
+/// What [`Ranked::probe`] says where nothing can fit, instead of a place.
+const NONE: u64 = 0xffff;
+/// Set by it where other rules may fit, and where one of them may be a late one.
+const MORE: u64 = 1 << 16;
+const LATE: u64 = 1 << 17;
 
 /// Neighbouring bits of one word of the key.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,24 +87,27 @@ pub(crate) type Entry = (u64, RuleId, Match);
 /// The rules of one table by rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranked {
-    /// Of each window: the row of each value, and a row of those that agree with all.
+    /// Of each window: the row of each value.
     rows: Box<[Line]>,
     windows: Vec<Window>,
+    /// Of each window: those that agree with all values.
+    open: Box<[Line]>,
+    /// How many of these have come since that was last noted in all the rows.
+    loose: usize,
     /// Bits of a window.
     bits: u32,
     /// Lines of a row that there is room for, and that are in use.
     lines: usize,
     used: usize,
-    /// Of each place `stride` lines: masks of [`PART`] words, their values, and the next words.
+    /// Of each place `stride` lines: the id, then mask and value of each word.
     data: Vec<Line>,
     stride: usize,
     /// Words of the key that are compared; behind them zeros.
-    words: [[u8; PART]; WORDS.div_ceil(PART)],
+    words: [u8; WORDS],
     /// How many these are.
     width: usize,
-    /// Rank and id of every place; a vacant one has a rank between its neighbours'.
+    /// Rank of every place; a vacant one has a rank between its neighbours'.
     ranks: Vec<u64>,
-    ids: Vec<u32>,
     /// Places in order; those behind are late.
     sorted: usize,
     /// Where the late rules are, and the largest rank that one of them had.
@@ -122,15 +127,16 @@ impl Ranked {
         let mut order: Vec<&Entry> = rules.iter().collect();
         order.sort_unstable_by_key(|r| std::cmp::Reverse(r.0));
         let union = order.iter().fold(FlowMask::default(), |u, r| u.union(r.2.mask()));
-        let (mut words, mut width) = ([[0; PART]; WORDS.div_ceil(PART)], 0);
+        let (mut words, mut width) = ([0; WORDS], 0);
         for word in each_word(words_of(&union).max(1)) {
-            if let Some(w) = words.as_flattened_mut().get_mut(width) {
+            if let Some(w) = words.get_mut(width) {
                 (*w, width) = (word as u8, width + 1);
             }
         }
+        let stride = (1 + 2 * width).div_ceil(8);
         let n = order.len();
         let bits = n.max(2).ilog2().saturating_sub(1).clamp(6, 8);
-        let lines = (n + n / 4 + SOME).div_ceil(LINE);
+        let lines = (n + n / 8 + SOME).div_ceil(LINE);
         let same = |o: &&Self| {
             (o.bits, o.words) == (bits, words)
                 && o.kept < KEPT
@@ -141,17 +147,18 @@ impl Ranked {
             None => (choose(&order, &union, bits), n, 0),
         };
         let mut out = Self {
-            rows: vec![Line::default(); windows.len() * ((1 << bits) + 1) * lines].into(),
+            rows: vec![Line::default(); (windows.len() << bits) * lines].into(),
+            open: vec![Line::default(); windows.len() * lines].into(),
+            loose: 0,
             windows,
             bits,
             lines,
             used: 0,
-            data: Vec::with_capacity(n * width.div_ceil(PART)),
-            stride: width.div_ceil(PART),
+            data: Vec::with_capacity(n * stride),
+            stride,
             words,
             width,
             ranks: Vec::with_capacity(n),
-            ids: Vec::with_capacity(n),
             sorted: n,
             late: HashMap::new(),
             late_top: 0,
@@ -165,6 +172,7 @@ impl Ranked {
             let place = out.add_place();
             out.put(place, *rank, *id, m);
         }
+        out.fold();
         out
     }
 
@@ -176,130 +184,192 @@ impl Ranked {
 
     /// Second half: the winner.
     #[inline]
-    pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, first: u64) -> Option<RuleId> {
-        if first == NONE {
-            return None;
+    pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, found: u64) -> Option<RuleId> {
+        let id = self.fitting(key, (found & NONE) as usize);
+        if found & LATE == 0 && id.is_some() || found & MORE == 0 {
+            return id;
         }
-        let place = first as u32 as usize;
-        let fits = self.fits(key, place);
-        if fits && first & LATE == 0 {
-            return self.id(place);
-        }
-        with_vectors(v, Searching { ranked: self, key, from: place + usize::from(!fits) })
+        let from = (found & NONE) as usize + usize::from(id.is_none());
+        self.resolve_from(v, key, from)
     }
 
-    /// Of the places from `LINE * from` on, those whose rules may fit, and which words have any.
+    #[inline(never)]
+    fn resolve_from(&self, v: Vectors, key: &FlowKey, from: usize) -> Option<RuleId> {
+        with_vectors(v, Searching { ranked: self, key, from })
+    }
+
+    /// Of the places of one line, those whose rules may fit.
     #[inline(always)]
-    fn left<const N: usize, L: Lanes>(
+    fn left_of<L: Lanes>(&self, lanes: L, key: &FlowKey, line: usize) -> L::Row {
+        let mut left = lanes.ones();
+        let mask = (1u64 << self.bits) - 1;
+        let (mut rows, mut open) = (line, line);
+        for w in &self.windows {
+            let row = self.rows.get(rows + (w.of(&key.0) & mask) as usize * self.lines);
+            if let (Some(row), Some(open)) = (row, self.open.get(open)) {
+                left = lanes.and_either(left, row, open);
+            }
+            (rows, open) = (rows + (self.lines << self.bits), open + self.lines);
+        }
+        left
+    }
+
+    /// The same for all lines, where there is room for `LINES` lines of them, and windows have
+    /// `VALUES` values.
+    #[inline(always)]
+    fn left_of_all<const LINES: usize, const VALUES: usize, const LOOSE: bool, L: Lanes>(
         &self,
         lanes: L,
         key: &FlowKey,
-        from: usize,
-    ) -> (u32, [Line; N]) {
-        let mut left = [Line([u64::MAX; 8]); N];
-        let mask = (1u64 << self.bits) - 1;
-        let mut start = from;
-        for w in &self.windows {
-            let row = start + (w.of(&key.0) & mask) as usize * self.lines;
-            let open = start + (self.lines << self.bits);
-            start = open + self.lines;
-            let lines = |at: usize| self.rows.get(at..)?.first_chunk::<N>();
-            let (Some(row), Some(open)) = (lines(row), lines(open)) else { continue };
+    ) -> [L::Row; LINES] {
+        let mut left = [lanes.ones(); LINES];
+        let rows = self.rows.as_chunks::<LINES>().0.as_chunks::<VALUES>().0;
+        let windows = self.windows.iter().zip(rows);
+        for ((w, rows), open) in windows.zip(self.open.as_chunks::<LINES>().0) {
+            let row = &rows[w.of(&key.0) as usize % VALUES];
             for ((l, r), o) in left.iter_mut().zip(row).zip(open) {
-                *l = lanes.sift(l, r, o);
+                *l = if LOOSE { lanes.and_either(*l, r, o) } else { lanes.and(*l, r) };
             }
         }
-        let mut some = 0;
-        for (i, l) in left.iter().enumerate() {
-            some |= lanes.nonzero(l) << (8 * i);
-        }
-        (some, left)
+        left
     }
 
-    /// The first place of `N` lines whose rule may fit, and whether a late one's may.
+    /// The first place of these lines whose rule may fit.
     #[inline(always)]
     fn first_of<const N: usize, L: Lanes>(
         &self,
         lanes: L,
-        key: &FlowKey,
+        rows: [L::Row; N],
         from: usize,
-    ) -> Option<u64> {
-        let (some, left) = self.left::<N, L>(lanes, key, from);
-        let word = some.trailing_zeros() as usize;
-        let bits = left.get(word / 8)?.0[word % 8];
-        let first = (from * LINE + word * 64) as u64 + u64::from(bits.trailing_zeros());
-        if self.late.is_empty() {
-            return Some(first);
+        is_all: bool,
+    ) -> u64 {
+        let mut some = 0u64;
+        let mut left = [Line::default(); N];
+        for (i, (l, r)) in left.iter_mut().zip(rows).enumerate() {
+            some |= u64::from(lanes.nonzero(r)) << (8 * i);
+            *l = lanes.store(r);
         }
-        let word = some.ilog2() as usize;
-        let bits = left.get(word / 8)?.0[word % 8];
-        let last = from * LINE + word * 64 + bits.checked_ilog2()? as usize;
-        let late = last >= self.sorted || from + N < self.used;
-        Some(first | if late { LATE } else { 0 })
+        let word = some.trailing_zeros() as usize;
+        let Some(line) = left.get(word / 8) else { return NONE };
+        let bits = line.0[word % 8];
+        let first = from * LINE + word * 64 + bits.trailing_zeros() as usize;
+        if let Some(rule) = self.data.get(first * self.stride) {
+            prefetch_read(rule);
+        }
+        let more = (some & some.wrapping_sub(1) | bits & bits.wrapping_sub(1)) != 0 || !is_all;
+        // No branch: how many are left can't be foretold. By whole words: who looks for a late rule
+        // where there is none answers as well.
+        let words = (self.sorted / 64).saturating_sub(from * 8) as u32;
+        let late = !self.late.is_empty() & (some.checked_shr(words).unwrap_or(0) != 0 || !is_all);
+        first as u64 | (u64::from(more) * MORE) | (u64::from(more & late) * LATE)
+    }
+
+    #[inline(always)]
+    fn first_of_all<const LINES: usize, const VALUES: usize, L: Lanes>(
+        &self,
+        lanes: L,
+        key: &FlowKey,
+    ) -> u64 {
+        let left = match self.loose {
+            0 => self.left_of_all::<LINES, VALUES, false, L>(lanes, key),
+            _ => self.left_of_all::<LINES, VALUES, true, L>(lanes, key),
+        };
+        self.first_of(lanes, left, 0, true)
     }
 
     #[inline(always)]
     fn first<L: Lanes>(&self, lanes: L, key: &FlowKey) -> u64 {
-        let mut line = 0;
-        while line < self.used {
-            let first = match self.used - line {
-                1 => self.first_of::<1, L>(lanes, key, line),
-                2 => self.first_of::<2, L>(lanes, key, line),
-                3 => self.first_of::<3, L>(lanes, key, line),
-                _ => self.first_of::<SPAN, L>(lanes, key, line),
-            };
-            if let Some(first) = first {
-                if let Some(rule) = self.data.get(first as u32 as usize * self.stride) {
-                    prefetch_read(rule);
-                }
-                return first;
+        match (self.lines, self.bits) {
+            (1, 6) => self.first_of_all::<1, 64, L>(lanes, key),
+            (1, 7) => self.first_of_all::<1, 128, L>(lanes, key),
+            (1, 8) => self.first_of_all::<1, 256, L>(lanes, key),
+            (2, 7) => self.first_of_all::<2, 128, L>(lanes, key),
+            (2, 8) => self.first_of_all::<2, 256, L>(lanes, key),
+            (3, 8) => self.first_of_all::<3, 256, L>(lanes, key),
+            (4, 8) => self.first_of_all::<4, 256, L>(lanes, key),
+            (5, 8) => self.first_of_all::<5, 256, L>(lanes, key),
+            (6, 8) => self.first_of_all::<6, 256, L>(lanes, key),
+            (7, 8) => self.first_of_all::<7, 256, L>(lanes, key),
+            (8, 8) => self.first_of_all::<8, 256, L>(lanes, key),
+            _ => self.first_by_lines(lanes, key),
+        }
+    }
+
+    #[inline(always)]
+    fn first_by_lines<L: Lanes>(&self, lanes: L, key: &FlowKey) -> u64 {
+        for line in 0..self.used {
+            let left = [self.left_of(lanes, key, line)];
+            let found = self.first_of(lanes, left, line, line + 1 == self.used);
+            if found & NONE != NONE {
+                return found;
             }
-            line += SPAN;
         }
         NONE
     }
 
-    /// Whether the rule of a place fits.
+    /// The rule of a place, if it fits.
     #[inline(always)]
-    fn fits(&self, key: &FlowKey, place: usize) -> bool {
-        let from = place * self.stride;
-        let Some(data) = self.data.get(from..from + self.stride) else { return false };
-        let word = |w: u8| key.0.get(usize::from(w)).copied().unwrap_or(0);
-        let mut differ = 0;
-        for (part, line) in self.words.iter().zip(data) {
-            let (masks, values) = line.0.split_at(PART);
-            for ((w, mask), value) in part.iter().zip(masks).zip(values) {
-                differ |= (word(*w) & mask) ^ value;
-            }
+    fn fitting(&self, key: &FlowKey, place: usize) -> Option<RuleId> {
+        match self.width {
+            1 => self.fitting_words::<1, 1>(key, place),
+            2 => self.fitting_words::<2, 1>(key, place),
+            3 => self.fitting_words::<3, 1>(key, place),
+            4 => self.fitting_words::<4, 2>(key, place),
+            5 => self.fitting_words::<5, 2>(key, place),
+            _ => self.fitting_slow(key, place),
         }
-        differ == 0
     }
 
+    /// The same where rules look at `W` words and have `S` lines.
     #[inline(always)]
-    fn id(&self, place: usize) -> Option<RuleId> {
-        self.ids.get(place).map(|&id| RuleId(id))
+    fn fitting_words<const W: usize, const S: usize>(
+        &self,
+        key: &FlowKey,
+        place: usize,
+    ) -> Option<RuleId> {
+        let lines = self.data.as_chunks::<S>().0.get(place)?;
+        let data = |i: usize| lines[i / 8 % S].0[i % 8];
+        let mut differ = 0;
+        for (i, &w) in self.words.iter().enumerate().take(W) {
+            let word = key.0.get(usize::from(w)).copied().unwrap_or(0);
+            differ |= (word & data(1 + 2 * i)) ^ data(2 + 2 * i);
+        }
+        (differ == 0).then(|| RuleId(data(0) as u32))
+    }
+
+    #[inline(never)]
+    fn fitting_slow(&self, key: &FlowKey, place: usize) -> Option<RuleId> {
+        let data = self.data.get(place * self.stride..(place + 1) * self.stride)?;
+        let at = |i: usize| data.get(i / 8).map_or(0, |l| l.0[i % 8]);
+        let words = self.words.iter().enumerate().take(self.width);
+        let differ = words.fold(0, |differ, (i, &w)| {
+            let word = key.0.get(usize::from(w)).copied().unwrap_or(0);
+            differ | ((word & at(1 + 2 * i)) ^ at(2 + 2 * i))
+        });
+        (differ == 0).then(|| RuleId(at(0) as u32))
     }
 
     /// The winner, where all places before `from` have none.
     #[inline(always)]
     fn search<L: Lanes>(&self, lanes: L, key: &FlowKey, mut from: usize) -> Option<RuleId> {
-        let mut best = None;
-        let mut floor = 0;
+        let (mut best, mut floor) = (None, 0);
         let mut line = from / LINE;
         while line < self.used {
-            let (mut some, [mut left]) = self.left::<1, L>(lanes, key, line);
+            let row = self.left_of(lanes, key, line);
+            let (mut some, mut left) = (lanes.nonzero(row), lanes.store(row));
             while some != 0 {
                 let word = some.trailing_zeros() as usize % 8;
                 let bits = left.0[word];
                 let place = line * LINE + word * 64 + bits.trailing_zeros() as usize;
                 left.0[word] = bits & bits.wrapping_sub(1);
                 some = if left.0[word] == 0 { some & (some - 1) } else { some };
-                if place < from || !self.fits(key, place) {
+                if place < from {
                     continue;
                 }
+                let Some(id) = self.fitting(key, place) else { continue };
                 let rank = self.ranks.get(place).copied().unwrap_or(0);
                 if rank > floor {
-                    (best, floor) = (self.id(place), rank);
+                    (best, floor) = (Some(id), rank);
                 }
                 if place < self.sorted {
                     // Of those in order no other is better.
@@ -307,6 +377,9 @@ impl Ranked {
                         return best;
                     }
                     from = self.sorted;
+                    if from / LINE > line {
+                        break;
+                    }
                 }
             }
             line = (line + 1).max(from / LINE);
@@ -316,7 +389,7 @@ impl Ranked {
 
     /// Adds a rule. False where there is no room: all must be made anew.
     pub(crate) fn insert(&mut self, rank: u64, id: RuleId, m: &Match) -> bool {
-        let known = self.words.as_flattened().iter().take(self.width);
+        let known = self.words.iter().take(self.width);
         let known = known.fold(0, |words, &w| words | 1u32 << w);
         if words_of(m.mask()) & !known != 0 {
             return false;
@@ -326,6 +399,9 @@ impl Ranked {
         };
         self.len += 1;
         self.put(place, rank, id, m);
+        if self.loose > LOOSE {
+            self.fold();
+        }
         true
     }
 
@@ -356,7 +432,6 @@ impl Ranked {
     fn add_place(&mut self) -> usize {
         let at = self.ranks.len();
         self.ranks.push(0);
-        self.ids.push(0);
         self.data.extend(std::iter::repeat_n(Line::default(), self.stride));
         self.used = (at + 1).div_ceil(LINE);
         at
@@ -374,9 +449,7 @@ impl Ranked {
         };
         if let Some(place) = place {
             // Nothing fits a place that demands a bit outside its mask.
-            if let Some((mask, value)) = self.column(place, 0) {
-                (*mask, *value) = (0, 1);
-            }
+            self.demand(place, 0, 0, 1);
             self.len -= 1;
             self.removed += 1;
         }
@@ -384,43 +457,61 @@ impl Ranked {
     }
 
     fn is_vacant(&self, place: usize) -> bool {
-        self.data.get(place * self.stride).is_some_and(|l| l.0[0] == 0 && l.0[PART] == 1)
+        self.data.get(place * self.stride).is_some_and(|l| l.0[1] == 0 && l.0[2] == 1)
     }
 
-    /// Mask and value of a place's word `n`.
-    fn column(&mut self, place: usize, n: usize) -> Option<(&mut u64, &mut u64)> {
-        let line = self.data.get_mut(place * self.stride + n / PART)?;
-        let (masks, values) = line.0.split_at_mut(PART);
-        Some((masks.get_mut(n % PART)?, values.get_mut(n % PART)?))
+    /// Writes what a place demands of word `n`.
+    fn demand(&mut self, place: usize, n: usize, mask: u64, value: u64) {
+        for (i, x) in [(1 + 2 * n, mask), (2 + 2 * n, value)] {
+            if let Some(l) = self.data.get_mut(place * self.stride + i / 8) {
+                l.0[i % 8] = x;
+            }
+        }
     }
 
     /// Writes a rule to a place, and its bits to the rows.
     fn put(&mut self, place: usize, rank: u64, id: RuleId, m: &Match) {
         for n in 0..self.width {
-            let word = usize::from(self.words.as_flattened().get(n).copied().unwrap_or(0));
-            let demanded = (m.mask().0.get(word).copied(), m.value().0.get(word).copied());
-            if let (Some((mask, value)), (Some(of_mask), Some(of_value))) =
-                (self.column(place, n), demanded)
-            {
-                (*mask, *value) = (of_mask, of_value);
+            let word = usize::from(self.words.get(n).copied().unwrap_or(0));
+            if let (Some(&mask), Some(&value)) = (m.mask().0.get(word), m.value().0.get(word)) {
+                self.demand(place, n, mask, value);
             }
         }
-        if let (Some(r), Some(i)) = (self.ranks.get_mut(place), self.ids.get_mut(place)) {
-            (*r, *i) = (rank, id.0);
+        if let Some(l) = self.data.get_mut(place * self.stride) {
+            l.0[0] = u64::from(id.0);
         }
-        let (word, bit) = (place / 64 % 8, 1u64 << (place % 64));
-        let mut start = place / LINE;
-        for w in &self.windows {
+        if let Some(r) = self.ranks.get_mut(place) {
+            *r = rank;
+        }
+        let (line, word, bit) = (place / LINE, place / 64 % 8, 1u64 << (place % 64));
+        let windows = self.windows.iter().zip(self.rows.chunks_exact_mut(self.lines << self.bits));
+        let mut loose = false;
+        for ((w, rows), open) in windows.zip(self.open.chunks_exact_mut(self.lines)) {
             let mut mark = |v: usize| {
-                if let Some(l) = self.rows.get_mut(start + v * self.lines) {
+                if let Some(l) = rows.get_mut(v * self.lines + line) {
                     l.0[word] |= bit;
                 }
             };
-            if !w.values(m, (1 << self.bits) - 1, &mut mark) {
-                mark(1 << self.bits);
+            let Some(open) = open.get_mut(line).and_then(|l| l.0.get_mut(word)) else { continue };
+            if *open & bit == 0 && !w.values(m, (1 << self.bits) - 1, &mut mark) {
+                *open |= bit;
+                loose = true;
             }
-            start += ((1 << self.bits) + 1) * self.lines;
         }
+        self.loose += usize::from(loose);
+    }
+
+    /// Notes in all rows of a window who agrees with all its values, so that nobody need ask for that.
+    fn fold(&mut self) {
+        let windows = self.rows.chunks_exact_mut(self.lines << self.bits);
+        for (rows, open) in windows.zip(self.open.chunks_exact(self.lines)) {
+            for row in rows.chunks_exact_mut(self.lines) {
+                for (r, o) in row.iter_mut().zip(open) {
+                    r.0.iter_mut().zip(o.0).for_each(|(r, o)| *r |= o);
+                }
+            }
+        }
+        self.loose = 0;
     }
 
     #[cfg(test)]
@@ -430,10 +521,10 @@ impl Ranked {
 
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.rows)
+            + size_of_val(&*self.open)
             + self.windows.capacity() * size_of::<Window>()
             + self.data.capacity() * size_of::<Line>()
             + self.ranks.capacity() * size_of::<u64>()
-            + self.ids.capacity() * size_of::<u32>()
             // A control byte an entry, and an eighth of them vacant at least.
             + self.late.capacity() * (size_of::<(u64, u32)>() + 1) * 8 / 7
     }

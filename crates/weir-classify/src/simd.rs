@@ -41,6 +41,7 @@ impl Vectors {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2")
             && std::arch::is_x86_feature_detected!("bmi1")
+            && std::arch::is_x86_feature_detected!("bmi2")
         {
             all.push(Self(Kind::Avx2));
             if std::arch::is_x86_feature_detected!("avx512f") {
@@ -72,13 +73,18 @@ pub(crate) struct Line(pub(crate) [u64; 8]);
 
 /// What a kind of vector instructions does that the compiler does not find by itself.
 pub(crate) trait Lanes: Copy {
+    /// Eight words, where there are registers for them.
+    type Row: Copy;
+    /// All bits.
+    fn ones(self) -> Self::Row;
+    /// `row & line`, word by word.
+    fn and(self, row: Self::Row, line: &Line) -> Self::Row;
+    /// `row & (line | other)`, word by word.
+    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row;
     /// Bit `i` set where word `i` is not zero.
-    fn nonzero(self, line: &Line) -> u32;
-    /// `left & (row | open)`, word by word.
-    #[inline(always)]
-    fn sift(self, left: &Line, row: &Line, open: &Line) -> Line {
-        Line(std::array::from_fn(|i| left.0[i] & (row.0[i] | open.0[i])))
-    }
+    fn nonzero(self, row: Self::Row) -> u32;
+    /// The words.
+    fn store(self, row: Self::Row) -> Line;
 }
 
 /// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
@@ -93,10 +99,10 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
     match v.0 {
         Kind::Portable => work.run(Plain),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX2 and BMI1 were detected.
+        // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1 and BMI2 were detected.
         Kind::Avx2 => unsafe { with_avx2(work) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2 and BMI1 were detected.
+        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1 and BMI2 were detected.
         Kind::Avx512 => unsafe { with_avx512(work) },
         // What is compiled for AArch64 has NEON anyway, and lines of words are what compilers find by themselves.
         #[cfg(target_arch = "aarch64")]
@@ -108,16 +114,33 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
 struct Plain;
 
 impl Lanes for Plain {
+    type Row = [u64; 8];
     #[inline(always)]
-    fn nonzero(self, line: &Line) -> u32 {
-        line.0.iter().enumerate().fold(0, |bits, (i, &w)| bits | u32::from(w != 0) << i)
+    fn ones(self) -> [u64; 8] {
+        [u64::MAX; 8]
+    }
+    #[inline(always)]
+    fn and(self, row: [u64; 8], line: &Line) -> [u64; 8] {
+        std::array::from_fn(|i| row[i] & line.0[i])
+    }
+    #[inline(always)]
+    fn and_either(self, row: [u64; 8], line: &Line, other: &Line) -> [u64; 8] {
+        std::array::from_fn(|i| row[i] & (line.0[i] | other.0[i]))
+    }
+    #[inline(always)]
+    fn nonzero(self, row: [u64; 8]) -> u32 {
+        row.iter().enumerate().fold(0, |bits, (i, &w)| bits | u32::from(w != 0) << i)
+    }
+    #[inline(always)]
+    fn store(self, row: [u64; 8]) -> Line {
+        Line(row)
     }
 }
 
 /// # Safety
-/// AVX2 and BMI1 are there.
+/// AVX2, BMI1 and BMI2 are there.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
     work.run(Plain)
 }
@@ -129,35 +152,46 @@ struct Avx512(());
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
+    type Row = std::arch::x86_64::__m512i;
     #[inline(always)]
-    fn nonzero(self, line: &Line) -> u32 {
+    fn ones(self) -> Self::Row {
+        // SAFETY: AVX-512 F is there where a value of this type is.
+        unsafe { std::arch::x86_64::_mm512_set1_epi64(-1) }
+    }
+    #[inline(always)]
+    fn and(self, row: Self::Row, line: &Line) -> Self::Row {
         use std::arch::x86_64::*;
         // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe { _mm512_and_si512(row, _mm512_load_si512(line.0.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
         unsafe {
-            let x = _mm512_load_si512(line.0.as_ptr().cast());
-            u32::from(_mm512_test_epi64_mask(x, x))
+            let line = _mm512_load_si512(line.0.as_ptr().cast());
+            let other = _mm512_load_si512(other.0.as_ptr().cast());
+            _mm512_ternarylogic_epi64::<0xe0>(row, line, other)
         }
     }
     #[inline(always)]
-    fn sift(self, left: &Line, row: &Line, open: &Line) -> Line {
-        use std::arch::x86_64::*;
+    fn nonzero(self, row: Self::Row) -> u32 {
+        // SAFETY: AVX-512 F is there where a value of this type is.
+        unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
+    }
+    #[inline(always)]
+    fn store(self, row: Self::Row) -> Line {
         let mut out = Line::default();
-        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
-        unsafe {
-            let left = _mm512_load_si512(left.0.as_ptr().cast());
-            let row = _mm512_load_si512(row.0.as_ptr().cast());
-            let open = _mm512_load_si512(open.0.as_ptr().cast());
-            let both = _mm512_ternarylogic_epi64::<0xe0>(left, row, open);
-            _mm512_store_si512(out.0.as_mut_ptr().cast(), both);
-        }
+        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe { std::arch::x86_64::_mm512_store_si512(out.0.as_mut_ptr().cast(), row) };
         out
     }
 }
 
 /// # Safety
-/// AVX-512 F, AVX2 and BMI1 are there.
+/// AVX-512 F, AVX2, BMI1 and BMI2 are there.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx2,bmi1")]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2")]
 unsafe fn with_avx512<W: Work>(work: W) -> W::Out {
     work.run(Avx512(()))
 }
