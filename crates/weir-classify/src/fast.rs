@@ -153,6 +153,9 @@ impl FastTable {
     /// calling it for all of them before the first probe hides one more cache miss.
     #[inline]
     pub fn warm(&self) {
+        if let Some(ranked) = &self.ranked {
+            return ranked.prefetch();
+        }
         prefetch_slice(&self.tuples, 128);
         self.rest.prefetch();
     }

@@ -10,7 +10,7 @@
 //! **How it changes.** A rule goes where its rank belongs, if that place is vacant: who leaves leaves
 //! one. Else it is *late*: it stands behind all others in no order, and is asked whether it is better
 //! where its bit is left. When late or removed rules have become many, all is made anew, which each
-//! of them has paid for. A rule that agrees with all values of a window is *loose* until there are
+//! of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
 //! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
 //! them together with those of the rest. Rows only gain bits: a rule that has gone costs later lookups
 //! a comparison at most.
@@ -26,14 +26,14 @@
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::{each_word, words_of};
-use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, with_vectors};
+use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use std::collections::HashMap;
 
 /// Windows looked at, at most.
 const WINDOWS: usize = 8;
 /// Places to a line of a row.
 const LINE: usize = 512;
-/// Rules that agree with a whole window and are asked for apart, at most.
+/// Late rules that agree with a whole window and are asked for apart, at most.
 const LOOSE: usize = 64;
 /// Rules that there may be: more rows would cost a lookup more than they save.
 pub(crate) const MOST: usize = 4096;
@@ -89,7 +89,9 @@ pub(crate) type Entry = (u64, RuleId, Match);
 pub(crate) struct Ranked {
     /// Of each window: the row of each value.
     rows: Box<[Line]>,
-    windows: Vec<Window>,
+    windows: [Window; WINDOWS],
+    /// How many these are.
+    count: usize,
     /// Of each window: those that agree with all values.
     open: Box<[Line]>,
     /// How many of these have come since that was last noted in all the rows.
@@ -142,15 +144,16 @@ impl Ranked {
                 && o.kept < KEPT
                 && (o.chosen_of / 2..o.chosen_of * 3 / 2).contains(&n)
         };
-        let (windows, chosen_of, kept) = match old.filter(same) {
-            Some(o) => (o.windows.clone(), o.chosen_of, o.kept + 1),
+        let ((windows, count), chosen_of, kept) = match old.filter(same) {
+            Some(o) => ((o.windows, o.count), o.chosen_of, o.kept + 1),
             None => (choose(&order, &union, bits), n, 0),
         };
         let mut out = Self {
-            rows: vec![Line::default(); (windows.len() << bits) * lines].into(),
-            open: vec![Line::default(); windows.len() * lines].into(),
+            rows: vec![Line::default(); (count << bits) * lines].into(),
+            open: vec![Line::default(); count * lines].into(),
             loose: 0,
             windows,
+            count,
             bits,
             lines,
             used: 0,
@@ -170,10 +173,16 @@ impl Ranked {
         };
         for (rank, id, m) in order {
             let place = out.add_place();
-            out.put(place, *rank, *id, m);
+            out.put(place, *rank, *id, m, false);
         }
         out.fold();
         out
+    }
+
+    /// Asks for the lines that [`Ranked::probe`] reads first.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_slice(std::slice::from_ref(self), size_of::<Self>());
     }
 
     /// First half of a lookup: the first place whose rule may fit.
@@ -204,7 +213,7 @@ impl Ranked {
         let mut left = lanes.ones();
         let mask = (1u64 << self.bits) - 1;
         let (mut rows, mut open) = (line, line);
-        for w in &self.windows {
+        for w in self.windows.iter().take(self.count) {
             let row = self.rows.get(rows + (w.of(&key.0) & mask) as usize * self.lines);
             if let (Some(row), Some(open)) = (row, self.open.get(open)) {
                 left = lanes.and_either(left, row, open);
@@ -398,7 +407,8 @@ impl Ranked {
             return false;
         };
         self.len += 1;
-        self.put(place, rank, id, m);
+        // Tables that are filled in order have no loose rules.
+        self.put(place, rank, id, m, place < self.sorted);
         if self.loose > LOOSE {
             self.fold();
         }
@@ -469,8 +479,8 @@ impl Ranked {
         }
     }
 
-    /// Writes a rule to a place, and its bits to the rows.
-    fn put(&mut self, place: usize, rank: u64, id: RuleId, m: &Match) {
+    /// Writes a rule to a place, and its bits to the rows; those of a loose one too where `all`.
+    fn put(&mut self, place: usize, rank: u64, id: RuleId, m: &Match, all: bool) {
         for n in 0..self.width {
             let word = usize::from(self.words.get(n).copied().unwrap_or(0));
             if let (Some(&mask), Some(&value)) = (m.mask().0.get(word), m.value().0.get(word)) {
@@ -495,7 +505,10 @@ impl Ranked {
             let Some(open) = open.get_mut(line).and_then(|l| l.0.get_mut(word)) else { continue };
             if *open & bit == 0 && !w.values(m, (1 << self.bits) - 1, &mut mark) {
                 *open |= bit;
-                loose = true;
+                if all {
+                    (0..1 << self.bits).for_each(mark);
+                }
+                loose |= !all;
             }
         }
         self.loose += usize::from(loose);
@@ -522,7 +535,6 @@ impl Ranked {
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.rows)
             + size_of_val(&*self.open)
-            + self.windows.capacity() * size_of::<Window>()
             + self.data.capacity() * size_of::<Line>()
             + self.ranks.capacity() * size_of::<u64>()
             // A control byte an entry, and an eighth of them vacant at least.
@@ -558,7 +570,7 @@ impl Work for Searching<'_> {
 }
 
 /// The windows that leave the fewest rules, each chosen beside those before it, by a sample.
-fn choose(order: &[&Entry], union: &FlowMask, bits: u32) -> Vec<Window> {
+fn choose(order: &[&Entry], union: &FlowMask, bits: u32) -> ([Window; WINDOWS], usize) {
     let mask = (1u64 << bits) - 1;
     let every = |n: usize, most: usize| n.div_ceil(most).max(1);
     let sample: Vec<&Match> =
@@ -589,9 +601,9 @@ fn choose(order: &[&Entry], union: &FlowMask, bits: u32) -> Vec<Window> {
         }
     }
     let mut left = vec![Line([u64::MAX; 8]); keys.len()];
-    let mut chosen = vec![];
+    let (mut chosen, mut count) = ([Window::default(); WINDOWS], 0);
     let mut compared = usize::MAX;
-    while chosen.len() < WINDOWS {
+    while let Some(place) = chosen.get_mut(count) {
         let with = |rows: &[Line]| -> usize { left.iter().zip(rows).map(both).sum() };
         let best = sifted.iter().map(|(w, rows)| (with(rows), w, rows)).min_by_key(|b| b.0);
         let Some((n, window, rows)) = best else { break };
@@ -602,16 +614,13 @@ fn choose(order: &[&Entry], union: &FlowMask, bits: u32) -> Vec<Window> {
             break;
         }
         compared = n;
-        chosen.push(*window);
+        (*place, count) = (*window, count + 1);
         for (l, r) in left.iter_mut().zip(rows) {
             l.0.iter_mut().zip(&r.0).for_each(|(l, r)| *l &= r);
         }
     }
     // Without one, places that nobody has would seem to fit.
-    if chosen.is_empty() {
-        chosen.push(Window::default());
-    }
-    chosen
+    (chosen, count.max(1))
 }
 
 fn both((left, row): (&Line, &Line)) -> usize {
