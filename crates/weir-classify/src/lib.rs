@@ -8,7 +8,7 @@
 //! - `rule`: rules and the [`Classifier`] contract;
 //! - `linear`: the oracle;
 //! - `fast`: the classifier of the data path, made of `scan` and `tuple` (its `slots`), shaped by `shape`,
-//!   with a `sieve` before its tuples;
+//!   with a `sieve` before its tuples, or all its rules once more, `ranked`;
 //! - `tcam`: entries as a budget, in slices and blocks;
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]
