@@ -202,6 +202,22 @@ pub fn prefetch_read<T: ?Sized>(target: &T) {
     prefetch(std::ptr::from_ref(target).cast());
 }
 
+/// Asks for the cache line at the start of `target` for writing, where another processor may have it. A hint, as above; the
+/// line is read where there is no such hint.
+#[inline(always)]
+pub fn prefetch_write<T: ?Sized>(target: &T) {
+    let at: *const u8 = std::ptr::from_ref(target).cast();
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch changes nothing that the program can see and faults on no address; processors without this
+        // one take it for no operation.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    prefetch(at);
+}
+
 /// Asks for the cache lines of the first `bytes` of `slice` (less, where it is shorter).
 #[inline(always)]
 pub fn prefetch_slice<T>(slice: &[T], bytes: usize) {

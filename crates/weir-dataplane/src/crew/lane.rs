@@ -1,32 +1,49 @@
 //! One way between two workers, for frames.
 //!
-//! Room: crew. A short frame's bytes cross, in lines of memory that follow each other, so that a processor has the next when it
-//! is asked for; its chunk is free at once and stays near whose it is. Of a longer frame the handle crosses: whoever takes it
-//! copies it into its own region, and the handle goes home. Two rings with one writer and one reader each; nothing is
+//! Room: crew. A short frame's bytes cross, in lines of memory that follow each other and are written and read where they are;
+//! its chunk is free at once and stays near whose it is. Of a longer frame the handle crosses beside its line: whoever takes
+//! it copies it into its own region, and the handle goes home. Three rings with one writer and one reader each; nothing is
 //! allocated once they exist. A handle that is not home is lent, as one is that the kernel has.
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_packet::{BURST, Burst, COPIED, Frame, Nanos, Pool, SHORTEST_FRAME};
+use weir_classify::simd::{prefetch_read, prefetch_write};
+use weir_packet::{BURST, Burst, Frame, Pool, SHORTEST_FRAME};
 
-/// What crosses.
+/// A frame on its way: its bytes, if there are no more than a shortest frame's and no stamp.
 #[derive(Debug)]
-enum Crossing {
-    Short { bytes: [u8; COPIED], len: u8, stamp: Option<Nanos> },
-    Lent(Frame),
+#[repr(align(64))]
+struct Line {
+    bytes: [u8; SHORTEST_FRAME],
+    len: u8,
+}
+
+/// In place of a length: the next handle is the frame.
+const LENT: u8 = u8::MAX;
+
+const _: () = assert!(size_of::<Line>() == 64 && SHORTEST_FRAME < LENT as usize);
+
+impl Default for Line {
+    #[inline(always)]
+    fn default() -> Self {
+        Self { bytes: [0; SHORTEST_FRAME], len: 0 }
+    }
 }
 
 /// The end of whose frames they are.
 #[derive(Debug)]
 pub(super) struct Lender {
-    out: Producer<Crossing>,
+    out: Producer<Line>,
+    handles: Producer<Frame>,
     back: Consumer<Frame>,
     lent: usize,
+    size: usize,
 }
 
 /// The end that takes them.
 #[derive(Debug)]
 pub(super) struct Borrower {
-    inn: Consumer<Crossing>,
+    inn: Consumer<Line>,
+    handles: Consumer<Frame>,
     back: Producer<Frame>,
     /// Copied, not given back yet.
     kept: Vec<Frame>,
@@ -35,16 +52,19 @@ pub(super) struct Borrower {
 pub(super) fn lane(size: usize) -> (Lender, Borrower) {
     let size = size.max(BURST);
     let (out, inn) = RingBuffer::new(size);
-    // Those on their way there, those that are kept, those on their way back.
-    let (back_to, back) = RingBuffer::new(2 * size);
+    let (handles_out, handles) = RingBuffer::new(size);
+    let (back_to, back) = RingBuffer::new(size);
     let kept = Vec::with_capacity(BURST);
-    (Lender { out, back, lent: 0 }, Borrower { inn, back: back_to, kept })
+    (
+        Lender { out, handles: handles_out, back, lent: 0, size },
+        Borrower { inn, handles, back: back_to, kept },
+    )
 }
 
 impl Lender {
     /// Frames that it takes now, whatever their length.
     pub(super) fn room(&self) -> usize {
-        self.out.slots().min(self.back.buffer().capacity() - self.lent)
+        self.out.slots().min(self.size - self.lent)
     }
     /// Frames that are not home.
     pub(super) fn lent(&self) -> usize {
@@ -62,23 +82,37 @@ impl Lender {
     }
     #[inline]
     fn send_all(&mut self, pool: &mut Pool, frames: impl ExactSizeIterator<Item = Frame>) -> usize {
-        let lent = &mut self.lent;
-        let crossing = |f: Frame| match short(f.bytes()) {
-            Some(bytes) => {
-                let it = Crossing::Short { bytes, len: f.len() as u8, stamp: f.stamp() };
-                pool.free(f);
-                it
-            }
-            None => {
-                *lent += 1;
-                Crossing::Lent(f)
-            }
-        };
-        // There is room: as many were taken out.
-        match self.out.write_chunk_uninit(frames.len()) {
-            Ok(chunk) => chunk.fill_from_iter(frames.map(crossing)),
-            Err(_) => 0,
+        let (n, all) = (frames.len(), self.out.slots());
+        if let Ok(mut ahead) = self.out.write_chunk_uninit(all) {
+            // The other processor has read these lines: the next burst's are on their way while this one is written.
+            let (front, rest) = ahead.as_mut_slices();
+            let next = front.iter().chain(rest.iter()).skip(n).take(BURST);
+            next.for_each(prefetch_write);
         }
+        // There is room: as many were taken out.
+        let Ok(mut chunk) = self.out.write_chunk(n) else { return 0 };
+        let (front, rest) = chunk.as_mut_slices();
+        for (line, f) in front.iter_mut().chain(rest).zip(frames) {
+            match short(&f) {
+                Some(len) => {
+                    line.fill(f.bytes(), len);
+                    pool.free(f);
+                }
+                None => {
+                    line.len = LENT;
+                    match self.handles.push(f) {
+                        Ok(()) => self.lent += 1,
+                        // No more are lent than there are places.
+                        Err(rtrb::PushError::Full(f)) => {
+                            line.len = 0;
+                            pool.free(f);
+                        }
+                    }
+                }
+            }
+        }
+        chunk.commit_all();
+        n
     }
     /// Frees what has come home.
     #[inline]
@@ -98,17 +132,30 @@ impl Lender {
     }
 }
 
-/// The bytes of a frame that are no more than a line of memory.
+/// The length of a frame that a line holds.
 #[inline(always)]
-fn short(frame: &[u8]) -> Option<[u8; COPIED]> {
-    let mut bytes = [0; COPIED];
-    // The length that most short frames have is copied without a call.
-    if let (Some(whole), SHORTEST_FRAME) = (frame.first_chunk::<SHORTEST_FRAME>(), frame.len()) {
-        bytes[..SHORTEST_FRAME].copy_from_slice(whole);
-    } else {
-        bytes.get_mut(..frame.len())?.copy_from_slice(frame);
+fn short(f: &Frame) -> Option<u8> {
+    (f.len() <= SHORTEST_FRAME && f.stamp().is_none()).then_some(f.len() as u8)
+}
+
+impl Line {
+    #[inline(always)]
+    fn fill(&mut self, frame: &[u8], len: u8) {
+        self.len = len;
+        // The length that most short frames have is copied without a call.
+        if let Some(whole) = frame.first_chunk::<SHORTEST_FRAME>() {
+            self.bytes = *whole;
+        } else if let Some(part) = self.bytes.get_mut(..frame.len()) {
+            part.copy_from_slice(frame);
+        }
     }
-    Some(bytes)
+    #[inline(always)]
+    fn copy_to(&self, f: &mut Frame) -> bool {
+        match usize::from(self.len) {
+            SHORTEST_FRAME => f.copy_from(&self.bytes).is_ok(),
+            n => f.copy_from(self.bytes.get(..n).unwrap_or_default()).is_ok(),
+        }
+    }
 }
 
 /// What became of frames that were taken out of a lane.
@@ -135,22 +182,19 @@ impl Borrower {
             return taken;
         }
         let Ok(chunk) = self.inn.read_chunk(n) else { return taken };
-        for it in chunk {
+        let (front, rest) = chunk.as_slices();
+        front.iter().chain(rest).for_each(prefetch_read);
+        for line in front.iter().chain(rest) {
             // There is a frame: it was asked for.
             let Some(mut f) = pool.alloc() else { continue };
-            let fits = match it {
-                Crossing::Short { bytes, len, stamp } => {
-                    let fits = f.copy_front(&bytes, len.into()).is_ok();
-                    if let Some(t) = stamp {
-                        f.set_stamp(t);
-                    }
-                    fits
-                }
-                Crossing::Lent(lent) => {
-                    let fits = f.clone_from_frame(&lent).is_ok();
-                    self.kept.push(lent);
-                    fits
-                }
+            let fits = if line.len == LENT {
+                // It was pushed before its line.
+                let lent = self.handles.pop().ok();
+                let fits = lent.as_ref().is_some_and(|l| f.clone_from_frame(l).is_ok());
+                self.kept.extend(lent);
+                fits
+            } else {
+                line.copy_to(&mut f)
             };
             match if fits { burst.push(f) } else { Err(f) } {
                 Ok(()) => taken.frames += 1,
@@ -160,6 +204,7 @@ impl Borrower {
                 }
             }
         }
+        chunk.commit_all();
         taken
     }
     /// Gives back what was copied.
@@ -183,11 +228,11 @@ impl Borrower {
                 return refused;
             }
             let Ok(chunk) = self.inn.read_chunk(n) else { return refused };
-            for it in chunk {
-                if let Crossing::Lent(f) = it {
-                    self.kept.push(f);
-                }
+            let (front, rest) = chunk.as_slices();
+            for _ in front.iter().chain(rest).filter(|line| line.len == LENT) {
+                self.kept.extend(self.handles.pop().ok());
             }
+            chunk.commit_all();
             refused += n;
         }
     }
@@ -200,12 +245,13 @@ impl Borrower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_packet::Nanos;
 
     /// Short ones and longer ones in turn.
     fn frame(pool: &mut Pool, n: u8) -> Frame {
         let mut f = pool.alloc().unwrap();
         f.copy_from(&[n; 200][..length(n)]).unwrap();
-        if n.is_multiple_of(5) {
+        if n % 10 == 3 {
             f.set_stamp(Nanos(n.into()));
         }
         f
@@ -222,8 +268,8 @@ mod tests {
         let mut out: Vec<Frame> = (0..100).map(|n| frame(&mut near, n)).collect();
         assert_eq!(a.send(&mut near, &mut out), 64);
         assert_eq!((a.room(), a.send(&mut near, &mut out)), (0, 0));
-        // Two of five are longer than a line.
-        assert_eq!((a.lent(), near.available()), (25, 39));
+        // Three of five are longer than a shortest frame, and half of the shortest have a stamp.
+        assert_eq!((a.lent(), near.available()), (45, 19));
         let mut burst = Burst::new();
         let mut next = 0;
         loop {
@@ -231,7 +277,7 @@ mod tests {
             assert!(got.frames <= 10 && got.unfit == 0);
             for f in burst.drain() {
                 assert_eq!(f.bytes(), &[next; 200][..length(next)]);
-                assert_eq!(f.stamp(), next.is_multiple_of(5).then_some(Nanos(next.into())));
+                assert_eq!(f.stamp(), (next % 10 == 3).then_some(Nanos(next.into())));
                 assert!(far.owns(&f));
                 far.free(f);
                 next += 1;

@@ -311,8 +311,11 @@ impl Crew {
         let start = |(plane, waiter)| Runner::start_member(plane, serving, idle, waiter, epoch);
         let runners = members.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let workers: Arc<[Handle]> = runners.iter().map(Runner::handle).collect();
-        let wakers: Vec<_> = workers.iter().map(Handle::waker).collect();
-        spreads.iter().for_each(|s| s.set_wakers(&wakers));
+        // Who never rests needs no waking, which costs who gives it frames a fence a burst.
+        if idle == WhenIdle::Rest {
+            let wakers: Vec<_> = workers.iter().map(Handle::waker).collect();
+            spreads.iter().for_each(|s| s.set_wakers(&wakers));
+        }
         let (order, moves) = Default::default();
         let handle = CrewHandle { workers, spreads: spreads.into(), order, moves };
         Ok(Self { runners, handle })
