@@ -70,6 +70,18 @@ pub struct Probe {
     left: u64,
 }
 
+impl Probe {
+    /// Of a [`crate::FlowCache`].
+    #[inline(always)]
+    pub(crate) const fn of_hash(hash: u64) -> Self {
+        Self { hash, left: 0 }
+    }
+    #[inline(always)]
+    pub(crate) const fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
 /// A ternary classifier for rule sets of any size and shape; see the head of this file.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -149,6 +161,12 @@ impl FastTable {
         self.rest.len()
     }
 
+    /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
+    pub fn is_dear(&self) -> bool {
+        self.ranked.is_some()
+            || self.tuples.len() + self.rest.len() / LONG > PARTS
+            || self.tuples.iter().any(|t| t.company_kept() >= LONG)
+    }
     /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,
     /// calling it for all of them before the first probe hides one more cache miss.
     #[inline]

@@ -9,12 +9,14 @@
 //! - `linear`: the oracle;
 //! - `fast`: the classifier of the data path, made of `scan` and `tuple` (its `slots`), shaped by `shape`,
 //!   with a `sieve` before its tuples, or all its rules once more, `ranked`;
+//! - `flow_cache`: flows whose winner is known, before a table whose lookups are dear;
 //! - `tcam`: entries as a budget, in slices and blocks;
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]
 
 mod fast;
 mod field;
+mod flow_cache;
 mod key;
 mod linear;
 mod ranked;
@@ -33,6 +35,7 @@ pub use field::{
     FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
     check_prereqs,
 };
+pub use flow_cache::{FlowCache, FlowCaching};
 pub use key::{FlowKey, FlowMask, WORDS, ones};
 pub use linear::Linear;
 pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};

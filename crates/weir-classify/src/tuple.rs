@@ -113,6 +113,10 @@ impl Tuple {
     pub(crate) fn len(&self) -> usize {
         self.cold.rules
     }
+    /// How many rules stand in buckets beyond the first of each: what lookups scan.
+    pub(crate) fn company_kept(&self) -> usize {
+        self.cold.rules.saturating_sub(self.cold.used)
+    }
     /// Largest priority of any rule here.
     #[inline]
     pub(crate) fn top(&self) -> u32 {

@@ -20,7 +20,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
-use weir_classify::{Classifier, Duplicate, FastTable, FlowKey, Match, Rule, RuleId};
+use weir_classify::{
+    Classifier, Duplicate, FastTable, FlowCache, FlowCaching, FlowKey, Match, Probe, Rule, RuleId,
+};
 use weir_packet::Nanos;
 
 /// A rule as its owner wrote it.
@@ -89,8 +91,11 @@ pub struct Table {
     entries: Vec<Entry>,
     /// Lookups on this side that found a rule.
     matched: u64,
+    /// What is known of flows, where lookups are dear.
+    cache: Option<Box<FlowCache>>,
     /// Answers with slots of `entries`.
     pub classifier: FastTable,
+    caching: FlowCaching,
     /// What each slot's owner wrote; rules that came with one list share it.
     actions: Vec<Arc<[Action]>>,
     /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
@@ -101,6 +106,21 @@ pub struct Table {
     missed: u64,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
+}
+
+// Not part of the loops of tables without.
+#[inline(never)]
+fn probe_cached(cache: &FlowCache, table: &FastTable, key: &FlowKey) -> Probe {
+    if cache.serves() { cache.probe(key) } else { table.probe(key) }
+}
+#[inline(never)]
+fn resolve_cached(
+    cache: &mut FlowCache,
+    table: &FastTable,
+    key: &FlowKey,
+    p: Probe,
+) -> Option<RuleId> {
+    cache.resolve(table, key, p)
 }
 
 /// No table is this large.
@@ -137,6 +157,7 @@ impl Table {
             !self.aside.is_empty() && self.aside.remove(&(spec.matcher, spec.priority)).is_some();
         if known.is_none() || back {
             self.classifier.insert_new(&spec.matcher, spec.priority, RuleId(slot));
+            self.refit();
         }
         match known {
             Some(_) => self.replace(slot, spec, result),
@@ -156,6 +177,7 @@ impl Table {
         let slot = self.next_slot()?;
         match self.classifier.try_insert(&spec.matcher, spec.priority, RuleId(slot)) {
             Ok(()) => {
+                self.refit();
                 self.fill(slot, spec, result);
                 Ok((Put::Added, slot))
             }
@@ -192,6 +214,7 @@ impl Table {
     /// Takes a rule out of the frames' way; its place and counters stay.
     pub fn set_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
         if let Some(RuleId(slot)) = self.classifier.remove(matcher, priority) {
+            self.refit();
             self.aside.insert((*matcher, priority), slot);
         }
         self.aside.get(&(*matcher, priority)).copied()
@@ -231,7 +254,10 @@ impl Table {
     /// Takes a rule out, wherever it lives. Says which slot it had.
     pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
         let slot = match self.classifier.remove(matcher, priority) {
-            Some(RuleId(slot)) => slot,
+            Some(RuleId(slot)) => {
+                self.refit();
+                slot
+            }
             None => self.aside.remove(&(*matcher, priority))?,
         };
         let at = slot as usize;
@@ -246,7 +272,8 @@ impl Table {
     }
     /// Takes all rules out; what lookups came to is counted on.
     pub(crate) fn empty(&mut self) -> Table {
-        let new = Table { matched: self.matched, missed: self.missed, ..Table::default() };
+        let (matched, missed, caching) = (self.matched, self.missed, self.caching);
+        let new = Table { matched, missed, caching, ..Table::default() };
         std::mem::replace(self, new)
     }
     /// The slot of a rule, wherever it lives.
@@ -433,6 +460,33 @@ impl Table {
     pub fn is_empty(&self) -> bool {
         self.classifier.len() == 0
     }
+    /// The classifier has changed.
+    fn refit(&mut self) {
+        match (self.caching, self.classifier.is_dear()) {
+            (FlowCaching::After(n), true) => {
+                let cache = self.cache.get_or_insert_with(|| Box::new(FlowCache::new(n)));
+                cache.refit(&self.classifier);
+            }
+            _ => self.cache = None,
+        }
+    }
+    /// First half of a lookup: asks for what the second reads. The table must not change in between.
+    #[inline(always)]
+    pub fn probe(&self, key: &FlowKey) -> Probe {
+        match &self.cache {
+            None => self.classifier.probe(key),
+            Some(cache) => probe_cached(cache, &self.classifier, key),
+        }
+    }
+    /// Second half: the winner's slot. A burst has at most as many between its probes as a burst has frames.
+    #[inline(always)]
+    pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
+        let found = match &mut self.cache {
+            None => self.classifier.resolve(key, p),
+            Some(cache) => resolve_cached(cache, &self.classifier, key, p),
+        };
+        found.map(|RuleId(slot)| slot)
+    }
     /// The winner for `key`.
     #[inline]
     pub fn lookup(&self, key: &FlowKey) -> Option<u32> {
@@ -440,7 +494,9 @@ impl Table {
     }
     /// Memory in bytes, roughly: what its vectors reserve.
     pub fn memory_bytes(&self) -> usize {
+        let cache = self.cache.as_ref().map_or(0, |c| size_of::<FlowCache>() + c.heap_bytes());
         self.classifier.memory_bytes()
+            + cache
             + self.entries.capacity() * size_of::<Entry>()
             + self.actions.capacity() * size_of::<Arc<[Action]>>()
             + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
@@ -579,6 +635,12 @@ impl Counting {
 }
 
 impl Tables {
+    /// Empty tables for the fast path; flows of the first are cached so.
+    pub(crate) fn with_cache(caching: FlowCaching) -> Tables {
+        let mut all = Tables::default();
+        all.tables.first.caching = caching;
+        all
+    }
     /// Empty tables for the slow path of the VDP whose fast path these are.
     pub(crate) fn slow_side(&mut self) -> Tables {
         let shared = self.counting.slow.get_or_insert_default();

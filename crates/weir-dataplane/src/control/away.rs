@@ -287,13 +287,14 @@ impl DataPlane {
     /// # Errors
     /// It is not away.
     pub fn clear_away(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let caching = self.config.flow_caching;
         let v = self.vdp_mut(vid)?;
         if v.phase != Phase::Away {
             return Err(ControlError::Elsewhere { vid, why: "is not away" });
         }
         let entries = v.fast.len();
         let invalid_ttl = v.fast.invalid_ttl;
-        v.fast = Tables { invalid_ttl, ..Tables::default() };
+        v.fast = Tables { invalid_ttl, ..Tables::with_cache(caching) };
         v.slow_only.clear();
         (v.slow_top, v.spilled, v.compiled) = (None, Spilled::No, None);
         v.own_groups.clear();

@@ -1,6 +1,6 @@
 //! Sizes that are fixed when a data plane is made.
 
-use weir_classify::Geometry;
+use weir_classify::{FlowCaching, Geometry};
 use weir_packet::Nanos;
 
 /// Sizes that are fixed when a data plane is made.
@@ -22,6 +22,8 @@ pub struct Config {
     pub drain_limit: Nanos,
     /// Data planes that have the same VDPs, this one among them ([`crate::crew`]); 1: it is alone.
     pub workers: usize,
+    /// Whether winners of flows are remembered where lookups are dear.
+    pub flow_caching: FlowCaching,
 }
 
 impl Default for Config {
@@ -40,6 +42,7 @@ impl Default for Config {
             },
             drain_limit: Nanos::from_millis(10),
             workers: 1,
+            flow_caching: FlowCaching::default(),
         }
     }
 }

@@ -174,7 +174,7 @@ impl DataPlane {
             vid,
             name: spec.name,
             phase: Phase::On(spec.path),
-            fast: Tables::default(),
+            fast: Tables::with_cache(self.config.flow_caching),
             default: ActionResult::drop(),
             ports: Vec::new(),
             port_ids: Vec::new(),

@@ -87,7 +87,7 @@ impl DataPlane {
         if v.cpu.first_seen() {
             self.seen.push(vid);
         }
-        let table = v.fast.tables.first();
+        let table = v.fast.tables.first_mut();
         w.depth = Depth::of(&table.classifier);
         match w.depth {
             Depth::Port => {
@@ -103,7 +103,7 @@ impl DataPlane {
                     if !extract_ethernet(f.bytes(), at.no, key) {
                         w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
                     }
-                    w.probes[i] = table.classifier.probe(key);
+                    w.probes[i] = table.probe(key);
                 }
             }
             Depth::Common => {
@@ -111,7 +111,7 @@ impl DataPlane {
                 for (i, f) in (0..BURST).zip(frames) {
                     let key = &mut w.keys[i];
                     w.layers[i] = extract_some(f.bytes(), at.no, key).unwrap_or_default();
-                    w.probes[i] = table.classifier.probe(key);
+                    w.probes[i] = table.probe(key);
                 }
             }
             Depth::Whole => {
@@ -120,15 +120,15 @@ impl DataPlane {
                     let key = &mut w.keys[i];
                     w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
                     v.fields.extract(f.bytes(), &w.layers[i], key);
-                    w.probes[i] = table.classifier.probe(key);
+                    w.probes[i] = table.probe(key);
                 }
             }
         }
         for i in 0..frames.len().min(BURST) {
-            w.found[i] = match table.classifier.resolve(&w.keys[i], w.probes[i]) {
-                Some(r) => {
-                    table.prefetch(r.0);
-                    r.0
+            w.found[i] = match table.resolve(&w.keys[i], w.probes[i]) {
+                Some(slot) => {
+                    table.prefetch(slot);
+                    slot
                 }
                 None => MISS,
             };

@@ -126,7 +126,7 @@ impl DataPlane {
                 }
             }
             w.depths[i] = depth.max(known);
-            w.probes[i] = v.fast.tables.first().classifier.probe(key);
+            w.probes[i] = v.fast.tables.first().probe(key);
             w.slots[i] = Slot::Rule(0);
         }
         self.find_rules();

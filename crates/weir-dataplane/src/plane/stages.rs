@@ -74,7 +74,7 @@ impl DataPlane {
             }
             key.0[0] = key.0[0] & 0xffff_ffff | u64::from(at.no) << 32;
             v.fields.extract(f.bytes(), &w.layers[i], key);
-            w.probes[i] = v.fast.tables.first().classifier.probe(key);
+            w.probes[i] = v.fast.tables.first().probe(key);
             *slot = Slot::Rule(0);
         }
         self.find_rules();
@@ -98,12 +98,12 @@ impl DataPlane {
         let w = &mut self.work;
         for i in 0..w.burst.len().min(BURST) {
             let Slot::Rule(_) = w.slots[i] else { continue };
-            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
-            let t = v.fast.tables.first();
-            w.slots[i] = match t.classifier.resolve(&w.keys[i], w.probes[i]) {
-                Some(r) => {
-                    t.prefetch(r.0);
-                    Slot::Rule(r.0)
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let t = v.fast.tables.first_mut();
+            w.slots[i] = match t.resolve(&w.keys[i], w.probes[i]) {
+                Some(slot) => {
+                    t.prefetch(slot);
+                    Slot::Rule(slot)
                 }
                 None => Slot::Default,
             };

@@ -155,6 +155,7 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
         },
         drain_limit: d.drain_limit_ms.map_or(c.drain_limit, Nanos::from_millis),
         workers: c.workers,
+        flow_caching: c.flow_caching,
     };
     let serving = match d.serving.as_ref().map(Spanned::get_ref) {
         None | Some(words::Serving::Worker) => Serving::Worker,

@@ -4,7 +4,7 @@
 
 use super::Job;
 use anyhow::{Context, Result};
-use weir_classify::{Geometry, Match};
+use weir_classify::{FlowCaching, Geometry, Match};
 use weir_dataplane::{
     Config, DataPlane, MappingRule, Path, Placement, PortNo, RuleSpec, VdpSpec, Vid,
 };
@@ -35,7 +35,9 @@ pub fn plane(job: Job, mut device: impl FnMut(u32) -> Box<dyn Device>) -> Result
 pub fn room(rules: usize) -> Result<DataPlane> {
     let entries = u32::try_from(2 * rules + (1 << 16))?.next_power_of_two();
     let tcam = Geometry { action_entries: entries, ..Config::default().tcam };
-    Ok(DataPlane::new(Config { tcam, ..Config::default() })?)
+    // Estimates are of lookups, not of flows that were met before.
+    let flow_caching = FlowCaching::Never;
+    Ok(DataPlane::new(Config { tcam, flow_caching, ..Config::default() })?)
 }
 
 /// A VDP to be.

@@ -1,0 +1,403 @@
+//! Flows whose winner is known: an exact-match cache before a table whose lookups are dear.
+//!
+//! Room: data-path core. Owned by whoever owns the table, beside it; tells of keys only what that table's rules look at,
+//! so that flows which differ in nothing else share an entry. Judge: `linear.rs`, by way of the table.
+//!
+//! **Never stale.** Each change of the table is followed by [`FlowCache::refit`], after which no entry from before is
+//! believed: entries carry the number of the change after which they were made.
+//! **Only where it pays.** It serves for a window at a time and counts what it answered. Where that is little it grows,
+//! and where growing does not help it gives its memory back and waits, each time longer: what trials cost is a small
+//! part of what goes by meanwhile. The hash is keyed by a random seed, and all that a hash stands for is compared.
+//! **What it takes.** [`MOST`] entries of a line each at most for a table, [`ALL`] bytes for all of a process; who finds none
+//! left has what it would have without.
+
+use crate::fast::{FastTable, Probe};
+use crate::key::FlowKey;
+use crate::rule::{Classifier, RuleId};
+use crate::simd::prefetch_read;
+use crate::slots::hash;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Words of a key that it can tell of: rules that look at more are not cached.
+const TOLD: usize = 5;
+/// Words that rules mostly look at, at most: what frames carry, its addresses and ports.
+const MOSTLY: usize = 3;
+/// Windows are looked at after so many lookups: a power of two, of which every window is a multiple.
+const WINDOW_STEP: u32 = 16;
+/// Entries of a set: a flow may be in any.
+const WAYS: usize = 2;
+/// Entries at first, and at most.
+const FEW: usize = 4096;
+const MOST: usize = 32_768;
+/// Bytes of all caches of a process.
+const ALL: usize = 64 << 20;
+/// Probes that may be under way: those of a burst.
+const UNDER_WAY: u32 = 64;
+/// Lookups after a trial that failed, at first and at most.
+const WAIT: u32 = 1 << 20;
+const LONGEST_WAIT: u32 = 1 << 24;
+
+/// Bytes that caches hold.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// One flow and what was found for it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+struct Entry {
+    hash: u64,
+    /// The change after which it was made; 0: none.
+    made: u64,
+    found: Option<RuleId>,
+    words: [u64; TOLD],
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+/// Whether and when flows are cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowCaching {
+    /// Not at all.
+    Never,
+    /// Where lookups are dear, after so many of them.
+    After(u32),
+}
+
+impl Default for FlowCaching {
+    fn default() -> Self {
+        Self::After(4096)
+    }
+}
+
+/// What is known of the flows that a table was asked about.
+#[derive(Debug)]
+pub struct FlowCache {
+    serves: bool,
+    /// Whether rules look at no more than [`MOSTLY`] words.
+    few: bool,
+    index: [u8; TOLD],
+    masks: [u64; TOLD],
+    seed: u64,
+    /// Changes so far.
+    changes: u64,
+    sets: Vec<[Entry; WAYS]>,
+    /// Lookups left of the window, of which the second half is judged.
+    left: u32,
+    hits: u32,
+    window: Window,
+    /// Lookups until the next trial, and how many the next failure costs.
+    waits: u32,
+    wait: u32,
+    /// Probes that may still be this cache's, though it serves no more.
+    late: u32,
+}
+
+/// How long it serves until it is judged, by how many entries there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    first: usize,
+    most: usize,
+}
+
+impl FlowCache {
+    /// One for a table of which nothing is known.
+    pub fn new(after: u32) -> Self {
+        Self::sized(after, Window { first: FEW, most: MOST })
+    }
+    fn sized(after: u32, window: Window) -> Self {
+        Self {
+            serves: false,
+            few: true,
+            index: [0; TOLD],
+            masks: [0; TOLD],
+            seed: RandomState::new().hash_one(after) | 1,
+            changes: 0,
+            sets: Vec::new(),
+            left: 0,
+            hits: 0,
+            window,
+            waits: after,
+            wait: WAIT,
+            late: 0,
+        }
+    }
+    /// Bytes held beside its own.
+    pub fn heap_bytes(&self) -> usize {
+        self.sets.capacity() * size_of::<[Entry; WAYS]>()
+    }
+    /// Whether it answers now.
+    #[inline(always)]
+    pub fn serves(&self) -> bool {
+        self.serves
+    }
+
+    /// The table has changed: nothing that was known holds. Between two bursts.
+    pub fn refit(&mut self, table: &FastTable) {
+        self.changes += 1;
+        self.late = 0;
+        let union = table.mask_union();
+        (self.index, self.masks) = ([0; TOLD], [0; TOLD]);
+        let used = union.0.iter().enumerate().filter(|(_, m)| **m != 0);
+        let places = self.index.iter_mut().zip(&mut self.masks);
+        for ((i, m), (index, mask)) in used.zip(places) {
+            (*index, *mask) = (i as u8, *m);
+        }
+        let words = table.words_union().count_ones() as usize;
+        self.few = words <= MOSTLY;
+        if words > TOLD {
+            self.stop();
+        }
+    }
+
+    #[inline(always)]
+    fn gather<const N: usize>(&self, key: &FlowKey) -> [u64; TOLD] {
+        let mut words = [0; TOLD];
+        for ((w, &i), &mask) in words.iter_mut().zip(&self.index).zip(&self.masks).take(N) {
+            *w = key.0.get(usize::from(i)).copied().unwrap_or(0) & mask;
+        }
+        words
+    }
+    #[inline(always)]
+    fn set_of(&self, hash: u64) -> usize {
+        // The upper half decides: the lower is what entries differ in.
+        ((hash >> 32) as usize * self.sets.len()) >> 32
+    }
+
+    /// First half of a lookup while it [`FlowCache::serves`]: asks for the lines where the flow may be.
+    #[inline(always)]
+    pub fn probe(&self, key: &FlowKey) -> Probe {
+        match self.few {
+            true => self.probe_fixed::<MOSTLY>(key),
+            false => self.probe_fixed::<TOLD>(key),
+        }
+    }
+    #[inline(always)]
+    fn probe_fixed<const N: usize>(&self, key: &FlowKey) -> Probe {
+        let near = hash(self.seed, self.gather::<N>(key).get(..N).unwrap_or_default());
+        // Sets are small: neighbouring flows must not be neighbours here, whatever the seed.
+        let hash = (near ^ near >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if let Some([a, b]) = self.sets.get(self.set_of(hash)) {
+            prefetch_read(a);
+            prefetch_read(b);
+        }
+        Probe::of_hash(hash)
+    }
+
+    /// Second half of any lookup in `table`, whose own [`FastTable::probe`] said `p` where this one did not serve.
+    #[inline(always)]
+    pub fn resolve(&mut self, table: &FastTable, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        if !self.serves {
+            return self.resolve_without(table, key, p);
+        }
+        match self.few {
+            true => self.resolve_fixed::<MOSTLY>(table, key, p),
+            false => self.resolve_fixed::<TOLD>(table, key, p),
+        }
+    }
+    #[inline(always)]
+    fn resolve_fixed<const N: usize>(
+        &mut self,
+        table: &FastTable,
+        key: &FlowKey,
+        p: Probe,
+    ) -> Option<RuleId> {
+        // A probe from before it served has another hash: then the flow is not found, or kept where nobody looks.
+        let (words, hash, now) = (self.gather::<N>(key), p.hash(), self.changes + 1);
+        let at = self.set_of(hash);
+        self.left -= 1;
+        let known = |e: &&Entry| {
+            let same = (0..N).fold(e.hash ^ hash | e.made ^ now, |d, i| d | e.words[i] ^ words[i]);
+            same == 0
+        };
+        if let Some(e) = self.sets.get(at).and_then(|s| s.iter().find(known)) {
+            let found = e.found;
+            self.hits += 1;
+            if self.left & (WINDOW_STEP - 1) == 0 {
+                self.window_passes();
+            }
+            return found;
+        }
+        self.resolve_new(table, key, Entry { hash, made: now, found: None, words })
+    }
+    #[inline(never)]
+    fn resolve_new(&mut self, table: &FastTable, key: &FlowKey, new: Entry) -> Option<RuleId> {
+        let found = table.lookup(key);
+        self.keep(self.set_of(new.hash), Entry { found, ..new });
+        if self.left & (WINDOW_STEP - 1) == 0 {
+            self.window_passes();
+        }
+        found
+    }
+    /// While it does not serve.
+    #[inline(never)]
+    fn resolve_without(&mut self, table: &FastTable, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        if self.late > 0 {
+            self.late -= 1;
+            return table.lookup(key);
+        }
+        self.waits = self.waits.saturating_sub(1);
+        if self.waits == 0 && table.words_union().count_ones() as usize <= TOLD {
+            self.begin(self.window.first);
+        }
+        table.resolve(key, p)
+    }
+    /// Some lookups of the window are over.
+    fn window_passes(&mut self) {
+        if self.left == self.judged() {
+            self.hits = 0;
+        } else if self.left == 0 {
+            self.judge();
+        }
+    }
+
+    /// In the place of what no longer holds; else of one or the other.
+    fn keep(&mut self, at: usize, new: Entry) {
+        let now = self.changes + 1;
+        if let Some(set) = self.sets.get_mut(at) {
+            let way = set.iter().position(|e| e.made != now).unwrap_or(self.left as usize % WAYS);
+            if let Some(e) = set.get_mut(way) {
+                *e = new;
+            }
+        }
+    }
+
+    /// Lookups of a window that count.
+    fn judged(&self) -> u32 {
+        (2 * self.sets.len() * WAYS) as u32
+    }
+
+    fn begin(&mut self, entries: usize) {
+        self.release();
+        let bytes = entries * size_of::<Entry>();
+        let take = |held: usize| held.checked_add(bytes).filter(|all| *all <= ALL);
+        if HELD.fetch_update(Relaxed, Relaxed, take).is_err() {
+            return self.stop();
+        }
+        self.sets = vec![Default::default(); entries / WAYS];
+        self.sets.shrink_to_fit();
+        self.serves = true;
+        (self.left, self.hits) = (2 * self.judged(), 0);
+    }
+
+    fn judge(&mut self) {
+        let (of, entries) = (self.judged(), self.sets.len() * WAYS);
+        let many = self.hits >= of / 4 * 3;
+        let hopeless = self.hits < of / 16;
+        if many || entries >= self.window.most && self.hits >= of / 2 {
+            self.wait = WAIT;
+            (self.left, self.hits) = (2 * of, 0);
+        } else if hopeless || entries >= self.window.most {
+            self.stop();
+        } else {
+            self.begin((4 * entries).min(self.window.most));
+        }
+    }
+
+    /// Gives its memory back, and waits.
+    fn stop(&mut self) {
+        self.late = if self.serves { UNDER_WAY } else { self.late };
+        self.serves = false;
+        self.release();
+        self.waits = self.wait;
+        self.wait = (2 * self.wait).min(LONGEST_WAIT);
+    }
+
+    fn release(&mut self) {
+        HELD.fetch_sub(self.heap_bytes(), Relaxed);
+        self.sets = Vec::new();
+    }
+}
+
+impl Drop for FlowCache {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::linear::Linear;
+    use crate::rule::{Match, Rule};
+    use proptest::prelude::*;
+
+    fn rule(n: u32, a: u8, b: u8, mask: u8) -> Rule {
+        let matcher = Match::any()
+            .with(Field::EthDst, u128::from(a % 8))
+            .with(Field::Ipv4Src, u128::from(b & mask));
+        Rule { matcher, priority: n % 5, id: RuleId(n) }
+    }
+
+    fn key(a: u8, b: u8) -> FlowKey {
+        let m = Match::any().with(Field::EthDst, a.into()).with(Field::Ipv4Src, b.into());
+        *m.value()
+    }
+
+    proptest! {
+        /// Changes and bursts in turn, a cache that begins, grows and gives up within them: as the oracle.
+        #[test]
+        fn as_without(
+            rounds in prop::collection::vec(
+                (any::<u8>(), any::<u8>(), any::<u8>(), any::<bool>(), prop::collection::vec((0u8..10, any::<u8>()), 0..80)),
+                1..60,
+            ),
+            few in any::<bool>(),
+        ) {
+            let (mut table, mut oracle) = (FastTable::new(), Linear::default());
+            let mut cache = FlowCache::sized(1, Window { first: 8, most: if few { 8 } else { 64 } });
+            cache.wait = 8;
+            let mut served = 0;
+            for (n, (a, b, mask, remove, asked)) in rounds.into_iter().enumerate() {
+                let r = rule(n as u32, a, b, mask);
+                if remove {
+                    let m = rule(0, a, b, mask).matcher;
+                    prop_assert_eq!(table.remove(&m, 0), oracle.remove(&m, 0));
+                } else {
+                    prop_assert_eq!(table.insert(r).is_ok(), oracle.insert(r).is_ok());
+                }
+                cache.refit(&table);
+                for burst in asked.chunks(UNDER_WAY as usize) {
+                    let keys: Vec<FlowKey> = burst.iter().map(|&(a, b)| key(a, b % 16)).collect();
+                    let probe = |k| if cache.serves() { cache.probe(k) } else { table.probe(k) };
+                    let probes: Vec<Probe> = keys.iter().map(probe).collect();
+                    for (k, p) in keys.iter().zip(probes) {
+                        served += u32::from(cache.serves());
+                        prop_assert_eq!(cache.resolve(&table, k, p), oracle.lookup(k));
+                    }
+                }
+                cache.wait = cache.wait.min(8);
+            }
+            prop_assert!(HELD.load(Relaxed) <= ALL, "{served}");
+        }
+    }
+
+    /// Few flows are served; many more than there are entries are not, and memory is given back.
+    #[test]
+    fn it_serves_where_it_pays() {
+        let mut table = FastTable::new();
+        for n in 0..64 {
+            let matcher = Match::any().with(Field::Ipv4Src, n.into());
+            let rule = Rule { matcher, priority: 1, id: RuleId(n) };
+            table.insert(rule).expect("a rule of its own");
+        }
+        let mut cache = FlowCache::new(1);
+        cache.refit(&table);
+        let ask = |cache: &mut FlowCache, flows: u64, times: u64| {
+            for i in 0..times {
+                let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
+                let k = *Match::any().with(Field::Ipv4Src, flow.into()).value();
+                let p = if cache.serves() { cache.probe(&k) } else { table.probe(&k) };
+                assert_eq!(cache.resolve(&table, &k, p), table.lookup(&k));
+            }
+        };
+        // Every bit of the address is looked at.
+        assert_eq!(table.mask_union().get(Field::Ipv4Src), Field::Ipv4Src.full());
+        ask(&mut cache, 1000, 100_000);
+        assert!(cache.serves() && cache.heap_bytes() == FEW * 64);
+        ask(&mut cache, 12_000, 1_000_000);
+        assert!(cache.serves() && cache.heap_bytes() > FEW * 64);
+        ask(&mut cache, 1 << 30, 1_000_000);
+        assert!(!cache.serves() && cache.heap_bytes() == 0);
+    }
+}
