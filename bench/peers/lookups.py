@@ -85,7 +85,8 @@ def build_theirs(to: pathlib.Path) -> pathlib.Path | None:
 def pinned(command: list, limit: float | None = None) -> str:
     done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, timeout=limit)
     if done.returncode != 0:
-        raise dpdk.Failed((done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1][-200:])
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("EAL:")]
+        raise dpdk.Failed(said[-1][-200:] if said else f"ended with {done.returncode}, without a word")
     return done.stdout
 
 
