@@ -32,8 +32,6 @@ const FEW: usize = 4096;
 const MOST: usize = 32_768;
 /// Bytes of all caches of a process.
 const ALL: usize = 64 << 20;
-/// Probes that may be under way: those of a burst.
-const UNDER_WAY: u32 = 64;
 /// Lookups after a trial that failed, at first and at most.
 const WAIT: u32 = 1 << 20;
 const LONGEST_WAIT: u32 = 1 << 24;
@@ -55,18 +53,18 @@ struct Entry {
 const _: () = assert!(size_of::<Entry>() == 64);
 
 /// Whether and when flows are cached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowCaching {
     /// Not at all.
+    #[default]
     Never,
     /// Where lookups are dear, after so many of them.
     After(u32),
 }
 
-impl Default for FlowCaching {
-    fn default() -> Self {
-        Self::After(4096)
-    }
+impl FlowCaching {
+    /// What serves most: a table that is hardly asked gets no memory.
+    pub const WHERE_DEAR: Self = Self::After(4096);
 }
 
 /// What is known of the flows that a table was asked about.
@@ -78,13 +76,13 @@ pub struct FlowCache {
     index: [u8; TOLD],
     masks: [u64; TOLD],
     seed: u64,
-    /// Changes so far.
+    /// Changes so far, and one: no entry is of change 0.
     changes: u64,
     sets: Vec<[Entry; WAYS]>,
     /// Lookups left of the window, of which the second half is judged.
     left: u32,
     hits: u32,
-    window: Window,
+    sizes: Sizes,
     /// Lookups until the next trial, and how many the next failure costs.
     waits: u32,
     wait: u32,
@@ -92,30 +90,33 @@ pub struct FlowCache {
     late: u32,
 }
 
-/// How long it serves until it is judged, by how many entries there are.
+/// Entries at first, and at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
+struct Sizes {
     first: usize,
     most: usize,
 }
 
 impl FlowCache {
+    /// Probes that may be under way when a change of who answers is made: a burst has no more frames.
+    pub const UNDER_WAY: usize = 64;
+
     /// One for a table of which nothing is known.
     pub fn new(after: u32) -> Self {
-        Self::sized(after, Window { first: FEW, most: MOST })
+        Self::sized(after, Sizes { first: FEW, most: MOST })
     }
-    fn sized(after: u32, window: Window) -> Self {
+    fn sized(after: u32, sizes: Sizes) -> Self {
         Self {
             serves: false,
             few: true,
             index: [0; TOLD],
             masks: [0; TOLD],
             seed: RandomState::new().hash_one(after) | 1,
-            changes: 0,
+            changes: 1,
             sets: Vec::new(),
             left: 0,
             hits: 0,
-            window,
+            sizes,
             waits: after,
             wait: WAIT,
             late: 0,
@@ -124,11 +125,6 @@ impl FlowCache {
     /// Bytes held beside its own.
     pub fn heap_bytes(&self) -> usize {
         self.sets.capacity() * size_of::<[Entry; WAYS]>()
-    }
-    /// Whether it answers now.
-    #[inline(always)]
-    pub fn serves(&self) -> bool {
-        self.serves
     }
 
     /// The table has changed: nothing that was known holds. Between two bursts.
@@ -144,7 +140,7 @@ impl FlowCache {
         }
         let words = table.words_union().count_ones() as usize;
         self.few = words <= MOSTLY;
-        if words > TOLD {
+        if words > TOLD && self.serves {
             self.stop();
         }
     }
@@ -163,12 +159,14 @@ impl FlowCache {
         ((hash >> 32) as usize * self.sets.len()) >> 32
     }
 
-    /// First half of a lookup while it [`FlowCache::serves`]: asks for the lines where the flow may be.
-    #[inline(always)]
-    pub fn probe(&self, key: &FlowKey) -> Probe {
-        match self.few {
-            true => self.probe_fixed::<MOSTLY>(key),
-            false => self.probe_fixed::<TOLD>(key),
+    /// First half of a lookup in `table`: asks for the lines where the flow may be, or as the table does while this does not
+    /// serve. Not part of the loops of who has tables without.
+    #[inline(never)]
+    pub fn probe(&self, table: &FastTable, key: &FlowKey) -> Probe {
+        match (self.serves, self.few) {
+            (false, _) => table.probe(key),
+            (true, true) => self.probe_fixed::<MOSTLY>(key),
+            (true, false) => self.probe_fixed::<TOLD>(key),
         }
     }
     #[inline(always)]
@@ -183,15 +181,13 @@ impl FlowCache {
         Probe::of_hash(hash)
     }
 
-    /// Second half of any lookup in `table`, whose own [`FastTable::probe`] said `p` where this one did not serve.
-    #[inline(always)]
+    /// Second half, of the same table.
+    #[inline(never)]
     pub fn resolve(&mut self, table: &FastTable, key: &FlowKey, p: Probe) -> Option<RuleId> {
-        if !self.serves {
-            return self.resolve_without(table, key, p);
-        }
-        match self.few {
-            true => self.resolve_fixed::<MOSTLY>(table, key, p),
-            false => self.resolve_fixed::<TOLD>(table, key, p),
+        match (self.serves, self.few) {
+            (false, _) => self.resolve_without(table, key, p),
+            (true, true) => self.resolve_fixed::<MOSTLY>(table, key, p),
+            (true, false) => self.resolve_fixed::<TOLD>(table, key, p),
         }
     }
     #[inline(always)]
@@ -202,34 +198,31 @@ impl FlowCache {
         p: Probe,
     ) -> Option<RuleId> {
         // A probe from before it served has another hash: then the flow is not found, or kept where nobody looks.
-        let (words, hash, now) = (self.gather::<N>(key), p.hash(), self.changes + 1);
-        let at = self.set_of(hash);
-        self.left -= 1;
+        let (words, hash, now) = (self.gather::<N>(key), p.hash(), self.changes);
         let known = |e: &&Entry| {
             let same = (0..N).fold(e.hash ^ hash | e.made ^ now, |d, i| d | e.words[i] ^ words[i]);
             same == 0
         };
-        if let Some(e) = self.sets.get(at).and_then(|s| s.iter().find(known)) {
-            let found = e.found;
-            self.hits += 1;
-            if self.left & (WINDOW_STEP - 1) == 0 {
-                self.window_passes();
+        self.left -= 1;
+        let found = match self.sets.get(self.set_of(hash)).and_then(|s| s.iter().find(known)) {
+            Some(e) => {
+                self.hits += 1;
+                e.found
             }
-            return found;
-        }
-        self.resolve_new(table, key, Entry { hash, made: now, found: None, words })
-    }
-    #[inline(never)]
-    fn resolve_new(&mut self, table: &FastTable, key: &FlowKey, new: Entry) -> Option<RuleId> {
-        let found = table.lookup(key);
-        self.keep(self.set_of(new.hash), Entry { found, ..new });
+            None => self.resolve_new(table, key, Entry { hash, made: now, found: None, words }),
+        };
         if self.left & (WINDOW_STEP - 1) == 0 {
             self.window_passes();
         }
         found
     }
-    /// While it does not serve.
     #[inline(never)]
+    fn resolve_new(&mut self, table: &FastTable, key: &FlowKey, new: Entry) -> Option<RuleId> {
+        let found = table.lookup(key);
+        self.keep(self.set_of(new.hash), Entry { found, ..new });
+        found
+    }
+    /// While it does not serve.
     fn resolve_without(&mut self, table: &FastTable, key: &FlowKey, p: Probe) -> Option<RuleId> {
         if self.late > 0 {
             self.late -= 1;
@@ -237,7 +230,7 @@ impl FlowCache {
         }
         self.waits = self.waits.saturating_sub(1);
         if self.waits == 0 && table.words_union().count_ones() as usize <= TOLD {
-            self.begin(self.window.first);
+            self.begin(self.sizes.first);
         }
         table.resolve(key, p)
     }
@@ -252,7 +245,7 @@ impl FlowCache {
 
     /// In the place of what no longer holds; else of one or the other.
     fn keep(&mut self, at: usize, new: Entry) {
-        let now = self.changes + 1;
+        let now = self.changes;
         if let Some(set) = self.sets.get_mut(at) {
             let way = set.iter().position(|e| e.made != now).unwrap_or(self.left as usize % WAYS);
             if let Some(e) = set.get_mut(way) {
@@ -283,19 +276,19 @@ impl FlowCache {
         let (of, entries) = (self.judged(), self.sets.len() * WAYS);
         let many = self.hits >= of / 4 * 3;
         let hopeless = self.hits < of / 16;
-        if many || entries >= self.window.most && self.hits >= of / 2 {
+        if many || entries >= self.sizes.most && self.hits >= of / 2 {
             self.wait = WAIT;
             (self.left, self.hits) = (2 * of, 0);
-        } else if hopeless || entries >= self.window.most {
+        } else if hopeless || entries >= self.sizes.most {
             self.stop();
         } else {
-            self.begin((4 * entries).min(self.window.most));
+            self.begin((4 * entries).min(self.sizes.most));
         }
     }
 
     /// Gives its memory back, and waits.
     fn stop(&mut self) {
-        self.late = if self.serves { UNDER_WAY } else { self.late };
+        self.late = if self.serves { Self::UNDER_WAY as u32 } else { self.late };
         self.serves = false;
         self.release();
         self.waits = self.wait;
@@ -345,7 +338,7 @@ mod tests {
             few in any::<bool>(),
         ) {
             let (mut table, mut oracle) = (FastTable::new(), Linear::default());
-            let mut cache = FlowCache::sized(1, Window { first: 8, most: if few { 8 } else { 64 } });
+            let mut cache = FlowCache::sized(1, Sizes { first: 8, most: if few { 8 } else { 64 } });
             cache.wait = 8;
             let mut served = 0;
             for (n, (a, b, mask, remove, asked)) in rounds.into_iter().enumerate() {
@@ -357,12 +350,11 @@ mod tests {
                     prop_assert_eq!(table.insert(r).is_ok(), oracle.insert(r).is_ok());
                 }
                 cache.refit(&table);
-                for burst in asked.chunks(UNDER_WAY as usize) {
+                for burst in asked.chunks(FlowCache::UNDER_WAY) {
                     let keys: Vec<FlowKey> = burst.iter().map(|&(a, b)| key(a, b % 16)).collect();
-                    let probe = |k| if cache.serves() { cache.probe(k) } else { table.probe(k) };
-                    let probes: Vec<Probe> = keys.iter().map(probe).collect();
+                    let probes: Vec<Probe> = keys.iter().map(|k| cache.probe(&table, k)).collect();
                     for (k, p) in keys.iter().zip(probes) {
-                        served += u32::from(cache.serves());
+                        served += u32::from(cache.serves);
                         prop_assert_eq!(cache.resolve(&table, k, p), oracle.lookup(k));
                     }
                 }
@@ -387,17 +379,17 @@ mod tests {
             for i in 0..times {
                 let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
                 let k = *Match::any().with(Field::Ipv4Src, flow.into()).value();
-                let p = if cache.serves() { cache.probe(&k) } else { table.probe(&k) };
+                let p = cache.probe(&table, &k);
                 assert_eq!(cache.resolve(&table, &k, p), table.lookup(&k));
             }
         };
         // Every bit of the address is looked at.
         assert_eq!(table.mask_union().get(Field::Ipv4Src), Field::Ipv4Src.full());
         ask(&mut cache, 1000, 100_000);
-        assert!(cache.serves() && cache.heap_bytes() == FEW * 64);
+        assert!(cache.serves && cache.heap_bytes() == FEW * 64);
         ask(&mut cache, 12_000, 1_000_000);
-        assert!(cache.serves() && cache.heap_bytes() > FEW * 64);
+        assert!(cache.serves && cache.heap_bytes() > FEW * 64);
         ask(&mut cache, 1 << 30, 1_000_000);
-        assert!(!cache.serves() && cache.heap_bytes() == 0);
+        assert!(!cache.serves && cache.heap_bytes() == 0);
     }
 }

@@ -23,7 +23,7 @@ use thiserror::Error;
 use weir_classify::{
     Classifier, Duplicate, FastTable, FlowCache, FlowCaching, FlowKey, Match, Probe, Rule, RuleId,
 };
-use weir_packet::Nanos;
+use weir_packet::{BURST, Nanos};
 
 /// A rule as its owner wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,9 @@ pub struct Entry {
     /// The owner's mark.
     pub cookie: u64,
 }
+
+// Between its two halves a lookup waits for the rest of its burst.
+const _: () = assert!(BURST <= FlowCache::UNDER_WAY);
 
 // A million of them is a million lines.
 const _: () = assert!(size_of::<Entry>() == 64);
@@ -106,21 +109,6 @@ pub struct Table {
     missed: u64,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
-}
-
-// Not part of the loops of tables without.
-#[inline(never)]
-fn probe_cached(cache: &FlowCache, table: &FastTable, key: &FlowKey) -> Probe {
-    if cache.serves() { cache.probe(key) } else { table.probe(key) }
-}
-#[inline(never)]
-fn resolve_cached(
-    cache: &mut FlowCache,
-    table: &FastTable,
-    key: &FlowKey,
-    p: Probe,
-) -> Option<RuleId> {
-    cache.resolve(table, key, p)
 }
 
 /// No table is this large.
@@ -475,7 +463,7 @@ impl Table {
     pub fn probe(&self, key: &FlowKey) -> Probe {
         match &self.cache {
             None => self.classifier.probe(key),
-            Some(cache) => probe_cached(cache, &self.classifier, key),
+            Some(cache) => cache.probe(&self.classifier, key),
         }
     }
     /// Second half: the winner's slot. A burst has at most as many between its probes as a burst has frames.
@@ -483,7 +471,7 @@ impl Table {
     pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
         let found = match &mut self.cache {
             None => self.classifier.resolve(key, p),
-            Some(cache) => resolve_cached(cache, &self.classifier, key, p),
+            Some(cache) => cache.resolve(&self.classifier, key, p),
         };
         found.map(|RuleId(slot)| slot)
     }

@@ -42,7 +42,7 @@ impl Default for Config {
             },
             drain_limit: Nanos::from_millis(10),
             workers: 1,
-            flow_caching: FlowCaching::default(),
+            flow_caching: FlowCaching::WHERE_DEAR,
         }
     }
 }
