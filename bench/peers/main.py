@@ -32,9 +32,9 @@ from collections import Counter
 import dpdk
 import lookups
 import workloads
+from lookups import ROOT, TARGET
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WEIR = pathlib.Path(os.environ.get("WEIR", pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/weir"))
+WEIR = pathlib.Path(os.environ.get("WEIR", TARGET / "release/weir"))
 PAGE = ROOT / "docs" / "performance.md"
 MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
 

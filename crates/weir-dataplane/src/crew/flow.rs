@@ -3,6 +3,8 @@
 //! Room: crew. Touches bytes, of frames that nobody has looked at yet. Called for each frame of a port whose frames
 //! are dealt out, so it reads no further than addresses and ports and allocates nothing.
 
+use crate::programs::hash::folded;
+
 /// Buckets of a port.
 pub const BUCKETS: usize = 256;
 
@@ -97,13 +99,6 @@ fn ports(frame: &[u8], at: usize, proto: u8, src: &mut End, dst: &mut End) {
 #[inline]
 fn one(e: End) -> u64 {
     folded(e.mac ^ 0x243f_6a88_85a3_08d3, e.at ^ 0x9e37_79b9_7f4a_7c15)
-}
-
-/// Each bit of both reaches both halves: a multiplication to 128 bits, folded.
-#[inline]
-fn folded(a: u64, b: u64) -> u64 {
-    let wide = u128::from(a) * u128::from(b);
-    wide as u64 ^ (wide >> 64) as u64
 }
 
 #[inline]

@@ -12,8 +12,14 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The hash of one word under a seed.
 #[inline(always)]
 pub(crate) fn fold(word: u64, seed: u64) -> u64 {
-    let wide = u128::from(word ^ seed) * u128::from(SPREAD);
-    (wide as u64) ^ (wide >> 64) as u64
+    folded(word ^ seed, SPREAD)
+}
+
+/// Each bit of both reaches both halves: a multiplication to 128 bits, folded.
+#[inline(always)]
+pub(crate) fn folded(a: u64, b: u64) -> u64 {
+    let wide = u128::from(a) * u128::from(b);
+    wide as u64 ^ (wide >> 64) as u64
 }
 
 /// A seed that differs from run to run.
