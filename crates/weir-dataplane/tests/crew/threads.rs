@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weir_dataplane::crew::flow::bucket;
 use weir_dataplane::crew::*;
 use weir_dataplane::*;
+use weir_packet::{Burst, Pool};
 
 type Seen = Arc<Mutex<crate::plane_common::Seen>>;
 
@@ -80,6 +81,40 @@ fn frames_change_hands_while_buckets_move_and_rules_change() {
     for p in &planes {
         let f = p.snapshot().frames;
         assert_eq!(f.free + f.held + f.spares, f.count, "frames are abroad: {f:?}");
+    }
+}
+
+/// Held frames of one bucket go into a lane that another thread empties meanwhile: its room grows between two looks at it.
+#[test]
+fn held_frames_keep_their_order_while_the_lane_is_emptied() {
+    for round in 0..300 {
+        let all = frames(&vec![0; 900]);
+        let b = bucket(&all[0]);
+        let (each, port) = spread(source(&all), 0, 2).unwrap();
+        let [mut home, mut far] = <[_; 2]>::try_from(each).ok().unwrap();
+        let moving = port.begin(b, 1).unwrap();
+        let mut pool = Pool::new(1024, 2048).unwrap();
+        let mut burst = Burst::new();
+        while home.rx(&mut pool, &mut burst) > 0 {}
+        assert!(burst.is_empty() && home.held() >= 900, "{} are held", home.held());
+        port.arrive(moving, 1);
+        let taking = thread::spawn(move || {
+            let (mut pool, mut burst) = (Pool::new(64, 2048).unwrap(), Burst::new());
+            let mut taken = Vec::new();
+            let began = Instant::now();
+            while taken.len() < 900 && began.elapsed() < Duration::from_secs(30) {
+                far.rx(&mut pool, &mut burst);
+                for f in burst.drain() {
+                    taken.push(read_seq(f.bytes()).1);
+                    pool.free(f);
+                }
+            }
+            taken
+        });
+        while !taking.is_finished() {
+            home.rx(&mut pool, &mut burst);
+        }
+        assert_eq!(taking.join().unwrap(), (0..900).collect::<Vec<u64>>(), "round {round}");
     }
 }
 

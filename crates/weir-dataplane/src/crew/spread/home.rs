@@ -24,6 +24,9 @@ pub(super) struct Lane {
     to: Lender,
     /// What it gets of this burst.
     part: Vec<Frame>,
+    /// Held frames that may still join the part: asked once for all of them, since it grows meanwhile, and what
+    /// came later would find room that an earlier frame had not found.
+    room: usize,
     from: Borrower,
     /// What it sends, copied, and not taken by the device yet.
     sending: Burst,
@@ -34,7 +37,7 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(worker: usize, to: Lender, from: Borrower) -> Self {
         let part = Vec::with_capacity(BURST + HOLD_FRAMES);
-        Self { worker, to, part, from, sending: Burst::new(), due: 0 }
+        Self { worker, to, part, room: 0, from, sending: Burst::new(), due: 0 }
     }
     /// Frames of the region that are not home.
     fn out(&self) -> usize {
@@ -72,6 +75,10 @@ impl Home {
     /// what comes later must not pass them.
     fn let_go(&mut self, burst: &mut Burst) -> bool {
         let mut all = true;
+        let overflows = self.shared.feed == Feed::Overflows;
+        for l in &mut self.lanes {
+            l.room = if overflows { usize::MAX } else { l.to.room().saturating_sub(l.part.len()) };
+        }
         for _ in 0..self.held.len() {
             let Some((bucket, frame)) = self.held.pop_front() else { break };
             let owner = self.shared.owner[usize::from(bucket)].load(Relaxed);
@@ -85,9 +92,8 @@ impl Home {
                 let lane =
                     self.lane_of.get(usize::from(owner)).and_then(|i| self.lanes.get_mut(*i));
                 match lane {
-                    Some(l)
-                        if l.part.len() < l.to.room() || self.shared.feed == Feed::Overflows =>
-                    {
+                    Some(l) if l.room > 0 => {
+                        l.room -= 1;
                         l.part.push(frame);
                         None
                     }
