@@ -89,14 +89,17 @@ pub struct FastTable {
     /// Sorted by their largest priority, larger first, where there is no sieve; where there is,
     /// as they were when it was made.
     tuples: Vec<Tuple>,
+    /// Words that any rule looks at.
+    words: u32,
+    /// Whether there is one tuple and nothing else, whose slots have few rules each: a lookup then reads nothing of this but
+    /// what stands above.
+    alone: bool,
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
     /// Where there are several tuples, and rules do not stand by rank.
     sieve: Option<Box<Sieve>>,
     vectors: Vectors,
-    /// Words that any rule looks at.
-    words: u32,
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
     /// Length of the rest at which a new tuple is looked for.
@@ -120,17 +123,21 @@ impl FastTable {
     pub fn with_vectors(vectors: Vectors) -> Self {
         Self {
             tuples: Vec::new(),
+            words: 0,
+            alone: false,
             rest: Scan::default(),
             ranked: None,
             sieve: None,
             vectors,
-            words: 0,
             inserted: 0,
             trigger: STEP as u32,
             len: 0,
             union: None,
         }
     }
+
+    /// What is read for a lookup in a table that [`FastTable::is_plain`] is so long.
+    pub const ASKED: usize = std::mem::offset_of!(FastTable, alone) + 1;
 
     /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
     /// (they go with their tuple).
@@ -161,8 +168,21 @@ impl FastTable {
         self.rest.len()
     }
 
+    /// Whether a lookup is answered by one slot of one hash table.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.alone
+    }
+    /// After every change.
+    fn settle(&mut self) {
+        self.alone = self.rest.is_empty()
+            && matches!(self.tuples.as_slice(), [one] if one.company_kept() < LONG);
+    }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
+        if self.alone {
+            return false;
+        }
         self.ranked.is_some()
             || self.tuples.len() + self.rest.len() / LONG > PARTS
             || self.tuples.iter().any(|t| t.company_kept() >= LONG)
@@ -171,6 +191,9 @@ impl FastTable {
     /// calling it for all of them before the first probe hides one more cache miss.
     #[inline]
     pub fn warm(&self) {
+        if self.alone {
+            return prefetch_slice(&self.tuples, 64);
+        }
         if let Some(ranked) = &self.ranked {
             return ranked.prefetch();
         }
@@ -187,6 +210,9 @@ impl FastTable {
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
     #[inline]
     pub fn probe(&self, key: &FlowKey) -> Probe {
+        if let (true, Some(one)) = (self.alone, self.tuples.first()) {
+            return Probe { hash: one.probe(key), left: 1 };
+        }
         if let Some(ranked) = &self.ranked {
             return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
         }
@@ -206,16 +232,18 @@ impl FastTable {
     /// table must not have changed in between, or a winner may be missed.
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        if let (true, Some(one)) = (self.alone, self.tuples.first()) {
+            return match one.find_narrow(key, p.hash) {
+                Some(found) => found,
+                None => one.lookup_id(self.vectors, key, p.hash),
+            };
+        }
         if let Some(ranked) = &self.ranked {
             return resolve_ranked(ranked, self.vectors, key, p);
         }
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            [one] if self.rest.is_empty() => match one.find_narrow(key, p.hash) {
-                Some(found) => found,
-                None => one.lookup_id(self.vectors, key, p.hash),
-            },
             _ => self.resolve_many(key, p),
         }
     }
@@ -499,6 +527,7 @@ impl FastTable {
             }
             self.sift_in(i, m);
             self.rank_in(rank, m, id);
+            self.settle();
             return Ok(());
         }
         match self.find(m, priority) {
@@ -544,13 +573,14 @@ impl FastTable {
             }
             self.sift_in(i, m);
             self.rank_in(rank, m, id);
-            return;
+            return self.settle();
         }
         self.rest.insert(rank, id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
         self.rank_in(rank, m, id);
+        self.settle();
     }
 }
 
@@ -566,6 +596,7 @@ impl Classifier for FastTable {
             self.narrow();
             self.sift_out();
             self.rank_out(rank);
+            self.settle();
             return Some(id);
         }
         let covers = |t: &Tuple| m.mask().covers(t.mask());
@@ -584,6 +615,7 @@ impl Classifier for FastTable {
             self.resort(i);
         }
         self.rank_out(rank);
+        self.settle();
         Some(id)
     }
 

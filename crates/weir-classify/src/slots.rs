@@ -50,19 +50,26 @@ fn tag_of(hash: u64) -> u8 {
 /// comparison of [`TAGS`] of them says which slots are worth reading, so that a miss rarely reads
 /// any and its cost hardly varies.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Slots {
     /// One byte a slot, 0 where it is empty; the first [`TAGS`] again at the end.
     pub(crate) tags: Box<[u8]>,
     pub(crate) words: Box<[u64]>,
-    /// The rank of each slot's rule.
-    pub(crate) ranks: Box<[u64]>,
     /// 64 less the logarithm of the number of slots.
     shift: u32,
+    /// The owner's, beside what a search reads.
+    pub(crate) beside: [u8; 4],
+    /// The rank of each slot's rule: searches do not read it.
+    pub(crate) ranks: Box<[u64]>,
 }
 
 impl Slots {
-    pub(crate) fn new(capacity: usize, stride: usize) -> Self {
+    /// What a search reads is so long.
+    pub(crate) const READ: usize = std::mem::offset_of!(Slots, ranks);
+
+    pub(crate) fn new(capacity: usize, stride: usize, beside: [u8; 4]) -> Self {
         Self {
+            beside,
             tags: vec![0; capacity + TAGS].into(),
             words: vec![0; capacity * stride].into(),
             ranks: vec![0; capacity].into(),

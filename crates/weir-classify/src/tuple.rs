@@ -23,6 +23,8 @@ const STEP: usize = 16;
 /// Words of a mask up to which the code is unrolled and the masks are kept in the tuple itself;
 /// a mask with more takes a slower way.
 const INLINE: usize = 5;
+/// Words of a mask up to which all that a lookup reads of a tuple is one line.
+const NARROW: usize = 2;
 
 /// What a resize has not moved yet. Slots below `moved` are stale copies.
 #[derive(Clone, Debug)]
@@ -38,16 +40,19 @@ enum Place {
     Old(usize),
 }
 
-/// A hash table over the bits of one mask. What a lookup of one rule touches is two lines.
+/// A hash table over the bits of one mask. What a lookup of one rule touches is one line where the mask has bits in one word
+/// or two, else two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Tuple {
-    slots: Slots,
     seed: u64,
-    masks: [u64; INLINE],
-    index: [u8; WORDS],
-    /// Number of words of the mask in use.
-    n: u8,
+    /// Of the first words that the mask has bits in.
+    masks: [u64; NARROW],
+    /// Beside it the number of words that the mask has bits in, and the places of the first two.
+    slots: Slots,
+    /// Of the next words.
+    more_masks: [u64; INLINE - NARROW],
+    more_index: [u8; INLINE - NARROW],
     /// Largest priority of any rule here.
     top: u32,
     old: Option<Box<Old>>,
@@ -55,12 +60,17 @@ pub(crate) struct Tuple {
     cold: Box<Cold>,
 }
 
-const _: () = assert!(std::mem::offset_of!(Tuple, old) == 128);
+const _: () = assert!(
+    std::mem::offset_of!(Tuple, slots) + Slots::READ == 64
+        && std::mem::offset_of!(Tuple, buckets) <= 128
+);
 
 /// What lookups do not touch.
 #[derive(Clone, Debug)]
 struct Cold {
     mask: FlowMask,
+    /// Places of the words that the mask has bits in.
+    index: [u8; WORDS],
     /// Bits that any rule has looked at.
     union: FlowMask,
     /// Rules of each priority.
@@ -84,17 +94,19 @@ impl Tuple {
             }
             n += 1;
         }
+        let ([m0, m1, more_masks @ ..], [i0, i1, i2, i3, i4, ..]) = (masks, index);
         Self {
-            slots: Slots::new(SMALLEST, n + 1),
             seed: seed | 1,
-            masks,
-            index,
-            n: n as u8,
+            masks: [m0, m1],
+            slots: Slots::new(SMALLEST, n + 1, [n as u8, i0, i1, 0]),
+            more_masks,
+            more_index: [i2, i3, i4],
             top: 0,
             old: None,
             buckets: Vec::new(),
             cold: Box::new(Cold {
                 mask: *mask,
+                index,
                 union: *mask,
                 priorities: BTreeMap::new(),
                 free_buckets: Vec::new(),
@@ -133,17 +145,25 @@ impl Tuple {
             // A B-tree's nodes are at least half full: about twice its elements.
             + self.cold.priorities.len() * 2 * size_of::<(u32, u32)>()
     }
+    /// Number of words that the mask has bits in.
+    #[inline(always)]
+    fn n(&self) -> u8 {
+        self.slots.beside[0]
+    }
     fn stride(&self) -> usize {
-        usize::from(self.n) + 1
+        usize::from(self.n()) + 1
     }
 
     /// Masked words of `key` behind a place for the hash.
     #[inline(always)]
     fn gather<const S: usize>(&self, key: &FlowKey) -> [u64; S] {
         let mut want = [0; S];
-        for ((w, &i), &mask) in want.iter_mut().skip(1).zip(&self.index).zip(&self.masks) {
-            *w = key.0.get(usize::from(i)).copied().unwrap_or(0) & mask;
-        }
+        let [_, first @ .., _] = &self.slots.beside;
+        let near = first.iter().zip(&self.masks);
+        let more = self.more_index.iter().zip(&self.more_masks);
+        let word = |(i, mask): (&u8, &u64)| key.0.get(usize::from(*i)).copied().unwrap_or(0) & mask;
+        want.iter_mut().skip(1).zip(near).for_each(|(w, at)| *w = word(at));
+        want.iter_mut().skip(1 + NARROW).zip(more).for_each(|(w, at)| *w = word(at));
         want
     }
     #[inline(always)]
@@ -152,8 +172,8 @@ impl Tuple {
     }
     fn gather_slow(&self, key: &FlowKey) -> ([u64; WORDS], u64) {
         let mut want = [0; WORDS];
-        let n = usize::from(self.n);
-        for (w, &i) in want.iter_mut().zip(self.index.iter().take(n)) {
+        let n = usize::from(self.n());
+        for (w, &i) in want.iter_mut().zip(self.cold.index.iter().take(n)) {
             let i = usize::from(i);
             *w = key.0.get(i).copied().unwrap_or(0) & self.cold.mask.0.get(i).copied().unwrap_or(0);
         }
@@ -164,7 +184,7 @@ impl Tuple {
     /// The hash of `key` here; asks for its cache line.
     #[inline(always)]
     pub(crate) fn probe(&self, key: &FlowKey) -> u64 {
-        match self.n {
+        match self.n() {
             1 => self.probe_fixed::<2>(key),
             2 => self.probe_fixed::<3>(key),
             _ => self.probe_words(key),
@@ -179,7 +199,7 @@ impl Tuple {
 
     #[inline(never)]
     fn probe_words(&self, key: &FlowKey) -> u64 {
-        let hash = match self.n {
+        let hash = match self.n() {
             3 => self.hash_fixed::<4>(key),
             4 => self.hash_fixed::<5>(key),
             5 => self.hash_fixed::<6>(key),
@@ -202,7 +222,7 @@ impl Tuple {
     /// asked.
     #[inline(always)]
     fn slot(&self, key: &FlowKey, hash: Option<u64>) -> Option<(Place, u64)> {
-        match self.n {
+        match self.n() {
             1 => self.find_fixed::<2>(key, hash),
             2 => self.find_fixed::<3>(key, hash),
             3 => self.find_fixed::<4>(key, hash),
@@ -210,7 +230,7 @@ impl Tuple {
             5 => self.find_fixed::<6>(key, hash),
             _ => {
                 let (want, hash) = self.gather_slow(key);
-                self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default())
+                self.find(hash, want.get(..usize::from(self.n())).unwrap_or_default())
             }
         }
     }
@@ -237,7 +257,7 @@ impl Tuple {
     /// than a slot to say: `None` where [`Tuple::lookup_id`] must be asked.
     #[inline(always)]
     pub(crate) fn find_narrow(&self, key: &FlowKey, hash: u64) -> Option<Option<RuleId>> {
-        match self.n {
+        match self.n() {
             1 => self.find_words::<2>(key, hash),
             2 => self.find_words::<3>(key, hash),
             _ => None,
@@ -295,7 +315,7 @@ impl Tuple {
     /// The slot for what `m` demands of this tuple's bits, if there is one.
     fn slot_of(&self, m: &Match) -> ([u64; WORDS], u64, Option<(Place, u64)>) {
         let (want, hash) = self.gather_slow(m.value());
-        let found = self.find(hash, want.get(..usize::from(self.n)).unwrap_or_default());
+        let found = self.find(hash, want.get(..usize::from(self.n())).unwrap_or_default());
         (want, hash, found)
     }
 
@@ -426,7 +446,7 @@ impl Tuple {
                     (self.keep_bucket(bucket) << 32 | BUCKET, 0)
                 };
                 self.make_room();
-                let words = want.get(..usize::from(self.n)).unwrap_or_default();
+                let words = want.get(..usize::from(self.n())).unwrap_or_default();
                 self.slots.place(hash, head, words, rank);
                 self.cold.used += 1;
             }
@@ -530,7 +550,7 @@ impl Tuple {
     }
 
     fn resize(&mut self, capacity: usize) {
-        let new = Slots::new(capacity, self.stride());
+        let new = Slots::new(capacity, self.stride(), self.slots.beside);
         let slots = std::mem::replace(&mut self.slots, new);
         self.old = Some(Box::new(Old { slots, moved: 0 }));
         if capacity <= 64 {
@@ -546,8 +566,8 @@ impl Tuple {
 
     /// Moves the next slots of the old array, and frees it after the last.
     fn move_some(&mut self) {
+        let stride = self.stride();
         let Some(old) = self.old.as_mut() else { return };
-        let stride = usize::from(self.n) + 1;
         let until = (old.moved + STEP).min(old.slots.capacity());
         for at in old.moved..until {
             let used = old.slots.tags.get(at).is_some_and(|&t| t != 0);
@@ -579,7 +599,7 @@ impl Tuple {
                     continue;
                 }
                 let mut value = FlowKey::default();
-                for (w, &i) in words.iter().zip(&self.index) {
+                for (w, &i) in words.iter().zip(&self.cold.index) {
                     if let Some(v) = value.0.get_mut(usize::from(i)) {
                         *v = *w;
                     }

@@ -94,10 +94,10 @@ pub struct Table {
     entries: Vec<Entry>,
     /// Lookups on this side that found a rule.
     matched: u64,
-    /// What is known of flows, where lookups are dear.
-    cache: Option<Box<FlowCache>>,
     /// Answers with slots of `entries`.
     pub classifier: FastTable,
+    /// What is known of flows, where lookups are dear.
+    cache: Option<Box<FlowCache>>,
     caching: FlowCaching,
     /// What each slot's owner wrote; rules that came with one list share it.
     actions: Vec<Arc<[Action]>>,
@@ -110,6 +110,9 @@ pub struct Table {
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
 }
+
+// The first line of a table: entries, what was matched, and what a classifier of one mask is asked.
+const _: () = assert!(std::mem::offset_of!(Table, classifier) + FastTable::ASKED <= 64);
 
 /// No table is this large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -462,6 +465,8 @@ impl Table {
     #[inline(always)]
     pub fn probe(&self, key: &FlowKey) -> Probe {
         match &self.cache {
+            // Asked first: whether there is a cache stands in another line.
+            _ if self.classifier.is_plain() => self.classifier.probe(key),
             None => self.classifier.probe(key),
             Some(cache) => cache.probe(&self.classifier, key),
         }
@@ -470,6 +475,7 @@ impl Table {
     #[inline(always)]
     pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
         let found = match &mut self.cache {
+            _ if self.classifier.is_plain() => self.classifier.resolve(key, p),
             None => self.classifier.resolve(key, p),
             Some(cache) => cache.resolve(&self.classifier, key, p),
         };

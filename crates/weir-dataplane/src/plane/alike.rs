@@ -53,8 +53,8 @@ pub(super) struct AllBy {
 /// Where a frame is, and what is known of it beside its key.
 pub(super) struct Place<'a> {
     pub(super) in_port: PortId,
-    /// Whether its VDP wants to hear of TTLs that can't be decremented.
-    pub(super) told: bool,
+    /// Whether its VDP wants to hear of TTLs that can't be decremented: read of frames whose TTL is.
+    pub(super) invalid_ttl: &'a InvalidTtl,
     /// How much its key has.
     pub(super) depth: Depth,
     /// Its VDP's.
@@ -147,7 +147,6 @@ impl DataPlane {
         let w = &mut self.work;
         let v = vdp_mut(&mut self.vdps, vid)?;
         let table = v.fast.tables.first_mut();
-        let told = v.fast.invalid_ttl != InvalidTtl::Drop;
         let n = w.burst.len() as u64;
         if w.depth == Depth::Port
             && let Some(r) = table.entry(w.found[0]).map(|e| &e.result)
@@ -163,7 +162,8 @@ impl DataPlane {
         let (mut matched, mut units) = (0, 0);
         let (mut longest, mut differ, mut only) = (0, false, None);
         let entries = table.entries_mut();
-        let place = Place { in_port, told, depth: w.depth, edge: &v.edge, fields: &v.fields };
+        let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+        let place = Place { in_port, invalid_ttl, depth: w.depth, edge, fields };
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let slot = w.found[i];
             let Some(e) = entries.get_mut(slot as usize) else {
@@ -242,7 +242,8 @@ pub(super) fn change(
     at: &Place<'_>,
 ) -> Option<Result<(), DropReason>> {
     let way = r.bits & WAY;
-    let may_be_told = at.told && r.bits & (bits::TTL | bits::PROGRAM) != 0;
+    let may_be_told =
+        r.bits & (bits::TTL | bits::PROGRAM) != 0 && *at.invalid_ttl != InvalidTtl::Drop;
     if way != FORWARDED && way != CHANGED || r.port == at.in_port || may_be_told {
         return None;
     }

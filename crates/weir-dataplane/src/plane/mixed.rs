@@ -10,7 +10,6 @@ use super::alike::{AllBy, ETHERNET, Place, change, complete};
 use super::stages::enter;
 use super::*;
 use crate::compile::bits;
-use crate::execute::InvalidTtl;
 use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
 use weir_classify::simd::prefetch_read;
 
@@ -151,14 +150,13 @@ impl DataPlane {
                 differ = true;
                 continue;
             };
-            let told = v.fast.invalid_ttl != InvalidTtl::Drop;
             let table = v.fast.tables.first_mut();
             let Some(e) = table.entry_mut(slot) else {
                 differ = true;
                 continue;
             };
-            let (edge, fields) = (&v.edge, &v.fields);
-            let place = Place { in_port, told, depth: w.depths[i], edge, fields };
+            let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+            let place = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
             let len = f.len();
             let Some(done) = change(&e.result, f, &mut w.keys[i], &w.layers[i], &place) else {
                 differ = true;
