@@ -2,7 +2,7 @@
 # Fuzzes with libFuzzer and a stable compiler: cargo-fuzz's coverage flags without its nightly-only sanitizer.
 #
 # usage: scripts/fuzz.sh list                     the targets
-#        scripts/fuzz.sh build                    only build them
+#        scripts/fuzz.sh build                    only build them, for short runs
 #        scripts/fuzz.sh SECONDS [TARGET]         run one, or each, for so long
 #
 # Starts from fuzz/seeds/TARGET/ and what earlier runs found (fuzz/corpus/TARGET/, not committed); an input that
@@ -15,6 +15,14 @@ targets() { sed -n '/^\[\[bin\]\]/,/^$/ s/^name = "\(.*\)"$/\1/p' fuzz/Cargo.tom
 host=$(rustc -vV | sed -n 's/^host: //p')
 directory=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/fuzz}
 directory=${directory:-fuzz/target}
+# Runs shorter than this many seconds take less time than an optimiser would.
+short=30
+profile=release
+case ${1:-} in
+build) profile=short ;;
+'' | *[!0-9]*) ;;
+*) [ "$1" -ge $short ] || profile=short ;;
+esac
 
 build() {
 	# `--target` keeps these flags away from build scripts. Overflow and debug assertions are on: they are findings.
@@ -24,8 +32,8 @@ build() {
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares \
 -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
--Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks --cfg fuzzing" \
-		cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$directory" --bins
+-Cdebug-assertions -Coverflow-checks --cfg fuzzing" \
+		cargo build --quiet --profile "$profile" --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$directory" --bins
 }
 
 run_one() {
@@ -36,7 +44,7 @@ run_one() {
 	log=$(mktemp)
 	status=0
 	# An input that takes 25 s or 2 GiB is a finding: a parser that hangs, or memory that input can claim.
-	"$directory/$host/release/$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+	"$directory/$host/$profile/$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
 		-artifact_prefix="fuzz/artifacts/$target/" "$@" >"$log" 2>&1 || status=$?
 	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
 	coverage=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
