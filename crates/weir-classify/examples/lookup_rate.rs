@@ -3,13 +3,16 @@
 //!
 //! `lookup_rate RULES TRACE` · `lookup_rate exact N [ACTIVE]` · `lookup_rate vdps N RULES_EACH`
 //!
-//! Lookups are measured in bursts of 32 (probe all, then resolve all) and one by one. Files may be
-//! zstd-compressed. Every answer of a trace is checked. Rates are per CPU-second of this thread.
+//! Lookups are measured in bursts of 32 (probe all, then resolve all), one by one, and in bursts while rules are taken out and
+//! put back a hundred thousand times a second on the same thread. Files may be zstd-compressed. Every answer of a trace is
+//! checked. Rates are per CPU-second of this thread.
 
 #[path = "../tests/rulesets/mod.rs"]
 mod rulesets;
 
 use rulesets::{Lookup, Tables};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Instant;
 use weir_classify::{Classifier, FastTable, Field, FlowKey, Match, Probe, Rule, RuleId};
 
@@ -81,6 +84,12 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
         return Err(format!("{wrong} of {} answers differ from the trace's", lookups.len()));
     }
     report(&tables, &lookups, &clock);
+    let changed = under_updates(&mut tables, &kept, &lookups, &clock);
+    println!(
+        "bursts of 32 under {UPDATES} updates a second: {:.1} M/CPU-s, {:.2} of the rate without, in turn",
+        changed.rate * 1e-6,
+        changed.kept
+    );
     let updates = update(&mut tables, &kept, &clock);
     let lines = set.rules.iter().map(|(_, r)| r.id.0 as usize + 1).max().unwrap_or(0);
     let memory: usize = tables.values().map(FastTable::memory_bytes).sum();
@@ -110,6 +119,67 @@ fn update(tables: &mut Tables<FastTable>, rules: &[(u64, Rule)], clock: &Clock) 
         }
         2000
     })
+}
+
+/// Changes a second while lookups go on.
+const UPDATES: usize = 100_000;
+/// Lookups between two looks at the clock.
+const SLICE: usize = 16 * BURST;
+
+/// Lookups a second under updates, and which part of the rate without them that is.
+struct Changed {
+    rate: f64,
+    kept: f64,
+}
+
+/// Looks up in bursts, and between two slices does as many updates as are due by then. With and without in turn, medians of
+/// five.
+fn under_updates(
+    tables: &mut Tables<FastTable>,
+    rules: &[(u64, Rule)],
+    lookups: &[Lookup],
+    clock: &Clock,
+) -> Changed {
+    let none = FastTable::new();
+    let (mut rates, mut parts) = (Vec::new(), Vec::new());
+    let (work, _) = Work::new(tables, &none, lookups);
+    let mut next = 0;
+    let mut sum = 0;
+    for _ in 0..5 {
+        let [without, with] = [0, UPDATES].map(|updates| {
+            let (began, mut done, mut looked) = (Instant::now(), 0, 0);
+            let start = clock.now();
+            while began.elapsed().as_secs_f64() < 0.25 {
+                for first in (0..lookups.len()).step_by(SLICE) {
+                    let all: Vec<&FastTable> = tables.values().chain([&none]).collect();
+                    let until = lookups.len().min(first + SLICE);
+                    sum ^= bursts(&work, &all, first..until);
+                    looked += until - first;
+                    let due = (began.elapsed().as_secs_f64() * updates as f64) as usize;
+                    while done < due {
+                        let (vid, r) = &rules[(next / 2usize).wrapping_mul(7919) % rules.len()];
+                        if let Some(t) = tables.get_mut(vid) {
+                            match next % 2 {
+                                0 => _ = t.remove(&r.matcher, r.priority),
+                                _ => _ = t.insert(*r),
+                            }
+                        }
+                        (next, done) = (next + 1, done + 1);
+                    }
+                }
+            }
+            looked as f64 / (clock.now() - start)
+        });
+        rates.push(with);
+        parts.push(with / without);
+    }
+    if next % 2 == 1 {
+        let (vid, r) = &rules[(next / 2).wrapping_mul(7919) % rules.len()];
+        tables.get_mut(vid).into_iter().for_each(|t| _ = t.insert(*r));
+    }
+    std::hint::black_box(sum);
+    [&mut rates, &mut parts].into_iter().for_each(|all| all.sort_by(f64::total_cmp));
+    Changed { rate: rates[2], kept: parts[2] }
 }
 
 /// A number that looks random and is the same each time.
@@ -186,21 +256,31 @@ fn vdps(n: usize, each: usize) {
 
 /// Lookups as a data plane meets them: a compact stream of the words that any table looks at,
 /// from which each key is made just before it is looked up.
-struct Work<'a> {
-    tables: Vec<&'a FastTable>,
+struct Work {
+    /// Which table each lookup asks.
+    tables: Vec<usize>,
     words: Vec<usize>,
     values: Vec<u64>,
 }
 
-impl<'a> Work<'a> {
-    fn new(tables: &'a Tables<FastTable>, none: &'a FastTable, lookups: &[Lookup]) -> Self {
+impl Work {
+    /// The work, and the tables that it asks: all, and behind them one for VIDs that have none.
+    fn new<'a>(
+        tables: &'a Tables<FastTable>,
+        none: &'a FastTable,
+        lookups: &[Lookup],
+    ) -> (Self, Vec<&'a FastTable>) {
         let used = tables.values().fold(0, |w, t| w | t.words_union());
         let words: Vec<usize> = (0..32).filter(|i| used >> i & 1 == 1).collect();
-        Self {
-            tables: lookups.iter().map(|l| tables.get(&l.vid).unwrap_or(none)).collect(),
+        let places: HashMap<u64, usize> =
+            tables.keys().enumerate().map(|(at, vid)| (*vid, at)).collect();
+        let at = |l: &Lookup| places.get(&l.vid).copied().unwrap_or(tables.len());
+        let work = Self {
+            tables: lookups.iter().map(at).collect(),
             values: lookups.iter().flat_map(|l| words.iter().map(|&w| l.key.0[w])).collect(),
             words,
-        }
+        };
+        (work, tables.values().chain([none]).collect())
     }
     #[inline]
     fn make(&self, key: &mut FlowKey, i: usize) {
@@ -211,12 +291,12 @@ impl<'a> Work<'a> {
     }
 }
 
-type Pass = fn(&Work) -> u64;
+type Pass = fn(&Work, &[&FastTable], Range<usize>) -> u64;
 
 /// Looks everything up again and again; prints the median of five rates for each way.
 fn report(tables: &Tables<FastTable>, lookups: &[Lookup], clock: &Clock) {
     let none = FastTable::new();
-    let work = Work::new(tables, &none, lookups);
+    let (work, all) = Work::new(tables, &none, lookups);
     let ways: [(&str, Pass); 3] =
         [("keys alone", keys_alone), ("bursts of 32", bursts), ("one by one", singly)];
     for (name, pass) in ways {
@@ -224,7 +304,7 @@ fn report(tables: &Tables<FastTable>, lookups: &[Lookup], clock: &Clock) {
         let mut sum = 0;
         for _ in 0..5 {
             rates.push(clock.per_second(|| {
-                sum ^= pass(&work);
+                sum ^= pass(&work, &all, 0..lookups.len());
                 lookups.len()
             }));
         }
@@ -235,10 +315,10 @@ fn report(tables: &Tables<FastTable>, lookups: &[Lookup], clock: &Clock) {
 }
 
 /// What the measurement itself costs.
-fn keys_alone(work: &Work) -> u64 {
+fn keys_alone(work: &Work, _: &[&FastTable], which: Range<usize>) -> u64 {
     let mut keys = [FlowKey::default(); BURST];
-    for first in (0..work.tables.len()).step_by(BURST) {
-        for (i, k) in (first..work.tables.len()).zip(&mut keys) {
+    for first in which.clone().step_by(BURST) {
+        for (i, k) in (first..which.end).zip(&mut keys) {
             work.make(k, i);
         }
         std::hint::black_box(&keys);
@@ -246,32 +326,32 @@ fn keys_alone(work: &Work) -> u64 {
     0
 }
 
-fn bursts(work: &Work) -> u64 {
+fn bursts(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
     let mut sum = 0;
     let mut keys = [FlowKey::default(); BURST];
     let mut probes = [Probe::default(); BURST];
-    for (n, burst) in work.tables.chunks(BURST).enumerate() {
-        for (i, k) in (n * BURST..).zip(&mut keys).take(burst.len()) {
+    for (n, burst) in work.tables[which.clone()].chunks(BURST).enumerate() {
+        for (i, k) in (which.start + n * BURST..).zip(&mut keys).take(burst.len()) {
             work.make(k, i);
         }
         for t in burst {
-            t.warm();
+            tables[*t].warm();
         }
         for ((p, t), k) in probes.iter_mut().zip(burst).zip(&keys) {
-            *p = t.probe(k);
+            *p = tables[*t].probe(k);
         }
         for ((p, t), k) in probes.iter().zip(burst).zip(&keys) {
-            sum += t.resolve(k, *p).map_or(1, |id| u64::from(id.0));
+            sum += tables[*t].resolve(k, *p).map_or(1, |id| u64::from(id.0));
         }
     }
     sum
 }
 
-fn singly(work: &Work) -> u64 {
+fn singly(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
     let mut key = FlowKey::default();
-    let one = |(i, t): (usize, &&FastTable)| {
+    let one = |i| {
         work.make(&mut key, i);
-        t.lookup(&key).map_or(1, |id| u64::from(id.0))
+        tables[work.tables[i]].lookup(&key).map_or(1, |id| u64::from(id.0))
     };
-    work.tables.iter().enumerate().map(one).sum()
+    which.map(one).sum()
 }
