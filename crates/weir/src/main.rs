@@ -13,6 +13,7 @@ mod controller;
 mod environment;
 mod fault;
 mod functions;
+mod huge_pages;
 mod namespace;
 mod net;
 mod openflow;
@@ -82,7 +83,12 @@ fn main() -> ExitCode {
     weir_io::give_large_blocks_back();
     let arguments: Vec<_> = std::env::args_os().collect();
     let done = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => {
+            if matches!(cli.command, Command::Run(_) | Command::Bench(bench::Bench::Dataplane(_))) {
+                huge_pages::ask(&arguments);
+            }
+            run(cli.command)
+        }
         Err(e) => usage::answer(&e, &Cli::command(), &arguments),
     };
     match done {

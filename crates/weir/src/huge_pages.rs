@@ -1,0 +1,31 @@
+//! Huge pages for large tables: lookups that go everywhere walk the processor's page tables less.
+//!
+//! Room: the program's start. glibc takes its allocator's `malloc.hugetlb` from the environment when a program starts and at
+//! no other time, so the program starts itself once more: the same process, with the same arguments. Called by `main` for what
+//! runs a data plane. Why: decision 55.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Where glibc looks. Whoever has set it has decided.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+/// The program has started itself: whatever became of the tunables, it does not do so again.
+const ONCE: &str = "WEIR_HUGE_PAGES_ASKED";
+/// What the kernel does of its own accord.
+const KERNEL: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Asks for them where the kernel gives huge pages to who asks. Returns where nothing is to be asked for, or it can't be: an
+/// optimisation, without which everything works.
+pub fn ask(arguments: &[OsString]) {
+    let on_request = std::fs::read_to_string(KERNEL).is_ok_and(|s| s.contains("[madvise]"));
+    let decided = [TUNABLES, ONCE].iter().any(|v| std::env::var_os(v).is_some());
+    if !cfg!(target_env = "gnu") || !on_request || decided {
+        return;
+    }
+    let Some((name, rest)) = arguments.split_first() else { return };
+    let mut again = Command::new("/proc/self/exe");
+    again.arg0(name).args(rest).env(TUNABLES, "glibc.malloc.hugetlb=1").env(ONCE, "1");
+    // It comes back only if the system refused.
+    let _refused = again.exec();
+}
