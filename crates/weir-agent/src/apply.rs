@@ -339,14 +339,12 @@ pub(crate) fn remove(
     reason: RemovedReason,
     events: &mut Vec<Event>,
 ) {
-    let mut usage = Vec::with_capacity(1);
     for at in which {
         let Some(f) = flows.get(*at) else { continue };
+        let (keys, priority) = (flows.keys_of(f), f.priority.into());
         if f.flags().has(FlowFlags::SEND_FLOW_REM) {
-            usage.clear();
-            // The VDP is there as long as its switch; else nothing was counted.
-            let _ = dp.usage(set.vid, &[*at], &mut usage);
-            let used = usage.first().copied().unwrap_or_default();
+            // It is in the book, so it is there.
+            let used = dp.take_rule(set.vid, *at, &keys, priority).unwrap_or_default();
             let (packets, bytes) = counts(f.flags(), used.tally());
             let (duration_sec, duration_nsec) = duration(set.now, f.created);
             events.push(Event::Removed(Box::new(FlowRemoved {
@@ -362,9 +360,9 @@ pub(crate) fn remove(
                 bytes,
                 matcher: flows.match_of(f),
             })));
+        } else {
+            let _ = dp.remove_rule(set.vid, at.table, &keys, priority);
         }
-        // It is in the book, so it is there.
-        let _ = dp.remove_rule(set.vid, at.table, &flows.keys_of(f), f.priority.into());
         flows.remove(*at);
     }
 }

@@ -40,4 +40,8 @@ pub trait PuntSink: Send {
     /// Takes a frame, which ends here and was counted as consumed. Called by the thread that serves
     /// the VDP's channel, so it must not block: what it can't take it drops, and counts.
     fn punt(&mut self, p: Punted<'_>);
+    /// Another end for the same receiver, which another thread calls. `None`: there can be only one.
+    fn another(&self) -> Option<Box<dyn PuntSink>> {
+        None
+    }
 }

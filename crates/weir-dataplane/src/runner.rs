@@ -94,8 +94,11 @@ impl Handle {
         let (tx, rx) = sync_channel(1);
         let here = self.worker.is_here();
         self.request(move |p| {
-            // The caller has gone: its answer is nobody's.
-            let _ = tx.send(f(p));
+            let answer = f(p);
+            if p.settle() {
+                // The caller has gone: its answer is nobody's.
+                let _ = tx.send(answer);
+            }
         })?;
         Ok(Asked { of: self, here, rx })
     }
@@ -127,7 +130,10 @@ impl Handle {
         self.lending.close();
         let (tx, rx) = sync_channel(1);
         let answer = self.post(move |p| {
-            let _ = tx.send(f(p));
+            let answer = f(p);
+            if p.settle() {
+                let _ = tx.send(answer);
+            }
         });
         let answer = answer.and_then(|()| rx.recv().map_err(|_| WorkerGone));
         self.lending.open();
@@ -145,7 +151,12 @@ impl Handle {
         f: impl FnOnce(&mut DataPlane) -> R + Send + 'static,
         done: impl FnOnce(R) + Send + 'static,
     ) -> Result<(), WorkerGone> {
-        self.post(move |p| done(f(p)))
+        self.post(move |p| {
+            let answer = f(p);
+            if p.settle() {
+                done(answer);
+            }
+        })
     }
 }
 
@@ -233,6 +244,11 @@ impl Runner {
         epoch: Instant,
     ) -> std::io::Result<Self> {
         Self::start_at(plane, serving, idle, waiter, Rested::DEFAULT, epoch)
+    }
+    /// The desk of a crew: no frames come to it.
+    pub(crate) fn start_desk(plane: DataPlane, epoch: Instant) -> std::io::Result<Self> {
+        let rests = Rested { worker: idle::DESK, ..Rested::DEFAULT };
+        Self::start_at(plane, Serving::Worker, WhenIdle::Rest, None, rests, epoch)
     }
     fn start_resting(
         plane: DataPlane,
@@ -370,6 +386,8 @@ fn carry_out(plane: &mut DataPlane, from: &Receiver<Request>, limit: Duration) -
             Instant::now()
         });
         request(plane);
+        // What was asked by nobody who waits.
+        plane.settle();
         done += 1;
         if began.elapsed() >= limit {
             break;

@@ -6,7 +6,7 @@
 use crate::action::Vid;
 use crate::packet::extract;
 use crate::timing::Stage;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError};
 use weir_classify::{FlowKey, Match};
 use weir_packet::{Frame, Nanos, PortId};
 
@@ -77,18 +77,17 @@ impl Taps {
     pub fn any(&self) -> bool {
         !self.taps.is_empty()
     }
-    /// A new tap whose queue holds `queue` frames.
-    pub fn add(
+    /// A new tap; several may have one queue.
+    pub(crate) fn add_to(
         &mut self,
         point: TapPoint,
         filter: Match,
-        queue: usize,
-    ) -> (TapId, Receiver<Captured>) {
-        let (to, from) = sync_channel(queue);
+        to: SyncSender<Captured>,
+    ) -> TapId {
         let id = TapId(self.next);
         self.next += 1;
         self.taps.push(Tap { id, point, filter, to, missed: 0, closed: false });
-        (id, from)
+        id
     }
     /// Removes a tap; says how many frames did not fit its queue.
     pub fn remove(&mut self, id: TapId) -> Option<u64> {

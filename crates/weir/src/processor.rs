@@ -36,15 +36,41 @@ pub fn check(cpu: usize) -> Result<CpuSet> {
 ///
 /// When this process may not run there, which names those where it may.
 pub fn set_aside(cpu: usize) -> Result<Own> {
-    let allowed = check(cpu)?;
-    let mut own = CpuSet::new();
-    own.set(cpu);
-    let mut others = allowed;
-    others.unset(cpu);
+    Ok(set_all_aside(cpu, 1)?.remove(0))
+}
+
+/// The same for so many processors from this one on.
+///
+/// # Errors
+///
+/// As [`set_aside`].
+pub fn set_all_aside(first: usize, count: usize) -> Result<Vec<Own>> {
+    let mut others = check_all(first, count)?;
+    let mut all = Vec::new();
+    for cpu in first..first + count {
+        let mut own = CpuSet::new();
+        own.set(cpu);
+        all.push(Own(own));
+        others.unset(cpu);
+    }
     if others.count() > 0 {
         sched_setaffinity(None, &others).context("leaving a processor to the worker")?;
     }
-    Ok(Own(own))
+    Ok(all)
+}
+
+/// As [`check`], for so many processors from this one on.
+///
+/// # Errors
+///
+/// One of them is not there; names those that are.
+pub fn check_all(first: usize, count: usize) -> Result<CpuSet> {
+    let mut allowed = check(first)?;
+    for n in 1..count {
+        let why = || format!("[dataplane] cpu = {first} for {count} workers, one processor each");
+        allowed = check(first.saturating_add(n)).with_context(why)?;
+    }
+    Ok(allowed)
 }
 
 impl Own {

@@ -218,14 +218,18 @@ impl DataPlane {
         })
     }
 
+    fn refuse_counts(&self, vid: Vid) -> Result<(), ControlError> {
+        let why = "each would add what was counted elsewhere";
+        self.takes_one_worker(vid, "counters of another data plane", why)
+    }
+
     /// Lays what a VDP had counted elsewhere beside what it has counted here: since it was made, or
     /// since it is back.
     ///
     /// # Errors
     /// No such VDP.
     pub fn carry(&mut self, vid: Vid, given: Carried) -> Result<(), ControlError> {
-        let why = "each would add what was counted elsewhere";
-        self.takes_one_worker(vid, "counters of another data plane", why)?;
+        self.refuse_counts(vid)?;
         let v = self.vdp_mut(vid)?;
         let here = v.away.as_ref().and_then(|a| a.back_with.clone()).unwrap_or_default();
         v.brought = Some(Box::new(Brought { given, here }));
@@ -237,6 +241,7 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn add_usage(&mut self, vid: Vid, at: RuleRef, before: Usage) -> Result<(), ControlError> {
+        self.refuse_counts(vid)?;
         let t = self.vdp_mut(vid)?.fast.tables.get_mut(usize::from(at.table));
         t.into_iter().for_each(|t| t.add_usage(at.slot, before));
         Ok(())
@@ -252,6 +257,7 @@ impl DataPlane {
         id: u32,
         before: &GroupCounters,
     ) -> Result<(), ControlError> {
+        self.refuse_counts(vid)?;
         let g = self.vdp_mut(vid)?.fast.groups.get_mut(&id);
         g.into_iter().for_each(|g| g.add_counted(before.counted, &before.buckets));
         Ok(())

@@ -6,7 +6,7 @@ use crate::plane::DataPlane;
 use crate::shortcut::Ways;
 use crate::software::Server;
 use crate::tap::{Captured, TapId, TapPoint};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use weir_classify::Match;
 
 impl DataPlane {
@@ -52,10 +52,16 @@ impl DataPlane {
         queue: usize,
     ) -> (TapId, Receiver<Captured>) {
         self.shorten_not(Ways::All);
-        self.taps.add(point, filter, queue)
+        let (to, from) = sync_channel(queue);
+        let id = self.taps.add_to(point, filter, to.clone());
+        if let Some(desk) = &self.desk {
+            desk.add_tap(point, filter, to);
+        }
+        (id, from)
     }
     /// Ends a capture; says how many frames did not fit its queue.
     pub fn remove_tap(&mut self, id: TapId) -> Option<u64> {
-        self.taps.remove(id)
+        let missed = self.taps.remove(id)?;
+        Some(missed + self.desk.as_ref().map_or(0, |d| d.remove_tap(id)))
     }
 }

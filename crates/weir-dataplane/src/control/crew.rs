@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::action::Vid;
+use crate::compile::{ActionResult, ChannelWhy, Op};
 use crate::plane::DataPlane;
 
 impl DataPlane {
@@ -24,6 +25,41 @@ impl DataPlane {
             0 | 1 => Ok(()),
             workers => Err(ControlError::OneWorker { vid, what, why, workers }),
         }
+    }
+    /// Refuses what only the slow path does.
+    pub(super) fn refuse_slow(&self, vid: Vid) -> Result<(), ControlError> {
+        let why = "each would go there and come back when its own frames have drained";
+        self.takes_one_worker(vid, "the slow path", why)
+    }
+    /// Refuses actions that only a learning switch does.
+    pub(super) fn refuse_normal(&self, vid: Vid, r: &ActionResult) -> Result<(), ControlError> {
+        let is_normal = |op: &Op| matches!(op, Op::Channel(ChannelWhy::Normal));
+        if self.config.workers == 1 || !r.ops().any(is_normal) {
+            return Ok(());
+        }
+        let why = "each would learn a part of the addresses: write rules for what it would do";
+        self.takes_one_worker(vid, "NORMAL", why)
+    }
+    /// Leaves frames in the ports, or takes them again: for a change that takes several steps at several workers. What comes
+    /// meanwhile waits where the devices keep it.
+    pub fn rest_ports(&mut self, rest: bool) {
+        match &self.desk {
+            Some(desk) => _ = desk.all(move |p| p.rest_ports(rest)),
+            None => self.ports_rest = rest,
+        }
+    }
+    /// Makes a change here and, where this is a desk, has every worker make the same: refused here, it is refused.
+    pub(super) fn everywhere<T: Clone + PartialEq + Send + Sync + 'static>(
+        &mut self,
+        change: impl Fn(&mut Self) -> Result<T, ControlError> + Send + Sync + 'static,
+    ) -> Result<T, ControlError> {
+        let desk = self.desk.take();
+        let done = change(self);
+        self.desk = desk;
+        if let (Ok(here), Some(desk)) = (&done, &self.desk) {
+            desk.note(here.clone(), change);
+        }
+        done
     }
     /// Runs `f` as a change that every worker makes: what would happen once for each is refused meanwhile.
     pub(crate) fn as_one_of_many<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {

@@ -23,6 +23,14 @@ impl DataPlane {
     /// many, or where the slow path has any rule of the VDP: then they go one by one
     /// ([`DataPlane::remove_rule`]).
     pub fn take_table(&mut self, vid: Vid, table: u8, rules: usize) -> Option<TakenRules> {
+        if let Some(desk) = self.desk.take() {
+            let here = self.take_table(vid, table, rules);
+            if here.is_some() {
+                desk.take_table(vid, table, rules);
+            }
+            self.desk = Some(desk);
+            return here;
+        }
         let v = self.vdp_mut(vid).ok()?;
         if !v.slow_only.is_empty() || v.phase != Phase::On(Path::Fast) {
             return None;

@@ -5,7 +5,7 @@ use crate::action::Vid;
 use crate::forwarding::PortShare;
 use crate::plane::DataPlane;
 use crate::shortcut::Ways;
-use weir_classify::Tcam;
+use weir_classify::{Part, Tcam};
 use weir_packet::PortId;
 
 impl DataPlane {
@@ -19,6 +19,9 @@ impl DataPlane {
         port: PortId,
         share: PortShare,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_share(vid, port, share));
+        }
         if !self.vdp(vid)?.port_ids.contains(&port) {
             return Err(ControlError::NoPort(port));
         }
@@ -43,6 +46,9 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn set_cpu(&mut self, vid: Vid, permille: u16) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_cpu(vid, permille));
+        }
         self.check_cpu(vid, permille)?;
         self.vdp_mut(vid)?.cpu.guarantee_permille = permille;
         Ok(())
@@ -52,8 +58,21 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn set_action_limit(&mut self, vid: Vid, limit: Option<u32>) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_action_limit(vid, limit));
+        }
         self.vdp_mut(vid)?.action_limit = limit;
         Ok(())
+    }
+    /// Grows a VDP's slices to hold `entries` action rules, or gives back what is not in use beyond them.
+    ///
+    /// # Errors
+    /// A spent budget.
+    pub fn reserve_actions(&mut self, vid: Vid, entries: u32) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.reserve_actions(vid, entries));
+        }
+        Ok(self.tcam.guarantee(Part::Action, owner(vid), entries).map(|_| ())?)
     }
     /// The TCAM: who has which slice (004 §4.4's lower API).
     pub fn tcam(&self) -> &Tcam {

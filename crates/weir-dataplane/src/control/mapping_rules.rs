@@ -13,6 +13,10 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn add_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let rule = rule.clone();
+            return self.everywhere(move |p| p.add_mapping(vid, &rule));
+        }
         let fields = self.vdp(vid)?.fields.clone();
         let before = self.mapping.len();
         self.charge(Part::Mapping, vid)?;
@@ -29,6 +33,10 @@ impl DataPlane {
     /// # Errors
     /// No such VDP or rule.
     pub fn remove_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let rule = rule.clone();
+            return self.everywhere(move |p| p.remove_mapping(vid, &rule));
+        }
         self.vdp(vid)?;
         self.changes.layout();
         self.shorten_not(Ways::All);

@@ -25,6 +25,7 @@ impl DataPlane {
         }
         match (v.phase, to) {
             (Phase::On(at), to) if at == to => Ok(()),
+            (Phase::On(_), _) if self.workers() > 1 => self.refuse_slow(vid),
             (Phase::On(_), Path::Slow) => self.enter_slow(vid),
             (Phase::On(_), Path::Fast) => self.enter_fast(vid),
             _ => Err(ControlError::Migrating(vid)),

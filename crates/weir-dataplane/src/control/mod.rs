@@ -48,6 +48,7 @@ use budget::{entries, owner};
 
 use crate::action::Vid;
 use crate::counters::Tally;
+use crate::crew::MAX_WORKERS;
 use crate::forwarding::TxAccount;
 use crate::plane::{DataPlane, WorkerChannel};
 use crate::software::{self, Dedicated};
@@ -68,6 +69,10 @@ impl DataPlane {
         if !(64..=65536).contains(&config.channel_frames) {
             let (value, why) = (config.channel_frames, "64 to 65536 frames");
             return Err(ControlError::Size { what: "channel_frames", value, why });
+        }
+        if !(1..=MAX_WORKERS).contains(&config.workers) {
+            let (value, why) = (config.workers, "1 to 64 workers");
+            return Err(ControlError::Size { what: "workers", value, why });
         }
         let pool = Pool::new(config.frames, config.chunk_bytes)?;
         let channels = (0..config.channels)

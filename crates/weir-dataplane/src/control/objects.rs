@@ -48,6 +48,9 @@ impl DataPlane {
         id: u32,
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.put_group(vid, id, group.clone()));
+        }
         let written = group.clone();
         self.install_group(vid, id, group)?;
         let v = self.vdp_mut(vid)?;
@@ -67,6 +70,7 @@ impl DataPlane {
         let one = |actions: &[Action]| {
             let r = compile_bucket(actions, v)?;
             Self::check_objects(v, &r)?;
+            self.refuse_normal(vid, &r)?;
             Ok(r)
         };
         let mut compiled = group.map(|actions| match one(&actions) {
@@ -98,6 +102,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP or group.
     pub fn remove_group(&mut self, vid: Vid, id: u32) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.remove_group(vid, id));
+        }
         let v = self.vdp_mut(vid)?;
         if v.fast.groups.remove(&id).is_none() {
             let why = "there is none";
@@ -120,6 +127,9 @@ impl DataPlane {
         id: u32,
         group: Group<Vec<Action>>,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.put_own_group(vid, id, group.clone()));
+        }
         let v = self.vdp(vid)?;
         let written = group.clone();
         let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
@@ -137,6 +147,9 @@ impl DataPlane {
         let why = "there is none";
         let g = self.vdp(vid)?.fast.groups.get(&id);
         let g = g.ok_or(ControlError::Object { what: "group", id, vid, why })?;
+        if let Some(desk) = &self.desk {
+            return Ok(desk.group_counters(vid, id));
+        }
         Ok(GroupCounters { counted: g.counted(), buckets: g.taken() })
     }
     /// What a meter got and, in order, its bands decided since it was put there, on both paths.
@@ -154,6 +167,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn set_invalid_ttl(&mut self, vid: Vid, to: InvalidTtl) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_invalid_ttl(vid, to));
+        }
         self.vdp_mut(vid)?.fast.invalid_ttl = to;
         self.post(vid, move |s| s.tables.invalid_ttl = to)
     }

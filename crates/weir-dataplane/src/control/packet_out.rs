@@ -44,6 +44,10 @@ impl DataPlane {
     /// [`ControlError`]. One for which no frame was free ([`ControlError::NoFrame`]) is counted as
     /// generated and dropped.
     pub fn packet_out(&mut self, vid: Vid, out: PacketOut<'_>) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let refused = self.packet_outs(vid, [out]).pop();
+            return refused.map_or(Ok(()), |(_, e)| Err(e));
+        }
         let sent = self.put_in(vid, &out);
         self.send_injected();
         sent
@@ -55,6 +59,9 @@ impl DataPlane {
         vid: Vid,
         outs: impl IntoIterator<Item = PacketOut<'a>>,
     ) -> Vec<(usize, ControlError)> {
+        if let Some(desk) = &self.desk {
+            return desk.packet_outs(vid, outs);
+        }
         let mut refused = Vec::new();
         for (i, out) in outs.into_iter().enumerate() {
             if let Err(e) = self.put_in(vid, &out) {
@@ -80,6 +87,7 @@ impl DataPlane {
             PortIn::Port(port) => v.port(port).ok_or(ControlError::NoVdpPort { vid, port })?,
         };
         let r = compile::compile_packet_out(out.actions, v)?;
+        self.refuse_normal(vid, &r)?;
         let missing = |op: &Op| match op {
             Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
             Op::Meter(id) if !v.fast.meters.contains_key(id) => Some(("meter", *id)),

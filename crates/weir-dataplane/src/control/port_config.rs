@@ -25,6 +25,9 @@ impl DataPlane {
         no: PortNo,
         flags: PortFlags,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_port_config(vid, no, flags));
+        }
         let id = self.port_of(vid, no)?;
         self.vdp_mut(vid)?.set_flags(id, flags);
         self.tell_ports(vid)
@@ -44,6 +47,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn isolate(&mut self, vid: Vid, isolation: Isolation) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.isolate(vid, isolation));
+        }
         self.vdp_mut(vid)?.edge.set_isolated(isolation == Isolation::CutOff);
         Ok(())
     }
@@ -52,6 +58,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn set_fragments(&mut self, vid: Vid, fragments: Fragments) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_fragments(vid, fragments));
+        }
         self.vdp_mut(vid)?.edge.set_fragments(fragments);
         Ok(())
     }
@@ -71,6 +80,9 @@ impl DataPlane {
         vid: Vid,
     ) -> Result<Vec<(PortNo, VdpPortCounters)>, ControlError> {
         let v = self.vdp(vid)?;
+        if let Some(desk) = &self.desk {
+            return Ok(desk.vdp_port_counters(vid));
+        }
         let mut all = v.port_counters();
         if let Some(b) = &v.brought {
             all.iter_mut().for_each(|(no, c)| *c = b.port(*no, *c));

@@ -21,6 +21,25 @@ impl DataPlane {
         name: &str,
         device: Box<dyn Device>,
     ) -> Result<PortId, ControlError> {
+        self.add_port_at(name, device, 0)
+    }
+
+    /// Adds a port whose device takes its frames from the region of worker `home` ([`DataPlane::at_home`]), which deals out
+    /// what comes. Where there is one worker it has them all.
+    ///
+    /// # Errors
+    /// As [`DataPlane::add_port`].
+    pub fn add_port_at(
+        &mut self,
+        name: &str,
+        device: Box<dyn Device>,
+        home: usize,
+    ) -> Result<PortId, ControlError> {
+        if let Some(mut desk) = self.desk.take() {
+            let added = desk.add_port(self, name, device, home);
+            self.desk = Some(desk);
+            return added;
+        }
         if self.ports.iter().flatten().any(|p| p.name == name) {
             return Err(ControlError::PortName(name.to_owned()));
         }
@@ -69,6 +88,12 @@ impl DataPlane {
     /// # Errors
     /// No such port.
     pub fn remove_port(&mut self, id: PortId) -> Result<PortCounters, ControlError> {
+        if let Some(mut desk) = self.desk.take() {
+            let here = self.remove_port(id);
+            let all = here.map(|here| desk.remove_port(id).unwrap_or(here));
+            self.desk = Some(desk);
+            return all;
+        }
         self.changes.layout();
         self.shorten_not(Ways::All);
         self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))

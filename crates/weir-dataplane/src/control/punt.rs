@@ -65,6 +65,16 @@ impl DataPlane {
         vid: Vid,
         sink: Option<Box<dyn PuntSink>>,
     ) -> Result<(), ControlError> {
+        self.vdp(vid)?;
+        if let Some(desk) = &self.desk {
+            let why = "it has one end: let it have another for each (PuntSink::another)";
+            let none = || self.takes_one_worker(vid, "this sink of punts", why);
+            let sinks = desk.for_each(sink);
+            return match sinks {
+                Some(sinks) => desk.set_punt_sinks(vid, sinks),
+                None => none(),
+            };
+        }
         self.post(vid, move |slot| slot.sink = sink)
     }
 }

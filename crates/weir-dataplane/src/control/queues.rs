@@ -105,6 +105,10 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn queue_counters(&self, vid: Vid) -> Result<Vec<QueueCounters>, ControlError> {
+        if let Some(desk) = &self.desk {
+            self.vdp(vid)?;
+            return Ok(desk.queue_counters(vid));
+        }
         self.each_queue(vid, |port, s| QueueCounters {
             port,
             queue: s.queue,

@@ -32,6 +32,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn relink(&mut self, vid: Vid) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.relink(vid));
+        }
         self.relink_groups(vid)?;
         let v = self.vdp_mut(vid)?;
         v.compiled = None;

@@ -68,6 +68,15 @@ impl DataPlane {
         spec: &RuleSpec,
         placement: Placement,
     ) -> Result<(Placed, RuleRef), ControlError> {
+        if placement == Placement::Slow {
+            self.refuse_slow(vid)?;
+        }
+        // What the TCAM has no entry for is refused where no worker has the slow path.
+        let placement = if self.workers() > 1 { Placement::Fast } else { placement };
+        if self.desk.is_some() {
+            let spec = spec.clone();
+            return self.everywhere(move |p| p.place_rule(vid, table, &spec, placement));
+        }
         let placed = self.place(vid, table, spec, placement)?;
         self.settle_path(vid)?;
         Ok(placed)
@@ -212,6 +221,7 @@ impl DataPlane {
         let v = self.vdp(vid)?;
         let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
+        self.refuse_normal(vid, &r)?;
         Ok(r)
     }
 
@@ -274,6 +284,10 @@ impl DataPlane {
         matcher: &Match,
         priority: u32,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let matcher = *matcher;
+            return self.everywhere(move |p| p.remove_rule(vid, table, &matcher, priority));
+        }
         let v = self.vdp_mut(vid)?;
         let taken =
             v.fast.tables.get_mut(usize::from(table)).and_then(|t| t.take(matcher, priority));
@@ -294,6 +308,30 @@ impl DataPlane {
         self.settle_path(vid)
     }
 
+    /// [`DataPlane::remove_rule`], which also says what the rule was used for until it went.
+    ///
+    /// # Errors
+    /// No such VDP or rule.
+    pub fn take_rule(
+        &mut self,
+        vid: Vid,
+        at: RuleRef,
+        matcher: &Match,
+        priority: u32,
+    ) -> Result<Usage, ControlError> {
+        if let Some(desk) = self.desk.take() {
+            let here = self.take_rule(vid, at, matcher, priority);
+            let matcher = *matcher;
+            let used = here.map(|_| desk.take_rule(vid, at, matcher, priority));
+            self.desk = Some(desk);
+            return used;
+        }
+        let mut used = Vec::with_capacity(1);
+        self.usage(vid, &[at], &mut used)?;
+        self.remove_rule(vid, at.table, matcher, priority)?;
+        Ok(used.pop().unwrap_or_default())
+    }
+
     /// Forgets what a rule matched.
     ///
     /// # Errors
@@ -305,6 +343,10 @@ impl DataPlane {
         matcher: &Match,
         priority: u32,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let matcher = *matcher;
+            return self.everywhere(move |p| p.reset_rule(vid, table, &matcher, priority));
+        }
         let t = self.vdp_mut(vid)?.fast.tables.get_mut(usize::from(table));
         let t = t.ok_or(ControlError::NoRule(vid))?;
         let slot = t.find(matcher, priority).ok_or(ControlError::NoRule(vid))?;
@@ -330,6 +372,11 @@ impl DataPlane {
         rules: &[RuleRef],
         out: &mut Vec<Usage>,
     ) -> Result<(), ControlError> {
+        if let Some(desk) = &self.desk {
+            self.vdp(vid)?;
+            out.extend(desk.usage(vid, rules));
+            return Ok(());
+        }
         let tables = &self.vdp(vid)?.fast.tables;
         out.extend(rules.iter().map(|r| {
             let of = tables.get(usize::from(r.table)).and_then(|t| t.usage(r.slot));
@@ -352,6 +399,11 @@ impl DataPlane {
         slots: Range<u32>,
         out: &mut Vec<(u32, Tally)>,
     ) -> Result<(), ControlError> {
+        if let Some(desk) = &self.desk {
+            self.vdp(vid)?;
+            out.extend(desk.tallies(vid, table, slots));
+            return Ok(());
+        }
         if let Some(t) = self.vdp(vid)?.fast.tables.get(usize::from(table)) {
             t.tallies(slots, out);
         }
@@ -363,6 +415,10 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn table_counters(&self, vid: Vid) -> Result<Vec<TableCounters>, ControlError> {
+        if let Some(desk) = &self.desk {
+            self.vdp(vid)?;
+            return Ok(desk.table_counters(vid));
+        }
         let v = self.vdp(vid)?;
         let now = v.fast.counters();
         Ok(v.brought.as_ref().map_or_else(|| now.clone(), |b| b.tables(now.clone())))
@@ -379,7 +435,10 @@ impl DataPlane {
         vid: Vid,
     ) -> Result<(Vec<RuleView>, Receiver<Vec<RuleView>>), ControlError> {
         let v = self.vdp(vid)?;
-        let fast = v.fast.views(Placed::Fast);
+        let mut fast = v.fast.views(Placed::Fast);
+        if let Some(desk) = &self.desk {
+            desk.count_hits(vid, &mut fast);
+        }
         let (tx, rx) = channel();
         self.post(vid, move |s| {
             // Nobody waits any more: nothing to do.

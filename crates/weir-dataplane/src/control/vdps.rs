@@ -15,6 +15,7 @@ use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
 use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
 
@@ -67,6 +68,32 @@ impl VdpSpec {
     }
 }
 
+/// A VDP without a program, to be made more than once.
+struct Recipe(Mutex<VdpSpec>);
+
+impl Recipe {
+    fn of(spec: VdpSpec) -> Self {
+        Self(Mutex::new(VdpSpec { program: None, ..spec }))
+    }
+    fn spec(&self) -> VdpSpec {
+        let s = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        VdpSpec {
+            vid: s.vid,
+            name: s.name.clone(),
+            ports: s.ports.clone(),
+            mapping: s.mapping.clone(),
+            default: s.default.clone(),
+            program: None,
+            channel: s.channel,
+            path: s.path,
+            fields: s.fields.clone(),
+            action_entries: s.action_entries,
+            action_limit: s.action_limit,
+            cpu_permille: s.cpu_permille,
+        }
+    }
+}
+
 impl DataPlane {
     pub(super) fn vdp(&self, vid: Vid) -> Result<&Vdp, ControlError> {
         self.vdps
@@ -94,6 +121,16 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn create_vdp(&mut self, spec: VdpSpec) -> Result<(), ControlError> {
+        if spec.path == Path::Slow {
+            self.refuse_slow(spec.vid)?;
+        }
+        if self.desk.is_some() {
+            if spec.program.is_some() {
+                self.refuse_program(spec.vid)?;
+            }
+            let made = Recipe::of(spec);
+            return self.everywhere(move |p| p.create_vdp(made.spec()));
+        }
         let vid = spec.vid;
         if vid.0 == 0 || vid.0 == u16::MAX {
             return Err(ControlError::BadVid(vid));
@@ -204,6 +241,7 @@ impl DataPlane {
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
         v.default = compile::compile_default(&spec.default, &v)?;
+        self.refuse_normal(vid, &v.default)?;
         v.set_miss();
         let default = v.default.clone();
         let mut slot = Slot::new(spec.program);
@@ -239,6 +277,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP, or the default one.
     pub fn delete_vdp(&mut self, vid: Vid) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.delete_vdp(vid));
+        }
         if vid.0 == 0 {
             return Err(ControlError::DefaultVdp);
         }
@@ -278,6 +319,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn bequeath(&mut self, vid: Vid, heir: Vid) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.bequeath(vid, heir));
+        }
         self.vdp(heir)?;
         self.vdp_mut(vid)?.heir = Some(heir);
         Ok(())
@@ -307,6 +351,10 @@ impl DataPlane {
     /// # Errors
     /// No such VDP.
     pub fn set_name(&mut self, vid: Vid, name: &str) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let name = name.to_owned();
+            return self.everywhere(move |p| p.set_name(vid, &name));
+        }
         self.changes.layout();
         name.clone_into(&mut self.vdp_mut(vid)?.name);
         Ok(())
@@ -322,6 +370,9 @@ impl DataPlane {
         vid: Vid,
         ports: Vec<(PortNo, PortId)>,
     ) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_ports(vid, ports.clone()));
+        }
         self.check_ports(&ports)?;
         let before = self.vdp(vid)?.ports.clone();
         let old = self.vdp(vid)?.port_ids.clone();
@@ -377,7 +428,12 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn set_default(&mut self, vid: Vid, actions: &[Action]) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            let actions = actions.to_vec();
+            return self.everywhere(move |p| p.set_default(vid, &actions));
+        }
         let r = compile::compile_default(actions, self.vdp(vid)?)?;
+        self.refuse_normal(vid, &r)?;
         let v = self.vdp_mut(vid)?;
         v.default = r.clone();
         v.asked.default = actions.to_vec();

@@ -179,7 +179,11 @@ impl Snapshot {
 impl DataPlane {
     /// One VDP, as it is between two bursts; `None`: there is no such VDP. Its cost does not grow with the others.
     pub fn vdp_view(&self, vid: Vid) -> Option<VdpView> {
-        self.vdp(vid).ok().map(|v| self.view_of(v))
+        let v = self.vdp(vid).ok()?;
+        match &self.desk {
+            Some(desk) => desk.vdp_view(vid),
+            None => Some(self.view_of(v)),
+        }
     }
     fn view_of(&self, v: &Vdp) -> VdpView {
         let ports = || self.ports.iter().flatten();
@@ -209,6 +213,9 @@ impl DataPlane {
     }
     /// Everything, as it is between two bursts.
     pub fn snapshot(&self) -> Snapshot {
+        if let Some(all) = self.desk.as_ref().and_then(|d| d.snapshot()) {
+            return all;
+        }
         let vdps: Vec<VdpView> = self.vdps.iter().flatten().map(|v| self.view_of(v)).collect();
         let mut ports: Vec<PortView> = self
             .ports

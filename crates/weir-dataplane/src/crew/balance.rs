@@ -1,8 +1,14 @@
 //! Which bucket of a port's flows to move next, so that workers have as much to do. Numbers in, numbers out.
 //!
-//! Room: crew. Asked by whoever balances a running crew, a few times a second.
+//! Room: crew. Asked by whoever balances a running crew, a few times a second ([`Balancer`]).
 
 use super::flow::BUCKETS;
+use super::{CrewHandle, Moved, Spread};
+use crate::runner::WorkerGone;
+use std::time::Duration;
+
+/// Frames of each bucket of a port, and whose the bucket is.
+type Flows = ([u64; BUCKETS], [Option<usize>; BUCKETS]);
 
 /// The bucket that, moved from the worker with most frames to the one with fewest, makes the two most alike, and where to;
 /// `None`: no move brings them closer. `frames` are those of an interval; buckets without an owner are on their way.
@@ -11,19 +17,90 @@ pub fn next_move(
     owner: impl Fn(u8) -> Option<usize>,
     workers: usize,
 ) -> Option<(u8, usize)> {
+    let owners = std::array::from_fn(|b| owner(b as u8));
+    let (_, bucket, to, _) = best(&[(*frames, owners)], workers)?;
+    Some((bucket, to))
+}
+
+/// The same for several ports: which port, which bucket, where to; and how unlike the workers are.
+fn best(ports: &[Flows], workers: usize) -> Option<(usize, u8, usize, Unlike)> {
     let mut load = vec![0u64; workers];
-    let all = || (0..=u8::MAX).zip(frames);
-    for (b, n) in all() {
-        *load.get_mut(owner(b)?)? += n;
+    for (frames, owners) in ports {
+        for (n, owner) in frames.iter().zip(owners) {
+            *load.get_mut((*owner)?)? += n;
+        }
     }
-    let (most, &busy) = load.iter().enumerate().max_by_key(|(_, n)| **n)?;
-    let (least, &idle) = load.iter().enumerate().min_by_key(|(_, n)| **n)?;
-    let between = busy - idle;
+    let (most, &busiest) = load.iter().enumerate().max_by_key(|(_, n)| **n)?;
+    let (least, &idlest) = load.iter().enumerate().min_by_key(|(_, n)| **n)?;
+    let between = busiest - idlest;
     // Moved, a bucket of n frames leaves a difference of |between - 2n|.
     let better = |n: u64| n > 0 && n < between;
-    let own = all().filter(|(b, n)| owner(*b) == Some(most) && better(**n));
+    let all = ports.iter().enumerate().flat_map(|(i, (frames, owners))| {
+        (0..=u8::MAX).zip(frames.iter().zip(owners)).map(move |(b, (n, o))| (i, b, *n, *o))
+    });
+    let own = all.filter(|(_, _, n, owner)| *owner == Some(most) && better(*n));
     // Of two that do as much the lighter: fewer frames wait while it moves.
-    own.min_by_key(|(_, n)| (between.abs_diff(2 * **n), **n)).map(|(b, _)| (b, least))
+    let (port, bucket, ..) = own.min_by_key(|(_, _, n, _)| (between.abs_diff(2 * n), *n))?;
+    Some((port, bucket, least, Unlike { busiest, between }))
+}
+
+/// How much more the busiest worker has to do than the idlest, in frames.
+#[derive(Clone, Copy, Debug)]
+struct Unlike {
+    busiest: u64,
+    between: u64,
+}
+
+/// Keeps workers of a running crew alike: compares what came at each port since it looked last.
+#[derive(Debug, Default)]
+pub struct Balancer {
+    before: Vec<(Spread, [u64; BUCKETS])>,
+}
+
+impl Balancer {
+    /// Frames that the busiest worker has had since the last look, below which nothing is moved: at four looks a second
+    /// 200,000 a second, which take the dearest workloads measured a twentieth of a processor. A worker with less sleeps
+    /// most of the time, and has nothing to gain for which frames should be held.
+    pub const LEAST: u64 = 50_000;
+    /// Buckets moved at one look: frames of each wait until its old worker is once empty, some tens of microseconds.
+    pub const AT_ONCE: usize = 8;
+    /// How long a bucket may wait for that; then it stays.
+    pub const WAIT: Duration = Duration::from_millis(5);
+
+    /// Moves buckets from the busiest to the idlest worker while the busiest has a quarter more to do; less is within
+    /// what the same flows bring from one look to the next. Says how many it moved.
+    ///
+    /// # Errors
+    /// [`WorkerGone`].
+    pub fn look(&mut self, crew: &CrewHandle) -> Result<usize, WorkerGone> {
+        let ports = crew.spreads();
+        let before = |s: &Spread| self.before.iter().find(|(b, _)| b.is(s)).map(|(_, n)| *n);
+        let seen: Vec<_> = ports.iter().map(|s| (s.clone(), s.seen())).collect();
+        // A port that is new has been seen from now on.
+        let came = |(s, now): &(Spread, [u64; BUCKETS])| {
+            let then = before(s).unwrap_or(*now);
+            std::array::from_fn(|b| now[b].saturating_sub(then[b]))
+        };
+        let came: Vec<[u64; BUCKETS]> = seen.iter().map(came).collect();
+        self.before = seen;
+        for moved in 0..Self::AT_ONCE {
+            let owners = |s: &Spread| std::array::from_fn(|b| s.owner(b as u8));
+            let flows: Vec<Flows> =
+                came.iter().zip(ports.iter()).map(|(n, s)| (*n, owners(s))).collect();
+            let Some((port, bucket, to, unlike)) = best(&flows, crew.workers()) else {
+                return Ok(moved);
+            };
+            let pays = unlike.busiest >= Self::LEAST && unlike.between > unlike.busiest / 5;
+            let Some(port) = ports.get(port).filter(|_| pays) else { return Ok(moved) };
+            match crew.move_bucket(port, bucket, to, Self::WAIT) {
+                Ok(Moved::Arrived) => {}
+                // It is busy, or another moves buckets: there is a next look.
+                Ok(Moved::Stayed) | Err(super::CrewError::Move(_)) => return Ok(moved),
+                Err(_) => return Err(WorkerGone),
+            }
+        }
+        Ok(Self::AT_ONCE)
+    }
 }
 
 #[cfg(test)]

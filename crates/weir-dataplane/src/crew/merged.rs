@@ -5,6 +5,7 @@
 
 use crate::control::{Imbalance, PortView, Snapshot, VdpView};
 use crate::counters::{TableCounters, Usage};
+use crate::vdp::Phase;
 use weir_packet::DeviceCounters;
 
 /// Snapshots of all workers.
@@ -82,7 +83,11 @@ fn sum(a: DeviceCounters, b: DeviceCounters) -> DeviceCounters {
     }
 }
 
-fn add_vdp(a: &mut VdpView, v: &VdpView) {
+/// Adds one worker's view to another's. Who is on its way anywhere is on its way.
+pub(super) fn add_vdp(a: &mut VdpView, v: &VdpView) {
+    if matches!(a.phase, Phase::On(_)) {
+        a.phase = v.phase;
+    }
     a.counters.merge(&v.counters);
     if let (Some(a), Some(v)) = (&mut a.everywhere, &v.everywhere) {
         a.merge(v);

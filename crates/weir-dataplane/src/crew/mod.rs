@@ -11,22 +11,23 @@
 //! decision 50.
 
 mod balance;
+pub(crate) mod desk;
 pub mod flow;
 mod lane;
 mod merged;
 mod spread;
 
 use crate::action::Vid;
-use crate::control::{ControlError, RuleRef, Snapshot};
+use crate::control::{Config, ControlError, RuleRef, Snapshot};
 use crate::counters::{TableCounters, Usage};
 use crate::plane::DataPlane;
 use crate::runner::{Asked, Handle, Runner, Serving, WhenIdle, WorkerGone};
-pub use balance::next_move;
+pub use balance::{Balancer, next_move};
 pub use flow::BUCKETS;
 pub use merged::CrewSnapshot;
 pub use spread::{LANE_FRAMES, MAX_WORKERS, MoveError, Moving, Spread, spread};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use weir_packet::Waiter;
@@ -72,6 +73,9 @@ pub enum CrewError {
     Control(#[from] ControlError),
 }
 
+/// Frames of a desk's region, none of which is ever used.
+const DESK_FRAMES: usize = 64;
+
 /// How the move of a bucket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -85,14 +89,14 @@ pub enum Moved {
 #[derive(Clone, Debug)]
 pub struct CrewHandle {
     workers: Arc<[Handle]>,
-    spreads: Arc<[Spread]>,
+    spreads: Arc<Mutex<Arc<[Spread]>>>,
     /// Changes reach all workers in one order.
     order: Arc<Mutex<()>>,
     /// One bucket is on its way at a time.
     moves: Arc<Mutex<()>>,
 }
 
-fn lock(of: &Mutex<()>) -> MutexGuard<'_, ()> {
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,9 +105,17 @@ impl CrewHandle {
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
-    /// Ports with one queue.
-    pub fn spreads(&self) -> &[Spread] {
-        &self.spreads
+    /// Ports with one queue, those that there are now.
+    pub fn spreads(&self) -> Arc<[Spread]> {
+        Arc::clone(&lock(&self.spreads))
+    }
+    /// Changes which ports there are, while no bucket is on its way.
+    pub(crate) fn watch_over(&self, change: impl FnOnce(&mut Vec<Spread>)) {
+        let _none_moves = lock(&self.moves);
+        let mut all = lock(&self.spreads);
+        let mut ports = all.to_vec();
+        change(&mut ports);
+        *all = ports.into();
     }
     /// One of them, for what is its own: its time, its thread, a capture. What is every worker's goes by
     /// [`CrewHandle::change`].
@@ -221,6 +233,11 @@ impl CrewHandle {
         limit: Duration,
     ) -> Result<Moved, CrewError> {
         let _one = lock(&self.moves);
+        // None comes or goes before this bucket has arrived.
+        let all = self.spreads();
+        if !all.iter().any(|s| s.is(port)) {
+            return Ok(Moved::Stayed);
+        }
         let worker = |n: usize| self.workers.get(n).ok_or(WorkerGone);
         let began = Instant::now();
         let home = worker(port.home())?;
@@ -228,7 +245,7 @@ impl CrewHandle {
         let mut moving = home.call(move |_| here.begin(bucket, to))??;
         let from = worker(moving.from())?;
         let past = loop {
-            let (port, all) = (port.clone(), Arc::clone(&self.spreads));
+            let (port, all) = (port.clone(), Arc::clone(&all));
             let (back, past) = from.call(move |p| {
                 let past = moving.is_past(&port, p, &all);
                 (moving, past)
@@ -262,6 +279,11 @@ fn await_all<R>(asked: Vec<Asked<'_, R>>) -> Result<Vec<R>, WorkerGone> {
 pub struct Crew {
     runners: Vec<Runner>,
     handle: CrewHandle,
+    /// When their clocks began.
+    epoch: Instant,
+    rests: bool,
+    /// What is wrong, as the desk found it.
+    broken: Arc<OnceLock<String>>,
 }
 
 impl Crew {
@@ -317,12 +339,39 @@ impl Crew {
             spreads.iter().for_each(|s| s.set_wakers(&wakers));
         }
         let (order, moves) = Default::default();
-        let handle = CrewHandle { workers, spreads: spreads.into(), order, moves };
-        Ok(Self { runners, handle })
+        let spreads = Arc::new(Mutex::new(spreads.into()));
+        let handle = CrewHandle { workers, spreads, order, moves };
+        Ok(Self { runners, handle, epoch, rests: idle == WhenIdle::Rest, broken: Arc::default() })
     }
     /// For asking.
     pub fn handle(&self) -> CrewHandle {
         self.handle.clone()
+    }
+    /// A data plane by which the crew is asked as if it were one: what is done to it every worker does, before who asked
+    /// is answered; what is read is all of theirs, added up. It has no frames, and takes ports once it is a desk. The crew's
+    /// data planes are as they were made: with their default VDP and no ports; a crew has one desk.
+    ///
+    /// # Errors
+    /// Sizes that can't be.
+    pub fn desk(&self, config: Config) -> Result<DataPlane, ControlError> {
+        let workers = self.handle.workers();
+        let mut plane = DataPlane::new(Config { frames: DESK_FRAMES, workers, ..config })?;
+        let wakers = || self.handle.workers.iter().map(Handle::waker).collect();
+        let wakers = self.rests.then(wakers);
+        let desk = desk::Desk::new(self.handle(), wakers, Arc::clone(&self.broken));
+        plane.desk = Some(Box::new(desk));
+        Ok(plane)
+    }
+    /// Runs the desk on a thread of its own, by the crew's clock.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn run_desk(&self, desk: DataPlane) -> std::io::Result<Runner> {
+        Runner::start_desk(desk, self.epoch)
+    }
+    /// Why the desk answers nobody any more.
+    pub fn fault(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
     }
     /// Ends the workers and gives their data planes back, each with all of its own frames: what was on its way between
     /// workers is lost, and counted by the ports' devices.
@@ -332,7 +381,7 @@ impl Crew {
     pub fn stop(self) -> Result<Vec<DataPlane>, WorkerGone> {
         let stopped: Vec<_> = self.runners.into_iter().map(Runner::stop).collect();
         let mut planes = stopped.into_iter().collect::<Result<Vec<_>, _>>()?;
-        disband(&mut planes, self.handle.spreads());
+        disband(&mut planes, &self.handle.spreads());
         Ok(planes)
     }
 }

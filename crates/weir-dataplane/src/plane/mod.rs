@@ -140,6 +140,10 @@ pub struct DataPlane {
     pub(crate) deleting: usize,
     /// A change is being made that every worker of a crew makes.
     pub(crate) one_of_many: bool,
+    /// Ports are not asked for frames.
+    pub(crate) ports_rest: bool,
+    /// By which a crew is asked.
+    pub(crate) desk: Option<Box<crate::crew::desk::Desk>>,
     /// VDPs that were seen in this interval.
     seen: Vec<Vid>,
     /// What was dealt out for this interval.
@@ -193,6 +197,8 @@ impl DataPlane {
             migrating: 0,
             deleting: 0,
             one_of_many: false,
+            ports_rest: false,
+            desk: None,
             seen: Vec::new(),
             dealt: Vec::new(),
             interval: Nanos(0),
@@ -252,6 +258,9 @@ impl DataPlane {
     /// Whether sources that wait should be left waiting: an output queue or a migration's hold has
     /// not room enough for a burst of each port.
     fn sources_must_wait(&self) -> Polling {
+        if self.ports_rest {
+            return Polling::None;
+        }
         if self.migrating > 0 {
             let room = self.polled.len() * BURST;
             let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;

@@ -127,6 +127,10 @@ impl DataPlane {
         if v.channel.in_flight > 0 || backlog > 0 {
             return;
         }
+        // It is there as long as any worker has something of it.
+        if self.desk.as_ref().is_some_and(|d| !d.is_gone(vid)) {
+            return;
+        }
         let Some(old) = self.vdps.get_mut(usize::from(vid.0)).and_then(Option::take) else {
             return;
         };

@@ -31,6 +31,14 @@ pub(super) const WORKER: Rests = Rests {
 pub(super) const SERVER: Rests =
     Rests { step: Duration::from_micros(1), longest: Duration::from_millis(5), ..WORKER };
 
+/// Of a crew's desk: requests end its rest; by itself it looks after links and deletions.
+pub(super) const DESK: Rests = Rests {
+    step: Duration::from_millis(1),
+    longest: Duration::from_millis(20),
+    doze: Duration::from_millis(20),
+    ..WORKER
+};
+
 /// Since a thread's last work: so long it polls on; then it lets others run; then it rests.
 const SPINS: Nanos = Nanos(20_000);
 const YIELDS: Nanos = Nanos(80_000);

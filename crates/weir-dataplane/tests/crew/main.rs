@@ -4,6 +4,7 @@
 mod plane_common;
 
 mod alike;
+mod desk;
 mod moves;
 mod refused;
 mod rig;

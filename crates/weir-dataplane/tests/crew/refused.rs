@@ -22,6 +22,8 @@ fn what_takes_one_worker_is_refused_where_there_are_several_and_changes_nothing(
     let band = Band { kind: BandKind::Drop, rate: 1, burst: 1 };
     let meter = Meter::new(Unit::Packets, &[band]).unwrap();
     let share = PortShare { guarantee_bps: 1, ..PortShare::default() };
+    let bucket = Bucket::new(vec![Action::Output(Out::Normal)]);
+    let normal = Group::new(GroupKind::Indirect, vec![bucket]).unwrap();
     let refused = [
         p.create_vdp(with(&|s| s.program = Some(Box::new(Reflector::default())))),
         p.create_vdp(with(&|s| s.cpu_permille = 1)),
@@ -33,6 +35,21 @@ fn what_takes_one_worker_is_refused_where_there_are_several_and_changes_nothing(
         p.set_cpu(vid, 10),
         p.send_away(vid, &[port], Nanos(1)),
         p.carry(vid, Carried::default()),
+        p.add_usage(vid, RuleRef { table: 0, slot: 0 }, Usage::default()),
+        p.create_vdp(with(&|s| s.path = Path::Slow)),
+        p.migrate(vid, Path::Slow),
+        p.add_rule(vid, 0, &rule_of("actions=drop"), Placement::Slow).map(drop),
+        p.add_rule(vid, 0, &rule_of("actions=NORMAL"), Placement::Fast).map(drop),
+        p.set_default(vid, &[Action::Output(Out::Normal)]),
+        p.put_group(vid, 1, normal),
+        p.packet_out(
+            vid,
+            PacketOut {
+                in_port: PortIn::None,
+                frame: &[0; 60],
+                actions: &[Action::Output(Out::Normal)],
+            },
+        ),
     ];
     for r in refused {
         let told = r.unwrap_err();
@@ -43,6 +60,7 @@ fn what_takes_one_worker_is_refused_where_there_are_several_and_changes_nothing(
     p.set_share(vid, port, PortShare::default()).unwrap();
     p.set_cpu(vid, 0).unwrap();
     p.set_program(vid, None).unwrap();
+    p.migrate(vid, Path::Fast).unwrap();
     assert_eq!(seen(p), before);
     assert!(p.vdp_view(Vid(2)).is_none());
 }

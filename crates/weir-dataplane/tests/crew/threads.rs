@@ -197,3 +197,41 @@ fn data_planes_that_are_no_crew_are_refused() {
     let told = Crew::start(planes, Vec::new(), Serving::Worker, WhenIdle::Rest).unwrap_err();
     assert!(matches!(told, CrewError::Size { said: 2, crew: 1, .. }), "{told}");
 }
+
+/// All flows begin with one worker; whoever balances looks again and again, and what is left is as even as buckets allow.
+#[test]
+fn a_balancer_moves_flows_until_workers_have_as_much_to_do_and_then_none() {
+    let (crew, seen) = started(2, u64::MAX);
+    let h = crew.handle();
+    let port = h.spreads()[0].clone();
+    for b in 0..=u8::MAX {
+        let mut tries = 0..100;
+        while port.owner(b) != Some(0) {
+            assert!(tries.next().is_some(), "bucket {b} does not move");
+            h.move_bucket(&port, b, 0, Duration::from_millis(50)).unwrap();
+        }
+    }
+    let mut balancer = Balancer::default();
+    let (mut moved, mut still) = (0, 0);
+    assert_eq!(balancer.look(&h).unwrap(), 0, "nothing has been seen yet");
+    until(|| {
+        let before: u64 = port.seen().iter().sum();
+        // As many frames as a look wants at least, whatever this machine does meanwhile.
+        until(|| port.seen().iter().sum::<u64>() - before > 3 * Balancer::LEAST);
+        let n = balancer.look(&h).unwrap();
+        assert!(n <= Balancer::AT_ONCE);
+        (moved, still) = (moved + n, if n == 0 { still + 1 } else { 0 });
+        still == 3
+    });
+    let mut load = [0u64; 2];
+    for (b, n) in (0..=u8::MAX).zip(port.seen()) {
+        load[port.owner(b).unwrap()] += n;
+    }
+    let (few, many) = (load[0].min(load[1]), load[0].max(load[1]));
+    assert!(moved > 0 && few * 10 > many * 7, "{moved} moves: {load:?}");
+    // A worker that has little to do is left alone.
+    assert_eq!(balancer.look(&h).unwrap(), 0);
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!((seen.lost, seen.reordered_or_duplicated), (0, 0));
+    crew.stop().unwrap();
+}

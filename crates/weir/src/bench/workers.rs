@@ -318,7 +318,8 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
 
 /// What frames take, by two workers' rates with all, half and none of the buckets at worker 0; and what more would do.
 fn scaling(h: &CrewHandle, length: Duration, alone_ns: f64) -> Result<Option<Scaling>> {
-    let (Some(port), 2) = (h.spreads().first(), h.workers()) else { return Ok(None) };
+    let ports = h.spreads();
+    let (Some(port), 2) = (ports.first(), h.workers()) else { return Ok(None) };
     let rate = |own: usize| {
         for b in 0..=u8::MAX {
             // In turn, so that neighbours are not one worker's.

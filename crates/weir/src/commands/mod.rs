@@ -24,3 +24,4 @@ pub mod token;
 pub mod top;
 pub mod trace;
 pub mod vdp;
+pub mod workers;

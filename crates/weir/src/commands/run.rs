@@ -1,13 +1,11 @@
 //! `weir run`: a data plane in the foreground, from a configuration to its last frame.
 //!
-//! Room: wiring. Reads the file, tries it, opens the ports, starts the worker, serves the control
+//! Room: wiring. Reads the file, tries it, opens the ports, starts the workers (`workers`), serves the control
 //! socket, waits for signals, and at the end gives everything back and checks the sums.
 
 use super::say::{complain, say, tell};
-use crate::config::apply::{self, Devices, Model};
-use crate::config::diff::{Step, diff};
-use crate::config::failed::Failed;
-use crate::config::plan::{Fixed, Plan};
+use super::workers::Workers;
+use crate::config::apply;
 use crate::config::read;
 use crate::fault::bad_input;
 use crate::openflow::service::Switches;
@@ -23,8 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_agent::Link;
-use weir_dataplane::{DataPlane, PortView, Runner, Serving, Snapshot, WhenIdle};
-use weir_io::waiting::Epoll;
+use weir_dataplane::crew::snapshot_of;
+use weir_dataplane::{DataPlane, PortView, Serving, Snapshot};
 use weir_packet::{Nanos, PortId};
 
 /// Arguments of `weir run`.
@@ -79,7 +77,8 @@ pub fn run(args: &Args) -> Result<()> {
     apply::rehearse(&plan).map_err(bad_input)?;
     if let Some(cpu) = plan.fixed.cpu {
         let at = plan.places.of("cpu").map(|p| format!("{p}: ")).unwrap_or_default();
-        processor::check(cpu).map_err(|e| bad_input(format_args!("{at}{e:#}")))?;
+        processor::check_all(cpu, plan.fixed.config.workers)
+            .map_err(|e| bad_input(format_args!("{at}{e:#}")))?;
     }
     if args.check {
         let rules: usize = plan.vdps.values().map(|v| v.rules.len()).sum();
@@ -101,10 +100,10 @@ pub fn run(args: &Args) -> Result<()> {
     let listener = server::bind(&socket)?;
     let bound = Bound(&socket);
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
-    let (plane, model) = start(&plan)?;
+    let (workers, model) = Workers::start(&plan)?;
     let serving = plan.fixed.serving;
-    let runner = runner(plane, &plan.fixed)?;
-    let live = Arc::new(Live::new(runner.handle(), model, Routers::new(&socket))?);
+    let live = Live::new(workers.handle(), model, Routers::new(&socket));
+    let live = Arc::new(workers.or_why(live)?);
     let stopping = Switching(&live);
     let routing = Routing(&live);
     if let Some(why) = live.follow()?.into_iter().next() {
@@ -118,41 +117,30 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(api) = &api {
         tell(format_args!("node API at {}", api.at()));
     }
-    let who = match serving {
-        Serving::Worker => "the worker serves the channels".to_owned(),
-        Serving::Threads(n) => format!("{n} threads serve the channels"),
+    let several = plan.fixed.config.workers;
+    let who = match (serving, several) {
+        (Serving::Worker, 1) => "the worker serves the channels".to_owned(),
+        (Serving::Threads(n), 1) => format!("{n} threads serve the channels"),
+        (Serving::Worker, w) => format!("{w} workers, each serves its channels"),
+        (Serving::Threads(n), w) => format!("{w} workers, {n} threads serve the channels of each"),
     };
-    let who = match plan.fixed.cpu {
-        Some(cpu) => format!("{who}; it has cpu {cpu} to itself"),
-        None => who,
+    let who = match (plan.fixed.cpu, several) {
+        (Some(cpu), 1) => format!("{who}; it has cpu {cpu} to itself"),
+        (Some(cpu), w) => format!("{who}; they have cpus {cpu} to {} to themselves", cpu + w - 1),
+        (None, _) => who,
     };
     tell(format_args!("running: {who}; control socket {}", socket.display()));
-    let ended = attend(args, &live, &mut signals, given);
+    let ended = workers.or_why(attend(args, &live, &mut signals, given));
     server.stop();
     drop(api);
     drop(routing);
     drop(stopping);
     drop(bound);
-    let plane = runner.stop()?;
-    finish(plane)?;
+    let stopped = workers.stop();
+    if ended.is_ok() || stopped.is_ok() {
+        finish(stopped?)?;
+    }
     ended
-}
-
-/// Starts the worker. One that may rest sleeps until a port has frames.
-fn runner(plane: DataPlane, fixed: &Fixed) -> Result<Runner> {
-    let Fixed { serving, idle, .. } = *fixed;
-    // Threads run where the one that starts them may: all but the worker begin elsewhere.
-    let own = fixed.cpu.map(processor::set_aside).transpose()?;
-    let runner = match (idle, Epoll::new()) {
-        (WhenIdle::Rest, Ok(epoll)) => Runner::start_waiting(plane, serving, Box::new(epoll)),
-        // Without a descriptor for it, it rests by the clock.
-        _ => Runner::start(plane, serving, idle),
-    }
-    .context("starting the worker")?;
-    if let Some(own) = own {
-        runner.handle().call_there(move |_| own.take())??;
-    }
-    Ok(runner)
 }
 
 /// Ends the OpenFlow switches before the worker that they ask.
@@ -181,26 +169,6 @@ impl Drop for Bound<'_> {
         // It may be gone already.
         let _ = std::fs::remove_file(self.0);
     }
-}
-
-/// Makes the data plane that a plan describes; prints what it makes.
-fn start(plan: &Plan) -> Result<(DataPlane, Model)> {
-    let mut plane = DataPlane::new(plan.fixed.config.clone()).map_err(bad_input)?;
-    let mut model = Model::new(plan, Devices::Real);
-    let steps = diff(&model.plan, plan).map_err(bad_input)?;
-    let told: Vec<String> = steps.iter().map(Step::told).collect();
-    apply::run(&mut plane, &mut model, steps).map_err(|e: Failed| {
-        if e.is_environment() { anyhow!(e.to_string()) } else { bad_input(e) }
-    })?;
-    let c = &plan.fixed.config;
-    tell(format_args!(
-        "data plane: {} frames of {} bytes, {} channels, TCAM of {} + {} entries",
-        c.frames, c.chunk_bytes, c.channels, c.tcam.mapping_entries, c.tcam.action_entries
-    ));
-    for line in told.into_iter().chain(std::mem::take(&mut model.notes)) {
-        tell(line);
-    }
-    Ok((plane, model))
 }
 
 /// What is known of a port, to tell when it changes.
@@ -290,21 +258,28 @@ impl Still {
 }
 
 /// Sends what is inside, closes the ports, prints the final counters, checks the sums.
-fn finish(mut plane: DataPlane) -> Result<()> {
-    let mut now = plane.snapshot().at;
+fn finish(mut planes: Vec<DataPlane>) -> Result<()> {
+    let held = |planes: &[DataPlane]| -> usize {
+        planes.iter().flat_map(|p| p.snapshot().vdps).map(|v| v.held).sum()
+    };
+    let mut now = planes.iter().map(DataPlane::now).max().unwrap_or_default();
     for _ in 0..64 {
         now = now + Nanos::from_millis(1);
-        if plane.poll(now) == 0 && plane.snapshot().vdps.iter().all(|v| v.held == 0) {
+        let moved: usize = planes.iter_mut().map(|p| p.poll(now)).sum();
+        if moved == 0 && held(&planes) == 0 {
             break;
         }
     }
-    let s = plane.snapshot();
+    let all = snapshot_of(&planes);
+    let balance = all.check();
+    let s = all.merged().context("no data plane")?;
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
-    let balance = s.check();
     let ports: Vec<_> = ports.into_iter().map(view::port).collect();
     tell(super::stats::tables(&ports, &vdps).trim_end());
     for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
-        plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;
+        for plane in &mut planes {
+            plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;
+        }
     }
     balance.map_err(|e| anyhow!("frames do not add up, which is a defect of weir: {e}"))?;
     let frames: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();

@@ -39,7 +39,10 @@ pub struct Model {
     /// VDPs that another node processes.
     pub away: BTreeSet<u16>,
     devices: Devices,
-    umem: Umem,
+    /// One for each worker's region.
+    umems: BTreeMap<usize, Umem>,
+    /// Devices that were opened: their homes are workers in turn.
+    dealt: usize,
     /// Far ends of memory wires whose second port has not come yet.
     wires: BTreeMap<String, Memory>,
     /// Devices for ports, by name, in the place of those that the plan names.
@@ -56,7 +59,8 @@ impl Model {
             ids: BTreeMap::new(),
             away: BTreeSet::new(),
             devices,
-            umem: Umem::new(),
+            umems: BTreeMap::new(),
+            dealt: 0,
             wires: BTreeMap::new(),
             supplied: BTreeMap::new(),
             notes: Vec::new(),
@@ -154,6 +158,19 @@ fn with_all_ports(plan: &Plan) -> Plan {
 /// The first step that failed. Devices are opened before anything is changed, so a device that
 /// can't be opened leaves all as it was; what else can fail was found by [`rehearse`].
 pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
+    // Several workers add ports one by one: no frame comes before all that is for it is there.
+    let ports = steps.iter().any(|s| matches!(s, Step::AddPort(_) | Step::RemovePort(_)));
+    if ports {
+        plane.rest_ports(true);
+    }
+    let done = run_all(plane, model, steps);
+    if ports {
+        plane.rest_ports(false);
+    }
+    done
+}
+
+fn run_all(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
     let going: Vec<&PortPlan> = steps
         .iter()
         .filter_map(|s| match s {
@@ -163,7 +180,7 @@ pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
         .collect();
     // A device that is about to be let go can't be opened a second time before.
     let free = |p: &PortPlan| !going.iter().any(|g| g.spec.meets(&p.spec));
-    let mut opened: BTreeMap<String, Box<dyn Device>> = BTreeMap::new();
+    let mut opened = BTreeMap::new();
     let first: Vec<PortPlan> = steps
         .iter()
         .filter_map(|s| match s {
@@ -177,29 +194,54 @@ pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
                 opened.insert(p.name.clone(), device);
             }
             Err(e) => {
-                for mut d in opened.into_values() {
-                    d.close(plane.pool_mut());
-                }
+                close(plane, opened);
                 return Err(e);
             }
         }
     }
     for (after, s) in steps.into_iter().enumerate() {
         if let Err(e) = step(plane, model, s, &mut opened) {
-            for mut d in opened.into_values() {
-                d.close(plane.pool_mut());
-            }
+            close(plane, opened);
             return Err(Failed { after, ..e });
         }
     }
     Ok(())
 }
 
-fn open_device(
+/// A device, and which worker's frames it has.
+type AtHome = (Box<dyn Device>, usize);
+
+/// Devices that became no ports.
+fn close(plane: &mut DataPlane, opened: BTreeMap<String, AtHome>) {
+    for (mut d, home) in opened.into_values() {
+        plane.at_home(home, move |pool| d.close(pool));
+    }
+}
+
+fn open_device(plane: &mut DataPlane, model: &mut Model, p: &PortPlan) -> Result<AtHome, Failed> {
+    let home = model.dealt % plane.workers();
+    let device = open_at(plane, model, p, home)?;
+    model.dealt += 1;
+    Ok((device, home))
+}
+
+fn open_at(
     plane: &mut DataPlane,
     model: &mut Model,
     p: &PortPlan,
+    home: usize,
 ) -> Result<Box<dyn Device>, Failed> {
+    let failed = |reason| Failed {
+        place: p.place.clone(),
+        whose: format!("port '{}'", p.name),
+        reason,
+        after: 0,
+    };
+    if p.spec.kind == Kind::XdpShortcut && plane.workers() > 1 {
+        let why = "a shortcut in the kernel takes one worker, and there are several: give it \
+                   'xdp:IF', or run the data plane with one worker";
+        return Err(failed(Reason::Config(why.to_owned())));
+    }
     if let Some(device) = model.supplied.remove(&p.name) {
         return Ok(Box::new(device));
     }
@@ -218,17 +260,14 @@ fn open_device(
         model.wires.insert(p.spec.target.clone(), far);
         return Ok(Box::new(near));
     }
-    match open::open(&p.spec, plane.pool_mut(), &model.umem) {
-        Ok(Opened { device, notes, .. }) => {
+    let (spec, umem) = (p.spec.clone(), model.umems.entry(home).or_default().clone());
+    match plane.at_home(home, move |pool| open::open(&spec, pool, &umem)) {
+        Some(Ok(Opened { device, notes, .. })) => {
             model.notes.extend(notes.into_iter().map(|n| format!("port {}: {n}", p.name)));
             Ok(device)
         }
-        Err(e) => Err(Failed {
-            place: p.place.clone(),
-            whose: format!("port '{}'", p.name),
-            reason: Reason::Device(e),
-            after: 0,
-        }),
+        Some(Err(e)) => Err(failed(Reason::Device(e))),
+        None => Err(failed(Reason::Config(format!("worker {home} has ended")))),
     }
 }
 
@@ -237,7 +276,7 @@ fn step(
     plane: &mut DataPlane,
     model: &mut Model,
     s: Step,
-    opened: &mut BTreeMap<String, Box<dyn Device>>,
+    opened: &mut BTreeMap<String, AtHome>,
 ) -> Result<(), Failed> {
     match s {
         Step::AddPort(p) => {
@@ -333,9 +372,11 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
             attach(plane, ids, v)
         }
         Step::SetProgram(vid, program) => {
-            let built = program.as_ref().map(|p| p.build()).transpose().map_err(Reason::Config)?;
+            let v = of(plan, vid)?;
+            let kept = program.as_ref().filter(|p| v.has_program(p, plane.workers()));
+            let built = kept.map(|p| p.build()).transpose().map_err(Reason::Config)?;
             plane.set_program(vid, built)?;
-            of(plan, vid)?.program = program;
+            v.program = program;
             Ok(())
         }
         Step::SetDefault(vid, actions) => {
@@ -445,6 +486,7 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
         }
         // The plan is all: the switches' thread is told of it when the change is done.
         Step::SetOpenflow(vid, o) => {
+            o.fits(plane.workers()).map_err(Reason::Config)?;
             of(plan, vid)?.openflow = Some(*o);
             Ok(())
         }
@@ -455,7 +497,7 @@ fn add_port(
     plane: &mut DataPlane,
     model: &mut Model,
     p: PortPlan,
-    device: Box<dyn Device>,
+    (device, home): AtHome,
 ) -> Result<(), Failed> {
     let failed = |reason, place: &Option<Place>, whose| Failed {
         place: place.clone(),
@@ -464,7 +506,7 @@ fn add_port(
         after: 0,
     };
     let id = plane
-        .add_port(&p.name, device)
+        .add_port_at(&p.name, device, home)
         .map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
     if p.label.is_some() {
         let whose = || format!("port '{}'", p.name);

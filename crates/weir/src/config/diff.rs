@@ -135,6 +135,7 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
         ("serving", a.serving != b.serving),
         ("idle", a.idle != b.idle),
         ("cpu", a.cpu != b.cpu),
+        ("workers", c.workers != d.workers),
         ("socket", a.socket != b.socket),
         ("api", a.api != b.api),
     ];

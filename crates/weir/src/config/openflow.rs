@@ -88,6 +88,22 @@ pub struct ConnectionsPlan {
     pub connections: usize,
 }
 
+impl OpenflowPlan {
+    /// Whether so many workers can be this switch.
+    ///
+    /// # Errors
+    /// What can't be, and how to mend it.
+    pub fn fits(&self, workers: usize) -> Result<(), String> {
+        if workers > 1 && self.nature.fail_mode == FailMode::Standalone {
+            return Err(format!(
+                "fail_mode = \"standalone\" takes one worker, and there are {workers}: each would learn a part of the \
+                 addresses; take it away, or run the data plane with one worker"
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Default for ConnectionsPlan {
     fn default() -> Self {
         Self {

@@ -28,7 +28,8 @@ pub struct Fixed {
     pub serving: Serving,
     /// What idle threads do.
     pub idle: WhenIdle,
-    /// The processor that the worker has to itself, as the kernel numbers them.
+    /// The processor that the worker has to itself, as the kernel numbers them; of several workers the first, and each
+    /// of the others the next.
     pub cpu: Option<usize>,
     /// Where the control socket is, if the file says so.
     pub socket: Option<PathBuf>,
@@ -344,6 +345,11 @@ impl Plan {
 pub struct VdpNames<'a>(pub &'a [(String, PortNo)], pub &'a UserFields);
 
 impl VdpPlan {
+    /// Whether this program of its is run. What would do NORMAL for a switch's controllers is left out where there are several
+    /// workers, which refuse NORMAL.
+    pub fn has_program(&self, program: &ProgramPlan, workers: usize) -> bool {
+        workers == 1 || self.openflow.is_none() || *program != ProgramPlan::learning()
+    }
     /// Its names.
     pub fn names(&self) -> VdpNames<'_> {
         VdpNames(&self.ports, &self.fields)

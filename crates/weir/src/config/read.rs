@@ -154,7 +154,7 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
             block_slices: tcam.block_slices.unwrap_or(g.block_slices),
         },
         drain_limit: d.drain_limit_ms.map_or(c.drain_limit, Nanos::from_millis),
-        workers: c.workers,
+        workers: given(&d.workers, c.workers),
         flow_caching: c.flow_caching,
     };
     let serving = match d.serving.as_ref().map(Spanned::get_ref) {
@@ -191,6 +191,7 @@ fn places(source: &Source<'_>, file: &File) -> FixedPlaces {
         ("channels", &d.channels),
         ("channel_frames", &d.channel_frames),
         ("cpu", &d.cpu),
+        ("workers", &d.workers),
     ];
     let numbers = numbers.into_iter().filter_map(|(k, v)| Some((k, v.as_ref()?.span())));
     let tcam = d.tcam.iter().map(|t| ("tcam", t.span()));

@@ -37,6 +37,7 @@ impl File {
             serving: None,
             idle: None,
             cpu: None,
+            workers: None,
             socket: None,
             tcam: None,
         };
@@ -56,6 +57,7 @@ pub struct DataplaneSection {
     pub serving: Option<Spanned<Serving>>,
     pub idle: Option<Spanned<String>>,
     pub cpu: Option<Spanned<usize>>,
+    pub workers: Option<Spanned<usize>>,
     pub socket: Option<String>,
     pub tcam: Option<Spanned<TcamSection>>,
 }

@@ -8,7 +8,6 @@ use super::failed::{Failed, Reason};
 use super::openflow::QueuePlan;
 use super::plan::{GroupPlan, MappingPlan, MeterPlan, RulePlan, VdpPlan};
 use std::collections::BTreeMap;
-use weir_classify::{Owner, Part};
 use weir_dataplane::{
     ControlError, DataPlane, MappingRule, Placed, PortNo, QueueRate, VdpSpec, Vid,
 };
@@ -17,8 +16,7 @@ use weir_packet::PortId;
 /// Grows a VDP's slices to hold `entries`, or gives back what is not in use beyond them.
 pub(super) fn reserve(plane: &mut DataPlane, vid: Vid, entries: usize) -> Result<(), Reason> {
     let wanted = u32::try_from(entries).unwrap_or(u32::MAX);
-    let done = plane.tcam_mut().guarantee(Part::Action, Owner(vid.0.into()), wanted);
-    done.map(|_| ()).map_err(|e| Reason::Control(e.into()))
+    Ok(plane.reserve_actions(vid, wanted)?)
 }
 
 /// A mapping rule in the data plane's numbers; `None` while a port that it names is away.
@@ -141,7 +139,10 @@ pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Re
         reason,
         after: 0,
     };
-    let program = v.program.as_ref().map(|p| model.as_far_as_tried(p).build()).transpose();
+    let program = v.program.as_ref().filter(|p| v.has_program(p, plane.workers()));
+    let program = program.map(|p| model.as_far_as_tried(p).build()).transpose();
+    let fits = v.openflow.as_ref().map(|o| o.fits(plane.workers())).transpose();
+    fits.map_err(|e| failed(Reason::Config(e), &v.place))?;
     let spec = VdpSpec {
         ports: present(&v, &model.ids),
         program: program.map_err(|e| failed(Reason::Config(e), &v.place))?,

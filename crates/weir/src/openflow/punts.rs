@@ -1,11 +1,11 @@
 //! Frames on their way from the software stage to the switches' thread.
 //!
-//! Room: one ring for each VDP, bounded: whoever writes never waits. A frame that finds no room is
+//! Room: one ring for each VDP and worker, bounded: whoever writes never waits. A frame that finds no room is
 //! dropped and counted here, and harms nobody else's.
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use weir_agent::Arrived;
 use weir_dataplane::{PuntSink, Punted};
@@ -23,6 +23,9 @@ struct Between {
     /// Bytes that wait.
     bytes: AtomicUsize,
     dropped: AtomicU64,
+    /// Rings of other workers that the reader has not seen yet.
+    more: Mutex<Vec<Consumer<Arrived>>>,
+    any_more: AtomicBool,
 }
 
 /// The software stage's end.
@@ -35,7 +38,10 @@ pub struct Sink {
 /// The switches' end.
 #[derive(Debug)]
 pub struct Punts {
-    frames: Consumer<Arrived>,
+    /// One for each worker.
+    frames: Vec<Consumer<Arrived>>,
+    /// Whose turn it is.
+    next: usize,
     between: Arc<Between>,
 }
 
@@ -48,7 +54,7 @@ pub fn ring() -> (Sink, Punts) {
     let (to, from) = RingBuffer::new(FRAMES);
     let between = Arc::new(Between::default());
     let sink = Sink { frames: to, between: Arc::clone(&between) };
-    (sink, Punts { frames: from, between })
+    (sink, Punts { frames: vec![from], next: 0, between })
 }
 
 impl PuntSink for Sink {
@@ -67,12 +73,25 @@ impl PuntSink for Sink {
             b.wake.notify_one();
         }
     }
+    fn another(&self) -> Option<Box<dyn PuntSink>> {
+        let (frames, from) = RingBuffer::new(FRAMES);
+        let between = Arc::clone(&self.between);
+        between.more.lock().unwrap_or_else(PoisonError::into_inner).push(from);
+        between.any_more.store(true, Ordering::Release);
+        Some(Box::new(Self { frames, between }))
+    }
 }
 
 impl Punts {
-    /// The oldest frame.
+    /// The oldest frame of one worker, of each in turn.
     pub fn pop(&mut self) -> Option<Arrived> {
-        let arrived = self.frames.pop().ok()?;
+        if self.between.any_more.swap(false, Ordering::Acquire) {
+            let mut more = self.between.more.lock().unwrap_or_else(PoisonError::into_inner);
+            self.frames.append(&mut more);
+        }
+        let n = self.frames.len();
+        let arrived = (0..n).find_map(|i| self.frames.get_mut((self.next + i) % n)?.pop().ok())?;
+        self.next = (self.next + 1) % n;
         self.between.bytes.fetch_sub(arrived.frame.len(), Ordering::Relaxed);
         Some(arrived)
     }

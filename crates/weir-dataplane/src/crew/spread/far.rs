@@ -5,7 +5,7 @@
 use super::Shared;
 use crate::crew::lane::{Borrower, Lender};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use weir_packet::{Arrival, Burst, Caps, Device, DeviceCounters, LinkState, Pool};
 
 pub(super) struct Far {
@@ -89,8 +89,8 @@ impl Device for Far {
         if self.inn.is_empty() { Arrival::Never } else { Arrival::Polled }
     }
     fn exhausted(&self) -> bool {
-        // In this order: what home dealt before it went is seen by the second question.
-        self.inn.is_abandoned() && self.inn.is_empty()
+        // In this order: what home dealt before it went, or said so, is seen by the second question.
+        (self.shared.ended.load(Acquire) || self.inn.is_abandoned()) && self.inn.is_empty()
     }
     fn counters(&self) -> DeviceCounters {
         self.counters

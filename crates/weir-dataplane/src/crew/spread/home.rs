@@ -8,7 +8,7 @@ use crate::crew::flow;
 use crate::crew::lane::{Borrower, Lender};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use weir_packet::{
     Arrival, BURST, Burst, Caps, Device, DeviceCounters, Feed, Frame, LinkState, Nanos, Pool,
     WayQuality,
@@ -214,6 +214,7 @@ impl Device for Home {
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         let link = self.inner.link(pool);
         self.shared.note(self.inner.caps(), link);
+        self.shared.ended.store(self.exhausted(), Release);
         link
     }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {

@@ -8,6 +8,7 @@
 mod far;
 mod home;
 mod moving;
+mod watch;
 
 use super::flow::BUCKETS;
 use super::lane::lane;
@@ -70,6 +71,8 @@ struct Shared {
     up: AtomicBool,
     max_frame_bytes: AtomicUsize,
     feed: Feed,
+    /// Nothing more will come from the device.
+    ended: AtomicBool,
     /// Frames are given back where they came from, and no more are taken.
     closing: AtomicBool,
     wakers: OnceLock<Box<[Waker]>>,
@@ -120,6 +123,7 @@ pub fn spread(
         up: AtomicBool::new(true),
         max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
         feed: caps.feed,
+        ended: AtomicBool::new(false),
         closing: AtomicBool::new(false),
         wakers: OnceLock::new(),
     });
@@ -152,11 +156,19 @@ impl Spread {
     pub fn seen(&self) -> [u64; BUCKETS] {
         std::array::from_fn(|b| self.0.seen[b].load(Relaxed))
     }
+    /// Whether both are the same port's.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+    /// The device as who has none of its frames sees it.
+    pub(super) fn watch(&self) -> Box<dyn Device> {
+        Box::new(watch::Watch(Arc::clone(&self.0)))
+    }
     pub(super) fn workers(&self) -> usize {
         self.0.between.len()
     }
     pub(super) fn set_wakers(&self, wakers: &[Waker]) {
-        // A crew is started once.
+        // A port is one crew's.
         let _ = self.0.wakers.set(wakers.into());
     }
     /// From now on frames that are in a lane go back where they came from when a worker finds them, so that each region
