@@ -8,7 +8,10 @@ use run_daemon::{Daemon, has, is_root, skipped};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weir_io::replay::Arena;
-use weir_openflow::model::{Action, ErrorCode, FlowFlags, FlowMod, Instruction, Message, Port};
+use weir_openflow::model::{
+    Action, Band, BandKind, ErrorCode, FlowFlags, FlowMod, Instruction, Message, MeterCommand,
+    MeterFlags, MeterMod, Port,
+};
 
 fn several(workers: usize, rest: &str) -> String {
     format!("[dataplane]\nworkers = {workers}\nframes = 4096\n{rest}")
@@ -133,6 +136,11 @@ fn controllers_and_clients_ask_several_as_one() {
     peer.send(normal);
     let refused = peer.barrier().unwrap();
     assert!(matches!(&refused[..], [e] if e.code == ErrorCode::FlowEperm), "{refused:?}");
+    let bands = vec![Band { kind: BandKind::Drop, rate: 1, burst: 0 }];
+    let (command, flags) = (MeterCommand::Add, MeterFlags::default());
+    peer.send(Message::MeterMod(MeterMod { command, flags, id: 1, bands }));
+    let refused = peer.barrier().unwrap();
+    assert!(matches!(&refused[..], [e] if e.code == ErrorCode::MeterOutOfMeters), "{refused:?}");
     let shown = d.ask(&["show", "--vdp", "red", "--rules"]);
     assert!(shown.contains("500 flows"), "{shown}");
     assert_eq!(d.vdp(1)["takes"]["rules"], 500);

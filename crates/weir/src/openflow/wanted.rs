@@ -41,6 +41,10 @@ pub struct Wanted {
 pub fn all(plan: &Plan, links: &Links) -> Vec<Wanted> {
     let switch = |v: &VdpPlan| {
         let mut o = v.openflow.clone()?;
+        // None would be one limit for all of them: controllers are told that there are none to be had.
+        if plan.fixed.config.workers > 1 {
+            o.nature.limits.meters = 0;
+        }
         let mut ports = ports(v, links);
         // Something else forwards for it: its controllers see its ports go, and it goes; its flows stay.
         if v.mapping.is_empty() && plan.part(v.vid).is_some() {
