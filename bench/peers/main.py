@@ -82,7 +82,7 @@ def rates(names: list[str], base: pathlib.Path, switch: pathlib.Path | None, win
         for mode in MODES.get(name, ()) if shutil.which("dpdk-testpmd") else ():
             with tempfile.TemporaryDirectory(prefix="weir-testpmd-") as own:
                 row(name, f"testpmd {mode}", lambda: dpdk.testpmd(mode, trace, pathlib.Path(own), *window))
-        if switch:
+        if switch and not workloads.WORKLOADS[name].alone:
             with tempfile.TemporaryDirectory(prefix="weir-ovs-") as own:
                 row(name, "Open vSwitch", lambda: dpdk.Switch(switch, flows, pathlib.Path(own)).rates(trace, *window, workloads.WORKLOADS[name].flow_mods))
         trace.unlink()
@@ -132,6 +132,8 @@ def page(results: list[dict], window: tuple[float, int]) -> str:
 
         def cell(program: str) -> str:
             r = of.get(program, {"error": "not measured"})
+            if program != "weir" and workload.alone:
+                return "–"
             return f"{r['mpps_per_cpu_s']:.1f}" if "error" not in r else "not measured"
 
         both = [of.get(p, {}).get("mpps_per_cpu_s") for p in ("weir", "Open vSwitch")]
@@ -280,7 +282,7 @@ def main() -> None:
             print("testpmd is not installed (apt-get install dpdk-dev): its rows are left out")
         unshare_network()  # from here on no network is needed
         if arguments.compare:
-            lines, same = compare([n for n in names if not workloads.WORKLOADS[n].flow_mods], base, switch)
+            lines, same = compare([n for n in names if comparable(n)], base, switch)
             if not arguments.workload:
                 head = ["## What comes out", "", "One pass of each workload, weir's output and Open vSwitch's as sets of frames."]
                 head += ["", about("./run bench-peers --compare"), "", "| workload | weir | Open vSwitch | |", "| --- | ---: | ---: | --- |"]
@@ -298,6 +300,11 @@ def main() -> None:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if any("error" in result for result in results):
         sys.exit(1)
+
+
+def comparable(name: str) -> bool:
+    of = workloads.WORKLOADS[name]
+    return not of.flow_mods and not of.alone
 
 
 def unshare_network() -> None:

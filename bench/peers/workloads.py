@@ -22,6 +22,8 @@ class Workload:
     vdps: int = 1
     # Rules of other destinations added and deleted meanwhile, so many changes a second.
     flow_mods: int = 0
+    # More frames than net_pcap holds in memory: weir alone is measured.
+    alone: bool = False
 
 
 def local_mac(number: int) -> bytes:
@@ -106,40 +108,77 @@ def one_port(order: random.Random) -> Made:
     return macs_of(10000)(order)[0], ["priority=100,in_port=1,actions=output:2"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of an access list: prefixes as (network, length), ports as (value, mask)."""
+
+    pair: tuple[tuple[int, int], ...]
+    protocol: int
+    ports: tuple[tuple[int, int], ...]
+
+    def rule(self, priority: int) -> str:
+        match = {6: "tcp", 17: "udp", 1: "icmp"}[self.protocol]
+        for name, (net, length) in zip(("nw_src", "nw_dst"), self.pair, strict=True):
+            match += f",{name}={dotted(net)}/{length}"
+        for name, (value, mask) in zip(("tp_src", "tp_dst"), self.ports, strict=True):
+            match += f",{name}={value:#x}/{mask:#x}" if mask else ""
+        return f"priority={priority},{match},actions=output:2"
+
+    def flow(self, order: random.Random) -> Flow:
+        """One of those that it takes."""
+        fill = [net | order.getrandbits(32) & (0xFFFFFFFF >> length) for net, length in self.pair]
+        ports = [value | order.getrandbits(16) & ~mask & 0xFFFF for value, mask in self.ports]
+        return Flow(*fill, self.protocol, *ports)
+
+    def free_bits(self) -> int:
+        return sum(32 - length for _, length in self.pair) + sum(16 - mask.bit_count() for _, mask in self.ports)
+
+
+def access_list(order: random.Random, count: int) -> list[Line]:
+    """Pairs of prefixes as firewalls have them, ports exact, in ranges of a power of two, or any."""
+    lines: dict[Line, None] = {}
+    places = [order.getrandbits(32) for _ in range(max(4, count // 20))]
+    while len(lines) < count:
+        pair = []
+        for _ in range(2):
+            length = order.choice((8, 16, 20, 24, 24, 28, 32, 32, 32))
+            net = (order.choice(places) ^ order.getrandbits(12)) & (0xFFFFFFFF << (32 - length))
+            pair.append((net, length))
+        protocol = order.choice((6, 6, 6, 17, 17, 1))
+        ports = [order.choice(((0, 0), (0, 0), (order.randrange(1, 1024), 0xFFFF), (1024, 0xFC00)))]
+        ports.insert(0, order.choice(((0, 0), (0, 0), (0, 0), (1024, 0xFC00))))
+        if protocol == 1:
+            ports = [(0, 0), (0, 0)]
+        lines[Line(tuple(pair), protocol, tuple(ports))] = None
+    return list(lines)
+
+
 def five_tuples(count: int, flows_per_rule: float) -> Callable[[random.Random], Made]:
-    """An access list: pairs of prefixes as firewalls have them, ports exact, in ranges of a power of two, or any."""
+    """An access list, and flows that its lines take, visited in no order."""
 
     def make(order: random.Random) -> Made:
-        rules, frames, seen = [], [], set()
-        places = [order.getrandbits(32) for _ in range(max(4, count // 20))]
-        priorities = order.sample(range(1, 65536), count)
-        while len(rules) < count:
-            pair = []
-            for _ in range(2):
-                length = order.choice((8, 16, 20, 24, 24, 28, 32, 32, 32))
-                net = (order.choice(places) ^ order.getrandbits(12)) & (0xFFFFFFFF << (32 - length))
-                pair.append((net, length))
-            protocol = order.choice((6, 6, 6, 17, 17, 1))
-            ports = [order.choice(((0, 0), (0, 0), (order.randrange(1, 1024), 0xFFFF), (1024, 0xFC00)))]
-            ports.insert(0, order.choice(((0, 0), (0, 0), (0, 0), (1024, 0xFC00))))
-            if protocol == 1:
-                ports = [(0, 0), (0, 0)]
-            shape = (*pair, protocol, *ports)
-            if shape in seen:
-                continue
-            seen.add(shape)
-            match = {6: "tcp", 17: "udp", 1: "icmp"}[protocol]
-            for name, (net, length) in zip(("nw_src", "nw_dst"), pair, strict=True):
-                match += f",{name}={dotted(net)}/{length}"
-            for name, (value, mask) in zip(("tp_src", "tp_dst"), ports, strict=True):
-                match += f",{name}={value:#x}/{mask:#x}" if mask else ""
-            rules.append(f"priority={priorities[len(rules)]},{match},actions=output:2")
-            fill = [net | order.getrandbits(32) & (0xFFFFFFFF >> length) for net, length in pair]
-            random_ports = [value | order.getrandbits(16) & ~mask & 0xFFFF for value, mask in ports]
-            frames.append(Flow(*fill, protocol, *random_ports))
-        flows = [order.choice(frames) for _ in range(int(count * flows_per_rule))]
-        made = [frame(ROUTER, HOST, flow) for flow in flows]
+        lines = access_list(order, count)
+        rules = [line.rule(p) for line, p in zip(lines, order.sample(range(1, 65536), count), strict=True)]
+        each = [line.flow(order) for line in lines]
+        made = [frame(ROUTER, HOST, order.choice(each)) for _ in range(int(count * flows_per_rule))]
         return [order.choice(made) for _ in range(FRAMES)], rules
+
+    return make
+
+
+def flows_of(count: int, flows: int) -> Callable[[random.Random], Made]:
+    """An access list that is the same for any number of flows, and so many flows, each as often as any other."""
+
+    def make(_: random.Random) -> Made:
+        order = random.Random("flows")
+        lines = access_list(order, count)
+        rules = [line.rule(p) for line, p in zip(lines, order.sample(range(1, 65536), count), strict=True)]
+        wide = [line for line in lines if line.free_bits() >= 16]
+        some: dict[Flow, None] = {}
+        while len(some) < flows:
+            some[order.choice(wide).flow(order)] = None
+        made = [frame(ROUTER, HOST, flow) for flow in some]
+        return made * max(1, FRAMES // flows), rules
 
     return make
 
@@ -150,14 +189,19 @@ def set_fields(order: random.Random) -> Made:
     return frames, [f"priority=100,ip,actions={actions}"]
 
 
-def networks(order: random.Random) -> Made:
-    keys = [(vlan, mac) for vlan in range(1, 1025) for mac in macs(order, 16)]
-    frames = []
-    for _ in range(FRAMES):
-        i = order.randrange(len(keys))
-        vlan, mac = keys[i]
-        frames.append(frame(mac, HOST, Flow.number(i), struct.pack("!HHH", 0x8100, vlan, 0x0800)))
-    return frames, [f"priority=100,dl_vlan={vlan},dl_dst={text(mac)},actions=output:2" for vlan, mac in keys]
+def networks(count: int) -> Callable[[random.Random], Made]:
+    """So many VLANs with 16 MACs each."""
+
+    def make(order: random.Random) -> Made:
+        keys = [(vlan, mac) for vlan in range(1, count + 1) for mac in macs(order, 16)]
+        frames = []
+        for _ in range(FRAMES):
+            i = order.randrange(len(keys))
+            vlan, mac = keys[i]
+            frames.append(frame(mac, HOST, Flow.number(i), struct.pack("!HHH", 0x8100, vlan, 0x0800)))
+        return frames, [f"priority=100,dl_vlan={vlan},dl_dst={text(mac)},actions=output:2" for vlan, mac in keys]
+
+    return make
 
 
 def mpls_swap(order: random.Random) -> Made:
@@ -182,8 +226,12 @@ WORKLOADS = {
     "mac-1m": Workload("1,000,000 MAC rules, 200,000 frames", macs_of(1000000, 200000)),
     "acl-1k": Workload("1,000 five-tuple rules, 1,300 flows", five_tuples(1000, 1.3)),
     "acl-10k": Workload("10,000 five-tuple rules, 13,000 flows", five_tuples(10000, 1.3)),
+    "flows-one": Workload("1,000 five-tuple rules, one flow", flows_of(1000, 1)),
+    "flows-1m": Workload("the same rules, 1,000,000 flows", flows_of(1000, 1000000), alone=True),
     "set-fields": Workload("set MACs, decrement TTL; 10,000 flows", set_fields),
-    "networks": Workload("1,024 VLANs with 16 MACs each", networks),
+    "networks-4": Workload("4 VLANs with 16 MACs each; weir with a VDP for each", networks(4), vdps=4),
+    "networks": Workload("1,024 VLANs with 16 MACs each; weir with a VDP for each", networks(1024), vdps=1024),
+    "networks-one": Workload("the same; weir with one VDP for all", networks(1024)),
     "mpls-swap": Workload("1,000 labels, swapped, TTL decremented", mpls_swap),
 }
 
