@@ -352,3 +352,54 @@ fn a_worker_that_differs_ends_all_answers_and_says_why() {
     let why = a.crew.fault().unwrap();
     assert!(why.contains("worker 1") && why.contains("a defect of weir"), "{why}");
 }
+
+/// What changes a data plane and is not made everywhere, nor read from everywhere, nor refused, has a reason here.
+#[test]
+fn every_method_of_control_says_what_a_desk_does_with_it() {
+    let known = [
+        // By one that does.
+        "add_port",
+        "add_rule",
+        "withhold",
+        // Where there are several workers no VDP has a program, is away, or has a meter.
+        "set_program",
+        "set_local_program",
+        "hold_for_return",
+        "bring_back",
+        "leave_away",
+        "end_away",
+        "clear_away",
+        "add_gauge",
+        "remove_meter",
+        "remove_queue",
+        // The desk's own: its frames, its slices, its servers, who is told of its ports.
+        "pool_mut",
+        "tcam_mut",
+        "take_server",
+        "put_server",
+        "check_links",
+        "subscribe_links",
+        "subscribe_ports",
+    ];
+    let says = ["self.desk", "takes_one_worker(", "refuse_"];
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control");
+    let (mut seen, mut mute) = (0, Vec::new());
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let own = text.split("\nimpl ").filter(|part| part.starts_with("DataPlane {"));
+        for method in own.flat_map(|part| part.split("\n    pub fn ").skip(1)) {
+            let body = method.split("\n    }\n").next().unwrap();
+            let (head, _) = body.split_once('{').unwrap();
+            let name = head.split(['(', '<']).next().unwrap();
+            if !head.contains("&mut self") {
+                continue;
+            }
+            seen += 1;
+            if !known.contains(&name) && !says.iter().any(|s| body.contains(s)) {
+                mute.push(name.to_owned());
+            }
+        }
+    }
+    assert!(seen > 50, "{seen} methods are not all");
+    assert_eq!(mute, Vec::<String>::new(), "say what a desk does");
+}
