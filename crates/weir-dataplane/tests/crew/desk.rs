@@ -218,6 +218,45 @@ fn a_packet_out_leaves_once_and_a_punt_and_a_copy_come_once() {
     a.stop();
 }
 
+/// A worker that stands still keeps who asks waiting, and nobody's frames but its own.
+#[test]
+fn who_asks_waits_for_a_worker_that_stands_still_and_no_others_frames_do() {
+    let (source, to) = fed();
+    let (wire, kept) = sink("out");
+    let a = Asked::new(2);
+    a.port(1, source, 0);
+    a.port(2, wire, 0);
+    a.vdp(V);
+    a.rule("actions=output:2");
+    let port = a.crew.handle().spreads()[0].clone();
+    let is_first = |f: &u32| port.owner(flow::bucket(&frame(0, 1, *f, 0))) == Some(0);
+    let flows: Vec<u32> = (0..100).filter(is_first).take(10).collect();
+    assert_eq!(flows.len(), 10);
+    let (let_go, stays) = channel::<()>();
+    let (began, stands) = channel();
+    let still = move |_: &mut DataPlane| {
+        began.send(()).unwrap();
+        let _ = stays.recv();
+    };
+    a.crew.handle().worker(1).unwrap().post(still).unwrap();
+    stands.recv().unwrap();
+    thread::scope(|s| {
+        let changed = s.spawn(|| a.rule("priority=9,arp,actions=drop"));
+        let read = s.spawn(|| a.snapshot());
+        for n in 0..1000 {
+            to.send(frame(0, 1, flows[n % 10], n as u64)).unwrap();
+        }
+        until(|| kept.len() == 1000);
+        assert!(!changed.is_finished() && !read.is_finished());
+        let_go.send(()).unwrap();
+        changed.join().unwrap();
+        // Each worker's part is of when it was asked.
+        read.join().unwrap();
+    });
+    assert_eq!(a.snapshot().ports[1].counters.tx.frames, 1000);
+    a.stop();
+}
+
 /// Ports and VDPs come, go and come again while frames flow; links are told once.
 #[test]
 fn ports_and_vdps_come_and_go_under_load() {
