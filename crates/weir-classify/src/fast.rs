@@ -311,16 +311,36 @@ impl FastTable {
         self.tuples.iter().for_each(|t| t.for_each(f));
     }
 
-    /// The tuple that should take a rule with this match.
+    /// The tuple that should take a rule with this match: that with its mask, else the one with the most bits that has room.
     fn home(&self, m: &Match) -> Option<usize> {
         let covered = || self.tuples.iter().enumerate().filter(|(_, t)| m.mask().covers(t.mask()));
         if let Some((i, _)) = covered().find(|(_, t)| t.mask() == m.mask()) {
             return Some(i);
         }
-        covered()
-            .filter(|(_, t)| t.company(m) < COMPANY)
-            .max_by_key(|(_, t)| t.mask().0.iter().map(|w| w.count_ones()).sum::<u32>())
-            .map(|(i, _)| i)
+        // Who has room is dear to ask: the best first.
+        let mut places: Vec<(u32, usize)> = covered().map(|(i, t)| (t.bits(), i)).collect();
+        places.sort_unstable_by(|a, b| b.cmp(a));
+        let has_room = |i: &usize| self.tuples.get(*i).is_some_and(|t| t.company(m) < COMPANY);
+        places.into_iter().map(|(_, i)| i).find(has_room)
+    }
+
+    /// Those tuples in which a rule with this match may stand, in their order.
+    fn places(&self, m: &Match) -> impl Iterator<Item = usize> {
+        let words = self.tuples.len().div_ceil(u64::BITS as usize);
+        // Where a rule stands, the sieve has the bits of its value.
+        let left = move |word: usize| match &self.sieve {
+            Some(sieve) if word < sieve.width() => sieve.left(m.value(), word),
+            _ => u64::MAX,
+        };
+        let bits = (0..words).flat_map(move |word| {
+            let mut left = left(word);
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                left &= left.wrapping_sub(1);
+                (bit < u64::BITS as usize).then_some(word * u64::BITS as usize + bit)
+            })
+        });
+        bits.filter(|&i| self.tuples.get(i).is_some_and(|t| m.mask().covers(t.mask())))
     }
 
     /// Restores the order of the tuples after tuple `i` changed.
@@ -599,11 +619,11 @@ impl Classifier for FastTable {
             self.settle();
             return Some(id);
         }
-        let covers = |t: &Tuple| m.mask().covers(t.mask());
-        let (i, (rank, id), top) = self.tuples.iter_mut().enumerate().find_map(|(i, t)| {
+        let places: Vec<usize> = self.places(m).collect();
+        let (i, (rank, id), top) = places.into_iter().find_map(|i| {
+            let t = self.tuples.get_mut(i)?;
             let top = t.top();
-            let gone = covers(t).then(|| t.remove(m, priority))??;
-            Some((i, gone, top))
+            Some((i, t.remove(m, priority)?, top))
         })?;
         self.len -= 1;
         let t = self.tuples.get(i)?;
@@ -623,7 +643,7 @@ impl Classifier for FastTable {
         if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
             return self.rest.get(i).map(|r| r.1);
         }
-        self.tuples.iter().filter(|t| m.mask().covers(t.mask())).find_map(|t| t.id_of(m, priority))
+        self.places(m).find_map(|i| self.tuples.get(i)?.id_of(m, priority))
     }
 
     #[inline]

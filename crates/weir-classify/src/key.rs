@@ -87,7 +87,8 @@ impl FlowMask {
     }
     /// Whether every bit of `other` is also in this mask.
     pub fn covers(&self, other: &FlowMask) -> bool {
-        self.0.iter().zip(other.0).all(|(a, b)| b & !a == 0)
+        // Without a way out in between: so words are compared several at a time.
+        self.0.iter().zip(other.0).fold(0, |more, (a, b)| more | b & !a) == 0
     }
     /// The bits of either.
     pub fn union(&self, other: &FlowMask) -> FlowMask {

@@ -69,6 +69,8 @@ const _: () = assert!(
 #[derive(Clone, Debug)]
 struct Cold {
     mask: FlowMask,
+    /// How many bits that has.
+    bits: u32,
     /// Places of the words that the mask has bits in.
     index: [u8; WORDS],
     /// Bits that any rule has looked at.
@@ -106,6 +108,7 @@ impl Tuple {
             buckets: Vec::new(),
             cold: Box::new(Cold {
                 mask: *mask,
+                bits: mask.0.iter().map(|w| w.count_ones()).sum(),
                 index,
                 union: *mask,
                 priorities: BTreeMap::new(),
@@ -118,6 +121,10 @@ impl Tuple {
 
     pub(crate) fn mask(&self) -> &FlowMask {
         &self.cold.mask
+    }
+    /// How many bits that has.
+    pub(crate) fn bits(&self) -> u32 {
+        self.cold.bits
     }
     pub(crate) fn union(&self) -> &FlowMask {
         &self.cold.union
