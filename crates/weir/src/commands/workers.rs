@@ -12,7 +12,7 @@ use crate::processor;
 use anyhow::{Context, Result, anyhow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_dataplane::crew::{Balancer, Crew, CrewHandle};
 use weir_dataplane::{DataPlane, Handle, Runner, WhenIdle};
 use weir_io::waiting::Epoll;
@@ -20,6 +20,8 @@ use weir_packet::Waiter;
 
 /// How often it is looked whether one worker has more to do than another.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long frames that workers have sent may take to leave at the end.
+const LEAVING: Duration = Duration::from_millis(200);
 
 /// Whoever has the data plane.
 pub enum Workers {
@@ -117,6 +119,14 @@ impl Workers {
             Self::One(runner) => Ok(vec![runner.stop()?]),
             Self::Several { crew, desk, balance } => {
                 balance.stop();
+                // What VDPs have sent leaves; what comes meanwhile stays where it is.
+                if desk.handle().call(|p| p.rest_ports(true)).is_ok() {
+                    let ports = crew.handle().spreads();
+                    let until = Instant::now() + LEAVING;
+                    while ports.iter().any(|p| p.unsent() > 0) && Instant::now() < until {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
                 drop(desk.stop());
                 Ok(crew.stop()?)
             }

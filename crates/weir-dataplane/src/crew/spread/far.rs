@@ -90,7 +90,10 @@ impl Device for Far {
     }
     fn exhausted(&self) -> bool {
         // In this order: what home dealt before it went, or said so, is seen by the second question.
-        (self.shared.ended.load(Acquire) || self.inn.is_abandoned()) && self.inn.is_empty()
+        let gone = self.inn.is_abandoned();
+        let last = (gone || self.shared.ended.load(Acquire)) && self.inn.is_empty();
+        // What it gave home to send is under way until the device has it.
+        last && (gone || self.shared.unsent(self.worker) == 0)
     }
     fn counters(&self) -> DeviceCounters {
         self.counters

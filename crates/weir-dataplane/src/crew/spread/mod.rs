@@ -91,6 +91,15 @@ impl Shared {
             w.wake();
         }
     }
+    /// What a worker has given and home has not done.
+    fn unsent(&self, worker: usize) -> u64 {
+        // In this order: what is done was given before.
+        let of = |b: &Between| {
+            let done = b.done.read();
+            b.given.read().saturating_sub(done)
+        };
+        self.between.get(worker).map_or(0, of)
+    }
     fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
     }
@@ -155,6 +164,10 @@ impl Spread {
     /// Frames of each bucket so far.
     pub fn seen(&self) -> [u64; BUCKETS] {
         std::array::from_fn(|b| self.0.seen[b].load(Relaxed))
+    }
+    /// Frames that workers have sent by this port and that its device has not taken yet.
+    pub fn unsent(&self) -> u64 {
+        (0..self.workers()).map(|w| self.0.unsent(w)).sum()
     }
     /// Whether both are the same port's.
     pub(super) fn is(&self, other: &Self) -> bool {
