@@ -19,7 +19,7 @@ mod waker;
 use crate::plane::DataPlane;
 use crate::software::Server;
 use idle::{Idle, Pause, Rests};
-use lend::{Left, Lending, Rest, Seat};
+use lend::{Ends, Left, Lending, Rest, Seat};
 use patience::Patience;
 use sleep::Sleep;
 use std::sync::Arc;
@@ -459,10 +459,11 @@ impl Worker {
     /// The data plane afterwards; who asks something meanwhile has it.
     fn rest(&mut self, mut seat: Box<Seat>, rest: Duration) -> Option<Box<Seat>> {
         let Rests { doze, sleep, .. } = self.idle.rests;
-        let rests = |rest| Rest { until: since(self.epoch) + nanos(rest), doze: nanos(doze) };
+        let rests =
+            |rest, ends| Rest { until: since(self.epoch) + nanos(rest), doze: nanos(doze), ends };
         if !self.sleep.can(&seat.plane) {
             // Whoever woke it since it last looked has left a token: then it does not rest.
-            self.lends.put(seat, rests(rest));
+            self.lends.put(seat, rests(rest, Ends::ByItself));
             thread::park_timeout(rest);
             return self.lends.take();
         }
@@ -475,7 +476,7 @@ impl Worker {
         if asked == 0 && told && !self.stop.load(Ordering::Acquire) {
             let patience = Duration::from_nanos(seat.plane.patience().0);
             let time = patience.clamp(doze, sleep);
-            self.lends.put(seat, rests(time));
+            self.lends.put(seat, rests(time, Ends::Told));
             self.sleep.sleep(time);
             seat = self.lends.take()?;
         }

@@ -213,7 +213,19 @@ impl DataPlane {
     }
     /// Everything, as it is between two bursts.
     pub fn snapshot(&self) -> Snapshot {
-        if let Some(all) = self.desk.as_ref().and_then(|d| d.snapshot()) {
+        if let Some(mut all) = self.desk.as_ref().and_then(|d| d.snapshot()) {
+            // A VDP's number is free when it is free here, a round after the last worker has let it go.
+            let ends =
+                |v: &&Vdp| v.phase == Phase::Deleting && all.vdps.iter().all(|a| a.vid != v.vid);
+            let ending: Vec<_> = self
+                .vdps
+                .iter()
+                .flatten()
+                .map(|v| &**v)
+                .filter(ends)
+                .map(|v| self.view_of(v))
+                .collect();
+            all.vdps.extend(ending);
             return all;
         }
         let vdps: Vec<VdpView> = self.vdps.iter().flatten().map(|v| self.view_of(v)).collect();

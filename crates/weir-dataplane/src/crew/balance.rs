@@ -55,6 +55,10 @@ struct Unlike {
 #[derive(Debug, Default)]
 pub struct Balancer {
     before: Vec<(Spread, [u64; BUCKETS])>,
+    /// Looks that are let pass: a worker that never once was empty keeps what it has, and each attempt holds frames.
+    pause: u32,
+    /// Looks to let pass when the next attempt fails, too.
+    next_pause: u32,
 }
 
 impl Balancer {
@@ -64,11 +68,18 @@ impl Balancer {
     pub const LEAST: u64 = 50_000;
     /// Buckets moved at one look: frames of each wait until its old worker is once empty, some tens of microseconds.
     pub const AT_ONCE: usize = 8;
+    /// Looks that are let pass at most after attempts that failed: sixteen seconds at four a second.
+    pub const PATIENT: u32 = 64;
     /// How long a bucket may wait for that; then it stays.
     pub const WAIT: Duration = Duration::from_millis(5);
 
+    /// Whether the next look moves nothing, whatever there is to move.
+    pub fn pauses(&self) -> bool {
+        self.pause > 0
+    }
     /// Moves buckets from the busiest to the idlest worker while the busiest has a quarter more to do; less is within
-    /// what the same flows bring from one look to the next. Says how many it moved.
+    /// what the same flows bring from one look to the next. After an attempt that failed it lets looks pass, after each
+    /// further one twice as many. Says how many it moved.
     ///
     /// # Errors
     /// [`WorkerGone`].
@@ -83,6 +94,10 @@ impl Balancer {
         };
         let came: Vec<[u64; BUCKETS]> = seen.iter().map(came).collect();
         self.before = seen;
+        if let Some(less) = self.pause.checked_sub(1) {
+            self.pause = less;
+            return Ok(0);
+        }
         for moved in 0..Self::AT_ONCE {
             let owners = |s: &Spread| std::array::from_fn(|b| s.owner(b as u8));
             let flows: Vec<Flows> =
@@ -93,9 +108,14 @@ impl Balancer {
             let pays = unlike.busiest >= Self::LEAST && unlike.between > unlike.busiest / 5;
             let Some(port) = ports.get(port).filter(|_| pays) else { return Ok(moved) };
             match crew.move_bucket(port, bucket, to, Self::WAIT) {
-                Ok(Moved::Arrived) => {}
-                // It is busy, or another moves buckets: there is a next look.
-                Ok(Moved::Stayed) | Err(super::CrewError::Move(_)) => return Ok(moved),
+                Ok(Moved::Arrived) => self.next_pause = 0,
+                Ok(Moved::Stayed) => {
+                    self.next_pause = (2 * self.next_pause).clamp(1, Self::PATIENT);
+                    self.pause = self.next_pause;
+                    return Ok(moved);
+                }
+                // Another moves buckets: there is a next look.
+                Err(super::CrewError::Move(_)) => return Ok(moved),
                 Err(_) => return Err(WorkerGone),
             }
         }

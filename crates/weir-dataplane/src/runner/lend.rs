@@ -32,6 +32,17 @@ pub(super) struct Rest {
     pub(super) until: Nanos,
     /// However impatient programs are, it would have rested so long.
     pub(super) doze: Nanos,
+    /// What ends it before.
+    pub(super) ends: Ends,
+}
+
+/// What ends a worker's rest before its time, beside who has something for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// Nothing: it is short.
+    ByItself,
+    /// A port that can tell.
+    Told,
 }
 
 /// Who has the data plane.
@@ -166,8 +177,10 @@ fn as_a_round(seat: &mut Seat, rest: Rest) -> Left {
         plane.poll(since(*epoch));
     }
     let patient = now + plane.patience().max(rest.doze) >= rest.until;
+    // A wire inside that a frame was sent into can't tell: the worker asks it.
+    let untold = rest.ends == Ends::Told && !plane.is_told_of_all();
     // A port that came has to be watched, or asked.
-    if plane.has_more_to_do() || plane.ports.len() != ports || !patient {
+    if plane.has_more_to_do() || untold || plane.ports.len() != ports || !patient {
         Left::Work
     } else {
         Left::Nothing

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::action::{Action, Out, PortNo, Vid};
-use crate::control::{Config, Placement, VdpSpec};
+use crate::control::{Config, PacketOut, Placement, PortIn, VdpSpec};
 use crate::mapping::MappingRule;
 use crate::matching::RuleSpec;
 use crate::program::{Program, ProgramCx, SlowFrame};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::RecvTimeoutError;
 use weir_classify::Match;
-use weir_io::memory::WireSize;
+use weir_io::memory::{Memory, WireSize};
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{Bell, Burst, Pool, PortId, Woken};
 
@@ -329,6 +329,37 @@ fn what_a_server_gives_back_ends_the_workers_sleep() {
             let_it_rest();
             peer.send(&[n; 60]).unwrap();
             assert_eq!(peer.recv(&mut bytes).unwrap(), 60);
+        }
+        r.stop().unwrap().snapshot().check().unwrap();
+    });
+}
+
+/// A wire inside the data plane tells nobody: who sends into it while the worker sleeps has to see that it wakes.
+#[test]
+fn a_packet_out_into_a_wire_ends_the_workers_sleep() {
+    watched(|| {
+        let mut p = plane();
+        let (near, far) = Memory::inside(["near", "far"], WireSize::default());
+        let (b, peer) = datagrams();
+        let near = p.add_port("near", Box::new(near)).unwrap();
+        let far = p.add_port("far", Box::new(far)).unwrap();
+        let out = p.add_port("out", b).unwrap();
+        fast_vdp(&mut p, far, out);
+        let mut s = VdpSpec::new(Vid(2), "into the wire");
+        s.ports = vec![(PortNo(1), near)];
+        p.create_vdp(s).unwrap();
+        let r = sleeping(p, Serving::Worker);
+        let mut bytes = [0; 100];
+        for n in 0..5 {
+            let_it_rest();
+            let send = move |p: &mut DataPlane| {
+                let actions = [Action::Output(Out::Port(PortNo(1)))];
+                let of = PacketOut { in_port: PortIn::None, frame: &[n; 60], actions: &actions };
+                p.packet_out(Vid(2), of)
+            };
+            r.handle().call(send).unwrap().unwrap();
+            assert_eq!(peer.recv(&mut bytes).unwrap(), 60);
+            assert_eq!(bytes[59], n);
         }
         r.stop().unwrap().snapshot().check().unwrap();
     });

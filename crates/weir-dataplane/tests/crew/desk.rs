@@ -2,6 +2,7 @@
 
 use crate::plane_common::*;
 use crate::rig::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -444,4 +445,73 @@ fn every_method_of_control_says_what_a_desk_does_with_it() {
     }
     assert!(seen > 50, "{seen} methods are not all");
     assert_eq!(mute, Vec::<String>::new(), "say what a desk does");
+}
+
+/// A port that takes nothing until it is opened.
+struct Gate(Arc<AtomicBool>);
+
+impl Device for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+    fn caps(&self) -> Caps {
+        Caps { max_frame_bytes: 1600, feed: Feed::Waits }
+    }
+    fn link(&mut self, _: &mut Pool) -> LinkState {
+        LinkState::Up
+    }
+    fn rx(&mut self, _: &mut Pool, _: &mut Burst) -> usize {
+        0
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        if !self.0.load(Ordering::SeqCst) {
+            return 0;
+        }
+        let n = burst.len();
+        burst.drain().for_each(|f| pool.free(f));
+        n
+    }
+    fn flush(&mut self, _: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+    fn close(&mut self, _: &mut Pool) {}
+}
+
+/// A deleted VDP is there until its last frame has gone: when the snapshot no longer has it, its number is free.
+#[test]
+fn a_number_that_no_snapshot_has_is_free() {
+    let a = Asked::new(2);
+    let open = Arc::new(AtomicBool::new(false));
+    let port = a.port(1, Box::new(Gate(Arc::clone(&open))), 0);
+    let v = Vid(6);
+    let spec = move || {
+        let mut s = VdpSpec::new(v, "comes and goes");
+        s.ports = vec![(PortNo(1), port)];
+        s.default = vec![Action::Drop];
+        s
+    };
+    for n in 0..300 {
+        open.store(false, Ordering::SeqCst);
+        let made = a.h.call(move |p| p.create_vdp(spec())).unwrap();
+        made.unwrap_or_else(|e| panic!("round {n}: {e}"));
+        let send = move |p: &mut DataPlane| {
+            let of =
+                PacketOut { in_port: PortIn::None, frame: &frame(0, 1, 1, n), actions: &[out(1)] };
+            p.packet_out(v, of)
+        };
+        a.h.call(send).unwrap().unwrap();
+        a.h.call(move |p| p.delete_vdp(v)).unwrap().unwrap();
+        thread::scope(|s| {
+            s.spawn(|| {
+                thread::sleep(Duration::from_micros(200 + n % 1000));
+                open.store(true, Ordering::SeqCst);
+            });
+            while a.h.call(move |p| p.snapshot().vdps.iter().any(|s| s.vid == v)).unwrap() {}
+        });
+    }
+    a.stop();
 }

@@ -1,6 +1,6 @@
 //! A worker that stands still harms its own flows alone.
 
-use crate::plane_common::read_seq;
+use crate::plane_common::{frame, read_seq};
 use crate::rig::*;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
@@ -67,4 +67,24 @@ fn a_source_that_waits_is_left_waiting_and_loses_nothing() {
         let seqs: Vec<u64> = seqs.iter().map(|f| read_seq(f).1).collect();
         assert_eq!(seqs, (0..60).collect::<Vec<u64>>());
     }
+}
+
+/// A frame that another worker has sent is done when its port's home has sent it, not before.
+#[test]
+fn what_waits_on_its_way_to_a_ports_home_is_not_done() {
+    let (out, kept) = sink("out");
+    let mut rig = Rig::new(2, vec![out]);
+    rig.vdp(&[Action::Drop]);
+    let of = |rig: &Rig| rig.snapshot().ports[0].exhausted;
+    rig.change(|p| _ = p.check_links());
+    assert!(of(&rig));
+    let actions = [Action::Output(Out::Port(PortNo(1)))];
+    let sent = PacketOut { in_port: PortIn::None, frame: &frame(0, 1, 1, 1), actions: &actions };
+    rig.planes[1].packet_out(Vid(1), sent).unwrap();
+    rig.poll(1);
+    assert!(kept.is_empty() && !of(&rig));
+    assert!(!rig.planes[0].snapshot().ports[0].exhausted, "home may sleep over it");
+    rig.settle();
+    rig.change(|p| _ = p.check_links());
+    assert!(kept.len() == 1 && of(&rig));
 }

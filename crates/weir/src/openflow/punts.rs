@@ -85,7 +85,9 @@ impl PuntSink for Sink {
 impl Punts {
     /// The oldest frame of one worker, of each in turn.
     pub fn pop(&mut self) -> Option<Arrived> {
-        if self.between.any_more.swap(false, Ordering::Acquire) {
+        // Read for each frame, and hardly ever set.
+        let more = &self.between.any_more;
+        if more.load(Ordering::Relaxed) && more.swap(false, Ordering::Acquire) {
             let mut more = self.between.more.lock().unwrap_or_else(PoisonError::into_inner);
             self.frames.append(&mut more);
         }

@@ -267,7 +267,8 @@ impl Device for Home {
         self.inner.patience()
     }
     fn exhausted(&self) -> bool {
-        self.inner.exhausted() && self.held.is_empty() && self.lanes.iter().all(|l| l.out() == 0)
+        let done = |l: &Lane| l.out() == 0 && l.from.is_empty();
+        self.inner.exhausted() && self.held.is_empty() && self.lanes.iter().all(done)
     }
     fn fault(&self) -> Option<String> {
         self.inner.fault()
