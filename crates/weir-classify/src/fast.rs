@@ -91,9 +91,10 @@ pub struct FastTable {
     tuples: Vec<Tuple>,
     /// Words that any rule looks at.
     words: u32,
-    /// Whether there is one tuple and nothing else, whose slots have few rules each: a lookup then reads nothing of this but
-    /// what stands above.
+    /// Whether there is one tuple and nothing else: a lookup then reads nothing of this but what stands above.
     alone: bool,
+    /// Whether many rules share slots of the few tuples that there are.
+    crowded: bool,
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
@@ -125,6 +126,7 @@ impl FastTable {
             tuples: Vec::new(),
             words: 0,
             alone: false,
+            crowded: false,
             rest: Scan::default(),
             ranked: None,
             sieve: None,
@@ -137,7 +139,7 @@ impl FastTable {
     }
 
     /// What is read for a lookup in a table that [`FastTable::is_plain`] is so long.
-    pub const ASKED: usize = std::mem::offset_of!(FastTable, alone) + 1;
+    pub const ASKED: usize = std::mem::offset_of!(FastTable, crowded) + 1;
 
     /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
     /// (they go with their tuple).
@@ -171,21 +173,18 @@ impl FastTable {
     /// Whether a lookup is answered by one slot of one hash table.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        self.alone
+        self.alone && !self.crowded
     }
     /// After every change.
     fn settle(&mut self) {
-        self.alone = self.rest.is_empty()
-            && matches!(self.tuples.as_slice(), [one] if one.company_kept() < LONG);
+        self.alone = self.rest.is_empty() && self.tuples.len() == 1;
+        // Where there are more tuples, lookups are dear as it is.
+        self.crowded =
+            self.tuples.len() <= PARTS && self.tuples.iter().any(|t| t.company_kept() >= LONG);
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
-        if self.alone {
-            return false;
-        }
-        self.ranked.is_some()
-            || self.tuples.len() + self.rest.len() / LONG > PARTS
-            || self.tuples.iter().any(|t| t.company_kept() >= LONG)
+        self.crowded || self.ranked.is_some() || self.tuples.len() + self.rest.len() / LONG > PARTS
     }
     /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,
     /// calling it for all of them before the first probe hides one more cache miss.

@@ -165,12 +165,12 @@ impl Tuple {
     #[inline(always)]
     fn gather<const S: usize>(&self, key: &FlowKey) -> [u64; S] {
         let mut want = [0; S];
-        let [_, first @ .., _] = &self.slots.beside;
-        let near = first.iter().zip(&self.masks);
-        let more = self.more_index.iter().zip(&self.more_masks);
-        let word = |(i, mask): (&u8, &u64)| key.0.get(usize::from(*i)).copied().unwrap_or(0) & mask;
-        want.iter_mut().skip(1).zip(near).for_each(|(w, at)| *w = word(at));
-        want.iter_mut().skip(1 + NARROW).zip(more).for_each(|(w, at)| *w = word(at));
+        let [_, i0, i1, _] = self.slots.beside;
+        let ([m0, m1], [i2, i3, i4], [m2, m3, m4]) = (self.masks, self.more_index, self.more_masks);
+        let words = [(i0, m0), (i1, m1), (i2, m2), (i3, m3), (i4, m4)];
+        for (w, (i, mask)) in want.iter_mut().skip(1).zip(words) {
+            *w = key.0.get(usize::from(i)).copied().unwrap_or(0) & mask;
+        }
         want
     }
     #[inline(always)]
