@@ -18,6 +18,8 @@ export CARGO_INCREMENTAL=0
 # The property tests and oracles run several times faster for a somewhat longer build; assertions stay on.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+# The program itself is wiring: its tests wait for others, and it is the longest to build.
+wiring='profile.dev.package.weir.opt-level=0'
 
 pass() { passed=$((passed + 1)); }
 fail() {
@@ -100,7 +102,7 @@ cargo_tests() {
 	log=$logs/tests.log
 	echo "         building and running the tests of every crate"
 	{
-		cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1
+		cargo test --config "$wiring" --locked --workspace --no-fail-fast -- --show-output 2>&1
 		echo "cargo's exit status: $?"
 	} | tee "$log" | awk '
 		/^ *(Running|Doc-tests) / { program = $0; sub(/^ *Running (unittests )?/, "", program); sub(/^ */, "", program); sub(/ \(.*/, "", program) }
@@ -182,7 +184,7 @@ else
 	# The demo's test has os-ken's controllers where they can be had.
 	want_osken
 	cargo_tests
-	step "examples" cargo build --locked --workspace --examples
+	step "examples" cargo build --config "$wiring" --locked --workspace --examples
 	ended "release build"
 	step "judge: os-ken's switch tester, a selection" judge --quick
 	# Counts of instructions are the same on a busy machine.

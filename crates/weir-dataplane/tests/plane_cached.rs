@@ -112,8 +112,8 @@ proptest! {
             }
             at += u64::from(rounds) * 3000;
             let held = |c: &Case| c.plane.vdp_view(Vid(1)).unwrap().memory_bytes;
-            // A line for each of thousands of flows.
-            prop_assert!(held(&with) > held(&without) + 64 * 4096, "nothing is remembered");
+            // A line for each of thousands of flows; the tables' own memory differs a little by their seeds.
+            prop_assert!(held(&with) > held(&without) + 60 * 4096, "nothing is remembered");
             prop_assert_eq!(with.seen(&rules), without.seen(&rules));
             let gone = rules[n % rules.len()];
             for c in [&mut with, &mut without] {

@@ -24,7 +24,9 @@ pub fn ask(arguments: &[OsString]) {
         return;
     }
     let Some((name, rest)) = arguments.split_first() else { return };
-    let mut again = Command::new("/proc/self/exe");
+    // By its path: who looks for a process by name shall find it.
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut again = Command::new(program);
     again.arg0(name).args(rest).env(TUNABLES, "glibc.malloc.hugetlb=1").env(ONCE, "1");
     // It comes back only if the system refused.
     let _refused = again.exec();

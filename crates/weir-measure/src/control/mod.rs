@@ -166,7 +166,8 @@ fn open(settings: &mut Settings) -> io::Result<Line> {
     config.versions = settings.versions;
     // Nothing is sent that the measurement did not ask for.
     config.keep_alive = None;
-    config.limits.handshake = settings.patience;
+    // The measurement's own patience ends before, and says more exactly what did not come.
+    config.limits.handshake = settings.patience.saturating_add(Duration::from_secs(1));
     let since = Instant::now();
     Ok(Line {
         stream,
