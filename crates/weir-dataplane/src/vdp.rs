@@ -184,6 +184,8 @@ pub struct Vdp {
     pub(crate) heir: Option<Vid>,
     /// Which change was the last that was made to it.
     pub(crate) touched: u64,
+    /// The worker that does it, if one does.
+    pub(crate) worker: Option<usize>,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.

@@ -35,6 +35,10 @@ impl DataPlane {
         vid: Vid,
     ) -> Result<Receiver<Vec<(String, String)>>, ControlError> {
         let channel_no = self.vdp(vid)?.channel.channel;
+        if let (Some(desk), Some(worker)) = (&self.desk, self.worker_of(vid)) {
+            let asked = desk.one(worker, move |p| p.program_status(vid));
+            return asked.unwrap_or(Err(ControlError::NoVdp(vid)));
+        }
         let (tx, rx) = channel();
         if let Some(c) = self.channels.get(usize::from(channel_no)) {
             c.ring.post(Box::new(move |s| {

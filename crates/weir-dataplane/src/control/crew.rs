@@ -2,7 +2,7 @@
 //!
 //! Room: as the rest of `control`. Replicas of one VDP have the same rules and count apart. What decides by state that
 //! frames change, or promises a rate, would be there once for each worker: a meter would let its rate pass as many times as
-//! there are workers, a program would know a part of its VDP's frames.
+//! there are workers, a program would know a part of its VDP's frames. A VDP that is pinned to one worker (`pins`) may have most of it.
 
 use super::*;
 use crate::action::Vid;
@@ -14,7 +14,7 @@ impl DataPlane {
     pub fn workers(&self) -> usize {
         self.config.workers
     }
-    /// Refuses what takes one worker.
+    /// Refuses what takes one worker, be the VDP pinned or not.
     pub(super) fn takes_one_worker(
         &self,
         vid: Vid,
@@ -23,7 +23,23 @@ impl DataPlane {
     ) -> Result<(), ControlError> {
         match self.config.workers {
             0 | 1 => Ok(()),
-            workers => Err(ControlError::OneWorker { vid, what, why, workers }),
+            workers => Err(ControlError::OneWorker { vid, what, why, mend: "", workers }),
+        }
+    }
+    /// Refuses what one worker must do, where the VDP is not pinned to one.
+    pub(super) fn takes_a_pin(
+        &self,
+        vid: Vid,
+        what: &'static str,
+        why: &'static str,
+    ) -> Result<(), ControlError> {
+        let mend = match vid.0 {
+            0 => "",
+            _ => "pin the VDP to one of them ('worker = K'), ",
+        };
+        match (self.config.workers, self.worker_of(vid)) {
+            (0 | 1, _) | (_, Some(_)) => Ok(()),
+            (workers, None) => Err(ControlError::OneWorker { vid, what, why, mend, workers }),
         }
     }
     /// Refuses what only the slow path does.
@@ -38,13 +54,13 @@ impl DataPlane {
             return Ok(());
         }
         let why = "each would learn a part of the addresses: write rules for what it would do";
-        self.takes_one_worker(vid, "NORMAL", why)
+        self.takes_a_pin(vid, "NORMAL", why)
     }
     /// Leaves frames in the ports, or takes them again: for a change that takes several steps at several workers. What comes
     /// meanwhile waits where the devices keep it.
     pub fn rest_ports(&mut self, rest: bool) {
         match &self.desk {
-            Some(desk) => _ = desk.all(move |p| p.rest_ports(rest)),
+            Some(desk) => desk.rest_ports(rest),
             None => self.ports_rest = rest,
         }
     }

@@ -116,7 +116,7 @@ pub enum ControlError {
     },
     /// Something that several workers can't hold between them.
     #[error(
-        "VDP {vid}: {what} takes one worker, and there are {workers}: {why}; or run the data plane with one worker"
+        "VDP {vid}: {what} takes one worker, and there are {workers}: {why}; {mend}or run the data plane with one worker"
     )]
     OneWorker {
         /// Whose.
@@ -125,8 +125,61 @@ pub enum ControlError {
         what: &'static str,
         /// Why it does not go, or what to do.
         why: &'static str,
+        /// What else would help, if anything does.
+        mend: &'static str,
         /// How many workers there are.
         workers: usize,
+    },
+    /// A VDP pinned to a worker that is not there.
+    #[error(
+        "VDP {vid}: worker = {worker}, and there are {workers}, counted from 0: choose one of these, or raise 'workers'"
+    )]
+    NoWorker {
+        /// Which VDP.
+        vid: Vid,
+        /// The worker that it asks for.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
+    /// A mapping rule of a pinned VDP that takes frames of any port.
+    #[error(
+        "VDP {vid} is pinned to worker {worker}, and a mapping rule of it names no port, so its frames would come to any \
+         worker: write in_port=... into each of its mapping rules, or take 'worker' away"
+    )]
+    PinnedAnywhere {
+        /// Whose.
+        vid: Vid,
+        /// Its worker.
+        worker: usize,
+    },
+    /// Two workers would have to have one port whole.
+    #[error(
+        "VDP {vid} is pinned to worker {worker}, and port '{port}' is kept whole by worker {there} for VDP {other}: pin both \
+         to one worker, or take the frames from another port"
+    )]
+    PinnedApart {
+        /// Whose rule it is.
+        vid: Vid,
+        /// Its worker.
+        worker: usize,
+        /// The port's name.
+        port: String,
+        /// Who has it whole.
+        there: usize,
+        /// For which VDP.
+        other: Vid,
+    },
+    /// A port that could not be given to one worker whole.
+    #[error(
+        "port '{port}' could not be kept whole by worker {worker}: another worker has frames of it that do not leave; try \
+         again when it has less to do, or see which port stands still ('weir top')"
+    )]
+    NotWhole {
+        /// The port's name.
+        port: String,
+        /// Who should have it.
+        worker: usize,
     },
     /// Guarantees would exceed the worker.
     #[error("CPU guarantees would add up to {0} ‰: at most 1000 can be promised")]

@@ -33,8 +33,16 @@ impl DataPlane {
             return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
         }
         if share != PortShare::default() {
-            let why = "each has queues of its own at a port, which would give it the whole share";
-            self.takes_one_worker(vid, "a share of a port", why)?;
+            let what = "a share of a port";
+            let d = PortShare::default();
+            if (share.guarantee_bps, share.weight) == (d.guarantee_bps, d.weight) {
+                let why =
+                    "each has queues of its own at a port, which would give it the whole share";
+                self.takes_a_pin(vid, what, why)?;
+            } else {
+                let why = "what VDPs of the others send by the port is not known to its worker";
+                self.takes_one_worker(vid, what, why)?;
+            }
         }
         let now = self.now;
         self.shorten_not(Ways::All);

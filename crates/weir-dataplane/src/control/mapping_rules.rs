@@ -13,9 +13,13 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn add_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
+        let pins = self.check_pins(vid, self.vdp(vid)?.worker, std::slice::from_ref(rule))?;
         if self.desk.is_some() {
             let rule = rule.clone();
-            return self.everywhere(move |p| p.add_mapping(vid, &rule));
+            self.keep_whole(&pins)?;
+            return self
+                .everywhere(move |p| p.add_mapping(vid, &rule))
+                .inspect_err(|_| self.let_go());
         }
         let fields = self.vdp(vid)?.fields.clone();
         let before = self.mapping.len();
@@ -26,7 +30,9 @@ impl DataPlane {
         if done.is_err() || self.mapping.len() == before {
             self.uncharge(Part::Mapping, vid, 1);
         }
-        Ok(done?)
+        done?;
+        self.pins.extend(pins);
+        Ok(())
     }
     /// Removes a mapping rule.
     ///
@@ -35,7 +41,9 @@ impl DataPlane {
     pub fn remove_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
         if self.desk.is_some() {
             let rule = rule.clone();
-            return self.everywhere(move |p| p.remove_mapping(vid, &rule));
+            self.everywhere(move |p| p.remove_mapping(vid, &rule))?;
+            self.let_go();
+            return Ok(());
         }
         self.vdp(vid)?;
         self.changes.layout();
@@ -44,6 +52,9 @@ impl DataPlane {
             return Err(ControlError::NoRule(vid));
         }
         self.uncharge(Part::Mapping, vid, 1);
+        if self.worker_of(vid).is_some() {
+            self.repin();
+        }
         Ok(())
     }
     /// All mapping rules, with whose they are: those of each VDP by falling priority.

@@ -160,6 +160,10 @@ impl DataPlane {
         let why = "there is none";
         let m = self.vdp(vid)?.fast.meters.get(&id);
         let m = m.ok_or(ControlError::Object { what: "meter", id, vid, why })?;
+        if let (Some(desk), Some(worker)) = (&self.desk, self.worker_of(vid)) {
+            let read = desk.one(worker, move |p| p.meter_counters(vid, id));
+            return read.unwrap_or_else(|| Ok(MeterCounters::default()));
+        }
         Ok(MeterCounters { counted: m.counted(), bands: m.bands().map(|(_, t)| t).collect() })
     }
     /// Says what becomes of a VDP's frames whose TTL can't be decremented.
@@ -179,7 +183,10 @@ impl DataPlane {
     /// No such VDP.
     pub fn put_meter(&mut self, vid: Vid, id: u32, meter: Meter) -> Result<(), ControlError> {
         let why = "each would let the whole rate pass";
-        self.takes_one_worker(vid, "a meter", why)?;
+        self.takes_a_pin(vid, "a meter", why)?;
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.put_meter(vid, id, meter.clone()));
+        }
         let mut meter = meter;
         let slow = meter.share();
         self.vdp_mut(vid)?.fast.meters.insert(id, meter);
@@ -192,6 +199,9 @@ impl DataPlane {
     /// # Errors
     /// No such VDP or meter.
     pub fn remove_meter(&mut self, vid: Vid, id: u32) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.remove_meter(vid, id));
+        }
         if self.vdp_mut(vid)?.fast.meters.remove(&id).is_none() {
             let why = "there is none";
             return Err(ControlError::Object { what: "meter", id, vid, why });

@@ -60,7 +60,7 @@ impl DataPlane {
         outs: impl IntoIterator<Item = PacketOut<'a>>,
     ) -> Vec<(usize, ControlError)> {
         if let Some(desk) = &self.desk {
-            return desk.packet_outs(vid, outs);
+            return desk.packet_outs(self.worker_of(vid), vid, outs);
         }
         let mut refused = Vec::new();
         for (i, out) in outs.into_iter().enumerate() {

@@ -22,12 +22,16 @@ impl DataPlane {
         if program.is_some() {
             self.refuse_program(vid)?;
         }
+        if let (Some(desk), Some(worker)) = (&self.desk, self.worker_of(vid)) {
+            let set = move |p: &mut Self| p.set_program(vid, program);
+            return desk.one(worker, set).unwrap_or(Ok(()));
+        }
         self.post_programs(vid, move |slot| slot.program = program)
     }
-    /// Refuses a program where there are several workers.
+    /// Refuses a program where several workers have the VDP.
     pub(super) fn refuse_program(&self, vid: Vid) -> Result<(), ControlError> {
         let why = "each would have one of its own, which knows a part of the frames";
-        self.takes_one_worker(vid, "a slow-path program", why)
+        self.takes_a_pin(vid, "a slow-path program", why)
     }
     /// Gives a VDP what frames for LOCAL go to; without it they are dropped.
     ///
@@ -40,6 +44,10 @@ impl DataPlane {
     ) -> Result<(), ControlError> {
         if program.is_some() {
             self.refuse_program(vid)?;
+        }
+        if let (Some(desk), Some(worker)) = (&self.desk, self.worker_of(vid)) {
+            let set = move |p: &mut Self| p.set_local_program(vid, program);
+            return desk.one(worker, set).unwrap_or(Ok(()));
         }
         self.post_programs(vid, move |slot| slot.own_stack = program)
     }

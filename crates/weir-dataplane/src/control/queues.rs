@@ -64,7 +64,10 @@ impl DataPlane {
             return refuse("the greatest rate lies below the least, or is 0: raise it");
         }
         let why = "each has queues of its own at a port, which would give it the whole rate";
-        self.takes_one_worker(vid, "a queue", why)?;
+        self.takes_a_pin(vid, "a queue", why)?;
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.set_queue(vid, port, queue, rate));
+        }
         let now = self.now;
         self.shorten_not(Ways::All);
         match self.with_tx(id, |tx, _, _| tx.set_queue(vid, queue, rate, now)) {
@@ -81,6 +84,9 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`]; queue 0 can't be removed.
     pub fn remove_queue(&mut self, vid: Vid, port: PortNo, queue: u32) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.remove_queue(vid, port, queue));
+        }
         let id = self.queue_port(vid, port)?;
         let refuse = |why| Err(ControlError::Queue { vid, port, queue, why });
         if queue == 0 {

@@ -46,6 +46,9 @@ pub struct VdpSpec {
     pub action_limit: Option<u32>,
     /// Its part of the worker's cycles, in thousandths; 0: no guarantee.
     pub cpu_permille: u16,
+    /// Of several workers the one that does it, counted from 0. Its mapping rules name their ports, of which that worker gets
+    /// all frames: a desk sees to it, a crew without one must ([`crate::crew::CrewHandle::keep_whole`]).
+    pub worker: Option<usize>,
 }
 
 impl VdpSpec {
@@ -64,6 +67,7 @@ impl VdpSpec {
             action_entries: 0,
             action_limit: None,
             cpu_permille: 0,
+            worker: None,
         }
     }
 }
@@ -90,6 +94,7 @@ impl Recipe {
             action_entries: s.action_entries,
             action_limit: s.action_limit,
             cpu_permille: s.cpu_permille,
+            worker: s.worker,
         }
     }
 }
@@ -124,22 +129,32 @@ impl DataPlane {
         if spec.path == Path::Slow {
             self.refuse_slow(spec.vid)?;
         }
-        if self.desk.is_some() {
-            if spec.program.is_some() {
-                self.refuse_program(spec.vid)?;
-            }
-            let made = Recipe::of(spec);
-            return self.everywhere(move |p| p.create_vdp(made.spec()));
-        }
         let vid = spec.vid;
+        self.check_worker(vid, spec.worker)?;
+        if spec.program.is_some() && spec.worker.is_none() {
+            self.refuse_program(vid)?;
+        }
+        let pins = self.check_pins(vid, spec.worker, &spec.mapping)?;
+        if self.desk.is_some() {
+            let mut spec = spec;
+            let program = spec.program.take();
+            self.keep_whole(&pins)?;
+            let made = Recipe::of(spec);
+            let done = self.everywhere(move |p| p.create_vdp(made.spec()));
+            return match done {
+                Ok(()) if program.is_some() => self.set_program(vid, program),
+                Ok(()) => Ok(()),
+                Err(e) => {
+                    self.let_go();
+                    Err(e)
+                }
+            };
+        }
         if vid.0 == 0 || vid.0 == u16::MAX {
             return Err(ControlError::BadVid(vid));
         }
         if self.vdps.get(usize::from(vid.0)).is_some_and(Option::is_some) {
             return Err(ControlError::VdpExists(vid));
-        }
-        if spec.program.is_some() {
-            self.refuse_program(vid)?;
         }
         self.check_ports(&spec.ports)?;
         self.check_channel(vid, spec.channel)?;
@@ -157,9 +172,12 @@ impl DataPlane {
                 }
                 self.insert_vdp(spec)
             });
-        if done.is_err() {
-            self.mapping.remove_all(vid);
-            self.tcam.release(owner(vid));
+        match done {
+            Ok(()) => self.pins.extend(pins),
+            Err(_) => {
+                self.mapping.remove_all(vid);
+                self.tcam.release(owner(vid));
+            }
         }
         done
     }
@@ -237,11 +255,14 @@ impl DataPlane {
             heir: None,
             touched: self.changes.layout(),
             cpu: crate::cpu_share::Usage::default(),
+            worker: spec.worker,
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
         v.default = compile::compile_default(&spec.default, &v)?;
-        self.refuse_normal(vid, &v.default)?;
+        if v.worker.is_none() {
+            self.refuse_normal(vid, &v.default)?;
+        }
         v.set_miss();
         let default = v.default.clone();
         let mut slot = Slot::new(spec.program);
@@ -278,7 +299,9 @@ impl DataPlane {
     /// No such VDP, or the default one.
     pub fn delete_vdp(&mut self, vid: Vid) -> Result<(), ControlError> {
         if self.desk.is_some() {
-            return self.everywhere(move |p| p.delete_vdp(vid));
+            self.everywhere(move |p| p.delete_vdp(vid))?;
+            self.let_go();
+            return Ok(());
         }
         if vid.0 == 0 {
             return Err(ControlError::DefaultVdp);
@@ -287,6 +310,7 @@ impl DataPlane {
         self.shorten_not(Ways::All);
         self.changes.layout();
         self.mapping.remove_all(vid);
+        self.repin();
         self.subscribers.forget(vid);
         let (hold, channel, was) = {
             let v = self.vdp_mut(vid)?;

@@ -8,7 +8,12 @@ use crate::runner::WorkerGone;
 use std::time::Duration;
 
 /// Frames of each bucket of a port, and whose the bucket is.
-type Flows = ([u64; BUCKETS], [Option<usize>; BUCKETS]);
+struct Flows {
+    frames: [u64; BUCKETS],
+    owners: [Option<usize>; BUCKETS],
+    /// It is one worker's whole.
+    stays: bool,
+}
 
 /// The bucket that, moved from the worker with most frames to the one with fewest, makes the two most alike, and where to;
 /// `None`: no move brings them closer. `frames` are those of an interval; buckets without an owner are on their way.
@@ -18,15 +23,16 @@ pub fn next_move(
     workers: usize,
 ) -> Option<(u8, usize)> {
     let owners = std::array::from_fn(|b| owner(b as u8));
-    let (_, bucket, to, _) = best(&[(*frames, owners)], workers)?;
+    let flows = Flows { frames: *frames, owners, stays: false };
+    let (_, bucket, to, _) = best(&[flows], workers)?;
     Some((bucket, to))
 }
 
 /// The same for several ports: which port, which bucket, where to; and how unlike the workers are.
 fn best(ports: &[Flows], workers: usize) -> Option<(usize, u8, usize, Unlike)> {
     let mut load = vec![0u64; workers];
-    for (frames, owners) in ports {
-        for (n, owner) in frames.iter().zip(owners) {
+    for port in ports {
+        for (n, owner) in port.frames.iter().zip(&port.owners) {
             *load.get_mut((*owner)?)? += n;
         }
     }
@@ -35,8 +41,8 @@ fn best(ports: &[Flows], workers: usize) -> Option<(usize, u8, usize, Unlike)> {
     let between = busiest - idlest;
     // Moved, a bucket of n frames leaves a difference of |between - 2n|.
     let better = |n: u64| n > 0 && n < between;
-    let all = ports.iter().enumerate().flat_map(|(i, (frames, owners))| {
-        (0..=u8::MAX).zip(frames.iter().zip(owners)).map(move |(b, (n, o))| (i, b, *n, *o))
+    let all = ports.iter().enumerate().filter(|(_, p)| !p.stays).flat_map(|(i, p)| {
+        (0..=u8::MAX).zip(p.frames.iter().zip(&p.owners)).map(move |(b, (n, o))| (i, b, *n, *o))
     });
     let own = all.filter(|(_, _, n, owner)| *owner == Some(most) && better(*n));
     // Of two that do as much the lighter: fewer frames wait while it moves.
@@ -100,8 +106,12 @@ impl Balancer {
         }
         for moved in 0..Self::AT_ONCE {
             let owners = |s: &Spread| std::array::from_fn(|b| s.owner(b as u8));
-            let flows: Vec<Flows> =
-                came.iter().zip(ports.iter()).map(|(n, s)| (*n, owners(s))).collect();
+            let of = |(frames, s): (&[u64; BUCKETS], &Spread)| Flows {
+                frames: *frames,
+                owners: owners(s),
+                stays: s.whole().is_some(),
+            };
+            let flows: Vec<Flows> = came.iter().zip(ports.iter()).map(of).collect();
             let Some((port, bucket, to, unlike)) = best(&flows, crew.workers()) else {
                 return Ok(moved);
             };

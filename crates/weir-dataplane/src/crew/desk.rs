@@ -10,10 +10,11 @@
 //! defect: then nobody is answered any more, and [`Crew::fault`](super::Crew::fault) says why.
 
 use super::spread::{Spread, spread};
-use super::{CrewError, CrewHandle, merged};
+use super::{CrewError, CrewHandle, Moved, merged};
 use crate::action::{PortNo, Vid};
 use crate::control::{
-    ControlError, GroupCounters, PacketOut, QueueCounters, RuleRef, RuleView, Snapshot, VdpView,
+    ControlError, GroupCounters, PacketOut, Pins, QueueCounters, RuleRef, RuleView, Snapshot,
+    VdpView,
 };
 use crate::counters::{PortCounters, TableCounters, Tally, Usage};
 use crate::edge::VdpPortCounters;
@@ -24,6 +25,7 @@ use crate::tap::{Captured, TapId, TapPoint};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use weir_classify::Match;
 use weir_packet::{Device, Pool, PortId};
 
@@ -33,6 +35,9 @@ type Change = Box<dyn Fn(&mut DataPlane) -> Result<(), String> + Send + Sync>;
 /// Changes that workers get at once, at most: what one request changes is seen whole or not at all by each frame, and takes no more
 /// memory than this.
 const TOGETHER: usize = 16_384;
+
+/// How long frames may take to leave workers before a port is one worker's, or before ports rest.
+const LEAVING: Duration = Duration::from_millis(50);
 
 /// What a desk's data plane has beside its replica.
 pub(crate) struct Desk {
@@ -208,6 +213,42 @@ impl Desk {
         self.ports.push((id, port));
         Ok(id)
     }
+    /// Has workers keep ports whole, when all that was noted before has been done; says which port could not be, and the others
+    /// are as they were found.
+    pub(crate) fn keep_whole(&self, pins: &Pins) -> Result<(), (PortId, usize)> {
+        if !pins.is_empty() && !self.settle() {
+            return Ok(());
+        }
+        for (id, (worker, _)) in pins {
+            let Some((_, port)) = self.ports.iter().find(|(i, _)| i == id) else { continue };
+            let kept = self.crew.keep_whole(port, Some(*worker), LEAVING);
+            if self.answered(kept) == Some(Moved::Stayed) {
+                return Err((*id, *worker));
+            }
+        }
+        Ok(())
+    }
+    /// Has ports dealt out again that are not among these, when all that was noted before has been done.
+    pub(crate) fn let_go(&self, pins: &Pins) {
+        let needless = |(id, s): &&(PortId, Spread)| s.whole().is_some() && !pins.contains_key(id);
+        for (_, port) in self.ports.iter().filter(needless) {
+            if self.settle() {
+                self.answered(self.crew.keep_whole(port, None, LEAVING));
+            }
+        }
+    }
+    /// Leaves frames in the devices, or takes them again. What was dealt out before goes on until it has left, for a while.
+    pub(crate) fn rest_ports(&self, rest: bool) {
+        if rest {
+            self.settle();
+            self.answered(self.crew.pause(LEAVING));
+        }
+        self.all(move |p| p.rest_ports(rest));
+        if !rest {
+            self.crew.resume();
+        }
+    }
+
     /// Removes a port that the desk has; its counters, of all workers.
     pub(crate) fn remove_port(&mut self, id: PortId) -> Option<PortCounters> {
         let at = self.ports.iter().position(|(i, _)| *i == id)?;
@@ -293,12 +334,14 @@ impl Desk {
     /// A VDP's frames of this kind are all sent by one worker, so that they keep their order.
     pub(crate) fn packet_outs<'a>(
         &self,
+        worker: Option<usize>,
         vid: Vid,
         outs: impl IntoIterator<Item = PacketOut<'a>>,
     ) -> Vec<(usize, ControlError)> {
         let own = |o: PacketOut<'_>| (o.in_port, o.frame.to_vec(), o.actions.to_vec());
         let outs: Vec<_> = outs.into_iter().map(own).collect();
-        let sent = self.one(usize::from(vid.0) % self.workers(), move |p| {
+        let worker = worker.unwrap_or(usize::from(vid.0) % self.workers());
+        let sent = self.one(worker, move |p| {
             let lent: Vec<PacketOut<'_>> = outs
                 .iter()
                 .map(|(in_port, frame, actions)| PacketOut { in_port: *in_port, frame, actions })

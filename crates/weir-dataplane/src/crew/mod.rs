@@ -262,6 +262,105 @@ impl CrewHandle {
     }
 }
 
+/// Workers that have a port whole.
+impl CrewHandle {
+    /// Has one worker get all frames of a port, and keep them, or lets its flows be spread again (they stay where they are until
+    /// they move). No flow is reordered: what other workers have of it leaves first, all devices being left alone meanwhile, for at most
+    /// `limit`; [`Moved::Stayed`]: it has not, and all is as it was.
+    ///
+    /// # Errors
+    /// [`CrewError`]; nothing has changed then.
+    pub fn keep_whole(
+        &self,
+        port: &Spread,
+        worker: Option<usize>,
+        limit: Duration,
+    ) -> Result<Moved, CrewError> {
+        let _none_moves = lock(&self.moves);
+        let all = self.spreads();
+        if !all.iter().any(|s| s.is(port)) {
+            return Ok(Moved::Stayed);
+        }
+        if port.whole() == worker {
+            return Ok(Moved::Arrived);
+        }
+        let home = self.workers.get(port.home()).ok_or(WorkerGone)?;
+        let there = |w: usize| (0..=u8::MAX).any(|b| port.owner(b) == Some(w));
+        let others: Vec<usize> = match worker {
+            Some(w) if w >= self.workers() => {
+                return Err(MoveError::NoWorker { worker: w, workers: self.workers() }.into());
+            }
+            Some(to) => (0..self.workers()).filter(|w| *w != to && there(*w)).collect(),
+            None => Vec::new(),
+        };
+        let before: Vec<bool> = match others.is_empty() {
+            true => Vec::new(),
+            false => all.iter().map(|s| s.pause(true)).collect(),
+        };
+        let past = self.have_sent(&others, &all, limit);
+        let given = past.and_then(|past| {
+            let here = port.clone();
+            if past {
+                home.call(move |_| here.give_whole(worker))?;
+            }
+            Ok(past)
+        });
+        for (s, before) in all.iter().zip(before) {
+            s.pause(before);
+        }
+        Ok(if given? { Moved::Arrived } else { Moved::Stayed })
+    }
+    /// Waits until these workers have nothing any more, while nothing is dealt out. `false`: they had, for so long.
+    fn have_sent(
+        &self,
+        workers: &[usize],
+        all: &[Spread],
+        limit: Duration,
+    ) -> Result<bool, WorkerGone> {
+        if workers.is_empty() {
+            return Ok(true);
+        }
+        let (began, mut asked) = (Instant::now(), 0);
+        // Each home has seen by then that it deals out no more.
+        self.read(|_| ())?;
+        let of = |ask: fn(&Spread, usize) -> bool| {
+            workers.iter().all(|w| all.iter().all(|s| ask(s, *w)))
+        };
+        loop {
+            // In this order: what is received is inside, and what is inside is given before it is sent.
+            if of(Spread::has_taken) && self.are_empty(workers)? && of(Spread::has_sent) {
+                return Ok(true);
+            }
+            // Who is seldom given the processor is asked a few times all the same.
+            asked += 1;
+            if asked >= 16 && began.elapsed() >= limit {
+                return Ok(false);
+            }
+            std::thread::yield_now();
+        }
+    }
+    fn are_empty(&self, workers: &[usize]) -> Result<bool, WorkerGone> {
+        for w in workers {
+            let worker = self.workers.get(*w).ok_or(WorkerGone)?;
+            if worker.call(|p| p.has_more_to_do())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+    /// Leaves frames in all devices until [`CrewHandle::resume`], and waits for those that are at workers, for so long.
+    pub(crate) fn pause(&self, limit: Duration) -> Result<(), WorkerGone> {
+        let _none_moves = lock(&self.moves);
+        let all = self.spreads();
+        all.iter().for_each(|s| _ = s.pause(true));
+        let workers: Vec<usize> = (0..self.workers()).collect();
+        self.have_sent(&workers, &all, limit).map(|_| ())
+    }
+    pub(crate) fn resume(&self) {
+        self.spreads().iter().for_each(|s| _ = s.pause(false));
+    }
+}
+
 /// Waits for all; first for those that can't run while this thread does.
 fn await_all<R>(asked: Vec<Asked<'_, R>>) -> Result<Vec<R>, WorkerGone> {
     asked.iter().for_each(Asked::begin);

@@ -142,6 +142,8 @@ pub struct DataPlane {
     pub(crate) one_of_many: bool,
     /// Ports are not asked for frames.
     pub(crate) ports_rest: bool,
+    /// Ports that a worker of several has whole.
+    pub(crate) pins: crate::control::Pins,
     /// By which a crew is asked.
     pub(crate) desk: Option<Box<crate::crew::desk::Desk>>,
     /// VDPs that were seen in this interval.
@@ -198,6 +200,7 @@ impl DataPlane {
             deleting: 0,
             one_of_many: false,
             ports_rest: false,
+            pins: crate::control::Pins::new(),
             desk: None,
             seen: Vec::new(),
             dealt: Vec::new(),

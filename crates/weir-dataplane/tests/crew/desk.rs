@@ -15,14 +15,14 @@ use weir_packet::*;
 
 const V: Vid = Vid(1);
 
-struct Asked {
-    crew: Crew,
-    desk: Runner,
-    h: Handle,
+pub struct Asked {
+    pub crew: Crew,
+    pub desk: Runner,
+    pub h: Handle,
 }
 
 impl Asked {
-    fn new(workers: usize) -> Self {
+    pub fn new(workers: usize) -> Self {
         let planes = (0..workers).map(|_| DataPlane::new(config(workers)).unwrap()).collect();
         let crew = Crew::start(planes, Vec::new(), Serving::Worker, WhenIdle::Rest).unwrap();
         let desk = crew.run_desk(crew.desk(config(workers)).unwrap()).unwrap();
@@ -30,7 +30,7 @@ impl Asked {
         Self { crew, desk, h }
     }
     /// Ports in this order, homes in turn, all of them VDP 1's, which drops.
-    fn with(workers: usize, devices: Vec<Box<dyn Device>>) -> Self {
+    pub fn with(workers: usize, devices: Vec<Box<dyn Device>>) -> Self {
         let a = Self::new(workers);
         for (i, d) in devices.into_iter().enumerate() {
             a.port(i + 1, d, i % workers);
@@ -38,14 +38,14 @@ impl Asked {
         a.vdp(V);
         a
     }
-    fn port(&self, no: usize, device: Box<dyn Device>, home: usize) -> PortId {
+    pub fn port(&self, no: usize, device: Box<dyn Device>, home: usize) -> PortId {
         let add = move |p: &mut DataPlane| p.add_port_at(&format!("p{no}"), device, home);
         self.h.call(add).unwrap().unwrap()
     }
-    fn vdp(&self, vid: Vid) {
+    pub fn vdp(&self, vid: Vid) {
         self.h.call(move |p| p.create_vdp(Self::spec(vid, p))).unwrap().unwrap();
     }
-    fn spec(vid: Vid, p: &DataPlane) -> VdpSpec {
+    pub fn spec(vid: Vid, p: &DataPlane) -> VdpSpec {
         let mut s = VdpSpec::new(vid, "shared");
         let ports = p.snapshot().ports.into_iter().filter(|p| p.id != PortId(0));
         s.ports = ports.enumerate().map(|(i, p)| (PortNo(i as u32 + 1), p.id)).collect();
@@ -53,20 +53,20 @@ impl Asked {
         s.default = vec![Action::Drop];
         s
     }
-    fn rule(&self, text: &str) -> RuleRef {
+    pub fn rule(&self, text: &str) -> RuleRef {
         let rule = rule_of(text);
         self.h.call(move |p| p.place_rule(V, 0, &rule, Placement::Fast)).unwrap().unwrap().1
     }
-    fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         let s = self.h.call(|p| p.snapshot()).unwrap();
         s.check().unwrap();
         s
     }
-    fn until(&self, mut done: impl FnMut(&Snapshot) -> bool) {
+    pub fn until(&self, mut done: impl FnMut(&Snapshot) -> bool) {
         until(|| done(&self.snapshot()));
     }
     /// Every frame is home and accounted for.
-    fn stop(self) {
+    pub fn stop(self) {
         self.desk.stop().unwrap();
         let planes = self.crew.stop().unwrap();
         snapshot_of(&planes).check().unwrap();
@@ -77,7 +77,7 @@ impl Asked {
     }
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+pub fn until(mut done: impl FnMut() -> bool) {
     for _ in 0..60_000 {
         if done() {
             return;
@@ -87,7 +87,7 @@ fn until(mut done: impl FnMut() -> bool) {
     panic!("a minute has passed");
 }
 
-fn fed() -> (Box<dyn Device>, Sender<Vec<u8>>) {
+pub fn fed() -> (Box<dyn Device>, Sender<Vec<u8>>) {
     let (to, from) = channel();
     (Box::new(Fed::new(from)), to)
 }
@@ -404,17 +404,13 @@ fn every_method_of_control_says_what_a_desk_does_with_it() {
         "add_port",
         "add_rule",
         "withhold",
-        // Where there are several workers no VDP has a program, is away, or has a meter.
-        "set_program",
-        "set_local_program",
+        // Where there are several workers no VDP is away.
         "hold_for_return",
         "bring_back",
         "leave_away",
         "end_away",
         "clear_away",
         "add_gauge",
-        "remove_meter",
-        "remove_queue",
         // The desk's own: its frames, its slices, its servers, who is told of its ports.
         "pool_mut",
         "tcam_mut",
@@ -448,7 +444,7 @@ fn every_method_of_control_says_what_a_desk_does_with_it() {
 }
 
 /// A port that takes nothing until it is opened.
-struct Gate(Arc<AtomicBool>);
+pub struct Gate(pub Arc<AtomicBool>);
 
 impl Device for Gate {
     fn name(&self) -> &str {

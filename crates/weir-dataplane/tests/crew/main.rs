@@ -6,6 +6,7 @@ mod plane_common;
 mod alike;
 mod desk;
 mod moves;
+mod pins;
 mod refused;
 mod rig;
 mod stalls;

@@ -36,7 +36,8 @@ use weir_packet::{Nanos, PortId};
                   printed for everything that is made, with the reason wherever something fell \
                   back.\n\n\
                   'workers = N' in [dataplane] has N threads forward, each some of the flows; all \
-                  else is as with one, and what several can't hold between them is refused.\n\n\
+                  else is as with one, and what several can't hold between them is refused, but to VDPs \
+                  that are one worker's ('worker = K').\n\n\
                   SIGINT and SIGTERM stop it: it prints the final counters and checks that every \
                   frame is accounted for. SIGHUP reads the file again and changes what differs, \
                   between two bursts, without losing a frame; a file with a mistake changes \

@@ -226,6 +226,9 @@ fn detail(d: &VdpDetail, out: &mut String) {
     let own = if d.channel_dedicated { "its own" } else { "shared" };
     line("channel", format!("{} ({own})", d.channel));
     line("cpu", format!("{} permille guaranteed", d.cpu_permille));
+    if let Some(w) = d.worker {
+        line("worker", format!("{w}, alone"));
+    }
     if d.migrations + d.migrations_given_up > 0 {
         line(
             "migration",

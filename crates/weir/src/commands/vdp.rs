@@ -97,6 +97,9 @@ struct Of {
     /// A channel of its own
     #[arg(long)]
     channel: Option<u8>,
+    /// Of several workers the one that does it, counted from 0
+    #[arg(long, value_name = "K")]
+    worker: Option<u8>,
     /// Where it lives: fast or slow
     #[arg(long)]
     path: Option<String>,
@@ -217,6 +220,7 @@ fn section(of: &Of) -> Result<String> {
     }
     let numbers = [
         ("channel", of.channel.map(u32::from)),
+        ("worker", of.worker.map(u32::from)),
         ("tcam_entries", of.tcam_entries),
         ("tcam_limit_entries", of.tcam_limit_entries),
         ("cpu_permille", of.cpu_permille.map(u32::from)),

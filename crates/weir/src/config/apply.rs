@@ -6,20 +6,19 @@
 use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
 use super::failed::{Failed, Reason};
+use super::homes::Homes;
 use super::plan::{Plan, PortPlan, RulePlan, VdpPlan};
 use super::program::ProgramPlan;
 use super::vdp_steps::{
     attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use weir_classify::Field;
 use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
 use weir_io::af_xdp::Umem;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened, PortSpec};
 use weir_io::replay::Null;
-use weir_io::vxlan;
 use weir_packet::{Device, PoolError, PortId};
 
 /// Which devices ports get.
@@ -43,8 +42,8 @@ pub struct Model {
     devices: Devices,
     /// One for each worker's region.
     umems: BTreeMap<usize, Umem>,
-    /// Devices that were opened: their homes are workers in turn.
-    dealt: usize,
+    /// Which worker is at home at a port.
+    homes: Homes,
     /// Far ends of memory wires whose second port has not come yet.
     wires: BTreeMap<String, Memory>,
     /// Devices for ports, by name, in the place of those that the plan names.
@@ -62,7 +61,7 @@ impl Model {
             away: BTreeSet::new(),
             devices,
             umems: BTreeMap::new(),
-            dealt: 0,
+            homes: Homes::default(),
             wires: BTreeMap::new(),
             supplied: BTreeMap::new(),
             notes: Vec::new(),
@@ -173,6 +172,7 @@ pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
 }
 
 fn run_all(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
+    model.homes.expect(&model.plan, &steps, plane.workers());
     let going: Vec<&PortPlan> = steps
         .iter()
         .filter_map(|s| match s {
@@ -221,27 +221,8 @@ fn close(plane: &mut DataPlane, opened: BTreeMap<String, AtHome>) {
 }
 
 fn open_device(plane: &mut DataPlane, model: &mut Model, p: &PortPlan) -> Result<AtHome, Failed> {
-    let home = home_of(&p.spec, model.dealt, plane.workers());
-    let device = open_at(plane, model, p, home)?;
-    model.dealt += 1;
-    Ok((device, home))
-}
-
-/// The worker that has a port's device: workers in turn, but for ports that share something outside of themselves, which have
-/// one home together: both ends of a wire (a worker tells itself of what it sent, and nobody else), ends of tunnels at one
-/// local address (one socket).
-fn home_of(spec: &PortSpec, dealt: usize, workers: usize) -> usize {
-    let shared = match spec.kind {
-        Kind::Memory if !spec.target.is_empty() => spec.target.clone(),
-        Kind::Vxlan => match spec.target.parse::<vxlan::Settings>() {
-            Ok(s) => s.local.to_string(),
-            Err(_) => return dealt % workers,
-        },
-        _ => return dealt % workers,
-    };
-    let mut hash = DefaultHasher::new();
-    (spec.kind == Kind::Vxlan, shared).hash(&mut hash);
-    (hash.finish() % workers.max(1) as u64) as usize
+    let home = model.homes.of(p, plane.workers());
+    Ok((open_at(plane, model, p, home)?, home))
 }
 
 fn open_at(
@@ -505,8 +486,9 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
         }
         // The plan is all: the switches' thread is told of it when the change is done.
         Step::SetOpenflow(vid, o) => {
-            o.fits(plane.workers()).map_err(Reason::Config)?;
-            of(plan, vid)?.openflow = Some(*o);
+            let v = of(plan, vid)?;
+            o.fits(v.workers(plane.workers())).map_err(Reason::Config)?;
+            v.openflow = Some(*o);
             Ok(())
         }
     }
@@ -577,27 +559,4 @@ fn remove_port(plane: &mut DataPlane, model: &mut Model, name: &str) -> Result<(
     model.ids.remove(name);
     model.plan.ports.retain(|p| p.name != name);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_that_share_something_have_one_home_and_others_take_turns() {
-        let spec = |kind, target: &str| PortSpec { kind, target: target.to_owned() };
-        let homes = |spec: &PortSpec| -> BTreeSet<usize> {
-            (0..12).map(|dealt| home_of(spec, dealt, 4)).collect()
-        };
-        let tunnel = |vni| spec(Kind::Vxlan, &format!("{vni},remote=192.0.2.1,local=192.0.2.7"));
-        assert_eq!(homes(&tunnel(5)).len(), 1);
-        assert_eq!(homes(&tunnel(5)), homes(&tunnel(6)));
-        assert_eq!(homes(&spec(Kind::Memory, "wire")).len(), 1);
-        // Wires are spread among the workers, too.
-        let wires: BTreeSet<_> =
-            (0..40).flat_map(|n| homes(&spec(Kind::Memory, &format!("w{n}")))).collect();
-        assert_eq!(wires.len(), 4);
-        assert_eq!(homes(&spec(Kind::Xdp, "eth0")).len(), 4);
-        assert_eq!(homes(&spec(Kind::Memory, "")).len(), 4);
-    }
 }

@@ -153,6 +153,7 @@ fn same_nature(old: &VdpPlan, new: &VdpPlan) -> Result<(), ConfigError> {
     let what = match () {
         () if old.fields != new.fields => "its own fields",
         () if old.channel != new.channel => "its channel",
+        () if old.worker != new.worker => "its worker",
         () if old.openflow.is_some() && nature(old) != nature(new) => "what it is to controllers",
         () => return Ok(()),
     };
@@ -273,12 +274,13 @@ impl Step {
             Step::SetPortLabel(n, None) => format!("port {n}: kept by nobody any more"),
             Step::DeleteVdp(v) => format!("VDP {v}: deleted"),
             Step::CreateVdp(v) => format!(
-                "{}: {} ports, {} mapping rules, {} rules, {} path{}",
+                "{}: {} ports, {} mapping rules, {} rules, {} path{}{}",
                 v.called(),
                 v.ports.len(),
                 v.mapping.len(),
                 v.rules.len(),
                 path_name(v.path),
+                v.worker.map(|w| format!(", worker {w}")).unwrap_or_default(),
                 v.program.as_ref().map(|p| format!(", program {}", p.name())).unwrap_or_default()
             ),
             Step::Bequeath(v, to) => format!("VDP {v}: its counters go to VDP {to}"),

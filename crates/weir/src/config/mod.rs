@@ -8,6 +8,7 @@ pub mod diff;
 pub mod error;
 pub mod failed;
 mod gateway;
+mod homes;
 pub mod openflow;
 #[cfg(test)]
 mod openflow_tests;

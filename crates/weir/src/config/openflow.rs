@@ -97,7 +97,7 @@ impl OpenflowPlan {
         if workers > 1 && self.nature.fail_mode == FailMode::Standalone {
             return Err(format!(
                 "fail_mode = \"standalone\" takes one worker, and there are {workers}: each would learn a part of the \
-                 addresses; take it away, or run the data plane with one worker"
+                 addresses; take it away, pin the VDP to one of them ('worker = K'), or run the data plane with one worker"
             ));
         }
         Ok(())

@@ -129,6 +129,8 @@ pub struct VdpPlan {
     pub program: Option<ProgramPlan>,
     /// A channel of its own.
     pub channel: Option<u8>,
+    /// Of several workers the one that does it.
+    pub worker: Option<usize>,
     /// Where it lives.
     pub path: Path,
     /// Fields of its own.
@@ -272,6 +274,7 @@ impl VdpPlan {
             default: vec![Action::Drop],
             program: None,
             channel: None,
+            worker: None,
             path: Path::Fast,
             fields: UserFields::default(),
             tcam_entries: 0,
@@ -345,10 +348,14 @@ impl Plan {
 pub struct VdpNames<'a>(pub &'a [(String, PortNo)], pub &'a UserFields);
 
 impl VdpPlan {
-    /// Whether this program of its is run. What would do NORMAL for a switch's controllers is left out where there are several
-    /// workers, which refuse NORMAL.
+    /// How many of so many workers do it.
+    pub fn workers(&self, workers: usize) -> usize {
+        if self.worker.is_some() { 1 } else { workers }
+    }
+    /// Whether this program of its is run. What would do NORMAL for a switch's controllers is left out where several
+    /// workers do it, which refuse NORMAL.
     pub fn has_program(&self, program: &ProgramPlan, workers: usize) -> bool {
-        workers == 1 || self.openflow.is_none() || *program != ProgramPlan::learning()
+        self.workers(workers) == 1 || self.openflow.is_none() || *program != ProgramPlan::learning()
     }
     /// Its names.
     pub fn names(&self) -> VdpNames<'_> {

@@ -322,6 +322,9 @@ fn read_vdp(
     if let Some(c) = &v.channel {
         plan.channel = Some(*c.get_ref());
     }
+    if let Some(w) = &v.worker {
+        plan.worker = Some(*w.get_ref());
+    }
     plan.tcam_entries = v.tcam_entries.unwrap_or(plan.tcam_entries);
     plan.tcam_limit = v.tcam_limit_entries.or(plan.tcam_limit);
     if let Some(c) = &v.cpu_permille {
@@ -389,6 +392,7 @@ fn only_default(source: &Source<'_>, v: &VdpSection) -> Read<()> {
         ("ports", v.ports.is_some()),
         ("mapping", !v.mapping.is_empty()),
         ("channel", v.channel.is_some()),
+        ("worker", v.worker.is_some()),
         ("path", v.path.is_some()),
         ("tcam_entries", v.tcam_entries.is_some()),
         ("tcam_limit_entries", v.tcam_limit_entries.is_some()),

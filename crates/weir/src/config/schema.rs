@@ -97,6 +97,7 @@ pub struct VdpSection {
     pub default: Option<Spanned<ActionsText>>,
     pub program: Option<Spanned<Program>>,
     pub channel: Option<Spanned<u8>>,
+    pub worker: Option<Spanned<usize>>,
     pub path: Option<Spanned<String>>,
     pub placement: Option<Spanned<String>>,
     pub tcam_entries: Option<usize>,

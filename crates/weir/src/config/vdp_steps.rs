@@ -141,7 +141,7 @@ pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Re
     };
     let program = v.program.as_ref().filter(|p| v.has_program(p, plane.workers()));
     let program = program.map(|p| model.as_far_as_tried(p).build()).transpose();
-    let fits = v.openflow.as_ref().map(|o| o.fits(plane.workers())).transpose();
+    let fits = v.openflow.as_ref().map(|o| o.fits(v.workers(plane.workers()))).transpose();
     fits.map_err(|e| failed(Reason::Config(e), &v.place))?;
     let spec = VdpSpec {
         ports: present(&v, &model.ids),
@@ -152,6 +152,7 @@ pub(super) fn create(plane: &mut DataPlane, model: &mut Model, v: VdpPlan) -> Re
         action_entries: v.tcam_entries,
         action_limit: v.tcam_limit,
         cpu_permille: v.cpu_permille,
+        worker: v.worker,
         ..VdpSpec::new(v.vid, &v.name)
     };
     plane.create_vdp(spec).map_err(|e| failed(e.into(), &v.place))?;

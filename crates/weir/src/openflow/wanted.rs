@@ -41,8 +41,8 @@ pub struct Wanted {
 pub fn all(plan: &Plan, links: &Links) -> Vec<Wanted> {
     let switch = |v: &VdpPlan| {
         let mut o = v.openflow.clone()?;
-        // None would be one limit for all of them: controllers are told that there are none to be had.
-        if plan.fixed.config.workers > 1 {
+        // None would be one limit for all workers: controllers are told that there are none to be had.
+        if v.workers(plan.fixed.config.workers) > 1 {
             o.nature.limits.meters = 0;
         }
         let mut ports = ports(v, links);

@@ -624,6 +624,9 @@ pub struct VdpDetail {
     pub program_status: Vec<(String, String)>,
     /// Its channel.
     pub channel: u8,
+    /// Of several workers the one that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<usize>,
     /// Whether the channel is its own.
     pub channel_dedicated: bool,
     /// Rules in the TCAM.

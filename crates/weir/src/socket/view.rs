@@ -290,9 +290,14 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         ports: ports.collect(),
         mapping: mapping.collect(),
         default: ActionsText(&plan.default, &plan.names()).to_string(),
-        program: plan.program.as_ref().filter(|_| p.workers() == 1).map(|p| p.name().to_owned()),
+        program: plan
+            .program
+            .as_ref()
+            .filter(|_| plan.workers(p.workers()) == 1)
+            .map(|p| p.name().to_owned()),
         program_status: Vec::new(),
         channel: v.channel.0,
+        worker: p.worker_of(v.vid),
         channel_dedicated: v.channel.1 == Dedicated::Yes,
         fast_rules: v.rules,
         slow_rules: v.slow_rules,

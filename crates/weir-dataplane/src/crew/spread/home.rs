@@ -116,7 +116,26 @@ impl Home {
             || self.held.len() + BURST <= HOLD_FRAMES && self.lanes.iter().all(Lane::has_room)
     }
 
+    /// What comes by a port that one worker has whole is not looked at.
+    fn give_whole(&mut self, to: usize, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let n = match self.lane_of.get(to).and_then(|i| self.lanes.get_mut(*i)) {
+            Some(lane) => {
+                let n = self.inner.rx(pool, &mut self.got).max(self.got.len());
+                lane.part.extend(self.got.drain());
+                n
+            }
+            // Home itself, which has no lane.
+            None => self.inner.rx(pool, burst).max(burst.len()),
+        };
+        let [seen, ..] = &*self.shared.seen;
+        seen.store(seen.load(Relaxed) + n as u64, Relaxed);
+        n
+    }
+
     fn deal(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        if let Some(to) = self.shared.whole() {
+            return self.give_whole(to, pool, burst);
+        }
         let n = self.inner.rx(pool, &mut self.got).max(self.got.len());
         let home = self.shared.home;
         for frame in self.got.drain() {
@@ -224,8 +243,8 @@ impl Device for Home {
         }
         self.lanes.iter_mut().for_each(|l| l.to.reclaim(pool));
         let mut moved = 0;
-        let mut past = true;
-        if !self.held.is_empty() {
+        let mut past = !self.shared.pauses();
+        if past && !self.held.is_empty() {
             let before = self.held.len();
             past = self.let_go(burst);
             moved = before - self.held.len();

@@ -63,7 +63,9 @@ struct Shared {
     home: usize,
     /// Whose each bucket is.
     owner: [AtomicU8; BUCKETS],
-    /// Frames of each bucket so far; home writes.
+    /// Who has all of them for good, or none ([`HELD`]).
+    whole: AtomicU8,
+    /// Frames of each bucket so far; home writes. Of a port that is kept whole all count with the first.
     seen: Box<[AtomicU64; BUCKETS]>,
     /// By worker; home's own is not used.
     between: Box<[Between]>,
@@ -73,6 +75,8 @@ struct Shared {
     feed: Feed,
     /// Nothing more will come from the device.
     ended: AtomicBool,
+    /// Frames are left in the device.
+    pauses: AtomicBool,
     /// Frames are given back where they came from, and no more are taken.
     closing: AtomicBool,
     wakers: OnceLock<Box<[Waker]>>,
@@ -99,6 +103,21 @@ impl Shared {
             b.given.read().saturating_sub(done)
         };
         self.between.get(worker).map_or(0, of)
+    }
+    /// What home has dealt to a worker and it has not received.
+    fn untaken(&self, worker: usize) -> u64 {
+        let of = |b: &Between| {
+            let taken = b.taken.read();
+            b.dealt.read().saturating_sub(taken)
+        };
+        self.between.get(worker).map_or(0, of)
+    }
+    fn whole(&self) -> Option<usize> {
+        let w = self.whole.load(Relaxed);
+        (w != HELD).then_some(usize::from(w))
+    }
+    fn pauses(&self) -> bool {
+        self.pauses.load(Acquire)
     }
     fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
@@ -127,12 +146,14 @@ pub fn spread(
         name: device.name().to_owned(),
         home,
         owner: std::array::from_fn(|b| AtomicU8::new((b % workers) as u8)),
+        whole: AtomicU8::new(HELD),
         seen: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
         between: (0..workers).map(|_| Between::default()).collect(),
         up: AtomicBool::new(true),
         max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
         feed: caps.feed,
         ended: AtomicBool::new(false),
+        pauses: AtomicBool::new(false),
         closing: AtomicBool::new(false),
         wakers: OnceLock::new(),
     });
@@ -161,7 +182,32 @@ impl Spread {
         let w = self.0.owner[usize::from(bucket)].load(Relaxed);
         (w != HELD).then_some(usize::from(w))
     }
-    /// Frames of each bucket so far.
+    /// The worker that gets all of its frames, and keeps them.
+    pub fn whole(&self) -> Option<usize> {
+        self.0.whole()
+    }
+    /// Gives all buckets to one worker, from which none moves until the next call; or lets them move again. To be called between
+    /// two rounds of home's, while none of its frames is under way at another worker.
+    pub(super) fn give_whole(&self, worker: Option<usize>) {
+        let to = worker.map_or(HELD, |w| w as u8);
+        if worker.is_some() {
+            self.0.owner.iter().for_each(|o| o.store(to, Relaxed));
+        }
+        self.0.whole.store(to, Relaxed);
+    }
+    /// Leaves frames in the device, or takes them again; says how it was.
+    pub(super) fn pause(&self, pauses: bool) -> bool {
+        self.0.pauses.swap(pauses, AcqRel)
+    }
+    /// Whether a worker has received all that was dealt to it.
+    pub(super) fn has_taken(&self, worker: usize) -> bool {
+        self.0.untaken(worker) == 0
+    }
+    /// Whether all that a worker has given is sent.
+    pub(super) fn has_sent(&self, worker: usize) -> bool {
+        self.0.unsent(worker) == 0
+    }
+    /// Frames of each bucket so far; of a port that is kept whole all count with the first.
     pub fn seen(&self) -> [u64; BUCKETS] {
         std::array::from_fn(|b| self.0.seen[b].load(Relaxed))
     }

@@ -24,6 +24,9 @@ pub enum MoveError {
     /// It is on its way already.
     #[error("bucket {0} is on its way already: move it when it has arrived")]
     Moving(u8),
+    /// The port is one worker's whole.
+    #[error("worker {0} has the port whole, for a VDP that is pinned to it: no flow of it moves")]
+    Whole(usize),
 }
 
 /// A bucket on its way. Its frames are held until [`Spread::arrive`]: whoever began must end it.
@@ -78,6 +81,9 @@ impl Spread {
         let workers = self.workers();
         if to >= workers {
             return Err(MoveError::NoWorker { worker: to, workers });
+        }
+        if let Some(worker) = self.whole() {
+            return Err(MoveError::Whole(worker));
         }
         let from = self.owner(bucket).ok_or(MoveError::Moving(bucket))?;
         let dealt = self.0.between.get(from).map_or(0, |b| b.dealt.read());
