@@ -3,10 +3,11 @@
 //! Room: ports. Called by whoever reads a configuration or a command line.
 
 use crate::af_packet::AfPacket;
-use crate::af_xdp::{AfXdp, Mode, Offer, Options, Umem};
+use crate::af_xdp::{AfXdp, Mode, Offer, Options, Program, Umem};
 use crate::capture_file::{PcapIn, PcapOut};
 use crate::memory::{Memory, MemoryPeer, WireSize};
 use crate::replay::{Arena, Null, Passes, Replay};
+use crate::sys::netdev::Control;
 use crate::tap::{Lifetime, Tap};
 use crate::vxlan::{self, Vxlan};
 use std::fmt;
@@ -291,6 +292,46 @@ pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, Dev
         }
         Kind::Null => Ok(Opened::plain(Null::new(if target.is_empty() { "null" } else { target }))),
     }
+}
+
+/// How many queues the port's interface has, if they can be opened one by one: as many for reception as for sending.
+pub fn queues(spec: &PortSpec) -> Option<usize> {
+    by_queue(spec.kind)?;
+    let (rx, tx) = Control::new().ok()?.queues(&spec.target).ok()?;
+    (rx == tx).then(|| usize::try_from(rx).ok()).flatten()
+}
+
+fn by_queue(kind: Kind) -> Option<Mode> {
+    match kind {
+        Kind::Interface | Kind::Xdp => Some(Mode::NativeElseGeneric),
+        Kind::XdpNative => Some(Mode::Native),
+        Kind::XdpGeneric => Some(Mode::Generic),
+        _ => None,
+    }
+}
+
+/// Opens one of [`queues`] for the worker that owns `pool`; `program` is what all of the interface's share.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn open_queue(
+    spec: &PortSpec,
+    queue: usize,
+    pool: &mut Pool,
+    umem: &Umem,
+    program: &Program,
+) -> Result<Opened, DeviceError> {
+    let (Some(mode), Some(all), Ok(queue)) =
+        (by_queue(spec.kind), queues(spec), u32::try_from(queue))
+    else {
+        let problem = "it has no queues that could be opened one by one".to_owned();
+        return Err(DeviceError::Setting { name: spec.to_string(), problem });
+    };
+    let queues = u32::try_from(all).unwrap_or(u32::MAX);
+    let options = Options { mode, queue, queues, ..Options::default() };
+    let port = AfXdp::open_queue(&spec.target, options, umem, pool, program)?;
+    let notes = port.notes().to_vec();
+    Ok(Opened { notes, ..Opened::plain(port) })
 }
 
 #[cfg(test)]

@@ -170,6 +170,17 @@ pub enum ControlError {
         /// For which VDP.
         other: Vid,
     },
+    /// A port of which each worker has a queue.
+    #[error(
+        "port '{port}' can't be kept whole by worker {worker}: each worker has a queue of it; give the interface one \
+         ('ethtool -L IF combined 1') and open the port again, or pin no VDP whose frames come by it"
+    )]
+    HasQueues {
+        /// The port's name.
+        port: String,
+        /// Who should have it.
+        worker: usize,
+    },
     /// A port that could not be given to one worker whole.
     #[error(
         "port '{port}' could not be kept whole by worker {worker}: another worker has frames of it that do not leave; try \

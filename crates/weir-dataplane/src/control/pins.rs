@@ -7,6 +7,7 @@
 
 use super::*;
 use crate::action::Vid;
+use crate::crew::desk::WhyNot;
 use crate::mapping::MappingRule;
 use crate::plane::DataPlane;
 use std::collections::BTreeMap;
@@ -83,11 +84,12 @@ impl DataPlane {
     /// Where this is a desk: has workers keep ports whole, before anything else is done.
     pub(super) fn keep_whole(&mut self, pins: &Pins) -> Result<(), ControlError> {
         let Some(desk) = self.desk.take() else { return Ok(()) };
-        let kept = desk.keep_whole(pins).map_err(|(port, worker)| {
+        let kept = desk.keep_whole(pins).map_err(|(port, worker, why)| {
             let name = self.ports.get(usize::from(port.0)).and_then(Option::as_ref);
-            ControlError::NotWhole {
-                port: name.map_or_else(String::new, |p| p.name.clone()),
-                worker,
+            let port = name.map_or_else(|| port.to_string(), |p| p.name.clone());
+            match why {
+                WhyNot::Busy => ControlError::NotWhole { port, worker },
+                WhyNot::Queues => ControlError::HasQueues { port, worker },
             }
         });
         self.desk = Some(desk);

@@ -73,6 +73,30 @@ impl DataPlane {
         Ok(id)
     }
 
+    /// Adds a port of which each worker has a queue: a device for each, in their order, which takes its frames from that
+    /// worker's region.
+    ///
+    /// # Errors
+    /// As [`DataPlane::add_port`]; devices that are not one for each.
+    pub fn add_port_queues(
+        &mut self,
+        name: &str,
+        mut devices: Vec<Box<dyn Device>>,
+    ) -> Result<PortId, ControlError> {
+        if let Some(mut desk) = self.desk.take() {
+            let added = desk.add_queues(self, name, devices);
+            self.desk = Some(desk);
+            return added;
+        }
+        match (devices.pop(), devices.len()) {
+            (Some(one), 0) => self.add_port(name, one),
+            (_, more) => {
+                let why = "a data plane alone has one";
+                Err(ControlError::Size { what: "queues", value: more + 1, why })
+            }
+        }
+    }
+
     /// Takes a port away from the default VDP, which has every port otherwise: one that is somebody's own.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::time::Duration;
 struct Flows {
     frames: [u64; BUCKETS],
     owners: [Option<usize>; BUCKETS],
-    /// It is one worker's whole.
+    /// It is one worker's whole, or each has a queue.
     stays: bool,
 }
 
@@ -109,7 +109,7 @@ impl Balancer {
             let of = |(frames, s): (&[u64; BUCKETS], &Spread)| Flows {
                 frames: *frames,
                 owners: owners(s),
-                stays: s.whole().is_some(),
+                stays: s.whole().is_some() || s.has_queues(),
             };
             let flows: Vec<Flows> = came.iter().zip(ports.iter()).map(of).collect();
             let Some((port, bucket, to, unlike)) = best(&flows, crew.workers()) else {

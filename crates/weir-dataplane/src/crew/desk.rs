@@ -9,7 +9,7 @@
 //! from the workers. Whoever asks a desk need not know that there are several. What a worker does otherwise than the desk is a
 //! defect: then nobody is answered any more, and [`Crew::fault`](super::Crew::fault) says why.
 
-use super::spread::{Spread, spread};
+use super::spread::{Spread, queues, spread};
 use super::{CrewError, CrewHandle, Moved, merged};
 use crate::action::{PortNo, Vid};
 use crate::control::{
@@ -38,6 +38,15 @@ const TOGETHER: usize = 16_384;
 
 /// How long frames may take to leave workers before a port is one worker's, or before ports rest.
 const LEAVING: Duration = Duration::from_millis(50);
+
+/// Why a port can't be one worker's whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhyNot {
+    /// Others have frames of it that do not leave.
+    Busy,
+    /// Each has a queue of it.
+    Queues,
+}
 
 /// What a desk's data plane has beside its replica.
 pub(crate) struct Desk {
@@ -194,6 +203,28 @@ impl Desk {
             let why = "a worker that there is has a port's device";
             return Err(ControlError::Size { what: "home", value: home, why });
         };
+        self.add(desk, name, devices, port)
+    }
+    /// Adds a port of which each worker has a queue, whose device takes its frames from that worker's region.
+    pub(crate) fn add_queues(
+        &mut self,
+        desk: &mut DataPlane,
+        name: &str,
+        devices: Vec<Box<dyn Device>>,
+    ) -> Result<PortId, ControlError> {
+        let (value, why) = (devices.len(), "a port has one, or one for each worker");
+        match queues(devices) {
+            Ok((devices, port)) if value == self.workers() => self.add(desk, name, devices, port),
+            _ => Err(ControlError::Size { what: "queues", value, why }),
+        }
+    }
+    fn add(
+        &mut self,
+        desk: &mut DataPlane,
+        name: &str,
+        devices: Vec<Box<dyn Device>>,
+        port: Spread,
+    ) -> Result<PortId, ControlError> {
         if let Some(w) = &self.wakers {
             port.set_wakers(w);
         }
@@ -215,15 +246,18 @@ impl Desk {
     }
     /// Has workers keep ports whole, when all that was noted before has been done; says which port could not be, and the others
     /// are as they were found.
-    pub(crate) fn keep_whole(&self, pins: &Pins) -> Result<(), (PortId, usize)> {
+    pub(crate) fn keep_whole(&self, pins: &Pins) -> Result<(), (PortId, usize, WhyNot)> {
         if !pins.is_empty() && !self.settle() {
             return Ok(());
         }
         for (id, (worker, _)) in pins {
             let Some((_, port)) = self.ports.iter().find(|(i, _)| i == id) else { continue };
+            if port.has_queues() {
+                return Err((*id, *worker, WhyNot::Queues));
+            }
             let kept = self.crew.keep_whole(port, Some(*worker), LEAVING);
             if self.answered(kept) == Some(Moved::Stayed) {
-                return Err((*id, *worker));
+                return Err((*id, *worker, WhyNot::Busy));
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ use crate::runner::{Asked, Handle, Runner, Serving, WhenIdle, WorkerGone};
 pub use balance::{Balancer, next_move};
 pub use flow::BUCKETS;
 pub use merged::CrewSnapshot;
-pub use spread::{LANE_FRAMES, MAX_WORKERS, MoveError, Moving, Spread, spread};
+pub use spread::{LANE_FRAMES, MAX_WORKERS, MoveError, Moving, Spread, queues, spread};
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -280,6 +280,9 @@ impl CrewHandle {
         let all = self.spreads();
         if !all.iter().any(|s| s.is(port)) {
             return Ok(Moved::Stayed);
+        }
+        if port.has_queues() && worker.is_some() {
+            return Err(MoveError::Queues.into());
         }
         if port.whole() == worker {
             return Ok(Moved::Arrived);

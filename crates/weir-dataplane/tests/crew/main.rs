@@ -7,6 +7,7 @@ mod alike;
 mod desk;
 mod moves;
 mod pins;
+mod queues;
 mod refused;
 mod rig;
 mod stalls;

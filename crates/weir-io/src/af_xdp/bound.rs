@@ -76,13 +76,45 @@ impl Umem {
     }
 }
 
+/// What an interface has once, be its queues one port's or several workers': the program, and how the interface is set.
+#[derive(Debug)]
+struct Attached {
+    redirect: Redirect,
+    _promiscuous: packet::Socket,
+    _settings: Settings,
+    index: u32,
+    generic: bool,
+    driver: String,
+}
+
+/// The program that feeds the queues of one interface, each of which a worker has ([`super::AfXdp::open_queue`]): attached by the
+/// first, let go of by the last.
+#[derive(Clone, Debug, Default)]
+pub struct Program(Arc<Mutex<Weak<Attached>>>);
+
+impl Program {
+    /// Attached to this interface, by `attach` if nobody has yet; says by whom.
+    fn of(
+        &self,
+        index: u32,
+        attach: impl FnOnce() -> Result<Attached, DeviceError>,
+    ) -> Result<Arc<Attached>, DeviceError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An interface that has gone and come back is another one.
+        if let Some(there) = known.upgrade().filter(|a| a.index == index) {
+            return Ok(there);
+        }
+        let new = Arc::new(attach()?);
+        *known = Arc::downgrade(&new);
+        Ok(new)
+    }
+}
+
 /// Fields are dropped in this order: no frame comes any more before the socket goes.
 #[derive(Debug)]
 pub(super) struct Bound {
-    _redirect: Redirect,
+    _attached: Arc<Attached>,
     pub(super) socket: xdp::Socket,
-    _promiscuous: packet::Socket,
-    _settings: Settings,
     pub(super) index: u32,
     pub(super) generic: bool,
     /// The other end of the interface is this kernel: checksums may be partial.
@@ -99,11 +131,11 @@ impl Bound {
         umem: &Umem,
         pool: &Pool,
         known: Option<&Known>,
+        of: &Program,
     ) -> Result<Self, DeviceError> {
         let name = watch.name();
         let fail = |what| move |e| interface::error(what, name, NEED, e);
         let i = watch.usable()?;
-        let promiscuous = packet::Socket::promiscuous(i.index).map_err(fail("listening"))?;
         let (base, len) = pool.region();
         let region = xdp::Region { base, len, chunk_bytes: pool.chunk_bytes() };
         let socket = umem.bind(i.index, options, region).map_err(|e| match e.raw_os_error() {
@@ -118,13 +150,48 @@ impl Bound {
             _ => fail("binding an AF_XDP socket")(e),
         })?;
         let mut notes = Vec::new();
+        let attached =
+            of.of(i.index, || Self::attach(watch, i.index, options, known, &mut notes))?;
+        // Last, so that no frame comes in before the offloads are off.
+        attached.redirect.serve(options.queue, &socket.fd).map_err(fail("serving the queue"))?;
+        umem.joined(&socket.fd);
+        if let Ok((n @ 2.., _)) = watch.control.queues(name)
+            && options.queues == 1
+        {
+            notes.push(format!(
+                "{name}: only queue {} of {n} is served: 'ethtool -L {name} combined 1' makes it one",
+                options.queue
+            ));
+        }
+        Ok(Self {
+            socket,
+            index: i.index,
+            generic: attached.generic,
+            is_virtual: settings::is_virtual(&attached.driver),
+            is_veth: attached.driver == "veth",
+            _attached: attached,
+            notes,
+        })
+    }
+
+    /// Attaches the program, and sets the interface so that frames come whole.
+    fn attach(
+        watch: &Watch,
+        index: u32,
+        options: Options,
+        known: Option<&Known>,
+        notes: &mut Vec<String>,
+    ) -> Result<Attached, DeviceError> {
+        let name = watch.name();
+        let fail = |what| move |e| interface::error(what, name, NEED, e);
+        let promiscuous = packet::Socket::promiscuous(index).map_err(fail("listening"))?;
         let attach = |how| {
             let sockets = Map::sockets()?;
             let code = match known {
                 Some(k) => k.program(&sockets),
                 None => program::to_socket(sockets.number()),
             };
-            Redirect::attach(i.index, how, sockets, &code)
+            Redirect::attach(index, how, sockets, &code)
         };
         let native = match options.mode {
             Mode::Generic => None,
@@ -148,29 +215,16 @@ impl Bound {
         };
         let driver = watch.control.driver(name).unwrap_or_default();
         let how = if generic { Attach::Generic } else { Attach::Native };
-        let settings = Settings::make(watch, i.index, &driver, how, options.other_end, &mut notes);
-        // Last, so that no frame comes in before the offloads are off.
-        redirect.serve(options.queue, &socket.fd).map_err(fail("serving the queue"))?;
-        umem.joined(&socket.fd);
-        if let Ok(n @ 2..) = watch.control.rx_queues(name) {
-            notes.push(format!(
-                "{name}: only queue {} of {n} is served: 'ethtool -L {name} combined 1' makes it one",
-                options.queue
-            ));
-        }
-        Ok(Self {
-            _redirect: redirect,
-            socket,
+        let settings = Settings::make(watch, index, &driver, how, options.other_end, notes);
+        Ok(Attached {
+            redirect,
             _promiscuous: promiscuous,
             _settings: settings,
-            index: i.index,
+            index,
             generic,
-            is_virtual: settings::is_virtual(&driver),
-            is_veth: driver == "veth",
-            notes,
+            driver,
         })
     }
-
     /// Opens it, waiting up to half a second for a queue that is just being given back.
     pub(super) fn open_patiently(
         watch: &Watch,
@@ -178,10 +232,11 @@ impl Bound {
         umem: &Umem,
         pool: &Pool,
         known: Option<&Known>,
+        of: &Program,
     ) -> Result<Self, DeviceError> {
         let mut attempts = 0;
         loop {
-            match Self::open(watch, options, umem, pool, known) {
+            match Self::open(watch, options, umem, pool, known, of) {
                 Err(DeviceError::System { source, .. })
                     if source.raw_os_error() == Some(libc::EBUSY) =>
                 {

@@ -17,7 +17,7 @@ mod program;
 mod settings;
 mod ways;
 
-pub use bound::{Mode, Umem};
+pub use bound::{Mode, Program, Umem};
 pub use settings::OtherEnd;
 
 use crate::interface::{self, Seen, Watch, no_runt};
@@ -50,8 +50,10 @@ const REFILL: usize = 32;
 pub struct Options {
     /// Where the program is attached.
     pub mode: Mode,
-    /// Which queue of the interface is served. A veth has one.
+    /// Which queue of the interface is served. A veth has one, if it was made without a word about it.
     pub queue: u32,
+    /// How many are served, by this port and by others ([`AfXdp::open_queue`]).
+    pub queues: u32,
     /// Entries of each ring: a power of two.
     pub ring: u32,
     /// What may be done to the other end of a veth pair.
@@ -77,6 +79,7 @@ impl Default for Options {
         Self {
             mode: Mode::NativeElseGeneric,
             queue: 0,
+            queues: 1,
             ring: 2048,
             other_end: OtherEnd::Set,
             shortcut: Offer::No,
@@ -98,6 +101,7 @@ struct Super {
 pub struct AfXdp {
     watch: Watch,
     umem: Umem,
+    program: Program,
     options: Options,
     bound: Option<Bound>,
     known: Option<Known>,
@@ -132,6 +136,20 @@ impl AfXdp {
         umem: &Umem,
         pool: &mut Pool,
     ) -> Result<Self, DeviceError> {
+        Self::open_queue(name, options, umem, pool, &Program::default())
+    }
+
+    /// The same of one queue of several, which workers have: all have the program of the interface together.
+    ///
+    /// # Errors
+    /// As [`AfXdp::open`].
+    pub fn open_queue(
+        name: &str,
+        options: Options,
+        umem: &Umem,
+        pool: &mut Pool,
+        program: &Program,
+    ) -> Result<Self, DeviceError> {
         let setting = |problem: String| DeviceError::Setting { name: name.to_owned(), problem };
         if !matches!(pool.chunk_bytes(), 2048 | 4096) {
             return Err(setting(format!(
@@ -153,10 +171,11 @@ impl AfXdp {
                 Some(maps.map_err(|e| interface::error("making its maps", name, NEED, e))?)
             }
         };
-        let bound = Bound::open_patiently(&watch, options, umem, pool, known.as_ref())?;
+        let bound = Bound::open_patiently(&watch, options, umem, pool, known.as_ref(), program)?;
         let mut this = Self {
             watch,
             umem: umem.clone(),
+            program: program.clone(),
             options,
             bound: Some(bound),
             known,
@@ -318,7 +337,8 @@ impl Device for AfXdp {
                 self.unbind(pool);
                 let opened = self.watch.usable().and_then(|i| {
                     let known = self.known.as_ref();
-                    Ok((i, Bound::open(&self.watch, self.options, &self.umem, pool, known)?))
+                    let (options, of) = (self.options, &self.program);
+                    Ok((i, Bound::open(&self.watch, options, &self.umem, pool, known, of)?))
                 });
                 match opened {
                     Ok((interface, bound)) => {

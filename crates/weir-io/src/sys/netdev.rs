@@ -258,12 +258,13 @@ impl Control {
         self.ioctl(command, &mut r)
     }
 
-    /// Receive queues that are in use, where the driver says.
-    pub(crate) fn rx_queues(&self, name: &str) -> io::Result<u32> {
+    /// Queues that are in use, for reception and for sending, where the driver says.
+    pub(crate) fn queues(&self, name: &str) -> io::Result<(u32, u32)> {
         // Command, four maxima, then rx, tx, other, combined.
         let mut words = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
         self.ethtool(name, &mut words)?;
-        Ok(words[5].saturating_add(words[8]))
+        let [.., rx, tx, _, both] = words;
+        Ok((rx.saturating_add(both), tx.saturating_add(both)))
     }
 }
 

@@ -3,6 +3,8 @@
 //! Room: between two bursts, on the thread that owns the data plane; also on a scratch data plane with
 //! ports that swallow, where a whole configuration is tried before anything real is touched.
 
+mod opening;
+
 use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
 use super::failed::{Failed, Reason};
@@ -12,14 +14,14 @@ use super::program::ProgramPlan;
 use super::vdp_steps::{
     attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
 };
+use opening::{Ready, close, open_device};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_classify::Field;
 use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
 use weir_io::af_xdp::Umem;
-use weir_io::memory::{Memory, WireSize};
-use weir_io::open::{self, Kind, Opened, PortSpec};
-use weir_io::replay::Null;
-use weir_packet::{Device, PoolError, PortId};
+use weir_io::memory::Memory;
+use weir_io::open::{Kind, PortSpec};
+use weir_packet::{PoolError, PortId};
 
 /// Which devices ports get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,73 +212,12 @@ fn run_all(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
     Ok(())
 }
 
-/// A device, and which worker's frames it has.
-type AtHome = (Box<dyn Device>, usize);
-
-/// Devices that became no ports.
-fn close(plane: &mut DataPlane, opened: BTreeMap<String, AtHome>) {
-    for (mut d, home) in opened.into_values() {
-        plane.at_home(home, move |pool| d.close(pool));
-    }
-}
-
-fn open_device(plane: &mut DataPlane, model: &mut Model, p: &PortPlan) -> Result<AtHome, Failed> {
-    let home = model.homes.of(p, plane.workers());
-    Ok((open_at(plane, model, p, home)?, home))
-}
-
-fn open_at(
-    plane: &mut DataPlane,
-    model: &mut Model,
-    p: &PortPlan,
-    home: usize,
-) -> Result<Box<dyn Device>, Failed> {
-    let failed = |reason| Failed {
-        place: p.place.clone(),
-        whose: format!("port '{}'", p.name),
-        reason,
-        after: 0,
-    };
-    if p.spec.kind == Kind::XdpShortcut && plane.workers() > 1 {
-        let why = "a shortcut in the kernel takes one worker, and there are several: give it \
-                   'xdp:IF', or run the data plane with one worker";
-        return Err(failed(Reason::Config(why.to_owned())));
-    }
-    if let Some(device) = model.supplied.remove(&p.name) {
-        return Ok(Box::new(device));
-    }
-    if model.devices == Devices::Scratch {
-        return Ok(Box::new(Null::new(&p.name)));
-    }
-    if p.spec.kind == Kind::Memory && !p.spec.target.is_empty() {
-        // One whose near end has gone meanwhile is no wire any more.
-        let far = model.wires.remove(&p.spec.target);
-        if let Some(far) = far.filter(|f| !f.is_abandoned()) {
-            return Ok(Box::new(far));
-        }
-        let size =
-            WireSize { max_frame_bytes: plane.pool_mut().max_frame_bytes(), ..WireSize::default() };
-        let (near, far) = Memory::inside([&p.spec.target, &p.spec.target], size);
-        model.wires.insert(p.spec.target.clone(), far);
-        return Ok(Box::new(near));
-    }
-    let (spec, umem) = (p.spec.clone(), model.umems.entry(home).or_default().clone());
-    match plane.at_home(home, move |pool| open::open(&spec, pool, &umem)) {
-        Some(Ok(Opened { device, notes, .. })) => {
-            model.notes.extend(notes.into_iter().map(|n| format!("port {}: {n}", p.name)));
-            Ok(device)
-        }
-        Some(Err(e)) => Err(failed(Reason::Device(e))),
-        None => Err(failed(Reason::Config(format!("worker {home} has ended")))),
-    }
-}
-
 /// One step: the data plane first, then the plan.
 fn step(
     plane: &mut DataPlane,
     model: &mut Model,
     s: Step,
-    opened: &mut BTreeMap<String, AtHome>,
+    opened: &mut BTreeMap<String, Ready>,
 ) -> Result<(), Failed> {
     match s {
         Step::AddPort(p) => {
@@ -498,7 +439,7 @@ fn add_port(
     plane: &mut DataPlane,
     model: &mut Model,
     p: PortPlan,
-    (device, home): AtHome,
+    ready: Ready,
 ) -> Result<(), Failed> {
     let failed = |reason, place: &Option<Place>, whose| Failed {
         place: place.clone(),
@@ -506,9 +447,11 @@ fn add_port(
         reason,
         after: 0,
     };
-    let id = plane
-        .add_port_at(&p.name, device, home)
-        .map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
+    let added = match ready {
+        Ready::AtHome(device, home) => plane.add_port_at(&p.name, device, home),
+        Ready::Queues(devices) => plane.add_port_queues(&p.name, devices),
+    };
+    let id = added.map_err(|e| failed(e.into(), &p.place, format!("port '{}'", p.name)))?;
     if p.label.is_some() {
         let whose = || format!("port '{}'", p.name);
         plane.withhold(id).map_err(|e| failed(e.into(), &None, whose()))?;

@@ -66,6 +66,11 @@ impl Homes {
         }
     }
 
+    /// Whether a VDP that has it is pinned to a worker.
+    pub fn is_pinned(&self, p: &PortPlan) -> bool {
+        self.pinned.contains_key(&p.name)
+    }
+
     /// The worker at home at a port that is about to be opened.
     pub fn of(&mut self, p: &PortPlan, workers: usize) -> usize {
         let workers = workers.max(1);

@@ -1,4 +1,4 @@
-//! A port with one queue, for several workers: one of them, at home there, has the device and deals its frames out by
+//! A port for several workers. With a queue for each (`own`), each has its own; with one queue: one of them, at home there, has the device and deals its frames out by
 //! flow; the others have a device each that gets its part and sends by way of home.
 //!
 //! Room: crew. What each worker's data plane has is a [`Device`] like any other, so the way of a frame inside a data plane
@@ -8,6 +8,7 @@
 mod far;
 mod home;
 mod moving;
+mod own;
 mod watch;
 
 use super::flow::BUCKETS;
@@ -16,6 +17,7 @@ use crate::runner::Waker;
 use far::Far;
 use home::Home;
 pub use moving::{MoveError, Moving};
+use own::Own;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use weir_packet::{Caps, Device, Feed, LinkState};
@@ -63,9 +65,12 @@ struct Shared {
     home: usize,
     /// Whose each bucket is.
     owner: [AtomicU8; BUCKETS],
+    /// Each worker has a queue of its own: buckets say nothing.
+    queues: bool,
     /// Who has all of them for good, or none ([`HELD`]).
     whole: AtomicU8,
-    /// Frames of each bucket so far; home writes. Of a port that is kept whole all count with the first.
+    /// Frames of each bucket so far; home writes. Of a port that is kept whole all count with the first, of
+    /// one with queues with the number of the worker, who writes it then.
     seen: Box<[AtomicU64; BUCKETS]>,
     /// By worker; home's own is not used.
     between: Box<[Between]>,
@@ -83,6 +88,25 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(device: &dyn Device, home: usize, workers: usize, queues: bool) -> Self {
+        let caps = device.caps();
+        Self {
+            name: device.name().to_owned(),
+            home,
+            owner: std::array::from_fn(|b| AtomicU8::new((b % workers) as u8)),
+            queues,
+            whole: AtomicU8::new(HELD),
+            seen: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
+            between: (0..workers).map(|_| Between::default()).collect(),
+            up: AtomicBool::new(true),
+            max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
+            feed: caps.feed,
+            ended: AtomicBool::new(false),
+            pauses: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            wakers: OnceLock::new(),
+        }
+    }
     fn caps(&self) -> Caps {
         Caps { max_frame_bytes: self.max_frame_bytes.load(Relaxed), feed: self.feed }
     }
@@ -141,22 +165,7 @@ pub fn spread(
     if home >= workers || workers > MAX_WORKERS {
         return Err(MoveError::NoWorker { worker: home, workers: workers.min(MAX_WORKERS) });
     }
-    let caps = device.caps();
-    let shared = Arc::new(Shared {
-        name: device.name().to_owned(),
-        home,
-        owner: std::array::from_fn(|b| AtomicU8::new((b % workers) as u8)),
-        whole: AtomicU8::new(HELD),
-        seen: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
-        between: (0..workers).map(|_| Between::default()).collect(),
-        up: AtomicBool::new(true),
-        max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
-        feed: caps.feed,
-        ended: AtomicBool::new(false),
-        pauses: AtomicBool::new(false),
-        closing: AtomicBool::new(false),
-        wakers: OnceLock::new(),
-    });
+    let shared = Arc::new(Shared::new(&*device, home, workers, false));
     let mut devices: Vec<Box<dyn Device>> = Vec::with_capacity(workers);
     let mut lanes = Vec::with_capacity(workers);
     for w in (0..workers).filter(|w| *w != home) {
@@ -166,6 +175,20 @@ pub fn spread(
     }
     devices.insert(home, Box::new(Home::new(device, Arc::clone(&shared), lanes)));
     Ok((devices, Spread(shared)))
+}
+
+/// A port with a queue for each worker, in their order; as [`spread`].
+///
+/// # Errors
+/// Workers that can't be.
+pub fn queues(devices: Vec<Box<dyn Device>>) -> Result<(Vec<Box<dyn Device>>, Spread), MoveError> {
+    let workers = devices.len();
+    let Some(first) = devices.first().filter(|_| workers <= MAX_WORKERS) else {
+        return Err(MoveError::NoWorker { worker: 0, workers: workers.min(MAX_WORKERS) });
+    };
+    let shared = Arc::new(Shared::new(&**first, 0, workers, true));
+    let own = |(w, d)| Box::new(Own::new(d, Arc::clone(&shared), w)) as Box<dyn Device>;
+    Ok((devices.into_iter().enumerate().map(own).collect(), Spread(shared)))
 }
 
 impl Spread {
@@ -181,6 +204,10 @@ impl Spread {
     pub fn owner(&self, bucket: u8) -> Option<usize> {
         let w = self.0.owner[usize::from(bucket)].load(Relaxed);
         (w != HELD).then_some(usize::from(w))
+    }
+    /// Whether each worker has a queue of its own.
+    pub fn has_queues(&self) -> bool {
+        self.0.queues
     }
     /// The worker that gets all of its frames, and keeps them.
     pub fn whole(&self) -> Option<usize> {

@@ -24,6 +24,9 @@ pub enum MoveError {
     /// It is on its way already.
     #[error("bucket {0} is on its way already: move it when it has arrived")]
     Moving(u8),
+    /// Whoever fills the port's queues deals its flows out.
+    #[error("the port has a queue for each worker: what fills them deals flows out")]
+    Queues,
     /// The port is one worker's whole.
     #[error("worker {0} has the port whole, for a VDP that is pinned to it: no flow of it moves")]
     Whole(usize),
@@ -81,6 +84,9 @@ impl Spread {
         let workers = self.workers();
         if to >= workers {
             return Err(MoveError::NoWorker { worker: to, workers });
+        }
+        if self.has_queues() {
+            return Err(MoveError::Queues);
         }
         if let Some(worker) = self.whole() {
             return Err(MoveError::Whole(worker));
