@@ -179,8 +179,7 @@ impl FastTable {
     fn settle(&mut self) {
         self.alone = self.rest.is_empty() && self.tuples.len() == 1;
         // Where there are more tuples, lookups are dear as it is.
-        self.crowded =
-            self.tuples.len() <= PARTS && self.tuples.iter().any(|t| t.company_kept() >= LONG);
+        self.crowded = self.tuples.len() <= PARTS && self.is_crowded();
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
@@ -428,7 +427,11 @@ impl FastTable {
     /// Whether lookups in the parts would ask many.
     fn is_diverse(&self) -> bool {
         (MANY / 2..=MOST).contains(&self.len)
-            && (self.tuples.len() >= PARTS || self.rest.len() >= LONG)
+            && (self.tuples.len() >= PARTS || self.rest.len() >= LONG || self.is_crowded())
+    }
+    /// Whether many rules share slots of a tuple.
+    fn is_crowded(&self) -> bool {
+        self.tuples.iter().any(|t| t.company_kept() >= LONG)
     }
     /// Puts the rules in order of their ranks, beside the parts, or ceases to.
     fn rank(&mut self) {
