@@ -43,8 +43,9 @@ impl Lab {
     }
     fn pings(&self, times: u32) -> bool {
         let n = &self.0;
+        // Without -w it does not wait for an answer that takes longer than two others took.
         let ping =
-            format!("ip netns exec {n}x ping -n -q -c {times} -i 0.005 -W 2 10.9.0.2 || true");
+            format!("ip netns exec {n}x ping -n -q -c {times} -i 0.005 -w 10 10.9.0.2 || true");
         sh(&ping).contains(&format!(" {times} received"))
     }
     /// Frames that came by each of two queues, as the driver counts them.
