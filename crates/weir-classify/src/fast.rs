@@ -16,7 +16,7 @@
 //! stops at the first whose priority is under what it has found. From [`SIFTED`] tuples on a
 //! [`Sieve`] says first which of them can have a rule for the key at all; they are asked in the order
 //! that they had when it was made, and those whose priority is too low are passed over. Between
-//! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, all stand once more in the order of their
+//! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
 //! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes.
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
