@@ -3,11 +3,13 @@
 
 mod openflow_rig;
 mod run_daemon;
+mod two_namespaces;
 
 use run_daemon::{Daemon, has, is_root, skipped};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use two_namespaces::{Lab, sh};
 use weir_io::replay::Arena;
 
 fn two(rest: &str) -> String {
@@ -133,25 +135,6 @@ fn pins_that_can_not_be_are_refused_whoever_asks() {
     assert!(!said.iter().any(|l| l.contains("defect")), "{}", said.join("\n"));
 }
 
-fn sh(command: &str) -> String {
-    let o = Command::new("sh").args(["-ec", command]).output().unwrap();
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    assert!(o.status.success(), "{command}\n{}{}", text(&o.stdout), text(&o.stderr));
-    text(&o.stdout)
-}
-
-/// Two namespaces, gone when it is dropped.
-struct Lab(String);
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for c in ["netns del {}x", "netns del {}y", "link del {}a", "link del {}b"] {
-            let words = c.replace("{}", &self.0);
-            let _ = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
-        }
-    }
-}
-
 /// Many flows between two namespaces by a VDP that a worker of two does, with a meter and NORMAL, beside one that both do.
 #[test]
 fn a_meter_of_ofctl_is_one_limit_whoever_has_the_ports() {
@@ -159,22 +142,10 @@ fn a_meter_of_ofctl_is_one_limit_whoever_has_the_ports() {
     if !is_root() || !["ip", "ping", "ovs-ofctl", "python3"].into_iter().all(has) {
         return skipped(test, "needs root, ip, ping, ovs-ofctl and python3");
     }
-    let lab = Lab(format!("wp{}", std::process::id() % 1_000_000));
-    let n = &lab.0;
-    if !Command::new("ip").args(["netns", "add", &format!("{n}x")]).status().unwrap().success() {
+    let Some(lab) = Lab::new("wp", "") else {
         return skipped(test, "network namespaces can't be made here");
-    }
-    sh(&format!("ip netns add {n}y"));
-    for (side, last, here) in [('x', 1, 'a'), ('y', 2, 'b')] {
-        sh(&format!(
-            "ip link add {n}{here} type veth peer name e0 netns {n}{side}
-             sysctl -qw net.ipv6.conf.{n}{here}.disable_ipv6=1
-             ip netns exec {n}{side} sysctl -qw net.ipv6.conf.e0.disable_ipv6=1
-             ip -n {n}{side} link set e0 address 02:00:00:00:00:0{last} up
-             ip -n {n}{side} addr add 10.9.0.{last}/24 dev e0
-             ip link set {n}{here} up"
-        ));
-    }
+    };
+    let n = &lab.0;
     // Homes of ports that nothing is pinned to are the other worker's and this one's, in turn.
     for (kind, worker) in [("", 0), ("", 1), ("af_packet:", 1)] {
         let blue = "[[port]]\nname = 'c'\ndevice = 'null'\n[[vdp]]\nvid = 2\nname = 'blue'\nports = ['c']\n\

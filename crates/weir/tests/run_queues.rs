@@ -2,65 +2,33 @@
 
 mod openflow_rig;
 mod run_daemon;
+mod two_namespaces;
 
 use openflow_rig::{config as switch, listening};
 use run_daemon::{Daemon, has, is_root, skipped};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use two_namespaces::{ENDS, Lab, sh};
 
-fn sh(command: &str) -> String {
-    let o = Command::new("sh").args(["-ec", command]).output().unwrap();
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    assert!(o.status.success(), "{command}\n{}{}", text(&o.stdout), text(&o.stderr));
-    text(&o.stdout)
+fn pings(lab: &Lab, times: u32) -> bool {
+    let n = &lab.0;
+    // Without -w it does not wait for an answer that takes longer than two others took.
+    let ping = format!("ip netns exec {n}x ping -n -q -c {times} -i 0.005 -w 10 10.9.0.2 || true");
+    sh(&ping).contains(&format!(" {times} received"))
+}
+/// Frames that came by each of two queues, as the driver counts them.
+fn by_queue(lab: &Lab, here: char) -> Option<[u64; 2]> {
+    let said = sh(&format!("ethtool -S {}{here}", lab.0));
+    let of = |q: usize| {
+        let key = format!("rx_queue_{q}_xdp_packets:");
+        let line = said.lines().find_map(|l| l.trim().strip_prefix(&key))?;
+        line.trim().parse().ok()
+    };
+    Some([of(0)?, of(1)?])
 }
 
-/// Two namespaces, gone when it is dropped.
-struct Lab(String);
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for c in ["netns del {}x", "netns del {}y", "link del {}a", "link del {}b"] {
-            let words = c.replace("{}", &self.0);
-            let _ = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
-        }
-    }
-}
-
-impl Lab {
-    /// A veth pair with so many queues at either end, one of them in a namespace.
-    fn wire(&self, (side, last, here): (char, u8, char), queues: u8) {
-        let n = &self.0;
-        let many = format!("numtxqueues {queues} numrxqueues {queues}");
-        sh(&format!(
-            "ip link add {n}{here} {many} type veth peer name e0 {many} netns {n}{side}
-             sysctl -qw net.ipv6.conf.{n}{here}.disable_ipv6=1
-             ip netns exec {n}{side} sysctl -qw net.ipv6.conf.e0.disable_ipv6=1
-             ip -n {n}{side} link set e0 address 02:00:00:00:00:0{last} up
-             ip -n {n}{side} addr add 10.9.0.{last}/24 dev e0
-             ip link set {n}{here} up"
-        ));
-    }
-    fn pings(&self, times: u32) -> bool {
-        let n = &self.0;
-        // Without -w it does not wait for an answer that takes longer than two others took.
-        let ping =
-            format!("ip netns exec {n}x ping -n -q -c {times} -i 0.005 -w 10 10.9.0.2 || true");
-        sh(&ping).contains(&format!(" {times} received"))
-    }
-    /// Frames that came by each of two queues, as the driver counts them.
-    fn by_queue(&self, here: char) -> Option<[u64; 2]> {
-        let said = sh(&format!("ethtool -S {}{here}", self.0));
-        let of = |q: usize| {
-            let key = format!("rx_queue_{q}_xdp_packets:");
-            let line = said.lines().find_map(|l| l.trim().strip_prefix(&key))?;
-            line.trim().parse().ok()
-        };
-        Some([of(0)?, of(1)?])
-    }
-}
-
-const ENDS: [(char, u8, char); 2] = [('x', 1, 'a'), ('y', 2, 'b')];
+/// Both ends of the veths have two queues.
+const MANY: &str = "numtxqueues 2 numrxqueues 2";
 
 #[test]
 fn a_queue_for_each_worker_brings_its_frames_to_it() {
@@ -68,13 +36,10 @@ fn a_queue_for_each_worker_brings_its_frames_to_it() {
     if !is_root() || !["ip", "ping", "ovs-ofctl", "python3", "ethtool"].into_iter().all(has) {
         return skipped(test, "needs root, ip, ping, ovs-ofctl, python3 and ethtool");
     }
-    let lab = Lab(format!("wq{}", std::process::id() % 1_000_000));
-    let n = &lab.0;
-    if !Command::new("ip").args(["netns", "add", &format!("{n}x")]).status().unwrap().success() {
+    let Some(lab) = Lab::new("wq", MANY) else {
         return skipped(test, "network namespaces can't be made here");
-    }
-    sh(&format!("ip netns add {n}y"));
-    ENDS.into_iter().for_each(|e| lab.wire(e, 2));
+    };
+    let n = &lab.0;
     let ports = switch("listen = ['ptcp:0']")
         .replacen("'null'", &format!("'xdp:{n}a'"), 1)
         .replacen("'null'", &format!("'xdp:{n}b'"), 1);
@@ -91,8 +56,8 @@ fn a_queue_for_each_worker_brings_its_frames_to_it() {
         sh(&format!("ovs-ofctl -O OpenFlow13 -t 20 add-flow tcp:{to} actions=FLOOD"));
     };
     flood(&d);
-    d.until("an answer", |_| lab.pings(1));
-    assert!(lab.pings(50));
+    d.until("an answer", |_| pings(&lab, 1));
+    assert!(pings(&lab, 50));
     // Many flows come by both queues, and all of each arrives.
     let receive = "import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
         s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,1<<22)\ns.bind(('10.9.0.2',6000))\nprint('ready',flush=True)\n\
@@ -113,7 +78,7 @@ fn a_queue_for_each_worker_brings_its_frames_to_it() {
     lines.read_to_string(&mut got).unwrap();
     assert!(y.wait().unwrap().success());
     assert_eq!(got.trim(), "60");
-    if let Some(by) = lab.by_queue('a') {
+    if let Some(by) = by_queue(&lab, 'a') {
         assert!(by.iter().all(|n| *n > 100), "one queue has it all: {by:?}");
     }
     assert!(d.port("a")["rx"]["frames"].as_u64().unwrap() >= 6000, "{}", d.port("a"));
@@ -130,13 +95,13 @@ fn a_queue_for_each_worker_brings_its_frames_to_it() {
         "0",
     ]);
     assert!(told.contains("each worker has a queue of it"), "{told}");
-    assert!(lab.pings(20));
+    assert!(pings(&lab, 20));
     // An interface goes, and comes back with its queues.
     sh(&format!("ip link del {n}a"));
     d.until("the port's fault", |d| d.port("a")["up"] == false);
-    lab.wire(ENDS[0], 2);
-    d.until("an answer", |_| lab.pings(1));
-    assert!(lab.pings(50));
+    lab.wire(ENDS[0], MANY);
+    d.until("an answer", |_| pings(&lab, 1));
+    assert!(pings(&lab, 50));
     // A VDP of one worker that is there first has its port as a whole.
     let bare = text.split("[[port]]").next().unwrap().to_owned();
     assert_eq!(d.reload(&bare), "reload: done");
@@ -153,8 +118,8 @@ fn a_queue_for_each_worker_brings_its_frames_to_it() {
     let netns = |side: char| sh(&format!("ip netns exec {n}{side} ethtool -L e0 rx 1 tx 1"));
     netns('x');
     netns('y');
-    d.until("an answer", |_| lab.pings(1));
-    assert!(lab.pings(50));
+    d.until("an answer", |_| pings(&lab, 1));
+    assert!(pings(&lab, 50));
     let said = d.stop();
     assert!(!said.iter().any(|l| l.contains("defect")), "{}", said.join("\n"));
 }

@@ -2,11 +2,13 @@
 
 mod openflow_rig;
 mod run_daemon;
+mod two_namespaces;
 
 use openflow_rig::{Peer, config as switch, flow, listening};
 use run_daemon::{Daemon, has, is_root, skipped};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use two_namespaces::{Lab, sh};
 use weir_io::replay::Arena;
 use weir_openflow::model::{
     Action, Band, BandKind, ErrorCode, FlowFlags, FlowMod, Instruction, Message, MeterCommand,
@@ -160,26 +162,6 @@ fn controllers_and_clients_ask_several_as_one() {
     d.stop();
 }
 
-fn sh(command: &str) -> String {
-    let o = Command::new("sh").args(["-ec", command]).output().unwrap();
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    assert!(o.status.success(), "{command}\n{}{}", text(&o.stdout), text(&o.stderr));
-    text(&o.stdout)
-}
-
-/// Two namespaces, gone when it is dropped.
-struct Lab(String);
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let n = &self.0;
-        for c in ["netns del {}x", "netns del {}y", "link del {}a", "link del {}b"] {
-            let words = c.replace("{}", n);
-            let _ = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
-        }
-    }
-}
-
 /// Pings, TCP and a controller's rules between two namespaces, by both kinds of ports.
 #[test]
 fn two_namespaces_speak_by_rules_of_ofctl() {
@@ -187,22 +169,10 @@ fn two_namespaces_speak_by_rules_of_ofctl() {
     if !is_root() || !["ip", "ping", "ovs-ofctl", "python3"].into_iter().all(has) {
         return skipped(test, "needs root, ip, ping, ovs-ofctl and python3");
     }
-    let lab = Lab(format!("ww{}", std::process::id() % 1_000_000));
-    let n = &lab.0;
-    if !Command::new("ip").args(["netns", "add", &format!("{n}x")]).status().unwrap().success() {
+    let Some(lab) = Lab::new("ww", "") else {
         return skipped(test, "network namespaces can't be made here");
-    }
-    sh(&format!("ip netns add {n}y"));
-    for (side, last, here) in [('x', 1, 'a'), ('y', 2, 'b')] {
-        sh(&format!(
-            "ip link add {n}{here} type veth peer name e0 netns {n}{side}
-             sysctl -qw net.ipv6.conf.{n}{here}.disable_ipv6=1
-             ip netns exec {n}{side} sysctl -qw net.ipv6.conf.e0.disable_ipv6=1
-             ip -n {n}{side} link set e0 address 02:00:00:00:00:0{last} up
-             ip -n {n}{side} addr add 10.9.0.{last}/24 dev e0
-             ip link set {n}{here} up"
-        ));
-    }
+    };
+    let n = &lab.0;
     for kind in ["", "af_packet:"] {
         let ports = switch("listen = ['ptcp:0']")
             .replacen("'null'", &format!("'{kind}{n}a'"), 1)
