@@ -32,10 +32,10 @@ impl DataPlane {
         if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps || c == 0) {
             return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
         }
-        if share != PortShare::default() {
+        let default = PortShare::default();
+        if share != default {
             let what = "a share of a port";
-            let d = PortShare::default();
-            if (share.guarantee_bps, share.weight) == (d.guarantee_bps, d.weight) {
+            if (share.guarantee_bps, share.weight) == (default.guarantee_bps, default.weight) {
                 let why =
                     "each has queues of its own at a port, which would give it the whole share";
                 self.takes_a_pin(vid, what, why)?;

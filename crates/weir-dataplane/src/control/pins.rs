@@ -35,6 +35,12 @@ impl DataPlane {
         self.pins.get(&port).map(|(w, _)| *w)
     }
 
+    /// A port's name for errors, or its number where it has gone.
+    fn name_of(&self, port: PortId) -> String {
+        let p = self.ports.get(usize::from(port.0)).and_then(Option::as_ref);
+        p.map_or_else(|| port.to_string(), |p| p.name.clone())
+    }
+
     /// Refuses a worker that is not there.
     pub(super) fn check_worker(&self, vid: Vid, worker: Option<usize>) -> Result<(), ControlError> {
         let Some(value) = worker else { return Ok(()) };
@@ -61,8 +67,7 @@ impl DataPlane {
             let port = port_of(r).ok_or(ControlError::PinnedAnywhere { vid, worker })?;
             match self.pins.get(&port) {
                 Some(&(there, other)) if there != worker => {
-                    let name = self.ports.get(usize::from(port.0)).and_then(Option::as_ref);
-                    let port = name.map_or_else(|| port.to_string(), |p| p.name.clone());
+                    let port = self.name_of(port);
                     return Err(ControlError::PinnedApart { vid, worker, port, there, other });
                 }
                 _ => _ = pins.insert(port, (worker, vid)),
@@ -85,8 +90,7 @@ impl DataPlane {
     pub(super) fn keep_whole(&mut self, pins: &Pins) -> Result<(), ControlError> {
         let Some(desk) = self.desk.take() else { return Ok(()) };
         let kept = desk.keep_whole(pins).map_err(|(port, worker, why)| {
-            let name = self.ports.get(usize::from(port.0)).and_then(Option::as_ref);
-            let port = name.map_or_else(|| port.to_string(), |p| p.name.clone());
+            let port = self.name_of(port);
             match why {
                 WhyNot::Busy => ControlError::NotWhole { port, worker },
                 WhyNot::Queues => ControlError::HasQueues { port, worker },

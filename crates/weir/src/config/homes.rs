@@ -6,7 +6,7 @@
 //! there in any case, and so it goes the shortest way.
 
 use super::diff::Step;
-use super::plan::{Plan, PortPlan, VdpPlan};
+use super::plan::{Plan, PortPlan};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use weir_io::open::{Kind, PortSpec};
@@ -44,13 +44,11 @@ impl Homes {
             Step::CreateVdp(v) => Some(&**v),
             _ => None,
         });
-        let pins = |v: &'_ VdpPlan| v.worker.filter(|w| *w < workers);
         self.pinned.clear();
         for v in plan.vdps.values().chain(made) {
+            let Some(w) = v.worker.filter(|w| *w < workers) else { continue };
             for (name, _) in &v.ports {
-                if let Some(w) = pins(v) {
-                    self.pinned.entry(name.clone()).or_insert(w);
-                }
+                self.pinned.entry(name.clone()).or_insert(w);
             }
         }
         self.shared
@@ -90,6 +88,7 @@ impl Homes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::plan::VdpPlan;
     use std::collections::BTreeSet;
     use weir_dataplane::{PortNo, Vid};
 

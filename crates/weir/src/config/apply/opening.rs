@@ -11,7 +11,7 @@ use weir_io::af_xdp::Program;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened};
 use weir_io::replay::Null;
-use weir_packet::Device;
+use weir_packet::{Device, DeviceError, Pool};
 
 /// What a port has: its device, and which worker's frames that has; or a device for each worker's.
 pub(super) enum Ready {
@@ -58,29 +58,19 @@ fn open_queues(
     if whole || model.supplied.contains_key(&p.name) || open::queues(&p.spec) != Some(workers) {
         return Ok(None);
     }
-    let failed = |reason| Failed {
-        place: p.place.clone(),
-        whose: format!("port '{}'", p.name),
-        reason,
-        after: 0,
-    };
     let (mut all, program) = (Vec::new(), Program::default());
     for worker in 0..workers {
         let umem = model.umems.entry(worker).or_default().clone();
         let (spec, program) = (p.spec.clone(), program.clone());
-        let open = move |pool: &mut _| open::open_queue(&spec, worker, pool, &umem, &program);
-        let reason = match plane.at_home(worker, open) {
-            Some(Ok(Opened { device, notes, .. })) => {
-                model.notes.extend(notes.into_iter().map(|n| format!("port {}: {n}", p.name)));
-                all.push(device);
-                continue;
+        let open = move |pool: &mut Pool| open::open_queue(&spec, worker, pool, &umem, &program);
+        match open_with(plane, model, p, worker, open) {
+            Ok(device) => all.push(device),
+            Err(e) => {
+                close_queues(plane, all);
+                // What else the interface can be opened by is tried as a whole.
+                return if p.spec.kind == Kind::Interface { Ok(None) } else { Err(e) };
             }
-            Some(Err(e)) => Reason::Device(e),
-            None => Reason::Config(format!("worker {worker} has ended")),
-        };
-        close_queues(plane, all);
-        // What else the interface can be opened by is tried as a whole.
-        return if p.spec.kind == Kind::Interface { Ok(None) } else { Err(failed(reason)) };
+        }
     }
     model.notes.push(format!("port {}: a queue for each of {workers} workers", p.name));
     Ok(Some(all))
@@ -92,16 +82,10 @@ fn open_at(
     p: &PortPlan,
     home: usize,
 ) -> Result<Box<dyn Device>, Failed> {
-    let failed = |reason| Failed {
-        place: p.place.clone(),
-        whose: format!("port '{}'", p.name),
-        reason,
-        after: 0,
-    };
     if p.spec.kind == Kind::XdpShortcut && plane.workers() > 1 {
         let why = "a shortcut in the kernel takes one worker, and there are several: give it \
                    'xdp:IF', or run the data plane with one worker";
-        return Err(failed(Reason::Config(why.to_owned())));
+        return Err(failed(p, Reason::Config(why.to_owned())));
     }
     if let Some(device) = model.supplied.remove(&p.name) {
         return Ok(Box::new(device));
@@ -122,12 +106,27 @@ fn open_at(
         return Ok(Box::new(near));
     }
     let (spec, umem) = (p.spec.clone(), model.umems.entry(home).or_default().clone());
-    match plane.at_home(home, move |pool| open::open(&spec, pool, &umem)) {
+    open_with(plane, model, p, home, move |pool| open::open(&spec, pool, &umem))
+}
+
+/// Opens a device with a worker's frames, and keeps what is to be told of it.
+fn open_with(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    p: &PortPlan,
+    worker: usize,
+    open: impl FnOnce(&mut Pool) -> Result<Opened, DeviceError> + Send + 'static,
+) -> Result<Box<dyn Device>, Failed> {
+    match plane.at_home(worker, open) {
         Some(Ok(Opened { device, notes, .. })) => {
             model.notes.extend(notes.into_iter().map(|n| format!("port {}: {n}", p.name)));
             Ok(device)
         }
-        Some(Err(e)) => Err(failed(Reason::Device(e))),
-        None => Err(failed(Reason::Config(format!("worker {home} has ended")))),
+        Some(Err(e)) => Err(failed(p, Reason::Device(e))),
+        None => Err(failed(p, Reason::Config(format!("worker {worker} has ended")))),
     }
+}
+
+fn failed(p: &PortPlan, reason: Reason) -> Failed {
+    Failed { place: p.place.clone(), whose: format!("port '{}'", p.name), reason, after: 0 }
 }
