@@ -2,7 +2,9 @@
 #![no_main]
 
 use weir_classify::simd::Vectors;
-use weir_classify::{Classifier, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId};
+use weir_classify::{
+    Classifier, Copying, Draft, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId,
+};
 
 const FIELDS: [Field; 6] =
     [Field::InPort, Field::EthDst, Field::Ipv4Src, Field::Ipv4Dst, Field::TpDst, Field::Ipv6Dst];
@@ -34,7 +36,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&first, ops)) = data.split_first() else { return };
     let mut fast = FastTable::with_vectors(vectors[usize::from(first) % vectors.len()]);
     let mut judge = Linear::default();
-    let mut next = 0;
+    let (mut next, mut copy) = (0, None);
     for op in ops.chunks_exact(4).take(256) {
         let [kind, which, a, b] = [op[0], op[1], op[2], op[3]];
         let priority = u32::from(kind >> 6);
@@ -49,12 +51,23 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                     assert_eq!(fast.insert(rule), judge.insert(rule));
                 }
                 2 => assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority)),
+                // What was copied before the last changes becomes an index now, and another copy begins.
+                _ if n == 0 => {
+                    let made = copy.take().is_some_and(|d: Draft| fast.adopt(d.make()));
+                    assert_eq!(made || fast.is_indexed(), fast.is_indexed());
+                    copy = fast.begin_draft();
+                    while copy.as_mut().is_some_and(|d| fast.draft_more(d, 8) == Copying::More) {}
+                }
                 _ => {}
             }
             assert_eq!(fast.find(&m, priority), judge.find(&m, priority));
             assert_eq!(fast.lookup(&key(a, b)), judge.lookup(&key(a, b)));
         }
         assert_eq!(fast.len(), judge.len());
+        let keys: Vec<FlowKey> = (0..40).map(|n| key(a.wrapping_add(n), b.wrapping_add(n / 3))).collect();
+        let mut found = vec![None; keys.len()];
+        fast.lookup_all(&keys, &mut found);
+        keys.iter().zip(found).for_each(|(k, f)| assert_eq!(f, judge.lookup(k)));
     }
     let union = fast.mask_union();
     judge.for_each(&mut |r| assert!(union.covers(r.matcher.mask())));

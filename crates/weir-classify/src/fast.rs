@@ -36,6 +36,7 @@
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
+use crate::index::{Draft, Drafted, Index};
 use crate::key::{FlowKey, FlowMask};
 use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
@@ -98,6 +99,9 @@ pub struct FastTable {
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
+    /// Where there are very many: the same; and what is known of making one.
+    index: Option<Box<Index>>,
+    indexing: Option<Box<Indexing>>,
     /// Where there are several tuples, and rules do not stand by rank.
     sieve: Option<Box<Sieve>>,
     vectors: Vectors,
@@ -129,6 +133,8 @@ impl FastTable {
             crowded: false,
             rest: Scan::default(),
             ranked: None,
+            index: None,
+            indexing: None,
             sieve: None,
             vectors,
             inserted: 0,
@@ -156,6 +162,8 @@ impl FastTable {
         size_of::<Self>()
             + self.rest.heap_bytes()
             + self.ranked.as_ref().map_or(0, |r| size_of::<Ranked>() + r.heap_bytes())
+            + self.index.as_ref().map_or(0, |i| size_of::<Index>() + i.heap_bytes())
+            + self.indexing.as_ref().map_or(0, |i| size_of_val(&**i) + i.heap_bytes())
             + self.sieve.as_ref().map_or(0, |s| size_of::<Sieve>() + s.heap_bytes())
             + self.union.as_ref().map_or(0, |u| size_of_val(&**u))
             + self.tuples.capacity() * size_of::<Tuple>()
@@ -177,13 +185,16 @@ impl FastTable {
     }
     /// After every change.
     fn settle(&mut self) {
-        self.alone = self.rest.is_empty() && self.tuples.len() == 1;
+        self.alone = self.rest.is_empty() && self.tuples.len() == 1 && self.index.is_none();
         // Where there are more tuples, lookups are dear as it is.
         self.crowded = self.tuples.len() <= PARTS && self.is_crowded();
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
-        self.crowded || self.ranked.is_some() || self.tuples.len() + self.rest.len() / LONG > PARTS
+        self.crowded
+            || self.ranked.is_some()
+            || self.index.is_some()
+            || self.tuples.len() + self.rest.len() / LONG > PARTS
     }
     /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,
     /// calling it for all of them before the first probe hides one more cache miss.
@@ -214,6 +225,9 @@ impl FastTable {
         if let Some(ranked) = &self.ranked {
             return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
         }
+        if self.index.is_some() {
+            return Probe::default();
+        }
         match self.tuples.as_slice() {
             [] => Probe::default(),
             [one] => Probe { hash: one.probe(key), left: 1 },
@@ -225,6 +239,19 @@ impl FastTable {
     fn probe_many(&self, key: &FlowKey) -> Probe {
         let left = self.sieve.as_ref().map_or(u64::MAX, |s| s.left(key, 0));
         Probe { hash: each(left, &self.tuples).next().map_or(0, |t| t.probe(key)), left }
+    }
+    /// Whether [`FastTable::lookup_all`] is better than probes and what follows them.
+    #[inline]
+    pub fn is_indexed(&self) -> bool {
+        self.index.is_some()
+    }
+    /// The winner for each key.
+    #[inline(never)]
+    pub fn lookup_all(&self, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+        match &self.index {
+            Some(index) => index.lookup_all(self.vectors, keys, found),
+            None => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
+        }
     }
     /// Second half of a lookup: the winner for `key`, whose [`FastTable::probe`] here was `p`. The
     /// table must not have changed in between, or a winner may be missed.
@@ -238,6 +265,9 @@ impl FastTable {
         }
         if let Some(ranked) = &self.ranked {
             return resolve_ranked(ranked, self.vectors, key, p);
+        }
+        if let Some(index) = &self.index {
+            return resolve_index(index, self.vectors, key);
         }
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
@@ -296,6 +326,7 @@ impl FastTable {
         self.tuples.iter_mut().for_each(|t| t.rerank(&anew));
         self.rest.rerank(anew);
         self.inserted = ranks.len() as u32;
+        self.unindex();
         if self.ranked.is_some() {
             self.rank();
         }
@@ -415,6 +446,16 @@ impl FastTable {
     }
 
     /// Notes that there is a rule more, beside the parts.
+    fn note_in(&mut self, rank: u64, m: &Match, id: RuleId) {
+        self.rank_in(rank, m, id);
+        self.index_in(rank, m, id);
+    }
+    /// Notes that a rule has gone, beside the parts.
+    fn note_out(&mut self, rank: u64, m: &Match) {
+        self.rank_out(rank);
+        self.index_out(rank, m);
+    }
+    /// The same, of those that stand by rank.
     fn rank_in(&mut self, rank: u64, m: &Match, id: RuleId) {
         let room = match &mut self.ranked {
             Some(r) => self.len <= MOST && r.insert(rank, id, m),
@@ -469,7 +510,6 @@ impl FastTable {
             }
         }
     }
-    /// Notes that a rule has gone, beside the parts.
     fn rank_out(&mut self, rank: u64) {
         if let Some(r) = &mut self.ranked
             && (!r.remove(rank) || self.len < MANY / 2)
@@ -514,6 +554,11 @@ fn resolve_ranked(ranked: &Ranked, v: Vectors, key: &FlowKey, p: Probe) -> Optio
     ranked.resolve(v, key, p.hash)
 }
 
+#[inline(never)]
+fn resolve_index(index: &Index, v: Vectors, key: &FlowKey) -> Option<RuleId> {
+    index.lookup(v, key)
+}
+
 /// Those of the first 64 tuples whose bit is set.
 #[inline(always)]
 fn each(mut left: u64, tuples: &[Tuple]) -> impl Iterator<Item = &Tuple> {
@@ -548,7 +593,7 @@ impl FastTable {
                 self.resort(i);
             }
             self.sift_in(i, m);
-            self.rank_in(rank, m, id);
+            self.note_in(rank, m, id);
             self.settle();
             return Ok(());
         }
@@ -594,14 +639,14 @@ impl FastTable {
                 self.resort(i);
             }
             self.sift_in(i, m);
-            self.rank_in(rank, m, id);
+            self.note_in(rank, m, id);
             return self.settle();
         }
         self.rest.insert(rank, id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
-        self.rank_in(rank, m, id);
+        self.note_in(rank, m, id);
         self.settle();
     }
 }
@@ -617,7 +662,7 @@ impl Classifier for FastTable {
             self.len -= 1;
             self.narrow();
             self.sift_out();
-            self.rank_out(rank);
+            self.note_out(rank, m);
             self.settle();
             return Some(id);
         }
@@ -636,7 +681,7 @@ impl Classifier for FastTable {
         } else if t.top() != top {
             self.resort(i);
         }
-        self.rank_out(rank);
+        self.note_out(rank, m);
         self.settle();
         Some(id)
     }
@@ -661,6 +706,10 @@ impl Classifier for FastTable {
         self.each_ranked(&mut |_, r| f(r));
     }
 }
+
+mod indexing;
+pub use indexing::Copying;
+use indexing::Indexing;
 
 #[cfg(test)]
 mod tests;

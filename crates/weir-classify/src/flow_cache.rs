@@ -222,6 +222,21 @@ impl FlowCache {
         self.keep(self.set_of(new.hash), Entry { found, ..new });
         found
     }
+    /// Whether the table itself answers all of the next `lookups`, which are counted as what goes by.
+    #[inline]
+    pub fn lets_by(&mut self, table: &FastTable, lookups: u32) -> bool {
+        if self.serves {
+            return false;
+        }
+        self.waits = self.waits.saturating_sub(lookups);
+        self.begin_when_due(table);
+        true
+    }
+    fn begin_when_due(&mut self, table: &FastTable) {
+        if self.waits == 0 && table.words_union().count_ones() as usize <= TOLD {
+            self.begin(self.sizes.first);
+        }
+    }
     /// While it does not serve.
     fn resolve_without(&mut self, table: &FastTable, key: &FlowKey, p: Probe) -> Option<RuleId> {
         if self.late > 0 {
@@ -229,9 +244,7 @@ impl FlowCache {
             return table.lookup(key);
         }
         self.waits = self.waits.saturating_sub(1);
-        if self.waits == 0 && table.words_union().count_ones() as usize <= TOLD {
-            self.begin(self.sizes.first);
-        }
+        self.begin_when_due(table);
         table.resolve(key, p)
     }
     /// Some lookups of the window are over.

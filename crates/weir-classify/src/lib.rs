@@ -17,6 +17,7 @@
 mod fast;
 mod field;
 mod flow_cache;
+mod index;
 mod key;
 mod linear;
 mod ranked;
@@ -29,13 +30,15 @@ mod slots;
 mod tcam;
 mod tcam_error;
 mod tuple;
+mod windows;
 
-pub use fast::{FastTable, Probe};
+pub use fast::{Copying, FastTable, Probe};
 pub use field::{
     FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
     check_prereqs,
 };
 pub use flow_cache::{FlowCache, FlowCaching};
+pub use index::{Draft, Drafted};
 pub use key::{FlowKey, FlowMask, WORDS, ones};
 pub use linear::Linear;
 pub use rule::{Classifier, Duplicate, Match, Rule, RuleId};

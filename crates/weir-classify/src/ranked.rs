@@ -27,10 +27,9 @@ use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::{each_word, words_of};
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
+use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
 use std::collections::HashMap;
 
-/// Windows looked at, at most.
-const WINDOWS: usize = 8;
 /// Places to a line of a row.
 const LINE: usize = 512;
 /// Late rules that agree with a whole window and are asked for apart, at most.
@@ -49,37 +48,6 @@ const NONE: u64 = 0xffff;
 /// Set by it where other rules may fit, and where one of them may be a late one.
 const MORE: u64 = 1 << 16;
 const LATE: u64 = 1 << 17;
-
-/// Neighbouring bits of one word of the key.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    word: u8,
-    shift: u8,
-}
-
-impl Window {
-    #[inline(always)]
-    fn of(self, words: &[u64; WORDS]) -> u64 {
-        words.get(usize::from(self.word)).map_or(0, |w| w >> self.shift)
-    }
-    /// Calls `f` for each value of `mask`'s bits that a rule agrees with; for none, and says so,
-    /// where it agrees with all.
-    fn values(self, m: &Match, mask: u64, f: &mut dyn FnMut(usize)) -> bool {
-        let open = !self.of(&m.mask().0) & mask;
-        if open == mask {
-            return false;
-        }
-        let value = self.of(&m.value().0) & mask;
-        let mut sub = open;
-        loop {
-            f((value | sub) as usize);
-            if sub == 0 {
-                return true;
-            }
-            sub = (sub - 1) & open;
-        }
-    }
-}
 
 /// A rule as it is handed over: rank, id, match.
 pub(crate) type Entry = (u64, RuleId, Match);
@@ -146,7 +114,7 @@ impl Ranked {
         };
         let ((windows, count), chosen_of, kept) = match old.filter(same) {
             Some(o) => ((o.windows, o.count), o.chosen_of, o.kept + 1),
-            None => (choose(&order, &union, bits), n, 0),
+            None => (choose(&order, bits), n, 0),
         };
         let mut out = Self {
             rows: vec![Line::default(); (count << bits) * lines].into(),
@@ -503,7 +471,8 @@ impl Ranked {
                 }
             };
             let Some(open) = open.get_mut(line).and_then(|l| l.0.get_mut(word)) else { continue };
-            if *open & bit == 0 && !w.values(m, (1 << self.bits) - 1, &mut mark) {
+            let (mask, value) = (&m.mask().0, &m.value().0);
+            if *open & bit == 0 && !w.values(mask, value, (1 << self.bits) - 1, &mut mark) {
                 *open |= bit;
                 if all {
                     (0..1 << self.bits).for_each(mark);
@@ -569,75 +538,26 @@ impl Work for Searching<'_> {
     }
 }
 
-/// The windows that leave the fewest rules, each chosen beside those before it, by a sample.
-fn choose(order: &[&Entry], union: &FlowMask, bits: u32) -> ([Window; WINDOWS], usize) {
-    let mask = (1u64 << bits) - 1;
-    let every = |n: usize, most: usize| n.div_ceil(most).max(1);
+/// The windows that leave the fewest rules, by a sample.
+fn choose(order: &[&Entry], bits: u32) -> ([Window; WINDOWS], usize) {
     let sample: Vec<&Match> =
         order.iter().step_by(every(order.len(), SAMPLE)).map(|r| &r.2).collect();
     let some = sample.iter().step_by(every(sample.len(), KEYS)).enumerate();
     let keys: Vec<FlowKey> = some.map(|(i, m)| some_key(m, order, i as u64)).collect();
-    let mut sifted: Vec<(Window, Vec<Line>)> = Vec::new();
-    for (word, used) in union.0.iter().enumerate() {
-        for shift in (0..=64 - bits).step_by(2).filter(|s| used >> s & mask != 0) {
-            let window = Window { word: word as u8, shift: shift as u8 };
-            let (mut rows, mut open) = (vec![Line::default(); 1 << bits], Line::default());
-            for (i, m) in sample.iter().enumerate() {
-                let (word, bit) = (i / 64 % 8, 1u64 << (i % 64));
-                let mut mark = |v: usize| {
-                    if let Some(l) = rows.get_mut(v) {
-                        l.0[word] |= bit;
-                    }
-                };
-                if !window.values(m, mask, &mut mark) {
-                    open.0[word] |= bit;
-                }
-            }
-            let row = |k: &FlowKey| {
-                let row = rows.get((window.of(&k.0) & mask) as usize).copied().unwrap_or(open);
-                Line(std::array::from_fn(|i| row.0[i] | open.0[i]))
-            };
-            sifted.push((window, keys.iter().map(row).collect()));
-        }
-    }
-    let mut left = vec![Line([u64::MAX; 8]); keys.len()];
-    let (mut chosen, mut count) = ([Window::default(); WINDOWS], 0);
-    let mut compared = usize::MAX;
-    while let Some(place) = chosen.get_mut(count) {
-        let with = |rows: &[Line]| -> usize { left.iter().zip(rows).map(both).sum() };
-        let best = sifted.iter().map(|(w, rows)| (with(rows), w, rows)).min_by_key(|b| b.0);
-        let Some((n, window, rows)) = best else { break };
-        // A window costs about as much as a twentieth of a comparison for each key.
-        let saved =
-            compared.saturating_sub(n).saturating_mul(20 * order.len() / sample.len().max(1));
-        if saved <= keys.len() {
-            break;
-        }
-        compared = n;
-        (*place, count) = (*window, count + 1);
-        for (l, r) in left.iter_mut().zip(rows) {
-            l.0.iter_mut().zip(&r.0).for_each(|(l, r)| *l &= r);
-        }
-    }
-    // Without one, places that nobody has would seem to fit.
-    (chosen, count.max(1))
-}
-
-fn both((left, row): (&Line, &Line)) -> usize {
-    left.0.iter().zip(&row.0).map(|(l, r)| (l & r).count_ones() as usize).sum()
+    let keys: Vec<&[u64]> = keys.iter().map(|k| k.0.as_slice()).collect();
+    let rules =
+        sample.iter().enumerate().map(|(i, m)| (i, m.mask().0.as_slice(), m.value().0.as_slice()));
+    let rules: Vec<_> = rules.collect();
+    let scale = 20 * order.len() / sample.len().max(1);
+    // A window costs about as much as a twentieth of a comparison for each key.
+    let pays = |saved: usize| saved.saturating_mul(scale) > keys.len();
+    Choice { rules: &rules, groups: rules.len(), keys: &keys, bits }.windows(pays)
 }
 
 /// A key that a rule fits; what the rule leaves open is another rule's, or anything.
 fn some_key(m: &Match, order: &[&Entry], salt: u64) -> FlowKey {
     let mut key = *m.value();
-    let mut x = (salt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let other = order.get((x >> 32) as usize % order.len().max(1)).map_or(m, |r| &r.2);
-    let masks = m.mask().0.iter().zip(other.mask().0).zip(other.value().0);
-    for (k, ((mask, other), value)) in key.0.iter_mut().zip(masks) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        *k |= !mask & (value | x & !other);
-    }
+    let other = order.get(other_of(salt, order.len())).map_or(m, |r| &r.2);
+    fill_key(&mut key.0, &m.mask().0, (&other.mask().0, &other.value().0), salt);
     key
 }

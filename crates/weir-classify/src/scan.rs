@@ -90,8 +90,12 @@ impl Scan {
             places &= places.wrapping_sub(1);
         }
         for row in 0..FEW {
-            let differ = |(w, c): (&u64, &[u64; 2 * FEW])| w & c[row] ^ c[FEW + row];
-            if words.iter().zip(columns).map(differ).fold(0, |a, b| a | b) == 0 {
+            // By number: what becomes of iterators here hangs on who else uses them.
+            let mut differ = 0;
+            for i in 0..W {
+                differ |= words[i] & columns[i][row] ^ columns[i][FEW + row];
+            }
+            if differ == 0 {
                 return (heads[row] > floor)
                     .then_some((heads[row], RuleId(heads[FEW + row] as u32)));
             }

@@ -130,7 +130,10 @@ impl Slots {
         self.find(hash, |at| {
             let slot = slots.get(at)?;
             // Word by word: what is wanted was just stored so, and can't be loaded two words at once without waiting.
-            let differ = slot.iter().zip(want).skip(1).fold(0, |d, (a, b)| d | (a ^ b));
+            let mut differ = 0;
+            for i in 1..S {
+                differ |= slot[i] ^ want[i];
+            }
             (differ == 0 && slot[0] != GONE).then_some(slot[0])
         })
     }

@@ -15,6 +15,7 @@ use crate::scan::{Scan, each_word, words_of};
 use crate::simd::Vectors;
 use crate::slots::{BUCKET, GONE, RULE, Slots, hash};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Slots of the smallest array.
 const SMALLEST: usize = 16;
@@ -595,37 +596,48 @@ impl Tuple {
 
     /// Calls `f` for every rule, with its rank.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(u64, &Rule)) {
-        let old = self.old.as_deref();
-        let halves = [(Some(&self.slots), 0), (old.map(|o| &o.slots), old.map_or(0, |o| o.moved))];
-        for (slots, from) in halves {
-            let Some(slots) = slots else { continue };
-            let all = slots.words.chunks_exact(self.stride()).zip(&slots.ranks).zip(&slots.tags);
-            for ((slot, &rank), &tag) in all.skip(from) {
-                let Some((&head, words)) = slot.split_first() else { continue };
-                if tag == 0 || head == GONE {
-                    continue;
+        self.for_some(0..self.slots(), f);
+    }
+    /// Slots there are, in both arrays: for [`Tuple::for_some`].
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.capacity() + self.old.as_deref().map_or(0, |o| o.slots.capacity())
+    }
+    /// Calls `f` for every rule of some slots, with its rank.
+    pub(crate) fn for_some(&self, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {
+        let (new, old) = (self.slots.capacity(), self.old.as_deref());
+        self.for_slots(&self.slots, which.start..which.end.min(new), f);
+        if let Some(old) = old {
+            let from = which.start.saturating_sub(new).max(old.moved);
+            self.for_slots(&old.slots, from..which.end.saturating_sub(new), f);
+        }
+    }
+    fn for_slots(&self, slots: &Slots, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {
+        let all = slots.words.chunks_exact(self.stride()).zip(&slots.ranks).zip(&slots.tags);
+        for ((slot, &rank), &tag) in all.take(which.end).skip(which.start) {
+            let Some((&head, words)) = slot.split_first() else { continue };
+            if tag == 0 || head == GONE {
+                continue;
+            }
+            let mut value = FlowKey::default();
+            for (w, &i) in words.iter().zip(&self.cold.index) {
+                if let Some(v) = value.0.get_mut(usize::from(i)) {
+                    *v = *w;
                 }
-                let mut value = FlowKey::default();
-                for (w, &i) in words.iter().zip(&self.cold.index) {
-                    if let Some(v) = value.0.get_mut(usize::from(i)) {
-                        *v = *w;
-                    }
+            }
+            let payload = (head >> 32) as u32;
+            if head & BUCKET == 0 {
+                let matcher = Match::new(value, self.cold.mask);
+                f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id: RuleId(payload) });
+                continue;
+            }
+            let bucket = self.buckets.get(payload as usize);
+            for (rank, id, more, mask) in bucket.into_iter().flat_map(Scan::iter) {
+                let mut value = value;
+                for (v, m) in value.0.iter_mut().zip(more.0) {
+                    *v |= m;
                 }
-                let payload = (head >> 32) as u32;
-                if head & BUCKET == 0 {
-                    let matcher = Match::new(value, self.cold.mask);
-                    f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id: RuleId(payload) });
-                    continue;
-                }
-                let bucket = self.buckets.get(payload as usize);
-                for (rank, id, more, mask) in bucket.into_iter().flat_map(Scan::iter) {
-                    let mut value = value;
-                    for (v, m) in value.0.iter_mut().zip(more.0) {
-                        *v |= m;
-                    }
-                    let matcher = Match::new(value, mask.union(&self.cold.mask));
-                    f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
-                }
+                let matcher = Match::new(value, mask.union(&self.cold.mask));
+                f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
             }
         }
     }

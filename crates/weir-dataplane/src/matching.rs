@@ -481,6 +481,23 @@ impl Table {
         };
         found.map(|RuleId(slot)| slot)
     }
+    /// Whether the next `n` lookups had better be one [`Table::lookup_all`]; then they must be.
+    #[inline]
+    pub fn takes_all(&mut self, n: usize) -> bool {
+        self.classifier.is_indexed()
+            && match &mut self.cache {
+                None => true,
+                Some(cache) => cache.lets_by(&self.classifier, n as u32),
+            }
+    }
+    /// The winner for each key, up to a burst of them.
+    pub fn lookup_all(&self, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+        self.classifier.lookup_all(keys, found);
+    }
+    /// Lookups on this side so far.
+    pub(crate) fn asked(&self) -> u64 {
+        self.matched + self.missed
+    }
     /// The winner for `key`.
     #[inline]
     pub fn lookup(&self, key: &FlowKey) -> Option<u32> {

@@ -187,3 +187,143 @@ fn ranks_tell_the_winner() {
         assert!(ranked > 3000 && late > 1000 && unranked > 500, "{ranked} {late} {unranked}");
     }
 }
+
+/// A table's rules, copied in small steps.
+fn draft(t: &mut FastTable) -> Option<Draft> {
+    let mut draft = t.begin_draft()?;
+    while t.draft_more(&mut draft, 100) == Copying::More {}
+    Some(draft)
+}
+fn drafted(t: &mut FastTable) -> Option<Drafted> {
+    draft(t).map(Draft::make)
+}
+
+/// A table with an index answers as the oracle does, whatever changed before it was made, while it was, and since; with
+/// every kind of vector instructions, and rules of few words and of many.
+#[test]
+fn an_index_tells_the_winner() {
+    for (v, words) in Vectors::available().into_iter().flat_map(|v| [(v, 3), (v, 6)]) {
+        let (mut fast, mut judge) = (FastTable::with_vectors(v), Linear::default());
+        let mut x = 5u64;
+        let mut random = move || {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            x >> 33
+        };
+        let (mut rules, mut under_way): (Vec<Rule>, _) = (Vec::new(), None);
+        let (mut indexed, mut dropped, mut made) = (0, 0, 0);
+        for step in 0..3_600u32 {
+            // Grows, stands, and shrinks.
+            let had = fast.is_indexed();
+            let chance = [10, 5, 1][step as usize / 1_200];
+            if random() % 10 < chance || rules.is_empty() {
+                // Prefixes of two words, and now and then a field of another.
+                let (mut mask, mut value) = (FlowMask::default(), FlowKey::default());
+                for (i, bits) in [(3, random() % 40), (4, random() % 30)] {
+                    mask.0[i] = u64::MAX << (63 - bits);
+                    value.0[i] = random() << 41 ^ random() << 20;
+                }
+                let word = 5 + random() as usize % (words - 2);
+                mask.0[word] = 0xff * (random() % 2);
+                value.0[word] = random() % 4;
+                let r = rule(Match::new(value, mask), (random() % 50) as u32, step);
+                let there = judge.insert(r);
+                assert_eq!(fast.insert(r), there);
+                rules.extend(there.is_ok().then_some(r));
+            } else {
+                let r = rules.swap_remove(random() as usize % rules.len());
+                assert_eq!(fast.remove(&r.matcher, r.priority), Some(r.id));
+                assert_eq!(judge.remove(&r.matcher, r.priority), Some(r.id));
+            }
+            // It is made of what there was some changes ago.
+            if step % 200 == 199 && !fast.is_indexed() {
+                under_way = drafted(&mut fast);
+            } else if step % 200 == 30 {
+                made += u32::from(under_way.take().is_some_and(|d| fast.adopt(d)));
+            }
+            (indexed, dropped) =
+                (indexed + u32::from(had), dropped + u32::from(had && !fast.is_indexed()));
+            if step % 12 == 0 {
+                let key = |n: u64| {
+                    let mut k = FlowKey::default();
+                    (3..5).for_each(|i| k.0[i] = n << 41 ^ n << 20);
+                    if let Some(r) = rules.get(n as usize % (rules.len() + 1)) {
+                        let parts = k.0.iter_mut().zip(r.matcher.mask().0).zip(r.matcher.value().0);
+                        parts.for_each(|((k, m), v)| *k = *k & !m | v);
+                    }
+                    k
+                };
+                let keys: Vec<FlowKey> = (0..33).map(|_| key(random())).collect();
+                let mut found = vec![None; keys.len()];
+                fast.lookup_all(&keys, &mut found);
+                for (k, found) in keys.iter().zip(found) {
+                    let want = judge.lookup(k);
+                    assert_eq!(found, want, "{} {words} {step} {k:?}", v.name());
+                    // Tables of so few rules ask those that stand by rank first.
+                    let one = fast.index.as_ref().map_or(want, |i| i.lookup(v, k));
+                    assert_eq!(one, want, "{} {words} {step} {k:?}", v.name());
+                }
+            }
+        }
+        assert!(indexed > 1_500 && made > 0 && dropped > 0, "{indexed} {made} {dropped}");
+    }
+}
+
+/// What can't be told apart by any bits, or looks at too many words, has none; and is not tried again until it has changed much.
+#[test]
+fn where_an_index_is_no_use_there_is_none() {
+    let mut same = FastTable::new();
+    for i in 0..6_000 {
+        let m = Match::any().with_masked(Field::EthDst, u128::from(i % 3), 0x3);
+        assert!(same.insert(rule(m, i, i)).is_ok());
+    }
+    assert!(same.wants_index());
+    assert!(!same.index_now() && !same.wants_index());
+    assert_eq!(same.lookup(mac(0).value()), Some(RuleId(5_997)));
+    let mut wide = FastTable::new();
+    for i in 0..6_000u32 {
+        let mut mask = FlowMask([0xff; WORDS]);
+        mask.0[i as usize % WORDS] = 0xf;
+        let r = rule(Match::new(FlowKey([(u64::from(i) * 77) >> 3; WORDS]), mask), i, i);
+        let _ = wide.insert(r);
+    }
+    assert!(wide.wants_index(), "{} rules", wide.len());
+    assert!(!wide.index_now() && !wide.wants_index());
+    // A table of one mask is one hash, which is better.
+    let mut macs = FastTable::new();
+    (0..6_000).for_each(|i| assert!(macs.insert(rule(mac(i), 1, i)).is_ok()));
+    assert!(!macs.wants_index());
+}
+
+/// An index that was made of another table, or of the same too long ago, is not taken.
+#[test]
+fn an_index_of_the_past_is_refused() {
+    let mut t = FastTable::new();
+    let five = |i: u32| {
+        Match::any()
+            .with_masked(Field::Ipv4Src, u128::from(i) << 7, u128::from(u32::MAX << (i % 13)))
+            .with_masked(Field::Ipv4Dst, u128::from(i) << 3, u128::from(u32::MAX << (i % 7)))
+    };
+    (0..6_000).for_each(|i| _ = t.insert(rule(five(i), i, i)));
+    assert!(t.wants_index());
+    let (first, mut other) = (draft(&mut t).unwrap(), FastTable::new());
+    assert!(!t.wants_index());
+    let second = drafted(&mut t).unwrap();
+    assert!(!t.adopt(first.make()) && !other.adopt(second));
+    // A change in the midst of copying.
+    let mut half = t.begin_draft().unwrap();
+    assert_eq!(t.draft_more(&mut half, 100), Copying::More);
+    t.remove(&five(0), 0);
+    assert_eq!(t.draft_more(&mut half, 100), Copying::Broken);
+    assert!(!t.adopt(half.make()));
+    // More has changed than was noted.
+    let third = drafted(&mut t).unwrap();
+    for i in 0..20_000 {
+        t.remove(&five(i % 6_000), i % 6_000);
+        _ = t.insert(rule(five(i % 6_000), i % 6_000, i));
+    }
+    assert!(!t.adopt(third) && !t.is_indexed() && t.wants_index());
+    assert!(t.index_now());
+    let bytes = t.memory_bytes();
+    (0..6_000).for_each(|i| _ = t.remove(&five(i), i));
+    assert!(!t.is_indexed() && t.memory_bytes() < bytes / 20);
+}

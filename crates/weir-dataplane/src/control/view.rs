@@ -58,6 +58,8 @@ pub struct VdpView {
     pub held: usize,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
+    /// Tables whose lookups have an index beside them.
+    pub indexed_tables: usize,
     /// What the worker has done for it here, in the cost units of compiled actions.
     pub work: u64,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
@@ -206,6 +208,7 @@ impl DataPlane {
             elsewhere: v.edge.elsewhere(),
             held: v.held() + backlog + parked,
             memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
+            indexed_tables: v.fast.tables.iter().filter(|t| t.classifier.is_indexed()).count(),
             work: v.worked + v.cpu.used,
             packet_outs_lost: v.packet_outs_lost,
             migration: v.migration,

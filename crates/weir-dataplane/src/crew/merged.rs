@@ -101,6 +101,7 @@ pub(super) fn add_vdp(a: &mut VdpView, v: &VdpView) {
     a.elsewhere.merge(&v.elsewhere);
     a.held += v.held;
     a.memory_bytes += v.memory_bytes;
+    a.indexed_tables = a.indexed_tables.max(v.indexed_tables);
     a.work += v.work;
     a.packet_outs_lost += v.packet_outs_lost;
     let (m, o) = (&mut a.migration, v.migration);

@@ -9,9 +9,10 @@ use super::*;
 use crate::compile::{ActionResult, bits};
 use crate::edge::Edge;
 use crate::execute::{InvalidTtl, apply_changes, apply_paper_bits};
+use crate::matching::Table;
 use crate::packet::{Depth, extract, extract_ethernet, extract_some, plain_ipv4};
-use weir_classify::Classifier;
 use weir_classify::simd::prefetch_read;
+use weir_classify::{Classifier, RuleId};
 
 /// How long a burst's frames are.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,17 @@ const FORWARDED: u8 = bits::FORWARD | bits::PORT_VALID;
 const CHANGED: u8 = bits::PROGRAM | bits::STRAIGHT;
 /// What a forwarded frame may be changed by.
 const CHANGES: u8 = bits::CHANGE_MAC | bits::SRC_ONLY | bits::DST_ONLY | bits::TTL;
+
+/// What rules take the first `n` frames, of a table that is best asked for all of them at once.
+#[inline(never)]
+fn find_all(table: &Table, w: &mut Work, n: usize) {
+    let mut found = [None; BURST];
+    table.lookup_all(&w.keys[..n], &mut found[..n]);
+    for (slot, found) in w.found.iter_mut().zip(found).take(n) {
+        *slot = found.map_or(MISS, |RuleId(slot)| slot);
+        table.prefetch(*slot);
+    }
+}
 
 /// All frames of a burst leave by this port.
 pub(super) struct AllBy {
@@ -124,7 +136,11 @@ impl DataPlane {
                 }
             }
         }
-        for i in 0..frames.len().min(BURST) {
+        let n = frames.len().min(BURST);
+        if table.takes_all(n) {
+            return find_all(table, w, n);
+        }
+        for i in 0..n {
             w.found[i] = match table.resolve(&w.keys[i], w.probes[i]) {
                 Some(slot) => {
                     table.prefetch(slot);

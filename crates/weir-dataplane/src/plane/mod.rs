@@ -12,6 +12,7 @@ mod accounts;
 mod alike;
 mod away;
 mod handover;
+mod indexing;
 mod inject;
 mod mixed;
 mod phases;
@@ -157,6 +158,7 @@ pub struct DataPlane {
     pub(crate) changes: crate::control::Changes,
     /// Counters of ports that were removed.
     pub(crate) removed_ports: Option<PortCounters>,
+    indexing: indexing::Indexing,
     work: Work,
 }
 
@@ -210,6 +212,7 @@ impl DataPlane {
             config,
             changes: crate::control::Changes::default(),
             removed_ports: None,
+            indexing: indexing::Indexing::default(),
             work: Work {
                 burst: Burst::new(),
                 keys: Box::new([FlowKey::default(); BURST]),
@@ -254,6 +257,9 @@ impl DataPlane {
         if now.since(self.interval) >= cpu_share::INTERVAL {
             self.end_interval();
             self.tend_shortcuts();
+        }
+        if self.indexing.is_due(now) {
+            self.tend_indexes();
         }
         moved
     }

@@ -654,6 +654,9 @@ pub struct VdpDetail {
     pub isolated: bool,
     /// Memory of its tables in bytes.
     pub memory_bytes: usize,
+    /// Tables whose lookups have an index beside them: large ones of many shapes.
+    #[serde(default)]
+    pub indexed_tables: usize,
     /// Migrations completed.
     pub migrations: u64,
     /// Migrations given up.

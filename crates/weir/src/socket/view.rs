@@ -310,6 +310,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         cpu_permille: plan.cpu_permille,
         isolated: plan.isolation == Isolation::CutOff,
         memory_bytes: v.memory_bytes,
+        indexed_tables: v.indexed_tables,
         migrations: v.migration.completed,
         migrations_given_up: v.migration.given_up,
         migration_held: v.migration.held,

@@ -1,0 +1,215 @@
+//! Which leaves a rule belongs to: a tree of bits, chosen once for all rules that there are.
+//!
+//! Called by `tree`; no lookup comes here. At a cut, rules that ask for a zero go one way, for a one the other. Those that
+//! don't ask go both ways where they are few beside the others, and a third way of their own where they are many.
+
+use super::place::{Asks, Place, Side};
+use std::cmp::Reverse;
+
+/// Rules of a leaf when it is made, at most.
+const FILL: usize = 448;
+/// Rules that are too few for a leaf of their own.
+const FEW: usize = 64;
+/// Rules by which a bit is chosen.
+const SAMPLE: usize = 2048;
+/// What a rule that does not ask for a bit costs, beside one that does: those beside it are asked, too.
+const OPEN: f64 = 1.5;
+/// Rules that don't ask for a bit go both ways where those that do are so many times as many.
+const COPIED: usize = 10;
+/// Places that a rule may have on the average.
+const PLACES: usize = 2;
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(u32),
+    /// Its bit, and where to go: for a zero, a one, and, if it is not the same as both, for neither.
+    Cut {
+        word: u8,
+        bit: u8,
+        sides: [u32; 2],
+        open: Option<u32>,
+    },
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cuts {
+    nodes: Vec<Node>,
+    root: u32,
+}
+
+/// Rules that become a leaf: of each, which it is, and what it asks of keys that come that way.
+pub(super) type Gathered<const W: usize> = Vec<(u32, Asks<W>)>;
+
+/// Cuts under way.
+struct Making<'a, const W: usize> {
+    rules: &'a [Place<W>],
+    cuts: Cuts,
+    leaves: Vec<(u32, Gathered<W>)>,
+    room: usize,
+}
+
+impl Cuts {
+    /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules for what
+    /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
+    pub(super) fn new<const W: usize>(rules: &[Place<W>]) -> Option<(Self, Vec<Gathered<W>>)> {
+        let all: Gathered<W> = (0..).zip(rules).map(|(i, r)| (i, r.asks)).collect();
+        let mut m = Making {
+            rules,
+            cuts: Self::default(),
+            leaves: vec![],
+            room: PLACES * rules.len() + FILL,
+        };
+        m.cuts.root = m.cut(all)?;
+        Some(m.settle())
+    }
+
+    /// Calls `f` for each leaf that a rule belongs to, and what it asks of keys that come that way; for some leaves more than once.
+    pub(super) fn walk<const W: usize>(&self, asks: &Asks<W>, f: &mut dyn FnMut(usize, &Asks<W>)) {
+        self.walk_from(self.root, asks, asks, f);
+    }
+
+    fn walk_from<const W: usize>(
+        &self,
+        mut at: u32,
+        asks: &Asks<W>,
+        narrowed: &Asks<W>,
+        f: &mut dyn FnMut(usize, &Asks<W>),
+    ) {
+        loop {
+            match self.nodes.get(at as usize) {
+                None => return,
+                Some(Node::Leaf(leaf)) => return f(*leaf as usize, narrowed),
+                // What the rule itself asks says where it goes, not what it was narrowed to on the way.
+                Some(Node::Cut { word, bit, sides: [zero, one], open }) => {
+                    at = match (asks.side(*word, *bit), open) {
+                        (Side::Zero, _) => *zero,
+                        (Side::One, _) => *one,
+                        (Side::Open, Some(open)) => *open,
+                        (Side::Open, None) => {
+                            for (at, side) in [(zero, Side::Zero), (one, Side::One)] {
+                                self.walk_from(*at, asks, &narrowed.on(*word, *bit, side), f);
+                            }
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+    }
+}
+
+impl<const W: usize> Making<'_, W> {
+    fn node(&mut self, n: Node) -> u32 {
+        self.cuts.nodes.push(n);
+        self.cuts.nodes.len() as u32 - 1
+    }
+
+    fn cut(&mut self, rules: Gathered<W>) -> Option<u32> {
+        if rules.len() <= FILL {
+            self.room = self.room.checked_sub(rules.len())?;
+            let node = self.node(Node::Leaf(u32::MAX));
+            if !rules.is_empty() {
+                self.leaves.push((node, rules));
+            }
+            return Some(node);
+        }
+        let (word, bit) = self.best(&rules)?;
+        let (mut zero, mut one, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, asks) in rules {
+            // Where it goes is what the rule itself asks.
+            let whole = self.rules.get(i as usize)?.asks;
+            match whole.side(word, bit) {
+                Side::Zero => zero.push((i, asks)),
+                Side::One => one.push((i, asks)),
+                Side::Open => open.push((i, asks)),
+            }
+        }
+        let copied =
+            !zero.is_empty() && !one.is_empty() && open.len() * COPIED <= zero.len() + one.len();
+        if copied {
+            for (i, asks) in open.drain(..) {
+                zero.push((i, asks.on(word, bit, Side::Zero)));
+                one.push((i, asks.on(word, bit, Side::One)));
+            }
+        }
+        let sides = [self.cut(zero)?, self.cut(one)?];
+        let open = if copied { None } else { Some(self.cut(open)?) };
+        Some(self.node(Node::Cut { word, bit, sides, open }))
+    }
+
+    /// The bit that tells these rules apart best.
+    fn best(&self, rules: &Gathered<W>) -> Option<(u8, u8)> {
+        // Of each bit: how many rules ask for a zero, and for a one.
+        let mut counts = vec![[[0u32; 2]; 64]; W];
+        let step = rules.len().div_ceil(SAMPLE);
+        let sample = rules.iter().step_by(step).filter_map(|(i, _)| self.rules.get(*i as usize));
+        let mut n = 0;
+        for r in sample {
+            n += 1;
+            for ((counts, mask), value) in counts.iter_mut().zip(r.asks.mask).zip(r.asks.value) {
+                let mut left = mask;
+                while left != 0 {
+                    let bit = left.trailing_zeros();
+                    left &= left - 1;
+                    counts[bit as usize][(value >> bit & 1) as usize] += 1;
+                }
+            }
+        }
+        let bits = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(word, c)| c.iter().enumerate().map(move |c| (word, c)));
+        let cost = |(word, (bit, [zero, one])): (usize, (usize, &[u32; 2]))| {
+            let open = n - zero - one;
+            if zero.max(one) == &0 || zero.min(one) == &0 && open == 0 {
+                return None;
+            }
+            let [z, o, open, n] = [*zero, *one, open, n].map(f64::from);
+            Some(((z * z + o * o) / n + open * OPEN, word as u8, bit as u8))
+        };
+        bits.filter_map(cost).min_by(|a, b| a.0.total_cmp(&b.0)).map(|b| (b.1, b.2))
+    }
+
+    /// Gives each leaf its number: small ones share one.
+    fn settle(mut self) -> (Cuts, Vec<Gathered<W>>) {
+        let rank = |g: &Gathered<W>| {
+            g.iter().filter_map(|(i, _)| self.rules.get(*i as usize)).map(|r| r.rank).max()
+        };
+        self.leaves.sort_by_cached_key(|(_, g)| Reverse(rank(g)));
+        let (mut leaves, mut shared): (Vec<Gathered<W>>, Option<usize>) = (Vec::new(), None);
+        for (node, rules) in self.leaves {
+            let few = rules.len() < FEW;
+            let open = shared
+                .filter(|s| few && leaves.get(*s).is_some_and(|l| l.len() + rules.len() <= FILL));
+            let at = match open {
+                Some(at) => {
+                    leaves.get_mut(at).into_iter().for_each(|l| l.extend(&rules));
+                    at
+                }
+                None => {
+                    leaves.push(rules);
+                    leaves.len() - 1
+                }
+            };
+            if few {
+                shared = Some(at);
+            }
+            if let Some(n) = self.cuts.nodes.get_mut(node as usize) {
+                *n = Node::Leaf(at as u32);
+            }
+        }
+        let last = leaves.len() as u32;
+        leaves.push(Vec::new());
+        for n in &mut self.cuts.nodes {
+            if let Node::Leaf(leaf @ u32::MAX) = n {
+                *leaf = last;
+            }
+        }
+        (self.cuts, leaves)
+    }
+}

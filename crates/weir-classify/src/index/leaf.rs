@@ -1,0 +1,341 @@
+//! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of six
+//! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
+//!
+//! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its bits,
+//! which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When
+//! [`LATE`] rules are late, or no place is left behind the last, all are put in order anew.
+
+use super::place::{Asks, Place, Words};
+use crate::rule::RuleId;
+use crate::simd::{Lanes, Line, prefetch_read};
+use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
+use std::cmp::Reverse;
+
+/// Places of a leaf: bits of a line.
+const PLACES: usize = 512;
+/// Rules of a leaf, at most: some places stay for order.
+const ROOM: usize = PLACES / 16 * 15;
+const BITS: u32 = 6;
+/// Values of a window.
+const VALUES: usize = 1 << BITS;
+/// Late rules from which on all are put in order.
+const LATE: usize = 64;
+/// What the rank of a rule that has gone is, where lookups see it; no rule's.
+const VACANT: u64 = 0;
+/// Places made at a time.
+const STEP: usize = 32;
+/// Keys by which windows are chosen.
+const KEYS: usize = 128;
+/// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
+const NONE: u64 = PLACES as u64;
+const MORE: u64 = NONE << 1;
+const LATER: u64 = NONE << 2;
+
+/// What a lookup reads of it stands in its first line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Leaf<const W: usize> {
+    /// Of each window, the row of each value.
+    rows: Box<[[Line; VALUES]]>,
+    windows: [Window; WINDOWS],
+    places: Vec<Place<W>>,
+    /// Places in order; those behind are late.
+    sorted: u32,
+    /// Rank of every place; a vacant one has a rank between its neighbours'.
+    ranks: Vec<u64>,
+    /// Bit `i` of word `i / 64`: whether there is a rule.
+    taken: Line,
+    len: usize,
+}
+
+impl<const W: usize> Leaf<W> {
+    /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
+    pub(super) fn new(mut rules: Vec<(Place<W>, Asks<W>)>) -> Self {
+        rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
+        let windows = choose(&rules);
+        let mut out = Self {
+            rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
+            windows,
+            places: Vec::with_capacity(rules.len()),
+            sorted: 0,
+            ranks: Vec::with_capacity(rules.len()),
+            taken: Line::default(),
+            len: 0,
+        };
+        for (place, asks) in &rules {
+            out.put(place, asks);
+        }
+        out
+    }
+
+    /// The largest rank in it, or 0.
+    pub(super) fn top(&self) -> u64 {
+        self.taken().filter_map(|p| self.ranks.get(p)).copied().max().unwrap_or(0)
+    }
+    /// Places that have rules.
+    fn taken(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.ranks.len()).filter(|&p| self.is_taken(p))
+    }
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
+    }
+    fn late(&self) -> usize {
+        self.ranks.len() - self.sorted as usize
+    }
+
+    /// Asks for the rows that [`Leaf::first`] reads.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, key: &Words) {
+        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
+            for (w, rows) in self.windows.iter().zip(all) {
+                prefetch_read(&rows[key.of(*w) % VALUES]);
+            }
+        }
+    }
+    /// The places whose rules may fit.
+    #[inline(always)]
+    fn left<L: Lanes>(&self, lanes: L, key: &Words) -> L::Row {
+        let mut left = lanes.ones();
+        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
+            for (w, rows) in self.windows.iter().zip(all) {
+                left = lanes.and(left, &rows[key.of(*w) % VALUES]);
+            }
+        }
+        left
+    }
+
+    /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
+    #[inline(always)]
+    pub(super) fn first<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
+        let row = self.left(lanes, key);
+        let some = lanes.nonzero(row);
+        let left = lanes.store(row);
+        let word = some.trailing_zeros() as usize % 8;
+        let bits = left.0[word];
+        let place = word * 64 + bits.trailing_zeros() as usize % 64;
+        if let Some(rule) = self.places.get(place) {
+            prefetch_read(rule);
+        }
+        // No branch: how many are left can't be foretold. By whole words: who looks for a late rule where there is none
+        // answers as well.
+        let late = (self.late() != 0) & (some >> (self.sorted / 64).min(7) != 0);
+        let more = u64::from(some & some.wrapping_sub(1)) | bits & bits.wrapping_sub(1) != 0;
+        let none = some == 0;
+        place as u64
+            | (u64::from(none) * NONE)
+            | (u64::from(more) * MORE)
+            | (u64::from(more & late) * LATER)
+    }
+
+    /// The winner here, where its rank is above `floor`; [`Leaf::first`] was `found`.
+    #[inline(always)]
+    pub(super) fn lookup<L: Lanes>(
+        &self,
+        lanes: L,
+        key: &Words,
+        found: u64,
+        floor: u64,
+    ) -> Option<(u64, RuleId)> {
+        if found & NONE != 0 {
+            return None;
+        }
+        let first = self.fitting(key, found as usize % PLACES);
+        if found & LATER == 0 && first.is_some() || found & MORE == 0 {
+            return first.filter(|f| f.0 > floor);
+        }
+        let left = lanes.store(self.left(lanes, key));
+        self.search(key, left, floor)
+    }
+
+    /// The same, of the places that are left.
+    #[inline(always)]
+    fn search(&self, key: &Words, left: Line, mut floor: u64) -> Option<(u64, RuleId)> {
+        let (mut best, mut from) = (None, 0);
+        for (word, mut bits) in left.0.into_iter().enumerate() {
+            while bits != 0 {
+                let place = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if place < from {
+                    continue;
+                }
+                if let Some(found) = self.fitting(key, place).filter(|f| f.0 > floor) {
+                    (best, floor) = (Some(found), found.0);
+                    if self.late() == 0 {
+                        return best;
+                    }
+                    // Of those in order no other is better than the first.
+                    from = self.sorted as usize;
+                }
+            }
+        }
+        best
+    }
+
+    /// Rank and id of a place's rule, if it fits.
+    #[inline(always)]
+    fn fitting(&self, key: &Words, place: usize) -> Option<(u64, RuleId)> {
+        let p = self.places.get(place)?;
+        (key.fit(&p.asks) & (p.rank != VACANT)).then_some((p.rank, RuleId(p.id as u32)))
+    }
+
+    /// Adds a rule, or, if it is there, what else it asks of keys. False where there is no room.
+    pub(super) fn insert(&mut self, rule: &Place<W>, asks: &Asks<W>) -> bool {
+        let room = self.len < ROOM || self.place_of(rule.rank).is_some();
+        if room {
+            self.put(rule, asks);
+        }
+        room
+    }
+
+    fn put(&mut self, rule: &Place<W>, asks: &Asks<W>) {
+        if let Some(place) = self.place_of(rule.rank) {
+            return self.mark(place, asks, |row, bit| *row |= bit);
+        }
+        let place = match self.vacancy(rule.rank).or_else(|| self.last_place(rule)) {
+            Some(place) => place,
+            None => {
+                self.sort();
+                match self.last_place(rule) {
+                    Some(place) => place,
+                    None => return,
+                }
+            }
+        };
+        match self.places.get(place) {
+            Some(p) if place < self.sorted as usize && p.asks != rule.asks => self.clear(place),
+            _ => {}
+        }
+        self.write(place, rule, asks);
+        self.len += 1;
+    }
+
+    /// A vacant place in order for this rank: that of a rule that has gone.
+    fn vacancy(&self, rank: u64) -> Option<usize> {
+        let sorted = self.sorted as usize;
+        let at = self.ranks.get(..sorted)?.partition_point(|&r| r > rank);
+        let vacant = |p: &usize| *p < sorted && !self.is_taken(*p);
+        [at, at.wrapping_sub(1)].into_iter().find(vacant)
+    }
+
+    /// A place behind all others; none where all must be put in order first.
+    fn last_place(&mut self, rule: &Place<W>) -> Option<usize> {
+        let at = self.ranks.len();
+        let in_order = self.late() == 0 && self.ranks.last().is_none_or(|&last| last > rule.rank);
+        if at == PLACES || !in_order && self.late() == LATE {
+            return None;
+        }
+        self.sorted += u32::from(in_order);
+        if self.places.len() == self.places.capacity() {
+            self.places.reserve_exact(STEP);
+            self.ranks.reserve_exact(STEP);
+        }
+        self.ranks.push(rule.rank);
+        self.places.push(*rule);
+        Some(at)
+    }
+
+    /// Puts all in order.
+    fn sort(&mut self) {
+        let mut all: Vec<Place<W>> =
+            self.taken().filter_map(|p| self.places.get(p)).copied().collect();
+        all.sort_unstable_by_key(|p| Reverse(p.rank));
+        self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
+        self.taken = Line::default();
+        self.ranks.clear();
+        self.places.clear();
+        self.sorted = all.len() as u32;
+        for (at, p) in all.iter().enumerate() {
+            self.ranks.push(p.rank);
+            self.places.push(*p);
+            self.write(at, p, &p.asks);
+        }
+    }
+
+    /// Removes the rule with this rank, if it is there.
+    pub(super) fn remove(&mut self, rank: u64) {
+        let Some(place) = self.place_of(rank) else { return };
+        self.len -= 1;
+        if place < self.sorted as usize {
+            self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
+            self.places.get_mut(place).into_iter().for_each(|p| p.rank = VACANT);
+            return;
+        }
+        self.clear(place);
+        // Late ones have no order to keep: the last takes the place.
+        let last = self.ranks.len() - 1;
+        if place != last
+            && let Some(p) = self.places.get(last).copied()
+        {
+            self.clear(last);
+            self.write(place, &p, &p.asks);
+        }
+        self.ranks.pop();
+        self.places.pop();
+    }
+
+    fn place_of(&self, rank: u64) -> Option<usize> {
+        let sorted = self.sorted as usize;
+        let at = self.ranks.get(..sorted)?.partition_point(|&r| r > rank);
+        let mut places =
+            std::iter::once(at).filter(|&p| p < sorted).chain(sorted..self.ranks.len());
+        places.find(|&p| self.ranks.get(p) == Some(&rank) && self.is_taken(p))
+    }
+
+    fn write(&mut self, place: usize, rule: &Place<W>, asks: &Asks<W>) {
+        if let (Some(p), Some(r)) = (self.places.get_mut(place), self.ranks.get_mut(place)) {
+            // Who left the place has left its bits.
+            let marked = place < self.sorted as usize && p.asks == rule.asks && p.rank == VACANT;
+            (*p, *r) = (*rule, rule.rank);
+            if !marked {
+                self.mark(place, asks, |row, bit| *row |= bit);
+            }
+        }
+        self.taken.0[place / 64 % 8] |= 1 << (place % 64);
+    }
+    /// Takes a place's bits out of the rows.
+    fn clear(&mut self, place: usize) {
+        let Some(p) = self.places.get(place).copied() else { return };
+        self.mark(place, &p.asks, |row, bit| *row &= !bit);
+        self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
+    }
+
+    /// Does `f` to the bit of a place in all rows of those values.
+    #[inline(always)]
+    fn mark(&mut self, place: usize, asks: &Asks<W>, f: impl Fn(&mut u64, u64)) {
+        let (word, bit) = (place / 64 % 8, 1u64 << (place % 64));
+        for (w, rows) in self.windows.iter().zip(&mut self.rows) {
+            asks.values(*w, VALUES, |v| f(&mut rows[v % VALUES].0[word], bit));
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.rows)
+            + self.places.capacity() * size_of::<Place<W>>()
+            + self.ranks.capacity() * size_of::<u64>()
+    }
+}
+
+/// The windows for these rules; where fewer than eight tell more, some of them again.
+fn choose<const W: usize>(rules: &[(Place<W>, Asks<W>)]) -> [Window; WINDOWS] {
+    let key = |(i, (_, asks)): (usize, &(Place<W>, Asks<W>))| {
+        let mut key = asks.value;
+        let other = rules.get(other_of(i as u64, rules.len())).map_or(asks, |r| &r.1);
+        fill_key(&mut key, &asks.mask, (&other.mask, &other.value), i as u64);
+        key
+    };
+    let keys: Vec<[u64; W]> =
+        rules.iter().step_by(every(rules.len(), KEYS)).enumerate().map(key).collect();
+    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
+    let sample = rules.iter().enumerate().take(PLACES);
+    let sample: Vec<_> =
+        sample.map(|(i, (_, a))| (i, a.mask.as_slice(), a.value.as_slice())).collect();
+    let choice = Choice { rules: &sample, groups: PLACES, keys: &keys, bits: BITS };
+    again(choice.windows(|fewer| fewer > 0))
+}
+
+/// Windows that repeat cost no line more.
+pub(super) fn again((mut windows, count): ([Window; WINDOWS], usize)) -> [Window; WINDOWS] {
+    let first = windows[0];
+    windows.iter_mut().skip(count).for_each(|w| *w = first);
+    windows
+}

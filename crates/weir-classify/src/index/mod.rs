@@ -1,0 +1,118 @@
+//! A second order of a large table, for lookups alone: its rules in leaves of some hundreds, each with a bit for every rule,
+//! behind rows with a bit for every leaf.
+//!
+//! Room: data-path core. Called by `fast`, whose parts hold the same rules and stay the truth: what an index can't take, it
+//! refuses, and lookups ask the parts until another is made. It is made at once from a copy of all rules ([`Draft`]), which
+//! takes a tenth of a second for ten thousand of them and about one for a hundred thousand; so by who has the time, on another thread: a draft
+//! knows nothing of its table. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the
+//! whole. Decisions 53 and 56 have what else was tried, 57 what this does.
+
+mod cuts;
+mod leaf;
+mod place;
+mod tree;
+
+use crate::key::FlowKey;
+use crate::rule::{Match, RuleId};
+use crate::scan::words_of;
+use crate::simd::Vectors;
+use place::{Form, Place};
+use tree::Tree;
+
+/// Words of the key that rules may look at, in places of one line and of two.
+const NARROW: usize = 3;
+const WIDE: usize = 7;
+
+/// All rules of a table, to make an index of.
+#[derive(Debug)]
+pub struct Draft {
+    /// Of this copy.
+    pub(crate) token: u64,
+    /// The tuple that is copied next, and the slot in it.
+    pub(crate) at: (usize, usize),
+    rules: Rules,
+}
+
+#[derive(Debug)]
+enum Rules {
+    Narrow(Form, Vec<Place<NARROW>>),
+    Wide(Form, Vec<Place<WIDE>>),
+}
+
+/// What a [`Draft`] becomes; an index, where one can be made.
+#[derive(Debug)]
+pub struct Drafted {
+    pub(crate) token: u64,
+    pub(crate) index: Option<Box<Index>>,
+}
+
+impl Draft {
+    /// For `len` rules that look at these words of the key; none where those are too many.
+    pub(crate) fn new(token: u64, words: u32, len: usize) -> Option<Self> {
+        let form = Form::new(words);
+        let rules = match words.count_ones() as usize {
+            1..=NARROW => Rules::Narrow(form, Vec::with_capacity(len)),
+            4..=WIDE => Rules::Wide(form, Vec::with_capacity(len)),
+            _ => return None,
+        };
+        Some(Self { token, at: (0, 0), rules })
+    }
+    pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
+        match &mut self.rules {
+            Rules::Narrow(form, rules) => rules.push(form.place(rank, id, m)),
+            Rules::Wide(form, rules) => rules.push(form.place(rank, id, m)),
+        }
+    }
+    /// Makes the index: a pure computation, of about ten microseconds a rule.
+    pub fn make(self) -> Drafted {
+        let index = match self.rules {
+            Rules::Narrow(form, rules) => Tree::new(form, rules).map(Index::Narrow),
+            Rules::Wide(form, rules) => Tree::new(form, rules).map(Index::Wide),
+        };
+        Drafted { token: self.token, index: index.map(Box::new) }
+    }
+}
+
+/// A table's rules for lookups; see the head of this file.
+#[derive(Clone, Debug)]
+pub(crate) enum Index {
+    Narrow(Tree<NARROW>),
+    Wide(Tree<WIDE>),
+}
+
+macro_rules! each {
+    ($index:expr, $tree:ident => $do:expr) => {
+        match $index {
+            Index::Narrow($tree) => $do,
+            Index::Wide($tree) => $do,
+        }
+    };
+}
+
+impl Index {
+    /// The winner for `key`.
+    #[inline(always)]
+    pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey) -> Option<RuleId> {
+        each!(self, t => t.lookup(v, key))
+    }
+    /// The winner for each key.
+    #[inline(always)]
+    pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+        each!(self, t => t.lookup_all(v, keys, found));
+    }
+    /// Adds a rule. False where it has no room for it: then it is no longer whole.
+    pub(crate) fn insert(&mut self, rank: u64, id: RuleId, m: &Match) -> bool {
+        let words = words_of(m.mask());
+        each!(self, t => t.form().has(words) && t.insert(&t.form().place(rank, id, m)))
+    }
+    /// Removes a rule that it has. False where so many have gone that another would be better.
+    pub(crate) fn remove(&mut self, rank: u64, m: &Match) -> bool {
+        each!(self, t => t.remove(&t.form().place(rank, RuleId(0), m)))
+    }
+    pub(crate) fn leaves(&self) -> usize {
+        each!(self, t => t.leaves())
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        each!(self, t => t.heap_bytes())
+    }
+}

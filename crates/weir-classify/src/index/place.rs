@@ -1,0 +1,125 @@
+//! A rule as an index has it: the few words of the key that its table looks at, in one line of memory or two.
+
+use crate::key::{FlowKey, WORDS};
+use crate::rule::{Match, RuleId};
+use crate::scan::each_word;
+use crate::windows::Window;
+
+/// Which words of the key a table's rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    words: [u8; WORDS],
+    width: usize,
+    bits: u32,
+}
+
+impl Form {
+    pub(super) fn new(bits: u32) -> Self {
+        let (mut words, mut width) = ([0; WORDS], 0);
+        for (to, word) in words.iter_mut().zip(each_word(bits)) {
+            (*to, width) = (word as u8, width + 1);
+        }
+        Self { words, width, bits }
+    }
+    /// Whether rules that look at these words have this form.
+    pub(super) fn has(&self, words: u32) -> bool {
+        words & !self.bits == 0
+    }
+    pub(super) fn place<const W: usize>(&self, rank: u64, id: RuleId, m: &Match) -> Place<W> {
+        let mut out = Place { id: id.0.into(), rank, asks: Asks { mask: [0; W], value: [0; W] } };
+        let words = self.words.iter().take(self.width);
+        for ((word, mask), value) in words.zip(&mut out.asks.mask).zip(&mut out.asks.value) {
+            let word = usize::from(*word);
+            *mask = m.mask().0.get(word).copied().unwrap_or(0);
+            *value = m.value().0.get(word).copied().unwrap_or(0);
+        }
+        out
+    }
+    /// The words of a key that rules look at.
+    #[inline(always)]
+    pub(super) fn words<const W: usize>(&self, key: &FlowKey) -> Words {
+        let mut out = [0; 8];
+        for (to, from) in out.iter_mut().zip(&self.words).take(W) {
+            *to = key.0.get(usize::from(*from)).copied().unwrap_or(0);
+        }
+        Words(out)
+    }
+}
+
+/// Those words of a key that a table's rules look at, and zeros.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Words([u64; 8]);
+
+impl Words {
+    /// The bits of a window, and others above them.
+    #[inline(always)]
+    pub(super) fn of(&self, w: Window) -> usize {
+        (self.0[usize::from(w.word) % 8] >> (w.shift % 64)) as usize
+    }
+    /// Whether they are what is asked.
+    #[inline(always)]
+    pub(super) fn fit<const W: usize>(&self, asks: &Asks<W>) -> bool {
+        let mut differ = 0;
+        for i in 0..W {
+            differ |= (self.0[i % 8] & asks.mask[i]) ^ asks.value[i];
+        }
+        differ == 0
+    }
+}
+
+/// What a rule asks of `W` words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Asks<const W: usize> {
+    pub(super) mask: [u64; W],
+    pub(super) value: [u64; W],
+}
+
+impl<const W: usize> Asks<W> {
+    /// Calls `f` for each value of a window that it agrees with.
+    #[inline(always)]
+    pub(super) fn values(&self, w: Window, values: usize, mut f: impl FnMut(usize)) {
+        if !w.values(&self.mask, &self.value, values as u64 - 1, &mut f) {
+            (0..values).for_each(f);
+        }
+    }
+    /// Which side of a bit it asks for.
+    #[inline]
+    pub(super) fn side(&self, word: u8, bit: u8) -> Side {
+        let at = |words: &[u64; W]| words.get(usize::from(word)).map_or(0, |w| w >> bit & 1);
+        match (at(&self.mask), at(&self.value)) {
+            (0, _) => Side::Open,
+            (_, 0) => Side::Zero,
+            _ => Side::One,
+        }
+    }
+    /// The same, asked for a side of that bit, too.
+    #[inline]
+    pub(super) fn on(mut self, word: u8, bit: u8, side: Side) -> Self {
+        let word = usize::from(word) % W;
+        self.mask[word] |= 1 << bit;
+        self.value[word] |= u64::from(side == Side::One) << bit;
+        self
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Zero,
+    One,
+    /// Both.
+    Open,
+}
+
+/// A rule with its place in a leaf.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Place<const W: usize> {
+    pub(super) id: u64,
+    pub(super) rank: u64,
+    pub(super) asks: Asks<W>,
+}
+
+const _: () = assert!(
+    size_of::<Place<{ super::NARROW }>>() == 64 && size_of::<Place<{ super::WIDE }>>() == 128
+);

@@ -1,0 +1,158 @@
+//! Windows of neighbouring bits of a key, and which of them tell rules apart.
+//!
+//! Room: data-path core. Called by `ranked` and `index`, whose rows have a bit for each rule, or for each group of rules,
+//! that agrees with what a window has. Choosing is the control side's; pure.
+
+use crate::simd::Line;
+
+/// Windows looked at, at most.
+pub(crate) const WINDOWS: usize = 8;
+
+/// Neighbouring bits of one word of a key, or of what a rule demands of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) word: u8,
+    pub(crate) shift: u8,
+}
+
+impl Window {
+    /// Its bits, and others above them.
+    #[inline(always)]
+    pub(crate) fn of(self, words: &[u64]) -> u64 {
+        words.get(usize::from(self.word)).map_or(0, |w| w >> self.shift)
+    }
+    /// Calls `f` for each value of `bits` that a rule agrees with; for none, and says so, where it agrees with all.
+    #[inline(always)]
+    pub(crate) fn values(
+        self,
+        mask: &[u64],
+        value: &[u64],
+        bits: u64,
+        mut f: impl FnMut(usize),
+    ) -> bool {
+        let open = !self.of(mask) & bits;
+        if open == bits {
+            return false;
+        }
+        let value = self.of(value) & bits;
+        let mut sub = open;
+        loop {
+            f((value | sub) as usize);
+            if sub == 0 {
+                return true;
+            }
+            sub = (sub - 1) & open;
+        }
+    }
+}
+
+/// Rules to choose windows by: of each, its group, mask and value; and keys, words as the rules have them.
+pub(crate) struct Choice<'a> {
+    pub(crate) rules: &'a [(usize, &'a [u64], &'a [u64])],
+    pub(crate) groups: usize,
+    pub(crate) keys: &'a [&'a [u64]],
+    /// Bits of a window.
+    pub(crate) bits: u32,
+}
+
+impl Choice<'_> {
+    /// Those that leave the fewest groups, each chosen beside those before it, as long as `pays` says so of how many fewer are
+    /// left. One at least.
+    pub(crate) fn windows(&self, pays: impl Fn(usize) -> bool) -> ([Window; WINDOWS], usize) {
+        let lines = self.groups.div_ceil(LINE).max(1);
+        let all = self.sifted(lines);
+        let mut left = vec![Line([u64::MAX; 8]); self.keys.len() * lines];
+        let (mut chosen, mut count) = ([Window::default(); WINDOWS], 0);
+        let mut compared = usize::MAX;
+        while let Some(place) = chosen.get_mut(count) {
+            let with = |rows: &[Line]| -> usize { left.iter().zip(rows).map(both).sum() };
+            let best = all.iter().map(|(w, rows)| (with(rows), w, rows)).min_by_key(|b| b.0);
+            let Some((n, window, rows)) = best else { break };
+            if !pays(compared.saturating_sub(n)) {
+                break;
+            }
+            compared = n;
+            (*place, count) = (*window, count + 1);
+            for (l, r) in left.iter_mut().zip(rows) {
+                l.0.iter_mut().zip(&r.0).for_each(|(l, r)| *l &= r);
+            }
+        }
+        // Without one, places that nobody has would seem to fit.
+        (chosen, count.max(1))
+    }
+
+    /// Every window that any rule asks for, and what it leaves of each key's groups.
+    fn sifted(&self, lines: usize) -> Vec<(Window, Vec<Line>)> {
+        let mask = (1u64 << self.bits) - 1;
+        let words = self.rules.first().map_or(0, |r| r.1.len());
+        let mut out = Vec::new();
+        for word in 0..words {
+            let used = self.rules.iter().filter_map(|r| r.1.get(word)).fold(0, |u, m| u | m);
+            for shift in (0..=64 - self.bits).step_by(2).filter(|s| used >> s & mask != 0) {
+                let window = Window { word: word as u8, shift: shift as u8 };
+                let mut rows = vec![Line::default(); lines << self.bits];
+                let mut open = vec![Line::default(); lines];
+                for (group, m, v) in self.rules {
+                    let (line, word, bit) = (group / LINE, group / 64 % 8, 1u64 << (group % 64));
+                    let mark = |at: usize| {
+                        if let Some(l) = rows.get_mut(at * lines + line) {
+                            l.0[word] |= bit;
+                        }
+                    };
+                    if !window.values(m, v, mask, mark)
+                        && let Some(l) = open.get_mut(line)
+                    {
+                        l.0[word] |= bit;
+                    }
+                }
+                let rows = &rows;
+                let of = |k: &&[u64]| {
+                    let row = rows.chunks_exact(lines).nth((window.of(k) & mask) as usize);
+                    let row = row.unwrap_or(&open).iter().zip(&open);
+                    row.map(|(r, o)| Line(std::array::from_fn(|i| r.0[i] | o.0[i])))
+                };
+                out.push((window, self.keys.iter().flat_map(of).collect()));
+            }
+        }
+        out
+    }
+}
+
+/// Groups to a line.
+const LINE: usize = 512;
+
+fn both((left, row): (&Line, &Line)) -> usize {
+    left.0.iter().zip(&row.0).map(|(l, r)| (l & r).count_ones() as usize).sum()
+}
+
+/// How far apart `most` of `n` are.
+pub(crate) fn every(n: usize, most: usize) -> usize {
+    n.div_ceil(most).max(1)
+}
+
+/// Writes to `key`, which has a rule's value, what that leaves open: what another rule demands, or anything. `salt` says what.
+pub(crate) fn fill_key(
+    key: &mut [u64],
+    mask: &[u64],
+    (other_mask, other): (&[u64], &[u64]),
+    salt: u64,
+) {
+    let mut x = scattered(salt);
+    for (k, ((mask, other_mask), other)) in
+        key.iter_mut().zip(mask.iter().zip(other_mask).zip(other))
+    {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        *k |= !mask & (other | x & !other_mask);
+    }
+}
+
+/// The number of the other rule that [`fill_key`] should be given, of `n`.
+pub(crate) fn other_of(salt: u64, n: usize) -> usize {
+    (scattered(salt) >> 32) as usize % n.max(1)
+}
+
+fn scattered(salt: u64) -> u64 {
+    (salt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

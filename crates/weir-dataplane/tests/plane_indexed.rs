@@ -1,0 +1,196 @@
+//! Large tables get an index while frames flow and rules change: every frame goes where the linear oracle says, before,
+//! while one is made, and after.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_classify::{Classifier, Field, FlowCaching, FlowKey, Linear, Match, Rule, RuleId};
+use weir_dataplane::*;
+use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_packet::*;
+
+/// Rules when frames begin to flow.
+const RULES: u32 = 6_000;
+/// Sinks beside each other; a rule's number says which is its own.
+const SINKS: u32 = 3;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Prefixes of addresses and perhaps a port, as filters have them.
+fn matcher(r: &mut Random) -> Match {
+    let prefix = |r: &mut Random| u128::from(u32::MAX << r.next(20));
+    let m = Match::any()
+        .with(Field::EthType, 0x800)
+        .with_masked(Field::Ipv4Src, r.next(1 << 32).into(), prefix(r))
+        .with_masked(Field::Ipv4Dst, r.next(1 << 32).into(), prefix(r));
+    match r.next(2) {
+        0 => m,
+        _ => m.with(Field::IpProto, 17).with(Field::TpDst, r.next(4).into()),
+    }
+}
+
+/// A frame that the rule takes, unless a better one does.
+fn frame(m: &Match, r: &mut Random) -> Vec<u8> {
+    let open = |f: Field, any: u64| m.value().get(f) | u128::from(any) & !m.mask().get(f);
+    let src = open(Field::Ipv4Src, r.next(1 << 32)) as u32;
+    let dst = open(Field::Ipv4Dst, r.next(1 << 32)) as u32;
+    let port = open(Field::TpDst, r.next(4)) as u16;
+    let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    f.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+    f.extend(src.to_be_bytes());
+    f.extend(dst.to_be_bytes());
+    f.extend([0, 9]);
+    f.extend(port.to_be_bytes());
+    f.extend([0, 8, 0, 0]);
+    f.resize(60, 0);
+    f
+}
+
+fn key(f: &[u8]) -> FlowKey {
+    let word = |at: usize| u128::from(u32::from_be_bytes(f[at..at + 4].try_into().unwrap()));
+    let m = Match::any().with(Field::EthType, 0x800).with(Field::IpProto, 17);
+    let m = m.with(Field::Ipv4Src, word(26)).with(Field::Ipv4Dst, word(30));
+    *m.with(Field::TpDst, u128::from(u16::from_be_bytes([f[36], f[37]]))).value()
+}
+
+struct Case {
+    plane: DataPlane,
+    judge: Linear,
+    rules: Vec<Rule>,
+    sinks: Vec<Collected>,
+    random: Random,
+    now: u64,
+    next: u32,
+}
+
+impl Case {
+    fn new(flow_caching: FlowCaching) -> Self {
+        let mut random = Random(7);
+        let all: Vec<Match> = (0..RULES).map(|_| matcher(&mut random)).collect();
+        let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
+        let mut arena = Arena::new();
+        for m in all.iter().step_by(9) {
+            assert!(arena.push(&frame(m, &mut random), None, 1));
+        }
+        let source = Replay::new("in", Arc::new(arena), Passes::Forever);
+        let mut ids = vec![plane.add_port("in", Box::new(source)).unwrap()];
+        let mut sinks = Vec::new();
+        for i in 0..=SINKS {
+            let (device, kept) = Collect::new("out", usize::MAX);
+            ids.push(plane.add_port(&format!("out{i}"), Box::new(device)).unwrap());
+            sinks.push(kept);
+        }
+        let mut spec = VdpSpec::new(Vid(1), "filter");
+        spec.ports = (1..).map(PortNo).zip(ids.iter().copied()).collect();
+        let matcher = Match::any().with(Field::InPort, 1);
+        spec.mapping = vec![MappingRule { matcher, priority: 1 }];
+        spec.default = vec![Action::Output(Out::Port(PortNo(2)))];
+        plane.create_vdp(spec).unwrap();
+        let judge = Linear::default();
+        let mut out = Self { plane, judge, rules: Vec::new(), sinks, random, now: 0, next: 0 };
+        all.into_iter().for_each(|m| out.put(m));
+        out
+    }
+    fn put(&mut self, matcher: Match) {
+        let (id, priority) = (RuleId(self.next), self.random.next(1000) as u32);
+        self.next += 1;
+        let rule = Rule { matcher, priority, id };
+        if self.judge.insert(rule).is_err() {
+            return;
+        }
+        let to = Action::Output(Out::Port(PortNo(3 + id.0 % SINKS)));
+        let spec = RuleSpec { matcher, priority, cookie: 0, actions: Arc::new([to]) };
+        self.plane.add_rule(Vid(1), 0, &spec, Placement::Fast).unwrap();
+        self.rules.push(rule);
+    }
+    fn remove(&mut self) {
+        let n = self.random.next(self.rules.len() as u64) as usize;
+        let r = self.rules.swap_remove(n);
+        assert!(self.judge.remove(&r.matcher, r.priority).is_some());
+        self.plane.remove_rule(Vid(1), 0, &r.matcher, r.priority).unwrap();
+    }
+    /// A round, a tenth of a second after the one before; each frame is where it should be.
+    fn round(&mut self) {
+        self.now += 100_000_000;
+        self.plane.poll(Nanos(self.now));
+    }
+    fn check(&mut self) {
+        let mut seen = 0;
+        for (n, sink) in self.sinks.iter().enumerate() {
+            for f in sink.take() {
+                let want = self.judge.lookup(&key(&f.bytes)).map_or(0, |id| 1 + id.0 % SINKS);
+                assert_eq!(n as u32, want, "{:02x?}", f.bytes);
+                seen += 1;
+            }
+        }
+        assert!(seen > 0);
+        self.plane.snapshot().check().unwrap();
+    }
+    fn is_indexed(&self) -> bool {
+        self.plane.vdp_view(Vid(1)).unwrap().indexed_tables == 1
+    }
+    /// Rounds until there is an index, which a thread makes.
+    fn until_indexed(&mut self) {
+        let start = Instant::now();
+        while !self.is_indexed() {
+            assert!(start.elapsed() < Duration::from_secs(60), "no index is made");
+            (0..20).for_each(|_| self.round());
+            self.check();
+        }
+    }
+}
+
+#[test]
+fn frames_go_where_the_oracle_says() {
+    for caching in [FlowCaching::Never, FlowCaching::After(1)] {
+        let mut c = Case::new(caching);
+        assert!(!c.is_indexed());
+        c.until_indexed();
+        for step in 0..200 {
+            for _ in 0..5 {
+                match step % 2 {
+                    0 => c.remove(),
+                    _ => {
+                        let m = matcher(&mut c.random);
+                        c.put(m);
+                    }
+                }
+            }
+            (0..4).for_each(|_| c.round());
+            c.check();
+        }
+        assert!(c.is_indexed(), "changes in small numbers are taken in");
+        // Half of it goes, and with it the index; more than there was comes.
+        (0..c.rules.len() / 2 + 100).for_each(|_| c.remove());
+        assert!(!c.is_indexed());
+        (0..4).for_each(|_| c.round());
+        c.check();
+        for _ in 0..RULES {
+            let m = matcher(&mut c.random);
+            c.put(m);
+        }
+        (0..4).for_each(|_| c.round());
+        c.check();
+        c.until_indexed();
+    }
+}
+
+/// A VDP that goes while its index is made takes nothing with it, and another in its place gets its own.
+#[test]
+fn an_index_of_a_vdp_that_is_gone_goes_nowhere() {
+    let mut c = Case::new(FlowCaching::Never);
+    (0..60).for_each(|_| c.round());
+    c.check();
+    c.plane.delete_vdp(Vid(1)).unwrap();
+    (0..60).for_each(|_| c.round());
+    std::thread::sleep(Duration::from_millis(300));
+    (0..60).for_each(|_| c.round());
+    c.plane.snapshot().check().unwrap();
+}
