@@ -64,7 +64,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             assert_eq!(fast.lookup(&key(a, b)), judge.lookup(&key(a, b)));
         }
         assert_eq!(fast.len(), judge.len());
-        let keys: Vec<FlowKey> = (0..40).map(|n| key(a.wrapping_add(n), b.wrapping_add(n / 3))).collect();
+        let keys: Vec<FlowKey> =
+            (0..40).map(|n| key(a.wrapping_add(n), b.wrapping_add(n / 3))).collect();
         let mut found = vec![None; keys.len()];
         fast.lookup_all(&keys, &mut found);
         keys.iter().zip(found).for_each(|(k, f)| assert_eq!(f, judge.lookup(k)));
