@@ -17,7 +17,8 @@
 //! [`Sieve`] says first which of them can have a rule for the key at all; they are asked in the order
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
-//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes.
+//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. Beyond [`MOST`] an [`Index`] does the
+//! same, which is not made here but by who has the time (`indexing`).
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -206,6 +207,9 @@ impl FastTable {
         if let Some(ranked) = &self.ranked {
             return ranked.prefetch();
         }
+        if self.index.is_some() {
+            return;
+        }
         prefetch_slice(&self.tuples, 128);
         self.rest.prefetch();
     }
@@ -245,9 +249,11 @@ impl FastTable {
     pub fn is_indexed(&self) -> bool {
         self.index.is_some()
     }
-    /// The winner for each key.
+    /// The winner for each key, as far as there is a place in `found` for it.
     #[inline(never)]
     pub fn lookup_all(&self, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+        let n = keys.len().min(found.len());
+        let (keys, found) = (&keys[..n], &mut found[..n]);
         match &self.index {
             Some(index) => index.lookup_all(self.vectors, keys, found),
             None => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
@@ -468,6 +474,7 @@ impl FastTable {
     /// Whether lookups in the parts would ask many.
     fn is_diverse(&self) -> bool {
         (MANY / 2..=MOST).contains(&self.len)
+            && self.index.is_none()
             && (self.tuples.len() >= PARTS || self.rest.len() >= LONG || self.is_crowded())
     }
     /// Whether many rules share slots of a tuple.

@@ -391,9 +391,8 @@ impl Tuple {
     /// Adds a rule with exactly the tuple's mask, unless one of the same priority is here.
     ///
     /// # Errors
-    /// That rule; nothing has changed.
+    /// That rule; nothing has changed, nor moved: who copies the rules meanwhile need not know.
     pub(crate) fn insert_exact(&mut self, m: &Match, rank: u64, id: RuleId) -> Result<(), RuleId> {
-        self.move_some();
         let at = self.slot_of(m);
         if let Some(found) = at.2
             && let Some(there) = self.exact_in(found, (rank >> 32) as u32)
@@ -401,6 +400,7 @@ impl Tuple {
             return Err(there);
         }
         self.insert_at(m, at, true, rank, id);
+        self.move_some();
         Ok(())
     }
 

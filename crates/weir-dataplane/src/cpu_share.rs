@@ -88,11 +88,17 @@ const SCANNED: usize = 50;
 /// What asking a further hash table costs, in rules scanned.
 const TUPLE: usize = 10;
 
+/// What asking an index costs, whatever it is beside.
+const INDEX: usize = 5 * TUPLE;
+
 /// Units that a lookup costs at most in tables of this shape, beyond what one in a single hash table or a short
 /// scan does, which every frame's unit holds.
 pub fn lookup_units(tables: &TableSet) -> u16 {
     let of = |t: &Table| {
         let c = &t.classifier;
+        if c.is_indexed() {
+            return INDEX;
+        }
         c.tuples().saturating_sub(1) * TUPLE + c.scanned()
     };
     let scanned: usize = tables.iter().map(of).sum();

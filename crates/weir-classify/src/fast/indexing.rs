@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Changes that are noted while an index is made; with more it is given up.
-const NOTED: usize = 4096;
+const NOTED: usize = 1024;
 /// Bytes that an index may have for each rule, and in any case.
-const BYTES: usize = 384;
+const BYTES: usize = 512;
 const SMALL: usize = 1 << 20;
 
 /// What is known of making an index.
@@ -68,32 +68,45 @@ impl FastTable {
     pub fn begin_draft(&mut self) -> Option<Draft> {
         let indexing = self.indexing.get_or_insert_default();
         **indexing = Indexing { token: DRAFTS.fetch_add(1, Relaxed) + 1, ..Indexing::default() };
-        let mut draft = Draft::new(indexing.token, self.words, self.len);
-        match &mut draft {
-            Some(draft) => {
-                for (rank, id, value, mask) in self.rest.iter() {
-                    draft.add(rank, id, &Match::new(value, mask));
-                }
-            }
-            None => indexing.refused = self.len,
+        let draft = Draft::new(indexing.token, self.words, self.len);
+        if draft.is_none() {
+            (indexing.token, indexing.refused) = (0, self.len);
         }
         draft
     }
 
-    /// Copies some more: what stands in so many slots.
+    /// Copies some more: what stands in so many slots, or as many rules of the rest.
     pub fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == draft.token) else {
             return Copying::Broken;
         };
-        let (tuple, from) = draft.at;
-        let Some(t) = self.tuples.get(tuple) else {
-            indexing.noted = Some(Vec::new());
-            return Copying::Whole;
+        // The tuples, and behind them the rest.
+        let (part, from) = draft.at;
+        let len = match self.tuples.get(part) {
+            Some(t) => t.slots(),
+            None if part == self.tuples.len() => self.rest.len(),
+            None => {
+                indexing.noted = Some(Vec::new());
+                return Copying::Whole;
+            }
         };
-        let to = t.slots().min(from + slots);
-        draft.at = if to == t.slots() { (tuple + 1, 0) } else { (tuple, to) };
-        t.for_some(from..to, &mut |rank, r| draft.add(rank, r.id, &r.matcher));
+        let to = len.min(from.saturating_add(slots));
+        draft.at = if to == len { (part + 1, 0) } else { (part, to) };
+        match self.tuples.get(part) {
+            Some(t) => t.for_some(from..to, &mut |rank, r| draft.add(rank, r.id, &r.matcher)),
+            None => {
+                for (rank, id, value, mask) in (from..to).filter_map(|i| self.rest.get(i)) {
+                    draft.add(rank, id, &Match::new(value, mask));
+                }
+            }
+        }
         Copying::More
+    }
+
+    /// No index will come of the last draft.
+    pub fn give_up_draft(&mut self) {
+        let len = self.len;
+        self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
     /// Takes an index that was made of this table's last draft, if it still can be made true and is worth its memory. Says whether lookups ask it now.
@@ -125,7 +138,7 @@ impl FastTable {
         let Some(mut draft) = self.wants_index().then(|| self.begin_draft()).flatten() else {
             return false;
         };
-        while self.draft_more(&mut draft, usize::MAX / 2) == Copying::More {}
+        while self.draft_more(&mut draft, usize::MAX) == Copying::More {}
         self.adopt(draft.make())
     }
 

@@ -210,11 +210,30 @@ fn an_index_tells_the_winner() {
             x >> 33
         };
         let (mut rules, mut under_way): (Vec<Rule>, _) = (Vec::new(), None);
+        let (mut copy, mut last) = (None, Copying::More);
         let (mut indexed, mut dropped, mut made) = (0, 0, 0);
-        for step in 0..3_600u32 {
+        for step in 0..4_800u32 {
             // Grows, stands, and shrinks.
             let had = fast.is_indexed();
-            let chance = [10, 5, 1][step as usize / 1_200];
+            // Now and then nothing changes for a while, but for what is refused: then it is copied, step by step.
+            if step % 200 >= 150 && !rules.is_empty() {
+                let r = rules[random() as usize % rules.len()];
+                assert_eq!(
+                    fast.try_insert(&r.matcher, r.priority, RuleId(0)),
+                    Err(Duplicate(r.id))
+                );
+                assert_eq!(fast.remove(&r.matcher, 77), None);
+                match step % 200 {
+                    150 if !had => copy = fast.begin_draft(),
+                    199 => under_way = copy.take().map(Draft::make),
+                    _ => {}
+                }
+                for _ in 0..4 {
+                    last = copy.as_mut().map_or(last, |d| fast.draft_more(d, 64));
+                }
+                continue;
+            }
+            let chance = [10, 5, 1][step as usize / 1_600];
             if random() % 10 < chance || rules.is_empty() {
                 // Prefixes of two words, and now and then a field of another.
                 let (mut mask, mut value) = (FlowMask::default(), FlowKey::default());
@@ -235,9 +254,7 @@ fn an_index_tells_the_winner() {
                 assert_eq!(judge.remove(&r.matcher, r.priority), Some(r.id));
             }
             // It is made of what there was some changes ago.
-            if step % 200 == 199 && !fast.is_indexed() {
-                under_way = drafted(&mut fast);
-            } else if step % 200 == 30 {
+            if step % 200 == 30 {
                 made += u32::from(under_way.take().is_some_and(|d| fast.adopt(d)));
             }
             (indexed, dropped) =
@@ -292,6 +309,37 @@ fn where_an_index_is_no_use_there_is_none() {
     let mut macs = FastTable::new();
     (0..6_000).for_each(|i| assert!(macs.insert(rule(mac(i), 1, i)).is_ok()));
     assert!(!macs.wants_index());
+}
+
+/// What is refused moves nothing, so that a copy that is under way misses nothing: tuples in the midst of growing.
+#[test]
+fn a_copy_misses_nothing() {
+    let mut t = FastTable::new();
+    let mut all = Vec::new();
+    // Eight masks of which none covers another; each tuple has just begun to move to twice the slots.
+    for n in 0..8 * 645u32 {
+        let a = n / 645;
+        let m = Match::any()
+            .with_masked(Field::Ipv4Src, u128::from(n) << 19, u128::from(u32::MAX << (19 - a)))
+            .with_masked(Field::Ipv4Dst, u128::from(n) << 14, u128::from(u32::MAX << (7 + a)));
+        let r = rule(m, n, n);
+        all.extend(t.insert(r).is_ok().then_some(r));
+    }
+    assert_eq!((t.tuples(), t.scanned()), (8, 0));
+    let before: Vec<_> = all.iter().map(|r| t.lookup(r.matcher.value())).collect();
+    let mut draft = t.begin_draft().unwrap();
+    // One of each tuple by turns: which is copied first is its own affair.
+    let mut next = (0..).map(|n| all[(n * 645 + n / 8) % all.len()]);
+    while t.draft_more(&mut draft, 256) == Copying::More {
+        for r in next.by_ref().take(160) {
+            assert_eq!(t.try_insert(&r.matcher, r.priority, RuleId(0)), Err(Duplicate(r.id)));
+            assert_eq!(t.remove(&r.matcher, u32::MAX), None);
+        }
+    }
+    assert!(t.adopt(draft.make()));
+    for (r, before) in all.iter().zip(before) {
+        assert_eq!(t.lookup(r.matcher.value()), before, "{r:?}");
+    }
 }
 
 /// An index that was made of another table, or of the same too long ago, is not taken.

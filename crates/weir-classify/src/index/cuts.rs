@@ -7,7 +7,7 @@ use super::place::{Asks, Place, Side};
 use std::cmp::Reverse;
 
 /// Rules of a leaf when it is made, at most.
-const FILL: usize = 448;
+const FILL: usize = 416;
 /// Rules that are too few for a leaf of their own.
 const FEW: usize = 64;
 /// Rules by which a bit is chosen.
@@ -16,8 +16,6 @@ const SAMPLE: usize = 2048;
 const OPEN: f64 = 1.5;
 /// Rules that don't ask for a bit go both ways where those that do are so many times as many.
 const COPIED: usize = 10;
-/// Places that a rule may have on the average.
-const PLACES: usize = 2;
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -46,6 +44,7 @@ struct Making<'a, const W: usize> {
     rules: &'a [Place<W>],
     cuts: Cuts,
     leaves: Vec<(u32, Gathered<W>)>,
+    /// Places more than rules that there may be.
     room: usize,
 }
 
@@ -54,12 +53,8 @@ impl Cuts {
     /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
     pub(super) fn new<const W: usize>(rules: &[Place<W>]) -> Option<(Self, Vec<Gathered<W>>)> {
         let all: Gathered<W> = (0..).zip(rules).map(|(i, r)| (i, r.asks)).collect();
-        let mut m = Making {
-            rules,
-            cuts: Self::default(),
-            leaves: vec![],
-            room: PLACES * rules.len() + FILL,
-        };
+        let mut m =
+            Making { rules, cuts: Self::default(), leaves: vec![], room: rules.len() + FILL };
         m.cuts.root = m.cut(all)?;
         Some(m.settle())
     }
@@ -111,7 +106,6 @@ impl<const W: usize> Making<'_, W> {
 
     fn cut(&mut self, rules: Gathered<W>) -> Option<u32> {
         if rules.len() <= FILL {
-            self.room = self.room.checked_sub(rules.len())?;
             let node = self.node(Node::Leaf(u32::MAX));
             if !rules.is_empty() {
                 self.leaves.push((node, rules));
@@ -132,6 +126,7 @@ impl<const W: usize> Making<'_, W> {
         let copied =
             !zero.is_empty() && !one.is_empty() && open.len() * COPIED <= zero.len() + one.len();
         if copied {
+            self.room = self.room.checked_sub(open.len())?;
             for (i, asks) in open.drain(..) {
                 zero.push((i, asks.on(word, bit, Side::Zero)));
                 one.push((i, asks.on(word, bit, Side::One)));

@@ -1,8 +1,8 @@
 //! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of six
 //! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
 //!
-//! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its bits,
-//! which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When
+//! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
+//! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When
 //! [`LATE`] rules are late, or no place is left behind the last, all are put in order anew.
 
 use super::place::{Asks, Place, Words};
@@ -50,9 +50,15 @@ pub(super) struct Leaf<const W: usize> {
 
 impl<const W: usize> Leaf<W> {
     /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
-    pub(super) fn new(mut rules: Vec<(Place<W>, Asks<W>)>) -> Self {
+    /// One without rules has windows for such as these `others`.
+    pub(super) fn new(mut rules: Vec<(Place<W>, Asks<W>)>, others: &[Place<W>]) -> Self {
         rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
-        let windows = choose(&rules);
+        let windows = if rules.is_empty() {
+            let some = others.iter().step_by(every(others.len(), PLACES)).map(|p| (*p, p.asks));
+            choose(&some.collect::<Vec<_>>())
+        } else {
+            choose(&rules)
+        };
         let mut out = Self {
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
@@ -80,7 +86,7 @@ impl<const W: usize> Leaf<W> {
         self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
     }
     fn late(&self) -> usize {
-        self.ranks.len() - self.sorted as usize
+        self.places.len().saturating_sub(self.sorted as usize)
     }
 
     /// Asks for the rows that [`Leaf::first`] reads.

@@ -2,10 +2,10 @@
 //! behind rows with a bit for every leaf.
 //!
 //! Room: data-path core. Called by `fast`, whose parts hold the same rules and stay the truth: what an index can't take, it
-//! refuses, and lookups ask the parts until another is made. It is made at once from a copy of all rules ([`Draft`]), which
-//! takes a tenth of a second for ten thousand of them and about one for a hundred thousand; so by who has the time, on another thread: a draft
-//! knows nothing of its table. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the
-//! whole. Decisions 53 and 56 have what else was tried, 57 what this does.
+//! refuses, and lookups ask the parts until another is made. It is made at once of a copy of all rules ([`Draft`]), which knows
+//! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
+//! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
+//! Decisions 53 and 56 have what else was tried, 57 what this does.
 
 mod cuts;
 mod leaf;
@@ -28,7 +28,7 @@ const WIDE: usize = 7;
 pub struct Draft {
     /// Of this copy.
     pub(crate) token: u64,
-    /// The tuple that is copied next, and the slot in it.
+    /// The part that is copied next, and the slot in it.
     pub(crate) at: (usize, usize),
     rules: Rules,
 }
@@ -52,7 +52,7 @@ impl Draft {
         let form = Form::new(words);
         let rules = match words.count_ones() as usize {
             1..=NARROW => Rules::Narrow(form, Vec::with_capacity(len)),
-            4..=WIDE => Rules::Wide(form, Vec::with_capacity(len)),
+            n if n <= WIDE && n > NARROW => Rules::Wide(form, Vec::with_capacity(len)),
             _ => return None,
         };
         Some(Self { token, at: (0, 0), rules })

@@ -27,6 +27,8 @@ const VALUES: usize = 1 << BITS;
 /// Rules by which windows are chosen, and keys.
 const SAMPLE: usize = 20_000;
 const KEYS: usize = 128;
+/// Leaves that a rule may be added to.
+const SPREAD: usize = 64;
 /// No leaf.
 const NOBODY: u16 = u16::MAX;
 /// Leaves that are kept of a lookup under way.
@@ -66,7 +68,7 @@ impl<const W: usize> Tree<W> {
         }
         let windows = choose(&gathered);
         let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
-        let leaf = |g: &Gathered<W>| Leaf::new(g.iter().filter_map(whole).collect());
+        let leaf = |g: &Gathered<W>| Leaf::new(g.iter().filter_map(whole).collect(), &rules);
         let leaves: Vec<Leaf<W>> = gathered.iter().map(leaf).collect();
         let mut out = Self {
             rows: vec![[[Line::default(); VALUES]; WINDOWS]; gathered.len().div_ceil(LINE)].into(),
@@ -225,15 +227,16 @@ impl<const W: usize> Tree<W> {
         let mut to: Vec<(usize, Asks<W>)> = Vec::with_capacity(1);
         self.cuts.walk(&rule.asks, &mut |leaf, asks| to.push((leaf, *asks)));
         self.len += 1;
-        to.iter().all(|(leaf, asks)| {
-            self.note(*leaf, asks);
-            let (Some(l), Some(top)) = (self.leaves.get_mut(*leaf), self.tops.get_mut(*leaf))
-            else {
-                return false;
-            };
-            *top = (*top).max(rule.rank);
-            l.insert(rule, asks)
-        })
+        to.len() <= SPREAD
+            && to.iter().all(|(leaf, asks)| {
+                self.note(*leaf, asks);
+                let (Some(l), Some(top)) = (self.leaves.get_mut(*leaf), self.tops.get_mut(*leaf))
+                else {
+                    return false;
+                };
+                *top = (*top).max(rule.rank);
+                l.insert(rule, asks)
+            })
     }
 
     /// Sets a leaf's bit in the rows where a rule agrees.

@@ -1,12 +1,15 @@
 //! Large tables get an index for lookups, made on a thread beside the worker.
 //!
-//! Room: called at the end of a round. One table at a time of all VDPs: it is copied in small steps, the index is made elsewhere
-//! in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table answers is no matter of
-//! when that is: an index says what its table says.
+//! Room: called at the end of a round. One table at a time of this worker's VDPs: it is copied in small steps, the index is
+//! made elsewhere in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table answers is
+//! no matter of when that is: an index says what its table says. A table of which copies break, or whose index is soon given
+//! up, is left alone for a while, each time longer: what one VDP's changes cost here others hardly feel.
 
 use super::*;
+use crate::matching::Table;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::thread::JoinHandle;
-use weir_classify::{Copying, Draft, Drafted, FastTable};
+use weir_classify::{Copying, Draft, Drafted};
 
 /// How often tables are looked at, and whether an index is made.
 const LOOK: Nanos = Nanos(10_000_000);
@@ -18,6 +21,11 @@ const ASKED: u64 = 4096;
 const SLOTS: usize = 256;
 /// How much less the thread that makes an index asks for of the processor.
 const NICE: i32 = 10;
+/// How long a table is left alone after an attempt, at first and at most.
+const WAIT: u64 = 50_000_000;
+const LONGEST_WAIT: u64 = 30_000_000_000;
+/// Tables that are remembered for that.
+const REMEMBERED: usize = 64;
 
 /// A table of a VDP.
 type Which = (Vid, usize);
@@ -30,6 +38,14 @@ enum UnderWay {
     Makes(Which, JoinHandle<Drafted>),
 }
 
+/// A table that is left alone.
+#[derive(Clone, Copy, Debug)]
+struct Rests {
+    which: Which,
+    until: Nanos,
+    wait: u64,
+}
+
 /// What is under way.
 #[derive(Debug, Default)]
 pub(super) struct Indexing {
@@ -38,12 +54,27 @@ pub(super) struct Indexing {
     due: Nanos,
     /// The VDP that is looked at next.
     next: usize,
+    rests: Vec<Rests>,
 }
 
 impl Indexing {
     #[inline(always)]
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         now >= self.due
+    }
+    fn is_at_rest(&self, which: Which, now: Nanos) -> bool {
+        self.rests.iter().any(|r| r.which == which && now < r.until)
+    }
+    /// Leaves a table alone that is tried now: twice as long as last time, where that is not long past.
+    fn rest(&mut self, which: Which, now: Nanos) {
+        let before =
+            self.rests.iter().position(|r| r.which == which).map(|i| self.rests.swap_remove(i));
+        let soon = before.filter(|r| now.since(r.until) < Nanos(LONGEST_WAIT));
+        let wait = soon.map_or(WAIT, |r| (2 * r.wait).min(LONGEST_WAIT));
+        if self.rests.len() == REMEMBERED {
+            self.rests.remove(0);
+        }
+        self.rests.push(Rests { which, until: now + Nanos(wait), wait });
     }
 }
 
@@ -56,18 +87,20 @@ impl DataPlane {
             UnderWay::Nothing => self.look_for_tables(),
             UnderWay::Copies(which, draft) => self.copy_some(which, draft),
             UnderWay::Makes(which, thread) if thread.is_finished() => {
-                // One that panicked made none.
-                if let (Ok(drafted), Some(table)) = (thread.join(), self.classifier(which)) {
-                    table.adopt(drafted);
+                let drafted = thread.join();
+                let Some(table) = self.table_of(which) else { return };
+                match drafted {
+                    Ok(drafted) => _ = table.classifier.adopt(drafted),
+                    // One that panicked made none.
+                    Err(_) => table.classifier.give_up_draft(),
                 }
             }
             makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
         }
     }
 
-    fn classifier(&mut self, (vid, table): Which) -> Option<&mut FastTable> {
-        let v = vdp_mut(&mut self.vdps, vid)?;
-        v.fast.tables.get_mut(table).map(|t| &mut t.classifier)
+    fn table_of(&mut self, (vid, table): Which) -> Option<&mut Table> {
+        vdp_mut(&mut self.vdps, vid)?.fast.tables.get_mut(table)
     }
 
     fn look_for_tables(&mut self) {
@@ -77,11 +110,14 @@ impl DataPlane {
             self.indexing.next = at + 1;
             let Some(v) = self.vdps.get_mut(at).and_then(Option::as_deref_mut) else { continue };
             for (n, t) in v.fast.tables.iter_mut().enumerate() {
+                let which = (v.vid, n);
                 if t.classifier.wants_index()
                     && t.asked() >= ASKED
+                    && !self.indexing.is_at_rest(which, self.now)
                     && let Some(draft) = t.classifier.begin_draft()
                 {
-                    self.indexing.under_way = UnderWay::Copies((v.vid, n), Box::new(draft));
+                    self.indexing.rest(which, self.now);
+                    self.indexing.under_way = UnderWay::Copies(which, Box::new(draft));
                     self.indexing.due = self.now;
                     return;
                 }
@@ -90,23 +126,30 @@ impl DataPlane {
     }
 
     fn copy_some(&mut self, which: Which, mut draft: Box<Draft>) {
-        let Some(table) = self.classifier(which) else { return };
-        match table.draft_more(&mut draft, SLOTS) {
+        let Some(table) = self.table_of(which) else { return };
+        match table.classifier.draft_more(&mut draft, SLOTS) {
             Copying::More => {
                 self.indexing.under_way = UnderWay::Copies(which, draft);
                 self.indexing.due = self.now;
             }
             Copying::Whole => {
-                let make = move || {
-                    // Refused, it has as much of the processor as others have.
-                    let _ = rustix::process::nice(NICE);
-                    draft.make()
-                };
-                let thread = std::thread::Builder::new().name("weir-index".to_owned()).spawn(make);
-                self.indexing.under_way =
-                    thread.map_or(UnderWay::Nothing, |t| UnderWay::Makes(which, t));
+                let thread = std::thread::Builder::new().name("weir-index".to_owned());
+                match thread.spawn(move || make(*draft)) {
+                    Ok(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
+                    Err(_) => table.classifier.give_up_draft(),
+                }
             }
             Copying::Broken => {}
         }
     }
+}
+
+/// On a thread of its own, behind all others and wherever there is room: a worker's processor may be its own. Where that is
+/// refused it is done all the same.
+fn make(draft: Draft) -> Drafted {
+    let _ = rustix::process::nice(NICE);
+    let mut anywhere = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|n| anywhere.set(n));
+    let _ = sched_setaffinity(None, &anywhere);
+    draft.make()
 }
