@@ -97,6 +97,8 @@ pub struct FastTable {
     alone: bool,
     /// Whether many rules share slots of the few tuples that there are.
     crowded: bool,
+    /// Whether rules stand in another order, too, which is asked instead of the parts.
+    ordered: bool,
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
@@ -132,6 +134,7 @@ impl FastTable {
             words: 0,
             alone: false,
             crowded: false,
+            ordered: false,
             rest: Scan::default(),
             ranked: None,
             index: None,
@@ -187,6 +190,7 @@ impl FastTable {
     /// After every change.
     fn settle(&mut self) {
         self.alone = self.rest.is_empty() && self.tuples.len() == 1 && self.index.is_none();
+        self.ordered = !self.alone && (self.ranked.is_some() || self.index.is_some());
         // Where there are more tuples, lookups are dear as it is.
         self.crowded = self.tuples.len() <= PARTS && self.is_crowded();
     }
@@ -204,11 +208,8 @@ impl FastTable {
         if self.alone {
             return prefetch_slice(&self.tuples, 64);
         }
-        if let Some(ranked) = &self.ranked {
-            return ranked.prefetch();
-        }
-        if self.index.is_some() {
-            return;
+        if self.ordered {
+            return self.ranked.iter().for_each(|r| r.prefetch());
         }
         prefetch_slice(&self.tuples, 128);
         self.rest.prefetch();
@@ -226,11 +227,11 @@ impl FastTable {
         if let (true, Some(one)) = (self.alone, self.tuples.first()) {
             return Probe { hash: one.probe(key), left: 1 };
         }
-        if let Some(ranked) = &self.ranked {
-            return Probe { hash: ranked.probe(self.vectors, key), left: 0 };
-        }
-        if self.index.is_some() {
-            return Probe::default();
+        if self.ordered {
+            return match &self.ranked {
+                Some(ranked) => Probe { hash: ranked.probe(self.vectors, key), left: 0 },
+                None => Probe::default(),
+            };
         }
         match self.tuples.as_slice() {
             [] => Probe::default(),
@@ -269,16 +270,22 @@ impl FastTable {
                 None => one.lookup_id(self.vectors, key, p.hash),
             };
         }
-        if let Some(ranked) = &self.ranked {
-            return resolve_ranked(ranked, self.vectors, key, p);
-        }
-        if let Some(index) = &self.index {
-            return resolve_index(index, self.vectors, key);
+        if self.ordered {
+            return self.resolve_ordered(key, p);
         }
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
             _ => self.resolve_many(key, p),
+        }
+    }
+
+    #[inline(never)]
+    fn resolve_ordered(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        match (&self.ranked, &self.index) {
+            (Some(ranked), _) => ranked.resolve(self.vectors, key, p.hash),
+            (_, Some(index)) => index.lookup(self.vectors, key),
+            _ => None,
         }
     }
 
@@ -554,16 +561,6 @@ impl FastTable {
         self.words = words_of(&union);
         self.union = (self.len > 0).then(|| Box::new(union));
     }
-}
-
-#[inline(never)]
-fn resolve_ranked(ranked: &Ranked, v: Vectors, key: &FlowKey, p: Probe) -> Option<RuleId> {
-    ranked.resolve(v, key, p.hash)
-}
-
-#[inline(never)]
-fn resolve_index(index: &Index, v: Vectors, key: &FlowKey) -> Option<RuleId> {
-    index.lookup(v, key)
 }
 
 /// Those of the first 64 tuples whose bit is set.
