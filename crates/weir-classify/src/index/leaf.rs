@@ -2,13 +2,14 @@
 //! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
 //!
 //! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
-//! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When
-//! [`LATE`] rules are late, or no place is left behind the last, all are put in order anew.
+//! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in
+//! order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
+//! are late, or no place is left behind the last, all are put in order anew.
 
-use super::place::{Asks, Place, Words};
+use super::place::{Asks, Place, Words, choose};
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Line, prefetch_read};
-use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
+use crate::windows::{WINDOWS, Window, every};
 use std::cmp::Reverse;
 
 /// Places of a leaf: bits of a line.
@@ -24,8 +25,6 @@ const LATE: usize = 64;
 const VACANT: u64 = 0;
 /// Places made at a time.
 const STEP: usize = 32;
-/// Keys by which windows are chosen.
-const KEYS: usize = 128;
 /// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
 const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
@@ -43,8 +42,6 @@ pub(super) struct Leaf<const W: usize> {
     sorted: u32,
     /// Rank of every place; a vacant one has a rank between its neighbours'.
     ranks: Vec<u64>,
-    /// Bit `i` of word `i / 64`: whether there is a rule.
-    taken: Line,
     len: usize,
 }
 
@@ -53,19 +50,18 @@ impl<const W: usize> Leaf<W> {
     /// One without rules has windows for such as these `others`.
     pub(super) fn new(mut rules: Vec<(Place<W>, Asks<W>)>, others: &[Place<W>]) -> Self {
         rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
-        let windows = if rules.is_empty() {
-            let some = others.iter().step_by(every(others.len(), PLACES)).map(|p| (*p, p.asks));
-            choose(&some.collect::<Vec<_>>())
-        } else {
-            choose(&rules)
+        let of_others = || others.iter().step_by(every(others.len(), PLACES)).map(|p| &p.asks);
+        let some: Vec<_> = match rules.is_empty() {
+            true => of_others().enumerate().collect(),
+            false => rules.iter().map(|r| &r.1).enumerate().collect(),
         };
+        let windows = choose(&some, PLACES, PLACES, BITS);
         let mut out = Self {
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
             places: Vec::with_capacity(rules.len()),
             sorted: 0,
             ranks: Vec::with_capacity(rules.len()),
-            taken: Line::default(),
             len: 0,
         };
         for (place, asks) in &rules {
@@ -83,7 +79,7 @@ impl<const W: usize> Leaf<W> {
         (0..self.ranks.len()).filter(|&p| self.is_taken(p))
     }
     fn is_taken(&self, place: usize) -> bool {
-        self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
+        self.places.get(place).is_some_and(|p| p.rank != VACANT)
     }
     fn late(&self) -> usize {
         self.places.len().saturating_sub(self.sorted as usize)
@@ -246,7 +242,6 @@ impl<const W: usize> Leaf<W> {
             self.taken().filter_map(|p| self.places.get(p)).copied().collect();
         all.sort_unstable_by_key(|p| Reverse(p.rank));
         self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
-        self.taken = Line::default();
         self.ranks.clear();
         self.places.clear();
         self.sorted = all.len() as u32;
@@ -262,7 +257,6 @@ impl<const W: usize> Leaf<W> {
         let Some(place) = self.place_of(rank) else { return };
         self.len -= 1;
         if place < self.sorted as usize {
-            self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
             self.places.get_mut(place).into_iter().for_each(|p| p.rank = VACANT);
             return;
         }
@@ -296,13 +290,11 @@ impl<const W: usize> Leaf<W> {
                 self.mark(place, asks, |row, bit| *row |= bit);
             }
         }
-        self.taken.0[place / 64 % 8] |= 1 << (place % 64);
     }
     /// Takes a place's bits out of the rows.
     fn clear(&mut self, place: usize) {
         let Some(p) = self.places.get(place).copied() else { return };
         self.mark(place, &p.asks, |row, bit| *row &= !bit);
-        self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
     }
 
     /// Does `f` to the bit of a place in all rows of those values.
@@ -319,29 +311,4 @@ impl<const W: usize> Leaf<W> {
             + self.places.capacity() * size_of::<Place<W>>()
             + self.ranks.capacity() * size_of::<u64>()
     }
-}
-
-/// The windows for these rules; where fewer than eight tell more, some of them again.
-fn choose<const W: usize>(rules: &[(Place<W>, Asks<W>)]) -> [Window; WINDOWS] {
-    let key = |(i, (_, asks)): (usize, &(Place<W>, Asks<W>))| {
-        let mut key = asks.value;
-        let other = rules.get(other_of(i as u64, rules.len())).map_or(asks, |r| &r.1);
-        fill_key(&mut key, &asks.mask, (&other.mask, &other.value), i as u64);
-        key
-    };
-    let keys: Vec<[u64; W]> =
-        rules.iter().step_by(every(rules.len(), KEYS)).enumerate().map(key).collect();
-    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
-    let sample = rules.iter().enumerate().take(PLACES);
-    let sample: Vec<_> =
-        sample.map(|(i, (_, a))| (i, a.mask.as_slice(), a.value.as_slice())).collect();
-    let choice = Choice { rules: &sample, groups: PLACES, keys: &keys, bits: BITS };
-    again(choice.windows(|fewer| fewer > 0))
-}
-
-/// Windows that repeat cost no line more.
-pub(super) fn again((mut windows, count): ([Window; WINDOWS], usize)) -> [Window; WINDOWS] {
-    let first = windows[0];
-    windows.iter_mut().skip(count).for_each(|w| *w = first);
-    windows
 }

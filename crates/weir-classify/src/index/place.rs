@@ -3,7 +3,7 @@
 use crate::key::{FlowKey, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
-use crate::windows::Window;
+use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
 
 /// Which words of the key a table's rules look at.
 #[derive(Clone, Copy, Debug)]
@@ -123,3 +123,33 @@ pub(super) struct Place<const W: usize> {
 const _: () = assert!(
     size_of::<Place<{ super::NARROW }>>() == 64 && size_of::<Place<{ super::WIDE }>>() == 128
 );
+
+/// Keys by which windows are chosen.
+const KEYS: usize = 128;
+
+/// The windows for rules in `groups`, by `sample` of them; where fewer than eight tell more, the first again, whose line costs
+/// nothing more.
+pub(super) fn choose<const W: usize>(
+    rules: &[(usize, &Asks<W>)],
+    groups: usize,
+    sample: usize,
+    bits: u32,
+) -> [Window; WINDOWS] {
+    let key = |(i, (_, asks)): (usize, &(usize, &Asks<W>))| {
+        let mut key = asks.value;
+        let other = rules.get(other_of(i as u64, rules.len())).map_or(*asks, |o| o.1);
+        fill_key(&mut key, &asks.mask, (&other.mask, &other.value), i as u64);
+        key
+    };
+    let some = rules.iter().step_by(every(rules.len(), KEYS));
+    let keys: Vec<[u64; W]> = some.enumerate().map(key).collect();
+    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
+    let sample = rules.iter().step_by(every(rules.len(), sample));
+    let sample: Vec<_> =
+        sample.map(|(group, a)| (*group, a.mask.as_slice(), a.value.as_slice())).collect();
+    let choice = Choice { rules: &sample, groups, keys: &keys, bits };
+    let (mut windows, count) = choice.windows(|fewer| fewer > 0);
+    let first = windows[0];
+    windows.iter_mut().skip(count).for_each(|w| *w = first);
+    windows
+}

@@ -11,12 +11,12 @@
 //! rules of which a key agrees with all in all windows are compared one after the other, as a scan does.
 
 use super::cuts::{Cuts, Gathered};
-use super::leaf::{Leaf, again};
-use super::place::{Asks, Form, Place, Words};
+use super::leaf::Leaf;
+use super::place::{Asks, Form, Place, Words, choose};
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Line, Vectors, Work, with_vectors};
-use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
+use crate::windows::{WINDOWS, Window};
 
 /// Leaves to a line of bits, and lines, at most.
 const LINE: usize = 512;
@@ -24,9 +24,8 @@ const LINES: usize = 2;
 /// Bits of a window of the rows before the leaves.
 const BITS: u32 = 8;
 const VALUES: usize = 1 << BITS;
-/// Rules by which windows are chosen, and keys.
+/// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
-const KEYS: usize = 128;
 /// Leaves that a rule may be added to.
 const SPREAD: usize = 64;
 /// No leaf.
@@ -66,7 +65,9 @@ impl<const W: usize> Tree<W> {
         if gathered.len() > LINE * LINES {
             return None;
         }
-        let windows = choose(&gathered);
+        let all = gathered.iter().enumerate();
+        let all = all.flat_map(|(leaf, g)| g.iter().map(move |(_, asks)| (leaf, asks)));
+        let windows = choose(&all.collect::<Vec<_>>(), gathered.len(), SAMPLE, BITS);
         let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
         let leaf = |g: &Gathered<W>| Leaf::new(g.iter().filter_map(whole).collect(), &rules);
         let leaves: Vec<Leaf<W>> = gathered.iter().map(leaf).collect();
@@ -301,26 +302,6 @@ fn agreeing<const W: usize>(w: Window, asks: &Asks<W>) -> Values {
         low |= low << (1 << bit);
     }
     std::array::from_fn(|i| if (i ^ (value / 64)) & !(open / 64) == 0 { low } else { 0 })
-}
-
-/// The windows of the rows before these leaves.
-fn choose<const W: usize>(leaves: &[Gathered<W>]) -> [Window; WINDOWS] {
-    let all = leaves.iter().enumerate().flat_map(|(leaf, g)| g.iter().map(move |(_, a)| (leaf, a)));
-    let all: Vec<(usize, &Asks<W>)> = all.collect();
-    let key = |(i, (_, asks)): (usize, &(usize, &Asks<W>))| {
-        let mut key = asks.value;
-        let other = all.get(other_of(i as u64, all.len())).map_or(*asks, |o| o.1);
-        fill_key(&mut key, &asks.mask, (&other.mask, &other.value), i as u64);
-        key
-    };
-    let some = all.iter().step_by(every(all.len(), KEYS));
-    let keys: Vec<[u64; W]> = some.enumerate().map(key).collect();
-    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
-    let sample = all.iter().step_by(every(all.len(), SAMPLE));
-    let sample: Vec<_> =
-        sample.map(|(leaf, a)| (*leaf, a.mask.as_slice(), a.value.as_slice())).collect();
-    let choice = Choice { rules: &sample, groups: leaves.len(), keys: &keys, bits: BITS };
-    again(choice.windows(|fewer| fewer > 0))
 }
 
 /// A lookup under way.
