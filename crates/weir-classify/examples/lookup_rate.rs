@@ -375,7 +375,7 @@ fn bursts(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
         }
         // A burst that is all one table's, as most are that come by one port.
         if let Some((first, others)) = burst.split_first()
-            && tables[*first].is_indexed()
+            && tables[*first].takes_all()
             && others.iter().all(|t| t == first)
         {
             tables[*first].lookup_all(&keys[..burst.len()], &mut found);

@@ -245,19 +245,25 @@ impl FastTable {
         let left = self.sieve.as_ref().map_or(u64::MAX, |s| s.left(key, 0));
         Probe { hash: each(left, &self.tuples).next().map_or(0, |t| t.probe(key)), left }
     }
-    /// Whether [`FastTable::lookup_all`] is better than probes and what follows them.
+    /// Whether an index answers.
     #[inline]
     pub fn is_indexed(&self) -> bool {
         self.index.is_some()
+    }
+    /// Whether [`FastTable::lookup_all`] is better than probes and what follows them.
+    #[inline]
+    pub fn takes_all(&self) -> bool {
+        self.ordered
     }
     /// The winner for each key, as far as there is a place in `found` for it.
     #[inline(never)]
     pub fn lookup_all(&self, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         let n = keys.len().min(found.len());
         let (keys, found) = (&keys[..n], &mut found[..n]);
-        match &self.index {
-            Some(index) => index.lookup_all(self.vectors, keys, found),
-            None => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
+        match (&self.ranked, &self.index) {
+            (Some(ranked), _) if self.ordered => ranked.lookup_all(self.vectors, keys, found),
+            (_, Some(index)) if self.ordered => index.lookup_all(self.vectors, keys, found),
+            _ => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
         }
     }
     /// Second half of a lookup: the winner for `key`, whose [`FastTable::probe`] here was `p`. The

@@ -484,7 +484,7 @@ impl Table {
     /// Whether the next `n` lookups had better be one [`Table::lookup_all`]; then they must be.
     #[inline]
     pub fn takes_all(&mut self, n: usize) -> bool {
-        self.classifier.is_indexed()
+        self.classifier.takes_all()
             && match &mut self.cache {
                 None => true,
                 Some(cache) => cache.lets_by(&self.classifier, n as u32),

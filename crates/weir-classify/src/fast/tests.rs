@@ -152,6 +152,7 @@ fn ranks_tell_the_winner() {
         };
         let mut rules: Vec<Rule> = Vec::new();
         let (mut ranked, mut late, mut unranked) = (0, 0, 0);
+        let mut keys = [FlowKey::default(); 37];
         for step in 0..9000u32 {
             // Up past the most, and down to a few.
             if step < 5000 || step % 8 == 0 {
@@ -181,7 +182,15 @@ fn ranks_tell_the_winner() {
                     let parts = k.0.iter_mut().zip(m.mask().0).zip(m.value().0);
                     parts.for_each(|((k, m), v)| *k = *k & !m | v);
                 }
-                assert_eq!(fast.lookup(&k), judge.lookup(&k), "{} {step} {k:?}", v.name());
+                let want = judge.lookup(&k);
+                assert_eq!(fast.lookup(&k), want, "{} {step} {k:?}", v.name());
+                // A burst at once, of more than are under way at a time.
+                keys[step as usize / 5 % keys.len()] = k;
+                let mut found = vec![None; keys.len()];
+                fast.lookup_all(&keys, &mut found);
+                for (k, found) in keys.iter().zip(found).filter(|_| step % 35 == 0) {
+                    assert_eq!(found, judge.lookup(k), "{} {step} {k:?}", v.name());
+                }
             }
         }
         assert!(ranked > 3000 && late > 1000 && unranked > 500, "{ranked} {late} {unranked}");
