@@ -10,6 +10,7 @@
 mod cuts;
 mod leaf;
 mod place;
+mod root;
 mod tree;
 
 use crate::key::FlowKey;

@@ -13,17 +13,11 @@
 use super::cuts::{Cuts, Gathered};
 use super::leaf::Leaf;
 use super::place::{Asks, Form, Place, Words, choose};
+use super::root::{BITS, Root};
 use crate::key::FlowKey;
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, Vectors, Work, with_vectors};
-use crate::windows::{WINDOWS, Window};
+use crate::simd::{Lanes, Vectors, Work, with_vectors};
 
-/// Leaves to a line of bits, and lines, at most.
-const LINE: usize = 512;
-const LINES: usize = 2;
-/// Bits of a window of the rows before the leaves.
-const BITS: u32 = 8;
-const VALUES: usize = 1 << BITS;
 /// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
 /// Leaves that a rule may be added to.
@@ -35,24 +29,15 @@ const AHEAD: usize = 4;
 /// Lookups under way at a time.
 const BURST: usize = 32;
 
-/// Of each window, the row of each value.
-type Rows = [[Line; VALUES]; WINDOWS];
-
-/// Values of one window, a bit each.
-type Values = [u64; VALUES / 64];
-
 /// A table's rules for lookups; see the head of this file.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Tree<const W: usize> {
-    rows: Box<[Rows]>,
-    windows: [Window; WINDOWS],
+    root: Root,
     leaves: Vec<Leaf<W>>,
     form: Form,
     /// The largest rank that a leaf has had.
     tops: Vec<u64>,
-    /// Of each leaf and window: the values whose rows have its bit.
-    noted: Vec<[Values; WINDOWS]>,
     cuts: Cuts,
     len: usize,
     made_of: usize,
@@ -62,30 +47,25 @@ impl<const W: usize> Tree<W> {
     /// All rules of a table, in any order; none where it would be no use.
     pub(super) fn new(form: Form, rules: Vec<Place<W>>) -> Option<Self> {
         let (cuts, gathered) = Cuts::new(&rules)?;
-        if gathered.len() > LINE * LINES {
-            return None;
-        }
         let all = gathered.iter().enumerate();
         let all = all.flat_map(|(leaf, g)| g.iter().map(move |(_, asks)| (leaf, asks)));
         let windows = choose(&all.collect::<Vec<_>>(), gathered.len(), SAMPLE, BITS);
+        let mut root = Root::new(gathered.len(), windows)?;
+        for (leaf, all) in gathered.iter().enumerate() {
+            all.iter().for_each(|(_, asks)| root.note(leaf, asks));
+        }
         let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
         let leaf = |g: &Gathered<W>| Leaf::new(g.iter().filter_map(whole).collect(), &rules);
         let leaves: Vec<Leaf<W>> = gathered.iter().map(leaf).collect();
-        let mut out = Self {
-            rows: vec![[[Line::default(); VALUES]; WINDOWS]; gathered.len().div_ceil(LINE)].into(),
-            windows,
+        Some(Self {
+            root,
             tops: leaves.iter().map(Leaf::top).collect(),
-            noted: vec![Default::default(); leaves.len()],
             leaves,
             form,
             cuts,
             len: rules.len(),
             made_of: rules.len(),
-        };
-        for (leaf, all) in gathered.iter().enumerate() {
-            all.iter().for_each(|(_, asks)| out.note(leaf, asks));
-        }
-        Some(out)
+        })
     }
 
     pub(super) fn form(&self) -> Form {
@@ -93,16 +73,6 @@ impl<const W: usize> Tree<W> {
     }
     pub(super) fn leaves(&self) -> usize {
         self.leaves.len()
-    }
-
-    /// The leaves left, of one line.
-    #[inline(always)]
-    fn left<L: Lanes>(&self, lanes: L, key: &Words, rows: &Rows) -> L::Row {
-        let mut left = lanes.ones();
-        for (w, rows) in self.windows.iter().zip(rows) {
-            left = lanes.and(left, &rows[key.of(*w) % VALUES]);
-        }
-        left
     }
 
     /// The winner for `key`, without asking ahead.
@@ -147,24 +117,41 @@ impl<const W: usize> Tree<W> {
     /// Which leaves must be asked; asks for the rows of the first.
     #[inline(always)]
     fn ask<L: Lanes>(&self, lanes: L, a: &mut Asked) {
-        for (line, rows) in self.rows.iter().enumerate() {
-            let row = self.left(lanes, &a.key, rows);
-            let (mut some, mut left) = (lanes.nonzero(row), lanes.store(row));
-            while some != 0 {
-                let at = (line * LINE + next(&mut some, &mut left)) as u16;
-                let Some(leaf) = a.leaves.get_mut(a.count) else {
-                    a.more = true;
-                    return;
-                };
-                *leaf = at;
-                if a.count == 0
-                    && let Some(leaf) = self.leaves.get(usize::from(at))
-                {
-                    leaf.prefetch(&a.key);
+        if let Some(words) = self.root.few(&a.key) {
+            for (i, mut left) in words.into_iter().enumerate() {
+                while left != 0 {
+                    if !self.note(a, i * 64 + left.trailing_zeros() as usize) {
+                        return;
+                    }
+                    left &= left - 1;
                 }
-                a.count += 1;
             }
         }
+        for line in 0..self.root.lines() {
+            let (mut some, mut left) = self.root.line(lanes, &a.key, line);
+            while some != 0 {
+                if !self.note(a, Root::next(line, &mut some, &mut left)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A leaf that must be asked; false where there is no room to note it.
+    #[inline(always)]
+    fn note(&self, a: &mut Asked, at: usize) -> bool {
+        let Some(leaf) = a.leaves.get_mut(a.count) else {
+            a.more = true;
+            return false;
+        };
+        *leaf = at as u16;
+        if a.count == 0
+            && let Some(leaf) = self.leaves.get(at)
+        {
+            leaf.prefetch(&a.key);
+        }
+        a.count += 1;
+        true
     }
 
     #[inline(always)]
@@ -210,11 +197,21 @@ impl<const W: usize> Tree<W> {
         from: usize,
         mut best: Option<(u64, RuleId)>,
     ) -> Option<(u64, RuleId)> {
-        for (line, rows) in self.rows.iter().enumerate().skip(from / LINE) {
-            let row = self.left(lanes, key, rows);
-            let (mut some, mut left) = (lanes.nonzero(row), lanes.store(row));
+        if let Some(words) = self.root.few(key) {
+            for (i, mut left) in words.into_iter().enumerate() {
+                while left != 0 {
+                    let at = i * 64 + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    if at > from {
+                        best = self.better(lanes, key, at, best);
+                    }
+                }
+            }
+        }
+        for line in Root::line_of(from)..self.root.lines() {
+            let (mut some, mut left) = self.root.line(lanes, key, line);
             while some != 0 {
-                let at = line * LINE + next(&mut some, &mut left);
+                let at = Root::next(line, &mut some, &mut left);
                 if at > from {
                     best = self.better(lanes, key, at, best);
                 }
@@ -230,7 +227,7 @@ impl<const W: usize> Tree<W> {
         self.len += 1;
         to.len() <= SPREAD
             && to.iter().all(|(leaf, asks)| {
-                self.note(*leaf, asks);
+                self.root.note(*leaf, asks);
                 let (Some(l), Some(top)) = (self.leaves.get_mut(*leaf), self.tops.get_mut(*leaf))
                 else {
                     return false;
@@ -238,26 +235,6 @@ impl<const W: usize> Tree<W> {
                 *top = (*top).max(rule.rank);
                 l.insert(rule, asks)
             })
-    }
-
-    /// Sets a leaf's bit in the rows where a rule agrees.
-    fn note(&mut self, leaf: usize, asks: &Asks<W>) {
-        let (word, bit) = (leaf / 64 % 8, 1u64 << (leaf % 64));
-        let (Some(rows), Some(noted)) = (self.rows.get_mut(leaf / LINE), self.noted.get_mut(leaf))
-        else {
-            return;
-        };
-        for ((w, rows), noted) in self.windows.iter().zip(rows).zip(noted) {
-            for (i, (has, agrees)) in noted.iter_mut().zip(agreeing(*w, asks)).enumerate() {
-                let mut new = agrees & !*has;
-                *has |= agrees;
-                while new != 0 {
-                    let value = i * 64 + new.trailing_zeros() as usize;
-                    new &= new - 1;
-                    rows[value % VALUES].0[word] |= bit;
-                }
-            }
-        }
     }
 
     /// Removes a rule that is there. False where so many have gone that another index would be better.
@@ -271,37 +248,12 @@ impl<const W: usize> Tree<W> {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.rows)
+        self.root.heap_bytes()
             + self.tops.capacity() * size_of::<u64>()
-            + self.noted.capacity() * size_of::<[Values; WINDOWS]>()
             + self.leaves.capacity() * size_of::<Leaf<W>>()
             + self.leaves.iter().map(Leaf::heap_bytes).sum::<usize>()
             + self.cuts.heap_bytes()
     }
-}
-
-/// Takes the first bit of those words of a line that `some` says are not zero.
-#[inline(always)]
-fn next(some: &mut u32, left: &mut Line) -> usize {
-    let word = some.trailing_zeros() as usize % 8;
-    let bits = left.0[word];
-    left.0[word] = bits & bits.wrapping_sub(1);
-    if left.0[word] == 0 {
-        *some &= *some - 1;
-    }
-    word * 64 + bits.trailing_zeros() as usize % 64
-}
-
-/// The values of a window that a rule agrees with.
-fn agreeing<const W: usize>(w: Window, asks: &Asks<W>) -> Values {
-    let open = !w.of(&asks.mask) as usize % VALUES;
-    let value = w.of(&asks.value) as usize % VALUES;
-    // Within words of 64 bits, then whole words.
-    let mut low = 1u64 << (value % 64);
-    for bit in (0..6).filter(|b| open >> b & 1 != 0) {
-        low |= low << (1 << bit);
-    }
-    std::array::from_fn(|i| if (i ^ (value / 64)) & !(open / 64) == 0 { low } else { 0 })
 }
 
 /// A lookup under way.
