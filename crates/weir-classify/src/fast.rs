@@ -17,8 +17,8 @@
 //! [`Sieve`] says first which of them can have a rule for the key at all; they are asked in the order
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
-//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. Beyond [`MOST`] an [`Index`] does the
-//! same, which is not made here but by who has the time (`indexing`).
+//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`MANY`] rules in [`SIFTED`] parts on an
+//! [`Index`] does the same in its place, which is not made here but by who has the time (`indexing`).
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -102,7 +102,7 @@ pub struct FastTable {
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
-    /// Where there are very many: the same; and what is known of making one.
+    /// In its place, where somebody has made one; and what is known of making it.
     index: Option<Box<Index>>,
     indexing: Option<Box<Indexing>>,
     /// Where there are several tuples, and rules do not stand by rank.
@@ -228,10 +228,12 @@ impl FastTable {
             return Probe { hash: one.probe(key), left: 1 };
         }
         if self.ordered {
-            return match &self.ranked {
-                Some(ranked) => Probe { hash: ranked.probe(self.vectors, key), left: 0 },
-                None => Probe::default(),
+            let hash = match (&self.ranked, &self.index) {
+                (Some(ranked), _) => ranked.probe(self.vectors, key),
+                (_, Some(index)) => index.probe(self.vectors, key),
+                _ => 0,
             };
+            return Probe { hash, left: 0 };
         }
         match self.tuples.as_slice() {
             [] => Probe::default(),
@@ -290,7 +292,7 @@ impl FastTable {
     fn resolve_ordered(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         match (&self.ranked, &self.index) {
             (Some(ranked), _) => ranked.resolve(self.vectors, key, p.hash),
-            (_, Some(index)) => index.lookup(self.vectors, key),
+            (_, Some(index)) => index.resolve(self.vectors, key, p.hash),
             _ => None,
         }
     }
@@ -502,10 +504,14 @@ impl FastTable {
             self.each_ranked(&mut |rank, r| rules.push((rank, r.id, r.matcher)));
             self.ranked = Some(Box::new(Ranked::new(&rules, self.ranked.as_deref())));
         } else if self.ranked.take().is_some() {
-            self.disband();
-            if self.tuples.len() >= SIFTED {
-                self.sift();
-            }
+            self.order();
+        }
+    }
+    /// Puts the parts in order, for lookups that ask them.
+    fn order(&mut self) {
+        self.disband();
+        if self.tuples.len() >= SIFTED {
+            self.sift();
         }
     }
 
@@ -524,10 +530,7 @@ impl FastTable {
         s.removed += 1;
         if self.len == 0 || s.removed > self.len + COMPANY {
             self.sieve = None;
-            self.disband();
-            if self.tuples.len() >= SIFTED {
-                self.sift();
-            }
+            self.order();
         }
     }
     fn rank_out(&mut self, rank: u64) {

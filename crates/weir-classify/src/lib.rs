@@ -8,7 +8,8 @@
 //! - `rule`: rules and the [`Classifier`] contract;
 //! - `linear`: the oracle;
 //! - `fast`: the classifier of the data path, made of `scan` and `tuple` (its `slots`), shaped by `shape`,
-//!   with a `sieve` before its tuples, or all its rules once more, `ranked`;
+//!   with a `sieve` before its tuples, or all its rules once more, `ranked` or in an `index`, by the bits that tell them apart
+//!   (`windows`, `telling`);
 //! - `flow_cache`: flows whose winner is known, before a table whose lookups are dear;
 //! - `tcam`: entries as a budget, in slices and blocks;
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
@@ -29,6 +30,7 @@ pub mod simd;
 mod slots;
 mod tcam;
 mod tcam_error;
+mod telling;
 mod tuple;
 mod windows;
 

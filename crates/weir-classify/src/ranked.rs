@@ -252,7 +252,7 @@ impl Ranked {
             };
             let Some(open) = open.get_mut(line).and_then(|l| l.0.get_mut(word)) else { continue };
             let (mask, value) = (&m.mask().0, &m.value().0);
-            if *open & bit == 0 && !w.values(mask, value, (1 << self.bits) - 1, &mut mark) {
+            if *open & bit == 0 && !w.values(mask, value, &mut mark) {
                 *open |= bit;
                 if all {
                     (0..1 << self.bits).for_each(mark);

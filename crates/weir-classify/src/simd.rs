@@ -9,6 +9,7 @@
 mod neon;
 
 use crate::key::WORDS;
+use crate::windows::together;
 
 /// Which vector instructions a table uses. A value exists only where the processor has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ impl Vectors {
         if std::arch::is_x86_feature_detected!("avx2")
             && std::arch::is_x86_feature_detected!("bmi1")
             && std::arch::is_x86_feature_detected!("bmi2")
+            && std::arch::is_x86_feature_detected!("popcnt")
         {
             all.push(Self(Kind::Avx2));
             if std::arch::is_x86_feature_detected!("avx512f") {
@@ -85,6 +87,10 @@ pub(crate) trait Lanes: Copy {
     fn nonzero(self, row: Self::Row) -> u32;
     /// The words.
     fn store(self, row: Self::Row) -> Line;
+    /// The bits of `word` that `mask` has, next to each other.
+    fn together(self, word: u64, mask: u64) -> u64;
+    /// Whether that costs the same for any bits; else they should be neighbours.
+    fn any_bits(self) -> bool;
 }
 
 /// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
@@ -99,10 +105,10 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
     match v.0 {
         Kind::Portable => work.run(Plain),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1 and BMI2 were detected.
+        // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1, BMI2 and POPCNT were detected.
         Kind::Avx2 => unsafe { with_avx2(work) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1 and BMI2 were detected.
+        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1, BMI2 and POPCNT were detected.
         Kind::Avx512 => unsafe { with_avx512(work) },
         // What is compiled for AArch64 has NEON anyway, and lines of words are what compilers find by themselves.
         #[cfg(target_arch = "aarch64")]
@@ -110,6 +116,7 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
     }
 }
 
+/// Of [`Lanes`] without any: plain Rust, for which the compiler finds what vectors there are.
 #[derive(Clone, Copy)]
 struct Plain;
 
@@ -135,12 +142,21 @@ impl Lanes for Plain {
     fn store(self, row: [u64; 8]) -> Line {
         Line(row)
     }
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        together(word, mask)
+    }
+    // Some processors that have AVX2 and not AVX-512 have BMI2's PEXT, too, and take a hundred cycles for it.
+    #[inline(always)]
+    fn any_bits(self) -> bool {
+        false
+    }
 }
 
 /// # Safety
-/// AVX2, BMI1 and BMI2 are there.
+/// AVX2, BMI1, BMI2 and POPCNT are there.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
     work.run(Plain)
 }
@@ -186,12 +202,21 @@ impl Lanes for Avx512 {
         unsafe { std::arch::x86_64::_mm512_store_si512(out.0.as_mut_ptr().cast(), row) };
         out
     }
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: BMI2 is there where a value of this type is.
+        unsafe { std::arch::x86_64::_pext_u64(word, mask) }
+    }
+    #[inline(always)]
+    fn any_bits(self) -> bool {
+        true
+    }
 }
 
 /// # Safety
-/// AVX-512 F, AVX2, BMI1 and BMI2 are there.
+/// AVX-512 F, AVX2, BMI1, BMI2 and POPCNT are there.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx2,bmi1,bmi2")]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,popcnt")]
 unsafe fn with_avx512<W: Work>(work: W) -> W::Out {
     work.run(Avx512(()))
 }
@@ -479,6 +504,27 @@ mod tests {
             let (equal, empty) = match_tags_portable(&tags, tag);
             let before = tags.iter().position(|&t| t == 0).unwrap_or(TAGS);
             prop_assert_eq!(match_tags(&tags, tag), (equal & ((1 << before) - 1), empty == 0));
+        }
+
+        /// Bits are put together the same way, whoever does it.
+        #[test]
+        fn bits_together(word: u64, mask: u64, shift in 0u32..64, width in 0u32..64) {
+            struct Of(u64, u64);
+            impl Work for Of {
+                type Out = u64;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> u64 {
+                    lanes.together(self.0, self.1)
+                }
+            }
+            for mask in [mask, u64::MAX >> width << shift, 0] {
+                let bits = (0..64).filter(|b| mask >> b & 1 == 1).map(|b| word >> b & 1);
+                let want = bits.enumerate().fold(0, |all, (i, b)| all | b << i);
+                prop_assert_eq!(together(word, mask), want);
+                for v in Vectors::available() {
+                    prop_assert_eq!(with_vectors(v, Of(word, mask)), want, "{}", v.name());
+                }
+            }
         }
 
         /// Any columns, any key, any floor: each vector path answers as the portable one.

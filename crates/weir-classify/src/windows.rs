@@ -1,40 +1,44 @@
-//! Windows of neighbouring bits of a key, and which of them tell rules apart.
+//! Windows: some bits of a key, by whose values rows of bits say which rules, or groups of rules, agree; and which windows tell
+//! groups apart.
 //!
-//! Room: data-path core. Called by `ranked` and `index`, whose rows have a bit for each rule, or for each group of rules,
-//! that agrees with what a window has. Choosing is the control side's; pure.
+//! Room: data-path core. Called by `ranked` and `index`. Choosing is the control side's; pure.
 
 use crate::simd::Line;
 
 /// Windows looked at, at most.
 pub(crate) const WINDOWS: usize = 8;
 
-/// Neighbouring bits of one word of a key, or of what a rule demands of it.
+/// Some bits of one word of a key, or of what a rule demands of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) word: u8,
-    pub(crate) shift: u8,
+    pub(crate) mask: u64,
 }
 
 impl Window {
-    /// Its bits, and others above them.
-    #[inline(always)]
-    pub(crate) fn of(self, words: &[u64]) -> u64 {
-        words.get(usize::from(self.word)).map_or(0, |w| w >> self.shift)
+    /// Where its bits are, the lowest first.
+    pub(crate) fn bits(self) -> impl Iterator<Item = usize> {
+        let mut left = self.mask;
+        std::iter::from_fn(move || {
+            let at = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (at < 64).then_some(at)
+        })
     }
-    /// Calls `f` for each value of `bits` that a rule agrees with; for none, and says so, where it agrees with all.
+    /// Its bits, next to each other.
+    pub(crate) fn of(self, words: &[u64]) -> u64 {
+        let word = words.get(usize::from(self.word)).copied().unwrap_or(0);
+        together(word, self.mask)
+    }
+    /// Calls `f` for each value that a rule agrees with; for none, and says so, where it agrees with all.
     #[inline(always)]
-    pub(crate) fn values(
-        self,
-        mask: &[u64],
-        value: &[u64],
-        bits: u64,
-        mut f: impl FnMut(usize),
-    ) -> bool {
+    pub(crate) fn values(self, mask: &[u64], value: &[u64], mut f: impl FnMut(usize)) -> bool {
+        let bits = together(u64::MAX, self.mask);
         let open = !self.of(mask) & bits;
         if open == bits {
             return false;
         }
-        let value = self.of(value) & bits;
+        let value = self.of(value);
         let mut sub = open;
         loop {
             f((value | sub) as usize);
@@ -46,7 +50,26 @@ impl Window {
     }
 }
 
-/// Rules to choose windows by: of each, its group, mask and value; and keys, words as the rules have them.
+/// The bits of `word` that `mask` has, next to each other.
+#[inline(always)]
+pub(crate) fn together(word: u64, mask: u64) -> u64 {
+    if mask == 0 {
+        return 0;
+    }
+    let shift = mask.trailing_zeros();
+    let width = mask >> shift;
+    if width & width.wrapping_add(1) == 0 {
+        return word >> shift & width;
+    }
+    let (mut out, mut left, mut at) = (0, mask, 0);
+    while left != 0 {
+        out |= (word >> left.trailing_zeros() & 1) << at;
+        (left, at) = (left & (left - 1), at + 1);
+    }
+    out
+}
+
+/// Rules to choose windows of neighbouring bits by: of each, its group, mask and value; and keys, words as the rules have them.
 pub(crate) struct Choice<'a> {
     pub(crate) rules: &'a [(usize, &'a [u64], &'a [u64])],
     pub(crate) groups: usize,
@@ -89,7 +112,7 @@ impl Choice<'_> {
         for word in 0..words {
             let used = self.rules.iter().filter_map(|r| r.1.get(word)).fold(0, |u, m| u | m);
             for shift in (0..=64 - self.bits).step_by(2).filter(|s| used >> s & mask != 0) {
-                let window = Window { word: word as u8, shift: shift as u8 };
+                let window = Window { word: word as u8, mask: mask << shift };
                 let mut rows = vec![Line::default(); lines << self.bits];
                 let mut open = vec![Line::default(); lines];
                 for (group, m, v) in self.rules {
@@ -99,7 +122,7 @@ impl Choice<'_> {
                             l.0[word] |= bit;
                         }
                     };
-                    if !window.values(m, v, mask, mark)
+                    if !window.values(m, v, mark)
                         && let Some(l) = open.get_mut(line)
                     {
                         l.0[word] |= bit;
@@ -107,7 +130,7 @@ impl Choice<'_> {
                 }
                 let rows = &rows;
                 let of = |k: &&[u64]| {
-                    let row = rows.chunks_exact(lines).nth((window.of(k) & mask) as usize);
+                    let row = rows.chunks_exact(lines).nth(window.of(k) as usize);
                     let row = row.unwrap_or(&open).iter().zip(&open);
                     row.map(|(r, o)| Line(std::array::from_fn(|i| r.0[i] | o.0[i])))
                 };

@@ -12,9 +12,9 @@ static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Changes that are noted while an index is made; with more it is given up.
 const NOTED: usize = 1024;
-/// Bytes that an index may have for each rule, and in any case.
+/// Bytes that an index may have for each rule, and beside that.
 const BYTES: usize = 512;
-const SMALL: usize = 1 << 20;
+const SMALL: usize = 64 << 10;
 
 /// What is known of making an index.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl FastTable {
     /// Whether lookups would be faster with an index, which there is not, and none is being made.
     pub fn wants_index(&self) -> bool {
         let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len);
-        self.len > MOST
+        self.len >= MANY
             && self.index.is_none()
             && self.indexing.as_deref().is_none_or(is_free)
             && (self.tuples.len() >= SIFTED || self.rest.len() >= LONG || self.is_crowded())
@@ -68,7 +68,7 @@ impl FastTable {
     pub fn begin_draft(&mut self) -> Option<Draft> {
         let indexing = self.indexing.get_or_insert_default();
         **indexing = Indexing { token: DRAFTS.fetch_add(1, Relaxed) + 1, ..Indexing::default() };
-        let draft = Draft::new(indexing.token, self.words, self.len);
+        let draft = Draft::new(indexing.token, self.vectors, self.words, self.len);
         if draft.is_none() {
             (indexing.token, indexing.refused) = (0, self.len);
         }
@@ -116,8 +116,7 @@ impl FastTable {
         };
         indexing.token = 0;
         let Some(noted) = indexing.noted.take() else { return false };
-        let Some(mut index) =
-            drafted.index.filter(|i| i.heap_bytes() <= (BYTES * self.len).max(SMALL))
+        let Some(mut index) = drafted.index.filter(|i| i.heap_bytes() <= BYTES * self.len + SMALL)
         else {
             indexing.refused = self.len;
             return false;
@@ -128,6 +127,7 @@ impl FastTable {
         });
         if whole {
             self.index = Some(index);
+            self.ranked = None;
             self.settle();
         }
         whole
@@ -142,21 +142,33 @@ impl FastTable {
         self.adopt(draft.make())
     }
 
+    /// Lookups ask what there was before it.
+    fn lose_index(&mut self) {
+        self.index = None;
+        if self.is_diverse() {
+            self.rank();
+        } else if self.sieve.is_none() {
+            self.order();
+        }
+    }
+
     /// There is none, and none is being made.
     pub(super) fn unindex(&mut self) {
-        self.index = None;
+        if self.index.is_some() {
+            self.lose_index();
+        }
         self.indexing.iter_mut().for_each(|i| (i.noted, i.token) = (None, 0));
     }
 
     pub(super) fn index_in(&mut self, rank: u64, m: &Match, id: RuleId) {
         if self.index.as_mut().is_some_and(|i| !i.insert(rank, id, m)) {
-            self.index = None;
+            self.lose_index();
         }
         self.note_change(|| Change::In(rank, id, *m));
     }
     pub(super) fn index_out(&mut self, rank: u64, m: &Match) {
         if self.index.as_mut().is_some_and(|i| !i.remove(rank, m)) {
-            self.index = None;
+            self.lose_index();
         }
         self.note_change(|| Change::Out(rank, *m));
     }

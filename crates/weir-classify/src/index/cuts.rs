@@ -4,6 +4,7 @@
 //! don't ask go both ways where they are few beside the others, and a third way of their own where they are many.
 
 use super::place::{Asks, Place, Side};
+use super::walk::{Step, Walk};
 use std::cmp::Reverse;
 
 /// Rules of a leaf when it is made, at most.
@@ -16,6 +17,15 @@ const SAMPLE: usize = 2048;
 const OPEN: f64 = 1.5;
 /// Rules that don't ask for a bit go both ways where those that do are so many times as many.
 const COPIED: usize = 10;
+
+/// What becomes of rules that don't ask for a bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Open {
+    /// They go both ways, always: so a key has one leaf. There may be two and a half times as many places as rules.
+    Both,
+    /// They go both ways where they are few, else a third way. There may be twice as many places as rules.
+    OrApart,
+}
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -42,6 +52,7 @@ pub(super) type Gathered<const W: usize> = Vec<(u32, Asks<W>)>;
 /// Cuts under way.
 struct Making<'a, const W: usize> {
     rules: &'a [Place<W>],
+    open: Open,
     cuts: Cuts,
     leaves: Vec<(u32, Gathered<W>)>,
     /// Places more than rules that there may be.
@@ -51,10 +62,16 @@ struct Making<'a, const W: usize> {
 impl Cuts {
     /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules for what
     /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
-    pub(super) fn new<const W: usize>(rules: &[Place<W>]) -> Option<(Self, Vec<Gathered<W>>)> {
+    pub(super) fn new<const W: usize>(
+        rules: &[Place<W>],
+        open: Open,
+    ) -> Option<(Self, Vec<Gathered<W>>)> {
         let all: Gathered<W> = (0..).zip(rules).map(|(i, r)| (i, r.asks)).collect();
-        let mut m =
-            Making { rules, cuts: Self::default(), leaves: vec![], room: rules.len() + FILL };
+        let room = match open {
+            Open::Both => rules.len() / 2 * 3 + FILL,
+            Open::OrApart => rules.len() + FILL,
+        };
+        let mut m = Making { rules, open, cuts: Self::default(), leaves: vec![], room };
         m.cuts.root = m.cut(all)?;
         Some(m.settle())
     }
@@ -93,6 +110,33 @@ impl Cuts {
         }
     }
 
+    /// The way that keys go, where that is one.
+    pub(super) fn walk_of_keys(&self) -> Option<Walk> {
+        let mut steps = Vec::with_capacity(self.nodes.len());
+        let levels = self.steps_from(self.root, 0, &mut steps)?;
+        Walk::new(steps, levels)
+    }
+    /// Adds the steps from a node on; gives the levels down to the deepest.
+    fn steps_from(&self, at: u32, level: usize, steps: &mut Vec<Step>) -> Option<usize> {
+        let me = u16::try_from(steps.len()).ok()?;
+        match self.nodes.get(at as usize)? {
+            Node::Leaf(leaf) => {
+                let leaf = u16::try_from(*leaf).ok()?;
+                steps.push(Step { word: 0, bit: 0, sides: [me; 2], leaf });
+                Some(level)
+            }
+            Node::Cut { open: Some(_), .. } => None,
+            Node::Cut { word, bit, sides: [zero, one], open: None } => {
+                let (word, bit) = (*word, *bit);
+                steps.push(Step { word, bit, sides: [me + 1, 0], leaf: 0 });
+                let of_zero = self.steps_from(*zero, level + 1, steps)?;
+                let next = u16::try_from(steps.len()).ok()?;
+                steps.get_mut(usize::from(me))?.sides[1] = next;
+                Some(of_zero.max(self.steps_from(*one, level + 1, steps)?))
+            }
+        }
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
     }
@@ -123,8 +167,9 @@ impl<const W: usize> Making<'_, W> {
                 Side::Open => open.push((i, asks)),
             }
         }
-        let copied =
+        let few =
             !zero.is_empty() && !one.is_empty() && open.len() * COPIED <= zero.len() + one.len();
+        let copied = few || self.open == Open::Both;
         if copied {
             self.room = self.room.checked_sub(open.len())?;
             for (i, asks) in open.drain(..) {

@@ -6,9 +6,9 @@
 //! order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
 //! are late, or no place is left behind the last, all are put in order anew.
 
-use super::place::{Asks, Place, Words, choose};
+use super::place::{Asks, Place, Words, choose_by_rank};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, prefetch_read};
+use crate::simd::{Lanes, Line, Vectors, prefetch_read};
 use crate::windows::{WINDOWS, Window, every};
 use std::cmp::Reverse;
 
@@ -30,7 +30,10 @@ const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
 const LATER: u64 = NONE << 2;
 
-/// What a lookup reads of it stands in its first line.
+/// Of each window, the value that a key has.
+pub(super) type Rows = [u8; WINDOWS];
+
+/// What a lookup reads of it stands in its first lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf<const W: usize> {
@@ -48,14 +51,18 @@ pub(super) struct Leaf<const W: usize> {
 impl<const W: usize> Leaf<W> {
     /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
     /// One without rules has windows for such as these `others`.
-    pub(super) fn new(mut rules: Vec<(Place<W>, Asks<W>)>, others: &[Place<W>]) -> Self {
+    pub(super) fn new(
+        v: Vectors,
+        mut rules: Vec<(Place<W>, Asks<W>)>,
+        others: &[Place<W>],
+    ) -> Self {
         rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
         let of_others = || others.iter().step_by(every(others.len(), PLACES)).map(|p| &p.asks);
         let some: Vec<_> = match rules.is_empty() {
             true => of_others().enumerate().collect(),
             false => rules.iter().map(|r| &r.1).enumerate().collect(),
         };
-        let windows = choose(&some, PLACES, PLACES, BITS);
+        let windows = choose_by_rank(v, &some, BITS);
         let mut out = Self {
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
@@ -85,22 +92,26 @@ impl<const W: usize> Leaf<W> {
         self.places.len().saturating_sub(self.sorted as usize)
     }
 
-    /// Asks for the rows that [`Leaf::first`] reads.
+    /// The rows that say what may fit a key, which are asked for.
     #[inline(always)]
-    pub(super) fn prefetch(&self, key: &Words) {
+    pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> Rows {
+        let mut out = [0; WINDOWS];
         if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (w, rows) in self.windows.iter().zip(all) {
-                prefetch_read(&rows[key.of(*w) % VALUES]);
+            for i in 0..WINDOWS {
+                let value = key.of(lanes, &self.windows[i]) % VALUES;
+                out[i] = value as u8;
+                prefetch_read(&all[i][value]);
             }
         }
+        out
     }
     /// The places whose rules may fit.
     #[inline(always)]
-    fn left<L: Lanes>(&self, lanes: L, key: &Words) -> L::Row {
+    fn left<L: Lanes>(&self, lanes: L, rows: &Rows) -> L::Row {
         let mut left = lanes.ones();
         if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (w, rows) in self.windows.iter().zip(all) {
-                left = lanes.and(left, &rows[key.of(*w) % VALUES]);
+            for i in 0..WINDOWS {
+                left = lanes.and(left, &all[i][usize::from(rows[i]) % VALUES]);
             }
         }
         left
@@ -108,8 +119,8 @@ impl<const W: usize> Leaf<W> {
 
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
-    pub(super) fn first<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
-        let row = self.left(lanes, key);
+    pub(super) fn first<L: Lanes>(&self, lanes: L, rows: &Rows) -> u64 {
+        let row = self.left(lanes, rows);
         let some = lanes.nonzero(row);
         let left = lanes.store(row);
         let word = some.trailing_zeros() as usize % 8;
@@ -135,6 +146,7 @@ impl<const W: usize> Leaf<W> {
         &self,
         lanes: L,
         key: &Words,
+        rows: &Rows,
         found: u64,
         floor: u64,
     ) -> Option<(u64, RuleId)> {
@@ -145,7 +157,7 @@ impl<const W: usize> Leaf<W> {
         if found & LATER == 0 && first.is_some() || found & MORE == 0 {
             return first.filter(|f| f.0 > floor);
         }
-        let left = lanes.store(self.left(lanes, key));
+        let left = lanes.store(self.left(lanes, rows));
         self.search(key, left, floor)
     }
 

@@ -1,22 +1,24 @@
-//! A second order of a large table, for lookups alone: its rules in leaves of some hundreds, each with a bit for every rule,
-//! behind rows with a bit for every leaf.
+//! A second order of a table, for lookups alone: its rules in leaves of some hundreds, each with a bit for every rule.
 //!
 //! Room: data-path core. Called by `fast`, whose parts hold the same rules and stay the truth: what an index can't take, it
 //! refuses, and lookups ask the parts until another is made. It is made at once of a copy of all rules ([`Draft`]), which knows
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
-//! Decisions 53 and 56 have what else was tried, 57 what this does.
+//! `walk` and `root` say which leaves a key has. Decisions 53 and 56 have what else was tried, 57 and 59 what this does.
 
 mod cuts;
 mod leaf;
 mod place;
 mod root;
 mod tree;
+mod walk;
 
 use crate::key::FlowKey;
+use crate::ranked::MOST;
 use crate::rule::{Match, RuleId};
 use crate::scan::words_of;
 use crate::simd::Vectors;
+use cuts::Open;
 use place::{Form, Place};
 use tree::Tree;
 
@@ -29,6 +31,8 @@ const WIDE: usize = 7;
 pub struct Draft {
     /// Of this copy.
     pub(crate) token: u64,
+    /// What lookups will use.
+    vectors: Vectors,
     /// The part that is copied next, and the slot in it.
     pub(crate) at: (usize, usize),
     rules: Rules,
@@ -49,14 +53,14 @@ pub struct Drafted {
 
 impl Draft {
     /// For `len` rules that look at these words of the key; none where those are too many.
-    pub(crate) fn new(token: u64, words: u32, len: usize) -> Option<Self> {
+    pub(crate) fn new(token: u64, vectors: Vectors, words: u32, len: usize) -> Option<Self> {
         let form = Form::new(words);
         let rules = match words.count_ones() as usize {
             1..=NARROW => Rules::Narrow(form, Vec::with_capacity(len)),
             n if n <= WIDE && n > NARROW => Rules::Wide(form, Vec::with_capacity(len)),
             _ => return None,
         };
-        Some(Self { token, at: (0, 0), rules })
+        Some(Self { token, vectors, at: (0, 0), rules })
     }
     pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
         match &mut self.rules {
@@ -66,11 +70,30 @@ impl Draft {
     }
     /// Makes the index: a pure computation, of about ten microseconds a rule.
     pub fn make(self) -> Drafted {
-        let index = match self.rules {
-            Rules::Narrow(form, rules) => Tree::new(form, rules).map(Index::Narrow),
-            Rules::Wide(form, rules) => Tree::new(form, rules).map(Index::Wide),
+        let index = match self.index(Open::Both) {
+            // Fewer are better off by rank.
+            None if self.len() > MOST => self.index(Open::OrApart),
+            made => made,
         };
         Drafted { token: self.token, index: index.map(Box::new) }
+    }
+    /// One whose keys may have several leaves.
+    #[cfg(test)]
+    pub(crate) fn make_by_rows(self) -> Drafted {
+        Drafted { token: self.token, index: self.index(Open::OrApart).map(Box::new) }
+    }
+    fn len(&self) -> usize {
+        match &self.rules {
+            Rules::Narrow(_, rules) => rules.len(),
+            Rules::Wide(_, rules) => rules.len(),
+        }
+    }
+    fn index(&self, open: Open) -> Option<Index> {
+        let v = self.vectors;
+        match &self.rules {
+            Rules::Narrow(form, rules) => Tree::new(v, *form, rules, open).map(Index::Narrow),
+            Rules::Wide(form, rules) => Tree::new(v, *form, rules, open).map(Index::Wide),
+        }
     }
 }
 
@@ -91,10 +114,15 @@ macro_rules! each {
 }
 
 impl Index {
-    /// The winner for `key`.
-    #[inline(always)]
-    pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey) -> Option<RuleId> {
-        each!(self, t => t.lookup(v, key))
+    /// First half of a lookup: asks for what the second reads.
+    #[inline]
+    pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
+        each!(self, t => t.probe(v, key))
+    }
+    /// Second half: the winner for `key`.
+    #[inline]
+    pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<RuleId> {
+        each!(self, t => t.resolve(v, key, probe))
     }
     /// The winner for each key.
     #[inline(always)]

@@ -3,6 +3,8 @@
 use crate::key::{FlowKey, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
+use crate::simd::{Lanes, Vectors};
+use crate::telling::Telling;
 use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
 
 /// Which words of the key a table's rules look at.
@@ -51,10 +53,15 @@ impl Form {
 pub(super) struct Words([u64; 8]);
 
 impl Words {
-    /// The bits of a window, and others above them.
+    /// The bits of a window.
     #[inline(always)]
-    pub(super) fn of(&self, w: Window) -> usize {
-        (self.0[usize::from(w.word) % 8] >> (w.shift % 64)) as usize
+    pub(super) fn of<L: Lanes>(&self, lanes: L, w: &Window) -> usize {
+        lanes.together(self.0[usize::from(w.word) % 8], w.mask) as usize
+    }
+    /// One bit.
+    #[inline(always)]
+    pub(super) fn bit(&self, word: u8, bit: u8) -> usize {
+        (self.0[usize::from(word) % 8] >> (bit % 64) & 1) as usize
     }
     /// Whether they are what is asked.
     #[inline(always)]
@@ -79,7 +86,7 @@ impl<const W: usize> Asks<W> {
     /// Calls `f` for each value of a window that it agrees with.
     #[inline(always)]
     pub(super) fn values(&self, w: Window, values: usize, mut f: impl FnMut(usize)) {
-        if !w.values(&self.mask, &self.value, values as u64 - 1, &mut f) {
+        if !w.values(&self.mask, &self.value, &mut f) {
             (0..values).for_each(f);
         }
     }
@@ -127,29 +134,41 @@ const _: () = assert!(
 /// Keys by which windows are chosen.
 const KEYS: usize = 128;
 
-/// The windows for rules in `groups`, by `sample` of them; where fewer than eight tell more, the first again, whose line costs
-/// nothing more.
-pub(super) fn choose<const W: usize>(
-    rules: &[(usize, &Asks<W>)],
-    groups: usize,
-    sample: usize,
-    bits: u32,
-) -> [Window; WINDOWS] {
+/// Keys that some of the rules fit; what a rule leaves open is another's, or anything.
+fn some_keys<const W: usize>(rules: &[(usize, &Asks<W>)], most: usize) -> Vec<[u64; W]> {
     let key = |(i, (_, asks)): (usize, &(usize, &Asks<W>))| {
         let mut key = asks.value;
         let other = rules.get(other_of(i as u64, rules.len())).map_or(*asks, |o| o.1);
         fill_key(&mut key, &asks.mask, (&other.mask, &other.value), i as u64);
         key
     };
-    let some = rules.iter().step_by(every(rules.len(), KEYS));
-    let keys: Vec<[u64; W]> = some.enumerate().map(key).collect();
+    rules.iter().step_by(every(rules.len(), most)).enumerate().map(key).collect()
+}
+
+/// The windows for rules in `groups`, by `sample` of them.
+pub(super) fn choose<const W: usize>(
+    rules: &[(usize, &Asks<W>)],
+    groups: usize,
+    sample: usize,
+    bits: u32,
+) -> [Window; WINDOWS] {
+    let keys = some_keys(rules, KEYS);
     let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
     let sample = rules.iter().step_by(every(rules.len(), sample));
     let sample: Vec<_> =
         sample.map(|(group, a)| (*group, a.mask.as_slice(), a.value.as_slice())).collect();
-    let choice = Choice { rules: &sample, groups, keys: &keys, bits };
-    let (mut windows, count) = choice.windows(|fewer| fewer > 0);
-    let first = windows[0];
-    windows.iter_mut().skip(count).for_each(|w| *w = first);
-    windows
+    Choice { rules: &sample, groups, keys: &keys, bits }.windows(|fewer| fewer > 0).0
+}
+
+/// The windows that tell rules apart which stand by falling rank.
+pub(super) fn choose_by_rank<const W: usize>(
+    v: Vectors,
+    rules: &[(usize, &Asks<W>)],
+    bits: u32,
+) -> [Window; WINDOWS] {
+    let keys = some_keys(rules, 4 * KEYS);
+    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
+    let rules: Vec<_> =
+        rules.iter().map(|(_, a)| (a.mask.as_slice(), a.value.as_slice())).collect();
+    Telling { rules: &rules, keys: &keys, bits }.windows(v)
 }

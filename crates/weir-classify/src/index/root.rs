@@ -41,8 +41,8 @@ impl Root {
     /// For so many leaves, none of which is noted yet; none where they are too many.
     pub(super) fn new(leaves: usize, windows: [Window; WINDOWS]) -> Option<Self> {
         let rows = match leaves {
-            ..=64 => Rows::One(Box::new([[0; VALUES]; WINDOWS])),
-            ..=128 => Rows::Two(Box::new([[[0; 2]; VALUES]; WINDOWS])),
+            0..=64 => Rows::One(Box::new([[0; VALUES]; WINDOWS])),
+            65..=128 => Rows::Two(Box::new([[[0; 2]; VALUES]; WINDOWS])),
             n if n <= LINE * LINES => {
                 Rows::Lines(vec![[[Line::default(); VALUES]; WINDOWS]; n.div_ceil(LINE)].into())
             }
@@ -53,19 +53,19 @@ impl Root {
 
     /// The leaves left, where there are at most 128 in all.
     #[inline(always)]
-    pub(super) fn few(&self, key: &Words) -> Option<[u64; 2]> {
+    pub(super) fn few<L: Lanes>(&self, lanes: L, key: &Words) -> Option<[u64; 2]> {
         match &self.rows {
             Rows::One(rows) => {
                 let mut left = u64::MAX;
                 for (w, rows) in self.windows.iter().zip(&**rows) {
-                    left &= rows[key.of(*w) % VALUES];
+                    left &= rows[key.of(lanes, w) % VALUES];
                 }
                 Some([left, 0])
             }
             Rows::Two(rows) => {
                 let [mut low, mut high] = [u64::MAX; 2];
                 for (w, rows) in self.windows.iter().zip(&**rows) {
-                    let row = &rows[key.of(*w) % VALUES];
+                    let row = &rows[key.of(lanes, w) % VALUES];
                     (low, high) = (low & row[0], high & row[1]);
                 }
                 Some([low, high])
@@ -88,7 +88,7 @@ impl Root {
             && let Some(rows) = all.get(line)
         {
             for (w, rows) in self.windows.iter().zip(rows) {
-                left = lanes.and(left, &rows[key.of(*w) % VALUES]);
+                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
             }
         }
         (lanes.nonzero(left), lanes.store(left))
@@ -150,7 +150,7 @@ impl Root {
 /// The values of a window that a rule agrees with.
 fn agreeing<const W: usize>(w: Window, asks: &Asks<W>) -> Values {
     let open = !w.of(&asks.mask) as usize % VALUES;
-    let value = w.of(&asks.value) as usize % VALUES;
+    let value = w.of(&asks.value) as usize;
     // Within words of 64 bits, then whole words.
     let mut low = 1u64 << (value % 64);
     for bit in (0..6).filter(|b| open >> b & 1 != 0) {

@@ -7,6 +7,7 @@ use super::{LINE, Ranked};
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
+use crate::windows::Window;
 
 /// What [`Ranked::probe`] says where nothing can fit, instead of a place.
 const NONE: u64 = 0xffff;
@@ -91,10 +92,9 @@ impl Ranked {
     #[inline(always)]
     fn left_of<L: Lanes>(&self, lanes: L, key: &FlowKey, line: usize) -> L::Row {
         let mut left = lanes.ones();
-        let mask = (1u64 << self.bits) - 1;
         let (mut rows, mut open) = (line, line);
         for w in self.windows.iter().take(self.count) {
-            let row = self.rows.get(rows + (w.of(&key.0) & mask) as usize * self.lines);
+            let row = self.rows.get(rows + value_of(lanes, key, w) * self.lines);
             if let (Some(row), Some(open)) = (row, self.open.get(open)) {
                 left = lanes.and_either(left, row, open);
             }
@@ -115,7 +115,7 @@ impl Ranked {
         let rows = self.rows.as_chunks::<LINES>().0.as_chunks::<VALUES>().0;
         let windows = self.windows.iter().zip(rows);
         for ((w, rows), open) in windows.zip(self.open.as_chunks::<LINES>().0) {
-            let row = &rows[w.of(&key.0) as usize % VALUES];
+            let row = &rows[value_of(lanes, key, w) % VALUES];
             for ((l, r), o) in left.iter_mut().zip(row).zip(open) {
                 *l = if LOOSE { lanes.and_either(*l, r, o) } else { lanes.and(*l, r) };
             }
@@ -283,6 +283,13 @@ impl Ranked {
         }
         best
     }
+}
+
+/// What a window has of a key.
+#[inline(always)]
+fn value_of<L: Lanes>(lanes: L, key: &FlowKey, w: &Window) -> usize {
+    let word = key.0.get(usize::from(w.word)).copied().unwrap_or(0);
+    lanes.together(word, w.mask) as usize
 }
 
 struct Probing<'a> {
