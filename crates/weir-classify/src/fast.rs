@@ -88,8 +88,8 @@ impl Probe {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FastTable {
-    /// Sorted by their largest priority, larger first, where there is no sieve; where there is,
-    /// as they were when it was made.
+    /// Sorted by their largest priority, larger first, where lookups ask them and there is no sieve; where there is, as they
+    /// were when it was made.
     tuples: Vec<Tuple>,
     /// Words that any rule looks at.
     words: u32,
@@ -347,10 +347,12 @@ impl FastTable {
         self.tuples.iter_mut().for_each(|t| t.rerank(&anew));
         self.rest.rerank(anew);
         self.inserted = ranks.len() as u32;
-        self.unindex();
-        if self.ranked.is_some() {
+        // Who loses an index is put in order by that.
+        if self.index.is_none() && self.ranked.is_some() {
             self.rank();
         }
+        self.unindex();
+        self.settle();
     }
 
     fn each_ranked(&self, f: &mut dyn FnMut(u64, &Rule)) {
@@ -395,7 +397,7 @@ impl FastTable {
 
     /// Restores the order of the tuples after tuple `i` changed.
     fn resort(&mut self, i: usize) {
-        if self.sieve.is_some() || self.ranked.is_some() {
+        if self.sieve.is_some() || self.ranked.is_some() || self.index.is_some() {
             return;
         }
         let Some(top) = self.tuples.get(i).map(Tuple::top) else { return };
@@ -595,8 +597,9 @@ impl FastTable {
     /// [`Duplicate`] when one with the same match and priority is there; nothing changes.
     pub fn try_insert(&mut self, m: &Match, priority: u32, id: RuleId) -> Result<(), Duplicate> {
         // The usual rule of an exact table: finding its place and finding its like are one search.
+        // Before the place is looked for: when numbers have run out, tuples may be put in another order.
+        let rank = self.next_rank(priority);
         if let Some(i) = self.only_place(m) {
-            let rank = self.next_rank(priority);
             let Some(t) = self.tuples.get_mut(i) else { return Ok(()) };
             let top = t.top();
             t.insert_exact(m, rank, id).map_err(Duplicate)?;
@@ -613,7 +616,7 @@ impl FastTable {
         match self.find(m, priority) {
             Some(there) => Err(Duplicate(there)),
             None => {
-                self.insert_new(m, priority, id);
+                self.insert_ranked(m, rank, id);
                 Ok(())
             }
         }
@@ -639,6 +642,9 @@ impl FastTable {
     /// there. One that is there would stand twice.
     pub fn insert_new(&mut self, m: &Match, priority: u32, id: RuleId) {
         let rank = self.next_rank(priority);
+        self.insert_ranked(m, rank, id);
+    }
+    fn insert_ranked(&mut self, m: &Match, rank: u64, id: RuleId) {
         if !self.union.as_ref().is_some_and(|u| u.covers(m.mask())) {
             self.widen(m.mask());
         }

@@ -10,7 +10,7 @@ use crate::windows::{WINDOWS, Window};
 /// Rules to choose windows by, at most: a line of bits.
 pub(crate) const RULES: usize = 512;
 
-/// Rules by falling rank, up to [`RULES`] of them, mask and value of each; and keys. All have the same words.
+/// Rules, up to [`RULES`] of them, mask and value of each; and keys. All have the same words.
 pub(crate) struct Telling<'a> {
     pub(crate) rules: &'a [(&'a [u64], &'a [u64])],
     pub(crate) keys: &'a [&'a [u64]],

@@ -12,6 +12,8 @@ static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Changes that are noted while an index is made; with more it is given up.
 const NOTED: usize = 1024;
+/// Leaves that these may write to in all.
+const WRITES: usize = 4096;
 /// Bytes that an index may have for each rule, and beside that.
 const BYTES: usize = 512;
 const SMALL: usize = 64 << 10;
@@ -121,10 +123,19 @@ impl FastTable {
             indexing.refused = self.len;
             return false;
         };
-        let whole = noted.iter().all(|change| match change {
-            Change::In(rank, id, m) => index.insert(*rank, *id, m),
-            Change::Out(rank, m) => index.remove(*rank, m),
-        });
+        // All of it here and now: a few rules that belong everywhere may be more than a pause is worth.
+        let mut writes = 0;
+        let mut whole = true;
+        for change in &noted {
+            let (Change::In(_, _, m) | Change::Out(_, m)) = change;
+            writes += index.spread(m);
+            whole = whole
+                && writes <= WRITES
+                && match change {
+                    Change::In(rank, id, m) => index.insert(*rank, *id, m),
+                    Change::Out(rank, m) => index.remove(*rank, m),
+                };
+        }
         if whole {
             self.index = Some(index);
             self.ranked = None;

@@ -33,6 +33,42 @@ fn insertion_numbers_run_out() {
     assert!(fast.inserted < 400);
 }
 
+/// The same where an index is there, which is lost by that: whatever is tried next, also what is refused.
+#[test]
+fn insertion_numbers_run_out_beside_an_index() {
+    for more in [0, 4_400] {
+        let (mut fast, mut judge) = (FastTable::new(), Linear::default());
+        let net = |i: u32| {
+            let bits = 16 + i % 16;
+            let at = u128::from(i.wrapping_mul(0x9e37_79b1) >> (32 - bits) << (32 - bits));
+            let mask = u128::from(u32::MAX << (32 - bits));
+            rule(Match::any().with_masked(Field::Ipv4Src, at, mask), i % 7, i)
+        };
+        let add = |fast: &mut FastTable, judge: &mut Linear, i| {
+            assert_eq!(fast.insert(net(i)), judge.insert(net(i)));
+        };
+        (0..600).for_each(|i| add(&mut fast, &mut judge, i));
+        let made = drafted(&mut fast);
+        assert!(made.is_some_and(|d| fast.adopt(d)) && fast.ranked.is_none());
+        (600..600 + more).for_each(|i| add(&mut fast, &mut judge, i));
+        if !fast.is_indexed() {
+            let made = drafted(&mut fast);
+            assert!(made.is_some_and(|d| fast.adopt(d)));
+        }
+        fast.inserted = u32::MAX;
+        let there = net(0);
+        assert!(fast.try_insert(&there.matcher, there.priority, RuleId(9)).is_err());
+        assert!(!fast.is_indexed());
+        for i in 0..200 {
+            if i > 100 {
+                add(&mut fast, &mut judge, 10_000 + i);
+            }
+            let key = *net(i * 3).matcher.value();
+            assert_eq!(fast.lookup(&key), judge.lookup(&key), "{more} {i}");
+        }
+    }
+}
+
 #[test]
 fn small_tables_are_small() {
     assert!(size_of::<FastTable>() <= 128);
@@ -309,6 +345,10 @@ fn where_an_index_is_no_use_there_is_none() {
     assert!(same.wants_index());
     assert!(!same.index_now() && !same.wants_index());
     assert_eq!(same.lookup(mac(0).value()), Some(RuleId(5_997)));
+    // One rule that is open everywhere makes every bit seem to tell something.
+    assert!(same.insert(rule(Match::any(), 7_000, 7_000)).is_ok());
+    assert!(draft(&mut same).is_some_and(|d| !same.adopt(d.make())));
+    assert_eq!(same.lookup(mac(0).value()), Some(RuleId(7_000)));
     let mut wide = FastTable::new();
     for i in 0..6_000u32 {
         let mut mask = FlowMask([0xff; WORDS]);

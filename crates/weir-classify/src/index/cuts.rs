@@ -4,7 +4,7 @@
 //! don't ask go both ways where they are few beside the others, and a third way of their own where they are many.
 
 use super::place::{Asks, Place, Side};
-use super::walk::{Step, Walk};
+use super::walk::{LEVELS, Step, Walk};
 use std::cmp::Reverse;
 
 /// Rules of a leaf when it is made, at most.
@@ -59,6 +59,17 @@ struct Making<'a, const W: usize> {
     room: usize,
 }
 
+impl Open {
+    /// Cuts one behind another, at most.
+    fn levels(self) -> usize {
+        match self {
+            Self::Both => LEVELS,
+            // Each bit once or twice.
+            Self::OrApart => 1024,
+        }
+    }
+}
+
 impl Cuts {
     /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules for what
     /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
@@ -72,7 +83,7 @@ impl Cuts {
             Open::OrApart => rules.len() + FILL,
         };
         let mut m = Making { rules, open, cuts: Self::default(), leaves: vec![], room };
-        m.cuts.root = m.cut(all)?;
+        m.cuts.root = m.cut(all, 0)?;
         Some(m.settle())
     }
 
@@ -128,7 +139,7 @@ impl Cuts {
             Node::Cut { open: Some(_), .. } => None,
             Node::Cut { word, bit, sides: [zero, one], open: None } => {
                 let (word, bit) = (*word, *bit);
-                steps.push(Step { word, bit, sides: [me + 1, 0], leaf: 0 });
+                steps.push(Step { word, bit, sides: [me.checked_add(1)?, 0], leaf: 0 });
                 let of_zero = self.steps_from(*zero, level + 1, steps)?;
                 let next = u16::try_from(steps.len()).ok()?;
                 steps.get_mut(usize::from(me))?.sides[1] = next;
@@ -148,13 +159,16 @@ impl<const W: usize> Making<'_, W> {
         self.cuts.nodes.len() as u32 - 1
     }
 
-    fn cut(&mut self, rules: Gathered<W>) -> Option<u32> {
+    fn cut(&mut self, rules: Gathered<W>, level: usize) -> Option<u32> {
         if rules.len() <= FILL {
             let node = self.node(Node::Leaf(u32::MAX));
             if !rules.is_empty() {
                 self.leaves.push((node, rules));
             }
             return Some(node);
+        }
+        if level == self.open.levels() {
+            return None;
         }
         let (word, bit) = self.best(&rules)?;
         let (mut zero, mut one, mut open) = (Vec::new(), Vec::new(), Vec::new());
@@ -177,8 +191,8 @@ impl<const W: usize> Making<'_, W> {
                 one.push((i, asks.on(word, bit, Side::One)));
             }
         }
-        let sides = [self.cut(zero)?, self.cut(one)?];
-        let open = if copied { None } else { Some(self.cut(open)?) };
+        let sides = [self.cut(zero, level + 1)?, self.cut(one, level + 1)?];
+        let open = if copied { None } else { Some(self.cut(open, level + 1)?) };
         Some(self.node(Node::Cut { word, bit, sides, open }))
     }
 
@@ -187,11 +201,15 @@ impl<const W: usize> Making<'_, W> {
         // Of each bit: how many rules ask for a zero, and for a one.
         let mut counts = vec![[[0u32; 2]; 64]; W];
         let step = rules.len().div_ceil(SAMPLE);
-        let sample = rules.iter().step_by(step).filter_map(|(i, _)| self.rules.get(*i as usize));
+        // Where all are copied, a bit that was cut by tells no more; else who was copied may still go a third way.
+        let asked = |(i, narrowed): &(u32, Asks<W>)| match self.open {
+            Open::Both => Some(*narrowed),
+            Open::OrApart => self.rules.get(*i as usize).map(|r| r.asks),
+        };
         let mut n = 0;
-        for r in sample {
+        for asks in rules.iter().step_by(step).filter_map(asked) {
             n += 1;
-            for ((counts, mask), value) in counts.iter_mut().zip(r.asks.mask).zip(r.asks.value) {
+            for ((counts, mask), value) in counts.iter_mut().zip(asks.mask).zip(asks.value) {
                 let mut left = mask;
                 while left != 0 {
                     let bit = left.trailing_zeros();

@@ -6,7 +6,7 @@
 //! order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
 //! are late, or no place is left behind the last, all are put in order anew.
 
-use super::place::{Asks, Place, Words, choose_by_rank};
+use super::place::{Asks, Place, Words, choose_for_leaf};
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Line, Vectors, prefetch_read};
 use crate::windows::{WINDOWS, Window, every};
@@ -62,7 +62,7 @@ impl<const W: usize> Leaf<W> {
             true => of_others().enumerate().collect(),
             false => rules.iter().map(|r| &r.1).enumerate().collect(),
         };
-        let windows = choose_by_rank(v, &some, BITS);
+        let windows = choose_for_leaf(v, &some, BITS);
         let mut out = Self {
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
@@ -246,6 +246,14 @@ impl<const W: usize> Leaf<W> {
         self.ranks.push(rule.rank);
         self.places.push(*rule);
         Some(at)
+    }
+
+    /// Whether a rule of this rank has no place before all are put in order.
+    pub(super) fn must_sort(&self, rank: u64) -> bool {
+        let at = self.ranks.len();
+        let in_order = self.late() == 0 && self.ranks.last().is_none_or(|&last| last > rank);
+        let full = at == PLACES || !in_order && self.late() == LATE;
+        full && self.vacancy(rank).is_none()
     }
 
     /// Puts all in order.

@@ -138,6 +138,10 @@ impl Index {
     pub(crate) fn remove(&mut self, rank: u64, m: &Match) -> bool {
         each!(self, t => t.remove(&t.form().place(rank, RuleId(0), m)))
     }
+    /// In how many leaves a rule stands.
+    pub(crate) fn spread(&self, m: &Match) -> usize {
+        each!(self, t => t.spread(&t.form().place(0, RuleId(0), m)))
+    }
     pub(crate) fn leaves(&self) -> usize {
         each!(self, t => t.leaves())
     }

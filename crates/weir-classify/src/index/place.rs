@@ -160,8 +160,8 @@ pub(super) fn choose<const W: usize>(
     Choice { rules: &sample, groups, keys: &keys, bits }.windows(|fewer| fewer > 0).0
 }
 
-/// The windows that tell rules apart which stand by falling rank.
-pub(super) fn choose_by_rank<const W: usize>(
+/// The windows that tell rules of a leaf apart.
+pub(super) fn choose_for_leaf<const W: usize>(
     v: Vectors,
     rules: &[(usize, &Asks<W>)],
     bits: u32,

@@ -22,8 +22,12 @@ use crate::simd::{Lanes, Vectors, Work, with_vectors};
 
 /// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
-/// Leaves that a rule may be added to.
+/// Leaves, at most, and rules that are worth the memory of one.
+const LEAVES: usize = 1024;
+const WORTH: usize = 64;
+/// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
+const SORTED: usize = 16;
 /// No leaf.
 const NOBODY: u16 = u16::MAX;
 /// Leaves that are kept of a lookup under way.
@@ -60,6 +64,10 @@ impl<const W: usize> Tree<W> {
     /// All rules of a table, in any order; none where it would be no use.
     pub(super) fn new(v: Vectors, form: Form, rules: &[Place<W>], open: Open) -> Option<Self> {
         let (cuts, gathered) = Cuts::new(rules, open)?;
+        // More would be refused for their memory in the end.
+        if gathered.len() > LEAVES.min(rules.len() / WORTH + 2) {
+            return None;
+        }
         let way = match open {
             Open::Both => Way::Walk(cuts.walk_of_keys()?),
             Open::OrApart => Way::Rows(Self::root(&gathered)?),
@@ -314,7 +322,11 @@ impl<const W: usize> Tree<W> {
         let mut to: Vec<(usize, Asks<W>)> = Vec::with_capacity(1);
         self.cuts.walk(&rule.asks, &mut |leaf, asks| to.push((leaf, *asks)));
         self.len += 1;
+        let sorts = |(leaf, _): &(usize, Asks<W>)| {
+            self.leaves.get(*leaf).is_some_and(|l| l.must_sort(rule.rank))
+        };
         to.len() <= SPREAD
+            && (to.len() <= SORTED || !to.iter().any(sorts))
             && to.iter().all(|(leaf, asks)| {
                 if let Way::Rows(root) = &mut self.way {
                     root.note(*leaf, asks);
@@ -326,6 +338,12 @@ impl<const W: usize> Tree<W> {
                 *top = (*top).max(rule.rank);
                 l.insert(rule, asks)
             })
+    }
+
+    pub(super) fn spread(&self, rule: &Place<W>) -> usize {
+        let mut n = 0;
+        self.cuts.walk(&rule.asks, &mut |_, _| n += 1);
+        n
     }
 
     /// Removes a rule that is there. False where so many have gone that another index would be better.

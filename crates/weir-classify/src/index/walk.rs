@@ -6,7 +6,7 @@
 use super::place::Words;
 
 /// Steps that a walk may have: with more, rows before the leaves cost less.
-const LEVELS: usize = 16;
+pub(super) const LEVELS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
