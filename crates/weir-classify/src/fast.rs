@@ -596,9 +596,9 @@ impl FastTable {
     /// # Errors
     /// [`Duplicate`] when one with the same match and priority is there; nothing changes.
     pub fn try_insert(&mut self, m: &Match, priority: u32, id: RuleId) -> Result<(), Duplicate> {
-        // The usual rule of an exact table: finding its place and finding its like are one search.
         // Before the place is looked for: when numbers have run out, tuples may be put in another order.
         let rank = self.next_rank(priority);
+        // The usual rule of an exact table: finding its place and finding its like are one search.
         if let Some(i) = self.only_place(m) {
             let Some(t) = self.tuples.get_mut(i) else { return Ok(()) };
             let top = t.top();

@@ -5,7 +5,7 @@
 //! bits likewise, by how many such are left of a sample of keys.
 
 use crate::simd::{Lanes, Line, Vectors, Work, with_vectors};
-use crate::windows::{WINDOWS, Window};
+use crate::windows::{WINDOWS, Window, both};
 
 /// Rules to choose windows by, at most: a line of bits.
 pub(crate) const RULES: usize = 512;
@@ -195,10 +195,7 @@ impl Next<'_> {
     fn uneven(&self, word: usize, bit: usize) -> Option<usize> {
         let [zero, one] = self.agreeing.get(word)?.get(bit)?;
         let (z, o) = (ones(zero), ones(one));
-        let mut both = 0;
-        for i in 0..8 {
-            both += (zero.0[i] & one.0[i]).count_ones() as usize;
-        }
+        let both = both((zero, one));
         (both < z && both < o || both < z.max(o) && both > 0).then_some(z * z + o * o)
     }
 
@@ -214,10 +211,7 @@ impl Next<'_> {
                 Some(k) => (k >> bit & 1) as usize,
                 None => 0,
             };
-            let row = &rows[set % 2];
-            for i in 0..8 {
-                n += (l.rules.0[i] & row.0[i]).count_ones() as usize;
-            }
+            n += both((&l.rules, &rows[set % 2]));
         }
         n
     }

@@ -125,17 +125,15 @@ impl FastTable {
         };
         // All of it here and now: a few rules that belong everywhere may be more than a pause is worth.
         let mut writes = 0;
-        let mut whole = true;
-        for change in &noted {
+        let whole = noted.iter().all(|change| {
             let (Change::In(_, _, m) | Change::Out(_, m)) = change;
             writes += index.spread(m);
-            whole = whole
-                && writes <= WRITES
+            writes <= WRITES
                 && match change {
                     Change::In(rank, id, m) => index.insert(*rank, *id, m),
                     Change::Out(rank, m) => index.remove(*rank, m),
-                };
-        }
+                }
+        });
         if whole {
             self.index = Some(index);
             self.ranked = None;

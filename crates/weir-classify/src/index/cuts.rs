@@ -125,7 +125,7 @@ impl Cuts {
     pub(super) fn walk_of_keys(&self) -> Option<Walk> {
         let mut steps = Vec::with_capacity(self.nodes.len());
         let levels = self.steps_from(self.root, 0, &mut steps)?;
-        Walk::new(steps, levels)
+        Some(Walk::new(steps, levels))
     }
     /// Adds the steps from a node on; gives the levels down to the deepest.
     fn steps_from(&self, at: u32, level: usize, steps: &mut Vec<Step>) -> Option<usize> {

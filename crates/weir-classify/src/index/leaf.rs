@@ -140,6 +140,19 @@ impl<const W: usize> Leaf<W> {
             | (u64::from(more & late) * LATER)
     }
 
+    /// The winner here, where its rank is above `floor`: all of a lookup at once.
+    #[inline(always)]
+    pub(super) fn winner<L: Lanes>(
+        &self,
+        lanes: L,
+        key: &Words,
+        floor: u64,
+    ) -> Option<(u64, RuleId)> {
+        let rows = self.rows(lanes, key);
+        let said = self.first(lanes, &rows);
+        self.lookup(lanes, key, &rows, said, floor)
+    }
+
     /// The winner here, where its rank is above `floor`; [`Leaf::first`] was `found`.
     #[inline(always)]
     pub(super) fn lookup<L: Lanes>(
@@ -233,11 +246,8 @@ impl<const W: usize> Leaf<W> {
 
     /// A place behind all others; none where all must be put in order first.
     fn last_place(&mut self, rule: &Place<W>) -> Option<usize> {
+        let in_order = self.behind(rule.rank)?;
         let at = self.ranks.len();
-        let in_order = self.late() == 0 && self.ranks.last().is_none_or(|&last| last > rule.rank);
-        if at == PLACES || !in_order && self.late() == LATE {
-            return None;
-        }
         self.sorted += u32::from(in_order);
         if self.places.len() == self.places.capacity() {
             self.places.reserve_exact(STEP);
@@ -250,10 +260,13 @@ impl<const W: usize> Leaf<W> {
 
     /// Whether a rule of this rank has no place before all are put in order.
     pub(super) fn must_sort(&self, rank: u64) -> bool {
-        let at = self.ranks.len();
+        self.behind(rank).is_none() && self.vacancy(rank).is_none()
+    }
+    /// Whether this rank would be in order behind all others; none where there is no place, or none for one more late rule.
+    fn behind(&self, rank: u64) -> Option<bool> {
         let in_order = self.late() == 0 && self.ranks.last().is_none_or(|&last| last > rank);
-        let full = at == PLACES || !in_order && self.late() == LATE;
-        full && self.vacancy(rank).is_none()
+        let room = self.ranks.len() < PLACES && (in_order || self.late() < LATE);
+        room.then_some(in_order)
     }
 
     /// Puts all in order.

@@ -279,9 +279,7 @@ impl<const W: usize> Tree<W> {
             return best;
         }
         let Some(leaf) = self.leaves.get(leaf) else { return best };
-        let rows = leaf.rows(lanes, key);
-        let said = leaf.first(lanes, &rows);
-        leaf.lookup(lanes, key, &rows, said, floor).or(best)
+        leaf.winner(lanes, key, floor).or(best)
     }
 
     /// The winner, where that of all leaves up to `from` is `best`.
@@ -442,9 +440,7 @@ impl<const W: usize> Work for Resolving<'_, W> {
     fn run<L: Lanes>(self, lanes: L) -> Option<RuleId> {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W>(self.key);
-        let rows = leaf.rows(lanes, &key);
-        let said = leaf.first(lanes, &rows);
-        leaf.lookup(lanes, &key, &rows, said, 0).map(|f| f.1)
+        leaf.winner(lanes, &key, 0).map(|f| f.1)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::place::Words;
 
-/// Steps that a walk may have: with more, rows before the leaves cost less.
+/// Steps that a walk may have, which `cuts` sees to: with more, rows before the leaves cost less.
 pub(super) const LEVELS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +26,9 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// From the first of these; none where that would be too long.
-    pub(super) fn new(steps: Vec<Step>, levels: usize) -> Option<Self> {
-        (levels <= LEVELS).then(|| Self { steps: steps.into(), levels })
+    /// From the first of these, down so many levels.
+    pub(super) fn new(steps: Vec<Step>, levels: usize) -> Self {
+        Self { steps: steps.into(), levels }
     }
     pub(super) fn levels(&self) -> usize {
         self.levels
