@@ -77,12 +77,16 @@ impl Root {
     /// Lines of bits.
     #[inline(always)]
     pub(super) fn lines(&self) -> usize {
-        if let Rows::Lines(lines) = &self.rows { lines.len() } else { 0 }
+        if let Rows::Lines(lines) = &self.rows { lines.len() } else { 1 }
     }
 
-    /// The leaves left, of one line: which of its words have any, and the words.
+    /// The leaves left, of one line: which of its words have any, and the words. Where there are few, [`Root::few`] is quicker.
     #[inline(always)]
     pub(super) fn line<L: Lanes>(&self, lanes: L, key: &Words, line: usize) -> (u32, Line) {
+        if let Some([low, high]) = self.few(lanes, key) {
+            let some = u32::from(low != 0) | u32::from(high != 0) << 1;
+            return (some, Line([low, high, 0, 0, 0, 0, 0, 0]));
+        }
         let mut left = lanes.ones();
         if let Rows::Lines(all) = &self.rows
             && let Some(rows) = all.get(line)

@@ -221,6 +221,7 @@ impl<const W: usize> Tree<W> {
                     left &= left - 1;
                 }
             }
+            return;
         }
         for line in 0..root.lines() {
             let (mut some, mut left) = root.line(lanes, &a.key, line);
@@ -292,17 +293,6 @@ impl<const W: usize> Tree<W> {
         from: usize,
         mut best: Option<(u64, RuleId)>,
     ) -> Option<(u64, RuleId)> {
-        if let Some(words) = root.few(lanes, key) {
-            for (i, mut left) in words.into_iter().enumerate() {
-                while left != 0 {
-                    let at = i * 64 + left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    if at > from {
-                        best = self.better(lanes, key, at, best);
-                    }
-                }
-            }
-        }
         for line in Root::line_of(from)..root.lines() {
             let (mut some, mut left) = root.line(lanes, key, line);
             while some != 0 {
