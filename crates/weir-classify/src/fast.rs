@@ -18,7 +18,8 @@
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
 //! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`MANY`] rules in [`SIFTED`] parts on an
-//! [`Index`] does the same in its place, which is not made here but by who has the time (`indexing`).
+//! [`Index`] does the same in its place, which is not made here but by who has the time (`indexing`). A small table of one tuple,
+//! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -39,6 +40,7 @@
 
 use crate::index::{Draft, Drafted, Index};
 use crate::key::{FlowKey, FlowMask};
+use crate::packed::{self, Packed, Way};
 use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{Scan, words_of};
@@ -72,6 +74,13 @@ pub struct Probe {
     left: u64,
 }
 
+/// What became of a rule.
+#[derive(Clone, Copy)]
+enum Edit {
+    In(RuleId),
+    Out,
+}
+
 impl Probe {
     /// Of a [`crate::FlowCache`].
     #[inline(always)]
@@ -88,17 +97,17 @@ impl Probe {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FastTable {
+    /// How lookups go, and what those of a small table of one mask read: of this nothing else but a bucket.
+    packed: Packed,
+    /// Words that any rule looks at.
+    words: u32,
+    /// The owner's, beside what every lookup reads.
+    pub beside: u32,
     /// Sorted by their largest priority, larger first, where lookups ask them and there is no sieve; where there is, as they
     /// were when it was made.
     tuples: Vec<Tuple>,
-    /// Words that any rule looks at.
-    words: u32,
-    /// Whether there is one tuple and nothing else: a lookup then reads nothing of this but what stands above.
-    alone: bool,
     /// Whether many rules share slots of the few tuples that there are.
     crowded: bool,
-    /// Whether rules stand in another order, too, which is asked instead of the parts.
-    ordered: bool,
     rest: Scan,
     /// Where there are many rules in several parts: who looks up asks it alone.
     ranked: Option<Box<Ranked>>,
@@ -130,11 +139,11 @@ impl FastTable {
     /// An empty table that uses the vector instructions given, for tests and comparisons.
     pub fn with_vectors(vectors: Vectors) -> Self {
         Self {
-            tuples: Vec::new(),
+            packed: Packed::default(),
             words: 0,
-            alone: false,
+            beside: 0,
+            tuples: Vec::new(),
             crowded: false,
-            ordered: false,
             rest: Scan::default(),
             ranked: None,
             index: None,
@@ -148,8 +157,8 @@ impl FastTable {
         }
     }
 
-    /// What is read for a lookup in a table that [`FastTable::is_plain`] is so long.
-    pub const ASKED: usize = std::mem::offset_of!(FastTable, crowded) + 1;
+    /// What is read for a lookup in a small table of one mask is so long, and what a larger one's owner has beside it.
+    pub const ASKED: usize = std::mem::offset_of!(FastTable, tuples);
 
     /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
     /// (they go with their tuple).
@@ -164,6 +173,7 @@ impl FastTable {
     /// Bytes of memory held, the table itself included.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.packed.heap_bytes()
             + self.rest.heap_bytes()
             + self.ranked.as_ref().map_or(0, |r| size_of::<Ranked>() + r.heap_bytes())
             + self.index.as_ref().map_or(0, |i| size_of::<Index>() + i.heap_bytes())
@@ -185,14 +195,46 @@ impl FastTable {
     /// Whether a lookup is answered by one slot of one hash table.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        self.alone && !self.crowded
+        matches!(self.packed.way, Way::Packed | Way::Tuple)
     }
-    /// After every change.
-    fn settle(&mut self) {
-        self.alone = self.rest.is_empty() && self.tuples.len() == 1 && self.index.is_none();
-        self.ordered = !self.alone && (self.ranked.is_some() || self.index.is_some());
+    /// After every change, to one rule perhaps.
+    fn settle(&mut self, change: Option<(&Match, Edit)>) {
         // Where there are more tuples, lookups are dear as it is.
         self.crowded = self.tuples.len() <= PARTS && self.is_crowded();
+        let alone = self.rest.is_empty() && self.tuples.len() == 1 && self.index.is_none();
+        let way = match alone {
+            true if self.crowded => Way::Crowded,
+            true => self.pack(change),
+            false if self.ranked.is_some() || self.index.is_some() => Way::Ordered,
+            false => Way::Parts,
+        };
+        if way != Way::Packed && self.packed.is_there() {
+            self.packed = Packed::default();
+        }
+        self.packed.way = way;
+    }
+    /// Packs the one tuple that there is, where that can be.
+    fn pack(&mut self, change: Option<(&Match, Edit)>) -> Way {
+        // Who goes to and fro at the limit is not packed anew each time.
+        let most = if self.packed.is_there() { packed::MOST } else { packed::MOST / 4 * 3 };
+        let Some(one) = self.tuples.first().filter(|t| t.len() <= most && t.is_exact()) else {
+            return Way::Tuple;
+        };
+        match change {
+            Some((m, Edit::In(id))) if self.packed.is_there() => {
+                self.packed.insert(m.value(), id, one.len() - 1);
+            }
+            Some((m, Edit::Out)) if self.packed.is_there() => {
+                self.packed.remove(m.value(), one.len())
+            }
+            _ => {
+                let mut rules = Vec::with_capacity(one.len());
+                one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
+                let seed = RandomState::new().hash_one(self.inserted) as u32;
+                self.packed = Packed::new(one.mask(), seed, &rules).unwrap_or_default();
+            }
+        }
+        if self.packed.is_there() { Way::Packed } else { Way::Tuple }
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
@@ -205,14 +247,15 @@ impl FastTable {
     /// calling it for all of them before the first probe hides one more cache miss.
     #[inline]
     pub fn warm(&self) {
-        if self.alone {
-            return prefetch_slice(&self.tuples, 64);
+        match self.packed.way {
+            Way::Packed => {}
+            Way::Tuple | Way::Crowded => prefetch_slice(&self.tuples, 64),
+            Way::Ordered => self.ranked.iter().for_each(|r| r.prefetch()),
+            Way::Parts => {
+                prefetch_slice(&self.tuples, 128);
+                self.rest.prefetch();
+            }
         }
-        if self.ordered {
-            return self.ranked.iter().for_each(|r| r.prefetch());
-        }
-        prefetch_slice(&self.tuples, 128);
-        self.rest.prefetch();
     }
     /// Asks for the lines that inserting or removing a rule with this match will touch: for a row
     /// of changes of a large table.
@@ -222,12 +265,20 @@ impl FastTable {
         }
     }
     /// First half of a lookup: hashes what must be hashed and asks for its cache line.
-    #[inline]
+    #[inline(always)]
     pub fn probe(&self, key: &FlowKey) -> Probe {
-        if let (true, Some(one)) = (self.alone, self.tuples.first()) {
+        if self.packed.way == Way::Packed {
+            let (word, home) = self.packed.probe(key);
+            return Probe { hash: word, left: home as u64 };
+        }
+        if let (Way::Tuple | Way::Crowded, Some(one)) = (self.packed.way, self.tuples.first()) {
             return Probe { hash: one.probe(key), left: 1 };
         }
-        if self.ordered {
+        self.probe_parts(key)
+    }
+    #[inline(never)]
+    fn probe_parts(&self, key: &FlowKey) -> Probe {
+        if self.packed.way == Way::Ordered {
             let hash = match (&self.ranked, &self.index) {
                 (Some(ranked), _) => ranked.probe(self.vectors, key),
                 (_, Some(index)) => index.probe(self.vectors, key),
@@ -255,7 +306,7 @@ impl FastTable {
     /// Whether [`FastTable::lookup_all`] is better than probes and what follows them.
     #[inline]
     pub fn takes_all(&self) -> bool {
-        self.ordered
+        self.packed.way == Way::Ordered
     }
     /// The winner for each key, as far as there is a place in `found` for it.
     #[inline(never)]
@@ -263,8 +314,8 @@ impl FastTable {
         let n = keys.len().min(found.len());
         let (keys, found) = (&keys[..n], &mut found[..n]);
         match (&self.ranked, &self.index) {
-            (Some(ranked), _) if self.ordered => ranked.lookup_all(self.vectors, keys, found),
-            (_, Some(index)) if self.ordered => index.lookup_all(self.vectors, keys, found),
+            (Some(ranked), _) if self.takes_all() => ranked.lookup_all(self.vectors, keys, found),
+            (_, Some(index)) if self.takes_all() => index.lookup_all(self.vectors, keys, found),
             _ => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
         }
     }
@@ -272,13 +323,16 @@ impl FastTable {
     /// table must not have changed in between, or a winner may be missed.
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
-        if let (true, Some(one)) = (self.alone, self.tuples.first()) {
+        if self.packed.way == Way::Packed {
+            return self.packed.find(p.hash, p.left as usize);
+        }
+        if let (Way::Tuple | Way::Crowded, Some(one)) = (self.packed.way, self.tuples.first()) {
             return match one.find_narrow(key, p.hash) {
                 Some(found) => found,
                 None => one.lookup_id(self.vectors, key, p.hash),
             };
         }
-        if self.ordered {
+        if self.packed.way == Way::Ordered {
             return self.resolve_ordered(key, p);
         }
         // Tables without tuples are answered in place; for the others a call costs little.
@@ -352,7 +406,7 @@ impl FastTable {
             self.rank();
         }
         self.unindex();
-        self.settle();
+        self.settle(None);
     }
 
     fn each_ranked(&self, f: &mut dyn FnMut(u64, &Rule)) {
@@ -610,7 +664,7 @@ impl FastTable {
             }
             self.sift_in(i, m);
             self.note_in(rank, m, id);
-            self.settle();
+            self.settle(Some((m, Edit::In(id))));
             return Ok(());
         }
         match self.find(m, priority) {
@@ -659,14 +713,14 @@ impl FastTable {
             }
             self.sift_in(i, m);
             self.note_in(rank, m, id);
-            return self.settle();
+            return self.settle(Some((m, Edit::In(id))));
         }
         self.rest.insert(rank, id, m.value(), m.mask());
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
         self.note_in(rank, m, id);
-        self.settle();
+        self.settle(None);
     }
 }
 
@@ -682,7 +736,7 @@ impl Classifier for FastTable {
             self.narrow();
             self.sift_out();
             self.note_out(rank, m);
-            self.settle();
+            self.settle(None);
             return Some(id);
         }
         let places: Vec<usize> = self.places(m).collect();
@@ -701,7 +755,7 @@ impl Classifier for FastTable {
             self.resort(i);
         }
         self.note_out(rank, m);
-        self.settle();
+        self.settle(Some((m, Edit::Out)));
         Some(id)
     }
 

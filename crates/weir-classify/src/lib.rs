@@ -21,6 +21,7 @@ mod flow_cache;
 mod index;
 mod key;
 mod linear;
+mod packed;
 mod ranked;
 mod rule;
 mod scan;

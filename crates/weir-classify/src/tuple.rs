@@ -133,6 +133,10 @@ impl Tuple {
     pub(crate) fn len(&self) -> usize {
         self.cold.rules
     }
+    /// Whether every slot holds one rule, with exactly the tuple's mask.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.buckets.is_empty()
+    }
     /// How many rules stand in buckets beyond the first of each: what lookups scan.
     pub(crate) fn company_kept(&self) -> usize {
         self.cold.rules.saturating_sub(self.cold.used)

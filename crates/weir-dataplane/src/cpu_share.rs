@@ -7,7 +7,7 @@
 //! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
 //! eighth an interval, and go when nobody meets them any more. Without guarantees nobody has a limit.
 //!
-//! Room: [`Usage::ask`] is called by the worker for each frame after mapping, [`deal`] once an
+//! Room: [`Spent::ask`] is called by the worker for each frame after mapping, [`deal`] once an
 //! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
 //! the arithmetic needs no clock and can be tested in virtual time. Where anything is promised, lookups that cost
 //! more than what becomes of a frame ([`lookup_units`]) are asked for before they are done.
@@ -20,22 +20,35 @@ use weir_packet::Nanos;
 /// beginning has few rounds of full bursts in a row, for which the others wait.
 pub const INTERVAL: Nanos = Nanos(500_000);
 
-/// What a VDP asked for and got in this interval, and its limit.
+/// What a VDP asked for and got in an interval, and its limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Guaranteed part of the worker, in thousandths.
     pub guarantee_permille: u16,
-    /// Units asked for in this interval, dropped ones included.
+    /// Units asked for in this interval, dropped ones included; while it lasts, those alone.
     pub asked: u64,
     /// Units that it may use in this interval; `None`: no limit.
     pub limit: Option<u64>,
-    /// Units used in this interval.
+    /// Units used in this interval; while it lasts, [`Spent`] counts them.
     pub used: u64,
+}
+
+/// What of a VDP's usage every frame touches.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Spent {
+    /// Units used in this interval, which ends before they are too many ([`MOST_UNITS`]).
+    used: u32,
     /// Units that a lookup in its tables costs beyond a cheap one.
     pub lookup: u16,
     /// Whether it is on the list of those seen in this interval.
     listed: bool,
+    /// Whether it has a limit.
+    limited: bool,
 }
+
+/// An interval in which a worker has done so many units ends, whatever the clock says: it may be one of a capture's.
+pub const MOST_UNITS: u64 = 1 << 31;
 
 /// Whether a frame may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,31 +59,46 @@ pub enum Grant {
     Exceeded,
 }
 
-impl Usage {
+impl Spent {
+    /// Of the interval that begins.
+    pub fn new(usage: &Usage, lookup: u16) -> Self {
+        Self { lookup, limited: usage.limit.is_some(), ..Self::default() }
+    }
+    /// Units used in this interval.
+    pub fn used(&self) -> u64 {
+        self.used.into()
+    }
+    /// `usage` as the interval that ends has left it.
+    pub fn end(&self, usage: &Usage) -> Usage {
+        Usage { asked: usage.asked + self.used(), used: self.used(), ..*usage }
+    }
+    /// There is no limit any more.
+    pub fn set_free(&mut self, usage: &mut Usage) {
+        (self.limited, usage.limit) = (false, None);
+    }
     /// Whether whatever is asked for is granted.
     #[inline(always)]
     pub fn is_unlimited(&self) -> bool {
-        self.limit.is_none()
+        !self.limited
     }
-    /// [`Usage::ask`] where [`Usage::is_unlimited`] says that it is granted.
+    /// [`Spent::ask`] where [`Spent::is_unlimited`] says that it is granted.
     #[inline(always)]
     pub fn grant(&mut self, units: u64) {
-        self.asked += units;
-        self.used += units;
+        self.used = self.used.wrapping_add(units as u32);
     }
     /// Asks for `units`.
     #[inline(always)]
-    pub fn ask(&mut self, units: u64) -> Grant {
-        self.asked += units;
-        if self.limit.is_some_and(|l| self.used + units > l) {
+    pub fn ask(&mut self, usage: &mut Usage, units: u64) -> Grant {
+        if self.limited && usage.limit.is_some_and(|l| self.used() + units > l) {
+            usage.asked += units;
             return Grant::Exceeded;
         }
-        self.used += units;
+        self.grant(units);
         Grant::Granted
     }
     /// Asks for a lookup, before it is done.
-    pub fn ask_lookup(&mut self) -> Grant {
-        self.ask(self.lookup.into())
+    pub fn ask_lookup(&mut self, usage: &mut Usage) -> Grant {
+        self.ask(usage, self.lookup.into())
     }
     /// Whether it was seen in this interval.
     pub fn is_listed(&self) -> bool {
@@ -122,7 +150,7 @@ pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
         Load::Saturated => tighten(capacity, of),
     }
     for (_, u) in of {
-        (u.asked, u.used, u.listed) = (0, 0, false);
+        (u.asked, u.used) = (0, 0);
     }
 }
 
@@ -169,10 +197,7 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(i, &(guarantee_permille, asked, limit))| {
-                (
-                    Vid(i as u16),
-                    Usage { guarantee_permille, asked, used: asked, limit, ..Usage::default() },
-                )
+                (Vid(i as u16), Usage { guarantee_permille, asked, used: asked, limit })
             })
             .collect();
         deal(capacity, load, &mut of);

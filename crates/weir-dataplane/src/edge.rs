@@ -191,9 +191,9 @@ pub(crate) struct Edge {
     nos: [u32; NEAR],
     flags: [PortFlags; NEAR],
     guards: u8,
-    far: Box<Far>,
     /// What passed at the ports that lie in place.
     passed: [Passed; NEAR],
+    far: Box<Far>,
 }
 
 /// What few frames touch.
@@ -214,8 +214,8 @@ impl Default for Edge {
             nos: [0; NEAR],
             flags: [PortFlags::NONE; NEAR],
             guards: 0,
-            far: Box::default(),
             passed: [Passed::default(); NEAR],
+            far: Box::default(),
         }
     }
 }

@@ -91,11 +91,12 @@ impl Entry {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Table {
-    entries: Vec<Entry>,
-    /// Lookups on this side that found a rule.
-    matched: u64,
-    /// Answers with slots of `entries`.
+    /// Those behind the first `filled` are vacant.
+    entries: Box<[Entry]>,
+    /// Answers with slots of `entries`. Beside what it reads: how many lookups on this side found a rule, the low half.
     pub classifier: FastTable,
+    matched_high: u32,
+    filled: u32,
     /// What is known of flows, where lookups are dear.
     cache: Option<Box<FlowCache>>,
     caching: FlowCaching,
@@ -111,7 +112,7 @@ pub struct Table {
     aside: HashMap<(Match, u32), u32>,
 }
 
-// The first line of a table: entries, what was matched, and what a classifier of one mask is asked.
+// The first line of a table: entries, what a small classifier of one mask is asked, what was matched.
 const _: () = assert!(std::mem::offset_of!(Table, classifier) + FastTable::ASKED <= 64);
 
 /// No table is this large.
@@ -214,22 +215,34 @@ impl Table {
     fn next_slot(&self) -> Result<u32, TableFull> {
         match self.free.last() {
             Some(s) => Ok(*s),
-            None => u32::try_from(self.entries.len()).map_err(|_| TableFull),
+            None if self.filled == u32::MAX => Err(TableFull),
+            None => Ok(self.filled),
         }
     }
     /// A new rule in the slot that [`Table::next_slot`] has just named.
     fn fill(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
         let (entry, actions) = (Entry::new(spec, result), Arc::clone(&spec.actions));
-        if slot as usize == self.entries.len() {
-            self.entries.push(entry);
-            self.actions.push(actions);
-            return;
+        if slot == self.filled {
+            self.make_room();
+            self.filled += 1;
+            self.actions.push(Arc::default());
+        } else {
+            self.free.pop();
         }
-        self.free.pop();
         if let (Some(e), Some(a)) =
             (self.entries.get_mut(slot as usize), self.actions.get_mut(slot as usize))
         {
             (*e, *a) = (entry, actions);
+        }
+    }
+    /// For one entry more.
+    fn make_room(&mut self) {
+        let filled = self.filled as usize;
+        if filled == self.entries.len() {
+            let mut entries = std::mem::take(&mut self.entries).into_vec();
+            entries.reserve_exact(filled.max(4));
+            entries.resize_with(entries.capacity(), Entry::vacant);
+            self.entries = entries.into_boxed_slice();
         }
     }
     /// Other actions and another mark for a rule that is there; hits stay.
@@ -263,8 +276,9 @@ impl Table {
     }
     /// Takes all rules out; what lookups came to is counted on.
     pub(crate) fn empty(&mut self) -> Table {
-        let (matched, missed, caching) = (self.matched, self.missed, self.caching);
-        let new = Table { matched, missed, caching, ..Table::default() };
+        let (matched_high, missed, caching) = (self.matched_high, self.missed, self.caching);
+        let mut new = Table { matched_high, missed, caching, ..Table::default() };
+        new.classifier.beside = self.classifier.beside;
         std::mem::replace(self, new)
     }
     /// The slot of a rule, wherever it lives.
@@ -292,7 +306,7 @@ impl Table {
     /// What frames of the rules in `slots` came to, on both paths: of those that any has hit, in
     /// order.
     pub fn tallies(&self, slots: Range<u32>, out: &mut Vec<(u32, Tally)>) {
-        let end = self.entries.len().min(slots.end as usize);
+        let end = (self.filled.min(slots.end)) as usize;
         let entries = self.entries.get(slots.start as usize..end).unwrap_or_default();
         for (slot, e) in slots.zip(entries) {
             let mut hits = e.hits;
@@ -310,7 +324,7 @@ impl Table {
     /// Where the slow path counts for a slot.
     fn slow_at(&mut self, slot: u32) -> Option<&mut Option<Arc<SharedUsage>>> {
         let at = slot as usize;
-        if at >= self.entries.len() {
+        if slot >= self.filled {
             return None;
         }
         if self.slow.len() <= at {
@@ -347,18 +361,28 @@ impl Table {
     /// Counts a frame that found the rule in `slot` on the fast path.
     #[inline(always)]
     pub fn hit(&mut self, slot: u32, len: usize, now: Nanos) -> Option<&mut Entry> {
-        let e = self.entries.get_mut(slot as usize)?;
-        self.matched += 1;
+        let Self { entries, classifier, matched_high, .. } = self;
+        let e = entries.get_mut(slot as usize)?;
+        count_one(&mut classifier.beside, matched_high);
         e.hit(len, now);
         Some(e)
     }
     /// Counts frames that the rule in `slot` took, the last of them by `now`.
     pub(crate) fn hits(&mut self, slot: u32, what: Tally, now: Nanos) {
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            self.matched += what.frames;
             e.hits.merge(what);
             e.last_used = now;
+            self.matched_more(what.frames);
         }
+    }
+    /// Lookups on this side that found a rule.
+    fn matched(&self) -> u64 {
+        u64::from(self.matched_high) << 32 | u64::from(self.classifier.beside)
+    }
+    /// Counts a frame that found a rule, whose entry has been told.
+    #[inline(always)]
+    pub(crate) fn matched_one(&mut self) {
+        count_one(&mut self.classifier.beside, &mut self.matched_high);
     }
     /// What each slot's frames meet, for who counts by itself: [`Table::matched_more`].
     #[inline(always)]
@@ -368,7 +392,8 @@ impl Table {
     /// Counts frames that found a rule, whose entries have been told.
     #[inline(always)]
     pub(crate) fn matched_more(&mut self, frames: u64) {
-        self.matched += frames;
+        let sum = self.matched() + frames;
+        (self.classifier.beside, self.matched_high) = (sum as u32, (sum >> 32) as u32);
     }
     /// Counts a frame that found no rule on the fast path.
     #[inline(always)]
@@ -410,7 +435,7 @@ impl Table {
     }
     /// [`Table::lend`] for every rule that frames find here.
     pub(crate) fn lend_all(&mut self, f: &mut dyn FnMut(SlowRule)) {
-        self.slow.resize(self.entries.len(), None);
+        self.slow.resize(self.filled as usize, None);
         let Self { classifier, entries, actions, slow, .. } = self;
         classifier.for_each(&mut |r| {
             let at = r.id.0 as usize;
@@ -496,7 +521,7 @@ impl Table {
     }
     /// Lookups on this side so far.
     pub(crate) fn asked(&self) -> u64 {
-        self.matched + self.missed
+        self.matched() + self.missed
     }
     /// The winner for `key`.
     #[inline]
@@ -508,11 +533,21 @@ impl Table {
         let cache = self.cache.as_ref().map_or(0, |c| size_of::<FlowCache>() + c.heap_bytes());
         self.classifier.memory_bytes()
             + cache
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.len() * size_of::<Entry>()
             + self.actions.capacity() * size_of::<Arc<[Action]>>()
             + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
             + self.free.capacity() * 4
             + self.aside.capacity() * size_of::<((Match, u32), u32)>()
+    }
+}
+
+/// Counts one in a counter of two halves.
+#[inline(always)]
+fn count_one(low: &mut u32, high: &mut u32) {
+    let over;
+    (*low, over) = low.overflowing_add(1);
+    if over {
+        *high += 1;
     }
 }
 
@@ -674,7 +709,7 @@ impl Tables {
             let n = n as u8;
             let slow = self.counting.slow.as_ref();
             let (found, not) = slow.map_or((0, 0), |l| l.read(n));
-            let matched = t.matched + found;
+            let matched = t.matched() + found;
             let lookups = matched + t.missed + not;
             TableCounters { table: n, active: (t.len() + t.aside.len()) as u64, lookups, matched }
         };

@@ -127,14 +127,16 @@ pub enum Spilled {
 pub struct Vdp {
     /// What it is doing.
     pub phase: Phase,
+    /// What it has had of the worker's cycles.
+    pub spent: crate::cpu_share::Spent,
     /// Its ports as frames meet them.
     pub(crate) edge: Edge,
-    /// Its part of the worker's cycles.
-    pub cpu: crate::cpu_share::Usage,
     /// Fields of its own.
     pub fields: UserFields,
     /// Tables, groups and meters of the fast path.
     pub fast: Tables,
+    /// Its part of the worker's cycles.
+    pub cpu: crate::cpu_share::Usage,
     /// Counters, but for frames received and forwarded: `edge` has those, by port.
     pub counters: VdpCounters,
     /// What a frame without a rule gets.
@@ -208,10 +210,9 @@ pub(crate) struct Compiled {
     pub result: ActionResult,
 }
 
-// What a frame looks at, what is counted at four ports, the share and own fields, the first table.
+// What a frame looks at, what is counted at four ports, then the first table.
 const _: () = assert!(
     std::mem::offset_of!(Vdp, edge) + Edge::COUNTED == 64
-        && std::mem::offset_of!(Vdp, cpu) == 3 * 64
         && std::mem::offset_of!(Vdp, fast) == 4 * 64
 );
 
@@ -221,7 +222,6 @@ impl Vdp {
     pub fn prefetch(&self) {
         prefetch_read(&self.phase);
         self.edge.prefetch();
-        prefetch_read(&self.cpu);
         prefetch_read(self.fast.tables.first());
     }
     /// Tells it its ports. What it asked of those that stay holds on.
@@ -255,7 +255,7 @@ impl Vdp {
         }
         self.edge.take_elsewhere(&of.edge.elsewhere());
         self.packet_outs_lost += of.packet_outs_lost;
-        self.worked += of.worked + of.cpu.used;
+        self.worked += of.worked + of.spent.used();
     }
     /// Its counters, whole.
     pub fn tally(&self) -> VdpCounters {
@@ -297,7 +297,7 @@ impl Vdp {
     /// Whether its frames meet its rules and nothing else first.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.phase == Phase::On(Path::Fast) && !self.edge.guarded() && self.cpu.is_unlimited()
+        self.phase == Phase::On(Path::Fast) && !self.edge.guarded() && self.spent.is_unlimited()
     }
     /// Whether other ports than its own say what becomes of its frames: it is away, or nearly so.
     pub fn is_leaving(&self) -> bool {

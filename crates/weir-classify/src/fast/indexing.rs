@@ -137,7 +137,7 @@ impl FastTable {
         if whole {
             self.index = Some(index);
             self.ranked = None;
-            self.settle();
+            self.settle(None);
         }
         whole
     }

@@ -59,6 +59,7 @@ impl DataPlane {
         }
         self.check_cpu(vid, permille)?;
         self.vdp_mut(vid)?.cpu.guarantee_permille = permille;
+        self.settle_promises();
         Ok(())
     }
     /// Sets how many TCAM entries a VDP's action rules may not exceed. Rules that are there stay.

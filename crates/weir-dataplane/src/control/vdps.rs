@@ -254,6 +254,7 @@ impl DataPlane {
             brought: None,
             heir: None,
             touched: self.changes.layout(),
+            spent: crate::cpu_share::Spent::default(),
             cpu: crate::cpu_share::Usage::default(),
             worker: spec.worker,
         };
@@ -280,6 +281,7 @@ impl DataPlane {
         }
         self.vdps[i] = Some(Box::new(v));
         self.make_room_for_vdps();
+        self.settle_promises();
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
             if c.dedicated == Dedicated::Yes {
                 c.owner = Some(vid);
@@ -321,6 +323,7 @@ impl DataPlane {
             v.counters.dropped.add_n(DropReason::VdpGone, v.hold.len() as u64);
             (std::mem::take(&mut v.hold), v.channel.channel, was)
         };
+        self.settle_promises();
         self.migrating -= usize::from(was.is_on_its_way());
         self.deleting += 1;
         for h in hold {

@@ -209,7 +209,7 @@ impl DataPlane {
             held: v.held() + backlog + parked,
             memory_bytes: v.fast.tables.iter().map(|t| t.memory_bytes()).sum(),
             indexed_tables: v.fast.tables.iter().filter(|t| t.classifier.is_indexed()).count(),
-            work: v.worked + v.cpu.used,
+            work: v.worked + v.spent.used(),
             packet_outs_lost: v.packet_outs_lost,
             migration: v.migration,
         }

@@ -96,7 +96,7 @@ impl DataPlane {
         let at = v.edge.at(in_port);
         let received = Tally { frames: frames.len() as u64, bytes: sizes.bytes as u64 };
         v.edge.received_all(at, received);
-        if v.cpu.first_seen() {
+        if v.spent.first_seen() {
             self.seen.push(vid);
         }
         let table = v.fast.tables.first_mut();
@@ -171,7 +171,7 @@ impl DataPlane {
         {
             let (port, units) = (r.port, n * u64::from(r.cost));
             table.hits(w.found[0], Tally { frames: n, bytes: sizes.bytes as u64 }, self.now);
-            v.cpu.grant(units);
+            v.spent.grant(units);
             self.interval_units += units;
             return Some(AllBy { port, longest: sizes.longest });
         }
@@ -205,7 +205,7 @@ impl DataPlane {
             }
         }
         table.matched_more(matched);
-        v.cpu.grant(units);
+        v.spent.grant(units);
         self.interval_units += units;
         if let (false, Some(port)) = (differ, only) {
             return Some(AllBy { port, longest });

@@ -26,12 +26,12 @@ impl DataPlane {
         let w = &mut self.work;
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return self.pool.free(it.frame) };
         v.counters.generated += 1;
-        if v.cpu.first_seen() {
+        if v.spent.first_seen() {
             self.seen.push(vid);
         }
         // It counts as the VDP's work, but is not refused for what its other frames have used.
         let units = u64::from(r.cost);
-        let _ = v.cpu.ask(units);
+        let _ = v.spent.ask(&mut v.cpu, units);
         self.interval_units += units;
         // Off the fast path, what goes to the tables goes where received frames go: it misses in
         // empty ones here, and joins them.

@@ -89,7 +89,7 @@ impl DataPlane {
             };
             let at = v.edge.at(in_port);
             v.edge.received(at, f.len());
-            if v.cpu.first_seen() {
+            if v.spent.first_seen() {
                 self.seen.push(vid);
             }
             let mut depth = Depth::of(&v.fast.tables.first().classifier);
@@ -164,8 +164,8 @@ impl DataPlane {
             };
             let (port, cost) = (e.result.port, u64::from(e.result.cost));
             e.hit(len, self.now);
-            table.matched_more(1);
-            v.cpu.grant(cost);
+            table.matched_one();
+            v.spent.grant(cost);
             self.interval_units += cost;
             match done {
                 Ok(()) => {

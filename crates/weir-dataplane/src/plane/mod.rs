@@ -21,7 +21,7 @@ mod stages;
 
 use crate::action::Vid;
 use crate::counters::{PortCounters, Tally, VdpCounters};
-use crate::cpu_share::{self, Load};
+use crate::cpu_share::{self, Load, MOST_UNITS, Spent};
 use crate::forwarding::{TxAccount, TxPort};
 use crate::mapping::Mapping;
 use crate::packet::{Depth, Layers};
@@ -153,6 +153,8 @@ pub struct DataPlane {
     dealt: Vec<(Vid, cpu_share::Usage)>,
     interval: Nanos,
     interval_units: u64,
+    /// Whether any VDP is promised a part of the worker.
+    promises: bool,
     idle_rounds: u32,
     pub(crate) config: crate::control::Config,
     pub(crate) changes: crate::control::Changes,
@@ -208,6 +210,7 @@ impl DataPlane {
             dealt: Vec::new(),
             interval: Nanos(0),
             interval_units: 0,
+            promises: false,
             idle_rounds: 0,
             config,
             changes: crate::control::Changes::default(),
@@ -254,7 +257,7 @@ impl DataPlane {
         // Last: what a migration has let go is staged by now, and a round leaves nothing staged.
         self.flush_ports(timer);
         self.idle_rounds += u32::from(moved == 0);
-        if now.since(self.interval) >= cpu_share::INTERVAL {
+        if now.since(self.interval) >= cpu_share::INTERVAL || self.interval_units >= MOST_UNITS {
             self.end_interval();
             self.tend_shortcuts();
         }
@@ -404,23 +407,36 @@ impl DataPlane {
         self.dealt.reserve(n);
     }
 
-    /// Ends an interval of CPU shares.
+    /// Ends an interval of CPU shares. Where nobody is promised anything, or held to anything, that can wait: who did how
+    /// much of what is asked of each VDP then, in lines of memory that frames need.
     fn end_interval(&mut self) {
+        if !self.promises && self.dealt.is_empty() && self.interval_units < MOST_UNITS {
+            (self.interval, self.idle_rounds) = (self.now, 0);
+            return;
+        }
+        self.settle_interval();
+    }
+    /// Whether anybody is promised anything has perhaps changed: what was done until now counts as before.
+    pub(crate) fn settle_promises(&mut self) {
+        self.settle_interval();
+        self.promises = self.vdps.iter().flatten().any(|v| v.cpu.guarantee_permille > 0);
+    }
+    fn settle_interval(&mut self) {
         let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
         let capacity = self.interval_units;
         (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
         // Those who had a limit and sent nothing since lose it: they are not dealt to again.
         for (vid, _) in self.dealt.drain(..) {
             if let Some(v) = vdp_mut(&mut self.vdps, vid)
-                && !v.cpu.is_listed()
+                && !v.spent.is_listed()
             {
-                v.cpu.limit = None;
+                v.spent.set_free(&mut v.cpu);
             }
         }
         for vid in self.seen.drain(..) {
             if let Some(v) = vdp_mut(&mut self.vdps, vid) {
-                v.worked += v.cpu.used;
-                self.dealt.push((vid, v.cpu));
+                v.worked += v.spent.used();
+                self.dealt.push((vid, v.spent.end(&v.cpu)));
             }
         }
         // Where nothing is promised nobody is held to anything, and nothing needs to be charged for.
@@ -430,9 +446,12 @@ impl DataPlane {
             if let Some(v) = vdp_mut(&mut self.vdps, *vid) {
                 let lookup = if promised { cpu_share::lookup_units(&v.fast.tables) } else { 0 };
                 v.cpu = *usage;
-                v.cpu.lookup = lookup;
+                v.spent = Spent::new(usage, lookup);
                 v.edge.guard_lookups(lookup > 0);
             }
+        }
+        if !promised && self.dealt.iter().all(|(_, u)| u.limit.is_none()) {
+            self.dealt.clear();
         }
     }
 

@@ -65,7 +65,7 @@ impl DataPlane {
             };
             let at = v.edge.at(in_port);
             v.edge.received(at, f.len());
-            if v.cpu.first_seen() {
+            if v.spent.first_seen() {
                 self.seen.push(vid);
             }
             if let Some(other) = enter(v, at, in_port, key, &mut self.interval_units) {
@@ -140,7 +140,7 @@ impl DataPlane {
                     continue;
                 }
                 Slot::Relay(port) => {
-                    if v.cpu.ask(1) == Grant::Exceeded {
+                    if v.spent.ask(&mut v.cpu, 1) == Grant::Exceeded {
                         v.counters.dropped.add(DropReason::CpuShare);
                         w.grave.push(frame);
                     } else {
@@ -163,7 +163,7 @@ impl DataPlane {
                 (Some(e), Slot::Rule(s)) => (&e.result, Source::Entry { table: 0, slot: s }),
                 // On the slow path the default rule is the first rule: everything by the channel.
                 _ if v.phase == Phase::On(Path::Slow) => {
-                    if v.cpu.ask(2) == Grant::Exceeded {
+                    if v.spent.ask(&mut v.cpu, 2) == Grant::Exceeded {
                         v.counters.dropped.add(DropReason::CpuShare);
                         w.grave.push(frame);
                     } else {
@@ -186,7 +186,7 @@ impl DataPlane {
                 }
             };
             let units = u64::from(r.cost);
-            if v.cpu.ask(units) == Grant::Exceeded {
+            if v.spent.ask(&mut v.cpu, units) == Grant::Exceeded {
                 v.counters.dropped.add(DropReason::CpuShare);
                 w.grave.push(frame);
                 continue;
@@ -261,10 +261,10 @@ pub(super) fn enter(
             return Some(Slot::Drop(why));
         }
         // A dear lookup is asked for before it is done.
-        if v.cpu.ask_lookup() == Grant::Exceeded {
+        if v.spent.ask_lookup(&mut v.cpu) == Grant::Exceeded {
             return Some(Slot::Drop(DropReason::CpuShare));
         }
-        *units += u64::from(v.cpu.lookup);
+        *units += u64::from(v.spent.lookup);
     }
     match v.phase {
         Phase::On(Path::Fast) => None,
