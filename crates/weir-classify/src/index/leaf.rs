@@ -1,4 +1,4 @@
-//! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of six
+//! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of four
 //! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
 //!
 //! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 const PLACES: usize = 512;
 /// Rules of a leaf, at most: some places stay for order.
 const ROOM: usize = PLACES / 16 * 15;
-const BITS: u32 = 6;
+const BITS: u32 = 4;
 /// Values of a window.
 const VALUES: usize = 1 << BITS;
 /// Late rules from which on all are put in order.

@@ -7,7 +7,7 @@
 //! **How it changes.** A rule is put in or taken out where the cuts lead. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
-//! leaves on; or a step for each level of the cuts; and for each leaf asked a dozen lines. Memory: 32 KiB a leaf, and a
+//! leaves on; or a step for each level of the cuts; and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
