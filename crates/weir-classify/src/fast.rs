@@ -68,9 +68,9 @@ const LONG: usize = 32;
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {
-    /// The hash of the key in the first tuple that must be asked, if it is one of those.
+    /// The hash of the key in the first tuple that must be asked, if it is one of those; in a packed table its bits.
     hash: u64,
-    /// Which of the first 64 tuples must be asked.
+    /// Which of the first 64 tuples must be asked; in a packed table, which bucket.
     left: u64,
 }
 
@@ -228,10 +228,11 @@ impl FastTable {
                 self.packed.remove(m.value(), one.len())
             }
             _ => {
+                // Before anything is copied: most masks of several fields do not fit.
+                let Some(none) = Packed::of_mask(one.mask()) else { return Way::Tuple };
                 let mut rules = Vec::with_capacity(one.len());
                 one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
-                let seed = RandomState::new().hash_one(self.inserted) as u32;
-                self.packed = Packed::new(one.mask(), seed, &rules).unwrap_or_default();
+                self.packed = none.with(RandomState::new().hash_one(self.inserted) as u32, &rules);
             }
         }
         if self.packed.is_there() { Way::Packed } else { Way::Tuple }

@@ -73,15 +73,16 @@ pub(crate) struct Packed {
 const _: () = assert!(size_of::<Packed>() == 40);
 
 impl Packed {
-    /// Rules of this mask, whose values and ids `rules` has, all different; `None` where their bits do not fit a word.
-    pub(crate) fn new(mask: &FlowMask, seed: u32, rules: &[(FlowKey, RuleId)]) -> Option<Self> {
-        let mut all = Self { seed, ..Self::of_mask(mask)? };
-        let rules: Vec<_> = rules.iter().map(|(value, id)| (all.word(value), *id)).collect();
-        all.fill(&rules).then_some(all)
+    /// With these rules, all different.
+    pub(crate) fn with(mut self, seed: u32, rules: &[(FlowKey, RuleId)]) -> Self {
+        self.seed = seed;
+        let rules: Vec<_> = rules.iter().map(|(value, id)| (self.word(value), *id)).collect();
+        self.fill(&rules);
+        self
     }
 
-    /// How the bits of this mask are put together.
-    fn of_mask(mask: &FlowMask) -> Option<Self> {
+    /// No table yet: how the bits of this mask are put together; `None` where they do not fit a word.
+    pub(crate) fn of_mask(mask: &FlowMask) -> Option<Self> {
         let mut words = each_word(words_of(mask));
         let (first, second) = (words.next()?, words.next());
         if words.next().is_some() {
@@ -170,46 +171,57 @@ impl Packed {
     /// Removes one that is, and leaves `len` others.
     pub(crate) fn remove(&mut self, value: &FlowKey, len: usize) {
         let word = self.word(value);
-        let mut at = self.home(word);
+        let home = self.home(word);
+        let mut at = home;
         for _ in 0..=FAR {
             if self.buckets.get_mut(at).is_some_and(|b| b.remove(word)) {
                 break;
             }
             at = self.next(at);
         }
+        let spills = self.spills(home);
+        self.buckets.get_mut(home).into_iter().for_each(|b| b.spilled &= spills);
         if len * SPARSE < self.buckets.len() {
             let rules: Vec<_> = self.buckets.iter().flat_map(Bucket::each).collect();
             self.fill(&rules);
         }
     }
 
+    /// Whether a rule of this bucket stands further on.
+    fn spills(&self, home: usize) -> bool {
+        let mut at = home;
+        (0..FAR).any(|_| {
+            at = self.next(at);
+            let further = self.buckets.get(at).filter(|_| at != home);
+            further.is_some_and(|b| b.each().any(|(word, _)| self.home(word) == home))
+        })
+    }
+
     /// Into the first bucket with room, if one is near.
     fn place(&mut self, word: u64, id: RuleId) -> bool {
-        let mut at = self.home(word);
+        let home = self.home(word);
+        let mut at = home;
         for _ in 0..=FAR {
-            let next = self.next(at);
-            let Some(b) = self.buckets.get_mut(at) else { return false };
-            if b.push(word, id) {
+            if self.buckets.get_mut(at).is_some_and(|b| b.push(word, id)) {
+                self.buckets.get_mut(home).into_iter().for_each(|b| b.spilled |= at != home);
                 return true;
             }
-            b.spilled = true;
-            at = next;
+            at = self.next(at);
         }
         false
     }
 
     /// New buckets for all of these; none where there would have to be too many.
-    fn fill(&mut self, rules: &[(u64, RuleId)]) -> bool {
+    fn fill(&mut self, rules: &[(u64, RuleId)]) {
         let mut n = rules.len().div_ceil(LOOSE);
         while (1..=MOST).contains(&rules.len()) && n <= SPARSE * rules.len() {
             self.buckets = vec![Bucket::default(); n].into();
             if rules.iter().all(|&(word, id)| self.place(word, id)) {
-                return true;
+                return;
             }
             n *= 2;
         }
         self.buckets = Box::default();
-        false
     }
 }
 
@@ -262,7 +274,8 @@ mod tests {
             value
         };
         let of = |n: u64| (value(n), RuleId(n as u32));
-        let mut t = Packed::new(&mask, 5, &(0..40).map(of).collect::<Vec<_>>()).unwrap();
+        let rules: Vec<_> = (0..40).map(of).collect();
+        let mut t = Packed::of_mask(&mask).unwrap().with(5, &rules);
         let home = |t: &Packed, n| t.home(t.word(&value(n)));
         let crowd: Vec<u64> = (1000..).filter(|&n| home(&t, n) == home(&t, 0)).take(100).collect();
         let (mut len, mut buckets) = (40, t.buckets.len());
@@ -285,6 +298,8 @@ mod tests {
             let (word, home) = t.probe(&value(n));
             assert_eq!(t.find(word, home), None);
         }
+        // Who has gone leaves no sign of having stood too far.
+        assert!(t.buckets.iter().enumerate().all(|(at, b)| b.spilled == t.spills(at)));
         for n in 0..40 {
             t.remove(&value(n), 39 - n as usize);
         }

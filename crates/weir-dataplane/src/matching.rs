@@ -87,7 +87,10 @@ impl Entry {
     }
 }
 
-/// One table of a VDP. What a frame touches in one whose rules have one mask is its first line.
+/// Entries from which on there are half as many more when there is no room, not twice.
+const GROWS_BY_HALF: usize = 1 << 16;
+
+/// One table of a VDP. What a frame touches in a small one whose rules have one mask is its first line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Table {
@@ -240,7 +243,9 @@ impl Table {
         let filled = self.filled as usize;
         if filled == self.entries.len() {
             let mut entries = std::mem::take(&mut self.entries).into_vec();
-            entries.reserve_exact(filled.max(4));
+            // The new ones are written here and now: many are made in smaller steps.
+            let more = if filled < GROWS_BY_HALF { filled.max(4) } else { filled / 2 };
+            entries.reserve_exact(more);
             entries.resize_with(entries.capacity(), Entry::vacant);
             self.entries = entries.into_boxed_slice();
         }

@@ -89,7 +89,6 @@ fn small_tables_are_small() {
     assert!(mixed.memory_bytes() <= 4096, "{}", mixed.memory_bytes());
 }
 
-/// However the masks are chosen, `n` rules make at most `√n` tuples.
 /// Small tables of one mask are packed where its bits fit a word, and only then; they answer as the judge does, whatever
 /// comes and goes.
 #[test]
@@ -144,6 +143,7 @@ fn small_tables_are_packed() {
     }
 }
 
+/// However the masks are chosen, `n` rules make at most `√n` tuples.
 #[test]
 fn tuple_explosion_is_bounded() {
     let mut t = FastTable::new();

@@ -58,8 +58,8 @@ impl DataPlane {
             return self.everywhere(move |p| p.set_cpu(vid, permille));
         }
         self.check_cpu(vid, permille)?;
-        self.vdp_mut(vid)?.cpu.guarantee_permille = permille;
-        self.settle_promises();
+        let before = std::mem::replace(&mut self.vdp_mut(vid)?.cpu.guarantee_permille, permille);
+        self.repromise(before, permille);
         Ok(())
     }
     /// Sets how many TCAM entries a VDP's action rules may not exceed. Rules that are there stay.

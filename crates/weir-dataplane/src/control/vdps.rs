@@ -281,7 +281,7 @@ impl DataPlane {
         }
         self.vdps[i] = Some(Box::new(v));
         self.make_room_for_vdps();
-        self.settle_promises();
+        self.repromise(0, spec.cpu_permille);
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
             if c.dedicated == Dedicated::Yes {
                 c.owner = Some(vid);
@@ -314,16 +314,16 @@ impl DataPlane {
         self.mapping.remove_all(vid);
         self.repin();
         self.subscribers.forget(vid);
-        let (hold, channel, was) = {
+        let (hold, channel, was, promised) = {
             let v = self.vdp_mut(vid)?;
             let was = std::mem::replace(&mut v.phase, Phase::Deleting);
             // What it was promised can be promised to others at once.
-            v.cpu.guarantee_permille = 0;
+            let promised = std::mem::take(&mut v.cpu.guarantee_permille);
             v.fast = Tables::default();
             v.counters.dropped.add_n(DropReason::VdpGone, v.hold.len() as u64);
-            (std::mem::take(&mut v.hold), v.channel.channel, was)
+            (std::mem::take(&mut v.hold), v.channel.channel, was, promised)
         };
-        self.settle_promises();
+        self.repromise(promised, 0);
         self.migrating -= usize::from(was.is_on_its_way());
         self.deleting += 1;
         for h in hold {

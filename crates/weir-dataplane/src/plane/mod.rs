@@ -153,8 +153,8 @@ pub struct DataPlane {
     dealt: Vec<(Vid, cpu_share::Usage)>,
     interval: Nanos,
     interval_units: u64,
-    /// Whether any VDP is promised a part of the worker.
-    promises: bool,
+    /// VDPs that are promised a part of the worker.
+    promised: usize,
     idle_rounds: u32,
     pub(crate) config: crate::control::Config,
     pub(crate) changes: crate::control::Changes,
@@ -210,7 +210,7 @@ impl DataPlane {
             dealt: Vec::new(),
             interval: Nanos(0),
             interval_units: 0,
-            promises: false,
+            promised: 0,
             idle_rounds: 0,
             config,
             changes: crate::control::Changes::default(),
@@ -400,6 +400,24 @@ impl DataPlane {
         self.bury();
     }
 
+    /// A VDP was promised `before` thousandths of the worker, and is promised `now`. With the first promise, and the last,
+    /// everything begins anew: what was done before says nothing about it, and nobody has a limit.
+    pub(crate) fn repromise(&mut self, before: u16, now: u16) {
+        let nobody = self.promised == 0;
+        self.promised = self.promised + usize::from(now > 0) - usize::from(before > 0);
+        if nobody == (self.promised == 0) {
+            return;
+        }
+        for v in self.vdps.iter_mut().flatten() {
+            v.worked += v.spent.used();
+            (v.cpu.asked, v.cpu.limit, v.spent) = (0, None, Spent::default());
+            v.edge.guard_lookups(false);
+        }
+        self.seen.clear();
+        self.dealt.clear();
+        (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
+    }
+
     /// Lists with a place for each VDP never grow while frames pass.
     pub(crate) fn make_room_for_vdps(&mut self) {
         let n = self.vdps.len();
@@ -410,18 +428,10 @@ impl DataPlane {
     /// Ends an interval of CPU shares. Where nobody is promised anything, or held to anything, that can wait: who did how
     /// much of what is asked of each VDP then, in lines of memory that frames need.
     fn end_interval(&mut self) {
-        if !self.promises && self.dealt.is_empty() && self.interval_units < MOST_UNITS {
+        if self.promised == 0 && self.dealt.is_empty() && self.interval_units < MOST_UNITS {
             (self.interval, self.idle_rounds) = (self.now, 0);
             return;
         }
-        self.settle_interval();
-    }
-    /// Whether anybody is promised anything has perhaps changed: what was done until now counts as before.
-    pub(crate) fn settle_promises(&mut self) {
-        self.settle_interval();
-        self.promises = self.vdps.iter().flatten().any(|v| v.cpu.guarantee_permille > 0);
-    }
-    fn settle_interval(&mut self) {
         let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
         let capacity = self.interval_units;
         (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);

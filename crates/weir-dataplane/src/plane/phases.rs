@@ -134,6 +134,7 @@ impl DataPlane {
         let Some(old) = self.vdps.get_mut(usize::from(vid.0)).and_then(Option::take) else {
             return;
         };
+        self.seen.retain(|seen| *seen != vid);
         match old.heir.and_then(|h| vdp_mut(&mut self.vdps, h)) {
             Some(heir) => heir.take_over(&old),
             None => self.retired.merge(&old.tally()),
