@@ -228,7 +228,7 @@ fn changes_to_others_leave_a_guarantee_of_cycles_alone() {
         }
         5 => p.set_cpu(Vid(3), 0).unwrap(),
         10 => p.set_cpu(Vid(1), 250).unwrap(),
-        15 => _ = p.delete_vdp(Vid(3)).unwrap(),
+        15 => p.delete_vdp(Vid(3)).unwrap(),
         _ => {}
     });
     assert!(with > 0.97, "{with} of the promised VDP's frames got through");
