@@ -165,6 +165,23 @@ const RULES: [(&str, &[&str], &[&str]); 4] = [
     ),
 ];
 
+/// The document of a run in which what was sent and what the switch counted is the same: the one judges the
+/// other. weir must deserve it in the first run. Open vSwitch gets three: on processors that are taken by
+/// others it forwards a frame now and then that no flow of it counts (seen in 1 of 25 runs beside four busy
+/// loops: 313 frames through, ports told 313, flows 310), and to have found that is no fault of the bench.
+fn deserved(lab: &str, module: &str, args: &[&str], holds: &[&str]) -> serde_json::Value {
+    let runs = if lab == "ovs" { 3 } else { 1 };
+    for run in 1..=runs {
+        let d = document(&weir(args));
+        if holds.iter().all(|id| outcome(&d, id) == "holds") {
+            return d;
+        }
+        eprintln!("{lab} {module}, run {run} of {runs}: {:#}", d["verdicts"]);
+        eprintln!("{:#}", d["tables"]);
+    }
+    panic!("{lab} {module}: not all of {holds:?} held in any of {runs} runs");
+}
+
 #[test]
 fn rules_and_counters_are_watched_on_both_switches() {
     let directory = tempfile::tempdir().unwrap();
@@ -175,11 +192,7 @@ fn rules_and_counters_are_watched_on_both_switches() {
             let mut args = vec!["measure", "run", module, "--lab", lab, "--quick", "--json"];
             args.extend(["--out", out]);
             args.extend(set.iter().flat_map(|s| ["--set", s]));
-            let d = document(&weir(&args));
-            // What was sent and what the switch counted is the same: the one judges the other.
-            for id in holds {
-                assert_eq!(outcome(&d, id), "holds", "{lab} {module}: {d:#}");
-            }
+            let d = deserved(lab, module, &args, holds);
             if lab == "weir" && d["verdicts"].to_string().contains("barrier-truthful") {
                 assert_eq!(outcome(&d, "barrier-truthful"), "holds", "{module}: {d:#}");
             }
