@@ -36,6 +36,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&first, ops)) = data.split_first() else { return };
     let mut fast = FastTable::with_vectors(vectors[usize::from(first) % vectors.len()]);
     let mut judge = Linear::default();
+    // As it was a while ago.
+    let mut other = FastTable::new();
     let (mut next, mut copy) = (0, None);
     for op in ops.chunks_exact(4).take(256) {
         let [kind, which, a, b] = [op[0], op[1], op[2], op[3]];
@@ -64,11 +66,20 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             assert_eq!(fast.lookup(&key(a, b)), judge.lookup(&key(a, b)));
         }
         assert_eq!(fast.len(), judge.len());
+        if next % 2 == 1 {
+            other = fast.clone();
+        }
         let keys: Vec<FlowKey> =
             (0..40).map(|n| key(a.wrapping_add(n), b.wrapping_add(n / 3))).collect();
         let mut found = vec![None; keys.len()];
         fast.lookup_all(&keys, &mut found);
         keys.iter().zip(found).for_each(|(k, f)| assert_eq!(f, judge.lookup(k)));
+        // Beside another's lookups.
+        let tables: Vec<_> = (0..keys.len()).map(|n| Some([&fast, &other][n % 2])).collect();
+        let mut found = vec![None; keys.len()];
+        FastTable::lookup_several(&tables, &keys, &mut found);
+        let want = |n: usize, k| if n % 2 == 0 { judge.lookup(k) } else { other.lookup(k) };
+        keys.iter().zip(found).enumerate().for_each(|(n, (k, f))| assert_eq!(f, want(n, k)));
     }
     let union = fast.mask_union();
     judge.for_each(&mut |r| assert!(union.covers(r.matcher.mask())));

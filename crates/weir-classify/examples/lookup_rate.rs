@@ -3,7 +3,7 @@
 //!
 //! `lookup_rate RULES TRACE` · `lookup_rate exact N [ACTIVE]` · `lookup_rate vdps N RULES_EACH`
 //!
-//! Lookups are measured in bursts of 32 (probe all, then resolve all), one by one, and in bursts while rules are taken out and
+//! Lookups are measured in bursts of 32, one by one, and in bursts while rules are taken out and
 //! put back a hundred thousand times a second on the same thread. Files may be zstd-compressed. Every answer of a trace is
 //! checked. Rates are per CPU-second of this thread.
 
@@ -14,7 +14,7 @@ use rulesets::{Lookup, Tables};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
-use weir_classify::{Classifier, Copying, FastTable, Field, FlowKey, Match, Probe, Rule, RuleId};
+use weir_classify::{Classifier, Copying, FastTable, Field, FlowKey, Match, Rule, RuleId};
 
 const BURST: usize = 32;
 /// Slots that are copied at a time, as a data plane does.
@@ -367,7 +367,6 @@ fn keys_alone(work: &Work, _: &[&FastTable], which: Range<usize>) -> u64 {
 fn bursts(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
     let mut sum = 0;
     let mut keys = [FlowKey::default(); BURST];
-    let mut probes = [Probe::default(); BURST];
     let mut found = [None; BURST];
     for (n, burst) in work.tables[which.clone()].chunks(BURST).enumerate() {
         for (i, k) in (which.start + n * BURST..).zip(&mut keys).take(burst.len()) {
@@ -383,15 +382,10 @@ fn bursts(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
                 found[..burst.len()].iter().map(|f| f.map_or(1, |id| u64::from(id.0))).sum::<u64>();
             continue;
         }
-        for t in burst {
-            tables[*t].warm();
-        }
-        for ((p, t), k) in probes.iter_mut().zip(burst).zip(&keys) {
-            *p = tables[*t].probe(k);
-        }
-        for ((p, t), k) in probes.iter().zip(burst).zip(&keys) {
-            sum += tables[*t].resolve(k, *p).map_or(1, |id| u64::from(id.0));
-        }
+        let mut asked = [None; BURST];
+        asked.iter_mut().zip(burst).for_each(|(a, t)| *a = Some(tables[*t]));
+        FastTable::lookup_several(&asked[..burst.len()], &keys, &mut found);
+        sum += found[..burst.len()].iter().map(|f| f.map_or(1, |id| u64::from(id.0))).sum::<u64>();
     }
     sum
 }

@@ -47,7 +47,7 @@ use crate::scan::{Scan, words_of};
 use crate::shape::choose;
 use crate::sieve::Sieve;
 use crate::simd::{Vectors, prefetch_slice};
-use crate::tuple::Tuple;
+use crate::tuple::{Slot, Tuple};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
 
@@ -72,6 +72,13 @@ pub struct Probe {
     hash: u64,
     /// Which of the first 64 tuples must be asked; in a packed table, which bucket.
     left: u64,
+}
+
+/// What is known of the first tuple that a lookup asks.
+#[derive(Clone, Copy)]
+enum Ahead {
+    Hash(u64),
+    Slot(Slot),
 }
 
 /// What became of a rule.
@@ -339,7 +346,7 @@ impl FastTable {
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.tuples.as_slice() {
             [] => self.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            _ => self.resolve_many(key, p),
+            _ => self.resolve_many(key, p.left, Ahead::Hash(p.hash)),
         }
     }
 
@@ -353,19 +360,19 @@ impl FastTable {
     }
 
     #[inline(never)]
-    fn resolve_many(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+    fn resolve_many(&self, key: &FlowKey, asked: u64, ahead: Ahead) -> Option<RuleId> {
         let v = self.vectors;
         let mut best: Option<(u64, RuleId)> = None;
         let mut floor = 0;
-        let mut hash = Some(p.hash);
+        let mut ahead = Some(ahead);
         for (word, tuples) in self.tuples.chunks(u64::BITS as usize).enumerate() {
             let left = match (&self.sieve, word) {
-                (_, 0) => p.left,
+                (_, 0) => asked,
                 (Some(sieve), _) if word < sieve.width() => sieve.left(key, word),
                 _ => u64::MAX,
             };
-            // What was hashed ahead was the first of these.
-            hash = hash.filter(|_| word == 0 && left != 0);
+            // What was found out ahead was of the first of these.
+            ahead = ahead.filter(|_| word == 0 && left != 0);
             for t in each(left, tuples) {
                 if t.top() < (floor >> 32) as u32 {
                     // Without a sieve those behind it are no better.
@@ -374,7 +381,12 @@ impl FastTable {
                     }
                     continue;
                 }
-                if let Some(found) = t.lookup(v, key, hash.take(), floor) {
+                let found = match ahead.take() {
+                    Some(Ahead::Slot(slot)) => t.lookup_slot(v, key, slot, floor),
+                    Some(Ahead::Hash(hash)) => t.lookup(v, key, Some(hash), floor),
+                    None => t.lookup(v, key, None, floor),
+                };
+                if let Some(found) = found {
                     (best, floor) = (Some(found), found.0);
                 }
             }
@@ -782,6 +794,7 @@ impl Classifier for FastTable {
 }
 
 mod indexing;
+mod several;
 pub use indexing::Copying;
 use indexing::Indexing;
 

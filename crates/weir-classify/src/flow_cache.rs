@@ -14,7 +14,7 @@
 use crate::fast::{FastTable, Probe};
 use crate::key::FlowKey;
 use crate::rule::{Classifier, RuleId};
-use crate::simd::prefetch_read;
+use crate::simd::{prefetch_read, prefetch_slice};
 use crate::slots::hash;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -159,6 +159,11 @@ impl FlowCache {
         ((hash >> 32) as usize * self.sets.len()) >> 32
     }
 
+    /// Asks for the cache itself.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch_slice(std::slice::from_ref(self), size_of::<Self>());
+    }
     /// First half of a lookup in `table`: asks for the lines where the flow may be, or as the table does while this does not
     /// serve. Not part of the loops of who has tables without.
     #[inline(never)]

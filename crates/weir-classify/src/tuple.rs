@@ -12,7 +12,7 @@
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::{Scan, each_word, words_of};
-use crate::simd::Vectors;
+use crate::simd::{Vectors, prefetch_read};
 use crate::slots::{BUCKET, GONE, RULE, Slots, hash};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,10 +36,13 @@ struct Old {
 
 /// Where a slot is.
 #[derive(Clone, Copy)]
-enum Place {
+pub(crate) enum Place {
     New(usize),
     Old(usize),
 }
+
+/// What [`Tuple::slot`] says of a key: where its slot is, and what that begins with.
+pub(crate) type Slot = Option<(Place, u64)>;
 
 /// A hash table over the bits of one mask. What a lookup of one rule touches is one line where the mask has bits in one word
 /// or two, else two.
@@ -233,7 +236,7 @@ impl Tuple {
     /// The slot that `key` falls into. `hash` is what `probe` said of the same key, if it was
     /// asked.
     #[inline(always)]
-    fn slot(&self, key: &FlowKey, hash: Option<u64>) -> Option<(Place, u64)> {
+    pub(crate) fn slot(&self, key: &FlowKey, hash: Option<u64>) -> Slot {
         match self.n() {
             1 => self.find_fixed::<2>(key, hash),
             2 => self.find_fixed::<3>(key, hash),
@@ -256,13 +259,38 @@ impl Tuple {
         hash: Option<u64>,
         floor: u64,
     ) -> Option<(u64, RuleId)> {
-        let (place, head) = self.slot(key, hash)?;
+        self.lookup_slot(v, key, self.slot(key, hash), floor)
+    }
+    /// The same, where the slot is known.
+    #[inline]
+    pub(crate) fn lookup_slot(
+        &self,
+        v: Vectors,
+        key: &FlowKey,
+        slot: Slot,
+        floor: u64,
+    ) -> Option<(u64, RuleId)> {
+        let (place, head) = slot?;
         let payload = (head >> 32) as u32;
         if head & BUCKET != 0 {
             return self.buckets.get(payload as usize)?.lookup(v, key, floor);
         }
         let rank = self.rank(place)?;
         (rank > floor).then_some((rank, RuleId(payload)))
+    }
+    /// Asks for what [`Tuple::lookup_slot`] reads first; says what bucket it will go on with.
+    #[inline(always)]
+    pub(crate) fn prefetch_slot(&self, slot: Slot) -> Option<&Scan> {
+        let (place, head) = slot?;
+        if head & BUCKET != 0 {
+            let bucket = self.buckets.get((head >> 32) as usize)?;
+            prefetch_read(bucket);
+            return Some(bucket);
+        }
+        if let Place::New(at) = place {
+            self.slots.ranks.get(at).into_iter().for_each(prefetch_read);
+        }
+        None
     }
 
     /// The winner where the mask has bits in one word or two, as those of large tables mostly have, if it takes no more

@@ -17,7 +17,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "io",
     "port",
     "mac-1",
@@ -26,6 +26,7 @@ const CASES: [&str; 11] = [
     "set-fields",
     "networks-4",
     "networks",
+    "tenants",
     "mpls",
     "vxlan",
     "acl",
@@ -101,6 +102,38 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             });
             (frames.collect(), lines(16 * networks, &rule), networks)
         }
+        // Each with a table of rules of twelve kinds, IPv6 among them: they look at more words than flows are cached by.
+        "tenants" => {
+            let (tenants, each) = (128, 256);
+            let of = |i: usize| i / each + 1;
+            let rule = |i: usize| {
+                let (vid, n) = (of(i), i % each);
+                let (dst, src) = (text(mac(n)), text(mac(7)));
+                let (b, c) = (n, vid & 255);
+                let what = match n % 12 {
+                    0 => format!("ip,nw_dst=11.{b}.0.0/16"),
+                    1 => format!("ip,nw_dst=11.{b}.{c}.0/24"),
+                    2 => format!("dl_dst={dst}"),
+                    3 => format!("in_port=1,dl_src={src},dl_dst={dst}"),
+                    4 => format!("udp,nw_src=10.{b}.0.0/16"),
+                    5 => format!("udp,nw_dst=11.{b}.{c}.{b},tp_dst=2048/0xff00"),
+                    6 => format!("ip,nw_src=10.{b}.{c}.0/24,nw_dst=11.{b}.{c}.0/24"),
+                    7 => format!("ip,nw_tos=0,nw_dst=11.{b}.0.0/20"),
+                    8 => format!("dl_src={src},dl_dst={dst},dl_type=0x800"),
+                    9 => format!("udp,nw_src=10.{b}.{c}.{b},tp_src={}", 1024 + b),
+                    10 => format!("ip,nw_dst=11.{b}.{c}.{}/28", b & 0xf0),
+                    _ => format!("ipv6,ipv6_dst=2001:db8:{c:x}:{n:x}::/64"),
+                };
+                format!("dl_vlan={vid},priority={},{what},actions=output:2", 1 + n)
+            };
+            let frames = (0..50_000).map(|_| {
+                let i = pick.below(each * tenants);
+                let [hi, lo] = (of(i) as u16).to_be_bytes();
+                let n = i % each;
+                frame(mac(n), &[0x81, 0, hi, lo, 8, 0], n << 16 | (of(i) & 255) << 8 | n)
+            });
+            (frames.collect(), lines(each * tenants, &rule), tenants)
+        }
         "mpls" => {
             let rule = |i: usize| {
                 let swap = format!("set_field:{}->mpls_label,dec_mpls_ttl", 5000 + i);
@@ -157,8 +190,10 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         p.create_vdp(spec)?;
     }
     let encapsulates = name == "vxlan";
-    for (i, f) in parse_flows(&rules, &NoNames)?.into_iter().enumerate() {
-        let vid = Vid(if vlans > 0 { (i / 16 + 1) as u16 } else { 1 });
+    let flows = parse_flows(&rules, &NoNames)?;
+    let each = flows.len() / vlans.max(1);
+    for (i, f) in flows.into_iter().enumerate() {
+        let vid = Vid(if vlans > 0 { (i / each.max(1) + 1) as u16 } else { 1 });
         let mut actions = f.actions;
         if encapsulates {
             actions.insert(0, Action::EncapVxlan { outer: encap, vni: 7, port: 4789 });

@@ -524,6 +524,33 @@ impl Table {
     pub fn lookup_all(&self, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         self.classifier.lookup_all(keys, found);
     }
+    /// Asks for what of the table itself lookups read that go on from its first line. False where none do.
+    #[inline(always)]
+    pub fn prefetch_head(&self) -> bool {
+        let far = !self.classifier.is_plain();
+        if far {
+            let read = std::mem::offset_of!(Self, caching);
+            weir_classify::simd::prefetch_slice(std::slice::from_ref(self), read);
+        }
+        far
+    }
+    /// Asks for what those read first, beside the table itself.
+    #[inline(always)]
+    pub fn warm(&self) {
+        if !self.classifier.is_plain() {
+            self.classifier.warm();
+            self.cache.iter().for_each(|c| c.prefetch());
+        }
+    }
+    /// Whether the next lookup had better be one of many tables' ([`FastTable::lookup_several`]); then it must be.
+    #[inline]
+    pub fn takes_several(&mut self) -> bool {
+        self.classifier.takes_all()
+            && match &mut self.cache {
+                None => true,
+                Some(cache) => cache.lets_by(&self.classifier, 1),
+            }
+    }
     /// Lookups on this side so far.
     pub(crate) fn asked(&self) -> u64 {
         self.matched() + self.missed

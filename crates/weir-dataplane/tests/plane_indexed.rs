@@ -188,6 +188,89 @@ fn frames_go_where_the_oracle_says() {
     }
 }
 
+/// The frame in a VLAN, and without.
+fn tagged(mut f: Vec<u8>, vlan: u16) -> Vec<u8> {
+    let [high, low] = vlan.to_be_bytes();
+    f.splice(12..12, [0x81, 0, high, low]);
+    f
+}
+fn untagged(f: &[u8]) -> (u16, Vec<u8>) {
+    (u16::from_be_bytes([f[14], f[15]]), [&f[..12], &f[16..]].concat())
+}
+
+/// Bursts whose frames are many VDPs', with tables that are asked in many ways: each frame goes where its VDP's oracle says.
+#[test]
+fn frames_of_many_vdps_go_where_their_oracles_say() {
+    const RULES: [u32; 7] = [300, 600, 40, 900, 5, 0, 2_000];
+    for flow_caching in [FlowCaching::Never, FlowCaching::After(1)] {
+        let random = &mut Random(9);
+        let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
+        let all: Vec<Vec<Match>> =
+            RULES.iter().map(|n| (0..*n).map(|_| matcher(random)).collect()).collect();
+        let mut arena = Arena::new();
+        for _ in 0..3_000 {
+            let lan = random.next(all.len() as u64) as usize;
+            let m = match all[lan].len() as u64 {
+                0 => Match::any(),
+                n => all[lan][random.next(n) as usize],
+            };
+            assert!(arena.push(&tagged(frame(&m, random), lan as u16 + 1), None, 1));
+        }
+        let source = Replay::new("in", Arc::new(arena), Passes::Forever);
+        let mut ids = vec![plane.add_port("in", Box::new(source)).unwrap()];
+        let mut sinks = Vec::new();
+        for i in 0..=SINKS {
+            let (device, kept) = Collect::new("out", usize::MAX);
+            ids.push(plane.add_port(&format!("out{i}"), Box::new(device)).unwrap());
+            sinks.push(kept);
+        }
+        let mut judges: Vec<Linear> = Vec::new();
+        for (lan, all) in all.iter().enumerate() {
+            let vid = Vid(lan as u16 + 1);
+            let mut spec = VdpSpec::new(vid, &format!("filter{lan}"));
+            spec.ports = (1..).map(PortNo).zip(ids.iter().copied()).collect();
+            let matcher = Match::any().with(Field::VlanVid, 0x1000 | u128::from(vid.0));
+            spec.mapping = vec![MappingRule { matcher, priority: 1 }];
+            spec.default = vec![Action::Output(Out::Port(PortNo(2)))];
+            plane.create_vdp(spec).unwrap();
+            let mut judge = Linear::default();
+            for (id, matcher) in (0..).map(RuleId).zip(all) {
+                let (matcher, priority) = (*matcher, random.next(1000) as u32);
+                if judge.insert(Rule { matcher, priority, id }).is_ok() {
+                    let to = Action::Output(Out::Port(PortNo(3 + id.0 % SINKS)));
+                    let spec = RuleSpec { matcher, priority, cookie: 0, actions: [to].into() };
+                    plane.add_rule(vid, 0, &spec, Placement::Fast).unwrap();
+                }
+            }
+            judges.push(judge);
+        }
+        let indexed = |p: &DataPlane| {
+            (1..=7).filter(|v| p.vdp_view(Vid(*v)).unwrap().indexed_tables == 1).count()
+        };
+        let (start, mut now, mut after) = (Instant::now(), 0, 0);
+        // Before there are indexes, while they are made, and after.
+        while after < 100 {
+            assert!(start.elapsed() < Duration::from_secs(60), "{} indexes", indexed(&plane));
+            after += u32::from(indexed(&plane) == 4);
+            for _ in 0..20 {
+                now += 100_000_000;
+                plane.poll(Nanos(now));
+            }
+            let mut seen = 0;
+            for (n, sink) in sinks.iter().enumerate() {
+                for f in sink.take() {
+                    let (vlan, f) = untagged(&f.bytes);
+                    let want = judges[usize::from(vlan) - 1].lookup(&key(&f));
+                    assert_eq!(n as u32, want.map_or(0, |id| 1 + id.0 % SINKS), "{vlan} {f:02x?}");
+                    seen += 1;
+                }
+            }
+            assert!(seen > 0);
+        }
+        plane.snapshot().check().unwrap();
+    }
+}
+
 /// A VDP that goes while its table is copied, or its index made, takes nothing with it, and another in its place gets its own.
 #[test]
 fn an_index_of_a_vdp_that_is_gone_goes_nowhere() {

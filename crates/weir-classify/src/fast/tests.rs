@@ -482,3 +482,107 @@ fn an_index_of_the_past_is_refused() {
     (0..6_000).for_each(|i| _ = t.remove(&five(i), i));
     assert!(!t.is_indexed() && t.memory_bytes() < bytes / 20);
 }
+
+/// Tables of every kind, asked together, answer as each does by itself and as the oracle does; where there is no table, nothing
+/// is found anew.
+#[test]
+fn several_tables_answer_together() {
+    let x = std::cell::Cell::new(3u64);
+    let random = |n: u64| {
+        x.set(
+            x.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407),
+        );
+        (x.get() >> 33) % n
+    };
+    // So many rules, of so many words, each of which is open as far as `open` lets it be.
+    let table = |v, rules: u32, words: usize, open: u64| {
+        let (mut fast, mut judge) = (FastTable::with_vectors(v), Linear::default());
+        for id in 0..rules {
+            let (mut mask, mut value) = (FlowMask::default(), FlowKey::default());
+            for i in 0..words {
+                mask.0[2 + i] = u64::MAX << random(open);
+                value.0[2 + i] = random(256) << random(40) & mask.0[2 + i];
+            }
+            let r = rule(Match::new(value, mask), random(50) as u32, id);
+            assert_eq!(fast.insert(r), judge.insert(r));
+        }
+        (fast, judge)
+    };
+    let way = |t: &FastTable| match (t.packed.way, t.ranked.is_some(), t.tuples.len()) {
+        (Way::Ordered, true, _) => "ranked",
+        (Way::Ordered, false, _) => "indexed",
+        (Way::Parts, _, 0) => "rest",
+        (Way::Parts, _, _) => "parts",
+        (Way::Packed, _, _) => "packed",
+        (Way::Tuple, _, _) => "tuple",
+        (Way::Crowded, _, _) => "crowded",
+    };
+    for v in Vectors::available() {
+        let mut all: Vec<(FastTable, Linear)> = Vec::new();
+        for (rules, words, open) in [
+            (0, 1, 1),
+            (5, 1, 9),
+            (30, 1, 1),
+            (40, 2, 1),
+            (40, 2, 3),
+            (90, 3, 9),
+            (300, 2, 30),
+            (300, 6, 9),
+        ] {
+            all.push(table(v, rules, words, open));
+        }
+        // Exact rules, and many in one slot of theirs, or a few of another kind.
+        for (at, rules) in [(mac(7), 60), (Match::any(), 24)] {
+            let (mut fast, mut judge) = (FastTable::with_vectors(v), Linear::default());
+            for id in 0..rules {
+                let bit = 1 << (id % 32);
+                let m = match id {
+                    0..20 => mac(id),
+                    _ => at.with_masked(Field::Ipv4Src, u128::from(id / 32) * bit, bit),
+                };
+                let r = rule(m, id, id);
+                assert_eq!(fast.insert(r), judge.insert(r));
+            }
+            all.push((fast, judge));
+        }
+        for (words, make) in [
+            (2, Draft::make as fn(_) -> _),
+            (2, Draft::make_by_rows),
+            (5, Draft::make),
+            (5, Draft::make_by_rows),
+        ] {
+            let (mut fast, judge) = table(v, 700, words, 14);
+            let made = draft(&mut fast).map(make);
+            assert!(made.is_some_and(|d| fast.adopt(d)), "{words}");
+            all.push((fast, judge));
+        }
+        let mut kinds: Vec<&str> = all.iter().map(|(t, _)| way(t)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), 7, "{kinds:?}");
+        for n in 1..120 {
+            let (mut tables, mut keys, mut want) = (Vec::new(), Vec::new(), Vec::new());
+            for i in 0..n {
+                let which = &all[random(all.len() as u64) as usize];
+                let mut key = FlowKey([random(256) << random(40); WORDS]);
+                let (mut at, mut fits) = (random(which.1.len().max(1) as u64), None);
+                which.1.for_each(&mut |r| {
+                    fits = if at == 0 { Some(r.matcher) } else { fits };
+                    at = at.wrapping_sub(1);
+                });
+                if let Some(m) = fits.filter(|_| i % 4 != 0) {
+                    let parts = key.0.iter_mut().zip(m.mask().0).zip(m.value().0);
+                    parts.for_each(|((k, m), v)| *k = *k & !m | v);
+                }
+                let is_there = random(9) != 0;
+                assert_eq!(which.0.lookup(&key), which.1.lookup(&key));
+                want.push(if is_there { which.1.lookup(&key) } else { Some(RuleId(u32::MAX)) });
+                tables.push(is_there.then_some(&which.0));
+                keys.push(key);
+            }
+            let mut found = vec![Some(RuleId(u32::MAX)); n];
+            FastTable::lookup_several(&tables, &keys, &mut found);
+            assert_eq!(found, want, "{} {n}", v.name());
+        }
+    }
+}

@@ -8,7 +8,7 @@
 
 use super::place::{Asks, Place, Words, choose_for_leaf};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, Vectors, prefetch_read};
+use crate::simd::{Lanes, Line, Vectors, prefetch_read, prefetch_slice};
 use crate::windows::{WINDOWS, Window, every};
 use std::cmp::Reverse;
 
@@ -29,6 +29,9 @@ const STEP: usize = 32;
 const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
 const LATER: u64 = NONE << 2;
+
+/// Bytes of a leaf that lookups read, beside what these lead to.
+const READ: usize = 192;
 
 /// Of each window, the value that a key has.
 pub(super) type Rows = [u8; WINDOWS];
@@ -92,6 +95,11 @@ impl<const W: usize> Leaf<W> {
         self.places.len().saturating_sub(self.sorted as usize)
     }
 
+    /// Asks for what [`Leaf::rows`] and [`Leaf::first`] read of the leaf itself.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        prefetch_slice(std::slice::from_ref(self), READ);
+    }
     /// The rows that say what may fit a key, which are asked for.
     #[inline(always)]
     pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> Rows {
@@ -127,7 +135,7 @@ impl<const W: usize> Leaf<W> {
         let bits = left.0[word];
         let place = word * 64 + bits.trailing_zeros() as usize % 64;
         if let Some(rule) = self.places.get(place) {
-            prefetch_read(rule);
+            prefetch_slice(std::slice::from_ref(rule), size_of::<Place<W>>());
         }
         // No branch: how many are left can't be foretold. By whole words: who looks for a late rule where there is none
         // answers as well.

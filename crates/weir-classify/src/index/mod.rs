@@ -4,8 +4,10 @@
 //! refuses, and lookups ask the parts until another is made. It is made at once of a copy of all rules ([`Draft`]), which knows
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
-//! `walk` and `root` say which leaves a key has. Decisions 53 and 56 have what else was tried, 57 and 59 what this does.
+//! `walk` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
+//! 57, 59 and 62 what this does.
 
+mod burst;
 mod cuts;
 mod leaf;
 mod place;
@@ -17,10 +19,11 @@ use crate::key::FlowKey;
 use crate::ranked::MOST;
 use crate::rule::{Match, RuleId};
 use crate::scan::words_of;
-use crate::simd::Vectors;
+use crate::simd::{Vectors, prefetch_slice, with_vectors};
+use burst::{Burst, Each};
 use cuts::Open;
 use place::{Form, Place};
-use tree::Tree;
+use tree::{BURST, Tree};
 
 /// Words of the key that rules may look at, in places of one line and of two.
 const NARROW: usize = 3;
@@ -97,6 +100,39 @@ impl Draft {
     }
 }
 
+/// Bytes of an index that lookups read, beside what these lead to.
+const READ: usize = 128;
+
+/// Some of a burst's lookups, in trees that are asked alike, and their places in the burst.
+struct Few<'a, const W: usize> {
+    asked: [(&'a Tree<W>, &'a FlowKey); BURST],
+    places: [u8; BURST],
+    count: usize,
+}
+
+impl<'a, const W: usize> Few<'a, W> {
+    #[inline(always)]
+    fn add(few: &mut Option<Self>, tree: &'a Tree<W>, key: &'a FlowKey, place: usize) {
+        let few = few.get_or_insert_with(|| Few {
+            asked: [(tree, key); BURST],
+            places: [0; BURST],
+            count: 0,
+        });
+        if let (Some(a), Some(p)) = (few.asked.get_mut(few.count), few.places.get_mut(few.count)) {
+            (*a, *p) = ((tree, key), place as u8);
+            few.count += 1;
+        }
+    }
+    fn lookup(&self, v: Vectors, found: &mut [Option<RuleId>]) {
+        let mut own = [None; BURST];
+        let asked = self.asked.get(..self.count).unwrap_or_default();
+        with_vectors(v, Burst::<_, BURST, W> { asked: Each(asked), found: &mut own });
+        for (own, place) in own.into_iter().zip(self.places).take(self.count) {
+            found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
+        }
+    }
+}
+
 /// A table's rules for lookups; see the head of this file.
 #[derive(Clone, Debug)]
 pub(crate) enum Index {
@@ -128,6 +164,29 @@ impl Index {
     #[inline(always)]
     pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         each!(self, t => t.lookup_all(v, keys, found));
+    }
+    /// Asks for what a burst reads of it first.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch_slice(std::slice::from_ref(self), READ);
+    }
+    /// The winner for each of the keys, each of which has an index of its own; up to [`BURST`] of them.
+    pub(crate) fn lookup_several(
+        v: Vectors,
+        asked: &[(&Self, &FlowKey)],
+        found: &mut [Option<RuleId>],
+    ) {
+        let (mut narrow, mut narrow_rows, mut wide, mut wide_rows) = (None, None, None, None);
+        for (i, (index, key)) in asked.iter().enumerate().take(BURST) {
+            match index {
+                Self::Narrow(t) if t.has_walk() => Few::add(&mut narrow, t, key, i),
+                Self::Narrow(t) => Few::add(&mut narrow_rows, t, key, i),
+                Self::Wide(t) if t.has_walk() => Few::add(&mut wide, t, key, i),
+                Self::Wide(t) => Few::add(&mut wide_rows, t, key, i),
+            }
+        }
+        [narrow, narrow_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
+        [wide, wide_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
     }
     /// Adds a rule. False where it has no room for it: then it is no longer whole.
     pub(crate) fn insert(&mut self, rank: u64, id: RuleId, m: &Match) -> bool {

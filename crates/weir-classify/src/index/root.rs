@@ -5,7 +5,7 @@
 //! words; beyond that lines of memory, [`LINE`] leaves to each.
 
 use super::place::{Asks, Words};
-use crate::simd::{Lanes, Line};
+use crate::simd::{Lanes, Line, prefetch_read};
 use crate::windows::{WINDOWS, Window};
 
 /// Leaves to a line of bits, and in all.
@@ -71,6 +71,21 @@ impl Root {
                 Some([low, high])
             }
             Rows::Lines(_) => None,
+        }
+    }
+
+    /// Asks for what [`Root::few`] reads, or the first line of what [`Root::line`] does.
+    #[inline(always)]
+    pub(super) fn prefetch<L: Lanes>(&self, lanes: L, key: &Words) {
+        for (i, w) in self.windows.iter().enumerate() {
+            let value = key.of(lanes, w) % VALUES;
+            match &self.rows {
+                Rows::One(rows) => prefetch_read(&rows[i][value]),
+                Rows::Two(rows) => prefetch_read(&rows[i][value]),
+                Rows::Lines(lines) => {
+                    lines.first().into_iter().for_each(|rows| prefetch_read(&rows[i][value]));
+                }
+            }
         }
     }
 

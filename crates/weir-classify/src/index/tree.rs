@@ -11,8 +11,9 @@
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
+use super::burst::{Burst, Same};
 use super::cuts::{Cuts, Gathered, Open};
-use super::leaf::{Leaf, Rows};
+use super::leaf::Leaf;
 use super::place::{Asks, Form, Place, Words, choose};
 use super::root::{BITS, Root};
 use super::walk::Walk;
@@ -28,18 +29,12 @@ const WORTH: usize = 64;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
-/// No leaf.
-const NOBODY: u16 = u16::MAX;
-/// Leaves that are kept of a lookup under way.
-const AHEAD: usize = 4;
-/// Levels of a walk that are no worse one behind another.
-const AT_ONCE: usize = 3;
 /// Lookups under way at a time.
-const BURST: usize = 32;
+pub(super) const BURST: usize = 32;
 
 /// How a key comes to leaves.
 #[derive(Clone, Debug)]
-enum Way {
+pub(super) enum Way {
     /// To one.
     Walk(Walk),
     /// To those that rows leave.
@@ -98,11 +93,24 @@ impl<const W: usize> Tree<W> {
         Some(root)
     }
 
+    #[inline(always)]
     pub(super) fn form(&self) -> Form {
         self.form
     }
     pub(super) fn leaves(&self) -> usize {
         self.leaves.len()
+    }
+    #[inline(always)]
+    pub(super) fn way(&self) -> &Way {
+        &self.way
+    }
+    #[inline(always)]
+    pub(super) fn has_walk(&self) -> bool {
+        matches!(self.way, Way::Walk(_))
+    }
+    #[inline(always)]
+    pub(super) fn leaf(&self, at: usize) -> Option<&Leaf<W>> {
+        self.leaves.get(at)
     }
 
     /// First half of a lookup: where every key has one leaf, that and 1, of which the rows are asked for.
@@ -121,151 +129,20 @@ impl<const W: usize> Tree<W> {
         }
         let mut found = [None];
         let keys = std::slice::from_ref(key);
-        with_vectors(v, Burst::<1, W> { tree: self, keys, found: &mut found });
+        with_vectors(v, Burst::<_, 1, W> { asked: Same { tree: self, keys }, found: &mut found });
         found[0]
     }
     /// The winner for each key.
     #[inline]
     pub(super) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
-            with_vectors(v, Burst::<BURST, W> { tree: self, keys, found });
+            with_vectors(v, Burst::<_, BURST, W> { asked: Same { tree: self, keys }, found });
         }
-    }
-
-    #[inline(always)]
-    fn burst<const N: usize, L: Lanes>(
-        &self,
-        lanes: L,
-        keys: &[FlowKey],
-        found: &mut [Option<RuleId>],
-    ) {
-        match &self.way {
-            Way::Walk(walk) => self.burst_by_walk::<N, L>(lanes, walk, keys, found),
-            Way::Rows(root) => self.burst_by_rows::<N, L>(lanes, root, keys, found),
-        }
-    }
-
-    /// Three passes, of which each asks for what the next reads.
-    #[inline(always)]
-    fn burst_by_walk<const N: usize, L: Lanes>(
-        &self,
-        lanes: L,
-        walk: &Walk,
-        keys: &[FlowKey],
-        found: &mut [Option<RuleId>],
-    ) {
-        let mut asked = [One::default(); N];
-        for (a, key) in asked.iter_mut().zip(keys) {
-            a.key = self.form.words::<W>(key);
-            for _ in 0..walk.levels().min(AT_ONCE) {
-                a.at = walk.next(&a.key, a.at);
-            }
-        }
-        // Level by level: a walk's steps wait for each other, those of many keys do not.
-        for _ in AT_ONCE..walk.levels() {
-            for a in asked.iter_mut().take(keys.len()) {
-                a.at = walk.next(&a.key, a.at);
-            }
-        }
-        for a in asked.iter_mut().take(keys.len()) {
-            a.leaf = walk.leaf(a.at);
-            if let Some(leaf) = self.leaves.get(a.leaf) {
-                a.rows = leaf.rows(lanes, &a.key);
-            }
-        }
-        for a in asked.iter_mut().take(keys.len()) {
-            if let Some(leaf) = self.leaves.get(a.leaf) {
-                a.said = leaf.first(lanes, &a.rows);
-            }
-        }
-        for (a, found) in asked.iter().zip(found) {
-            *found = None;
-            let Some(leaf) = self.leaves.get(a.leaf) else { continue };
-            *found = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0).map(|f| f.1);
-        }
-    }
-
-    /// The same where a key may have several leaves.
-    #[inline(always)]
-    fn burst_by_rows<const N: usize, L: Lanes>(
-        &self,
-        lanes: L,
-        root: &Root,
-        keys: &[FlowKey],
-        found: &mut [Option<RuleId>],
-    ) {
-        let mut asked = [Asked::default(); N];
-        for (a, key) in asked.iter_mut().zip(keys) {
-            a.key = self.form.words::<W>(key);
-            self.ask(lanes, root, a);
-        }
-        for a in asked.iter_mut().take(keys.len()) {
-            if let Some(leaf) = self.leaves.get(usize::from(a.leaves[0])) {
-                a.said = leaf.first(lanes, &a.rows);
-            }
-        }
-        for (a, found) in asked.iter().zip(found) {
-            *found = self.answer(lanes, root, a);
-        }
-    }
-
-    /// Which leaves must be asked; asks for the rows of the first.
-    #[inline(always)]
-    fn ask<L: Lanes>(&self, lanes: L, root: &Root, a: &mut Asked) {
-        if let Some(words) = root.few(lanes, &a.key) {
-            for (i, mut left) in words.into_iter().enumerate() {
-                while left != 0 {
-                    if !self.note(lanes, a, i * 64 + left.trailing_zeros() as usize) {
-                        return;
-                    }
-                    left &= left - 1;
-                }
-            }
-            return;
-        }
-        for line in 0..root.lines() {
-            let (mut some, mut left) = root.line(lanes, &a.key, line);
-            while some != 0 {
-                if !self.note(lanes, a, Root::next(line, &mut some, &mut left)) {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// A leaf that must be asked; false where there is no room to note it.
-    #[inline(always)]
-    fn note<L: Lanes>(&self, lanes: L, a: &mut Asked, at: usize) -> bool {
-        let Some(leaf) = a.leaves.get_mut(a.count) else {
-            a.more = true;
-            return false;
-        };
-        *leaf = at as u16;
-        if a.count == 0
-            && let Some(leaf) = self.leaves.get(at)
-        {
-            a.rows = leaf.rows(lanes, &a.key);
-        }
-        a.count += 1;
-        true
-    }
-
-    #[inline(always)]
-    fn answer<L: Lanes>(&self, lanes: L, root: &Root, a: &Asked) -> Option<RuleId> {
-        let leaf = self.leaves.get(usize::from(a.leaves[0]))?;
-        let mut best = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0);
-        for at in a.leaves.iter().take(a.count).skip(1) {
-            best = self.better(lanes, &a.key, usize::from(*at), best);
-        }
-        if a.more {
-            best = self.others(lanes, root, &a.key, usize::from(a.leaves[AHEAD - 1]), best);
-        }
-        best.map(|b| b.1)
     }
 
     /// The better of `best` and what a leaf has.
     #[inline(always)]
-    fn better<L: Lanes>(
+    pub(super) fn better<L: Lanes>(
         &self,
         lanes: L,
         key: &Words,
@@ -285,7 +162,7 @@ impl<const W: usize> Tree<W> {
 
     /// The winner, where that of all leaves up to `from` is `best`.
     #[inline(always)]
-    fn others<L: Lanes>(
+    pub(super) fn others<L: Lanes>(
         &self,
         lanes: L,
         root: &Root,
@@ -356,43 +233,6 @@ impl<const W: usize> Tree<W> {
     }
 }
 
-/// A lookup under way.
-#[derive(Clone, Copy)]
-struct Asked {
-    key: Words,
-    /// The first leaves left, how many these are, and whether there are more.
-    leaves: [u16; AHEAD],
-    count: usize,
-    more: bool,
-    /// The rows of the first, and what it has said.
-    rows: Rows,
-    said: u64,
-}
-
-/// The same where a key has one leaf.
-#[derive(Clone, Copy, Default)]
-struct One {
-    key: Words,
-    /// Where the walk is.
-    at: u16,
-    leaf: usize,
-    rows: Rows,
-    said: u64,
-}
-
-impl Default for Asked {
-    fn default() -> Self {
-        Self {
-            key: Words::default(),
-            leaves: [NOBODY; AHEAD],
-            count: 0,
-            more: false,
-            rows: Rows::default(),
-            said: 0,
-        }
-    }
-}
-
 /// The leaf of a key, and 1.
 struct Probing<'a, const W: usize> {
     tree: &'a Tree<W>,
@@ -431,19 +271,5 @@ impl<const W: usize> Work for Resolving<'_, W> {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W>(self.key);
         leaf.winner(lanes, &key, 0).map(|f| f.1)
-    }
-}
-
-struct Burst<'a, const N: usize, const W: usize> {
-    tree: &'a Tree<W>,
-    keys: &'a [FlowKey],
-    found: &'a mut [Option<RuleId>],
-}
-
-impl<const N: usize, const W: usize> Work for Burst<'_, N, W> {
-    type Out = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
-        self.tree.burst::<N, L>(lanes, self.keys, self.found);
     }
 }

@@ -4,6 +4,7 @@
 //! number of steps and none ends in a branch that nobody foretells.
 
 use super::place::Words;
+use crate::simd::prefetch_slice;
 
 /// Steps that a walk may have, which `cuts` sees to: with more, rows before the leaves cost less.
 pub(super) const LEVELS: usize = 16;
@@ -32,6 +33,11 @@ impl Walk {
     }
     pub(super) fn levels(&self) -> usize {
         self.levels
+    }
+    /// Asks for its first steps.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        prefetch_slice(&self.steps, 64);
     }
     /// One level down from `at`, which is 0 before the first.
     #[inline(always)]

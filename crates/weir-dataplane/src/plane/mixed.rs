@@ -12,6 +12,10 @@ use super::*;
 use crate::compile::bits;
 use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
 use weir_classify::simd::prefetch_read;
+use weir_classify::{Classifier as _, FastTable, RuleId};
+
+/// Fewer lookups wait as long together as one by one.
+const SEVERAL: u32 = 4;
 
 impl DataPlane {
     /// Whether the burst may go by this way.
@@ -80,7 +84,7 @@ impl DataPlane {
     pub(super) fn match_mixed(&mut self, in_port: PortId, known: Depth) -> u64 {
         self.warm_tables();
         let w = &mut self.work;
-        let mut others = 0;
+        let (mut others, mut several) = (0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (vid, key) = (w.vids[i], &mut w.keys[i]);
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
@@ -125,11 +129,49 @@ impl DataPlane {
                 }
             }
             w.depths[i] = depth.max(known);
-            w.probes[i] = v.fast.tables.first().probe(key);
+            let table = v.fast.tables.first_mut();
             w.slots[i] = Slot::Rule(0);
+            if table.takes_several() {
+                several |= 1 << i;
+            } else {
+                w.probes[i] = table.probe(key);
+            }
         }
-        self.find_rules();
+        if several != 0 {
+            self.find_several(several);
+        }
+        self.find_rules(several);
         others
+    }
+
+    /// Second half of stage 2 for these frames, a bit each, whose tables are best asked together.
+    #[inline(never)]
+    fn find_several(&mut self, several: u64) {
+        let w = &mut self.work;
+        let mut tables = [None; BURST];
+        let each = || (0..BURST).filter(|i| several >> i & 1 == 1);
+        for i in each() {
+            let v = self.vdps.get(usize::from(w.vids[i].0)).and_then(Option::as_ref);
+            tables[i] = v.map(|v| v.fast.tables.first());
+        }
+        let mut found = [None; BURST];
+        if several.count_ones() < SEVERAL {
+            for i in each() {
+                found[i] = tables[i].and_then(|t| t.classifier.lookup(&w.keys[i]));
+            }
+        } else {
+            let classifiers = tables.map(|t| t.map(|t| &t.classifier));
+            FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
+        }
+        for i in each() {
+            w.slots[i] = match (tables[i], found[i]) {
+                (Some(t), Some(RuleId(slot))) => {
+                    t.prefetch(slot);
+                    Slot::Rule(slot)
+                }
+                _ => Slot::Default,
+            };
+        }
     }
 
     /// Stage 3, as far as frames other than `others` are changed in common ways and leave by a port. `None`: what is

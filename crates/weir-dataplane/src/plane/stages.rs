@@ -77,7 +77,7 @@ impl DataPlane {
             w.probes[i] = v.fast.tables.first().probe(key);
             *slot = Slot::Rule(0);
         }
-        self.find_rules();
+        self.find_rules(0);
     }
 
     /// Many VDPs mean many tables: their first lines are asked for before any is needed.
@@ -85,18 +85,21 @@ impl DataPlane {
     pub(super) fn warm_tables(&self) {
         let w = &self.work;
         let many = if self.vdps.len() > FEW_VDPS { w.burst.len() } else { 0 };
-        for vid in w.vids.iter().take(many) {
-            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                v.fast.tables.first().classifier.warm();
-            }
+        let vids = w.vids.iter().take(many);
+        let tables = vids.filter_map(|vid| {
+            Some(self.vdps.get(usize::from(vid.0))?.as_ref()?.fast.tables.first())
+        });
+        let far = tables.clone().fold(false, |far, t| far | t.prefetch_head());
+        if far {
+            tables.for_each(crate::matching::Table::warm);
         }
     }
 
-    /// Second half of stage 2: which rules take the frames that rules are asked about.
+    /// Second half of stage 2: which rules take the frames that rules are asked about, but for those `known`, a bit each.
     #[inline(always)]
-    pub(super) fn find_rules(&mut self) {
+    pub(super) fn find_rules(&mut self, known: u64) {
         let w = &mut self.work;
-        for i in 0..w.burst.len().min(BURST) {
+        for i in (0..w.burst.len().min(BURST)).filter(|i| known >> i & 1 == 0) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
             let t = v.fast.tables.first_mut();

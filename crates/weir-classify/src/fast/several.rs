@@ -1,0 +1,127 @@
+//! Lookups of a burst whose keys are many tables': in passes over all of them, of which each asks for what the next reads.
+//!
+//! Part of `fast`. What is read of a table that another frame's table follows lies in no near cache, so that a lookup by itself
+//! is a row of waits; a burst's lookups wait together.
+
+use super::{Ahead, FastTable, Probe, each};
+use crate::index::Index;
+use crate::key::FlowKey;
+use crate::packed::Way;
+use crate::rule::RuleId;
+use crate::scan::Scan;
+use crate::simd::{Vectors, prefetch_slice};
+use crate::tuple::Slot;
+
+/// Lookups under way at a time.
+const BURST: usize = 32;
+
+impl FastTable {
+    /// The winner for each key in the table at its place, as far as there are tables, keys and places in `found`; where
+    /// there is no table, what was found stays as it was.
+    pub fn lookup_several(
+        tables: &[Option<&Self>],
+        keys: &[FlowKey],
+        found: &mut [Option<RuleId>],
+    ) {
+        let chunks = tables.chunks(BURST).zip(keys.chunks(BURST)).zip(found.chunks_mut(BURST));
+        chunks.for_each(|((tables, keys), found)| burst(tables, keys, found));
+    }
+
+    /// Asks for the table itself, all that lookups read of it.
+    #[inline(always)]
+    fn prefetch(&self) {
+        prefetch_slice(std::slice::from_ref(self), size_of::<Self>());
+    }
+    /// The index that lookups ask.
+    #[inline(always)]
+    fn asked_index(&self) -> Option<&Index> {
+        match (self.packed.way, &self.ranked) {
+            (Way::Ordered, None) => self.index.as_deref(),
+            _ => None,
+        }
+    }
+    /// Whether lookups ask tuples, and go on from the first one's slot by [`FastTable::resolve_many`].
+    #[inline(always)]
+    fn asks_tuples(&self) -> bool {
+        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Parts)
+    }
+}
+
+/// A lookup under way.
+#[derive(Clone, Copy, Default)]
+struct One<'a> {
+    probe: Probe,
+    /// Of the first tuple that it asks.
+    slot: Slot,
+    bucket: Option<&'a Scan>,
+}
+
+/// Of a burst, the lookups that ask an index, and their places.
+struct Indexed<'a> {
+    asked: [(&'a Index, &'a FlowKey); BURST],
+    places: [u8; BURST],
+    count: usize,
+    vectors: Vectors,
+}
+
+fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+    let mut all = [One::default(); BURST];
+    let asked =
+        || tables.iter().zip(keys).enumerate().filter_map(|(i, (t, k))| Some((i, (*t)?, k)));
+    tables.iter().flatten().for_each(|t| t.prefetch());
+    for (i, t, key) in asked() {
+        match (t.asked_index(), t.packed.way) {
+            (Some(index), _) => index.prefetch(),
+            (None, Way::Packed) => all[i % BURST].probe = t.probe(key),
+            _ => t.warm(),
+        }
+    }
+    let mut indexed: Option<Indexed> = None;
+    for (i, t, key) in asked() {
+        match t.asked_index() {
+            Some(index) => Indexed::add(&mut indexed, t.vectors, (index, key), i),
+            None if t.packed.way == Way::Packed => {}
+            None => all[i % BURST].probe = t.probe(key),
+        }
+    }
+    for (i, t, key) in asked().filter(|(_, t, _)| t.asks_tuples()) {
+        let a = &mut all[i % BURST];
+        if let Some(tuple) = each(a.probe.left, &t.tuples).next() {
+            a.slot = tuple.slot(key, Some(a.probe.hash));
+            a.bucket = tuple.prefetch_slot(a.slot);
+        }
+    }
+    all.iter().filter_map(|a| a.bucket).for_each(Scan::prefetch);
+    for (i, t, key) in asked().filter(|(_, t, _)| t.asked_index().is_none()) {
+        let a = &all[i % BURST];
+        let id = match t.asks_tuples() {
+            true => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
+            false => t.resolve(key, a.probe),
+        };
+        found.get_mut(i).into_iter().for_each(|f| *f = id);
+    }
+    indexed.into_iter().for_each(|some| some.lookup(found));
+}
+
+impl<'a> Indexed<'a> {
+    #[inline(always)]
+    fn add(some: &mut Option<Self>, vectors: Vectors, one: (&'a Index, &'a FlowKey), place: usize) {
+        let some = some.get_or_insert_with(|| Self {
+            asked: [one; BURST],
+            places: [0; BURST],
+            count: 0,
+            vectors,
+        });
+        let at = some.count % BURST;
+        (some.asked[at], some.places[at]) = (one, place as u8);
+        some.count += 1;
+    }
+    fn lookup(&self, found: &mut [Option<RuleId>]) {
+        let mut own = [None; BURST];
+        let asked = self.asked.get(..self.count).unwrap_or_default();
+        Index::lookup_several(self.vectors, asked, &mut own);
+        for (own, place) in own.into_iter().zip(self.places).take(self.count) {
+            found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Lookups in indexes, many at a time: in passes, of which each asks for what the next reads.
+//!
+//! Called by `tree` and `index`. Keys may be one table's or many tables': that is settled when this is compiled, so that a burst
+//! of one table pays nothing for it. Where tables differ, what is read of each lies in no near cache, and there are passes more
+//! to ask for it.
+
+use super::leaf::{Leaf, Rows};
+use super::place::Words;
+use super::root::Root;
+use super::tree::{Tree, Way};
+use super::walk::Walk;
+use crate::key::FlowKey;
+use crate::rule::RuleId;
+use crate::simd::{Lanes, Work};
+
+/// No leaf.
+const NOBODY: u16 = u16::MAX;
+/// Leaves that are kept of a lookup under way.
+const AHEAD: usize = 4;
+/// Levels of a walk that are no worse one behind another.
+const AT_ONCE: usize = 3;
+
+/// What a burst asks: at each place a tree and a key.
+pub(super) trait Asking<const W: usize> {
+    /// Whether trees may differ; if not they are those of place 0.
+    const DIFFER: bool;
+    fn len(&self) -> usize;
+    fn tree(&self, i: usize) -> &Tree<W>;
+    fn key(&self, i: usize) -> &FlowKey;
+}
+
+/// Keys of one table.
+pub(super) struct Same<'a, const W: usize> {
+    pub(super) tree: &'a Tree<W>,
+    pub(super) keys: &'a [FlowKey],
+}
+
+impl<const W: usize> Asking<W> for Same<'_, W> {
+    const DIFFER: bool = false;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+    #[inline(always)]
+    fn tree(&self, _: usize) -> &Tree<W> {
+        self.tree
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        &self.keys[i]
+    }
+}
+
+/// Keys of many; either all trees have a walk, or none.
+pub(super) struct Each<'a, const W: usize>(pub(super) &'a [(&'a Tree<W>, &'a FlowKey)]);
+
+impl<const W: usize> Asking<W> for Each<'_, W> {
+    const DIFFER: bool = true;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    fn tree(&self, i: usize) -> &Tree<W> {
+        self.0[i].0
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        self.0[i].1
+    }
+}
+
+/// At most `N` lookups.
+pub(super) struct Burst<'a, A, const N: usize, const W: usize> {
+    pub(super) asked: A,
+    pub(super) found: &'a mut [Option<RuleId>],
+}
+
+impl<A: Asking<W>, const N: usize, const W: usize> Work for Burst<'_, A, N, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { asked, found } = self;
+        if asked.len() == 0 {
+            return;
+        }
+        match asked.tree(0).way() {
+            Way::Walk(_) => by_walk::<A, N, W, L>(lanes, &asked, found),
+            Way::Rows(_) => by_rows::<A, N, W, L>(lanes, &asked, found),
+        }
+    }
+}
+
+#[inline(always)]
+fn walk_of<const W: usize>(tree: &Tree<W>) -> Option<&Walk> {
+    match tree.way() {
+        Way::Walk(walk) => Some(walk),
+        Way::Rows(_) => None,
+    }
+}
+#[inline(always)]
+fn root_of<const W: usize>(tree: &Tree<W>) -> Option<&Root> {
+    match tree.way() {
+        Way::Rows(root) => Some(root),
+        Way::Walk(_) => None,
+    }
+}
+
+/// A lookup under way, where its key has one leaf.
+#[derive(Clone, Copy, Default)]
+struct One {
+    key: Words,
+    /// Where the walk is.
+    at: u16,
+    leaf: usize,
+    rows: Rows,
+    said: u64,
+}
+
+#[inline(always)]
+fn by_walk<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
+    lanes: L,
+    asked: &A,
+    found: &mut [Option<RuleId>],
+) {
+    let n = asked.len().min(N);
+    let mut all = [One::default(); N];
+    let mut levels = 0;
+    let Some(first) = walk_of(asked.tree(0)) else { return };
+    let walk = |i| if A::DIFFER { walk_of(asked.tree(i)).unwrap_or(first) } else { first };
+    if A::DIFFER {
+        for i in 0..n {
+            walk(i).prefetch();
+            levels = walk(i).levels().max(levels);
+        }
+    } else {
+        levels = first.levels();
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        a.key = asked.tree(i).form().words::<W>(asked.key(i));
+        for _ in 0..levels.min(AT_ONCE) {
+            a.at = walk(i).next(&a.key, a.at);
+        }
+    }
+    // Level by level: a walk's steps wait for each other, those of many keys do not.
+    for _ in AT_ONCE..levels {
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            a.at = walk(i).next(&a.key, a.at);
+        }
+    }
+    if A::DIFFER {
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            a.leaf = walk(i).leaf(a.at);
+            asked.tree(i).leaf(a.leaf).into_iter().for_each(Leaf::prefetch);
+        }
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if !A::DIFFER {
+            a.leaf = walk(i).leaf(a.at);
+        }
+        if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
+            a.rows = leaf.rows(lanes, &a.key);
+        }
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
+            a.said = leaf.first(lanes, &a.rows);
+        }
+    }
+    for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
+        *found = None;
+        let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
+        *found = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0).map(|f| f.1);
+    }
+}
+
+/// The same where it may have several.
+#[derive(Clone, Copy)]
+struct Several {
+    key: Words,
+    /// The first leaves left, how many these are, and whether there are more.
+    leaves: [u16; AHEAD],
+    count: usize,
+    more: bool,
+    /// The rows of the first, and what it has said.
+    rows: Rows,
+    said: u64,
+}
+
+impl Default for Several {
+    fn default() -> Self {
+        Self {
+            key: Words::default(),
+            leaves: [NOBODY; AHEAD],
+            count: 0,
+            more: false,
+            rows: Rows::default(),
+            said: 0,
+        }
+    }
+}
+
+#[inline(always)]
+fn by_rows<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
+    lanes: L,
+    asked: &A,
+    found: &mut [Option<RuleId>],
+) {
+    let n = asked.len().min(N);
+    let mut all = [Several::default(); N];
+    let Some(first) = root_of(asked.tree(0)) else { return };
+    let root = |i| if A::DIFFER { root_of(asked.tree(i)).unwrap_or(first) } else { first };
+    if A::DIFFER {
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            a.key = asked.tree(i).form().words::<W>(asked.key(i));
+            root(i).prefetch(lanes, &a.key);
+        }
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            ask(lanes, root(i), a);
+            asked.tree(i).leaf(usize::from(a.leaves[0])).into_iter().for_each(Leaf::prefetch);
+        }
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if !A::DIFFER {
+            a.key = asked.tree(i).form().words::<W>(asked.key(i));
+            ask(lanes, root(i), a);
+        }
+        if let Some(leaf) = asked.tree(i).leaf(usize::from(a.leaves[0])) {
+            a.rows = leaf.rows(lanes, &a.key);
+        }
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if let Some(leaf) = asked.tree(i).leaf(usize::from(a.leaves[0])) {
+            a.said = leaf.first(lanes, &a.rows);
+        }
+    }
+    for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
+        *found = answer(lanes, asked.tree(i), root(i), a);
+    }
+}
+
+/// Which leaves must be asked.
+#[inline(always)]
+fn ask<L: Lanes>(lanes: L, root: &Root, a: &mut Several) {
+    if let Some(words) = root.few(lanes, &a.key) {
+        for (i, mut left) in words.into_iter().enumerate() {
+            while left != 0 {
+                if !note(a, i * 64 + left.trailing_zeros() as usize) {
+                    return;
+                }
+                left &= left - 1;
+            }
+        }
+        return;
+    }
+    for line in 0..root.lines() {
+        let (mut some, mut left) = root.line(lanes, &a.key, line);
+        while some != 0 {
+            if !note(a, Root::next(line, &mut some, &mut left)) {
+                return;
+            }
+        }
+    }
+}
+
+/// A leaf that must be asked; false where there is no room to note it.
+#[inline(always)]
+fn note(a: &mut Several, at: usize) -> bool {
+    let Some(leaf) = a.leaves.get_mut(a.count) else {
+        a.more = true;
+        return false;
+    };
+    *leaf = at as u16;
+    a.count += 1;
+    true
+}
+
+#[inline(always)]
+fn answer<const W: usize, L: Lanes>(
+    lanes: L,
+    tree: &Tree<W>,
+    root: &Root,
+    a: &Several,
+) -> Option<RuleId> {
+    let leaf = tree.leaf(usize::from(a.leaves[0]))?;
+    let mut best = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0);
+    for at in a.leaves.iter().take(a.count).skip(1) {
+        best = tree.better(lanes, &a.key, usize::from(*at), best);
+    }
+    if a.more {
+        best = tree.others(lanes, root, &a.key, usize::from(a.leaves[AHEAD - 1]), best);
+    }
+    best.map(|b| b.1)
+}
