@@ -3,7 +3,7 @@
 //!
 //! Room: data-path core. Called by `fast` (the rules that no tuple holds) and by `tuple` (the
 //! rules that share a slot). Cost: a lookup compares four or eight rules a step; a change moves the columns.
-//! Memory: 16 bytes a rule and 16 for each used word, for four rules at least.
+//! Memory: 16 bytes a rule and 16 for each used word, for four rules at least, or for one where it is [`Scan::tight`].
 
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::RuleId;
@@ -21,6 +21,8 @@ pub(crate) struct Scan {
     /// Laid out as [`Columns`] says.
     data: Box<[u64]>,
     cap: u32,
+    /// Whether there may be room for fewer than [`FEW`].
+    tight: bool,
 }
 
 /// Bit `i` set where `mask` looks at word `i`.
@@ -40,6 +42,10 @@ pub(crate) fn each_word(mut words: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Scan {
+    /// One that mostly has a rule or two, of which there are many: small rather than quick.
+    pub(crate) fn tight() -> Self {
+        Self { tight: true, ..Self::default() }
+    }
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -105,10 +111,29 @@ impl Scan {
 
     #[inline(never)]
     fn lookup_more(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        if self.cap() < FEW {
+            return self.lookup_tight(key, floor);
+        }
         if self.data.len() == 8 * FEW && self.cap() == FEW {
             return self.lookup_few::<3>(key, floor);
         }
         self.lookup_vector(v, key, floor)
+    }
+
+    /// Where there is room for less than vectors compare.
+    fn lookup_tight(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        let (ids, columns) = self.data.get(self.cap()..)?.split_at_checked(self.cap())?;
+        let fits = |row: usize| {
+            let pairs = columns.chunks_exact(2 * self.cap());
+            each_word(self.words).zip(pairs).all(|(word, pair)| {
+                let wanted = pair.get(row).zip(pair.get(self.cap() + row));
+                let key = key.0.get(word).copied().unwrap_or(0);
+                wanted.is_some_and(|(mask, value)| key & mask == *value)
+            })
+        };
+        let row = (0..self.len()).find(|row| fits(*row))?;
+        let rank = *self.data.get(row)?;
+        (rank > floor).then_some((rank, RuleId(*ids.get(row)? as u32)))
     }
 
     fn lookup_vector(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
@@ -162,7 +187,7 @@ impl Scan {
     pub(crate) fn insert(&mut self, rank: u64, id: RuleId, value: &FlowKey, mask: &FlowMask) {
         let words = self.words | words_of(mask);
         if self.len == self.cap || words != self.words {
-            let cap = if self.len < self.cap { self.cap } else { grown(self.len) };
+            let cap = if self.len < self.cap { self.cap } else { self.grown() };
             self.relay(words, cap);
         }
         let (len, cap) = (self.len(), self.cap());
@@ -191,9 +216,9 @@ impl Scan {
         }
         self.len -= 1;
         if self.len == 0 {
-            *self = Self::default();
+            *self = Self { tight: self.tight, ..Self::default() };
         } else if self.len <= self.cap / 2 {
-            self.relay(self.used_words(), fitting(self.len));
+            self.relay(self.used_words(), self.fitting());
         } else {
             self.vacate();
         }
@@ -206,7 +231,7 @@ impl Scan {
             (0..self.len()).filter(|&i| self.data.get(i).is_some_and(|&r| keep(r))).collect();
         let cap = self.cap();
         if stay.is_empty() {
-            *self = Self::default();
+            *self = Self { tight: self.tight, ..Self::default() };
             return;
         }
         for column in self.data.chunks_exact_mut(cap) {
@@ -216,7 +241,7 @@ impl Scan {
             }
         }
         self.len = stay.len() as u32;
-        self.relay(self.used_words(), fitting(self.len));
+        self.relay(self.used_words(), self.fitting());
     }
 
     /// Gives every rule the rank that `f` says; the order must stay.
@@ -245,6 +270,23 @@ impl Scan {
         words_of(&self.union())
     }
 
+    /// Room for one more: [`FEW`], then more by a quarter.
+    fn grown(&self) -> u32 {
+        match self.len {
+            0 if self.tight => 1,
+            1 if self.tight => 2,
+            n if n < FEW as u32 => FEW as u32,
+            n => (n + n / 4 + 4) & !3,
+        }
+    }
+    /// Room for those that there are.
+    fn fitting(&self) -> u32 {
+        match self.len {
+            1 | 2 if self.tight => self.len,
+            n => n.next_multiple_of(FEW as u32),
+        }
+    }
+
     /// Lays the rules out anew with columns of `cap` for `words`, which covers those in use.
     fn relay(&mut self, words: u32, cap: u32) {
         let mut next = Scan {
@@ -252,6 +294,7 @@ impl Scan {
             words,
             cap,
             len: self.len,
+            tight: self.tight,
         };
         let (len, old_cap, new_cap) = (self.len(), self.cap(), cap as usize);
         let mut copy = |from: usize, to: usize| {
@@ -288,17 +331,58 @@ impl Scan {
     }
 }
 
-/// Rules that there is room for at least, and that are compared without a loop.
+/// Rules that there mostly is room for at least, and that are compared without a loop.
 const FEW: usize = 4;
 
-/// Room for one more: [`FEW`], then more by a quarter.
-fn grown(len: u32) -> u32 {
-    if len < FEW as u32 { FEW as u32 } else { (len + len / 4 + 4) & !3 }
-}
-
-/// Room for these.
-fn fitting(len: u32) -> u32 {
-    len.next_multiple_of(FEW as u32)
-}
-
 const _: () = assert!(WORDS < 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is tight answers as the other, whatever comes and goes, and is smaller while there are few.
+    #[test]
+    fn tight_or_not() {
+        let mut x = 1u64;
+        let mut random = |n: u64| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (x >> 33) % n
+        };
+        let (mut loose, mut tight) = (Scan::default(), Scan::tight());
+        let mut ranks: Vec<u64> = Vec::new();
+        let mut smaller = 0;
+        for step in 0..4_000u32 {
+            // Up to seven, and none again.
+            if (step / 7 % 2 == 0 || ranks.is_empty()) && ranks.len() < 7 {
+                let rank = u64::from(step) << 32 | random(1 << 30) + 1;
+                let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
+                for _ in 0..random(4) {
+                    let word = random(3) as usize;
+                    mask.0[word] = 3 << random(2);
+                    value.0[word] = random(8) & mask.0[word];
+                }
+                for s in [&mut loose, &mut tight] {
+                    s.insert(rank, RuleId(step), &value, &mask);
+                }
+                ranks.push(rank);
+            } else {
+                let at = random(ranks.len() as u64) as usize;
+                assert_eq!(loose.remove(at), tight.remove(at), "{step}");
+                ranks.sort_unstable_by(|a, b| b.cmp(a));
+                ranks.remove(at);
+            }
+            smaller += usize::from(tight.heap_bytes() < loose.heap_bytes());
+            assert!(tight.heap_bytes() <= loose.heap_bytes() && tight.union() == loose.union());
+            for v in Vectors::available() {
+                for _ in 0..8 {
+                    let mut key = FlowKey::default();
+                    key.0.iter_mut().take(3).for_each(|w| *w = random(8));
+                    let floor = ranks.get(random(9) as usize).copied().unwrap_or(0);
+                    let want = loose.lookup(v, &key, floor);
+                    assert_eq!(tight.lookup(v, &key, floor), want, "{step} {}", v.name());
+                }
+            }
+        }
+        assert!(smaller > 500, "{smaller}");
+    }
+}

@@ -34,6 +34,9 @@ struct Old {
     moved: usize,
 }
 
+/// Rules of a tuple from which on its buckets are small rather than quick: tables so large are mostly asked in other ways.
+const LARGE: usize = 1024;
+
 /// Where a slot is.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
@@ -468,7 +471,7 @@ impl Tuple {
                 }
             }
             Some((place, head)) => {
-                let mut bucket = Scan::default();
+                let mut bucket = self.new_bucket();
                 if let Some(r) = self.rank(place) {
                     let own = RuleId((head >> 32) as u32);
                     bucket.insert(r, own, &FlowKey::default(), &FlowMask::default());
@@ -481,7 +484,7 @@ impl Tuple {
                 let (head, rank) = if exact {
                     (u64::from(id.0) << 32 | RULE, rank)
                 } else {
-                    let mut bucket = Scan::default();
+                    let mut bucket = self.new_bucket();
                     bucket.insert(rank, id, &value, &mask);
                     (self.keep_bucket(bucket) << 32 | BUCKET, 0)
                 };
@@ -500,12 +503,18 @@ impl Tuple {
         self.top = self.top.max(priority);
     }
 
+    fn new_bucket(&self) -> Scan {
+        if self.cold.rules < LARGE { Scan::default() } else { Scan::tight() }
+    }
     fn keep_bucket(&mut self, bucket: Scan) -> u64 {
         if let Some(n) = self.cold.free_buckets.pop()
             && let Some(b) = self.buckets.get_mut(n as usize)
         {
             *b = bucket;
             return u64::from(n);
+        }
+        if self.buckets.len() == self.buckets.capacity() {
+            self.buckets.reserve_exact(self.buckets.len() / 4 + 4);
         }
         self.buckets.push(bucket);
         self.buckets.len() as u64 - 1
