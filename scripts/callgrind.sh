@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compares the instructions that each case of `weir bench callgrind` takes per frame with docs/callgrind-baseline.txt.
+# Compares the instructions that each case of weir-dataplane's example `instructions` takes per frame with docs/callgrind-baseline.txt.
 # More than 3 % above the baseline fails; a baseline is changed only with a reason, which stands beside it.
 #
 # usage: scripts/callgrind.sh                   compare
+#        scripts/callgrind.sh build             only build what is counted
 #        scripts/callgrind.sh write "REASON"    make today's numbers the baseline for this compiler
 #
 # A case runs with two counts of frames under callgrind; the difference leaves start and end out. Instruction counts
@@ -14,23 +15,22 @@ cd "$(dirname "$0")/.."
 baseline=docs/callgrind-baseline.txt
 few=2000
 many=6000
-weir=${CARGO_TARGET_DIR:-target}/release/weir
+program=${CARGO_TARGET_DIR:-target}/release/examples/instructions
 
 cannot() {
 	echo "$*"
 	exit 77
 }
 command -v valgrind >/dev/null || cannot "valgrind is not installed"
-cargo build --quiet --locked --release -p weir
-"$weir" bench --help 2>&1 | grep -qw callgrind || cannot "this weir has no 'bench callgrind' yet"
+cargo build --quiet --locked --release -p weir-dataplane --example instructions
+[ "${1:-}" != build ] || exit 0
 
 compiler=$(rustc --version | sed -n 's/^rustc \([0-9]*\.[0-9]*\).*/rustc \1/p')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 instructions() { # instructions CASE FRAMES
-	valgrind --tool=callgrind --callgrind-out-file="$work/out" "$weir" bench callgrind --case "$1" --frames "$2" \
-		>"$work/log" 2>&1 || {
+	valgrind --tool=callgrind --callgrind-out-file="$work/out" "$program" "$1" "$2" >"$work/log" 2>&1 || {
 		tail -n 10 "$work/log" >&2
 		return 1
 	}
@@ -42,8 +42,8 @@ least() {
 	for _ in 1 2 3; do instructions "$1" "$2"; done | sort -n | head -n 1
 }
 
-names=$("$weir" bench callgrind --frames 1 | awk '{ print $1 }')
-[ -n "$names" ] || { echo "'weir bench callgrind --frames 1' names no case"; exit 1; }
+names=$("$program" | awk '{ print $1 }')
+[ -n "$names" ] || { echo "$program names no case"; exit 1; }
 for name in $names; do
 	low=$(least "$name" $few)
 	high=$(least "$name" $many)

@@ -354,7 +354,7 @@ mod tests {
         for step in 0..4_000u32 {
             // Up to seven, and none again.
             if (step / 7 % 2 == 0 || ranks.is_empty()) && ranks.len() < 7 {
-                let rank = u64::from(step) << 32 | random(1 << 30) + 1;
+                let rank = (u64::from(step) << 32) + random(1 << 30) + 1;
                 let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
                 for _ in 0..random(4) {
                     let word = random(3) as usize;

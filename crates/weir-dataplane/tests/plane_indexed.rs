@@ -60,6 +60,19 @@ fn key(f: &[u8]) -> FlowKey {
     *m.with(Field::TpDst, u128::from(u16::from_be_bytes([f[36], f[37]]))).value()
 }
 
+/// A port from which these frames come again and again, and the sinks.
+fn ports(plane: &mut DataPlane, frames: Arena) -> (Vec<PortId>, Vec<Collected>) {
+    let source = Replay::new("in", Arc::new(frames), Passes::Forever);
+    let mut ids = vec![plane.add_port("in", Box::new(source)).unwrap()];
+    let mut sinks = Vec::new();
+    for i in 0..=SINKS {
+        let (device, kept) = Collect::new("out", usize::MAX);
+        ids.push(plane.add_port(&format!("out{i}"), Box::new(device)).unwrap());
+        sinks.push(kept);
+    }
+    (ids, sinks)
+}
+
 struct Case {
     plane: DataPlane,
     judge: Linear,
@@ -80,14 +93,7 @@ impl Case {
         for m in all.iter().step_by(9) {
             assert!(arena.push(&frame(m, &mut random), None, 1));
         }
-        let source = Replay::new("in", Arc::new(arena), Passes::Forever);
-        let mut ids = vec![plane.add_port("in", Box::new(source)).unwrap()];
-        let mut sinks = Vec::new();
-        for i in 0..=SINKS {
-            let (device, kept) = Collect::new("out", usize::MAX);
-            ids.push(plane.add_port(&format!("out{i}"), Box::new(device)).unwrap());
-            sinks.push(kept);
-        }
+        let (ids, sinks) = ports(&mut plane, arena);
         let judge = Linear::default();
         let mut out = Self { plane, judge, rules: Vec::new(), ids, sinks, random, now: 0, next: 0 };
         out.create(all);
@@ -216,14 +222,7 @@ fn frames_of_many_vdps_go_where_their_oracles_say() {
             };
             assert!(arena.push(&tagged(frame(&m, random), lan as u16 + 1), None, 1));
         }
-        let source = Replay::new("in", Arc::new(arena), Passes::Forever);
-        let mut ids = vec![plane.add_port("in", Box::new(source)).unwrap()];
-        let mut sinks = Vec::new();
-        for i in 0..=SINKS {
-            let (device, kept) = Collect::new("out", usize::MAX);
-            ids.push(plane.add_port(&format!("out{i}"), Box::new(device)).unwrap());
-            sinks.push(kept);
-        }
+        let (ids, sinks) = ports(&mut plane, arena);
         let mut judges: Vec<Linear> = Vec::new();
         for (lan, all) in all.iter().enumerate() {
             let vid = Vid(lan as u16 + 1);

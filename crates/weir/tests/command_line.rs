@@ -56,7 +56,7 @@ fn nobody_takes_what_is_printed() {
     for arguments in [
         &measured[..],
         &json,
-        &["bench", "callgrind", "--case", "macs", "--frames", "64"],
+        &["bench", "callgrind", "--function", "acl", "--frames", "64"],
         &["study", "list"],
         &["study", "list", "--json"],
         &["measure", "list"],

@@ -19,7 +19,7 @@ pub enum Bench {
     Dataplane(dataplane::Args),
     /// Network functions from memory, beside their estimates by a profile
     Functions(functions::Args),
-    /// Fixed work, to be run under callgrind: prints each case with its frames
+    /// A fixed number of a function's frames, to be run under callgrind: prints how many they were
     Callgrind(callgrind::Args),
     /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
     Openflow(openflow::Args),
