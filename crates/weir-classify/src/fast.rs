@@ -204,6 +204,11 @@ impl FastTable {
     pub fn is_plain(&self) -> bool {
         matches!(self.packed.way, Way::Packed | Way::Tuple)
     }
+    /// Whether a lookup reads the first line of the table and another, and nothing else.
+    #[inline(always)]
+    pub fn is_packed(&self) -> bool {
+        self.packed.way == Way::Packed
+    }
     /// After every change, to one rule perhaps.
     fn settle(&mut self, change: Option<(&Match, Edit)>) {
         // Where there are more tuples, lookups are dear as it is.

@@ -527,7 +527,7 @@ impl Table {
     /// Asks for what of the table itself lookups read that go on from its first line. False where none do.
     #[inline(always)]
     pub fn prefetch_head(&self) -> bool {
-        let far = !self.classifier.is_plain();
+        let far = !self.classifier.is_packed();
         if far {
             let read = std::mem::offset_of!(Self, caching);
             weir_classify::simd::prefetch_slice(std::slice::from_ref(self), read);
@@ -537,7 +537,7 @@ impl Table {
     /// Asks for what those read first, beside the table itself.
     #[inline(always)]
     pub fn warm(&self) {
-        if !self.classifier.is_plain() {
+        if !self.classifier.is_packed() {
             self.classifier.warm();
             self.cache.iter().for_each(|c| c.prefetch());
         }

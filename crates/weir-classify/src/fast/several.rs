@@ -4,16 +4,13 @@
 //! is a row of waits; a burst's lookups wait together.
 
 use super::{Ahead, FastTable, Probe, each};
-use crate::index::Index;
+use crate::index::{BURST, Index};
 use crate::key::FlowKey;
 use crate::packed::Way;
 use crate::rule::RuleId;
 use crate::scan::Scan;
 use crate::simd::{Vectors, prefetch_slice};
 use crate::tuple::Slot;
-
-/// Lookups under way at a time.
-const BURST: usize = 32;
 
 impl FastTable {
     /// The winner for each key in the table at its place, as far as there are tables, keys and places in `found`; where

@@ -551,10 +551,13 @@ fn several_tables_answer_together() {
             (5, Draft::make),
             (5, Draft::make_by_rows),
         ] {
-            let (mut fast, judge) = table(v, 700, words, 14);
-            let made = draft(&mut fast).map(make);
-            assert!(made.is_some_and(|d| fast.adopt(d)), "{words}");
-            all.push((fast, judge));
+            // Of several sizes, so that trees which are asked alike differ.
+            for rules in [450, 700, 1_500] {
+                let (mut fast, judge) = table(v, rules, words, 14);
+                let made = draft(&mut fast).map(make);
+                assert!(made.is_some_and(|d| fast.adopt(d)), "{words}");
+                all.push((fast, judge));
+            }
         }
         let mut kinds: Vec<&str> = all.iter().map(|(t, _)| way(t)).collect();
         kinds.sort_unstable();

@@ -1,7 +1,7 @@
 //! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of four
 //! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
 //!
-//! Called by `tree` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
+//! Called by `tree` and `burst` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
 //! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in
 //! order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
 //! are late, or no place is left behind the last, all are put in order anew.

@@ -23,7 +23,9 @@ use crate::simd::{Vectors, prefetch_slice, with_vectors};
 use burst::{Burst, Each};
 use cuts::Open;
 use place::{Form, Place};
-use tree::{BURST, Tree};
+use tree::Tree;
+
+pub(crate) use tree::BURST;
 
 /// Words of the key that rules may look at, in places of one line and of two.
 const NARROW: usize = 3;
@@ -100,8 +102,10 @@ impl Draft {
     }
 }
 
-/// Bytes of an index that lookups read, beside what these lead to.
-const READ: usize = 128;
+/// Bytes of an index that lookups read, beside what these lead to: of a tree, and what says which it is.
+const READ: usize = 8 + std::mem::offset_of!(Tree<WIDE>, tops);
+const _: () =
+    assert!(std::mem::offset_of!(Tree<WIDE>, tops) == std::mem::offset_of!(Tree<NARROW>, tops));
 
 /// Some of a burst's lookups, in trees that are asked alike, and their places in the burst.
 struct Few<'a, const W: usize> {
@@ -135,6 +139,7 @@ impl<'a, const W: usize> Few<'a, W> {
 
 /// A table's rules for lookups; see the head of this file.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) enum Index {
     Narrow(Tree<NARROW>),
     Wide(Tree<WIDE>),
@@ -170,7 +175,7 @@ impl Index {
     pub(crate) fn prefetch(&self) {
         prefetch_slice(std::slice::from_ref(self), READ);
     }
-    /// The winner for each of the keys, each of which has an index of its own; up to [`BURST`] of them.
+    /// The winner for each of the keys in the index beside it; up to [`BURST`] of them.
     pub(crate) fn lookup_several(
         v: Vectors,
         asked: &[(&Self, &FlowKey)],

@@ -1,7 +1,7 @@
 //! The rows before an index's leaves: eight windows of eight bits of the key, and for each value of one a row with a bit for
 //! every leaf that has a rule which agrees with it.
 //!
-//! Called by `tree` alone. Rows only gain bits. Up to 64 leaves they are words, which the nearest cache holds; up to 128 two
+//! Called by `tree` and `burst` alone. Rows only gain bits. Up to 64 leaves they are words, which the nearest cache holds; up to 128 two
 //! words; beyond that lines of memory, [`LINE`] leaves to each.
 
 use super::place::{Asks, Words};

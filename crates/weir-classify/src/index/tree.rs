@@ -1,7 +1,7 @@
 //! The whole of an index: a way to the leaves, and the leaves. Where every key has one leaf (`walk`), who looks up walks the
 //! cuts; else rows with a bit for every leaf say which to ask (`root`), mostly one or two.
 //!
-//! Called by `index`. By rows, a lookup asks those leaves that have a rule which agrees with the key in all of a few windows of
+//! Called by `index` and `burst`. By rows, a lookup asks those leaves that have a rule which agrees with the key in all of a few windows of
 //! its bits, the one with the best rule first as far as they have kept their order.
 //!
 //! **How it changes.** A rule is put in or taken out where the cuts lead. Rows before the leaves only gain bits.
@@ -30,7 +30,7 @@ const WORTH: usize = 64;
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
 /// Lookups under way at a time.
-pub(super) const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 /// How a key comes to leaves.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Tree<const W: usize> {
     leaves: Vec<Leaf<W>>,
     form: Form,
     /// The largest rank that a leaf has had.
-    tops: Vec<u64>,
+    pub(super) tops: Vec<u64>,
     cuts: Cuts,
     len: usize,
     made_of: usize,

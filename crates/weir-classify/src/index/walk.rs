@@ -1,6 +1,6 @@
 //! The way to an index's leaf where every key has one: the cuts, walked by the key itself.
 //!
-//! Called by `tree` alone, where no cut has a third way. A leaf is a step that leads to itself, so that every walk has the same
+//! Called by `tree` and `burst` alone, where no cut has a third way. A leaf is a step that leads to itself, so that every walk has the same
 //! number of steps and none ends in a branch that nobody foretells.
 
 use super::place::Words;

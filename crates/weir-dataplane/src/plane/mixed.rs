@@ -12,9 +12,9 @@ use super::*;
 use crate::compile::bits;
 use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
 use weir_classify::simd::prefetch_read;
-use weir_classify::{Classifier as _, FastTable, RuleId};
+use weir_classify::{FastTable, RuleId};
 
-/// Fewer lookups wait as long together as one by one.
+/// For fewer lookups passes cost more than they save.
 const SEVERAL: u32 = 4;
 
 impl DataPlane {
@@ -157,7 +157,10 @@ impl DataPlane {
         let mut found = [None; BURST];
         if several.count_ones() < SEVERAL {
             for i in each() {
-                found[i] = tables[i].and_then(|t| t.classifier.lookup(&w.keys[i]));
+                w.probes[i] = tables[i].map_or(w.probes[i], |t| t.classifier.probe(&w.keys[i]));
+            }
+            for i in each() {
+                found[i] = tables[i].and_then(|t| t.classifier.resolve(&w.keys[i], w.probes[i]));
             }
         } else {
             let classifiers = tables.map(|t| t.map(|t| &t.classifier));
