@@ -4,7 +4,8 @@
 //!
 //! The first prints nanoseconds per frame and CPU time of this thread, and where they go; the second forwards a
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
-//! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`, and `tenants`: 128 VDPs, with 256 rules of many kinds each.
+//! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
+//! 128 VDPs, with 256 rules of many kinds each; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 12] = [
+const CASES: [&str; 15] = [
     "io",
     "port",
     "mac-1",
@@ -26,6 +27,9 @@ const CASES: [&str; 12] = [
     "set-fields",
     "networks-4",
     "networks",
+    "sources-4",
+    "sources-1k",
+    "sources-8k",
     "tenants",
     "mpls",
     "vxlan",
@@ -70,7 +74,12 @@ fn frame(dst: [u8; 6], tags: &[u8], flow: usize) -> Vec<u8> {
     f
 }
 
-/// Frames and rules, and what maps frames to VDPs: one, or one for each VLAN.
+/// Whose frames are a VDP's.
+fn source(vdp: usize) -> [u8; 6] {
+    mac(2_000_000 + vdp)
+}
+
+/// Frames and rules, and how many VDPs there are, mapped by VLAN or by source MAC; none: one takes all.
 fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
     let mut pick = Numbers(1);
     let ip = [8, 0];
@@ -99,6 +108,22 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
                 let i = pick.below(16 * networks);
                 let [hi, lo] = (i as u16 / 16 + 1).to_be_bytes();
                 frame(of(i), &[0x81, 0, hi, lo, 8, 0], i)
+            });
+            (frames.collect(), lines(16 * networks, &rule), networks)
+        }
+        "sources-4" | "sources-1k" | "sources-8k" => {
+            let networks = match name {
+                "sources-4" => 4,
+                "sources-1k" => 1024,
+                _ => 8192,
+            };
+            let of = |i: usize| mac(1000 + i);
+            let rule = |i: usize| format!("dl_dst={},actions=output:2", text(of(i)));
+            let frames = (0..200_000).map(|_| {
+                let i = pick.below(16 * networks);
+                let mut f = frame(of(i), &ip, i);
+                f[6..12].copy_from_slice(&source(i / 16 + 1));
+                f
             });
             (frames.collect(), lines(16 * networks, &rule), networks)
         }
@@ -167,7 +192,8 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         case(name).ok_or_else(|| format!("no case '{name}': {CASES:?}"))?;
     let mut arena = Arena::new();
     frames.iter().for_each(|f| _ = arena.push(f, None, 1));
-    let tcam = Geometry { action_entries: 1 << 22, ..Config::default().tcam };
+    let tcam =
+        Geometry { mapping_entries: 1 << 20, action_entries: 1 << 22, ..Config::default().tcam };
     let mut p = DataPlane::new(Config { tcam, ..Config::default() })?;
     let input = p.add_port("in", Box::new(Replay::new("in", Arc::new(arena), Passes::Forever)))?;
     let out = p.add_port("out", Box::new(Null::new("out")))?;
@@ -183,6 +209,10 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.ports = vec![(PortNo(1), input), (PortNo(2), out)];
         let matcher = match vlans {
             0 => Match::any(),
+            _ if name.starts_with("sources") => {
+                let of = text(source(vid.into()));
+                parse_flows(&format!("dl_src={of},actions=drop"), &NoNames)?[0].matcher
+            }
             _ => parse_flows(&format!("dl_vlan={vid},actions=drop"), &NoNames)?[0].matcher,
         };
         spec.mapping = vec![MappingRule { matcher, priority: 1 }];
