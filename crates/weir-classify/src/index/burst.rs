@@ -6,7 +6,7 @@
 
 use super::leaf::{Leaf, Rows};
 use super::place::Words;
-use super::root::Root;
+use super::root::{Left, Root};
 use super::tree::{Tree, Way};
 use super::walk::Walk;
 use crate::key::FlowKey;
@@ -14,9 +14,7 @@ use crate::rule::RuleId;
 use crate::simd::{Lanes, Work};
 
 /// No leaf.
-const NOBODY: u16 = u16::MAX;
-/// Leaves that are kept of a lookup under way.
-const AHEAD: usize = 4;
+const NOBODY: usize = usize::MAX;
 /// Levels of a walk that are no worse one behind another.
 const AT_ONCE: usize = 3;
 
@@ -174,28 +172,28 @@ fn by_walk<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
     }
 }
 
-/// The same where it may have several.
+/// The same where it may have several, which are asked one behind another.
 #[derive(Clone, Copy)]
 struct Several {
     key: Words,
-    /// The first leaves left, how many these are, and whether there are more.
-    leaves: [u16; AHEAD],
-    count: usize,
-    more: bool,
-    /// The rows of the first, and what it has said.
+    /// Leaves that come after this one.
+    left: Left,
+    leaf: usize,
     rows: Rows,
     said: u64,
+    /// The best so far: its rank, or 0, and its id.
+    best: (u64, RuleId),
 }
 
 impl Default for Several {
     fn default() -> Self {
         Self {
             key: Words::default(),
-            leaves: [NOBODY; AHEAD],
-            count: 0,
-            more: false,
+            left: Left::default(),
+            leaf: NOBODY,
             rows: Rows::default(),
             said: 0,
+            best: (0, RuleId(0)),
         }
     }
 }
@@ -216,79 +214,63 @@ fn by_rows<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
             root(i).prefetch(lanes, &a.key);
         }
         for (i, a) in all.iter_mut().enumerate().take(n) {
-            ask(lanes, root(i), a);
-            asked.tree(i).leaf(usize::from(a.leaves[0])).into_iter().for_each(Leaf::prefetch);
+            a.start(lanes, asked.tree(i), root(i));
+            asked.tree(i).leaf(a.leaf).into_iter().for_each(Leaf::prefetch);
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if !A::DIFFER {
             a.key = asked.tree(i).form().words::<W>(asked.key(i));
-            ask(lanes, root(i), a);
+            a.start(lanes, asked.tree(i), root(i));
         }
-        if let Some(leaf) = asked.tree(i).leaf(usize::from(a.leaves[0])) {
-            a.rows = leaf.rows(lanes, &a.key);
-        }
+        a.ask(lanes, asked.tree(i));
     }
-    for (i, a) in all.iter_mut().enumerate().take(n) {
-        if let Some(leaf) = asked.tree(i).leaf(usize::from(a.leaves[0])) {
-            a.said = leaf.first(lanes, &a.rows);
-        }
-    }
-    for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
-        *found = answer(lanes, asked.tree(i), root(i), a);
-    }
-}
-
-/// Which leaves must be asked.
-#[inline(always)]
-fn ask<L: Lanes>(lanes: L, root: &Root, a: &mut Several) {
-    if let Some(words) = root.few(lanes, &a.key) {
-        for (i, mut left) in words.into_iter().enumerate() {
-            while left != 0 {
-                if !note(a, i * 64 + left.trailing_zeros() as usize) {
-                    return;
-                }
-                left &= left - 1;
+    // Who has found the best goes, the others ask their next leaf, all of them together.
+    let mut going: [u8; N] = std::array::from_fn(|i| i as u8);
+    let mut count = n;
+    while count > 0 {
+        let some = going.get(..count).unwrap_or_default();
+        for i in some.iter().map(|i| usize::from(*i) % N) {
+            let a = &mut all[i];
+            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
+                a.said = leaf.first(lanes, &a.rows);
             }
         }
-        return;
-    }
-    for line in 0..root.lines() {
-        let (mut some, mut left) = root.line(lanes, &a.key, line);
-        while some != 0 {
-            if !note(a, Root::next(line, &mut some, &mut left)) {
-                return;
+        let mut on = 0;
+        for at in 0..count {
+            let i = usize::from(going[at % N]) % N;
+            let (a, tree) = (&mut all[i], asked.tree(i));
+            if let Some(leaf) = tree.leaf(a.leaf)
+                && let Some(best) = leaf.lookup(lanes, &a.key, &a.rows, a.said, a.best.0)
+            {
+                a.best = best;
+            }
+            if let Some(next) = tree.next(&mut a.left, a.best.0) {
+                a.leaf = next;
+                a.ask(lanes, tree);
+                going[on % N] = i as u8;
+                on += 1;
             }
         }
+        count = on;
+    }
+    for (a, found) in all.iter().zip(found).take(n) {
+        *found = (a.best.0 != 0).then_some(a.best.1);
     }
 }
 
-/// A leaf that must be asked; false where there is no room to note it.
-#[inline(always)]
-fn note(a: &mut Several, at: usize) -> bool {
-    let Some(leaf) = a.leaves.get_mut(a.count) else {
-        a.more = true;
-        return false;
-    };
-    *leaf = at as u16;
-    a.count += 1;
-    true
-}
-
-#[inline(always)]
-fn answer<const W: usize, L: Lanes>(
-    lanes: L,
-    tree: &Tree<W>,
-    root: &Root,
-    a: &Several,
-) -> Option<RuleId> {
-    let leaf = tree.leaf(usize::from(a.leaves[0]))?;
-    let mut best = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0);
-    for at in a.leaves.iter().take(a.count).skip(1) {
-        best = tree.better(lanes, &a.key, usize::from(*at), best);
+impl Several {
+    /// Finds out which leaves there are.
+    #[inline(always)]
+    fn start<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>, root: &Root) {
+        self.left = root.left(lanes, &self.key);
+        self.leaf = tree.next(&mut self.left, 0).unwrap_or(NOBODY);
     }
-    if a.more {
-        best = tree.others(lanes, root, &a.key, usize::from(a.leaves[AHEAD - 1]), best);
+    /// Asks for the rows of its leaf.
+    #[inline(always)]
+    fn ask<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
+        if let Some(leaf) = tree.leaf(self.leaf) {
+            self.rows = leaf.rows(lanes, &self.key);
+        }
     }
-    best.map(|b| b.1)
 }

@@ -53,11 +53,13 @@ pub(super) struct Leaf<const W: usize> {
 
 impl<const W: usize> Leaf<W> {
     /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
-    /// One without rules has windows for such as these `others`.
+    /// One without rules has windows for such as these `others`. Keys that come here beside those of its rules are like
+    /// these `visitors`.
     pub(super) fn new(
         v: Vectors,
         mut rules: Vec<(Place<W>, Asks<W>)>,
         others: &[Place<W>],
+        visitors: &[[u64; W]],
     ) -> Self {
         rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
         let of_others = || others.iter().step_by(every(others.len(), PLACES)).map(|p| &p.asks);
@@ -65,7 +67,7 @@ impl<const W: usize> Leaf<W> {
             true => of_others().enumerate().collect(),
             false => rules.iter().map(|r| &r.1).enumerate().collect(),
         };
-        let windows = choose_for_leaf(v, &some, BITS);
+        let windows = choose_for_leaf(v, &some, visitors, BITS);
         let mut out = Self {
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
@@ -193,14 +195,19 @@ impl<const W: usize> Leaf<W> {
                 if place < from {
                     continue;
                 }
-                if let Some(found) = self.fitting(key, place).filter(|f| f.0 > floor) {
-                    (best, floor) = (Some(found), found.0);
-                    if self.late() == 0 {
-                        return best;
-                    }
-                    // Of those in order no other is better than the first.
-                    from = self.sorted as usize;
+                let Some(p) = self.places.get(place) else { return best };
+                let in_order = place < self.sorted as usize;
+                let above = p.rank > floor;
+                if key.fit(&p.asks) & above {
+                    (best, floor) = (Some((p.rank, RuleId(p.id as u32))), p.rank);
+                } else if above | (p.rank == VACANT) | !in_order {
+                    continue;
                 }
+                // Of those in order none behind it is better.
+                if self.late() == 0 {
+                    return best;
+                }
+                from = from.max(self.sorted as usize);
             }
         }
         best

@@ -53,6 +53,9 @@ impl Form {
 pub(super) struct Words([u64; 8]);
 
 impl Words {
+    pub(super) fn new<const W: usize>(words: &[u64; W]) -> Self {
+        Self(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))
+    }
     /// The bits of a window.
     #[inline(always)]
     pub(super) fn of<L: Lanes>(&self, lanes: L, w: &Window) -> usize {
@@ -135,7 +138,7 @@ const _: () = assert!(
 const KEYS: usize = 128;
 
 /// Keys that some of the rules fit; what a rule leaves open is another's, or anything.
-fn some_keys<const W: usize>(rules: &[(usize, &Asks<W>)], most: usize) -> Vec<[u64; W]> {
+pub(super) fn some_keys<const W: usize>(rules: &[(usize, &Asks<W>)], most: usize) -> Vec<[u64; W]> {
     let key = |(i, (_, asks)): (usize, &(usize, &Asks<W>))| {
         let mut key = asks.value;
         let other = rules.get(other_of(i as u64, rules.len())).map_or(*asks, |o| o.1);
@@ -152,7 +155,7 @@ pub(super) fn choose<const W: usize>(
     sample: usize,
     bits: u32,
 ) -> [Window; WINDOWS] {
-    let keys = some_keys(rules, KEYS);
+    let keys = some_keys(rules, 4 * KEYS);
     let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
     let sample = rules.iter().step_by(every(rules.len(), sample));
     let sample: Vec<_> =
@@ -164,10 +167,17 @@ pub(super) fn choose<const W: usize>(
 pub(super) fn choose_for_leaf<const W: usize>(
     v: Vectors,
     rules: &[(usize, &Asks<W>)],
+    visitors: &[[u64; W]],
     bits: u32,
 ) -> [Window; WINDOWS] {
-    let keys = some_keys(rules, 4 * KEYS);
-    let keys: Vec<&[u64]> = keys.iter().map(<[u64; W]>::as_slice).collect();
+    let mut own = some_keys(rules, 4 * KEYS - visitors.len().min(2 * KEYS));
+    let visitors = visitors.iter().step_by(every(visitors.len(), 2 * KEYS));
+    // Each window is chosen by some of both.
+    let every = own.len() / visitors.len().max(1) + 1;
+    for (i, key) in visitors.enumerate() {
+        own.insert((i * (every + 1)).min(own.len()), *key);
+    }
+    let keys: Vec<&[u64]> = own.iter().map(<[u64; W]>::as_slice).collect();
     let rules: Vec<_> =
         rules.iter().map(|(_, a)| (a.mask.as_slice(), a.value.as_slice())).collect();
     Telling { rules: &rules, keys: &keys, bits }.windows(v)

@@ -18,6 +18,37 @@ const VALUES: usize = 1 << BITS;
 /// Of each window, the row of each value.
 type Table<T> = [[T; VALUES]; WINDOWS];
 
+/// Leaves that are still to be asked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Left {
+    bits: [Line; LINES],
+    /// Which words of the bits have any.
+    some: u32,
+}
+
+impl Left {
+    /// Takes the first of them.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Option<usize> {
+        if self.some == 0 {
+            return None;
+        }
+        let word = self.some.trailing_zeros() as usize % (8 * LINES);
+        let bits = &mut self.bits[word / 8].0[word % 8];
+        let at = word * 64 + bits.trailing_zeros() as usize;
+        *bits &= bits.wrapping_sub(1);
+        if *bits == 0 {
+            self.some &= self.some - 1;
+        }
+        Some(at)
+    }
+    /// Takes all.
+    #[inline(always)]
+    pub(super) fn end(&mut self) {
+        self.some = 0;
+    }
+}
+
 /// Values of one window, a bit each.
 type Values = [u64; VALUES / 64];
 
@@ -53,7 +84,7 @@ impl Root {
 
     /// The leaves left, where there are at most 128 in all.
     #[inline(always)]
-    pub(super) fn few<L: Lanes>(&self, lanes: L, key: &Words) -> Option<[u64; 2]> {
+    fn few<L: Lanes>(&self, lanes: L, key: &Words) -> Option<[u64; 2]> {
         match &self.rows {
             Rows::One(rows) => {
                 let mut left = u64::MAX;
@@ -74,7 +105,7 @@ impl Root {
         }
     }
 
-    /// Asks for what [`Root::few`] reads, or the first line of what [`Root::line`] does.
+    /// Asks for what [`Root::left`] reads, of lines the first.
     #[inline(always)]
     pub(super) fn prefetch<L: Lanes>(&self, lanes: L, key: &Words) {
         for (i, w) in self.windows.iter().enumerate() {
@@ -89,46 +120,27 @@ impl Root {
         }
     }
 
-    /// Lines of bits.
+    /// The leaves left.
     #[inline(always)]
-    pub(super) fn lines(&self) -> usize {
-        if let Rows::Lines(lines) = &self.rows { lines.len() } else { 1 }
-    }
-
-    /// The leaves left, of one line: which of its words have any, and the words. Where there are few, [`Root::few`] is quicker.
-    #[inline(always)]
-    pub(super) fn line<L: Lanes>(&self, lanes: L, key: &Words, line: usize) -> (u32, Line) {
+    pub(super) fn left<L: Lanes>(&self, lanes: L, key: &Words) -> Left {
+        let mut out = Left::default();
         if let Some([low, high]) = self.few(lanes, key) {
-            let some = u32::from(low != 0) | u32::from(high != 0) << 1;
-            return (some, Line([low, high, 0, 0, 0, 0, 0, 0]));
+            out.some = u32::from(low != 0) | u32::from(high != 0) << 1;
+            out.bits[0].0[0] = low;
+            out.bits[0].0[1] = high;
+            return out;
         }
-        let mut left = lanes.ones();
-        if let Rows::Lines(all) = &self.rows
-            && let Some(rows) = all.get(line)
-        {
-            for (w, rows) in self.windows.iter().zip(rows) {
-                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
+        if let Rows::Lines(all) = &self.rows {
+            for (at, (rows, bits)) in all.iter().zip(&mut out.bits).enumerate() {
+                let mut left = lanes.ones();
+                for (w, rows) in self.windows.iter().zip(rows) {
+                    left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
+                }
+                out.some |= lanes.nonzero(left) << (8 * at);
+                *bits = lanes.store(left);
             }
         }
-        (lanes.nonzero(left), lanes.store(left))
-    }
-
-    /// Takes the first leaf of those that [`Root::line`] said of a line.
-    #[inline(always)]
-    pub(super) fn next(line: usize, some: &mut u32, left: &mut Line) -> usize {
-        let word = some.trailing_zeros() as usize % 8;
-        let bits = left.0[word];
-        left.0[word] = bits & bits.wrapping_sub(1);
-        if left.0[word] == 0 {
-            *some &= *some - 1;
-        }
-        line * LINE + word * 64 + bits.trailing_zeros() as usize % 64
-    }
-
-    /// The line that a leaf stands in.
-    #[inline(always)]
-    pub(super) fn line_of(leaf: usize) -> usize {
-        leaf / LINE
+        out
     }
 
     /// Sets a leaf's bit in the rows where a rule agrees.

@@ -14,15 +14,18 @@
 use super::burst::{Burst, Same};
 use super::cuts::{Cuts, Gathered, Open};
 use super::leaf::Leaf;
-use super::place::{Asks, Form, Place, Words, choose};
-use super::root::{BITS, Root};
+use super::place::{Asks, Form, Place, Words, choose, some_keys};
+use super::root::{BITS, Left, Root};
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Vectors, Work, with_vectors};
+use crate::windows::every;
 
 /// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
+/// Keys for each leaf by which it is found out which others they come to.
+const VISITS: usize = 64;
 /// Leaves, at most, and rules that are worth the memory of one.
 const LEAVES: usize = 1024;
 const WORTH: usize = 64;
@@ -41,6 +44,15 @@ pub(super) enum Way {
     Rows(Root),
 }
 
+/// What lookups know of a leaf before they ask it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Top {
+    /// The largest rank that it has had.
+    own: u64,
+    /// And that it or one behind it has had.
+    onward: u64,
+}
+
 /// A table's rules for lookups; see the head of this file.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -48,8 +60,7 @@ pub(crate) struct Tree<const W: usize> {
     way: Way,
     leaves: Vec<Leaf<W>>,
     form: Form,
-    /// The largest rank that a leaf has had.
-    pub(super) tops: Vec<u64>,
+    pub(super) tops: Vec<Top>,
     cuts: Cuts,
     len: usize,
     made_of: usize,
@@ -68,11 +79,18 @@ impl<const W: usize> Tree<W> {
             Open::OrApart => Way::Rows(Self::root(&gathered)?),
         };
         let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
-        let leaf = |g: &Gathered<W>| Leaf::new(v, g.iter().filter_map(whole).collect(), rules);
-        let leaves: Vec<Leaf<W>> = gathered.iter().map(leaf).collect();
+        let visitors = match &way {
+            Way::Walk(_) => Vec::new(),
+            Way::Rows(root) => Self::visitors(v, root, &gathered),
+        };
+        let of = |leaf: usize| visitors.get(leaf).map_or(&[][..], Vec::as_slice);
+        let leaf = |(i, g): (usize, &Gathered<W>)| {
+            Leaf::new(v, g.iter().filter_map(whole).collect(), rules, of(i))
+        };
+        let leaves: Vec<Leaf<W>> = gathered.iter().enumerate().map(leaf).collect();
         Some(Self {
             way,
-            tops: leaves.iter().map(Leaf::top).collect(),
+            tops: Self::tops(&leaves),
             leaves,
             form,
             cuts,
@@ -91,6 +109,29 @@ impl<const W: usize> Tree<W> {
             all.iter().for_each(|(_, asks)| root.note(leaf, asks));
         }
         Some(root)
+    }
+
+    /// Keys of other leaves' rules that come to each.
+    fn visitors(v: Vectors, root: &Root, gathered: &[Gathered<W>]) -> Vec<Vec<[u64; W]>> {
+        let all: Vec<(usize, &Asks<W>)> = gathered
+            .iter()
+            .enumerate()
+            .flat_map(|(leaf, g)| g.iter().map(move |(_, asks)| (leaf, asks)))
+            .collect();
+        let keys = some_keys(&all, gathered.len() * VISITS);
+        let homes = all.iter().step_by(every(all.len(), gathered.len() * VISITS)).map(|a| a.0);
+        let mut visitors = vec![Vec::new(); gathered.len()];
+        for (key, home) in keys.iter().zip(homes) {
+            let mut left = with_vectors(v, Visiting { root, key: Words::new(key) });
+            while let Some(leaf) = left.next() {
+                if leaf != home
+                    && let Some(v) = visitors.get_mut(leaf)
+                {
+                    v.push(*key);
+                }
+            }
+        }
+        visitors
     }
 
     #[inline(always)]
@@ -140,46 +181,49 @@ impl<const W: usize> Tree<W> {
         }
     }
 
-    /// The better of `best` and what a leaf has.
+    /// The next leaf to ask of those that are left, where what was found has a rank of `floor`, 0 for nothing.
     #[inline(always)]
-    pub(super) fn better<L: Lanes>(
-        &self,
-        lanes: L,
-        key: &Words,
-        leaf: usize,
-        best: Option<(u64, RuleId)>,
-    ) -> Option<(u64, RuleId)> {
-        let floor = match best {
-            Some((rank, _)) => rank,
-            None => 0,
-        };
-        if self.tops.get(leaf).is_none_or(|t| *t <= floor) {
-            return best;
-        }
-        let Some(leaf) = self.leaves.get(leaf) else { return best };
-        leaf.winner(lanes, key, floor).or(best)
-    }
-
-    /// The winner, where that of all leaves up to `from` is `best`.
-    #[inline(always)]
-    pub(super) fn others<L: Lanes>(
-        &self,
-        lanes: L,
-        root: &Root,
-        key: &Words,
-        from: usize,
-        mut best: Option<(u64, RuleId)>,
-    ) -> Option<(u64, RuleId)> {
-        for line in Root::line_of(from)..root.lines() {
-            let (mut some, mut left) = root.line(lanes, key, line);
-            while some != 0 {
-                let at = Root::next(line, &mut some, &mut left);
-                if at > from {
-                    best = self.better(lanes, key, at, best);
-                }
+    pub(super) fn next(&self, left: &mut Left, floor: u64) -> Option<usize> {
+        loop {
+            let at = left.next()?;
+            // The first is asked as it is: what its best rule would be is a line more to read.
+            if floor == 0 {
+                return Some(at);
+            }
+            let top = self.tops.get(at)?;
+            if top.onward <= floor {
+                left.end();
+                return None;
+            }
+            if top.own > floor {
+                return Some(at);
             }
         }
-        best
+    }
+
+    fn tops(leaves: &[Leaf<W>]) -> Vec<Top> {
+        let mut onward = 0;
+        let mut tops: Vec<Top> = leaves
+            .iter()
+            .rev()
+            .map(|leaf| {
+                let own = leaf.top();
+                onward = onward.max(own);
+                Top { own, onward }
+            })
+            .collect();
+        tops.reverse();
+        tops
+    }
+    /// A leaf has a rule of this rank.
+    fn raise(&mut self, leaf: usize, rank: u64) {
+        let Some(upto) = self.tops.get_mut(..=leaf) else { return };
+        if let Some(top) = upto.last_mut() {
+            top.own = top.own.max(rank);
+        }
+        for top in upto.iter_mut().rev().take_while(|t| t.onward < rank) {
+            top.onward = rank;
+        }
     }
 
     /// Adds a rule. False where there is no room; then it may be in some leaves and not in others.
@@ -196,12 +240,8 @@ impl<const W: usize> Tree<W> {
                 if let Way::Rows(root) = &mut self.way {
                     root.note(*leaf, asks);
                 }
-                let (Some(l), Some(top)) = (self.leaves.get_mut(*leaf), self.tops.get_mut(*leaf))
-                else {
-                    return false;
-                };
-                *top = (*top).max(rule.rank);
-                l.insert(rule, asks)
+                self.raise(*leaf, rule.rank);
+                self.leaves.get_mut(*leaf).is_some_and(|l| l.insert(rule, asks))
             })
     }
 
@@ -226,10 +266,24 @@ impl<const W: usize> Tree<W> {
             Way::Walk(walk) => walk.heap_bytes(),
             Way::Rows(root) => root.heap_bytes(),
         };
-        way + self.tops.capacity() * size_of::<u64>()
+        way + self.tops.capacity() * size_of::<Top>()
             + self.leaves.capacity() * size_of::<Leaf<W>>()
             + self.leaves.iter().map(Leaf::heap_bytes).sum::<usize>()
             + self.cuts.heap_bytes()
+    }
+}
+
+/// The leaves of a key.
+struct Visiting<'a> {
+    root: &'a Root,
+    key: Words,
+}
+
+impl Work for Visiting<'_> {
+    type Out = Left;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Left {
+        self.root.left(lanes, &self.key)
     }
 }
 
