@@ -226,28 +226,24 @@ fn by_rows<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
         a.ask(lanes, asked.tree(i));
     }
     // Who has found the best goes, the others ask their next leaf, all of them together.
-    let mut going: [u8; N] = std::array::from_fn(|i| i as u8);
-    let mut count = n;
+    let (mut going, mut count) = ([0u8; N], 0);
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        a.first(lanes, asked.tree(i));
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if a.settle(lanes, asked.tree(i)) {
+            going[count % N] = i as u8;
+            count += 1;
+        }
+    }
     while count > 0 {
-        let some = going.get(..count).unwrap_or_default();
-        for i in some.iter().map(|i| usize::from(*i) % N) {
-            let a = &mut all[i];
-            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-                a.said = leaf.first(lanes, &a.rows);
-            }
+        for i in going.iter().take(count).map(|i| usize::from(*i) % N) {
+            all[i].first(lanes, asked.tree(i));
         }
         let mut on = 0;
         for at in 0..count {
             let i = usize::from(going[at % N]) % N;
-            let (a, tree) = (&mut all[i], asked.tree(i));
-            if let Some(leaf) = tree.leaf(a.leaf)
-                && let Some(best) = leaf.lookup(lanes, &a.key, &a.rows, a.said, a.best.0)
-            {
-                a.best = best;
-            }
-            if let Some(next) = tree.next(&mut a.left, a.best.0) {
-                a.leaf = next;
-                a.ask(lanes, tree);
+            if all[i].settle(lanes, asked.tree(i)) {
                 going[on % N] = i as u8;
                 on += 1;
             }
@@ -263,7 +259,7 @@ impl Several {
     /// Finds out which leaves there are.
     #[inline(always)]
     fn start<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>, root: &Root) {
-        self.left = root.left(lanes, &self.key);
+        root.leave(lanes, &self.key, &mut self.left);
         self.leaf = tree.next(&mut self.left, 0).unwrap_or(NOBODY);
     }
     /// Asks for the rows of its leaf.
@@ -272,5 +268,26 @@ impl Several {
         if let Some(leaf) = tree.leaf(self.leaf) {
             self.rows = leaf.rows(lanes, &self.key);
         }
+    }
+    /// Finds out the first place of its leaf whose rule may fit.
+    #[inline(always)]
+    fn first<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
+        if let Some(leaf) = tree.leaf(self.leaf) {
+            self.said = leaf.first(lanes, &self.rows);
+        }
+    }
+    /// Takes what its leaf has. True where it has another to ask, whose rows are asked for.
+    #[inline(always)]
+    fn settle<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) -> bool {
+        let best = tree
+            .leaf(self.leaf)
+            .and_then(|l| l.lookup(lanes, &self.key, &self.rows, self.said, self.best.0));
+        if let Some(best) = best {
+            self.best = best;
+        }
+        let Some(next) = tree.next(&mut self.left, self.best.0) else { return false };
+        self.leaf = next;
+        self.ask(lanes, tree);
+        true
     }
 }

@@ -37,9 +37,8 @@ impl Left {
         let bits = &mut self.bits[word / 8].0[word % 8];
         let at = word * 64 + bits.trailing_zeros() as usize;
         *bits &= bits.wrapping_sub(1);
-        if *bits == 0 {
-            self.some &= self.some - 1;
-        }
+        // No branch: how many a word has left can't be foretold.
+        self.some &= !(u32::from(*bits == 0) << word);
         Some(at)
     }
     /// Takes all.
@@ -105,7 +104,7 @@ impl Root {
         }
     }
 
-    /// Asks for what [`Root::left`] reads, of lines the first.
+    /// Asks for what [`Root::leave`] reads, of lines the first.
     #[inline(always)]
     pub(super) fn prefetch<L: Lanes>(&self, lanes: L, key: &Words) {
         for (i, w) in self.windows.iter().enumerate() {
@@ -120,15 +119,13 @@ impl Root {
         }
     }
 
-    /// The leaves left.
+    /// The leaves left go to `out`, which has none.
     #[inline(always)]
-    pub(super) fn left<L: Lanes>(&self, lanes: L, key: &Words) -> Left {
-        let mut out = Left::default();
+    pub(super) fn leave<L: Lanes>(&self, lanes: L, key: &Words, out: &mut Left) {
         if let Some([low, high]) = self.few(lanes, key) {
             out.some = u32::from(low != 0) | u32::from(high != 0) << 1;
-            out.bits[0].0[0] = low;
-            out.bits[0].0[1] = high;
-            return out;
+            (out.bits[0].0[0], out.bits[0].0[1]) = (low, high);
+            return;
         }
         if let Rows::Lines(all) = &self.rows {
             for (at, (rows, bits)) in all.iter().zip(&mut out.bits).enumerate() {
@@ -140,7 +137,6 @@ impl Root {
                 *bits = lanes.store(left);
             }
         }
-        out
     }
 
     /// Sets a leaf's bit in the rows where a rule agrees.

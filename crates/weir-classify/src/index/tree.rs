@@ -283,7 +283,9 @@ impl Work for Visiting<'_> {
     type Out = Left;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Left {
-        self.root.left(lanes, &self.key)
+        let mut left = Left::default();
+        self.root.leave(lanes, &self.key, &mut left);
+        left
     }
 }
 
