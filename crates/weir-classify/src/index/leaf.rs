@@ -1,9 +1,12 @@
 //! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of four
 //! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
 //!
-//! Called by `tree` and `burst` alone. A rule goes where its rank belongs, if that place is vacant: who leaves leaves one, with its
+//! Called by `tree` and `burst` alone. *In order* means: priorities fall from place to place, and of rules of the same priority
+//! that some key fits both, the one with the larger rank stands first. So the first of those in order that a key fits is the best of
+//! them, while rules that never meet may stand as they come. A rule that is added has the smallest rank of its priority. It goes to a
+//! vacant place in order, if there is one nearby: who leaves leaves one, with its
 //! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in
-//! order as long as ranks fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
+//! order as long as priorities fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
 //! are late, or no place is left behind the last, all are put in order anew.
 
 use super::place::{Asks, Place, Words, choose_for_leaf};
@@ -23,6 +26,8 @@ const VALUES: usize = 1 << BITS;
 const LATE: usize = 64;
 /// What the rank of a rule that has gone is, where lookups see it; no rule's.
 const VACANT: u64 = 0;
+/// Places of rules of its own priority that a rule may pass on its way to a vacant one.
+const NEAR: usize = 32;
 /// Places made at a time.
 const STEP: usize = 32;
 /// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
@@ -46,9 +51,14 @@ pub(super) struct Leaf<const W: usize> {
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
-    /// Rank of every place; a vacant one has a rank between its neighbours'.
+    /// Rank of every place; a vacant one has a priority between its neighbours'.
     ranks: Vec<u64>,
     len: usize,
+}
+
+/// Of a rank.
+fn priority(rank: u64) -> u32 {
+    (rank >> 32) as u32
 }
 
 impl<const W: usize> Leaf<W> {
@@ -200,10 +210,10 @@ impl<const W: usize> Leaf<W> {
                 let above = p.rank > floor;
                 if key.fit(&p.asks) & above {
                     (best, floor) = (Some((p.rank, RuleId(p.id as u32))), p.rank);
-                } else if above | (p.rank == VACANT) | !in_order {
+                } else if (priority(p.rank) >= priority(floor)) | (p.rank == VACANT) | !in_order {
                     continue;
                 }
-                // Of those in order none behind it is better.
+                // Of those in order none behind it that the key fits is better.
                 if self.late() == 0 {
                     return best;
                 }
@@ -233,7 +243,7 @@ impl<const W: usize> Leaf<W> {
         if let Some(place) = self.place_of(rule.rank) {
             return self.mark(place, asks, |row, bit| *row |= bit);
         }
-        let place = match self.vacancy(rule.rank).or_else(|| self.last_place(rule)) {
+        let place = match self.vacancy(rule).or_else(|| self.last_place(rule)) {
             Some(place) => place,
             None => {
                 self.sort();
@@ -251,12 +261,29 @@ impl<const W: usize> Leaf<W> {
         self.len += 1;
     }
 
-    /// A vacant place in order for this rank: that of a rule that has gone.
-    fn vacancy(&self, rank: u64) -> Option<usize> {
-        let sorted = self.sorted as usize;
-        let at = self.ranks.get(..sorted)?.partition_point(|&r| r > rank);
-        let vacant = |p: &usize| *p < sorted && !self.is_taken(*p);
-        [at, at.wrapping_sub(1)].into_iter().find(vacant)
+    /// The place in order behind all of this priority, and the first of this priority.
+    fn run_of(&self, priority_of: u64) -> (usize, usize) {
+        let ranks = self.ranks.get(..self.sorted as usize).unwrap_or_default();
+        let p = priority(priority_of);
+        (ranks.partition_point(|&r| priority(r) > p), ranks.partition_point(|&r| priority(r) >= p))
+    }
+
+    /// A vacant place in order for this rule: that of one that has gone. Whom it passes on its way there it never meets.
+    fn vacancy(&self, rule: &Place<W>) -> Option<usize> {
+        let (_, end) = self.run_of(rule.rank);
+        if end < self.sorted as usize && !self.is_taken(end) {
+            return Some(end);
+        }
+        for at in (end.saturating_sub(NEAR)..end).rev() {
+            let there = self.places.get(at)?;
+            if there.rank == VACANT {
+                return Some(at);
+            }
+            if priority(there.rank) != priority(rule.rank) || there.asks.meet(&rule.asks) {
+                return None;
+            }
+        }
+        None
     }
 
     /// A place behind all others; none where all must be put in order first.
@@ -274,12 +301,13 @@ impl<const W: usize> Leaf<W> {
     }
 
     /// Whether a rule of this rank has no place before all are put in order.
-    pub(super) fn must_sort(&self, rank: u64) -> bool {
-        self.behind(rank).is_none() && self.vacancy(rank).is_none()
+    pub(super) fn must_sort(&self, rule: &Place<W>) -> bool {
+        self.behind(rule.rank).is_none() && self.vacancy(rule).is_none()
     }
     /// Whether this rank would be in order behind all others; none where there is no place, or none for one more late rule.
     fn behind(&self, rank: u64) -> Option<bool> {
-        let in_order = self.late() == 0 && self.ranks.last().is_none_or(|&last| last > rank);
+        let falls = |last: &u64| priority(*last) >= priority(rank);
+        let in_order = self.late() == 0 && self.ranks.last().is_none_or(falls);
         let room = self.ranks.len() < PLACES && (in_order || self.late() < LATE);
         room.then_some(in_order)
     }
@@ -322,11 +350,16 @@ impl<const W: usize> Leaf<W> {
     }
 
     fn place_of(&self, rank: u64) -> Option<usize> {
-        let sorted = self.sorted as usize;
-        let at = self.ranks.get(..sorted)?.partition_point(|&r| r > rank);
-        let mut places =
-            std::iter::once(at).filter(|&p| p < sorted).chain(sorted..self.ranks.len());
-        places.find(|&p| self.ranks.get(p) == Some(&rank) && self.is_taken(p))
+        let is_there = |p: &usize| self.ranks.get(*p) == Some(&rank) && self.is_taken(*p);
+        let (start, end) = self.run_of(rank);
+        // Mostly ranks fall, too.
+        let run = self.ranks.get(start..end)?;
+        let there = start + run.partition_point(|&r| r > rank);
+        std::iter::once(there)
+            .filter(|p| *p < end)
+            .chain(start..end)
+            .chain(self.sorted as usize..self.ranks.len())
+            .find(is_there)
     }
 
     fn write(&mut self, place: usize, rule: &Place<W>, asks: &Asks<W>) {
@@ -358,5 +391,46 @@ impl<const W: usize> Leaf<W> {
         size_of_val(&*self.rows)
             + self.places.capacity() * size_of::<Place<W>>()
             + self.ranks.capacity() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::Form;
+    use super::*;
+    use crate::field::Field;
+    use crate::rule::Match;
+
+    /// Rules of one priority that never meet, such as most flows are, go and come back without ever being late, whichever
+    /// the order; one that meets another comes behind it.
+    #[test]
+    fn who_comes_back_is_not_late() {
+        let form = Form::new(crate::scan::words_of(
+            Match::any().with(Field::EthDst, 0).with(Field::Ipv4Src, 0).mask(),
+        ));
+        let rank = |n: u64| 7 << 32 | (u64::from(u32::MAX) - n);
+        let flow = |i: u32, n: u64| -> Place<3> {
+            form.place(rank(n), RuleId(i), &Match::any().with(Field::Ipv4Src, i.into()))
+        };
+        let all = (0..400).map(|i| flow(i, i.into())).map(|p| (p, p.asks)).collect();
+        let mut leaf = Leaf::new(Vectors::best(), all, &[], &[]);
+        let mut ranks: Vec<u64> = (0..400).map(rank).collect();
+        let mut next = 400;
+        // Several are gone at a time.
+        for i in (0..4_000u64).map(|i| (i * 7919 % 400) as usize) {
+            leaf.remove(ranks[i]);
+            leaf.remove(ranks[(i + 13) % 400]);
+            for i in [(i + 13) % 400, i] {
+                let p = flow(i as u32, next);
+                (ranks[i], next) = (p.rank, next + 1);
+                assert!(leaf.insert(&p, &p.asks));
+            }
+            assert_eq!((leaf.late(), leaf.taken().count()), (0, 400));
+        }
+        leaf.remove(ranks[5]);
+        let open = form.place(rank(next), RuleId(1_000), &Match::any());
+        assert!(leaf.insert(&open, &open.asks));
+        let at = leaf.place_of(open.rank).unwrap();
+        assert!((0..400).filter(|i| *i != 5).all(|i| leaf.place_of(ranks[i]).unwrap() < at));
     }
 }

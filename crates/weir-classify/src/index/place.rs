@@ -93,6 +93,15 @@ impl<const W: usize> Asks<W> {
             (0..values).for_each(f);
         }
     }
+    /// Whether some key is what both ask.
+    #[inline]
+    pub(super) fn meet(&self, other: &Self) -> bool {
+        let mut differ = 0;
+        for i in 0..W {
+            differ |= (self.value[i] ^ other.value[i]) & self.mask[i] & other.mask[i];
+        }
+        differ == 0
+    }
     /// Which side of a bit it asks for.
     #[inline]
     pub(super) fn side(&self, word: u8, bit: u8) -> Side {

@@ -232,7 +232,7 @@ impl<const W: usize> Tree<W> {
         self.cuts.walk(&rule.asks, &mut |leaf, asks| to.push((leaf, *asks)));
         self.len += 1;
         let sorts = |(leaf, _): &(usize, Asks<W>)| {
-            self.leaves.get(*leaf).is_some_and(|l| l.must_sort(rule.rank))
+            self.leaves.get(*leaf).is_some_and(|l| l.must_sort(rule))
         };
         to.len() <= SPREAD
             && (to.len() <= SORTED || !to.iter().any(sorts))
