@@ -55,12 +55,20 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                 2 => assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority)),
                 // What was copied before the last changes becomes an index now, and another copy begins.
                 _ if n == 0 => {
-                    let made = copy.take().is_some_and(|d: Draft| fast.adopt(d.make()));
+                    let made = copy.take().is_some_and(|d: Draft| fast.adopt(&mut d.make()));
                     assert_eq!(made || fast.is_indexed(), fast.is_indexed());
                     copy = fast.begin_draft();
-                    while copy.as_mut().is_some_and(|d| fast.draft_more(d, 8) == Copying::More) {}
+                    // Of an index, a leaf now and the others as more changes.
+                    let most = if fast.is_indexed() { 1 } else { usize::MAX };
+                    for _ in 0..most {
+                        if !copy.as_mut().is_some_and(|d| fast.draft_more(d, 8) == Copying::More) {
+                            break;
+                        }
+                    }
                 }
-                _ => {}
+                _ => {
+                    copy.iter_mut().for_each(|d| _ = fast.draft_more(d, 8));
+                }
             }
             assert_eq!(fast.find(&m, priority), judge.find(&m, priority));
             assert_eq!(fast.lookup(&key(a, b)), judge.lookup(&key(a, b)));

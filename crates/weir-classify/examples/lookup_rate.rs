@@ -99,10 +99,10 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
                 drafts = drafts.max(start.elapsed().as_secs_f64());
             }
             let start = clock.now();
-            let index = draft.make();
+            let mut index = draft.make();
             makes += clock.now() - start;
             let start = Instant::now();
-            made += usize::from(t.adopt(index));
+            made += usize::from(t.adopt(&mut index));
             adopts = adopts.max(start.elapsed().as_secs_f64());
         }
         let leaves: usize = tables.values().map(FastTable::leaves).sum();

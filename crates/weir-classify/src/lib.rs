@@ -22,6 +22,7 @@ mod index;
 mod key;
 mod linear;
 mod packed;
+mod parts;
 mod ranked;
 mod rule;
 mod scan;

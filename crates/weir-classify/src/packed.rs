@@ -37,8 +37,10 @@ pub(crate) enum Way {
     Crowded,
     /// The same, packed.
     Packed,
-    /// Rules stand in another order, too, which is asked instead of the parts.
+    /// An order of all rules is asked, instead of the parts.
     Ordered,
+    /// An index, and then the parts, which have what it could not take.
+    Beside,
 }
 
 /// Five rules: a line.

@@ -116,7 +116,7 @@ const SCANNED: usize = 50;
 /// What asking a further hash table costs, in rules scanned.
 const TUPLE: usize = 10;
 
-/// What asking an index costs, whatever it is beside.
+/// What asking an index costs, without what is beside it.
 const INDEX: usize = 5 * TUPLE;
 
 /// Units that a lookup costs at most in tables of this shape, beyond what one in a single hash table or a short
@@ -124,10 +124,10 @@ const INDEX: usize = 5 * TUPLE;
 pub fn lookup_units(tables: &TableSet) -> u16 {
     let of = |t: &Table| {
         let c = &t.classifier;
-        if c.is_indexed() {
-            return INDEX;
+        match c.is_indexed() {
+            true => INDEX + c.tuples() * TUPLE + c.scanned(),
+            false => c.tuples().saturating_sub(1) * TUPLE + c.scanned(),
         }
-        c.tuples().saturating_sub(1) * TUPLE + c.scanned()
     };
     let scanned: usize = tables.iter().map(of).sum();
     u16::try_from((scanned + SCANNED / 2) / SCANNED).unwrap_or(u16::MAX)

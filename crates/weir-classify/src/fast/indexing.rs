@@ -1,8 +1,9 @@
-//! When a table has an index, and how it stays true.
+//! When a table has an index, and how it comes by it.
 //!
 //! Called by `fast`, and by whoever has the time to make one: [`FastTable::wants_index`], [`FastTable::begin_draft`] and
-//! [`FastTable::draft_more`] between bursts, [`Draft::make`] on another thread, [`FastTable::adopt`]. A change ends a copy; what
-//! changes while the index is made is noted, and done to it before it is asked.
+//! [`FastTable::draft_more`] between bursts, [`Draft::make`] on another thread, [`FastTable::adopt`]. A change ends a copy of
+//! parts, whose rules move about; of an index's leaves each is copied in one go, so that it goes on. What changes meanwhile, and
+//! while the index is made, is noted and done to it before it is asked.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,12 +19,26 @@ const WRITES: usize = 4096;
 const BYTES: usize = 512;
 const SMALL: usize = 64 << 10;
 
+/// Rules beside an index that are a reason to make another, and one in so many of all.
+const BESIDE: usize = 32;
+const MANY_BESIDE: usize = 256;
+
+/// What a table had before it took an index.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    _parts: Parts,
+    _index: Option<Box<Index>>,
+    _ranked: Option<Box<Ranked>>,
+}
+
 /// What is known of making an index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexing {
     /// Of the last draft; 0 where that holds no more.
     token: u64,
-    /// Changes since it was whole.
+    /// Whether all has been copied.
+    whole: bool,
+    /// Changes since it was whole; of an index, since it was begun.
     noted: Option<Vec<Change>>,
     /// Rules of which none could be made.
     refused: usize,
@@ -41,7 +56,7 @@ pub enum Copying {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Change {
+pub(super) enum Change {
     In(u64, RuleId, Match),
     Out(u64, Match),
 }
@@ -57,13 +72,16 @@ impl Indexing {
 }
 
 impl FastTable {
-    /// Whether lookups would be faster with an index, which there is not, and none is being made.
+    /// Whether lookups would be faster with an index, or with another one, and none is being made.
     pub fn wants_index(&self) -> bool {
         let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len);
+        let Parts { tuples, rest, .. } = &self.parts;
         self.len >= MANY
-            && self.index.is_none()
             && self.indexing.as_deref().is_none_or(is_free)
-            && (self.tuples.len() >= SIFTED || self.rest.len() >= LONG || self.is_crowded())
+            && match &self.index {
+                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.len / MANY_BESIDE,
+                None => tuples.len() >= SIFTED || rest.len() >= LONG || self.parts.is_crowded(),
+            }
     }
 
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.
@@ -73,31 +91,50 @@ impl FastTable {
         let draft = Draft::new(indexing.token, self.vectors, self.words, self.len);
         if draft.is_none() {
             (indexing.token, indexing.refused) = (0, self.len);
+        } else if self.index.is_some() {
+            indexing.noted = Some(Vec::new());
         }
         draft
     }
 
-    /// Copies some more: what stands in so many slots, or as many rules of the rest.
+    /// Copies some more: what stands in so many slots, or as many rules of the rest; a leaf of an index, or all beside one.
     pub fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == draft.token) else {
             return Copying::Broken;
         };
-        // The tuples, and behind them the rest.
         let (part, from) = draft.at;
-        let len = match self.tuples.get(part) {
+        if let Some(index) = &self.index {
+            if indexing.noted.is_none() {
+                return Copying::Broken;
+            }
+            let mut add = |rank, r: &Rule| draft.add(rank, r.id, &r.matcher);
+            match part.cmp(&index.leaves()) {
+                std::cmp::Ordering::Less => index.each_of(part, &mut add),
+                std::cmp::Ordering::Equal => self.parts.for_each(&mut add),
+                std::cmp::Ordering::Greater => {
+                    indexing.whole = true;
+                    return Copying::Whole;
+                }
+            }
+            draft.at = (part + 1, 0);
+            return Copying::More;
+        }
+        // The tuples, and behind them the rest.
+        let Parts { tuples, rest, .. } = &self.parts;
+        let len = match tuples.get(part) {
             Some(t) => t.slots(),
-            None if part == self.tuples.len() => self.rest.len(),
+            None if part == tuples.len() => rest.len(),
             None => {
-                indexing.noted = Some(Vec::new());
+                (indexing.whole, indexing.noted) = (true, Some(Vec::new()));
                 return Copying::Whole;
             }
         };
         let to = len.min(from.saturating_add(slots));
         draft.at = if to == len { (part + 1, 0) } else { (part, to) };
-        match self.tuples.get(part) {
+        match tuples.get(part) {
             Some(t) => t.for_some(from..to, &mut |rank, r| draft.add(rank, r.id, &r.matcher)),
             None => {
-                for (rank, id, value, mask) in (from..to).filter_map(|i| self.rest.get(i)) {
+                for (rank, id, value, mask) in (from..to).filter_map(|i| rest.get(i)) {
                     draft.add(rank, id, &Match::new(value, mask));
                 }
             }
@@ -111,35 +148,53 @@ impl FastTable {
         self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
-    /// Takes an index that was made of this table's last draft, if it still can be made true and is worth its memory. Says whether lookups ask it now.
-    pub fn adopt(&mut self, drafted: Drafted) -> bool {
+    /// Takes an index that was made of this table's last draft, if it still can be made true and is worth its memory. Says whether
+    /// it did; then `drafted` has what it replaces, and should be dropped where that takes nobody's time.
+    pub fn adopt(&mut self, drafted: &mut Drafted) -> bool {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == drafted.token) else {
             return false;
         };
         indexing.token = 0;
-        let Some(noted) = indexing.noted.take() else { return false };
-        let Some(mut index) = drafted.index.filter(|i| i.heap_bytes() <= BYTES * self.len + SMALL)
-        else {
+        let Some(noted) = indexing.noted.take().filter(|_| indexing.whole) else { return false };
+        let Some(index) = &mut drafted.index else {
             indexing.refused = self.len;
             return false;
         };
-        // All of it here and now: a few rules that belong everywhere may be more than a pause is worth.
-        let mut writes = 0;
-        let whole = noted.iter().all(|change| {
-            let (Change::In(_, _, m) | Change::Out(_, m)) = change;
-            writes += index.spread(m);
-            writes <= WRITES
-                && match change {
-                    Change::In(rank, id, m) => index.insert(*rank, *id, m),
-                    Change::Out(rank, m) => index.remove(*rank, m),
-                }
-        });
-        if whole {
-            self.index = Some(index);
-            self.ranked = None;
-            self.settle(None);
+        if index.heap_bytes() > BYTES * self.len + SMALL {
+            indexing.refused = self.len;
+            return false;
         }
-        whole
+        // All of it here and now: a few rules that belong everywhere may be more than a pause is worth.
+        let (mut writes, mut parts, mut union) = (0, Parts::default(), drafted.union);
+        for change in noted {
+            let (Change::In(rank, _, m) | Change::Out(rank, m)) = &change;
+            writes += index.spread(m);
+            // What was copied later than it changed is as it should be.
+            match &change {
+                Change::In(..) if index.find(self.vectors, m, Which::Rank(*rank)).is_some() => {}
+                Change::In(rank, id, m) => {
+                    union = union.union(m.mask());
+                    if writes > WRITES || !index.insert(self.vectors, *rank, *id, m) {
+                        parts.insert(m, *rank, *id);
+                    }
+                }
+                Change::Out(..) if writes > 2 * WRITES => return false,
+                Change::Out(rank, m) => {
+                    if index.remove(self.vectors, m, Which::Rank(*rank)).is_none() {
+                        parts.remove(m, (rank >> 32) as u32);
+                    }
+                }
+            }
+        }
+        debug_assert_eq!(index.len() + parts.len(), self.len);
+        drafted.replaced = Some(Replaced {
+            _parts: std::mem::replace(&mut self.parts, parts),
+            _index: std::mem::replace(&mut self.index, drafted.index.take()),
+            _ranked: self.ranked.take(),
+        });
+        self.set_union(union);
+        self.settle(None);
+        true
     }
 
     /// All of it here and now, where a pause does not matter.
@@ -148,40 +203,26 @@ impl FastTable {
             return false;
         };
         while self.draft_more(&mut draft, usize::MAX) == Copying::More {}
-        self.adopt(draft.make())
+        self.adopt(&mut draft.make())
     }
 
-    /// Lookups ask what there was before it.
-    fn lose_index(&mut self) {
-        self.index = None;
-        if self.is_diverse() {
-            self.rank();
-        } else if self.sieve.is_none() {
-            self.order();
+    /// Its few rules go to the parts.
+    pub(super) fn dissolve_index(&mut self) {
+        let Some(index) = self.index.take() else { return };
+        for leaf in 0..index.leaves() {
+            index.each_of(leaf, &mut |rank, r| self.parts.insert(&r.matcher, rank, r.id));
         }
+        self.forget_draft();
+        self.narrow();
+        self.rank();
+        self.settle(None);
     }
-
-    /// There is none, and none is being made.
-    pub(super) fn unindex(&mut self) {
-        if self.index.is_some() {
-            self.lose_index();
-        }
+    /// None is being made.
+    pub(super) fn forget_draft(&mut self) {
         self.indexing.iter_mut().for_each(|i| (i.noted, i.token) = (None, 0));
     }
-
-    pub(super) fn index_in(&mut self, rank: u64, m: &Match, id: RuleId) {
-        if self.index.as_mut().is_some_and(|i| !i.insert(rank, id, m)) {
-            self.lose_index();
-        }
-        self.note_change(|| Change::In(rank, id, *m));
-    }
-    pub(super) fn index_out(&mut self, rank: u64, m: &Match) {
-        if self.index.as_mut().is_some_and(|i| !i.remove(rank, m)) {
-            self.lose_index();
-        }
-        self.note_change(|| Change::Out(rank, *m));
-    }
-    fn note_change(&mut self, change: impl FnOnce() -> Change) {
+    #[inline]
+    pub(super) fn note_change(&mut self, change: impl FnOnce() -> Change) {
         let Some(indexing) = &mut self.indexing else { return };
         match &mut indexing.noted {
             Some(noted) if noted.len() < NOTED => noted.push(change()),

@@ -3,10 +3,11 @@
 //! Part of `fast`. What is read of a table that another frame's table follows lies in no near cache, so that a lookup by itself
 //! is a row of waits; a burst's lookups wait together.
 
-use super::{Ahead, FastTable, Probe, each};
+use super::{FastTable, Probe};
 use crate::index::{BURST, Index};
 use crate::key::FlowKey;
 use crate::packed::Way;
+use crate::parts::Ahead;
 use crate::rule::RuleId;
 use crate::scan::Scan;
 use crate::simd::{Vectors, prefetch_slice};
@@ -33,7 +34,7 @@ impl FastTable {
     #[inline(always)]
     fn asked_index(&self) -> Option<&Index> {
         match (self.packed.way, &self.ranked) {
-            (Way::Ordered, None) => self.index.as_deref(),
+            (Way::Ordered | Way::Beside, None) => self.index.as_deref(),
             _ => None,
         }
     }
@@ -83,7 +84,7 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
     }
     for (i, t, key) in asked().filter(|(_, t, _)| t.asks_tuples()) {
         let a = &mut all[i % BURST];
-        if let Some(tuple) = each(a.probe.left, &t.tuples).next() {
+        if let Some(tuple) = t.parts.each(a.probe.left).next() {
             a.slot = tuple.slot(key, Some(a.probe.hash));
             a.bucket = tuple.prefetch_slot(a.slot);
         }
@@ -97,7 +98,11 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         };
         found.get_mut(i).into_iter().for_each(|f| *f = id);
     }
-    indexed.into_iter().for_each(|some| some.lookup(found));
+    for (i, best) in indexed.iter().flat_map(Indexed::lookup) {
+        let table = tables.get(i).copied().flatten().zip(keys.get(i));
+        let id = table.and_then(|(t, key)| t.or_beside(key, best));
+        found.get_mut(i).into_iter().for_each(|f| *f = id);
+    }
 }
 
 impl<'a> Indexed<'a> {
@@ -113,12 +118,11 @@ impl<'a> Indexed<'a> {
         (some.asked[at], some.places[at]) = (one, place as u8);
         some.count += 1;
     }
-    fn lookup(&self, found: &mut [Option<RuleId>]) {
+    /// Of each its place, and rank and id of what its index has.
+    fn lookup(&self) -> impl Iterator<Item = (usize, Option<(u64, RuleId)>)> {
         let mut own = [None; BURST];
         let asked = self.asked.get(..self.count).unwrap_or_default();
         Index::lookup_several(self.vectors, asked, &mut own);
-        for (own, place) in own.into_iter().zip(self.places).take(self.count) {
-            found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
-        }
+        self.places.into_iter().map(usize::from).zip(own).take(self.count)
     }
 }

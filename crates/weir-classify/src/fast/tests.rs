@@ -4,6 +4,7 @@ use super::*;
 use crate::field::Field;
 use crate::key::WORDS;
 use crate::linear::Linear;
+use crate::parts::worthwhile;
 
 fn rule(m: Match, priority: u32, id: u32) -> Rule {
     Rule { matcher: m, priority, id: RuleId(id) }
@@ -33,7 +34,7 @@ fn insertion_numbers_run_out() {
     assert!(fast.inserted < 400);
 }
 
-/// The same where an index is there, which is lost by that: whatever is tried next, also what is refused.
+/// The same where an index is there, which has rules beside it then, or none: whatever is tried next, also what is refused.
 #[test]
 fn insertion_numbers_run_out_beside_an_index() {
     for more in [0, 4_400] {
@@ -49,16 +50,16 @@ fn insertion_numbers_run_out_beside_an_index() {
         };
         (0..600).for_each(|i| add(&mut fast, &mut judge, i));
         let made = drafted(&mut fast);
-        assert!(made.is_some_and(|d| fast.adopt(d)) && fast.ranked.is_none());
+        assert!(made.is_some_and(|mut d| fast.adopt(&mut d)) && fast.ranked.is_none());
         (600..600 + more).for_each(|i| add(&mut fast, &mut judge, i));
         if !fast.is_indexed() {
             let made = drafted(&mut fast);
-            assert!(made.is_some_and(|d| fast.adopt(d)));
+            assert!(made.is_some_and(|mut d| fast.adopt(&mut d)));
         }
         fast.inserted = u32::MAX;
         let there = net(0);
         assert!(fast.try_insert(&there.matcher, there.priority, RuleId(9)).is_err());
-        assert!(!fast.is_indexed());
+        assert!(fast.is_indexed() && fast.inserted < 6_000);
         for i in 0..200 {
             if i > 100 {
                 add(&mut fast, &mut judge, 10_000 + i);
@@ -198,7 +199,7 @@ fn a_sieve_leaves_nothing_out() {
             rules.extend(there.is_ok().then_some(r));
         }
     }
-    assert!(fast.tuples() > 64 && fast.sieve.is_some(), "{} tuples", fast.tuples());
+    assert!(fast.tuples() > 64 && fast.parts.sieve.is_some(), "{} tuples", fast.tuples());
     let mut keys = Vec::new();
     for i in 0..300 {
         let mut k = FlowKey([random() << 33 ^ random(); WORDS]);
@@ -310,7 +311,7 @@ fn an_index_tells_the_winner() {
         };
         let (mut rules, mut under_way): (Vec<Rule>, _) = (Vec::new(), None);
         let (mut copy, mut last) = (None, Copying::More);
-        let (mut indexed, mut dropped, mut made) = (0, 0, [0; 2]);
+        let (mut indexed, mut beside, mut again, mut made) = (0, 0, 0, [0; 2]);
         for step in 0..4_800u32 {
             // Grows, stands, and shrinks.
             let had = fast.is_indexed();
@@ -323,7 +324,7 @@ fn an_index_tells_the_winner() {
                 );
                 assert_eq!(fast.remove(&r.matcher, 77), None);
                 match step % 200 {
-                    150 if !had => copy = fast.begin_draft(),
+                    150 if copy.is_none() => copy = fast.begin_draft(),
                     199 => {
                         // What has one leaf for each key, and what has not, in turn.
                         let make = [Draft::make, Draft::make_by_rows][step as usize / 200 % 2];
@@ -335,6 +336,13 @@ fn an_index_tells_the_winner() {
                     last = copy.as_mut().map_or(last, |d| fast.draft_more(d, 64));
                 }
                 continue;
+            }
+            // What has an index already is copied while it changes.
+            if had && step % 200 == 100 {
+                copy = fast.begin_draft();
+            }
+            if had && step % 3 == 0 {
+                copy.iter_mut().for_each(|d| last = fast.draft_more(d, 64));
             }
             let chance = [10, 5, 1][step as usize / 1_600];
             if random() % 10 < chance || rules.is_empty() {
@@ -358,11 +366,12 @@ fn an_index_tells_the_winner() {
             }
             // It is made of what there was some changes ago.
             if step % 200 == 30 {
-                let adopted = under_way.take().is_some_and(|d| fast.adopt(d));
+                let adopted = under_way.take().is_some_and(|mut d| fast.adopt(&mut d));
                 made[step as usize / 200 % 2] += u32::from(adopted);
+                again += u32::from(adopted && had);
             }
-            (indexed, dropped) =
-                (indexed + u32::from(had), dropped + u32::from(had && !fast.is_indexed()));
+            indexed += u32::from(fast.is_indexed());
+            beside += u32::from(fast.is_indexed() && !fast.parts.is_empty());
             if step % 12 == 0 {
                 let key = |n: u64| {
                     let mut k = FlowKey::default();
@@ -383,8 +392,68 @@ fn an_index_tells_the_winner() {
                 }
             }
         }
-        let all = indexed > 1_500 && !made.contains(&0) && dropped > 0;
-        assert!(all, "{} {words} {indexed} {made:?} {dropped}", v.name());
+        let all = indexed > 1_500 && !made.contains(&0) && beside > 100 && again > 3;
+        assert!(all, "{} {words} {indexed} {made:?} {beside} {again}", v.name());
+        // What is left of it goes to the parts when it is small.
+        while let Some(r) = rules.pop() {
+            assert_eq!(fast.remove(&r.matcher, r.priority), Some(r.id));
+            judge.remove(&r.matcher, r.priority);
+            assert!(fast.len() == judge.len() && fast.is_indexed() == (fast.len() >= MANY / 2));
+            let key = r.matcher.value();
+            assert_eq!(fast.lookup(key), judge.lookup(key), "{} {words}", v.name());
+        }
+        assert_eq!(fast.memory_bytes() - indexing_bytes(&fast), size_of::<FastTable>());
+    }
+}
+
+/// What a table keeps of making an index, when that is done.
+fn indexing_bytes(t: &FastTable) -> usize {
+    t.indexing.as_ref().map_or(0, |i| size_of_val(&**i) + i.heap_bytes())
+}
+
+/// What an index can't take stands beside it, and lookups ask both, until another takes all: leaves that are full, rules that are
+/// everywhere, words that none looked at.
+#[test]
+fn what_an_index_can_not_take_stands_beside_it() {
+    for v in Vectors::available() {
+        let (mut fast, mut judge) = (FastTable::with_vectors(v), Linear::default());
+        let five = |i: u32| {
+            Match::any()
+                .with_masked(Field::Ipv4Src, u128::from(i) << 7, u128::from(u32::MAX << (i % 13)))
+                .with_masked(Field::Ipv4Dst, u128::from(i) << 3, u128::from(u32::MAX << (i % 7)))
+        };
+        let mut next = 0;
+        let mut put = |fast: &mut FastTable, judge: &mut Linear, m: Match| {
+            next += 1;
+            let r = rule(m, next * 7919 % 500, next);
+            assert_eq!(fast.insert(r), judge.insert(r));
+        };
+        (0..3_000).for_each(|i| put(&mut fast, &mut judge, five(i)));
+        let agree = |fast: &FastTable, judge: &Linear| {
+            let keys: Vec<FlowKey> = (0..64).map(|i| *five(i * 97).value()).collect();
+            let mut found = vec![None; keys.len()];
+            fast.lookup_all(&keys, &mut found);
+            let mut together = vec![None; keys.len()];
+            FastTable::lookup_several(&vec![Some(fast); keys.len()], &keys, &mut together);
+            for ((k, found), together) in keys.iter().zip(found).zip(together) {
+                let want = judge.lookup(k);
+                assert_eq!((found, together, fast.lookup(k)), (want, want, want), "{}", v.name());
+            }
+        };
+        assert!(fast.index_now());
+        assert_eq!((fast.parts.len(), fast.packed.way), (0, Way::Ordered));
+        agree(&fast, &judge);
+        // All in one leaf; and ports, of which no rule has told so far.
+        for i in 0..700u32 {
+            put(&mut fast, &mut judge, five(1).with(Field::Ipv4Dst, 1 << 20 | u128::from(i)));
+        }
+        (0..120).for_each(|i| put(&mut fast, &mut judge, five(i * 31).with(Field::TpDst, 0)));
+        assert_eq!(fast.packed.way, Way::Beside);
+        assert!(fast.wants_index() && fast.parts.len() >= 120, "{} beside", fast.parts.len());
+        agree(&fast, &judge);
+        assert!(fast.index_now());
+        assert_eq!((fast.parts.len(), fast.packed.way), (0, Way::Ordered));
+        agree(&fast, &judge);
     }
 }
 
@@ -401,7 +470,7 @@ fn where_an_index_is_no_use_there_is_none() {
     assert_eq!(same.lookup(mac(0).value()), Some(RuleId(5_997)));
     // One rule that is open everywhere makes every bit seem to tell something.
     assert!(same.insert(rule(Match::any(), 7_000, 7_000)).is_ok());
-    assert!(draft(&mut same).is_some_and(|d| !same.adopt(d.make())));
+    assert!(draft(&mut same).is_some_and(|d| !same.adopt(&mut d.make())));
     assert_eq!(same.lookup(mac(0).value()), Some(RuleId(7_000)));
     let mut wide = FastTable::new();
     for i in 0..6_000u32 {
@@ -443,7 +512,7 @@ fn a_copy_misses_nothing() {
             assert_eq!(t.remove(&r.matcher, u32::MAX), None);
         }
     }
-    assert!(t.adopt(draft.make()));
+    assert!(t.adopt(&mut draft.make()));
     for (r, before) in all.iter().zip(before) {
         assert_eq!(t.lookup(r.matcher.value()), before, "{r:?}");
     }
@@ -462,21 +531,21 @@ fn an_index_of_the_past_is_refused() {
     assert!(t.wants_index());
     let (first, mut other) = (draft(&mut t).unwrap(), FastTable::new());
     assert!(!t.wants_index());
-    let second = drafted(&mut t).unwrap();
-    assert!(!t.adopt(first.make()) && !other.adopt(second));
+    let mut second = drafted(&mut t).unwrap();
+    assert!(!t.adopt(&mut first.make()) && !other.adopt(&mut second));
     // A change in the midst of copying.
     let mut half = t.begin_draft().unwrap();
     assert_eq!(t.draft_more(&mut half, 100), Copying::More);
     t.remove(&five(0), 0);
     assert_eq!(t.draft_more(&mut half, 100), Copying::Broken);
-    assert!(!t.adopt(half.make()));
+    assert!(!t.adopt(&mut half.make()));
     // More has changed than was noted.
-    let third = drafted(&mut t).unwrap();
+    let mut third = drafted(&mut t).unwrap();
     for i in 0..20_000 {
         t.remove(&five(i % 6_000), i % 6_000);
         _ = t.insert(rule(five(i % 6_000), i % 6_000, i));
     }
-    assert!(!t.adopt(third) && !t.is_indexed() && t.wants_index());
+    assert!(!t.adopt(&mut third) && !t.is_indexed() && t.wants_index());
     assert!(t.index_now());
     let bytes = t.memory_bytes();
     (0..6_000).for_each(|i| _ = t.remove(&five(i), i));
@@ -508,9 +577,10 @@ fn several_tables_answer_together() {
         }
         (fast, judge)
     };
-    let way = |t: &FastTable| match (t.packed.way, t.ranked.is_some(), t.tuples.len()) {
+    let way = |t: &FastTable| match (t.packed.way, t.ranked.is_some(), t.tuples()) {
         (Way::Ordered, true, _) => "ranked",
         (Way::Ordered, false, _) => "indexed",
+        (Way::Beside, _, _) => "beside",
         (Way::Parts, _, 0) => "rest",
         (Way::Parts, _, _) => "parts",
         (Way::Packed, _, _) => "packed",
@@ -555,7 +625,7 @@ fn several_tables_answer_together() {
             for rules in [450, 700, 1_500] {
                 let (mut fast, judge) = table(v, rules, words, 14);
                 let made = draft(&mut fast).map(make);
-                assert!(made.is_some_and(|d| fast.adopt(d)), "{words}");
+                assert!(made.is_some_and(|mut d| fast.adopt(&mut d)), "{words}");
                 all.push((fast, judge));
             }
         }

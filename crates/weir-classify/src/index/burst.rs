@@ -68,13 +68,31 @@ impl<const W: usize> Asking<W> for Each<'_, W> {
     }
 }
 
-/// At most `N` lookups.
-pub(super) struct Burst<'a, A, const N: usize, const W: usize> {
-    pub(super) asked: A,
-    pub(super) found: &'a mut [Option<RuleId>],
+/// What is told of a winner.
+pub(crate) trait Told: Copy {
+    fn of(rank: u64, id: RuleId) -> Self;
+}
+impl Told for RuleId {
+    #[inline(always)]
+    fn of(_: u64, id: RuleId) -> Self {
+        id
+    }
+}
+/// With its rank.
+impl Told for (u64, RuleId) {
+    #[inline(always)]
+    fn of(rank: u64, id: RuleId) -> Self {
+        (rank, id)
+    }
 }
 
-impl<A: Asking<W>, const N: usize, const W: usize> Work for Burst<'_, A, N, W> {
+/// At most `N` lookups.
+pub(super) struct Burst<'a, A, T, const N: usize, const W: usize> {
+    pub(super) asked: A,
+    pub(super) found: &'a mut [Option<T>],
+}
+
+impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A, T, N, W> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
@@ -83,8 +101,8 @@ impl<A: Asking<W>, const N: usize, const W: usize> Work for Burst<'_, A, N, W> {
             return;
         }
         match asked.tree(0).way() {
-            Way::Walk(_) => by_walk::<A, N, W, L>(lanes, &asked, found),
-            Way::Rows(_) => by_rows::<A, N, W, L>(lanes, &asked, found),
+            Way::Walk(_) => by_walk::<A, T, N, W, L>(lanes, &asked, found),
+            Way::Rows(_) => by_rows::<A, T, N, W, L>(lanes, &asked, found),
         }
     }
 }
@@ -116,10 +134,10 @@ struct One {
 }
 
 #[inline(always)]
-fn by_walk<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
+fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
     asked: &A,
-    found: &mut [Option<RuleId>],
+    found: &mut [Option<T>],
 ) {
     let n = asked.len().min(N);
     let mut all = [One::default(); N];
@@ -168,7 +186,7 @@ fn by_walk<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
     for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
-        *found = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0).map(|f| f.1);
+        *found = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0).map(|f| T::of(f.0, f.1));
     }
 }
 
@@ -199,10 +217,10 @@ impl Default for Several {
 }
 
 #[inline(always)]
-fn by_rows<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
+fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
     asked: &A,
-    found: &mut [Option<RuleId>],
+    found: &mut [Option<T>],
 ) {
     let n = asked.len().min(N);
     let mut all = [Several::default(); N];
@@ -251,7 +269,7 @@ fn by_rows<A: Asking<W>, const N: usize, const W: usize, L: Lanes>(
         count = on;
     }
     for (a, found) in all.iter().zip(found).take(n) {
-        *found = (a.best.0 != 0).then_some(a.best.1);
+        *found = (a.best.0 != 0).then_some(T::of(a.best.0, a.best.1));
     }
 }
 

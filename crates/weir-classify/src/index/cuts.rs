@@ -92,6 +92,23 @@ impl Cuts {
         self.walk_from(self.root, asks, asks, f);
     }
 
+    /// The first leaf that a rule belongs to.
+    pub(super) fn first<const W: usize>(&self, asks: &Asks<W>) -> Option<usize> {
+        let mut at = self.root;
+        loop {
+            at = match self.nodes.get(at as usize)? {
+                Node::Leaf(leaf) => return Some(*leaf as usize),
+                Node::Cut { word, bit, sides: [zero, one], open } => {
+                    match (asks.side(*word, *bit), open) {
+                        (Side::One, _) => *one,
+                        (Side::Open, Some(open)) => *open,
+                        _ => *zero,
+                    }
+                }
+            }
+        }
+    }
+
     fn walk_from<const W: usize>(
         &self,
         mut at: u32,

@@ -7,11 +7,11 @@
 //! vacant place in order, if there is one nearby: who leaves leaves one, with its
 //! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in
 //! order as long as priorities fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
-//! are late, or no place is left behind the last, all are put in order anew.
+//! are late, or no place is left behind the last, all are put in order anew. A rule is found as a key would find it that fits it.
 
 use super::place::{Asks, Place, Words, choose_for_leaf};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, Vectors, prefetch_read, prefetch_slice};
+use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use crate::windows::{WINDOWS, Window, every};
 use std::cmp::Reverse;
 
@@ -27,7 +27,9 @@ const LATE: usize = 64;
 /// What the rank of a rule that has gone is, where lookups see it; no rule's.
 const VACANT: u64 = 0;
 /// Places of rules of its own priority that a rule may pass on its way to a vacant one.
-const NEAR: usize = 32;
+const NEAR: usize = 256;
+/// Rules that may move for one that is added, and one more.
+const MOVES: usize = 24;
 /// Places made at a time.
 const STEP: usize = 32;
 /// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
@@ -51,9 +53,30 @@ pub(super) struct Leaf<const W: usize> {
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
-    /// Rank of every place; a vacant one has a priority between its neighbours'.
-    ranks: Vec<u64>,
+    /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
+    youngest: u32,
+    /// Priority of every place; a vacant one has one between its neighbours'.
+    priorities: Vec<u32>,
+    /// Places that have rules, a bit each.
+    taken: Line,
     len: usize,
+}
+
+/// Which of the rules that ask the same is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which {
+    Priority(u32),
+    Rank(u64),
+}
+
+impl Which {
+    #[inline(always)]
+    fn is(self, rank: u64) -> bool {
+        match self {
+            Self::Priority(p) => rank != VACANT && priority(rank) == p,
+            Self::Rank(r) => rank == r,
+        }
+    }
 }
 
 /// Of a rank.
@@ -83,25 +106,44 @@ impl<const W: usize> Leaf<W> {
             windows,
             places: Vec::with_capacity(rules.len()),
             sorted: 0,
-            ranks: Vec::with_capacity(rules.len()),
+            youngest: u32::MAX,
+            priorities: Vec::with_capacity(rules.len()),
+            taken: Line::default(),
             len: 0,
         };
         for (place, asks) in &rules {
-            out.put(place, asks);
+            match out.places.last() {
+                // Twice: what else it asks.
+                Some(last) if last.rank == place.rank => {
+                    out.mark(v, out.places.len() - 1, asks, Bits::Set);
+                }
+                _ => out.push(v, place, asks),
+            }
         }
+        out.sorted = out.places.len() as u32;
         out
     }
 
     /// The largest rank in it, or 0.
     pub(super) fn top(&self) -> u64 {
-        self.taken().filter_map(|p| self.ranks.get(p)).copied().max().unwrap_or(0)
+        self.rules().map(|p| p.rank).max().unwrap_or(0)
     }
-    /// Places that have rules.
-    fn taken(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.ranks.len()).filter(|&p| self.is_taken(p))
+    /// All rules here.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Place<W>> {
+        self.places.iter().filter(|p| p.rank != VACANT)
     }
     fn is_taken(&self, place: usize) -> bool {
-        self.places.get(place).is_some_and(|p| p.rank != VACANT)
+        self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
+    }
+    fn take(&mut self, place: usize) {
+        self.taken.0[place / 64 % 8] |= 1 << (place % 64);
+    }
+    fn vacate(&mut self, place: usize) {
+        self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
+    }
+    /// Whether a rule more finds room.
+    pub(super) fn has_room(&self) -> bool {
+        self.len < ROOM
     }
     fn late(&self) -> usize {
         self.places.len().saturating_sub(self.sorted as usize)
@@ -149,9 +191,9 @@ impl<const W: usize> Leaf<W> {
         if let Some(rule) = self.places.get(place) {
             prefetch_slice(std::slice::from_ref(rule), size_of::<Place<W>>());
         }
-        // No branch: how many are left can't be foretold. By whole words: who looks for a late rule where there is none
-        // answers as well.
-        let late = (self.late() != 0) & (some >> (self.sorted / 64).min(7) != 0);
+        // No branch: how many are left can't be foretold.
+        let (at, bit) = (self.sorted / 64 % 8, self.sorted % 64);
+        let late = (left.0[at as usize] >> bit != 0) | (some >> at > 1);
         let more = u64::from(some & some.wrapping_sub(1)) | bits & bits.wrapping_sub(1) != 0;
         let none = some == 0;
         place as u64
@@ -230,167 +272,295 @@ impl<const W: usize> Leaf<W> {
         (key.fit(&p.asks) & (p.rank != VACANT)).then_some((p.rank, RuleId(p.id as u32)))
     }
 
-    /// Adds a rule, or, if it is there, what else it asks of keys. False where there is no room.
-    pub(super) fn insert(&mut self, rule: &Place<W>, asks: &Asks<W>) -> bool {
-        let room = self.len < ROOM || self.place_of(rule.rank).is_some();
-        if room {
-            self.put(rule, asks);
-        }
-        room
-    }
-
-    fn put(&mut self, rule: &Place<W>, asks: &Asks<W>) {
-        if let Some(place) = self.place_of(rule.rank) {
-            return self.mark(place, asks, |row, bit| *row |= bit);
-        }
-        let place = match self.vacancy(rule).or_else(|| self.last_place(rule)) {
-            Some(place) => place,
-            None => {
-                self.sort();
-                match self.last_place(rule) {
-                    Some(place) => place,
-                    None => return,
+    /// The rule that asks just this, found by the rows of a key that fits it and comes here.
+    #[inline(always)]
+    fn find<L: Lanes>(
+        &self,
+        lanes: L,
+        asks: &Asks<W>,
+        key: &[u64; W],
+        which: Which,
+    ) -> Option<usize> {
+        let rows = self.rows(lanes, &Words::new(key));
+        let left = lanes.store(self.left(lanes, &rows));
+        for (word, mut bits) in left.0.into_iter().enumerate() {
+            while bits != 0 {
+                let place = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let p = self.places.get(place)?;
+                if which.is(p.rank) && p.asks == *asks {
+                    return Some(place);
                 }
             }
-        };
-        match self.places.get(place) {
-            Some(p) if place < self.sorted as usize && p.asks != rule.asks => self.clear(place),
-            _ => {}
         }
-        self.write(place, rule, asks);
-        self.len += 1;
+        None
+    }
+    pub(super) fn rule(&self, place: usize) -> Option<&Place<W>> {
+        self.places.get(place)
     }
 
-    /// The place in order behind all of this priority, and the first of this priority.
-    fn run_of(&self, priority_of: u64) -> (usize, usize) {
-        let ranks = self.ranks.get(..self.sorted as usize).unwrap_or_default();
-        let p = priority(priority_of);
-        (ranks.partition_point(|&r| priority(r) > p), ranks.partition_point(|&r| priority(r) >= p))
+    /// Adds a rule, or, if it is at this place already, what else it asks of keys. It must have room.
+    pub(super) fn insert(
+        &mut self,
+        v: Vectors,
+        rule: &Place<W>,
+        asks: &Asks<W>,
+        there: Option<usize>,
+    ) -> usize {
+        if let Some(place) = there {
+            self.mark(v, place, asks, Bits::Set);
+            return place;
+        }
+        let place = self.vacancy(rule).or_else(|| self.make_way(v, rule));
+        let place = place.or_else(|| self.last_place(rule)).unwrap_or_else(|| {
+            self.sort(v);
+            // Where there is room there is one now.
+            self.last_place(rule).unwrap_or(self.places.len())
+        });
+        if self.places.get(place).is_none() {
+            self.push(v, rule, asks);
+            return place;
+        }
+        // Who left the place has left its bits.
+        let (mut marked, mut old) = (false, None);
+        if let (Some(p), Some(q)) = (self.places.get_mut(place), self.priorities.get_mut(place)) {
+            marked = p.asks == rule.asks;
+            old = Some(*p);
+            (*p, *q) = (*rule, priority(rule.rank));
+        }
+        if let (false, Some(old)) = (marked, old) {
+            self.mark(v, place, &old.asks, Bits::Clear);
+            self.mark(v, place, asks, Bits::Set);
+        }
+        self.arrives(place, rule);
+        place
+    }
+
+    /// The rule at the first place that is behind all others.
+    fn push(&mut self, v: Vectors, rule: &Place<W>, asks: &Asks<W>) {
+        let at = self.places.len();
+        if at == self.places.capacity() {
+            self.places.reserve_exact(STEP);
+            self.priorities.reserve_exact(STEP);
+        }
+        self.priorities.push(priority(rule.rank));
+        self.places.push(*rule);
+        self.mark(v, at, asks, Bits::Set);
+        self.arrives(at, rule);
+    }
+    fn arrives(&mut self, place: usize, rule: &Place<W>) {
+        self.take(place);
+        self.len += 1;
+        self.youngest = self.youngest.min(rule.rank as u32);
+    }
+    /// Whether no rule that has been here of its priority is younger; there is no telling where in order it would stand otherwise.
+    fn is_youngest(&self, rank: u64) -> bool {
+        rank as u32 <= self.youngest
+    }
+
+    /// The first place in order of this priority, and the one behind all of it.
+    fn run_of(&self, p: u32) -> (usize, usize) {
+        let all = self.priorities.get(..self.sorted as usize).unwrap_or_default();
+        (all.partition_point(|&q| q > p), all.partition_point(|&q| q >= p))
+    }
+    /// Asks for some of the lines that [`Leaf::insert`] reads to find a place.
+    pub(super) fn prefetch_order(&self) {
+        let n = self.priorities.len();
+        for eighth in 1..8 {
+            self.priorities.get(n * eighth / 8).into_iter().for_each(prefetch_read);
+        }
     }
 
     /// A vacant place in order for this rule: that of one that has gone. Whom it passes on its way there it never meets.
     fn vacancy(&self, rule: &Place<W>) -> Option<usize> {
-        let (_, end) = self.run_of(rule.rank);
+        let (at, end) = self.vacant_for(rule)?;
+        (at == end || self.blocks(at, end, &rule.asks).is_none()).then_some(at)
+    }
+    /// A place in order for this rule that another leaves for a vacant one, whose place perhaps a further one takes.
+    fn make_way(&mut self, v: Vectors, rule: &Place<W>) -> Option<usize> {
+        let (at, end) = self.vacant_for(rule)?;
+        let (mut moves, mut count) = ([end; MOVES], 0);
+        let mut asks = &rule.asks;
+        while let Some(blocks) = self.blocks(at, moves[count], asks) {
+            asks = &self.places.get(blocks)?.asks;
+            count += 1;
+            *moves.get_mut(count)? = blocks;
+        }
+        let mut to = at;
+        for from in moves.get(1..=count)?.iter().rev() {
+            self.shift(v, *from, to);
+            to = *from;
+        }
+        Some(to)
+    }
+    /// A vacant place near that in order for this rule, and that: only rules of its own priority stand between them.
+    fn vacant_for(&self, rule: &Place<W>) -> Option<(usize, usize)> {
+        if !self.is_youngest(rule.rank) {
+            return None;
+        }
+        let p = priority(rule.rank);
+        let (start, end) = self.run_of(p);
         if end < self.sorted as usize && !self.is_taken(end) {
-            return Some(end);
+            return Some((end, end));
         }
-        for at in (end.saturating_sub(NEAR)..end).rev() {
-            let there = self.places.get(at)?;
-            if there.rank == VACANT {
-                return Some(at);
-            }
-            if priority(there.rank) != priority(rule.rank) || there.asks.meet(&rule.asks) {
-                return None;
-            }
+        let at = self.vacant_before(end)?;
+        (at + 1 >= start && end - at <= NEAR).then_some((at, end))
+    }
+    /// The last between these places whose rule may meet one that asks so.
+    fn blocks(&self, after: usize, before: usize, asks: &Asks<W>) -> Option<usize> {
+        let between = self.places.get(after + 1..before)?;
+        Some(after + 1 + between.iter().rposition(|p| p.asks.meet(asks))?)
+    }
+    /// Moves a rule to a vacant place.
+    fn shift(&mut self, v: Vectors, from: usize, to: usize) {
+        let (Some(p), Some(q)) = (self.places.get(from).copied(), self.places.get(to).copied())
+        else {
+            return;
+        };
+        self.mark(v, to, &q.asks, Bits::Clear);
+        self.mark(v, to, &p.asks, Bits::Set);
+        self.places.get_mut(to).into_iter().for_each(|to| *to = p);
+        self.priorities.get_mut(to).into_iter().for_each(|to| *to = priority(p.rank));
+        self.places.get_mut(from).into_iter().for_each(|from| from.rank = VACANT);
+        self.take(to);
+        self.vacate(from);
+    }
+    /// The last vacant place before this one.
+    fn vacant_before(&self, end: usize) -> Option<usize> {
+        let (word, bit) = (end / 64, end % 64);
+        let of = |word: usize| !self.taken.0.get(word).copied().unwrap_or(u64::MAX);
+        let mut left = of(word) & ((1 << bit) - 1);
+        let mut word = word;
+        while left == 0 {
+            word = word.checked_sub(1)?;
+            left = of(word);
         }
-        None
+        Some(word * 64 + 63 - left.leading_zeros() as usize)
     }
 
     /// A place behind all others; none where all must be put in order first.
     fn last_place(&mut self, rule: &Place<W>) -> Option<usize> {
         let in_order = self.behind(rule.rank)?;
-        let at = self.ranks.len();
         self.sorted += u32::from(in_order);
-        if self.places.len() == self.places.capacity() {
-            self.places.reserve_exact(STEP);
-            self.ranks.reserve_exact(STEP);
-        }
-        self.ranks.push(rule.rank);
-        self.places.push(*rule);
-        Some(at)
+        Some(self.places.len())
     }
 
-    /// Whether a rule of this rank has no place before all are put in order.
+    /// Whether a rule has no place before all are put in order.
     pub(super) fn must_sort(&self, rule: &Place<W>) -> bool {
         self.behind(rule.rank).is_none() && self.vacancy(rule).is_none()
     }
     /// Whether this rank would be in order behind all others; none where there is no place, or none for one more late rule.
     fn behind(&self, rank: u64) -> Option<bool> {
-        let falls = |last: &u64| priority(*last) >= priority(rank);
-        let in_order = self.late() == 0 && self.ranks.last().is_none_or(falls);
-        let room = self.ranks.len() < PLACES && (in_order || self.late() < LATE);
+        let falls = |last: &u32| *last >= priority(rank);
+        let in_order =
+            self.late() == 0 && self.is_youngest(rank) && self.priorities.last().is_none_or(falls);
+        let room = self.places.len() < PLACES && (in_order || self.late() < LATE);
         room.then_some(in_order)
     }
 
     /// Puts all in order.
-    fn sort(&mut self) {
-        let mut all: Vec<Place<W>> =
-            self.taken().filter_map(|p| self.places.get(p)).copied().collect();
+    fn sort(&mut self, v: Vectors) {
+        let mut all: Vec<Place<W>> = self.rules().copied().collect();
         all.sort_unstable_by_key(|p| Reverse(p.rank));
         self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
-        self.ranks.clear();
+        (self.taken, self.len) = (Line::default(), 0);
+        self.priorities.clear();
         self.places.clear();
+        all.iter().for_each(|p| self.push(v, p, &p.asks));
         self.sorted = all.len() as u32;
-        for (at, p) in all.iter().enumerate() {
-            self.ranks.push(p.rank);
-            self.places.push(*p);
-            self.write(at, p, &p.asks);
-        }
     }
 
-    /// Removes the rule with this rank, if it is there.
-    pub(super) fn remove(&mut self, rank: u64) {
-        let Some(place) = self.place_of(rank) else { return };
+    /// Removes the rule at this place.
+    pub(super) fn remove(&mut self, v: Vectors, place: usize) {
+        let Some(p) = self.places.get_mut(place) else { return };
         self.len -= 1;
         if place < self.sorted as usize {
-            self.places.get_mut(place).into_iter().for_each(|p| p.rank = VACANT);
-            return;
+            p.rank = VACANT;
+            return self.vacate(place);
         }
-        self.clear(place);
+        let asks = p.asks;
+        self.mark(v, place, &asks, Bits::Clear);
         // Late ones have no order to keep: the last takes the place.
-        let last = self.ranks.len() - 1;
+        let last = self.places.len() - 1;
         if place != last
             && let Some(p) = self.places.get(last).copied()
         {
-            self.clear(last);
-            self.write(place, &p, &p.asks);
+            self.mark(v, last, &p.asks, Bits::Clear);
+            self.mark(v, place, &p.asks, Bits::Set);
+            self.places.get_mut(place).into_iter().for_each(|to| *to = p);
+            self.priorities.get_mut(place).into_iter().for_each(|to| *to = priority(p.rank));
         }
-        self.ranks.pop();
+        self.vacate(last);
+        self.priorities.pop();
         self.places.pop();
     }
 
-    fn place_of(&self, rank: u64) -> Option<usize> {
-        let is_there = |p: &usize| self.ranks.get(*p) == Some(&rank) && self.is_taken(*p);
-        let (start, end) = self.run_of(rank);
-        // Mostly ranks fall, too.
-        let run = self.ranks.get(start..end)?;
-        let there = start + run.partition_point(|&r| r > rank);
-        std::iter::once(there)
-            .filter(|p| *p < end)
-            .chain(start..end)
-            .chain(self.sorted as usize..self.ranks.len())
-            .find(is_there)
-    }
-
-    fn write(&mut self, place: usize, rule: &Place<W>, asks: &Asks<W>) {
-        if let (Some(p), Some(r)) = (self.places.get_mut(place), self.ranks.get_mut(place)) {
-            // Who left the place has left its bits.
-            let marked = place < self.sorted as usize && p.asks == rule.asks && p.rank == VACANT;
-            (*p, *r) = (*rule, rule.rank);
-            if !marked {
-                self.mark(place, asks, |row, bit| *row |= bit);
-            }
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.youngest = u32::MAX;
+        for p in self.places.iter_mut().filter(|p| p.rank != VACANT) {
+            p.rank = f(p.rank);
+            self.youngest = self.youngest.min(p.rank as u32);
         }
     }
-    /// Takes a place's bits out of the rows.
-    fn clear(&mut self, place: usize) {
-        let Some(p) = self.places.get(place).copied() else { return };
-        self.mark(place, &p.asks, |row, bit| *row &= !bit);
-    }
 
-    /// Does `f` to the bit of a place in all rows of those values.
-    #[inline(always)]
-    fn mark(&mut self, place: usize, asks: &Asks<W>, f: impl Fn(&mut u64, u64)) {
-        let (word, bit) = (place / 64 % 8, 1u64 << (place % 64));
-        for (w, rows) in self.windows.iter().zip(&mut self.rows) {
-            asks.values(*w, VALUES, |v| f(&mut rows[v % VALUES].0[word], bit));
-        }
+    /// Sets or clears the bit of a place in all rows of those values.
+    fn mark(&mut self, v: Vectors, place: usize, asks: &Asks<W>, bits: Bits) {
+        with_vectors(v, Marking { leaf: self, place, asks, bits });
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.rows)
             + self.places.capacity() * size_of::<Place<W>>()
-            + self.ranks.capacity() * size_of::<u64>()
+            + self.priorities.capacity() * size_of::<u32>()
+    }
+}
+
+/// What becomes of a place's bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bits {
+    Set,
+    Clear,
+}
+
+/// Where a leaf has the rule that asks just this.
+pub(super) struct Finding<'a, const W: usize> {
+    pub(super) leaf: &'a Leaf<W>,
+    pub(super) asks: &'a Asks<W>,
+    /// What it asks of keys that come here, which may be more.
+    pub(super) narrowed: &'a Asks<W>,
+    pub(super) which: Which,
+}
+
+impl<const W: usize> Work for Finding<'_, W> {
+    type Out = Option<usize>;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+        self.leaf.find(lanes, self.asks, &self.narrowed.value, self.which)
+    }
+}
+
+struct Marking<'a, const W: usize> {
+    leaf: &'a mut Leaf<W>,
+    place: usize,
+    asks: &'a Asks<W>,
+    bits: Bits,
+}
+
+impl<const W: usize> Work for Marking<'_, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let (word, bit) = (self.place / 64 % 8, 1u64 << (self.place % 64));
+        for (w, rows) in self.leaf.windows.iter().zip(&mut self.leaf.rows) {
+            self.asks.values(lanes, *w, |v| {
+                let row = &mut rows[v % VALUES].0[word];
+                match self.bits {
+                    Bits::Set => *row |= bit,
+                    Bits::Clear => *row &= !bit,
+                }
+            });
+        }
     }
 }
 
@@ -413,24 +583,42 @@ mod tests {
             form.place(rank(n), RuleId(i), &Match::any().with(Field::Ipv4Src, i.into()))
         };
         let all = (0..400).map(|i| flow(i, i.into())).map(|p| (p, p.asks)).collect();
-        let mut leaf = Leaf::new(Vectors::best(), all, &[], &[]);
+        let v = Vectors::best();
+        let mut leaf = Leaf::new(v, all, &[], &[]);
+        let find = |leaf: &Leaf<3>, p: &Place<3>, rank| {
+            let which = Which::Rank(rank);
+            with_vectors(v, Finding { leaf, asks: &p.asks, narrowed: &p.asks, which })
+        };
         let mut ranks: Vec<u64> = (0..400).map(rank).collect();
         let mut next = 400;
         // Several are gone at a time.
         for i in (0..4_000u64).map(|i| (i * 7919 % 400) as usize) {
-            leaf.remove(ranks[i]);
-            leaf.remove(ranks[(i + 13) % 400]);
+            for i in [i, (i + 13) % 400] {
+                let at = find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
+                leaf.remove(v, at);
+                assert_eq!(find(&leaf, &flow(i as u32, 0), ranks[i]), None);
+            }
             for i in [(i + 13) % 400, i] {
                 let p = flow(i as u32, next);
                 (ranks[i], next) = (p.rank, next + 1);
-                assert!(leaf.insert(&p, &p.asks));
+                assert!(leaf.has_room());
+                leaf.insert(v, &p, &p.asks, None);
             }
-            assert_eq!((leaf.late(), leaf.taken().count()), (0, 400));
+            assert_eq!((leaf.late(), leaf.rules().count()), (0, 400));
         }
-        leaf.remove(ranks[5]);
+        let gone = find(&leaf, &flow(5, 0), ranks[5]).unwrap();
+        leaf.remove(v, gone);
         let open = form.place(rank(next), RuleId(1_000), &Match::any());
-        assert!(leaf.insert(&open, &open.asks));
-        let at = leaf.place_of(open.rank).unwrap();
-        assert!((0..400).filter(|i| *i != 5).all(|i| leaf.place_of(ranks[i]).unwrap() < at));
+        let at = leaf.insert(v, &open, &open.asks, None);
+        assert_eq!(find(&leaf, &open, open.rank), Some(at));
+        let of = |i: usize| find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
+        assert!((0..400).filter(|i| *i != 5).all(|i| of(i) < at));
+        // One that is older than what it meets has no place in order.
+        let (nine, ten) = (of(9), of(10));
+        leaf.remove(v, nine);
+        leaf.remove(v, ten);
+        let old = flow(9, 300);
+        let at = leaf.insert(v, &old, &old.asks, None);
+        assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
     }
 }

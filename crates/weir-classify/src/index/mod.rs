@@ -1,11 +1,11 @@
-//! A second order of a table, for lookups alone: its rules in leaves of some hundreds, each with a bit for every rule.
+//! A large table's rules in leaves of some hundreds, each with a bit for every rule: for lookups, and for changes.
 //!
-//! Room: data-path core. Called by `fast`, whose parts hold the same rules and stay the truth: what an index can't take, it
-//! refuses, and lookups ask the parts until another is made. It is made at once of a copy of all rules ([`Draft`]), which knows
+//! Room: data-path core. Called by `fast`, whose parts hold what an index can't take and refuses. It is made at once of a copy of all
+//! rules ([`Draft`]), which knows
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62 and 64 what this does.
+//! 57, 59, 62, 64 and 65 what this does.
 
 mod burst;
 mod cuts;
@@ -15,16 +15,18 @@ mod root;
 mod tree;
 mod walk;
 
-use crate::key::FlowKey;
+use crate::fast::Replaced;
+use crate::key::{FlowKey, FlowMask};
 use crate::ranked::MOST;
-use crate::rule::{Match, RuleId};
+use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice, with_vectors};
-use burst::{Burst, Each};
+use burst::{Burst, Each, Told};
 use cuts::Open;
 use place::{Form, Place};
 use tree::Tree;
 
+pub(crate) use leaf::Which;
 pub(crate) use tree::BURST;
 
 /// Words of the key that rules may look at, in places of one line and of two.
@@ -41,6 +43,8 @@ pub struct Draft {
     /// The part that is copied next, and the slot in it.
     pub(crate) at: (usize, usize),
     rules: Rules,
+    /// Bits that the rules look at.
+    union: FlowMask,
 }
 
 #[derive(Debug)]
@@ -53,7 +57,10 @@ enum Rules {
 #[derive(Debug)]
 pub struct Drafted {
     pub(crate) token: u64,
+    pub(crate) union: FlowMask,
     pub(crate) index: Option<Box<Index>>,
+    /// What its table had before: to be dropped by whoever has the time.
+    pub(crate) replaced: Option<Replaced>,
 }
 
 impl Draft {
@@ -65,9 +72,10 @@ impl Draft {
             n if n <= WIDE && n > NARROW => Rules::Wide(form, Vec::with_capacity(len)),
             _ => return None,
         };
-        Some(Self { token, vectors, at: (0, 0), rules })
+        Some(Self { token, vectors, at: (0, 0), rules, union: FlowMask::default() })
     }
     pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
+        self.union = self.union.union(m.mask());
         match &mut self.rules {
             Rules::Narrow(form, rules) => rules.push(form.place(rank, id, m)),
             Rules::Wide(form, rules) => rules.push(form.place(rank, id, m)),
@@ -80,12 +88,17 @@ impl Draft {
             None if self.len() > MOST => self.index(Open::OrApart),
             made => made,
         };
-        Drafted { token: self.token, index: index.map(Box::new) }
+        self.drafted(index)
     }
     /// One whose keys may have several leaves.
     #[cfg(test)]
     pub(crate) fn make_by_rows(self) -> Drafted {
-        Drafted { token: self.token, index: self.index(Open::OrApart).map(Box::new) }
+        let index = self.index(Open::OrApart);
+        self.drafted(index)
+    }
+    fn drafted(&self, index: Option<Index>) -> Drafted {
+        let Self { token, union, .. } = *self;
+        Drafted { token, union, index: index.map(Box::new), replaced: None }
     }
     fn len(&self) -> usize {
         match &self.rules {
@@ -127,10 +140,10 @@ impl<'a, const W: usize> Few<'a, W> {
             few.count += 1;
         }
     }
-    fn lookup(&self, v: Vectors, found: &mut [Option<RuleId>]) {
+    fn lookup(&self, v: Vectors, found: &mut [Option<(u64, RuleId)>]) {
         let mut own = [None; BURST];
         let asked = self.asked.get(..self.count).unwrap_or_default();
-        with_vectors(v, Burst::<_, BURST, W> { asked: Each(asked), found: &mut own });
+        with_vectors(v, Burst::<_, _, BURST, W> { asked: Each(asked), found: &mut own });
         for (own, place) in own.into_iter().zip(self.places).take(self.count) {
             found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
         }
@@ -160,14 +173,19 @@ impl Index {
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
         each!(self, t => t.probe(v, key))
     }
-    /// Second half: the winner for `key`.
+    /// Second half: rank and id of the winner for `key`.
     #[inline]
-    pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<RuleId> {
+    pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<(u64, RuleId)> {
         each!(self, t => t.resolve(v, key, probe))
     }
     /// The winner for each key.
     #[inline(always)]
-    pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+    pub(crate) fn lookup_all<T: Told>(
+        &self,
+        v: Vectors,
+        keys: &[FlowKey],
+        found: &mut [Option<T>],
+    ) {
         each!(self, t => t.lookup_all(v, keys, found));
     }
     /// Asks for what a burst reads of it first.
@@ -175,11 +193,11 @@ impl Index {
     pub(crate) fn prefetch(&self) {
         prefetch_slice(std::slice::from_ref(self), READ);
     }
-    /// The winner for each of the keys in the index beside it; up to [`BURST`] of them.
+    /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
     pub(crate) fn lookup_several(
         v: Vectors,
         asked: &[(&Self, &FlowKey)],
-        found: &mut [Option<RuleId>],
+        found: &mut [Option<(u64, RuleId)>],
     ) {
         let (mut narrow, mut narrow_rows, mut wide, mut wide_rows) = (None, None, None, None);
         for (i, (index, key)) in asked.iter().enumerate().take(BURST) {
@@ -193,14 +211,45 @@ impl Index {
         [narrow, narrow_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
         [wide, wide_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
     }
-    /// Adds a rule. False where it has no room for it: then it is no longer whole.
-    pub(crate) fn insert(&mut self, rank: u64, id: RuleId, m: &Match) -> bool {
+    /// Adds a rule that is not there. False where it has no room for it; then it is nowhere.
+    pub(crate) fn insert(&mut self, v: Vectors, rank: u64, id: RuleId, m: &Match) -> bool {
         let words = words_of(m.mask());
-        each!(self, t => t.form().has(words) && t.insert(&t.form().place(rank, id, m)))
+        each!(self, t => t.form().has(words) && t.insert(v, &t.form().place(rank, id, m)))
     }
-    /// Removes a rule that it has. False where so many have gone that another would be better.
-    pub(crate) fn remove(&mut self, rank: u64, m: &Match) -> bool {
-        each!(self, t => t.remove(&t.form().place(rank, RuleId(0), m)))
+    /// The rule that asks just this: its rank and id.
+    pub(crate) fn find(&self, v: Vectors, m: &Match, which: Which) -> Option<(u64, RuleId)> {
+        let words = words_of(m.mask());
+        each!(self, t => match t.form().has(words) {
+            true => t.find(v, &t.form().place(0, RuleId(0), m).asks, which),
+            false => None,
+        })
+    }
+    /// Removes the rule that asks just this: its rank and id.
+    pub(crate) fn remove(&mut self, v: Vectors, m: &Match, which: Which) -> Option<(u64, RuleId)> {
+        let words = words_of(m.mask());
+        each!(self, t => match t.form().has(words) {
+            true => t.remove(v, &t.form().place(0, RuleId(0), m).asks, which),
+            false => None,
+        })
+    }
+    /// Whether so many have gone that another would be better.
+    pub(crate) fn is_sparse(&self) -> bool {
+        each!(self, t => t.is_sparse())
+    }
+    /// Number of rules.
+    pub(crate) fn len(&self) -> usize {
+        each!(self, t => t.len())
+    }
+    /// Calls `f` for every rule that stands in this leaf before all others, with its rank.
+    pub(crate) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
+        each!(self, t => t.each_of(leaf, &mut |p| {
+            let (matcher, priority) = (t.form().matcher(&p.asks), (p.rank >> 32) as u32);
+            f(p.rank, &Rule { matcher, priority, id: RuleId(p.id as u32) });
+        }));
+    }
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        each!(self, t => t.rerank(f));
     }
     /// In how many leaves a rule stands.
     pub(crate) fn spread(&self, m: &Match) -> usize {

@@ -1,6 +1,6 @@
 //! A rule as an index has it: the few words of the key that its table looks at, in one line of memory or two.
 
-use crate::key::{FlowKey, WORDS};
+use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
 use crate::simd::{Lanes, Vectors};
@@ -26,6 +26,17 @@ impl Form {
     /// Whether rules that look at these words have this form.
     pub(super) fn has(&self, words: u32) -> bool {
         words & !self.bits == 0
+    }
+    /// What a place's rule asks of whole keys.
+    pub(super) fn matcher<const W: usize>(&self, asks: &Asks<W>) -> Match {
+        let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
+        let words = self.words.iter().take(self.width);
+        for ((word, m), v) in words.zip(asks.mask).zip(asks.value) {
+            let word = usize::from(*word);
+            mask.0.get_mut(word).into_iter().for_each(|to| *to = m);
+            value.0.get_mut(word).into_iter().for_each(|to| *to = v);
+        }
+        Match::new(value, mask)
     }
     pub(super) fn place<const W: usize>(&self, rank: u64, id: RuleId, m: &Match) -> Place<W> {
         let mut out = Place { id: id.0.into(), rank, asks: Asks { mask: [0; W], value: [0; W] } };
@@ -88,9 +99,17 @@ pub(super) struct Asks<const W: usize> {
 impl<const W: usize> Asks<W> {
     /// Calls `f` for each value of a window that it agrees with.
     #[inline(always)]
-    pub(super) fn values(&self, w: Window, values: usize, mut f: impl FnMut(usize)) {
-        if !w.values(&self.mask, &self.value, &mut f) {
-            (0..values).for_each(f);
+    pub(super) fn values<L: Lanes>(&self, lanes: L, w: Window, mut f: impl FnMut(usize)) {
+        let of = |words: &[u64; W]| lanes.together(words[usize::from(w.word) % W], w.mask) as usize;
+        let bits = lanes.together(u64::MAX, w.mask) as usize;
+        let (open, value) = (!of(&self.mask) & bits, of(&self.value));
+        let mut sub = open;
+        loop {
+            f(value | sub);
+            if sub == 0 {
+                return;
+            }
+            sub = (sub - 1) & open;
         }
     }
     /// Whether some key is what both ask.

@@ -4,16 +4,17 @@
 //! Called by `index` and `burst`. By rows, a lookup asks those leaves that have a rule which agrees with the key in all of a few windows of
 //! its bits, the one with the best rule first as far as they have kept their order.
 //!
-//! **How it changes.** A rule is put in or taken out where the cuts lead. Rows before the leaves only gain bits.
+//! **How it changes.** A rule is put in or taken out where the cuts lead; in all of these leaves or, where one has no room or they
+//! are too many, in none. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
 //! leaves on; or a step for each level of the cuts; and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
-use super::burst::{Burst, Same};
+use super::burst::{Burst, Same, Told};
 use super::cuts::{Cuts, Gathered, Open};
-use super::leaf::Leaf;
+use super::leaf::{Finding, Leaf, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, Root};
 use super::walk::Walk;
@@ -64,6 +65,16 @@ pub(crate) struct Tree<const W: usize> {
     cuts: Cuts,
     len: usize,
     made_of: usize,
+    /// Leaves that a change goes to, while it does.
+    to: Vec<To<W>>,
+}
+
+/// A leaf that a rule is added to, its place there, and what it asks of keys that come that way.
+#[derive(Clone, Copy, Debug)]
+struct To<const W: usize> {
+    leaf: u32,
+    place: u32,
+    asks: Asks<W>,
 }
 
 impl<const W: usize> Tree<W> {
@@ -96,6 +107,7 @@ impl<const W: usize> Tree<W> {
             cuts,
             len: rules.len(),
             made_of: rules.len(),
+            to: Vec::new(),
         })
     }
 
@@ -162,22 +174,27 @@ impl<const W: usize> Tree<W> {
             Way::Rows(_) => 0,
         }
     }
-    /// Second half: the winner for `key`.
+    /// Second half: rank and id of the winner for `key`.
     #[inline]
-    pub(super) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<RuleId> {
+    pub(super) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<(u64, RuleId)> {
         if let Some(leaf) = (probe as usize).checked_sub(1) {
             return with_vectors(v, Resolving { tree: self, leaf, key });
         }
         let mut found = [None];
-        let keys = std::slice::from_ref(key);
-        with_vectors(v, Burst::<_, 1, W> { asked: Same { tree: self, keys }, found: &mut found });
+        let asked = Same { tree: self, keys: std::slice::from_ref(key) };
+        with_vectors(v, Burst::<_, _, 1, W> { asked, found: &mut found });
         found[0]
     }
     /// The winner for each key.
     #[inline]
-    pub(super) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+    pub(super) fn lookup_all<T: Told>(
+        &self,
+        v: Vectors,
+        keys: &[FlowKey],
+        found: &mut [Option<T>],
+    ) {
         for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
-            with_vectors(v, Burst::<_, BURST, W> { asked: Same { tree: self, keys }, found });
+            with_vectors(v, Burst::<_, _, BURST, W> { asked: Same { tree: self, keys }, found });
         }
     }
 
@@ -226,23 +243,45 @@ impl<const W: usize> Tree<W> {
         }
     }
 
-    /// Adds a rule. False where there is no room; then it may be in some leaves and not in others.
-    pub(super) fn insert(&mut self, rule: &Place<W>) -> bool {
-        let mut to: Vec<(usize, Asks<W>)> = Vec::with_capacity(1);
-        self.cuts.walk(&rule.asks, &mut |leaf, asks| to.push((leaf, *asks)));
-        self.len += 1;
-        let sorts = |(leaf, _): &(usize, Asks<W>)| {
-            self.leaves.get(*leaf).is_some_and(|l| l.must_sort(rule))
-        };
-        to.len() <= SPREAD
-            && (to.len() <= SORTED || !to.iter().any(sorts))
-            && to.iter().all(|(leaf, asks)| {
-                if let Way::Rows(root) = &mut self.way {
-                    root.note(*leaf, asks);
-                }
-                self.raise(*leaf, rule.rank);
-                self.leaves.get_mut(*leaf).is_some_and(|l| l.insert(rule, asks))
-            })
+    /// The rule that asks just this: its rank and id.
+    pub(super) fn find(&self, v: Vectors, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
+        let leaf = self.leaves.get(self.cuts.first(asks)?)?;
+        // Who asks before it adds a rule goes on there.
+        leaf.prefetch_order();
+        let p = leaf.rule(with_vectors(v, Finding { leaf, asks, narrowed: asks, which })?)?;
+        Some((p.rank, RuleId(p.id as u32)))
+    }
+
+    /// Adds a rule that is not there. False where there is no room; then it is nowhere.
+    pub(super) fn insert(&mut self, v: Vectors, rule: &Place<W>) -> bool {
+        let mut to = std::mem::take(&mut self.to);
+        to.clear();
+        self.cuts.walk(&rule.asks, &mut |leaf, asks| {
+            to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
+        });
+        let room = self.has_room(rule, &to);
+        for at in 0..if room { to.len() } else { 0 } {
+            let (done, rest) = to.split_at_mut(at);
+            let Some(To { leaf, place, asks }) = rest.first_mut() else { continue };
+            // Small leaves share one.
+            let there = done.iter().find(|t| t.leaf == *leaf).map(|t| t.place as usize);
+            let leaf = *leaf as usize;
+            if let Way::Rows(root) = &mut self.way {
+                root.note(leaf, asks);
+            }
+            self.raise(leaf, rule.rank);
+            if let Some(leaf) = self.leaves.get_mut(leaf) {
+                *place = leaf.insert(v, rule, asks, there) as u32;
+            }
+        }
+        self.len += usize::from(room);
+        self.to = to;
+        room
+    }
+    fn has_room(&self, rule: &Place<W>, to: &[To<W>]) -> bool {
+        let mut leaves = to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
+        leaves.clone().all(Leaf::has_room)
+            && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
     }
 
     pub(super) fn spread(&self, rule: &Place<W>) -> usize {
@@ -251,14 +290,48 @@ impl<const W: usize> Tree<W> {
         n
     }
 
-    /// Removes a rule that is there. False where so many have gone that another index would be better.
-    pub(super) fn remove(&mut self, rule: &Place<W>) -> bool {
+    /// Removes the rule that asks just this: its rank and id.
+    pub(super) fn remove(
+        &mut self,
+        v: Vectors,
+        asks: &Asks<W>,
+        which: Which,
+    ) -> Option<(u64, RuleId)> {
         let Self { leaves, cuts, .. } = self;
-        cuts.walk(&rule.asks, &mut |leaf, _| {
-            leaves.get_mut(leaf).into_iter().for_each(|l| l.remove(rule.rank));
+        let (mut gone, mut nobody, mut which) = (None, false, which);
+        cuts.walk(asks, &mut |leaf, narrowed| {
+            let Some(leaf) = leaves.get_mut(leaf).filter(|_| !nobody) else { return };
+            let place = with_vectors(v, Finding { leaf, asks, narrowed, which });
+            match place.and_then(|at| Some((at, leaf.rule(at)?))) {
+                Some((place, p)) => {
+                    gone = Some((p.rank, RuleId(p.id as u32)));
+                    which = Which::Rank(p.rank);
+                    leaf.remove(v, place);
+                }
+                // Whom the first leaf does not have none has; another may have been it once more.
+                None => nobody = gone.is_none(),
+            }
         });
-        self.len -= 1;
-        self.len * 2 > self.made_of
+        self.len -= usize::from(gone.is_some());
+        gone
+    }
+
+    /// Whether so many have gone that another index would be better.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len * 2 <= self.made_of
+    }
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+    /// Calls `f` for every rule that stands in this leaf before all others.
+    pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(&Place<W>)) {
+        let rules = self.leaves.get(leaf).into_iter().flat_map(Leaf::rules);
+        rules.filter(|p| self.cuts.first(&p.asks) == Some(leaf)).for_each(f);
+    }
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.leaves.iter_mut().for_each(|l| l.rerank(f));
+        self.tops = Self::tops(&self.leaves);
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -270,6 +343,7 @@ impl<const W: usize> Tree<W> {
             + self.leaves.capacity() * size_of::<Leaf<W>>()
             + self.leaves.iter().map(Leaf::heap_bytes).sum::<usize>()
             + self.cuts.heap_bytes()
+            + self.to.capacity() * size_of::<To<W>>()
     }
 }
 
@@ -321,11 +395,11 @@ struct Resolving<'a, const W: usize> {
 }
 
 impl<const W: usize> Work for Resolving<'_, W> {
-    type Out = Option<RuleId>;
+    type Out = Option<(u64, RuleId)>;
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> Option<RuleId> {
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W>(self.key);
-        leaf.winner(lanes, &key, 0).map(|f| f.1)
+        leaf.winner(lanes, &key, 0)
     }
 }

@@ -90,7 +90,11 @@ impl DataPlane {
                 let drafted = thread.join();
                 let Some(table) = self.table_of(which) else { return };
                 match drafted {
-                    Ok(drafted) => _ = table.classifier.adopt(drafted),
+                    Ok(mut drafted) => {
+                        table.classifier.adopt(&mut drafted);
+                        // What it replaces may be thousands of pieces of memory.
+                        let _ = std::thread::Builder::new().spawn(move || drop(drafted));
+                    }
                     // One that panicked made none.
                     Err(_) => table.classifier.give_up_draft(),
                 }
