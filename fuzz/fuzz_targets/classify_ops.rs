@@ -3,7 +3,7 @@
 
 use weir_classify::simd::Vectors;
 use weir_classify::{
-    Classifier, Copying, Draft, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId,
+    Adoption, Classifier, Draft, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId,
 };
 
 const FIELDS: [Field; 6] =
@@ -38,7 +38,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut judge = Linear::default();
     // As it was a while ago.
     let mut other = FastTable::new();
-    let (mut next, mut copy) = (0, None);
+    let (mut next, mut copy, mut made) = (0, None, None);
     for op in ops.chunks_exact(4).take(256) {
         let [kind, which, a, b] = [op[0], op[1], op[2], op[3]];
         let priority = u32::from(kind >> 6);
@@ -55,19 +55,21 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                 2 => assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority)),
                 // What was copied before the last changes becomes an index now, and another copy begins.
                 _ if n == 0 => {
-                    let made = copy.take().is_some_and(|d: Draft| fast.adopt(&mut d.make()));
-                    assert_eq!(made || fast.is_indexed(), fast.is_indexed());
-                    copy = fast.begin_draft();
-                    // Of an index, a leaf now and the others as more changes.
-                    let most = if fast.is_indexed() { 1 } else { usize::MAX };
-                    for _ in 0..most {
-                        if !copy.as_mut().is_some_and(|d| fast.draft_more(d, 8) == Copying::More) {
-                            break;
+                    if made.is_none() {
+                        made = copy.take().map(Draft::make);
+                    }
+                    if let Some(d) = &mut made {
+                        match fast.adopt(d) {
+                            // Offered again when more has changed.
+                            Adoption::Behind => d.catch_up(),
+                            _ => made = None,
                         }
+                    } else {
+                        copy = fast.begin_draft();
                     }
                 }
                 _ => {
-                    copy.iter_mut().for_each(|d| _ = fast.draft_more(d, 8));
+                    copy.iter_mut().for_each(|d: &mut Draft| _ = fast.draft_more(d, 8));
                 }
             }
             assert_eq!(fast.find(&m, priority), judge.find(&m, priority));

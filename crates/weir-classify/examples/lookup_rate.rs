@@ -14,7 +14,9 @@ use rulesets::{Lookup, Tables};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
-use weir_classify::{Classifier, Copying, FastTable, Field, FlowKey, Match, Rule, RuleId};
+use weir_classify::{
+    Adoption, Classifier, Copying, FastTable, Field, FlowKey, Match, Rule, RuleId,
+};
 
 const BURST: usize = 32;
 /// Slots that are copied at a time, as a data plane does.
@@ -102,7 +104,7 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
             let mut index = draft.make();
             makes += clock.now() - start;
             let start = Instant::now();
-            made += usize::from(t.adopt(&mut index));
+            made += usize::from(t.adopt(&mut index) == Adoption::Taken);
             adopts = adopts.max(start.elapsed().as_secs_f64());
         }
         let leaves: usize = tables.values().map(FastTable::leaves).sum();

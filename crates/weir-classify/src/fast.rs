@@ -518,9 +518,7 @@ impl Classifier for FastTable {
         {
             self.len -= 1;
             self.note_change(|| Change::Out(rank, *m));
-            if self.len < MANY / 2 {
-                self.dissolve_index();
-            }
+            self.dissolve_small();
             return Some(id);
         }
         let (rank, id) = self.parts.remove(m, priority)?;
@@ -530,6 +528,7 @@ impl Classifier for FastTable {
         }
         self.note_out(rank, m);
         self.settle(Some((m, Edit::Out)));
+        self.dissolve_small();
         Some(id)
     }
 
@@ -555,9 +554,9 @@ impl Classifier for FastTable {
 
 mod indexing;
 mod several;
-pub use indexing::Copying;
-pub(crate) use indexing::Replaced;
-use indexing::{Change, Indexing};
+use crate::index::Change;
+use indexing::Indexing;
+pub use indexing::{Adoption, Copying};
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ mod telling;
 mod tuple;
 mod windows;
 
-pub use fast::{Copying, FastTable, Probe};
+pub use fast::{Adoption, Copying, FastTable, Probe};
 pub use field::{
     FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
     check_prereqs,

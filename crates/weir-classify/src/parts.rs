@@ -3,6 +3,10 @@
 //! Room: data-path core. Called by `fast` alone, whose head says what the parts are and how they change. Where lookups do not ask
 //! them (rules that stand by rank are asked for in that order alone), they are kept in no order, without a sieve.
 
+mod copy;
+
+pub(crate) use copy::{Copied, Copy};
+
 use crate::key::{FlowKey, FlowMask};
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::Scan;
@@ -12,6 +16,7 @@ use crate::simd::Vectors;
 use crate::tuple::{Slot, Tuple};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 /// Rules that may share a slot of a tuple.
 const COMPANY: usize = 64;
@@ -49,9 +54,11 @@ pub(crate) struct Parts {
     /// Length of the rest at which a new tuple is looked for.
     trigger: u32,
     len: u32,
-    /// Rules of the rest that have gone since [`Parts::is_stale`] said so, and whether tuples have.
-    gone: u16,
-    disbanded: bool,
+    /// Rules of the rest that have gone since [`Parts::is_stale`] said so.
+    gone: u32,
+    /// How often tuples have been disbanded, and how often that was when it last said so.
+    disbanded: u32,
+    said: u32,
 }
 
 impl Default for Parts {
@@ -64,7 +71,8 @@ impl Default for Parts {
             trigger: STEP as u32,
             len: 0,
             gone: 0,
-            disbanded: false,
+            disbanded: 0,
+            said: 0,
         }
     }
 }
@@ -93,9 +101,9 @@ impl Parts {
     }
     /// Whether so many rules have gone that what the others look at is worth computing. Says so once.
     pub(crate) fn is_stale(&mut self) -> bool {
-        let stale = self.disbanded || usize::from(self.gone) > self.rest.len() / STALE;
+        let stale = self.said != self.disbanded || self.gone as usize > self.rest.len() / STALE;
         if stale {
-            (self.gone, self.disbanded) = (0, false);
+            (self.gone, self.said) = (0, self.disbanded);
         }
         stale
     }
@@ -218,11 +226,14 @@ impl Parts {
     }
     /// Calls `f` for every rule, with its rank.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(u64, &Rule)) {
-        for (rank, id, value, mask) in self.rest.iter() {
+        self.each_of_rest(0..self.rest.len(), f);
+        self.tuples.iter().for_each(|t| t.for_each(f));
+    }
+    fn each_of_rest(&self, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {
+        for (rank, id, value, mask) in which.filter_map(|i| self.rest.get(i)) {
             let matcher = Match::new(value, mask);
             f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
         }
-        self.tuples.iter().for_each(|t| t.for_each(f));
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
@@ -411,7 +422,7 @@ impl Parts {
         if tuples.is_empty() {
             *tuples = Vec::new();
         }
-        self.disbanded = true;
+        self.disbanded = self.disbanded.wrapping_add(1);
     }
 }
 

@@ -156,6 +156,10 @@ impl Scan {
         Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32), value, mask))
     }
 
+    /// Where the rules whose rank is below this one begin.
+    pub(crate) fn below(&self, rank: u64) -> usize {
+        self.ranks().partition_point(|&r| r >= rank)
+    }
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, RuleId, FlowKey, FlowMask)> + '_ {
         (0..self.len()).filter_map(|i| self.get(i))
     }

@@ -88,6 +88,14 @@ struct Cold {
     /// Slots in use, in both arrays.
     used: usize,
     rules: usize,
+    copied: CopiedTo,
+}
+
+/// How far a copy in steps has come: first what the old array has, then the new one.
+#[derive(Clone, Copy, Debug)]
+enum CopiedTo {
+    Old(usize),
+    New(usize),
 }
 
 impl Tuple {
@@ -122,6 +130,7 @@ impl Tuple {
                 free_buckets: Vec::new(),
                 used: 0,
                 rules: 0,
+                copied: CopiedTo::New(0),
             }),
         }
     }
@@ -138,6 +147,10 @@ impl Tuple {
     }
     pub(crate) fn len(&self) -> usize {
         self.cold.rules
+    }
+    /// Of its hash, and no other tuple's.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
     /// Whether every slot holds one rule, with exactly the tuple's mask.
     pub(crate) fn is_exact(&self) -> bool {
@@ -579,7 +592,16 @@ impl Tuple {
     fn erase(&mut self, place: Place) {
         let (stride, seed) = (self.stride(), self.seed);
         match place {
-            Place::New(at) => self.slots.erase(at, stride, seed),
+            Place::New(at) => {
+                let copied = match self.cold.copied {
+                    CopiedTo::New(to) => to,
+                    CopiedTo::Old(_) => 0,
+                };
+                let back = self.slots.erase(at, stride, seed, copied);
+                if let CopiedTo::New(to) = &mut self.cold.copied {
+                    *to = back;
+                }
+            }
             Place::Old(_) => self.set(place, GONE, 0),
         }
         self.cold.used -= 1;
@@ -602,6 +624,11 @@ impl Tuple {
         let new = Slots::new(capacity, self.stride(), self.slots.beside);
         let slots = std::mem::replace(&mut self.slots, new);
         self.old = Some(Box::new(Old { slots, moved: 0 }));
+        self.cold.copied = match self.cold.copied {
+            CopiedTo::New(to) => CopiedTo::Old(to),
+            // All of what was old is in what has just become it.
+            CopiedTo::Old(_) => CopiedTo::Old(0),
+        };
         if capacity <= 64 {
             self.move_all();
         }
@@ -632,24 +659,47 @@ impl Tuple {
         old.moved = until;
         if until == old.slots.capacity() {
             self.old = None;
+            if let CopiedTo::Old(_) = self.cold.copied {
+                self.cold.copied = CopiedTo::New(0);
+            }
         }
     }
 
     /// Calls `f` for every rule, with its rank.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(u64, &Rule)) {
-        self.for_some(0..self.slots(), f);
+        self.for_slots(&self.slots, 0..self.slots.capacity(), f);
+        if let Some(old) = self.old.as_deref() {
+            self.for_slots(&old.slots, old.moved..old.slots.capacity(), f);
+        }
     }
-    /// Slots there are, in both arrays: for [`Tuple::for_some`].
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.capacity() + self.old.as_deref().map_or(0, |o| o.slots.capacity())
+    /// What [`Tuple::copy_some`] calls for begins with the first slot.
+    pub(crate) fn begin_copy(&mut self) {
+        self.cold.copied = match &self.old {
+            Some(old) => CopiedTo::Old(old.moved),
+            None => CopiedTo::New(0),
+        };
     }
-    /// Calls `f` for every rule of some slots, with its rank.
-    pub(crate) fn for_some(&self, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {
-        let (new, old) = (self.slots.capacity(), self.old.as_deref());
-        self.for_slots(&self.slots, which.start..which.end.min(new), f);
-        if let Some(old) = old {
-            let from = which.start.saturating_sub(new).max(old.moved);
-            self.for_slots(&old.slots, from..which.end.saturating_sub(new), f);
+    /// Calls `f` for every rule of some slots more, with its rank; true where those were the last. Rules that move meanwhile it
+    /// may meet twice, and misses none: those that move to a new array are there when that is copied, and a copy goes back to where
+    /// one moves that it had still before it.
+    pub(crate) fn copy_some(&mut self, slots: usize, f: &mut dyn FnMut(u64, &Rule)) -> bool {
+        match (self.cold.copied, self.old.as_deref()) {
+            (CopiedTo::Old(from), Some(old)) => {
+                let to = old.slots.capacity().min(from.saturating_add(slots));
+                self.for_slots(&old.slots, from.max(old.moved)..to, f);
+                self.cold.copied = match to == old.slots.capacity() {
+                    true => CopiedTo::New(0),
+                    false => CopiedTo::Old(to),
+                };
+                false
+            }
+            (at, _) => {
+                let from = if let CopiedTo::New(from) = at { from } else { 0 };
+                let to = self.slots.capacity().min(from.saturating_add(slots));
+                self.for_slots(&self.slots, from..to, f);
+                self.cold.copied = CopiedTo::New(to);
+                to == self.slots.capacity()
+            }
         }
     }
     fn for_slots(&self, slots: &Slots, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {

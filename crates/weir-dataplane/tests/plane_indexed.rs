@@ -159,6 +159,30 @@ impl Case {
     }
 }
 
+/// A table that never stands still gets one, too, and another when much of it has gone.
+#[test]
+fn what_changes_all_the_time_has_an_index() {
+    let mut c = Case::new(FlowCaching::Never);
+    let start = Instant::now();
+    let mut step = 0;
+    while !c.is_indexed() || step < 400 {
+        assert!(start.elapsed() < Duration::from_secs(60), "no index is made");
+        for _ in 0..3 {
+            c.remove();
+            let m = matcher(&mut c.random);
+            c.put(m);
+        }
+        c.round();
+        step += 1;
+        if step % 20 == 0 {
+            // What came out before the last changes is no matter.
+            c.sinks.iter().for_each(|s| _ = s.take());
+            c.round();
+            c.check();
+        }
+    }
+}
+
 #[test]
 fn frames_go_where_the_oracle_says() {
     for caching in [FlowCaching::Never, FlowCaching::After(1)] {

@@ -1,20 +1,27 @@
 //! When a table has an index, and how it comes by it.
 //!
 //! Called by `fast`, and by whoever has the time to make one: [`FastTable::wants_index`], [`FastTable::begin_draft`] and
-//! [`FastTable::draft_more`] between bursts, [`Draft::make`] on another thread, [`FastTable::adopt`]. A change ends a copy of
-//! parts, whose rules move about; of an index's leaves each is copied in one go, so that it goes on. What changes meanwhile, and
-//! while the index is made, is noted and done to it before it is asked.
+//! [`FastTable::draft_more`] between bursts, [`Draft::make`] on another thread, [`FastTable::adopt`]. What changes from the
+//! beginning on is noted, and done to the index before it is asked: by that thread, as often as there is much of it, and the last of
+//! it here.
 
 use super::*;
+use crate::index::{Change, Replaced};
+use crate::parts::Copied;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Drafts so far, of all tables.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
-/// Changes that are noted while an index is made; with more it is given up.
-const NOTED: usize = 1024;
+/// Changes that are noted while an index is made, and one for so many rules; with more it is given up.
+const NOTED: usize = 4096;
+const NOTED_OF: usize = 2;
+/// Changes that are done to it between two bursts.
+const FEW_NOTED: usize = 64;
 /// Leaves that these may write to in all.
-const WRITES: usize = 4096;
+const FEW_WRITES: usize = 1024;
+/// Times that it may be behind with more.
+const BEHIND: u32 = 16;
 /// Bytes that an index may have for each rule, and beside that.
 const BYTES: usize = 512;
 const SMALL: usize = 64 << 10;
@@ -23,14 +30,6 @@ const SMALL: usize = 64 << 10;
 const BESIDE: usize = 32;
 const MANY_BESIDE: usize = 256;
 
-/// What a table had before it took an index.
-#[derive(Debug)]
-pub(crate) struct Replaced {
-    _parts: Parts,
-    _index: Option<Box<Index>>,
-    _ranked: Option<Box<Ranked>>,
-}
-
 /// What is known of making an index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexing {
@@ -38,8 +37,10 @@ pub(super) struct Indexing {
     token: u64,
     /// Whether all has been copied.
     whole: bool,
-    /// Changes since it was whole; of an index, since it was begun.
+    /// Changes since it was begun, and not handed over yet.
     noted: Option<Vec<Change>>,
+    /// Times that they were.
+    behind: u32,
     /// Rules of which none could be made.
     refused: usize,
 }
@@ -51,14 +52,20 @@ pub enum Copying {
     More,
     /// [`Draft::make`] may be called.
     Whole,
-    /// The table has changed meanwhile: it is of no use.
+    /// The table has changed too much meanwhile: it is of no use.
     Broken,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
-    In(u64, RuleId, Match),
-    Out(u64, Match),
+/// What becomes of an index that was made of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Adoption {
+    /// Lookups ask it.
+    Taken,
+    /// [`Drafted::catch_up`] has much to do, and should be called elsewhere; then it is to be offered again.
+    Behind,
+    /// It is of no use.
+    Refused,
 }
 
 impl Indexing {
@@ -87,59 +94,44 @@ impl FastTable {
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.
     pub fn begin_draft(&mut self) -> Option<Draft> {
         let indexing = self.indexing.get_or_insert_default();
-        **indexing = Indexing { token: DRAFTS.fetch_add(1, Relaxed) + 1, ..Indexing::default() };
+        let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
+        **indexing = Indexing { token, noted, ..Indexing::default() };
         let draft = Draft::new(indexing.token, self.vectors, self.words, self.len);
         if draft.is_none() {
-            (indexing.token, indexing.refused) = (0, self.len);
-        } else if self.index.is_some() {
-            indexing.noted = Some(Vec::new());
+            (indexing.token, indexing.noted, indexing.refused) = (0, None, self.len);
         }
         draft
     }
 
-    /// Copies some more: what stands in so many slots, or as many rules of the rest; a leaf of an index, or all beside one.
+    /// Copies some more: what stands in so many slots; a leaf of an index; the rest, or all beside an index.
     pub fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == draft.token) else {
             return Copying::Broken;
         };
-        let (part, from) = draft.at;
-        if let Some(index) = &self.index {
-            if indexing.noted.is_none() {
-                return Copying::Broken;
-            }
-            let mut add = |rank, r: &Rule| draft.add(rank, r.id, &r.matcher);
-            match part.cmp(&index.leaves()) {
-                std::cmp::Ordering::Less => index.each_of(part, &mut add),
-                std::cmp::Ordering::Equal => self.parts.for_each(&mut add),
-                std::cmp::Ordering::Greater => {
-                    indexing.whole = true;
-                    return Copying::Whole;
-                }
-            }
-            draft.at = (part + 1, 0);
+        if indexing.whole {
+            return Copying::Whole;
+        }
+        if let Some(index) = self.index.as_ref().filter(|i| draft.leaf < i.leaves()) {
+            let leaf = draft.leaf;
+            index.each_of(leaf, &mut |rank, r| draft.add(rank, r.id, &r.matcher));
+            draft.leaf += 1;
             return Copying::More;
         }
-        // The tuples, and behind them the rest.
-        let Parts { tuples, rest, .. } = &self.parts;
-        let len = match tuples.get(part) {
-            Some(t) => t.slots(),
-            None if part == tuples.len() => rest.len(),
-            None => {
-                (indexing.whole, indexing.noted) = (true, Some(Vec::new()));
-                return Copying::Whole;
+        let mut copy = std::mem::take(&mut draft.parts);
+        let mut add = |rank, r: &Rule| draft.add(rank, r.id, &r.matcher);
+        let copied = self.parts.copy_some(&mut copy, slots, &mut add);
+        draft.parts = copy;
+        match copied {
+            Copied::Some => Copying::More,
+            Copied::All => {
+                indexing.whole = true;
+                Copying::Whole
             }
-        };
-        let to = len.min(from.saturating_add(slots));
-        draft.at = if to == len { (part + 1, 0) } else { (part, to) };
-        match tuples.get(part) {
-            Some(t) => t.for_some(from..to, &mut |rank, r| draft.add(rank, r.id, &r.matcher)),
-            None => {
-                for (rank, id, value, mask) in (from..to).filter_map(|i| rest.get(i)) {
-                    draft.add(rank, id, &Match::new(value, mask));
-                }
+            Copied::Never => {
+                self.forget_draft();
+                Copying::Broken
             }
         }
-        Copying::More
     }
 
     /// No index will come of the last draft.
@@ -148,53 +140,49 @@ impl FastTable {
         self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
-    /// Takes an index that was made of this table's last draft, if it still can be made true and is worth its memory. Says whether
-    /// it did; then `drafted` has what it replaces, and should be dropped where that takes nobody's time.
-    pub fn adopt(&mut self, drafted: &mut Drafted) -> bool {
+    /// Takes an index that was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
+    /// is in `drafted` then, and should be dropped where that takes nobody's time.
+    pub fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == drafted.token) else {
-            return false;
+            return Adoption::Refused;
         };
-        indexing.token = 0;
-        let Some(noted) = indexing.noted.take().filter(|_| indexing.whole) else { return false };
-        let Some(index) = &mut drafted.index else {
-            indexing.refused = self.len;
-            return false;
+        let noted = indexing.noted.take().filter(|_| indexing.whole);
+        let (Some(noted), Some(index)) = (noted, &drafted.index) else {
+            (indexing.token, indexing.refused) = (0, self.len);
+            return Adoption::Refused;
         };
         if index.heap_bytes() > BYTES * self.len + SMALL {
-            indexing.refused = self.len;
-            return false;
+            (indexing.token, indexing.refused) = (0, self.len);
+            return Adoption::Refused;
         }
-        // All of it here and now: a few rules that belong everywhere may be more than a pause is worth.
-        let (mut writes, mut parts, mut union) = (0, Parts::default(), drafted.union);
-        for change in noted {
-            let (Change::In(rank, _, m) | Change::Out(rank, m)) = &change;
+        // Few, but for those that belong to many leaves.
+        let mut writes = 0;
+        for Change::In(_, _, m) | Change::Out(_, m) in noted.iter().take(FEW_NOTED) {
             writes += index.spread(m);
-            // What was copied later than it changed is as it should be.
-            match &change {
-                Change::In(..) if index.find(self.vectors, m, Which::Rank(*rank)).is_some() => {}
-                Change::In(rank, id, m) => {
-                    union = union.union(m.mask());
-                    if writes > WRITES || !index.insert(self.vectors, *rank, *id, m) {
-                        parts.insert(m, *rank, *id);
-                    }
-                }
-                Change::Out(..) if writes > 2 * WRITES => return false,
-                Change::Out(rank, m) => {
-                    if index.remove(self.vectors, m, Which::Rank(*rank)).is_none() {
-                        parts.remove(m, (rank >> 32) as u32);
-                    }
-                }
-            }
         }
-        debug_assert_eq!(index.len() + parts.len(), self.len);
+        let few = noted.len() <= FEW_NOTED && writes <= FEW_WRITES;
+        drafted.note(noted);
+        if !few {
+            indexing.behind += 1;
+            if indexing.behind > BEHIND {
+                indexing.token = 0;
+                return Adoption::Refused;
+            }
+            indexing.noted = Some(Vec::new());
+            return Adoption::Behind;
+        }
+        indexing.token = 0;
+        drafted.catch_up();
+        let beside = std::mem::take(&mut drafted.beside);
+        debug_assert_eq!(drafted.index.as_ref().map_or(0, |i| i.len()) + beside.len(), self.len);
         drafted.replaced = Some(Replaced {
-            _parts: std::mem::replace(&mut self.parts, parts),
+            _parts: std::mem::replace(&mut self.parts, beside),
             _index: std::mem::replace(&mut self.index, drafted.index.take()),
             _ranked: self.ranked.take(),
         });
-        self.set_union(union);
+        self.set_union(drafted.union);
         self.settle(None);
-        true
+        Adoption::Taken
     }
 
     /// All of it here and now, where a pause does not matter.
@@ -203,11 +191,21 @@ impl FastTable {
             return false;
         };
         while self.draft_more(&mut draft, usize::MAX) == Copying::More {}
-        self.adopt(&mut draft.make())
+        self.adopt(&mut draft.make()) == Adoption::Taken
     }
 
-    /// Its few rules go to the parts.
-    pub(super) fn dissolve_index(&mut self) {
+    /// Where few rules are left, and no other index would be made of them, they go to the parts.
+    #[inline]
+    pub(super) fn dissolve_small(&mut self) {
+        if self.len < MANY
+            && let Some(index) = &self.index
+            && (self.len < MANY / 2 || index.is_sparse())
+        {
+            self.dissolve_index();
+        }
+    }
+    #[cold]
+    fn dissolve_index(&mut self) {
         let Some(index) = self.index.take() else { return };
         for leaf in 0..index.leaves() {
             index.each_of(leaf, &mut |rank, r| self.parts.insert(&r.matcher, rank, r.id));
@@ -225,8 +223,8 @@ impl FastTable {
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> Change) {
         let Some(indexing) = &mut self.indexing else { return };
         match &mut indexing.noted {
-            Some(noted) if noted.len() < NOTED => noted.push(change()),
-            // A copy under way, or too many.
+            Some(noted) if noted.len() < NOTED + self.len / NOTED_OF => noted.push(change()),
+            None => {}
             noted => (*noted, indexing.token) = (None, 0),
         }
     }

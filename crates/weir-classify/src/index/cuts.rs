@@ -6,11 +6,14 @@
 use super::place::{Asks, Place, Side};
 use super::walk::{LEVELS, Step, Walk};
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 
 /// Rules of a leaf when it is made, at most.
 const FILL: usize = 416;
 /// Rules that are too few for a leaf of their own.
 const FEW: usize = 64;
+/// Cuts and leaves in all.
+const NODES: usize = 8192;
 /// Rules by which a bit is chosen.
 const SAMPLE: usize = 2048;
 /// What a rule that does not ask for a bit costs, beside one that does: those beside it are asked, too.
@@ -87,9 +90,14 @@ impl Cuts {
         Some(m.settle())
     }
 
-    /// Calls `f` for each leaf that a rule belongs to, and what it asks of keys that come that way; for some leaves more than once.
-    pub(super) fn walk<const W: usize>(&self, asks: &Asks<W>, f: &mut dyn FnMut(usize, &Asks<W>)) {
-        self.walk_from(self.root, asks, asks, f);
+    /// Calls `f` for each leaf that a rule belongs to, and what it asks of keys that come that way, as long as `f` says to go on; for
+    /// some leaves more than once.
+    pub(super) fn walk<const W: usize>(
+        &self,
+        asks: &Asks<W>,
+        f: &mut dyn FnMut(usize, &Asks<W>) -> ControlFlow<()>,
+    ) {
+        let _ = self.walk_from(self.root, asks, asks, f);
     }
 
     /// The first leaf that a rule belongs to.
@@ -114,11 +122,11 @@ impl Cuts {
         mut at: u32,
         asks: &Asks<W>,
         narrowed: &Asks<W>,
-        f: &mut dyn FnMut(usize, &Asks<W>),
-    ) {
+        f: &mut dyn FnMut(usize, &Asks<W>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         loop {
             match self.nodes.get(at as usize) {
-                None => return,
+                None => return ControlFlow::Continue(()),
                 Some(Node::Leaf(leaf)) => return f(*leaf as usize, narrowed),
                 // What the rule itself asks says where it goes, not what it was narrowed to on the way.
                 Some(Node::Cut { word, bit, sides: [zero, one], open }) => {
@@ -128,9 +136,9 @@ impl Cuts {
                         (Side::Open, Some(open)) => *open,
                         (Side::Open, None) => {
                             for (at, side) in [(zero, Side::Zero), (one, Side::One)] {
-                                self.walk_from(*at, asks, &narrowed.on(*word, *bit, side), f);
+                                self.walk_from(*at, asks, &narrowed.on(*word, *bit, side), f)?;
                             }
-                            return;
+                            return ControlFlow::Continue(());
                         }
                     }
                 }
@@ -177,6 +185,10 @@ impl<const W: usize> Making<'_, W> {
     }
 
     fn cut(&mut self, rules: Gathered<W>, level: usize) -> Option<u32> {
+        // A rule may lead to all of them.
+        if self.cuts.nodes.len() >= NODES {
+            return None;
+        }
         if rules.len() <= FILL {
             let node = self.node(Node::Leaf(u32::MAX));
             if !rules.is_empty() {

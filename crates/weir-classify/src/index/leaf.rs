@@ -29,7 +29,7 @@ const VACANT: u64 = 0;
 /// Places of rules of its own priority that a rule may pass on its way to a vacant one.
 const NEAR: usize = 256;
 /// Rules that may move for one that is added, and one more.
-const MOVES: usize = 24;
+const MOST_MOVES: usize = 24;
 /// Places made at a time.
 const STEP: usize = 32;
 /// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
@@ -60,6 +60,13 @@ pub(super) struct Leaf<const W: usize> {
     /// Places that have rules, a bit each.
     taken: Line,
     len: usize,
+}
+
+/// Whether rules may move for one that is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moves {
+    Some,
+    None,
 }
 
 /// Which of the rules that ask the same is meant.
@@ -130,7 +137,17 @@ impl<const W: usize> Leaf<W> {
     }
     /// All rules here.
     pub(super) fn rules(&self) -> impl Iterator<Item = &Place<W>> {
-        self.places.iter().filter(|p| p.rank != VACANT)
+        let words = self.taken.0.into_iter().enumerate();
+        let taken = words.flat_map(|(word, mut bits)| {
+            std::iter::from_fn(move || {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                (bits != 0).then(|| {
+                    bits &= bits - 1;
+                    at
+                })
+            })
+        });
+        taken.filter_map(|at| self.places.get(at))
     }
     fn is_taken(&self, place: usize) -> bool {
         self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
@@ -193,7 +210,7 @@ impl<const W: usize> Leaf<W> {
         }
         // No branch: how many are left can't be foretold.
         let (at, bit) = (self.sorted / 64 % 8, self.sorted % 64);
-        let late = (left.0[at as usize] >> bit != 0) | (some >> at > 1);
+        let late = ((left.0[at as usize] >> bit != 0) | (some >> at > 1)) & (self.late() != 0);
         let more = u64::from(some & some.wrapping_sub(1)) | bits & bits.wrapping_sub(1) != 0;
         let none = some == 0;
         place as u64
@@ -306,12 +323,16 @@ impl<const W: usize> Leaf<W> {
         rule: &Place<W>,
         asks: &Asks<W>,
         there: Option<usize>,
+        moves: Moves,
     ) -> usize {
         if let Some(place) = there {
             self.mark(v, place, asks, Bits::Set);
             return place;
         }
-        let place = self.vacancy(rule).or_else(|| self.make_way(v, rule));
+        let place = match moves {
+            Moves::Some => self.make_way(v, rule),
+            Moves::None => self.vacancy(rule),
+        };
         let place = place.or_else(|| self.last_place(rule)).unwrap_or_else(|| {
             self.sort(v);
             // Where there is room there is one now.
@@ -376,10 +397,10 @@ impl<const W: usize> Leaf<W> {
         let (at, end) = self.vacant_for(rule)?;
         (at == end || self.blocks(at, end, &rule.asks).is_none()).then_some(at)
     }
-    /// A place in order for this rule that another leaves for a vacant one, whose place perhaps a further one takes.
+    /// The same, or a place in order that another leaves for a vacant one, whose place perhaps a further one takes.
     fn make_way(&mut self, v: Vectors, rule: &Place<W>) -> Option<usize> {
         let (at, end) = self.vacant_for(rule)?;
-        let (mut moves, mut count) = ([end; MOVES], 0);
+        let (mut moves, mut count) = ([end; MOST_MOVES], 0);
         let mut asks = &rule.asks;
         while let Some(blocks) = self.blocks(at, moves[count], asks) {
             asks = &self.places.get(blocks)?.asks;
@@ -602,14 +623,14 @@ mod tests {
                 let p = flow(i as u32, next);
                 (ranks[i], next) = (p.rank, next + 1);
                 assert!(leaf.has_room());
-                leaf.insert(v, &p, &p.asks, None);
+                leaf.insert(v, &p, &p.asks, None, Moves::Some);
             }
             assert_eq!((leaf.late(), leaf.rules().count()), (0, 400));
         }
         let gone = find(&leaf, &flow(5, 0), ranks[5]).unwrap();
         leaf.remove(v, gone);
         let open = form.place(rank(next), RuleId(1_000), &Match::any());
-        let at = leaf.insert(v, &open, &open.asks, None);
+        let at = leaf.insert(v, &open, &open.asks, None, Moves::None);
         assert_eq!(find(&leaf, &open, open.rank), Some(at));
         let of = |i: usize| find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
         assert!((0..400).filter(|i| *i != 5).all(|i| of(i) < at));
@@ -618,7 +639,7 @@ mod tests {
         leaf.remove(v, nine);
         leaf.remove(v, ten);
         let old = flow(9, 300);
-        let at = leaf.insert(v, &old, &old.asks, None);
+        let at = leaf.insert(v, &old, &old.asks, None, Moves::Some);
         assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
     }
 }

@@ -9,14 +9,15 @@
 
 mod burst;
 mod cuts;
+mod drafted;
 mod leaf;
 mod place;
 mod root;
 mod tree;
 mod walk;
 
-use crate::fast::Replaced;
 use crate::key::{FlowKey, FlowMask};
+use crate::parts::{Copy, Parts};
 use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
@@ -26,6 +27,8 @@ use cuts::Open;
 use place::{Form, Place};
 use tree::Tree;
 
+pub use drafted::Drafted;
+pub(crate) use drafted::{Change, Replaced};
 pub(crate) use leaf::Which;
 pub(crate) use tree::BURST;
 
@@ -40,8 +43,9 @@ pub struct Draft {
     pub(crate) token: u64,
     /// What lookups will use.
     vectors: Vectors,
-    /// The part that is copied next, and the slot in it.
-    pub(crate) at: (usize, usize),
+    /// The leaf of an index that is copied next; and how far parts have been.
+    pub(crate) leaf: usize,
+    pub(crate) parts: Copy,
     rules: Rules,
     /// Bits that the rules look at.
     union: FlowMask,
@@ -53,16 +57,6 @@ enum Rules {
     Wide(Form, Vec<Place<WIDE>>),
 }
 
-/// What a [`Draft`] becomes; an index, where one can be made.
-#[derive(Debug)]
-pub struct Drafted {
-    pub(crate) token: u64,
-    pub(crate) union: FlowMask,
-    pub(crate) index: Option<Box<Index>>,
-    /// What its table had before: to be dropped by whoever has the time.
-    pub(crate) replaced: Option<Replaced>,
-}
-
 impl Draft {
     /// For `len` rules that look at these words of the key; none where those are too many.
     pub(crate) fn new(token: u64, vectors: Vectors, words: u32, len: usize) -> Option<Self> {
@@ -72,17 +66,22 @@ impl Draft {
             n if n <= WIDE && n > NARROW => Rules::Wide(form, Vec::with_capacity(len)),
             _ => return None,
         };
-        Some(Self { token, vectors, at: (0, 0), rules, union: FlowMask::default() })
+        let (parts, union) = (Copy::default(), FlowMask::default());
+        Some(Self { token, vectors, leaf: 0, parts, rules, union })
     }
     pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
-        self.union = self.union.union(m.mask());
+        // One of other words came after the beginning; then it is told of, too.
+        let words = words_of(m.mask());
         match &mut self.rules {
-            Rules::Narrow(form, rules) => rules.push(form.place(rank, id, m)),
-            Rules::Wide(form, rules) => rules.push(form.place(rank, id, m)),
+            Rules::Narrow(form, rules) if form.has(words) => rules.push(form.place(rank, id, m)),
+            Rules::Wide(form, rules) if form.has(words) => rules.push(form.place(rank, id, m)),
+            _ => return,
         }
+        self.union = self.union.union(m.mask());
     }
     /// Makes the index: a pure computation, of about ten microseconds a rule.
-    pub fn make(self) -> Drafted {
+    pub fn make(mut self) -> Drafted {
+        self.sort_out();
         let index = match self.index(Open::Both) {
             // Fewer are better off by rank.
             None if self.len() > MOST => self.index(Open::OrApart),
@@ -92,13 +91,22 @@ impl Draft {
     }
     /// One whose keys may have several leaves.
     #[cfg(test)]
-    pub(crate) fn make_by_rows(self) -> Drafted {
+    pub(crate) fn make_by_rows(mut self) -> Drafted {
+        self.sort_out();
         let index = self.index(Open::OrApart);
         self.drafted(index)
     }
     fn drafted(&self, index: Option<Index>) -> Drafted {
-        let Self { token, union, .. } = *self;
-        Drafted { token, union, index: index.map(Box::new), replaced: None }
+        let Self { token, union, vectors, .. } = *self;
+        let (index, beside) = (index.map(Box::new), Parts::default());
+        Drafted { token, union, vectors, index, beside, noted: Vec::new(), replaced: None }
+    }
+    /// Each rule once, however often it was copied.
+    fn sort_out(&mut self) {
+        match &mut self.rules {
+            Rules::Narrow(_, rules) => once(rules),
+            Rules::Wide(_, rules) => once(rules),
+        }
     }
     fn len(&self) -> usize {
         match &self.rules {
@@ -113,6 +121,11 @@ impl Draft {
             Rules::Wide(form, rules) => Tree::new(v, *form, rules, open).map(Index::Wide),
         }
     }
+}
+
+fn once<const W: usize>(rules: &mut Vec<Place<W>>) {
+    rules.sort_unstable_by_key(|r| std::cmp::Reverse(r.rank));
+    rules.dedup_by_key(|r| r.rank);
 }
 
 /// Bytes of an index that lookups read, beside what these lead to: of a tree, and what says which it is.

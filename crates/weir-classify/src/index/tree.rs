@@ -5,7 +5,7 @@
 //! its bits, the one with the best rule first as far as they have kept their order.
 //!
 //! **How it changes.** A rule is put in or taken out where the cuts lead; in all of these leaves or, where one has no room or they
-//! are too many, in none. Rows before the leaves only gain bits.
+//! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
 //! leaves on; or a step for each level of the cuts; and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
@@ -14,7 +14,7 @@
 
 use super::burst::{Burst, Same, Told};
 use super::cuts::{Cuts, Gathered, Open};
-use super::leaf::{Finding, Leaf, Which};
+use super::leaf::{Finding, Leaf, Moves, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, Root};
 use super::walk::Walk;
@@ -22,6 +22,7 @@ use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Vectors, Work, with_vectors};
 use crate::windows::every;
+use std::ops::ControlFlow;
 
 /// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
@@ -258,8 +259,11 @@ impl<const W: usize> Tree<W> {
         to.clear();
         self.cuts.walk(&rule.asks, &mut |leaf, asks| {
             to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
+            if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let room = self.has_room(rule, &to);
+        // Others may move for it where that is one place or few.
+        let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
         for at in 0..if room { to.len() } else { 0 } {
             let (done, rest) = to.split_at_mut(at);
             let Some(To { leaf, place, asks }) = rest.first_mut() else { continue };
@@ -271,7 +275,7 @@ impl<const W: usize> Tree<W> {
             }
             self.raise(leaf, rule.rank);
             if let Some(leaf) = self.leaves.get_mut(leaf) {
-                *place = leaf.insert(v, rule, asks, there) as u32;
+                *place = leaf.insert(v, rule, asks, there, moves) as u32;
             }
         }
         self.len += usize::from(room);
@@ -284,9 +288,13 @@ impl<const W: usize> Tree<W> {
             && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
     }
 
+    /// In how many leaves a rule stands; with more than one may be added to, that is all that it says.
     pub(super) fn spread(&self, rule: &Place<W>) -> usize {
         let mut n = 0;
-        self.cuts.walk(&rule.asks, &mut |_, _| n += 1);
+        self.cuts.walk(&rule.asks, &mut |_, _| {
+            n += 1;
+            if n > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         n
     }
 
@@ -298,9 +306,9 @@ impl<const W: usize> Tree<W> {
         which: Which,
     ) -> Option<(u64, RuleId)> {
         let Self { leaves, cuts, .. } = self;
-        let (mut gone, mut nobody, mut which) = (None, false, which);
+        let (mut gone, mut which) = (None, which);
         cuts.walk(asks, &mut |leaf, narrowed| {
-            let Some(leaf) = leaves.get_mut(leaf).filter(|_| !nobody) else { return };
+            let Some(leaf) = leaves.get_mut(leaf) else { return ControlFlow::Continue(()) };
             let place = with_vectors(v, Finding { leaf, asks, narrowed, which });
             match place.and_then(|at| Some((at, leaf.rule(at)?))) {
                 Some((place, p)) => {
@@ -309,8 +317,10 @@ impl<const W: usize> Tree<W> {
                     leaf.remove(v, place);
                 }
                 // Whom the first leaf does not have none has; another may have been it once more.
-                None => nobody = gone.is_none(),
+                None if gone.is_none() => return ControlFlow::Break(()),
+                None => {}
             }
+            ControlFlow::Continue(())
         });
         self.len -= usize::from(gone.is_some());
         gone

@@ -2,14 +2,15 @@
 //!
 //! Room: called at the end of a round. One table at a time of this worker's VDPs: it is copied in small steps, the index is
 //! made elsewhere in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table answers is
-//! no matter of when that is: an index says what its table says. A table of which copies break, or whose index is soon given
-//! up, is left alone for a while, each time longer: what one VDP's changes cost here others hardly feel.
+//! no matter of when that is: an index says what its table says. What changes meanwhile is done to it by that thread, too, as often as
+//! there is much of it. A table whose index is soon made anew is left alone for a while, each time longer: what one VDP's changes
+//! cost here others hardly feel.
 
 use super::*;
 use crate::matching::Table;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::thread::JoinHandle;
-use weir_classify::{Copying, Draft, Drafted};
+use weir_classify::{Adoption, Copying, Draft, Drafted};
 
 /// How often tables are looked at, and whether an index is made.
 const LOOK: Nanos = Nanos(10_000_000);
@@ -87,17 +88,8 @@ impl DataPlane {
             UnderWay::Nothing => self.look_for_tables(),
             UnderWay::Copies(which, draft) => self.copy_some(which, draft),
             UnderWay::Makes(which, thread) if thread.is_finished() => {
-                let drafted = thread.join();
-                let Some(table) = self.table_of(which) else { return };
-                match drafted {
-                    Ok(mut drafted) => {
-                        table.classifier.adopt(&mut drafted);
-                        // What it replaces may be thousands of pieces of memory.
-                        let _ = std::thread::Builder::new().spawn(move || drop(drafted));
-                    }
-                    // One that panicked made none.
-                    Err(_) => table.classifier.give_up_draft(),
-                }
+                let made = thread.join();
+                self.take(which, made);
             }
             makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
         }
@@ -105,6 +97,38 @@ impl DataPlane {
 
     fn table_of(&mut self, (vid, table): Which) -> Option<&mut Table> {
         vdp_mut(&mut self.vdps, vid)?.fast.tables.get_mut(table)
+    }
+
+    /// What was made, if its table is there still, and if it is not behind.
+    fn take(&mut self, which: Which, made: std::thread::Result<Drafted>) {
+        let table = self.table_of(which).map(|t| &mut t.classifier);
+        let under_way = match (table, made) {
+            (Some(table), Ok(mut drafted)) => match table.adopt(&mut drafted) {
+                Adoption::Behind => aside(move || {
+                    drafted.catch_up();
+                    drafted
+                }),
+                // What it replaces, or it, may be thousands of pieces of memory.
+                Adoption::Taken | Adoption::Refused => {
+                    aside(move || drop(drafted));
+                    return;
+                }
+            },
+            // One that panicked made none.
+            (Some(table), Err(_)) => return table.give_up_draft(),
+            (None, Ok(drafted)) => {
+                aside(move || drop(drafted));
+                return;
+            }
+            (None, Err(_)) => return,
+        };
+        match under_way {
+            Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
+            None => self.give_up(which),
+        }
+    }
+    fn give_up(&mut self, which: Which) {
+        self.table_of(which).into_iter().for_each(|t| t.classifier.give_up_draft());
     }
 
     fn look_for_tables(&mut self) {
@@ -136,24 +160,25 @@ impl DataPlane {
                 self.indexing.under_way = UnderWay::Copies(which, draft);
                 self.indexing.due = self.now;
             }
-            Copying::Whole => {
-                let thread = std::thread::Builder::new().name("weir-index".to_owned());
-                match thread.spawn(move || make(*draft)) {
-                    Ok(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
-                    Err(_) => table.classifier.give_up_draft(),
-                }
-            }
+            Copying::Whole => match aside(move || draft.make()) {
+                Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
+                None => self.give_up(which),
+            },
             Copying::Broken => {}
         }
     }
 }
 
-/// On a thread of its own, behind all others and wherever there is room: a worker's processor may be its own. Where that is
-/// refused it is done all the same.
-fn make(draft: Draft) -> Drafted {
-    let _ = rustix::process::nice(NICE);
-    let mut anywhere = CpuSet::new();
-    (0..CpuSet::MAX_CPU).for_each(|n| anywhere.set(n));
-    let _ = sched_setaffinity(None, &anywhere);
-    draft.make()
+/// Does `work` on a thread of its own, behind all others and wherever there is room: a worker's processor may be its own. Where that
+/// is refused it is done all the same; none where there is no thread.
+fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<JoinHandle<T>> {
+    let thread = std::thread::Builder::new().name("weir-index".to_owned());
+    let work = move || {
+        let _ = rustix::process::nice(NICE);
+        let mut anywhere = CpuSet::new();
+        (0..CpuSet::MAX_CPU).for_each(|n| anywhere.set(n));
+        let _ = sched_setaffinity(None, &anywhere);
+        work()
+    };
+    thread.spawn(work).ok()
 }
