@@ -3,8 +3,11 @@
 //! Room: data-path core, control side. Called by `fast` when its rest has grown. Pure.
 //! Cost: a few passes over the rules for each starting mask; the square of their number at most.
 
-use crate::key::{FlowKey, FlowMask};
+use crate::key::{FlowKey, FlowMask, WORDS};
+use crate::scan::{each_word, words_of};
+use crate::slots::hash;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// Rules of one slot that count for a mask: more would make its buckets long.
 const COUNTED: u32 = 16;
@@ -30,23 +33,28 @@ pub(crate) fn choose(masks: &[FlowMask], values: &[FlowKey], wanted: usize) -> O
     {
         return Some(m);
     }
+    let seed = RandomState::new().hash_one(masks.len()) | 1;
     let mut best: Option<(usize, u32, FlowMask)> = None;
     let every = (starts.len() / STARTS).max(1);
     for &(_, start) in starts.iter().step_by(every).take(STARTS) {
         let mut mask = start;
         for _ in 0..STEPS {
-            let score = score(masks, values, &mask);
+            let score = score(seed, masks, values, &mask);
             let candidate = (score, bits(&mask), mask);
             if best.is_none_or(|b| candidate > b) {
                 best = Some(candidate);
             }
             // Give up the fewest bits that let one rule more in.
-            let next = masks
-                .iter()
-                .filter(|m| !m.covers(&mask))
-                .map(|m| intersection(m, &mask))
-                .max_by_key(bits);
-            match next {
+            let (words, n) = words_in(&mask);
+            let words = words.get(..n).unwrap_or_default();
+            let (all, mut most, mut next) = (bits(&mask), 0, None);
+            for (_, m) in &starts {
+                let common = common_bits(words, m, &mask);
+                if (most..all).contains(&common) {
+                    (most, next) = (common, Some(m));
+                }
+            }
+            match next.map(|m| intersection(m, &mask)) {
                 Some(m) if !m.is_empty() => mask = m,
                 _ => break,
             }
@@ -55,17 +63,57 @@ pub(crate) fn choose(masks: &[FlowMask], values: &[FlowKey], wanted: usize) -> O
     best.filter(|b| b.0 >= wanted).map(|b| b.2)
 }
 
-/// Rules that a tuple over `mask` would take, those of crowded slots not counted.
-fn score(masks: &[FlowMask], values: &[FlowKey], mask: &FlowMask) -> usize {
-    let mut slots: HashMap<FlowKey, u32> = HashMap::new();
-    let inside = masks.iter().zip(values).filter(|(m, _)| m.covers(mask));
+/// Rules that a tuple over `mask` would take, those of crowded slots not counted. Slots are told by their hash alone: who shares one
+/// by chance is no more than counted wrong.
+fn score(seed: u64, masks: &[FlowMask], values: &[FlowKey], mask: &FlowMask) -> usize {
+    let mut slots: HashMap<u64, u32, BuildHasherDefault<Plain>> = HashMap::default();
+    let (words, n) = words_in(mask);
+    let words = words.get(..n).unwrap_or_default();
+    let all = bits(mask);
+    let inside = masks.iter().zip(values).filter(|(m, _)| common_bits(words, m, mask) == all);
     inside
         .filter(|(_, v)| {
-            let n = slots.entry(v.masked(mask)).or_default();
+            let mut asked = [0; WORDS];
+            for (to, word) in asked.iter_mut().zip(words) {
+                let pair = v.0.get(*word).zip(mask.0.get(*word));
+                *to = pair.map_or(0, |(v, m)| v & m);
+            }
+            let n = slots.entry(hash(seed, asked.get(..n).unwrap_or_default())).or_default();
             *n += 1;
             *n <= COUNTED
         })
         .count()
+}
+
+/// For numbers that are hashes.
+#[derive(Default)]
+struct Plain(u64);
+
+impl Hasher for Plain {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.0 = self.0.rotate_left(8) ^ u64::from(b));
+    }
+    fn write_u64(&mut self, x: u64) {
+        self.0 = x;
+    }
+}
+
+/// The places of the words that a mask has bits in, and how many these are.
+fn words_in(mask: &FlowMask) -> ([usize; WORDS], usize) {
+    let (mut words, mut n) = ([0; WORDS], 0);
+    for (to, word) in words.iter_mut().zip(each_word(words_of(mask))) {
+        (*to, n) = (word, n + 1);
+    }
+    (words, n)
+}
+
+/// How many bits two masks have in common, one of which has bits in these words alone.
+fn common_bits(words: &[usize], a: &FlowMask, b: &FlowMask) -> u32 {
+    let both = words.iter().filter_map(|&w| Some(a.0.get(w)? & b.0.get(w)?));
+    both.map(u64::count_ones).sum()
 }
 
 fn bits(mask: &FlowMask) -> u32 {
