@@ -260,6 +260,10 @@ impl FastTable {
         {
             return Probe { hash: one.probe(key), left: 1 };
         }
+        // A few rules in a scan: there is nothing to ask for.
+        if self.packed.way == Way::Parts && self.parts.tuples.is_empty() {
+            return Probe::default();
+        }
         self.probe_parts(key)
     }
     #[inline(never)]

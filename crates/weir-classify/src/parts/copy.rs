@@ -97,8 +97,8 @@ mod tests {
         };
         let fields = [Field::EthDst, Field::Ipv4Dst, Field::TpDst, Field::VlanVid, Field::TpSrc];
         let (mut whole, mut disbanded, mut resized) = (0, 0, 0);
-        for round in 0..300u64 {
-            let (mut parts, mut rules, mut rank) = (Parts::default(), Vec::new(), 1 << 40);
+        for round in 0..120u64 {
+            let (mut parts, mut rules, mut rank) = (Parts::default(), Vec::new(), 1 << 62);
             let mut put = |parts: &mut Parts,
                            rules: &mut Vec<(u64, Match, u64)>,
                            kind: u64,
@@ -164,6 +164,6 @@ mod tests {
                 assert!(missed.is_empty(), "{round}: {} of {} missed", missed.len(), stay.len());
             }
         }
-        assert!(whole > 280 && disbanded > 50 && resized > 1_000, "{whole} {disbanded} {resized}");
+        assert!(whole > 110 && disbanded > 20 && resized > 1_000, "{whole} {disbanded} {resized}");
     }
 }
