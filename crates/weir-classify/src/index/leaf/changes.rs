@@ -1,0 +1,352 @@
+//! How the rules of a leaf come and go.
+//!
+//! Part of `leaf`; called by `tree`. *In order* means: priorities fall from place to place, and of rules of the same priority
+//! that some key fits both, the one with the larger rank stands first. So the first of those in order that a key fits is the best of
+//! them, while rules that never meet may stand as they come. A rule that is added has the smallest rank of its priority. It goes to a
+//! vacant place in order, if there is one nearby, or another moves there for it: who leaves leaves one, with its
+//! bits, which mostly are those of who comes next; only the rank says that nobody is there. Behind all others it is in
+//! order as long as priorities fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
+//! are late, or no place is left behind the last, all are put in order anew.
+
+use super::super::place::{Asks, Place};
+use super::{Leaf, PLACES, VACANT, VALUES, priority};
+use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, with_vectors};
+use std::cmp::Reverse;
+
+/// Rules of a leaf, at most: some places stay for order.
+const ROOM: usize = PLACES / 16 * 15;
+/// Late rules from which on all are put in order.
+const LATE: usize = 64;
+/// Places of rules of its own priority that a rule may pass on its way to a vacant one.
+const NEAR: usize = 256;
+/// Rules that may move for one that is added, and one more.
+const MOST_MOVES: usize = 24;
+/// Places made at a time.
+const STEP: usize = 32;
+
+/// Whether rules may move for one that is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Moves {
+    Some,
+    None,
+}
+
+impl<const W: usize> Leaf<W> {
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken.0[place / 64 % 8] >> (place % 64) & 1 != 0
+    }
+    fn take(&mut self, place: usize) {
+        self.taken.0[place / 64 % 8] |= 1 << (place % 64);
+    }
+    fn vacate(&mut self, place: usize) {
+        self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
+    }
+    /// Whether a rule more finds room.
+    pub(in super::super) fn has_room(&self) -> bool {
+        self.len < ROOM
+    }
+    /// Adds a rule, or, if it is at this place already, what else it asks of keys. It must have room.
+    pub(in super::super) fn insert(
+        &mut self,
+        v: Vectors,
+        rule: &Place<W>,
+        asks: &Asks<W>,
+        there: Option<usize>,
+        moves: Moves,
+    ) -> usize {
+        if let Some(place) = there {
+            self.mark(v, place, asks, Bits::Set);
+            return place;
+        }
+        let place = match moves {
+            Moves::Some => self.make_way(v, rule),
+            Moves::None => self.vacancy(rule),
+        };
+        let place = place.or_else(|| self.last_place(rule)).unwrap_or_else(|| {
+            self.sort(v);
+            // Where there is room there is one now.
+            self.last_place(rule).unwrap_or(self.places.len())
+        });
+        if self.places.get(place).is_none() {
+            self.push(v, rule, asks);
+            return place;
+        }
+        // Who left the place has left its bits.
+        let (mut marked, mut old) = (false, None);
+        if let (Some(p), Some(q)) = (self.places.get_mut(place), self.priorities.get_mut(place)) {
+            marked = p.asks == rule.asks;
+            old = Some(*p);
+            (*p, *q) = (*rule, priority(rule.rank));
+        }
+        if let (false, Some(old)) = (marked, old) {
+            self.mark(v, place, &old.asks, Bits::Clear);
+            self.mark(v, place, asks, Bits::Set);
+        }
+        self.arrives(place, rule);
+        place
+    }
+
+    /// The rule at the first place that is behind all others.
+    pub(super) fn push(&mut self, v: Vectors, rule: &Place<W>, asks: &Asks<W>) {
+        let at = self.places.len();
+        if at == self.places.capacity() {
+            self.places.reserve_exact(STEP);
+            self.priorities.reserve_exact(STEP);
+        }
+        self.priorities.push(priority(rule.rank));
+        self.places.push(*rule);
+        self.mark(v, at, asks, Bits::Set);
+        self.arrives(at, rule);
+    }
+    fn arrives(&mut self, place: usize, rule: &Place<W>) {
+        self.take(place);
+        self.len += 1;
+        self.youngest = self.youngest.min(rule.rank as u32);
+    }
+    /// Whether no rule that has been here of its priority is younger; there is no telling where in order it would stand otherwise.
+    fn is_youngest(&self, rank: u64) -> bool {
+        rank as u32 <= self.youngest
+    }
+
+    /// The first place in order of this priority, and the one behind all of it.
+    fn run_of(&self, p: u32) -> (usize, usize) {
+        let all = self.priorities.get(..self.sorted as usize).unwrap_or_default();
+        (all.partition_point(|&q| q > p), all.partition_point(|&q| q >= p))
+    }
+    /// Asks for some of the lines that [`Leaf::insert`] reads to find a place.
+    pub(in super::super) fn prefetch_order(&self) {
+        let n = self.priorities.len();
+        for eighth in 1..8 {
+            self.priorities.get(n * eighth / 8).into_iter().for_each(prefetch_read);
+        }
+    }
+
+    /// A vacant place in order for this rule: that of one that has gone. Whom it passes on its way there it never meets.
+    fn vacancy(&self, rule: &Place<W>) -> Option<usize> {
+        let (at, end) = self.vacant_for(rule)?;
+        (at == end || self.blocks(at, end, &rule.asks).is_none()).then_some(at)
+    }
+    /// The same, or a place in order that another leaves for a vacant one, whose place perhaps a further one takes.
+    fn make_way(&mut self, v: Vectors, rule: &Place<W>) -> Option<usize> {
+        let (at, end) = self.vacant_for(rule)?;
+        let (mut moves, mut count) = ([end; MOST_MOVES], 0);
+        let mut asks = &rule.asks;
+        while let Some(blocks) = self.blocks(at, moves[count], asks) {
+            asks = &self.places.get(blocks)?.asks;
+            count += 1;
+            *moves.get_mut(count)? = blocks;
+        }
+        let mut to = at;
+        for from in moves.get(1..=count)?.iter().rev() {
+            self.shift(v, *from, to);
+            to = *from;
+        }
+        Some(to)
+    }
+    /// A vacant place near that in order for this rule, and that: only rules of its own priority stand between them.
+    fn vacant_for(&self, rule: &Place<W>) -> Option<(usize, usize)> {
+        if !self.is_youngest(rule.rank) {
+            return None;
+        }
+        let p = priority(rule.rank);
+        let (start, end) = self.run_of(p);
+        if end < self.sorted as usize && !self.is_taken(end) {
+            return Some((end, end));
+        }
+        let at = self.vacant_before(end)?;
+        (at + 1 >= start && end - at <= NEAR).then_some((at, end))
+    }
+    /// The last between these places whose rule may meet one that asks so.
+    fn blocks(&self, after: usize, before: usize, asks: &Asks<W>) -> Option<usize> {
+        let between = self.places.get(after + 1..before)?;
+        Some(after + 1 + between.iter().rposition(|p| p.asks.meet(asks))?)
+    }
+    /// Moves a rule to a vacant place.
+    fn shift(&mut self, v: Vectors, from: usize, to: usize) {
+        let (Some(p), Some(q)) = (self.places.get(from).copied(), self.places.get(to).copied())
+        else {
+            return;
+        };
+        self.mark(v, to, &q.asks, Bits::Clear);
+        self.mark(v, to, &p.asks, Bits::Set);
+        self.places.get_mut(to).into_iter().for_each(|to| *to = p);
+        self.priorities.get_mut(to).into_iter().for_each(|to| *to = priority(p.rank));
+        self.places.get_mut(from).into_iter().for_each(|from| from.rank = VACANT);
+        self.take(to);
+        self.vacate(from);
+    }
+    /// The last vacant place before this one.
+    fn vacant_before(&self, end: usize) -> Option<usize> {
+        let (word, bit) = (end / 64, end % 64);
+        let of = |word: usize| !self.taken.0.get(word).copied().unwrap_or(u64::MAX);
+        let mut left = of(word) & ((1 << bit) - 1);
+        let mut word = word;
+        while left == 0 {
+            word = word.checked_sub(1)?;
+            left = of(word);
+        }
+        Some(word * 64 + 63 - left.leading_zeros() as usize)
+    }
+
+    /// A place behind all others; none where all must be put in order first.
+    fn last_place(&mut self, rule: &Place<W>) -> Option<usize> {
+        let in_order = self.behind(rule.rank)?;
+        self.sorted += u32::from(in_order);
+        Some(self.places.len())
+    }
+
+    /// Whether a rule has no place before all are put in order.
+    pub(in super::super) fn must_sort(&self, rule: &Place<W>) -> bool {
+        self.behind(rule.rank).is_none() && self.vacancy(rule).is_none()
+    }
+    /// Whether this rank would be in order behind all others; none where there is no place, or none for one more late rule.
+    fn behind(&self, rank: u64) -> Option<bool> {
+        let falls = |last: &u32| *last >= priority(rank);
+        let in_order =
+            self.late() == 0 && self.is_youngest(rank) && self.priorities.last().is_none_or(falls);
+        let room = self.places.len() < PLACES && (in_order || self.late() < LATE);
+        room.then_some(in_order)
+    }
+
+    /// Puts all in order.
+    fn sort(&mut self, v: Vectors) {
+        let mut all: Vec<Place<W>> = self.rules().copied().collect();
+        all.sort_unstable_by_key(|p| Reverse(p.rank));
+        self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
+        (self.taken, self.len) = (Line::default(), 0);
+        self.priorities.clear();
+        self.places.clear();
+        all.iter().for_each(|p| self.push(v, p, &p.asks));
+        self.sorted = all.len() as u32;
+    }
+
+    /// Removes the rule at this place.
+    pub(in super::super) fn remove(&mut self, v: Vectors, place: usize) {
+        let Some(p) = self.places.get_mut(place) else { return };
+        self.len -= 1;
+        if place < self.sorted as usize {
+            p.rank = VACANT;
+            return self.vacate(place);
+        }
+        let asks = p.asks;
+        self.mark(v, place, &asks, Bits::Clear);
+        // Late ones have no order to keep: the last takes the place.
+        let last = self.places.len() - 1;
+        if place != last
+            && let Some(p) = self.places.get(last).copied()
+        {
+            self.mark(v, last, &p.asks, Bits::Clear);
+            self.mark(v, place, &p.asks, Bits::Set);
+            self.places.get_mut(place).into_iter().for_each(|to| *to = p);
+            self.priorities.get_mut(place).into_iter().for_each(|to| *to = priority(p.rank));
+        }
+        self.vacate(last);
+        self.priorities.pop();
+        self.places.pop();
+    }
+
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(in super::super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.youngest = u32::MAX;
+        for p in self.places.iter_mut().filter(|p| p.rank != VACANT) {
+            p.rank = f(p.rank);
+            self.youngest = self.youngest.min(p.rank as u32);
+        }
+    }
+
+    /// Sets or clears the bit of a place in all rows of those values.
+    pub(super) fn mark(&mut self, v: Vectors, place: usize, asks: &Asks<W>, bits: Bits) {
+        with_vectors(v, Marking { leaf: self, place, asks, bits });
+    }
+}
+
+/// What becomes of a place's bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bits {
+    Set,
+    Clear,
+}
+
+struct Marking<'a, const W: usize> {
+    leaf: &'a mut Leaf<W>,
+    place: usize,
+    asks: &'a Asks<W>,
+    bits: Bits,
+}
+
+impl<const W: usize> Work for Marking<'_, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let (word, bit) = (self.place / 64 % 8, 1u64 << (self.place % 64));
+        for (w, rows) in self.leaf.windows.iter().zip(&mut self.leaf.rows) {
+            self.asks.values(lanes, *w, |v| {
+                let row = &mut rows[v % VALUES].0[word];
+                match self.bits {
+                    Bits::Set => *row |= bit,
+                    Bits::Clear => *row &= !bit,
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::place::Form;
+    use super::super::{Finding, Which};
+    use super::*;
+    use crate::field::Field;
+    use crate::rule::{Match, RuleId};
+
+    /// Rules of one priority that never meet, such as most flows are, go and come back without ever being late, whichever
+    /// the order; one that meets another comes behind it.
+    #[test]
+    fn who_comes_back_is_not_late() {
+        let form = Form::new(crate::scan::words_of(
+            Match::any().with(Field::EthDst, 0).with(Field::Ipv4Src, 0).mask(),
+        ));
+        let rank = |n: u64| 7 << 32 | (u64::from(u32::MAX) - n);
+        let flow = |i: u32, n: u64| -> Place<3> {
+            form.place(rank(n), RuleId(i), &Match::any().with(Field::Ipv4Src, i.into()))
+        };
+        let all = (0..400).map(|i| flow(i, i.into())).map(|p| (p, p.asks)).collect();
+        let v = Vectors::best();
+        let mut leaf = Leaf::new(v, all, &[], &[]);
+        let find = |leaf: &Leaf<3>, p: &Place<3>, rank| {
+            let which = Which::Rank(rank);
+            with_vectors(v, Finding { leaf, asks: &p.asks, narrowed: &p.asks, which })
+        };
+        let mut ranks: Vec<u64> = (0..400).map(rank).collect();
+        let mut next = 400;
+        // Several are gone at a time.
+        for i in (0..4_000u64).map(|i| (i * 7919 % 400) as usize) {
+            for i in [i, (i + 13) % 400] {
+                let at = find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
+                leaf.remove(v, at);
+                assert_eq!(find(&leaf, &flow(i as u32, 0), ranks[i]), None);
+            }
+            for i in [(i + 13) % 400, i] {
+                let p = flow(i as u32, next);
+                (ranks[i], next) = (p.rank, next + 1);
+                assert!(leaf.has_room());
+                leaf.insert(v, &p, &p.asks, None, Moves::Some);
+            }
+            assert_eq!((leaf.late(), leaf.rules().count()), (0, 400));
+        }
+        let gone = find(&leaf, &flow(5, 0), ranks[5]).unwrap();
+        leaf.remove(v, gone);
+        let open = form.place(rank(next), RuleId(1_000), &Match::any());
+        let at = leaf.insert(v, &open, &open.asks, None, Moves::None);
+        assert_eq!(find(&leaf, &open, open.rank), Some(at));
+        let of = |i: usize| find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
+        assert!((0..400).filter(|i| *i != 5).all(|i| of(i) < at));
+        // One that is older than what it meets has no place in order.
+        let (nine, ten) = (of(9), of(10));
+        leaf.remove(v, nine);
+        leaf.remove(v, ten);
+        let old = flow(9, 300);
+        let at = leaf.insert(v, &old, &old.asks, None, Moves::Some);
+        assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
+    }
+}
