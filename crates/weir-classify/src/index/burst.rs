@@ -164,6 +164,14 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
             a.at = walk(i).next(&a.key, a.at);
         }
     }
+    if !A::DIFFER && asked.tree(0).is_near() {
+        for (a, found) in all.iter().zip(found).take(n) {
+            let leaf = asked.tree(0).leaf(first.leaf(a.at));
+            let winner = leaf.and_then(|l| l.near_winner(lanes, &a.key));
+            *found = winner.map(|f| T::of(f.0, f.1));
+        }
+        return;
+    }
     if A::DIFFER {
         for (i, a) in all.iter_mut().enumerate().take(n) {
             a.leaf = walk(i).leaf(a.at);

@@ -166,10 +166,33 @@ impl<const W: usize> Leaf<W> {
         left
     }
 
+    /// The winner here, where all of it lies in near caches: nothing is asked for ahead, nor kept for later.
+    #[inline(always)]
+    pub(super) fn near_winner<L: Lanes>(&self, lanes: L, key: &Words) -> Option<(u64, RuleId)> {
+        let mut left = lanes.ones();
+        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
+            for (rows, w) in all.iter().zip(&self.windows) {
+                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
+            }
+        }
+        let said = self.first_of(lanes, left);
+        if said & NONE != 0 {
+            return None;
+        }
+        let first = self.fitting(key, said as usize % PLACES);
+        if said & LATER == 0 && first.is_some() || said & MORE == 0 {
+            return first;
+        }
+        self.search(key, lanes.store(left), 0)
+    }
+
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
     pub(super) fn first<L: Lanes>(&self, lanes: L, rows: &Rows) -> u64 {
-        let row = self.left(lanes, rows);
+        self.first_of(lanes, self.left(lanes, rows))
+    }
+    #[inline(always)]
+    fn first_of<L: Lanes>(&self, lanes: L, row: L::Row) -> u64 {
         let some = lanes.nonzero(row);
         let left = lanes.store(row);
         let word = some.trailing_zeros() as usize % 8;

@@ -34,6 +34,8 @@ const WORTH: usize = 64;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
+/// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
+const NEAR: usize = 24;
 /// Lookups under way at a time.
 pub(crate) const BURST: usize = 32;
 
@@ -161,6 +163,11 @@ impl<const W: usize> Tree<W> {
     #[inline(always)]
     pub(super) fn has_walk(&self) -> bool {
         matches!(self.way, Way::Walk(_))
+    }
+    /// Whether what lookups read lies in near caches, if it is asked often.
+    #[inline(always)]
+    pub(super) fn is_near(&self) -> bool {
+        self.leaves.len() <= NEAR
     }
     #[inline(always)]
     pub(super) fn leaf(&self, at: usize) -> Option<&Leaf<W>> {
