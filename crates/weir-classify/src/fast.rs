@@ -39,7 +39,7 @@
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
-use crate::index::{BURST, Draft, Drafted, Index, Which};
+use crate::index::{BURST, Change, Draft, Drafted, Index, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::packed::{self, Packed, Way};
 use crate::parts::{Ahead, Asked, LONG, Parts, SIFTED};
@@ -277,7 +277,6 @@ impl FastTable {
             return Probe { hash, left: 0 };
         }
         match self.parts.tuples.as_slice() {
-            [] => Probe::default(),
             [one] => Probe { hash: one.probe(key), left: 1 },
             _ => self.probe_many(key),
         }
@@ -438,6 +437,7 @@ impl FastTable {
             self.parts.set_asked(Asked::Yes);
         }
     }
+
     fn rank_out(&mut self, rank: u64) {
         if let Some(r) = &mut self.ranked
             && (!r.remove(rank) || self.len < MANY / 2)
@@ -445,6 +445,7 @@ impl FastTable {
             self.rank();
         }
     }
+
     fn widen(&mut self, mask: &FlowMask) {
         let union = self.union.get_or_insert_default();
         **union = union.union(mask);
@@ -558,7 +559,6 @@ impl Classifier for FastTable {
 
 mod indexing;
 mod several;
-use crate::index::Change;
 use indexing::Indexing;
 pub use indexing::{Adoption, Copying};
 

@@ -177,15 +177,9 @@ impl Slots {
             *r = rank;
         }
     }
-    /// Empties a slot and closes the gap, so that no search ends early. Slots before `copied` have been copied: gives how many of
-    /// these have still what they had, or had what was moved there from further on.
-    pub(crate) fn erase(
-        &mut self,
-        mut hole: usize,
-        stride: usize,
-        seed: u64,
-        mut copied: usize,
-    ) -> usize {
+    /// Empties a slot and closes the gap, so that no search ends early. Slots before `copied` have been copied: it goes back to where one
+    /// is moved from behind it.
+    pub(crate) fn erase(&mut self, mut hole: usize, stride: usize, seed: u64, copied: &mut usize) {
         let mut at = hole;
         loop {
             at = self.wrap(at + 1);
@@ -198,14 +192,13 @@ impl Slots {
                 self.words.copy_within(at * stride..(at + 1) * stride, hole * stride);
                 self.ranks.copy_within(at..=at, hole);
                 self.set_tag(hole, tag);
-                if at >= copied {
-                    copied = copied.min(hole);
+                if at >= *copied {
+                    *copied = hole.min(*copied);
                 }
                 hole = at;
             }
         }
         self.set_tag(hole, 0);
-        copied
     }
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.tags) + size_of_val(&*self.words) + size_of_val(&*self.ranks)

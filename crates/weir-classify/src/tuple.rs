@@ -593,14 +593,11 @@ impl Tuple {
         let (stride, seed) = (self.stride(), self.seed);
         match place {
             Place::New(at) => {
-                let copied = match self.cold.copied {
+                let copied = match &mut self.cold.copied {
                     CopiedTo::New(to) => to,
-                    CopiedTo::Old(_) => 0,
+                    CopiedTo::Old(_) => &mut 0,
                 };
-                let back = self.slots.erase(at, stride, seed, copied);
-                if let CopiedTo::New(to) = &mut self.cold.copied {
-                    *to = back;
-                }
+                self.slots.erase(at, stride, seed, copied);
             }
             Place::Old(_) => self.set(place, GONE, 0),
         }

@@ -38,15 +38,21 @@ impl Window {
         if open == bits {
             return false;
         }
-        let value = self.of(value);
-        let mut sub = open;
-        loop {
-            f((value | sub) as usize);
-            if sub == 0 {
-                return true;
-            }
-            sub = (sub - 1) & open;
+        each_value(self.of(value), open, &mut f);
+        true
+    }
+}
+
+/// Calls `f` for `value` with any of the bits of `open`.
+#[inline(always)]
+pub(crate) fn each_value(value: u64, open: u64, mut f: impl FnMut(usize)) {
+    let mut sub = open;
+    loop {
+        f((value | sub) as usize);
+        if sub == 0 {
+            return;
         }
+        sub = (sub - 1) & open;
     }
 }
 

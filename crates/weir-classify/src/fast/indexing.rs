@@ -6,7 +6,7 @@
 //! it here.
 
 use super::*;
-use crate::index::{Change, Replaced};
+use crate::index::Replaced;
 use crate::parts::Copied;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -103,7 +103,7 @@ impl FastTable {
         draft
     }
 
-    /// Copies some more: what stands in so many slots; a leaf of an index; the rest, or all beside an index.
+    /// Copies some more: a leaf of an index; what stands in so many slots of tuples, or as many rules of the rest.
     pub fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == draft.token) else {
             return Copying::Broken;
@@ -147,14 +147,12 @@ impl FastTable {
             return Adoption::Refused;
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
-        let (Some(noted), Some(index)) = (noted, &drafted.index) else {
-            (indexing.token, indexing.refused) = (0, self.len);
+        let is_worth_it = |i: &&Index| i.heap_bytes() <= BYTES * self.len + SMALL;
+        let (Some(noted), Some(index)) = (noted, drafted.index.as_deref().filter(is_worth_it))
+        else {
+            self.give_up_draft();
             return Adoption::Refused;
         };
-        if index.heap_bytes() > BYTES * self.len + SMALL {
-            (indexing.token, indexing.refused) = (0, self.len);
-            return Adoption::Refused;
-        }
         // Few, but for those that belong to many leaves.
         let mut writes = 0;
         for Change::In(_, _, m) | Change::Out(_, m) in noted.iter().take(FEW_NOTED) {

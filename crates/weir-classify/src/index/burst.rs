@@ -167,7 +167,7 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     if !A::DIFFER && asked.tree(0).is_near() {
         for (a, found) in all.iter().zip(found).take(n) {
             let leaf = asked.tree(0).leaf(first.leaf(a.at));
-            let winner = leaf.and_then(|l| l.near_winner(lanes, &a.key));
+            let winner = leaf.and_then(|l| l.winner(lanes, &a.key));
             *found = winner.map(|f| T::of(f.0, f.1));
         }
         return;

@@ -45,6 +45,7 @@ impl Drafted {
     /// Hands over what has changed since the last time, in that order.
     pub(crate) fn note(&mut self, changes: Vec<Change>) {
         if self.noted.is_empty() {
+            // Without a copy: this is the worker's time.
             self.noted = changes;
         } else {
             self.noted.extend(changes);

@@ -74,6 +74,20 @@ fn priority(rank: u64) -> u32 {
     (rank >> 32) as u32
 }
 
+/// The places of a line's bits.
+#[inline(always)]
+fn each_bit(line: Line) -> impl Iterator<Item = usize> {
+    line.0.into_iter().enumerate().flat_map(|(word, mut bits)| {
+        std::iter::from_fn(move || {
+            let at = word * 64 + bits.trailing_zeros() as usize;
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                at
+            })
+        })
+    })
+}
+
 impl<const W: usize> Leaf<W> {
     /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
     /// One without rules has windows for such as these `others`. Keys that come here beside those of its rules are like
@@ -120,17 +134,7 @@ impl<const W: usize> Leaf<W> {
     }
     /// All rules here.
     pub(super) fn rules(&self) -> impl Iterator<Item = &Place<W>> {
-        let words = self.taken.0.into_iter().enumerate();
-        let taken = words.flat_map(|(word, mut bits)| {
-            std::iter::from_fn(move || {
-                let at = word * 64 + bits.trailing_zeros() as usize;
-                (bits != 0).then(|| {
-                    bits &= bits - 1;
-                    at
-                })
-            })
-        });
-        taken.filter_map(|at| self.places.get(at))
+        each_bit(self.taken).filter_map(|at| self.places.get(at))
     }
     fn late(&self) -> usize {
         self.places.len().saturating_sub(self.sorted as usize)
@@ -166,31 +170,12 @@ impl<const W: usize> Leaf<W> {
         left
     }
 
-    /// The winner here, where all of it lies in near caches: nothing is asked for ahead, nor kept for later.
-    #[inline(always)]
-    pub(super) fn near_winner<L: Lanes>(&self, lanes: L, key: &Words) -> Option<(u64, RuleId)> {
-        let mut left = lanes.ones();
-        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (rows, w) in all.iter().zip(&self.windows) {
-                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
-            }
-        }
-        let said = self.first_of(lanes, left);
-        if said & NONE != 0 {
-            return None;
-        }
-        let first = self.fitting(key, said as usize % PLACES);
-        if said & LATER == 0 && first.is_some() || said & MORE == 0 {
-            return first;
-        }
-        self.search(key, lanes.store(left), 0)
-    }
-
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
     pub(super) fn first<L: Lanes>(&self, lanes: L, rows: &Rows) -> u64 {
         self.first_of(lanes, self.left(lanes, rows))
     }
+    /// The same, where the places that are left are known.
     #[inline(always)]
     fn first_of<L: Lanes>(&self, lanes: L, row: L::Row) -> u64 {
         let some = lanes.nonzero(row);
@@ -212,17 +197,20 @@ impl<const W: usize> Leaf<W> {
             | (u64::from(more & late) * LATER)
     }
 
-    /// The winner here, where its rank is above `floor`: all of a lookup at once.
+    /// The winner here: all of a lookup at once. Nothing is asked for ahead, nor kept for later.
     #[inline(always)]
-    pub(super) fn winner<L: Lanes>(
-        &self,
-        lanes: L,
-        key: &Words,
-        floor: u64,
-    ) -> Option<(u64, RuleId)> {
-        let rows = self.rows(lanes, key);
-        let said = self.first(lanes, &rows);
-        self.lookup(lanes, key, &rows, said, floor)
+    pub(super) fn winner<L: Lanes>(&self, lanes: L, key: &Words) -> Option<(u64, RuleId)> {
+        let mut left = lanes.ones();
+        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
+            for (rows, w) in all.iter().zip(&self.windows) {
+                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
+            }
+        }
+        let found = self.first_of(lanes, left);
+        match self.settled(key, found, 0) {
+            Some(winner) => winner,
+            None => self.search(key, lanes.store(left), 0),
+        }
     }
 
     /// The winner here, where its rank is above `floor`; [`Leaf::first`] was `found`.
@@ -235,15 +223,20 @@ impl<const W: usize> Leaf<W> {
         found: u64,
         floor: u64,
     ) -> Option<(u64, RuleId)> {
+        match self.settled(key, found, floor) {
+            Some(winner) => winner,
+            None => self.search(key, lanes.store(self.left(lanes, rows)), floor),
+        }
+    }
+    /// The same, where the first place says it; else all that are left must be searched.
+    #[inline(always)]
+    fn settled(&self, key: &Words, found: u64, floor: u64) -> Option<Option<(u64, RuleId)>> {
         if found & NONE != 0 {
-            return None;
+            return Some(None);
         }
         let first = self.fitting(key, found as usize % PLACES);
-        if found & LATER == 0 && first.is_some() || found & MORE == 0 {
-            return first.filter(|f| f.0 > floor);
-        }
-        let left = lanes.store(self.left(lanes, rows));
-        self.search(key, left, floor)
+        let settles = found & LATER == 0 && first.is_some() || found & MORE == 0;
+        settles.then_some(first.filter(|f| f.0 > floor))
     }
 
     /// The same, of the places that are left.
@@ -292,18 +285,9 @@ impl<const W: usize> Leaf<W> {
         which: Which,
     ) -> Option<usize> {
         let rows = self.rows(lanes, &Words::new(key));
-        let left = lanes.store(self.left(lanes, &rows));
-        for (word, mut bits) in left.0.into_iter().enumerate() {
-            while bits != 0 {
-                let place = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let p = self.places.get(place)?;
-                if which.is(p.rank) && p.asks == *asks {
-                    return Some(place);
-                }
-            }
-        }
-        None
+        let is_it = |p: &Place<W>| which.is(p.rank) && p.asks == *asks;
+        each_bit(lanes.store(self.left(lanes, &rows)))
+            .find(|at| self.places.get(*at).is_some_and(is_it))
     }
     pub(super) fn rule(&self, place: usize) -> Option<&Place<W>> {
         self.places.get(place)

@@ -5,7 +5,7 @@ use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
 use crate::simd::{Lanes, Vectors};
 use crate::telling::Telling;
-use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
+use crate::windows::{Choice, WINDOWS, Window, each_value, every, fill_key, other_of};
 
 /// Which words of the key a table's rules look at.
 #[derive(Clone, Copy, Debug)]
@@ -99,18 +99,9 @@ pub(super) struct Asks<const W: usize> {
 impl<const W: usize> Asks<W> {
     /// Calls `f` for each value of a window that it agrees with.
     #[inline(always)]
-    pub(super) fn values<L: Lanes>(&self, lanes: L, w: Window, mut f: impl FnMut(usize)) {
-        let of = |words: &[u64; W]| lanes.together(words[usize::from(w.word) % W], w.mask) as usize;
-        let bits = lanes.together(u64::MAX, w.mask) as usize;
-        let (open, value) = (!of(&self.mask) & bits, of(&self.value));
-        let mut sub = open;
-        loop {
-            f(value | sub);
-            if sub == 0 {
-                return;
-            }
-            sub = (sub - 1) & open;
-        }
+    pub(super) fn values<L: Lanes>(&self, lanes: L, w: Window, f: impl FnMut(usize)) {
+        let of = |words: &[u64; W]| lanes.together(words[usize::from(w.word) % W], w.mask);
+        each_value(of(&self.value), !of(&self.mask) & lanes.together(u64::MAX, w.mask), f);
     }
     /// Whether some key is what both ask.
     #[inline]

@@ -67,23 +67,25 @@ impl<const W: usize> Leaf<W> {
             // Where there is room there is one now.
             self.last_place(rule).unwrap_or(self.places.len())
         });
-        if self.places.get(place).is_none() {
-            self.push(v, rule, asks);
-            return place;
+        match self.places.get(place).map(|p| p.asks) {
+            None => self.push(v, rule, asks),
+            Some(left) => {
+                // Who left the place has left its bits.
+                if left != rule.asks {
+                    self.mark(v, place, &left, Bits::Clear);
+                    self.mark(v, place, asks, Bits::Set);
+                }
+                self.write(place, rule);
+                self.arrives(place, rule);
+            }
         }
-        // Who left the place has left its bits.
-        let (mut marked, mut old) = (false, None);
+        place
+    }
+    /// Another rule for a place; what it has in the rows is another matter.
+    fn write(&mut self, place: usize, rule: &Place<W>) {
         if let (Some(p), Some(q)) = (self.places.get_mut(place), self.priorities.get_mut(place)) {
-            marked = p.asks == rule.asks;
-            old = Some(*p);
             (*p, *q) = (*rule, priority(rule.rank));
         }
-        if let (false, Some(old)) = (marked, old) {
-            self.mark(v, place, &old.asks, Bits::Clear);
-            self.mark(v, place, asks, Bits::Set);
-        }
-        self.arrives(place, rule);
-        place
     }
 
     /// The rule at the first place that is behind all others.
@@ -169,18 +171,16 @@ impl<const W: usize> Leaf<W> {
         };
         self.mark(v, to, &q.asks, Bits::Clear);
         self.mark(v, to, &p.asks, Bits::Set);
-        self.places.get_mut(to).into_iter().for_each(|to| *to = p);
-        self.priorities.get_mut(to).into_iter().for_each(|to| *to = priority(p.rank));
+        self.write(to, &p);
         self.places.get_mut(from).into_iter().for_each(|from| from.rank = VACANT);
         self.take(to);
         self.vacate(from);
     }
     /// The last vacant place before this one.
     fn vacant_before(&self, end: usize) -> Option<usize> {
-        let (word, bit) = (end / 64, end % 64);
         let of = |word: usize| !self.taken.0.get(word).copied().unwrap_or(u64::MAX);
-        let mut left = of(word) & ((1 << bit) - 1);
-        let mut word = word;
+        let mut word = end / 64;
+        let mut left = of(word) & ((1 << (end % 64)) - 1);
         while left == 0 {
             word = word.checked_sub(1)?;
             left = of(word);
@@ -237,8 +237,7 @@ impl<const W: usize> Leaf<W> {
         {
             self.mark(v, last, &p.asks, Bits::Clear);
             self.mark(v, place, &p.asks, Bits::Set);
-            self.places.get_mut(place).into_iter().for_each(|to| *to = p);
-            self.priorities.get_mut(place).into_iter().for_each(|to| *to = priority(p.rank));
+            self.write(place, &p);
         }
         self.vacate(last);
         self.priorities.pop();
