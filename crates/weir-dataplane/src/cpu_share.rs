@@ -124,10 +124,12 @@ const INDEX: usize = 5 * TUPLE;
 pub fn lookup_units(tables: &TableSet) -> u16 {
     let of = |t: &Table| {
         let c = &t.classifier;
-        match c.is_indexed() {
-            true => INDEX + c.tuples() * TUPLE + c.scanned(),
-            false => c.tuples().saturating_sub(1) * TUPLE + c.scanned(),
-        }
+        // The first tuple is a single hash table, or beside an index one more.
+        let (index, tuples) = match c.is_indexed() {
+            true => (INDEX, c.tuples()),
+            false => (0, c.tuples().saturating_sub(1)),
+        };
+        index + tuples * TUPLE + c.scanned()
     };
     let scanned: usize = tables.iter().map(of).sum();
     u16::try_from((scanned + SCANNED / 2) / SCANNED).unwrap_or(u16::MAX)

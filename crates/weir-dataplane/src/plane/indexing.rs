@@ -87,10 +87,11 @@ impl DataPlane {
         match std::mem::take(&mut self.indexing.under_way) {
             UnderWay::Nothing => self.look_for_tables(),
             UnderWay::Copies(which, draft) => self.copy_some(which, draft),
-            UnderWay::Makes(which, thread) if thread.is_finished() => {
-                let made = thread.join();
-                self.take(which, made);
-            }
+            UnderWay::Makes(which, thread) if thread.is_finished() => match thread.join() {
+                Ok(drafted) => self.offer(which, drafted),
+                // One that panicked made none.
+                Err(_) => self.give_up(which),
+            },
             makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
         }
     }
@@ -99,30 +100,22 @@ impl DataPlane {
         vdp_mut(&mut self.vdps, vid)?.fast.tables.get_mut(table)
     }
 
-    /// What was made, if its table is there still, and if it is not behind.
-    fn take(&mut self, which: Which, made: std::thread::Result<Drafted>) {
-        let table = self.table_of(which).map(|t| &mut t.classifier);
-        let under_way = match (table, made) {
-            (Some(table), Ok(mut drafted)) => match table.adopt(&mut drafted) {
-                Adoption::Behind => aside(move || {
-                    drafted.catch_up();
-                    drafted
-                }),
-                // What it replaces, or it, may be thousands of pieces of memory.
-                Adoption::Taken | Adoption::Refused => {
-                    aside(move || drop(drafted));
-                    return;
-                }
-            },
-            // One that panicked made none.
-            (Some(table), Err(_)) => return table.give_up_draft(),
-            (None, Ok(drafted)) => {
-                aside(move || drop(drafted));
-                return;
-            }
-            (None, Err(_)) => return,
-        };
-        match under_way {
+    /// Offers its table what was made, if that is there still.
+    fn offer(&mut self, which: Which, mut drafted: Drafted) {
+        let adoption = self.table_of(which).map(|t| t.classifier.adopt(&mut drafted));
+        if adoption == Some(Adoption::Behind) {
+            self.make(which, move || {
+                drafted.catch_up();
+                drafted
+            });
+        } else {
+            // It, or what it replaces, may be thousands of pieces of memory.
+            aside(move || drop(drafted));
+        }
+    }
+    /// What `work` makes is for this table.
+    fn make(&mut self, which: Which, work: impl FnOnce() -> Drafted + Send + 'static) {
+        match aside(work) {
             Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
             None => self.give_up(which),
         }
@@ -160,10 +153,7 @@ impl DataPlane {
                 self.indexing.under_way = UnderWay::Copies(which, draft);
                 self.indexing.due = self.now;
             }
-            Copying::Whole => match aside(move || draft.make()) {
-                Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
-                None => self.give_up(which),
-            },
+            Copying::Whole => self.make(which, move || draft.make()),
             Copying::Broken => {}
         }
     }
