@@ -11,6 +11,7 @@ use super::header::{at, bits_of, exactly, masked};
 use weir_classify::{Field, Prereq, VLAN_PRESENT};
 use weir_dataplane::{Action, InvalidTtl, Out, Outer, PortNo, TunnelAddrs, set};
 use weir_supervisor::verify::{Act, Bits, Case, Edit, Match, To, WORDS};
+use weir_wire::IpProtocol;
 
 /// What a VDP's actions mean depends on.
 pub struct Meaning<'a> {
@@ -74,6 +75,9 @@ const ETHERNET: &[Field] =
     &[Field::EthDst, Field::EthSrc, Field::EthType, Field::VlanTci, Field::InnerTci];
 const USER: &[Field] =
     &[Field::User0, Field::User1, Field::User2, Field::User3, Field::UserPresent];
+
+/// The fragment header's number (RFC 8200 §4.5).
+const FRAGMENT: u128 = 44;
 
 const PRESENT: u128 = VLAN_PRESENT as u128;
 
@@ -177,12 +181,7 @@ fn set_field(f: Field, value: u128, mask: u128) -> Act {
             let edits = becomes(whole);
             Act::Cases(vec![case(Match::any(), Vec::new()), Case { when, unless, edits }])
         }
-        // Not where extension headers stand between, which the key does not tell apart.
-        Field::IpProto => Act::Cases(vec![
-            case(Match::any(), Vec::new()),
-            case(ethertype(0x0800), vec![set.clone(), reveal(TRANSPORT)]),
-            case(ethertype(0x86dd), vec![set, reveal(TRANSPORT)]),
-        ]),
+        Field::IpProto => Act::Cases(set_proto(value, mask)),
         // What is neighbour discovery, and so has a target, hangs on the type.
         Field::IcmpType => {
             let target = reveal(&[Field::NdTarget, Field::ArpSha, Field::ArpTha]);
@@ -203,6 +202,30 @@ fn set_field(f: Field, value: u128, mask: u128) -> Act {
             }
         },
     }
+}
+
+/// The protocol of an IP header becomes this.
+fn set_proto(value: u128, mask: u128) -> Vec<Case> {
+    let set = set_to(masked(Field::IpProto, value, mask));
+    let edits = vec![set, reveal(TRANSPORT)];
+    let v6 = ethertype(0x86dd);
+    let mut cases = vec![
+        // Not where extension headers stand between, which the key does not tell apart.
+        case(Match::any(), Vec::new()),
+        case(ethertype(0x0800), edits.clone()),
+        case(v6, edits),
+    ];
+    let behind = [&[Field::IpProto, Field::IpFrag], TRANSPORT].concat();
+    // What follows is taken for an extension header: the protocol stands in it, or further behind.
+    let extension = |e: u8| IpProtocol::from(e).is_ipv6_extension();
+    if (0..=u8::MAX).any(|e| u128::from(e) & mask == value & mask && extension(e)) {
+        cases.push(case(v6, vec![reveal(&behind)]));
+    }
+    // One fragment header in another: the outer one goes.
+    let set = set_to(masked(Field::IpProto, value, mask));
+    let inner = vec![reveal(&[Field::IpFrag]), set, reveal(TRANSPORT)];
+    cases.push(case(and(v6, exactly(Field::IpProto, FRAGMENT)), inner));
+    cases
 }
 
 /// The type becomes this, or any; what follows is read as that says.

@@ -75,8 +75,16 @@ fn changes() -> impl Strategy<Value = Action> {
         ttl: 9,
         tos: 4,
     };
+    // Masks that leave bits make extension headers of what was none.
+    let proto = (any::<u8>(), any::<u8>(), prop::sample::select(vec![0u8, 17, 43, 44, 47, 60]))
+        .prop_map(|(mask, bits, value)| Action::SetField {
+            field: Field::IpProto,
+            value: (value & mask).into(),
+            mask: (mask | bits).into(),
+        });
     prop_oneof![
         8 => set,
+        2 => proto,
         1 => Just(Action::DecTtl),
         1 => Just(Action::CopyTtlOut),
         1 => Just(Action::CopyTtlIn),
