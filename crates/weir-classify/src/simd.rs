@@ -1,15 +1,15 @@
 //! Vector code and prefetches: the ternary scan over columns, and cache-line hints.
 //!
-//! Room: the only module of this crate with `unsafe`, all of it behind safe functions. Called by
+//! Room: with `lanes` and `neon` the only module of this crate with `unsafe`, all of it behind safe functions. Called by
 //! `scan`, `tuple` and `fast`, and (the prefetches) by the data plane. What the processor can do
 //! is found out at run time; the portable path is the judge of the vector path.
 #![allow(unsafe_code)]
 
+mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
 use crate::key::WORDS;
-use crate::windows::together;
 
 /// Which vector instructions a table uses. A value exists only where the processor has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,9 @@ enum Kind {
     /// AVX-512 F, and AVX2 for what is done four at a time.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// The same with AVX-512 BW, DQ, VL and BITALG.
+    #[cfg(target_arch = "x86_64")]
+    Bitalg,
     #[cfg(target_arch = "aarch64")]
     Neon,
 }
@@ -48,6 +51,13 @@ impl Vectors {
             all.push(Self(Kind::Avx2));
             if std::arch::is_x86_feature_detected!("avx512f") {
                 all.push(Self(Kind::Avx512));
+                if std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512dq")
+                    && std::arch::is_x86_feature_detected!("avx512vl")
+                    && std::arch::is_x86_feature_detected!("avx512bitalg")
+                {
+                    all.push(Self(Kind::Bitalg));
+                }
             }
         }
         #[cfg(target_arch = "aarch64")]
@@ -62,164 +72,15 @@ impl Vectors {
             Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Bitalg => "AVX-512 BITALG",
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => "NEON",
         }
     }
 }
 
-/// A cache line of words.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Line(pub(crate) [u64; 8]);
-
-/// What a kind of vector instructions does that the compiler does not find by itself.
-pub(crate) trait Lanes: Copy {
-    /// Eight words, where there are registers for them.
-    type Row: Copy;
-    /// All bits.
-    fn ones(self) -> Self::Row;
-    /// `row & line`, word by word.
-    fn and(self, row: Self::Row, line: &Line) -> Self::Row;
-    /// `row & (line | other)`, word by word.
-    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row;
-    /// Bit `i` set where word `i` is not zero.
-    fn nonzero(self, row: Self::Row) -> u32;
-    /// The words.
-    fn store(self, row: Self::Row) -> Line;
-    /// The bits of `word` that `mask` has, next to each other.
-    fn together(self, word: u64, mask: u64) -> u64;
-    /// Whether that costs the same for any bits; else they should be neighbours.
-    fn any_bits(self) -> bool;
-}
-
-/// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
-pub(crate) trait Work {
-    type Out;
-    fn run<L: Lanes>(self, lanes: L) -> Self::Out;
-}
-
-/// Does `work` with the instructions that `v` stands for.
-#[inline]
-pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
-    match v.0 {
-        Kind::Portable => work.run(Plain),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1, BMI2 and POPCNT were detected.
-        Kind::Avx2 => unsafe { with_avx2(work) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1, BMI2 and POPCNT were detected.
-        Kind::Avx512 => unsafe { with_avx512(work) },
-        // What is compiled for AArch64 has NEON anyway, and lines of words are what compilers find by themselves.
-        #[cfg(target_arch = "aarch64")]
-        Kind::Neon => work.run(Plain),
-    }
-}
-
-/// Of [`Lanes`] without any: plain Rust, for which the compiler finds what vectors there are.
-#[derive(Clone, Copy)]
-struct Plain;
-
-impl Lanes for Plain {
-    type Row = [u64; 8];
-    #[inline(always)]
-    fn ones(self) -> [u64; 8] {
-        [u64::MAX; 8]
-    }
-    #[inline(always)]
-    fn and(self, row: [u64; 8], line: &Line) -> [u64; 8] {
-        std::array::from_fn(|i| row[i] & line.0[i])
-    }
-    #[inline(always)]
-    fn and_either(self, row: [u64; 8], line: &Line, other: &Line) -> [u64; 8] {
-        std::array::from_fn(|i| row[i] & (line.0[i] | other.0[i]))
-    }
-    #[inline(always)]
-    fn nonzero(self, row: [u64; 8]) -> u32 {
-        row.iter().enumerate().fold(0, |bits, (i, &w)| bits | u32::from(w != 0) << i)
-    }
-    #[inline(always)]
-    fn store(self, row: [u64; 8]) -> Line {
-        Line(row)
-    }
-    #[inline(always)]
-    fn together(self, word: u64, mask: u64) -> u64 {
-        together(word, mask)
-    }
-    // Some processors that have AVX2 and not AVX-512 have BMI2's PEXT, too, and take a hundred cycles for it.
-    #[inline(always)]
-    fn any_bits(self) -> bool {
-        false
-    }
-}
-
-/// # Safety
-/// AVX2, BMI1, BMI2 and POPCNT are there.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
-    work.run(Plain)
-}
-
-/// A value exists only within [`with_avx512`].
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-struct Avx512(());
-
-#[cfg(target_arch = "x86_64")]
-impl Lanes for Avx512 {
-    type Row = std::arch::x86_64::__m512i;
-    #[inline(always)]
-    fn ones(self) -> Self::Row {
-        // SAFETY: AVX-512 F is there where a value of this type is.
-        unsafe { std::arch::x86_64::_mm512_set1_epi64(-1) }
-    }
-    #[inline(always)]
-    fn and(self, row: Self::Row, line: &Line) -> Self::Row {
-        use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
-        unsafe { _mm512_and_si512(row, _mm512_load_si512(line.0.as_ptr().cast())) }
-    }
-    #[inline(always)]
-    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row {
-        use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
-        unsafe {
-            let line = _mm512_load_si512(line.0.as_ptr().cast());
-            let other = _mm512_load_si512(other.0.as_ptr().cast());
-            _mm512_ternarylogic_epi64::<0xe0>(row, line, other)
-        }
-    }
-    #[inline(always)]
-    fn nonzero(self, row: Self::Row) -> u32 {
-        // SAFETY: AVX-512 F is there where a value of this type is.
-        unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
-    }
-    #[inline(always)]
-    fn store(self, row: Self::Row) -> Line {
-        let mut out = Line::default();
-        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
-        unsafe { std::arch::x86_64::_mm512_store_si512(out.0.as_mut_ptr().cast(), row) };
-        out
-    }
-    #[inline(always)]
-    fn together(self, word: u64, mask: u64) -> u64 {
-        // SAFETY: BMI2 is there where a value of this type is.
-        unsafe { std::arch::x86_64::_pext_u64(word, mask) }
-    }
-    #[inline(always)]
-    fn any_bits(self) -> bool {
-        true
-    }
-}
-
-/// # Safety
-/// AVX-512 F, AVX2, BMI1, BMI2 and POPCNT are there.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,popcnt")]
-unsafe fn with_avx512<W: Work>(work: W) -> W::Out {
-    work.run(Avx512(()))
-}
+pub(crate) use lanes::{Lanes, Line, Work, with_vectors};
 
 /// Asks for the cache line at the start of `target`. A hint: it never fails and changes nothing.
 #[inline(always)]
@@ -341,9 +202,9 @@ pub(crate) fn first_match(
 ) -> Option<usize> {
     match v.0 {
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512 if c.len > 2 => {
+        Kind::Avx512 | Kind::Bitalg if c.len > 2 => {
             assert!(c.is_sound());
-            // SAFETY: `Vectors` is made with this kind only where AVX-512 F was detected, and the
+            // SAFETY: `Vectors` is made with these kinds only where AVX-512 F was detected, and the
             // columns' shape was just checked.
             unsafe { first_match_avx512(key, c, floor) }
         }
@@ -504,27 +365,6 @@ mod tests {
             let (equal, empty) = match_tags_portable(&tags, tag);
             let before = tags.iter().position(|&t| t == 0).unwrap_or(TAGS);
             prop_assert_eq!(match_tags(&tags, tag), (equal & ((1 << before) - 1), empty == 0));
-        }
-
-        /// Bits are put together the same way, whoever does it.
-        #[test]
-        fn bits_together(word: u64, mask: u64, shift in 0u32..64, width in 0u32..64) {
-            struct Of(u64, u64);
-            impl Work for Of {
-                type Out = u64;
-                #[inline(always)]
-                fn run<L: Lanes>(self, lanes: L) -> u64 {
-                    lanes.together(self.0, self.1)
-                }
-            }
-            for mask in [mask, u64::MAX >> width << shift, 0] {
-                let bits = (0..64).filter(|b| mask >> b & 1 == 1).map(|b| word >> b & 1);
-                let want = bits.enumerate().fold(0, |all, (i, b)| all | b << i);
-                prop_assert_eq!(together(word, mask), want);
-                for v in Vectors::available() {
-                    prop_assert_eq!(with_vectors(v, Of(word, mask)), want, "{}", v.name());
-                }
-            }
         }
 
         /// Any columns, any key, any floor: each vector path answers as the portable one.

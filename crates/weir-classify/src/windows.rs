@@ -43,6 +43,31 @@ impl Window {
     }
 }
 
+/// Windows of up to eight bits each, as all are picked out of a key at once.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Picks {
+    /// Of window `i` from `8 * i` on: where in its word its bits are, the lowest first.
+    pub(crate) bits: [u8; 8 * WINDOWS],
+    pub(crate) words: [u8; WINDOWS],
+    /// How many these are, as the low bits of a byte for each.
+    pub(crate) kept: u64,
+}
+
+impl Picks {
+    pub(crate) fn new(windows: &[Window; WINDOWS]) -> Self {
+        let mut out = Self { bits: [0; 8 * WINDOWS], words: [0; WINDOWS], kept: 0 };
+        for ((i, w), bits) in windows.iter().enumerate().zip(out.bits.chunks_exact_mut(8)) {
+            out.words[i % WINDOWS] = w.word;
+            for (at, (to, bit)) in bits.iter_mut().zip(w.bits()).enumerate() {
+                *to = bit as u8;
+                out.kept |= 1 << (8 * i + at);
+            }
+        }
+        out
+    }
+}
+
 /// Calls `f` for `value` with any of the bits of `open`.
 #[inline(always)]
 pub(crate) fn each_value(value: u64, open: u64, mut f: impl FnMut(usize)) {

@@ -4,7 +4,6 @@
 //! of one table pays nothing for it. Where tables differ, what is read of each lies in no near cache, and there are passes more
 //! to ask for it.
 
-use super::leaf::{Leaf, Rows};
 use super::place::Words;
 use super::root::{Left, Root};
 use super::tree::{Tree, Way};
@@ -129,7 +128,7 @@ struct One {
     /// Where the walk is.
     at: u16,
     leaf: usize,
-    rows: Rows,
+    picked: u64,
     said: u64,
 }
 
@@ -175,7 +174,9 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     if A::DIFFER {
         for (i, a) in all.iter_mut().enumerate().take(n) {
             a.leaf = walk(i).leaf(a.at);
-            asked.tree(i).leaf(a.leaf).into_iter().for_each(Leaf::prefetch);
+            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
+                leaf.prefetch(lanes);
+            }
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
@@ -183,18 +184,18 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
             a.leaf = walk(i).leaf(a.at);
         }
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.rows = leaf.rows(lanes, &a.key);
+            a.picked = leaf.rows(lanes, &a.key);
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.said = leaf.first(lanes, &a.rows);
+            a.said = leaf.first(lanes, a.picked);
         }
     }
     for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
-        *found = leaf.lookup(lanes, &a.key, &a.rows, a.said, 0).map(|f| T::of(f.0, f.1));
+        *found = leaf.lookup(lanes, &a.key, a.picked, a.said, 0).map(|f| T::of(f.0, f.1));
     }
 }
 
@@ -205,7 +206,7 @@ struct Several {
     /// Leaves that come after this one.
     left: Left,
     leaf: usize,
-    rows: Rows,
+    picked: u64,
     said: u64,
     /// The best so far: its rank, or 0, and its id.
     best: (u64, RuleId),
@@ -217,7 +218,7 @@ impl Default for Several {
             key: Words::default(),
             left: Left::default(),
             leaf: NOBODY,
-            rows: Rows::default(),
+            picked: 0,
             said: 0,
             best: (0, RuleId(0)),
         }
@@ -234,19 +235,23 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     let mut all = [Several::default(); N];
     let Some(first) = root_of(asked.tree(0)) else { return };
     let root = |i| if A::DIFFER { root_of(asked.tree(i)).unwrap_or(first) } else { first };
+    // In a pass of their own: what was written word by word a moment ago can't be read as a line yet.
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        a.key = asked.tree(i).form().words::<W>(asked.key(i));
+    }
     if A::DIFFER {
         for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.key = asked.tree(i).form().words::<W>(asked.key(i));
             root(i).prefetch(lanes, &a.key);
         }
         for (i, a) in all.iter_mut().enumerate().take(n) {
             a.start(lanes, asked.tree(i), root(i));
-            asked.tree(i).leaf(a.leaf).into_iter().for_each(Leaf::prefetch);
+            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
+                leaf.prefetch(lanes);
+            }
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if !A::DIFFER {
-            a.key = asked.tree(i).form().words::<W>(asked.key(i));
             a.start(lanes, asked.tree(i), root(i));
         }
         a.ask(lanes, asked.tree(i));
@@ -292,14 +297,14 @@ impl Several {
     #[inline(always)]
     fn ask<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
-            self.rows = leaf.rows(lanes, &self.key);
+            self.picked = leaf.rows(lanes, &self.key);
         }
     }
     /// Finds out the first place of its leaf whose rule may fit.
     #[inline(always)]
     fn first<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
-            self.said = leaf.first(lanes, &self.rows);
+            self.said = leaf.first(lanes, self.picked);
         }
     }
     /// Takes what its leaf has. True where it has another to ask, whose rows are asked for.
@@ -307,7 +312,7 @@ impl Several {
     fn settle<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) -> bool {
         let best = tree
             .leaf(self.leaf)
-            .and_then(|l| l.lookup(lanes, &self.key, &self.rows, self.said, self.best.0));
+            .and_then(|l| l.lookup(lanes, &self.key, self.picked, self.said, self.best.0));
         if let Some(best) = best {
             self.best = best;
         }

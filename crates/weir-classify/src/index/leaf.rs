@@ -11,7 +11,7 @@ pub(super) use changes::Moves;
 use super::place::{Asks, Place, Words, choose_for_leaf};
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice};
-use crate::windows::{WINDOWS, Window, every};
+use crate::windows::{Picks, WINDOWS, Window, every};
 use changes::Bits;
 use std::cmp::Reverse;
 
@@ -27,24 +27,30 @@ const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
 const LATER: u64 = NONE << 2;
 
-/// Bytes of a leaf that lookups read, beside what these lead to.
-const READ: usize = 192;
+/// Bytes of a leaf that lookups read, beside what these lead to: up to the windows, or with them.
+const READ: usize = 128;
+const READ_BY_WINDOWS: usize = READ + size_of::<[Window; WINDOWS]>();
+const _: () = assert!(std::mem::offset_of!(Leaf<{ super::NARROW }>, windows) == READ);
 
-/// Of each window, the value that a key has.
-pub(super) type Rows = [u8; WINDOWS];
+/// The value of a window, of what a key has in all.
+#[inline(always)]
+fn value_of(picked: u64, window: usize) -> usize {
+    (picked >> (8 * window)) as usize % VALUES
+}
 
 /// What a lookup reads of it stands in its first lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf<const W: usize> {
+    picks: Picks,
     /// Of each window, the row of each value.
     rows: Box<[[Line; VALUES]]>,
-    windows: [Window; WINDOWS],
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
     /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
     youngest: u32,
+    windows: [Window; WINDOWS],
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
     /// Places that have rules, a bit each.
@@ -106,6 +112,7 @@ impl<const W: usize> Leaf<W> {
         };
         let windows = choose_for_leaf(v, &some, visitors, BITS);
         let mut out = Self {
+            picks: Picks::new(&windows),
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
             places: Vec::with_capacity(rules.len()),
@@ -142,29 +149,28 @@ impl<const W: usize> Leaf<W> {
 
     /// Asks for what [`Leaf::rows`] and [`Leaf::first`] read of the leaf itself.
     #[inline(always)]
-    pub(super) fn prefetch(&self) {
-        prefetch_slice(std::slice::from_ref(self), READ);
+    pub(super) fn prefetch<L: Lanes>(&self, _: L) {
+        let read = if L::BY_WINDOWS { READ_BY_WINDOWS } else { READ };
+        prefetch_slice(std::slice::from_ref(self), read);
     }
-    /// The rows that say what may fit a key, which are asked for.
+    /// What a key has in the windows; the rows that say what may fit it are asked for.
     #[inline(always)]
-    pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> Rows {
-        let mut out = [0; WINDOWS];
+    pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
+        let picked = key.of(lanes, &self.picks, &self.windows);
         if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for i in 0..WINDOWS {
-                let value = key.of(lanes, &self.windows[i]) % VALUES;
-                out[i] = value as u8;
-                prefetch_read(&all[i][value]);
+            for (i, rows) in all.iter().enumerate() {
+                prefetch_read(&rows[value_of(picked, i)]);
             }
         }
-        out
+        picked
     }
     /// The places whose rules may fit.
     #[inline(always)]
-    fn left<L: Lanes>(&self, lanes: L, rows: &Rows) -> L::Row {
+    fn left<L: Lanes>(&self, lanes: L, picked: u64) -> L::Row {
         let mut left = lanes.ones();
         if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for i in 0..WINDOWS {
-                left = lanes.and(left, &all[i][usize::from(rows[i]) % VALUES]);
+            for (i, rows) in all.iter().enumerate() {
+                left = lanes.and(left, &rows[value_of(picked, i)]);
             }
         }
         left
@@ -172,8 +178,8 @@ impl<const W: usize> Leaf<W> {
 
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
-    pub(super) fn first<L: Lanes>(&self, lanes: L, rows: &Rows) -> u64 {
-        self.first_of(lanes, self.left(lanes, rows))
+    pub(super) fn first<L: Lanes>(&self, lanes: L, picked: u64) -> u64 {
+        self.first_of(lanes, self.left(lanes, picked))
     }
     /// The same, where the places that are left are known.
     #[inline(always)]
@@ -200,16 +206,11 @@ impl<const W: usize> Leaf<W> {
     /// The winner here: all of a lookup at once. Nothing is asked for ahead, nor kept for later.
     #[inline(always)]
     pub(super) fn winner<L: Lanes>(&self, lanes: L, key: &Words) -> Option<(u64, RuleId)> {
-        let mut left = lanes.ones();
-        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (rows, w) in all.iter().zip(&self.windows) {
-                left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
-            }
-        }
+        let left = self.left(lanes, key.of(lanes, &self.picks, &self.windows));
         let found = self.first_of(lanes, left);
-        match self.settled(key, found, 0) {
+        match self.settled(lanes, key, found, 0) {
             Some(winner) => winner,
-            None => self.search(key, lanes.store(left), 0),
+            None => self.search(lanes, key, lanes.store(left), 0),
         }
     }
 
@@ -219,29 +220,41 @@ impl<const W: usize> Leaf<W> {
         &self,
         lanes: L,
         key: &Words,
-        rows: &Rows,
+        picked: u64,
         found: u64,
         floor: u64,
     ) -> Option<(u64, RuleId)> {
-        match self.settled(key, found, floor) {
+        match self.settled(lanes, key, found, floor) {
             Some(winner) => winner,
-            None => self.search(key, lanes.store(self.left(lanes, rows)), floor),
+            None => self.search(lanes, key, lanes.store(self.left(lanes, picked)), floor),
         }
     }
     /// The same, where the first place says it; else all that are left must be searched.
     #[inline(always)]
-    fn settled(&self, key: &Words, found: u64, floor: u64) -> Option<Option<(u64, RuleId)>> {
+    fn settled<L: Lanes>(
+        &self,
+        lanes: L,
+        key: &Words,
+        found: u64,
+        floor: u64,
+    ) -> Option<Option<(u64, RuleId)>> {
         if found & NONE != 0 {
             return Some(None);
         }
-        let first = self.fitting(key, found as usize % PLACES);
+        let first = self.fitting(lanes, key, found as usize % PLACES);
         let settles = found & LATER == 0 && first.is_some() || found & MORE == 0;
         settles.then_some(first.filter(|f| f.0 > floor))
     }
 
     /// The same, of the places that are left.
     #[inline(always)]
-    fn search(&self, key: &Words, left: Line, mut floor: u64) -> Option<(u64, RuleId)> {
+    fn search<L: Lanes>(
+        &self,
+        lanes: L,
+        key: &Words,
+        left: Line,
+        mut floor: u64,
+    ) -> Option<(u64, RuleId)> {
         let (mut best, mut from) = (None, 0);
         for (word, mut bits) in left.0.into_iter().enumerate() {
             while bits != 0 {
@@ -253,7 +266,7 @@ impl<const W: usize> Leaf<W> {
                 let Some(p) = self.places.get(place) else { return best };
                 let in_order = place < self.sorted as usize;
                 let above = p.rank > floor;
-                if key.fit(&p.asks) & above {
+                if key.fit(lanes, &p.asks) & above {
                     (best, floor) = (Some((p.rank, RuleId(p.id as u32))), p.rank);
                 } else if (priority(p.rank) >= priority(floor)) | (p.rank == VACANT) | !in_order {
                     continue;
@@ -270,9 +283,9 @@ impl<const W: usize> Leaf<W> {
 
     /// Rank and id of a place's rule, if it fits.
     #[inline(always)]
-    fn fitting(&self, key: &Words, place: usize) -> Option<(u64, RuleId)> {
+    fn fitting<L: Lanes>(&self, lanes: L, key: &Words, place: usize) -> Option<(u64, RuleId)> {
         let p = self.places.get(place)?;
-        (key.fit(&p.asks) & (p.rank != VACANT)).then_some((p.rank, RuleId(p.id as u32)))
+        (key.fit(lanes, &p.asks) & (p.rank != VACANT)).then_some((p.rank, RuleId(p.id as u32)))
     }
 
     /// The rule that asks just this, found by the rows of a key that fits it and comes here.
@@ -284,9 +297,9 @@ impl<const W: usize> Leaf<W> {
         key: &[u64; W],
         which: Which,
     ) -> Option<usize> {
-        let rows = self.rows(lanes, &Words::new(key));
+        let picked = self.rows(lanes, &Words::new(key));
         let is_it = |p: &Place<W>| which.is(p.rank) && p.asks == *asks;
-        each_bit(lanes.store(self.left(lanes, &rows)))
+        each_bit(lanes.store(self.left(lanes, picked)))
             .find(|at| self.places.get(*at).is_some_and(is_it))
     }
     pub(super) fn rule(&self, place: usize) -> Option<&Place<W>> {

@@ -5,7 +5,7 @@ use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
 use crate::simd::{Lanes, Vectors};
 use crate::telling::Telling;
-use crate::windows::{Choice, WINDOWS, Window, each_value, every, fill_key, other_of};
+use crate::windows::{Choice, Picks, WINDOWS, Window, each_value, every, fill_key, other_of};
 
 /// Which words of the key a table's rules look at.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,10 @@ impl Words {
     pub(super) fn new<const W: usize>(words: &[u64; W]) -> Self {
         Self(std::array::from_fn(|i| words.get(i).copied().unwrap_or(0)))
     }
-    /// The bits of a window.
+    /// What it has in windows, a byte each.
     #[inline(always)]
-    pub(super) fn of<L: Lanes>(&self, lanes: L, w: &Window) -> usize {
-        lanes.together(self.0[usize::from(w.word) % 8], w.mask) as usize
+    pub(super) fn of<L: Lanes>(&self, lanes: L, p: &Picks, w: &[Window; WINDOWS]) -> u64 {
+        lanes.pick(&self.0, p, w)
     }
     /// One bit.
     #[inline(always)]
@@ -79,12 +79,8 @@ impl Words {
     }
     /// Whether they are what is asked.
     #[inline(always)]
-    pub(super) fn fit<const W: usize>(&self, asks: &Asks<W>) -> bool {
-        let mut differ = 0;
-        for i in 0..W {
-            differ |= (self.0[i % 8] & asks.mask[i]) ^ asks.value[i];
-        }
-        differ == 0
+    pub(super) fn fit<const W: usize, L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> bool {
+        lanes.fits(&self.0, &asks.mask, &asks.value)
     }
 }
 

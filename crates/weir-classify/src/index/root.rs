@@ -6,7 +6,7 @@
 
 use super::place::{Asks, Words};
 use crate::simd::{Lanes, Line, prefetch_read};
-use crate::windows::{WINDOWS, Window};
+use crate::windows::{Picks, WINDOWS, Window};
 
 /// Leaves to a line of bits, and in all.
 const LINE: usize = 512;
@@ -17,6 +17,12 @@ const VALUES: usize = 1 << BITS;
 
 /// Of each window, the row of each value.
 type Table<T> = [[T; VALUES]; WINDOWS];
+
+/// The value of a window, of what a key has in all.
+#[inline(always)]
+fn value_of(picked: u64, window: usize) -> usize {
+    (picked >> (8 * window)) as usize % VALUES
+}
 
 /// Leaves that are still to be asked.
 #[derive(Clone, Copy, Default)]
@@ -55,6 +61,7 @@ type Values = [u64; VALUES / 64];
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     rows: Rows,
+    picks: Picks,
     windows: [Window; WINDOWS],
     /// Of each leaf and window: the values whose rows have its bit.
     noted: Vec<[Values; WINDOWS]>,
@@ -78,24 +85,25 @@ impl Root {
             }
             _ => return None,
         };
-        Some(Self { rows, windows, noted: vec![Default::default(); leaves] })
+        let picks = Picks::new(&windows);
+        Some(Self { rows, picks, windows, noted: vec![Default::default(); leaves] })
     }
 
     /// The leaves left, where there are at most 128 in all.
     #[inline(always)]
-    fn few<L: Lanes>(&self, lanes: L, key: &Words) -> Option<[u64; 2]> {
+    fn few(&self, picked: u64) -> Option<[u64; 2]> {
         match &self.rows {
             Rows::One(rows) => {
                 let mut left = u64::MAX;
-                for (w, rows) in self.windows.iter().zip(&**rows) {
-                    left &= rows[key.of(lanes, w) % VALUES];
+                for (i, rows) in rows.iter().enumerate() {
+                    left &= rows[value_of(picked, i)];
                 }
                 Some([left, 0])
             }
             Rows::Two(rows) => {
                 let [mut low, mut high] = [u64::MAX; 2];
-                for (w, rows) in self.windows.iter().zip(&**rows) {
-                    let row = &rows[key.of(lanes, w) % VALUES];
+                for (i, rows) in rows.iter().enumerate() {
+                    let row = &rows[value_of(picked, i)];
                     (low, high) = (low & row[0], high & row[1]);
                 }
                 Some([low, high])
@@ -107,8 +115,9 @@ impl Root {
     /// Asks for what [`Root::leave`] reads, of lines the first.
     #[inline(always)]
     pub(super) fn prefetch<L: Lanes>(&self, lanes: L, key: &Words) {
-        for (i, w) in self.windows.iter().enumerate() {
-            let value = key.of(lanes, w) % VALUES;
+        let picked = key.of(lanes, &self.picks, &self.windows);
+        for i in 0..WINDOWS {
+            let value = value_of(picked, i);
             match &self.rows {
                 Rows::One(rows) => prefetch_read(&rows[i][value]),
                 Rows::Two(rows) => prefetch_read(&rows[i][value]),
@@ -122,7 +131,8 @@ impl Root {
     /// The leaves left go to `out`, which has none.
     #[inline(always)]
     pub(super) fn leave<L: Lanes>(&self, lanes: L, key: &Words, out: &mut Left) {
-        if let Some([low, high]) = self.few(lanes, key) {
+        let picked = key.of(lanes, &self.picks, &self.windows);
+        if let Some([low, high]) = self.few(picked) {
             out.some = u32::from(low != 0) | u32::from(high != 0) << 1;
             (out.bits[0].0[0], out.bits[0].0[1]) = (low, high);
             return;
@@ -130,8 +140,8 @@ impl Root {
         if let Rows::Lines(all) = &self.rows {
             for (at, (rows, bits)) in all.iter().zip(&mut out.bits).enumerate() {
                 let mut left = lanes.ones();
-                for (w, rows) in self.windows.iter().zip(rows) {
-                    left = lanes.and(left, &rows[key.of(lanes, w) % VALUES]);
+                for (i, rows) in rows.iter().enumerate() {
+                    left = lanes.and(left, &rows[value_of(picked, i)]);
                 }
                 out.some |= lanes.nonzero(left) << (8 * at);
                 *bits = lanes.store(left);

@@ -1,0 +1,361 @@
+//! Lines of bits, and bits picked out of keys, in the vector instructions that there are: work is written once and compiled for each kind.
+//!
+//! Part of `simd`, and has `unsafe` as that does. Called by `ranked` and `index`.
+
+use super::{Kind, Vectors};
+use crate::windows::{Picks, WINDOWS, Window, together};
+
+/// A cache line of words.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u64; 8]);
+
+/// What a kind of vector instructions does that the compiler does not find by itself.
+pub(crate) trait Lanes: Copy {
+    /// Whether [`Lanes::pick`] looks at the windows themselves.
+    const BY_WINDOWS: bool;
+    /// Eight words, where there are registers for them.
+    type Row: Copy;
+    /// All bits.
+    fn ones(self) -> Self::Row;
+    /// `row & line`, word by word.
+    fn and(self, row: Self::Row, line: &Line) -> Self::Row;
+    /// `row & (line | other)`, word by word.
+    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row;
+    /// Bit `i` set where word `i` is not zero.
+    fn nonzero(self, row: Self::Row) -> u32;
+    /// The words.
+    fn store(self, row: Self::Row) -> Line;
+    /// The bits of `word` that `mask` has, next to each other.
+    fn together(self, word: u64, mask: u64) -> u64;
+    /// Whether that costs the same for any bits; else they should be neighbours.
+    fn any_bits(self) -> bool;
+    /// What a key has in windows, of each a byte, the first one's the lowest; `picks` is made of them.
+    #[inline(always)]
+    fn pick(self, key: &[u64; 8], _picks: &Picks, windows: &[Window; WINDOWS]) -> u64 {
+        one_by_one(self, key, windows)
+    }
+    /// Whether a key is what a rule asks, word by word.
+    #[inline(always)]
+    fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+        word_by_word(key, mask, value)
+    }
+}
+
+#[inline(always)]
+fn one_by_one<L: Lanes>(lanes: L, key: &[u64; 8], windows: &[Window; WINDOWS]) -> u64 {
+    let mut out = 0;
+    for (i, w) in windows.iter().enumerate() {
+        out |= lanes.together(key[usize::from(w.word) % 8], w.mask) << (8 * i);
+    }
+    out
+}
+
+#[inline(always)]
+fn word_by_word<const W: usize>(key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+    let mut differ = 0;
+    for i in 0..W {
+        differ |= (key[i % 8] & mask[i]) ^ value[i];
+    }
+    differ == 0
+}
+
+/// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
+pub(crate) trait Work {
+    type Out;
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out;
+}
+
+/// Does `work` with the instructions that `v` stands for.
+#[inline]
+pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
+    match v.0 {
+        Kind::Portable => work.run(Plain),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1, BMI2 and POPCNT were detected.
+        Kind::Avx2 => unsafe { with_avx2(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1, BMI2 and POPCNT were detected.
+        Kind::Avx512 => unsafe { with_avx512(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where these and AVX-512 BW, DQ, VL and BITALG were detected.
+        Kind::Bitalg => unsafe { with_bitalg(work) },
+        // What is compiled for AArch64 has NEON anyway, and lines of words are what compilers find by themselves.
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon => work.run(Plain),
+    }
+}
+
+/// Of [`Lanes`] without any: plain Rust, for which the compiler finds what vectors there are.
+#[derive(Clone, Copy)]
+struct Plain;
+
+impl Lanes for Plain {
+    const BY_WINDOWS: bool = true;
+    type Row = [u64; 8];
+    #[inline(always)]
+    fn ones(self) -> [u64; 8] {
+        [u64::MAX; 8]
+    }
+    #[inline(always)]
+    fn and(self, row: [u64; 8], line: &Line) -> [u64; 8] {
+        std::array::from_fn(|i| row[i] & line.0[i])
+    }
+    #[inline(always)]
+    fn and_either(self, row: [u64; 8], line: &Line, other: &Line) -> [u64; 8] {
+        std::array::from_fn(|i| row[i] & (line.0[i] | other.0[i]))
+    }
+    #[inline(always)]
+    fn nonzero(self, row: [u64; 8]) -> u32 {
+        row.iter().enumerate().fold(0, |bits, (i, &w)| bits | u32::from(w != 0) << i)
+    }
+    #[inline(always)]
+    fn store(self, row: [u64; 8]) -> Line {
+        Line(row)
+    }
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        together(word, mask)
+    }
+    // Some processors that have AVX2 and not AVX-512 have BMI2's PEXT, too, and take a hundred cycles for it.
+    #[inline(always)]
+    fn any_bits(self) -> bool {
+        false
+    }
+}
+
+/// # Safety
+/// AVX2, BMI1, BMI2 and POPCNT are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
+    work.run(Plain)
+}
+
+/// # Safety
+/// AVX-512 F, AVX2, BMI1, BMI2 and POPCNT are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,popcnt")]
+unsafe fn with_avx512<W: Work>(work: W) -> W::Out {
+    work.run(Avx512(Foundation(())))
+}
+
+/// # Safety
+/// AVX-512 F, BW, DQ, VL and BITALG, AVX2, BMI1, BMI2 and POPCNT are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bitalg,avx2,bmi1,bmi2,popcnt")]
+unsafe fn with_bitalg<W: Work>(work: W) -> W::Out {
+    work.run(Avx512(Bitalg(())))
+}
+
+/// What kinds of AVX-512 differ in.
+#[cfg(target_arch = "x86_64")]
+trait Extension: Copy {
+    const BY_WINDOWS: bool;
+    fn pick(
+        self,
+        lanes: Avx512<Self>,
+        key: &[u64; 8],
+        picks: &Picks,
+        windows: &[Window; WINDOWS],
+    ) -> u64;
+    fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool;
+}
+
+/// AVX-512 F by itself.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Foundation(());
+
+#[cfg(target_arch = "x86_64")]
+impl Extension for Foundation {
+    const BY_WINDOWS: bool = true;
+    #[inline(always)]
+    fn pick(
+        self,
+        lanes: Avx512<Self>,
+        key: &[u64; 8],
+        _: &Picks,
+        windows: &[Window; WINDOWS],
+    ) -> u64 {
+        one_by_one(lanes, key, windows)
+    }
+    #[inline(always)]
+    fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+        word_by_word(key, mask, value)
+    }
+}
+
+/// A value exists only within [`with_bitalg`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Bitalg(());
+
+#[cfg(target_arch = "x86_64")]
+impl Extension for Bitalg {
+    const BY_WINDOWS: bool = false;
+    #[inline(always)]
+    fn pick(self, _: Avx512<Self>, key: &[u64; 8], picks: &Picks, _: &[Window; WINDOWS]) -> u64 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F, BW and BITALG are there where a value of this type is; 64 bytes are read of the key and of the
+        // bits, and 8 of the words, which is what they have.
+        let picked = unsafe {
+            let key = _mm512_loadu_si512(key.as_ptr().cast());
+            let words = _mm512_cvtepu8_epi64(_mm_loadl_epi64(picks.words.as_ptr().cast()));
+            let bits = _mm512_loadu_si512(picks.bits.as_ptr().cast());
+            _mm512_bitshuffle_epi64_mask(_mm512_permutexvar_epi64(words, key), bits)
+        };
+        picked & picks.kept
+    }
+    #[inline(always)]
+    fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+        use std::arch::x86_64::*;
+        const { assert!(W <= 8) };
+        let some = ((1u32 << W) - 1) as __mmask8;
+        // SAFETY: AVX-512 F is there where a value of this type is; the first `W` words of each are read, which all have:
+        // masked loads touch no other.
+        let differ = unsafe {
+            let key = _mm512_maskz_loadu_epi64(some, key.as_ptr().cast());
+            let mask = _mm512_maskz_loadu_epi64(some, mask.as_ptr().cast());
+            let value = _mm512_maskz_loadu_epi64(some, value.as_ptr().cast());
+            _mm512_cmpneq_epi64_mask(_mm512_and_si512(key, mask), value)
+        };
+        differ == 0
+    }
+}
+
+/// A value exists only within [`with_avx512`] and [`with_bitalg`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Avx512<E>(E);
+
+#[cfg(target_arch = "x86_64")]
+impl<E: Extension> Lanes for Avx512<E> {
+    const BY_WINDOWS: bool = E::BY_WINDOWS;
+    type Row = std::arch::x86_64::__m512i;
+    #[inline(always)]
+    fn ones(self) -> Self::Row {
+        // SAFETY: AVX-512 F is there where a value of this type is.
+        unsafe { std::arch::x86_64::_mm512_set1_epi64(-1) }
+    }
+    #[inline(always)]
+    fn and(self, row: Self::Row, line: &Line) -> Self::Row {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe { _mm512_and_si512(row, _mm512_load_si512(line.0.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
+        unsafe {
+            let line = _mm512_load_si512(line.0.as_ptr().cast());
+            let other = _mm512_load_si512(other.0.as_ptr().cast());
+            _mm512_ternarylogic_epi64::<0xe0>(row, line, other)
+        }
+    }
+    #[inline(always)]
+    fn nonzero(self, row: Self::Row) -> u32 {
+        // SAFETY: AVX-512 F is there where a value of this type is.
+        unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
+    }
+    #[inline(always)]
+    fn store(self, row: Self::Row) -> Line {
+        let mut out = Line::default();
+        // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe { std::arch::x86_64::_mm512_store_si512(out.0.as_mut_ptr().cast(), row) };
+        out
+    }
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: BMI2 is there where a value of this type is.
+        unsafe { std::arch::x86_64::_pext_u64(word, mask) }
+    }
+    #[inline(always)]
+    fn any_bits(self) -> bool {
+        true
+    }
+    #[inline(always)]
+    fn pick(self, key: &[u64; 8], picks: &Picks, windows: &[Window; WINDOWS]) -> u64 {
+        self.0.pick(self, key, picks, windows)
+    }
+    #[inline(always)]
+    fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+        self.0.fits(key, mask, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Bits are put together the same way, whoever does it.
+        #[test]
+        fn bits_together(word: u64, mask: u64, shift in 0u32..64, width in 0u32..64) {
+            struct Of(u64, u64);
+            impl Work for Of {
+                type Out = u64;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> u64 {
+                    lanes.together(self.0, self.1)
+                }
+            }
+            for mask in [mask, u64::MAX >> width << shift, 0] {
+                let bits = (0..64).filter(|b| mask >> b & 1 == 1).map(|b| word >> b & 1);
+                let want = bits.enumerate().fold(0, |all, (i, b)| all | b << i);
+                prop_assert_eq!(together(word, mask), want);
+                for v in Vectors::available() {
+                    prop_assert_eq!(with_vectors(v, Of(word, mask)), want, "{}", v.name());
+                }
+            }
+        }
+
+        /// Windows are picked the same way by all, and rules fit the same keys.
+        #[test]
+        fn picks_and_fits(
+            key: [u64; 8],
+            words in prop::array::uniform8(0u8..8),
+            bits in prop::collection::vec(prop::collection::vec(0u32..64, 0..9), 0..9),
+            mask: [u64; 7],
+            flip in 0u32..512,
+        ) {
+            struct Of<'a>([u64; 8], &'a Picks, &'a [Window; WINDOWS]);
+            impl Work for Of<'_> {
+                type Out = u64;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> u64 {
+                    lanes.pick(&self.0, self.1, self.2)
+                }
+            }
+            struct Fits<const W: usize>([u64; 8], [u64; W], [u64; W]);
+            impl<const W: usize> Work for Fits<W> {
+                type Out = bool;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> bool {
+                    lanes.fits(&self.0, &self.1, &self.2)
+                }
+            }
+            let mut windows = [Window::default(); WINDOWS];
+            for ((w, word), bits) in windows.iter_mut().zip(words).zip(&bits) {
+                *w = Window { word, mask: bits.iter().fold(0, |m, b| m | 1 << b) };
+            }
+            let picks = Picks::new(&windows);
+            let want = windows.iter().enumerate().fold(0, |all, (i, w)| all | w.of(&key) << (8 * i));
+            let mut value: [u64; 7] = std::array::from_fn(|i| key[i] & mask[i]);
+            // Mostly in none of the words.
+            if let Some(v) = value.get_mut(flip as usize / 64) {
+                *v ^= 1 << (flip % 64);
+            }
+            let narrow = |all: [u64; 7]| -> [u64; 3] { std::array::from_fn(|i| all[i]) };
+            for v in Vectors::available() {
+                prop_assert_eq!(with_vectors(v, Of(key, &picks, &windows)), want, "{}", v.name());
+                let fits = with_vectors(v, Fits(key, mask, value));
+                prop_assert_eq!(fits, flip >= 448, "{}", v.name());
+                let fits = with_vectors(v, Fits(key, narrow(mask), narrow(value)));
+                prop_assert_eq!(fits, flip >= 192, "{}", v.name());
+            }
+        }
+    }
+}
