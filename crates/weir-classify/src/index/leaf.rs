@@ -187,7 +187,7 @@ impl<const W: usize> Leaf<W> {
         let some = lanes.nonzero(row);
         let left = lanes.store(row);
         let word = some.trailing_zeros() as usize % 8;
-        let bits = left.0[word];
+        let bits = lanes.first_word(row, some);
         let place = word * 64 + bits.trailing_zeros() as usize % 64;
         if let Some(rule) = self.places.get(place) {
             prefetch_slice(std::slice::from_ref(rule), size_of::<Place<W>>());

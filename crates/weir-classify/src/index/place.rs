@@ -61,6 +61,7 @@ impl Form {
 
 /// Those words of a key that a table's rules look at, and zeros.
 #[derive(Clone, Copy, Default)]
+#[repr(align(64))]
 pub(super) struct Words([u64; 8]);
 
 impl Words {

@@ -62,7 +62,7 @@ type Values = [u64; VALUES / 64];
 pub(super) struct Root {
     rows: Rows,
     picks: Picks,
-    windows: [Window; WINDOWS],
+    windows: Box<[Window; WINDOWS]>,
     /// Of each leaf and window: the values whose rows have its bit.
     noted: Vec<[Values; WINDOWS]>,
 }
@@ -86,6 +86,7 @@ impl Root {
             _ => return None,
         };
         let picks = Picks::new(&windows);
+        let windows = Box::new(windows);
         Some(Self { rows, picks, windows, noted: vec![Default::default(); leaves] })
     }
 
@@ -180,7 +181,7 @@ impl Root {
             Rows::Two(rows) => size_of_val(&**rows),
             Rows::Lines(rows) => size_of_val(&**rows),
         };
-        rows + self.noted.capacity() * size_of::<[Values; WINDOWS]>()
+        rows + size_of_val(&*self.windows) + self.noted.capacity() * size_of::<[Values; WINDOWS]>()
     }
 }
 

@@ -26,6 +26,11 @@ pub(crate) trait Lanes: Copy {
     fn nonzero(self, row: Self::Row) -> u32;
     /// The words.
     fn store(self, row: Self::Row) -> Line;
+    /// The first word that is not zero, where there is one; `some` says which are not.
+    #[inline(always)]
+    fn first_word(self, row: Self::Row, some: u32) -> u64 {
+        self.store(row).0[some.trailing_zeros() as usize % 8]
+    }
     /// The bits of `word` that `mask` has, next to each other.
     fn together(self, word: u64, mask: u64) -> u64;
     /// Whether that costs the same for any bits; else they should be neighbours.
@@ -265,6 +270,15 @@ impl<E: Extension> Lanes for Avx512<E> {
         // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
         unsafe { std::arch::x86_64::_mm512_store_si512(out.0.as_mut_ptr().cast(), row) };
         out
+    }
+    #[inline(always)]
+    fn first_word(self, row: Self::Row, some: u32) -> u64 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is.
+        unsafe {
+            let first = _mm512_maskz_compress_epi64(some as __mmask8, row);
+            _mm_cvtsi128_si64(_mm512_castsi512_si128(first)) as u64
+        }
     }
     #[inline(always)]
     fn together(self, word: u64, mask: u64) -> u64 {
