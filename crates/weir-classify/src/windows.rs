@@ -46,6 +46,7 @@ impl Window {
 /// Windows of up to eight bits each, as all are picked out of a key at once.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Elsewhere they are picked one by one.
 pub(crate) struct Picks {
     /// Of window `i` from `8 * i` on: where in its word its bits are, the lowest first.
     pub(crate) bits: [u8; 8 * WINDOWS],
