@@ -164,9 +164,15 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
         }
     }
     if !A::DIFFER && asked.tree(0).is_near() {
+        for a in all.iter_mut().take(n) {
+            a.leaf = first.leaf(a.at);
+            if let Some(leaf) = asked.tree(0).leaf(a.leaf) {
+                a.picked = leaf.picked(lanes, &a.key);
+            }
+        }
         for (a, found) in all.iter().zip(found).take(n) {
-            let leaf = asked.tree(0).leaf(first.leaf(a.at));
-            let winner = leaf.and_then(|l| l.winner(lanes, &a.key));
+            let leaf = asked.tree(0).leaf(a.leaf);
+            let winner = leaf.and_then(|l| l.winner(lanes, &a.key, a.picked));
             *found = winner.map(|f| T::of(f.0, f.1));
         }
         return;

@@ -153,10 +153,15 @@ impl<const W: usize> Leaf<W> {
         let read = if L::BY_WINDOWS { READ_BY_WINDOWS } else { READ };
         prefetch_slice(std::slice::from_ref(self), read);
     }
-    /// What a key has in the windows; the rows that say what may fit it are asked for.
+    /// What a key has in the windows.
+    #[inline(always)]
+    pub(super) fn picked<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
+        key.of(lanes, &self.picks, &self.windows)
+    }
+    /// The same; the rows that say what may fit it are asked for.
     #[inline(always)]
     pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
-        let picked = key.of(lanes, &self.picks, &self.windows);
+        let picked = self.picked(lanes, key);
         if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
             for (i, rows) in all.iter().enumerate() {
                 prefetch_read(&rows[value_of(picked, i)]);
@@ -203,10 +208,16 @@ impl<const W: usize> Leaf<W> {
             | (u64::from(more & late) * LATER)
     }
 
-    /// The winner here: all of a lookup at once. Nothing is asked for ahead, nor kept for later.
+    /// The winner here, of what the key has in the windows: the rest of a lookup at once. Nothing is asked for ahead, nor kept
+    /// for later.
     #[inline(always)]
-    pub(super) fn winner<L: Lanes>(&self, lanes: L, key: &Words) -> Option<(u64, RuleId)> {
-        let left = self.left(lanes, key.of(lanes, &self.picks, &self.windows));
+    pub(super) fn winner<L: Lanes>(
+        &self,
+        lanes: L,
+        key: &Words,
+        picked: u64,
+    ) -> Option<(u64, RuleId)> {
+        let left = self.left(lanes, picked);
         let found = self.first_of(lanes, left);
         match self.settled(lanes, key, found, 0) {
             Some(winner) => winner,

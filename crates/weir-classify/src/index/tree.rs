@@ -417,6 +417,6 @@ impl<const W: usize> Work for Resolving<'_, W> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W>(self.key);
-        leaf.winner(lanes, &key)
+        leaf.winner(lanes, &key, leaf.picked(lanes, &key))
     }
 }

@@ -47,6 +47,10 @@ pub(crate) trait Lanes: Copy {
     }
 }
 
+/// Words that are compared one by one.
+#[cfg(target_arch = "x86_64")]
+const FEW: usize = 4;
+
 #[inline(always)]
 fn one_by_one<L: Lanes>(lanes: L, key: &[u64; 8], windows: &[Window; WINDOWS]) -> u64 {
     let mut out = 0;
@@ -214,6 +218,10 @@ impl Extension for Bitalg {
     }
     #[inline(always)]
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
+        // Few words are compared sooner than a mask register is read.
+        if W <= FEW {
+            return word_by_word(key, mask, value);
+        }
         use std::arch::x86_64::*;
         const { assert!(W <= 8) };
         let some = ((1u32 << W) - 1) as __mmask8;
