@@ -245,21 +245,20 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     for (i, a) in all.iter_mut().enumerate().take(n) {
         a.key = asked.tree(i).form().words::<W>(asked.key(i));
     }
-    if A::DIFFER {
-        for (i, a) in all.iter_mut().enumerate().take(n) {
-            root(i).prefetch(lanes, &a.key);
-        }
-        for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.start(lanes, asked.tree(i), root(i));
-            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-                leaf.prefetch(lanes);
-            }
+    // What waits for a mask register holds up nothing of its own key behind it.
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        a.picked = root(i).picked(lanes, &a.key);
+        if A::DIFFER {
+            root(i).prefetch(a.picked);
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
-        if !A::DIFFER {
-            a.start(lanes, asked.tree(i), root(i));
+        a.start(lanes, asked.tree(i), root(i));
+        if let (true, Some(leaf)) = (A::DIFFER, asked.tree(i).leaf(a.leaf)) {
+            leaf.prefetch(lanes);
         }
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
         a.ask(lanes, asked.tree(i));
     }
     // Who has found the best goes, the others ask their next leaf, all of them together.
@@ -293,10 +292,10 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
 }
 
 impl Several {
-    /// Finds out which leaves there are.
+    /// Finds out which leaves there are, by what the key has in the root's windows.
     #[inline(always)]
     fn start<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>, root: &Root) {
-        root.leave(lanes, &self.key, &mut self.left);
+        root.leave(lanes, self.picked, &mut self.left);
         self.leaf = tree.next(&mut self.left, 0).unwrap_or(NOBODY);
     }
     /// Asks for the rows of its leaf.

@@ -113,10 +113,14 @@ impl Root {
         }
     }
 
+    /// What a key has in the windows.
+    #[inline(always)]
+    pub(super) fn picked<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
+        key.of(lanes, &self.picks, &self.windows)
+    }
     /// Asks for what [`Root::leave`] reads, of lines the first.
     #[inline(always)]
-    pub(super) fn prefetch<L: Lanes>(&self, lanes: L, key: &Words) {
-        let picked = key.of(lanes, &self.picks, &self.windows);
+    pub(super) fn prefetch(&self, picked: u64) {
         for i in 0..WINDOWS {
             let value = value_of(picked, i);
             match &self.rows {
@@ -131,8 +135,7 @@ impl Root {
 
     /// The leaves left go to `out`, which has none.
     #[inline(always)]
-    pub(super) fn leave<L: Lanes>(&self, lanes: L, key: &Words, out: &mut Left) {
-        let picked = key.of(lanes, &self.picks, &self.windows);
+    pub(super) fn leave<L: Lanes>(&self, lanes: L, picked: u64, out: &mut Left) {
         if let Some([low, high]) = self.few(picked) {
             out.some = u32::from(low != 0) | u32::from(high != 0) << 1;
             (out.bits[0].0[0], out.bits[0].0[1]) = (low, high);

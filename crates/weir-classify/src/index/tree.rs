@@ -375,7 +375,7 @@ impl Work for Visiting<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Left {
         let mut left = Left::default();
-        self.root.leave(lanes, &self.key, &mut left);
+        self.root.leave(lanes, self.root.picked(lanes, &self.key), &mut left);
         left
     }
 }
