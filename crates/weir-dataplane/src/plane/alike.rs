@@ -12,7 +12,7 @@ use crate::execute::{InvalidTtl, apply_changes, apply_paper_bits};
 use crate::matching::Table;
 use crate::packet::{Depth, extract, extract_ethernet, extract_some, plain_ipv4};
 use weir_classify::simd::prefetch_read;
-use weir_classify::{Classifier, RuleId};
+use weir_classify::{Classifier, Probe, RuleId};
 
 /// How long a burst's frames are.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +101,10 @@ impl DataPlane {
         }
         let table = v.fast.tables.first_mut();
         w.depth = Depth::of(&table.classifier);
+        let n = frames.len().min(BURST);
+        // Who asks for all of them at once needs no probes.
+        let at_once = w.depth != Depth::Port && table.takes_all(n);
+        let probe = |key: &FlowKey| if at_once { Probe::default() } else { table.probe(key) };
         match w.depth {
             Depth::Port => {
                 let mut key = FlowKey::default();
@@ -115,7 +119,7 @@ impl DataPlane {
                     if !extract_ethernet(f.bytes(), at.no, key) {
                         w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
                     }
-                    w.probes[i] = table.probe(key);
+                    w.probes[i] = probe(key);
                 }
             }
             Depth::Common => {
@@ -123,7 +127,7 @@ impl DataPlane {
                 for (i, f) in (0..BURST).zip(frames) {
                     let key = &mut w.keys[i];
                     w.layers[i] = extract_some(f.bytes(), at.no, key).unwrap_or_default();
-                    w.probes[i] = table.probe(key);
+                    w.probes[i] = probe(key);
                 }
             }
             Depth::Whole => {
@@ -132,12 +136,11 @@ impl DataPlane {
                     let key = &mut w.keys[i];
                     w.layers[i] = extract(f.bytes(), at.no, key).unwrap_or_default();
                     v.fields.extract(f.bytes(), &w.layers[i], key);
-                    w.probes[i] = table.probe(key);
+                    w.probes[i] = probe(key);
                 }
             }
         }
-        let n = frames.len().min(BURST);
-        if table.takes_all(n) {
+        if at_once {
             return find_all(table, w, n);
         }
         for i in 0..n {
