@@ -80,7 +80,7 @@ impl Vectors {
     }
 }
 
-pub(crate) use lanes::{Lanes, Line, Work, with_vectors};
+pub(crate) use lanes::{Halves, Lanes, Line, Work, with_vectors, word_for_word};
 
 /// Asks for the cache line at the start of `target`. A hint: it never fails and changes nothing.
 #[inline(always)]

@@ -152,7 +152,7 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
         levels = first.levels();
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
-        a.key = asked.tree(i).form().words::<W>(asked.key(i));
+        a.key = asked.tree(i).form().words_for_bits::<W>(asked.key(i));
         for _ in 0..levels.min(AT_ONCE) {
             a.at = walk(i).next(&a.key, a.at);
         }
@@ -243,7 +243,7 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     let root = |i| if A::DIFFER { root_of(asked.tree(i)).unwrap_or(first) } else { first };
     // In a pass of their own: what was written word by word a moment ago can't be read as a line yet.
     for (i, a) in all.iter_mut().enumerate().take(n) {
-        a.key = asked.tree(i).form().words::<W>(asked.key(i));
+        a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
     }
     // What waits for a mask register holds up nothing of its own key behind it.
     for (i, a) in all.iter_mut().enumerate().take(n) {
@@ -274,7 +274,7 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     }
     while count > 0 {
         for i in going.iter().take(count).map(|i| usize::from(*i) % N) {
-            all[i].first(lanes, asked.tree(i));
+            all[i].first_above(lanes, asked.tree(i));
         }
         let mut on = 0;
         for at in 0..count {
@@ -310,6 +310,13 @@ impl Several {
     fn first<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
             self.said = leaf.first(lanes, self.picked);
+        }
+    }
+    /// The same in a leaf that is not its first.
+    #[inline(always)]
+    fn first_above<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
+        if let Some(leaf) = tree.leaf(self.leaf) {
+            self.said = leaf.first_above(lanes, self.picked, self.best.0);
         }
     }
     /// Takes what its leaf has. True where it has another to ask, whose rows are asked for.

@@ -10,7 +10,7 @@ pub(super) use changes::Moves;
 
 use super::place::{Asks, Place, Words, choose_for_leaf};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice};
+use crate::simd::{Halves, Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice};
 use crate::windows::{Picks, WINDOWS, Window, every};
 use changes::Bits;
 use std::cmp::Reverse;
@@ -18,6 +18,8 @@ use std::cmp::Reverse;
 /// Places of a leaf: bits of a line.
 const PLACES: usize = 512;
 const BITS: u32 = 4;
+/// Places to a half of a word.
+const HALF: usize = 32;
 /// Values of a window.
 const VALUES: usize = 1 << BITS;
 /// What the rank of a rule that has gone is, where lookups see it; no rule's.
@@ -51,6 +53,8 @@ pub(super) struct Leaf<const W: usize> {
     /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
     youngest: u32,
     windows: [Window; WINDOWS],
+    /// Of every [`HALF`] places: no rule's priority there is above this.
+    highest: Halves,
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
     /// Places that have rules, a bit each.
@@ -115,6 +119,7 @@ impl<const W: usize> Leaf<W> {
             picks: Picks::new(&windows),
             rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
             windows,
+            highest: Halves([u32::MAX; PLACES / HALF]),
             places: Vec::with_capacity(rules.len()),
             sorted: 0,
             youngest: u32::MAX,
@@ -131,7 +136,7 @@ impl<const W: usize> Leaf<W> {
                 _ => out.push(v, place, asks),
             }
         }
-        out.sorted = out.places.len() as u32;
+        out.all_in_order();
         out
     }
 
@@ -181,25 +186,37 @@ impl<const W: usize> Leaf<W> {
         left
     }
 
+    /// The same, but for those whose rules can't have a rank above `floor`.
+    #[inline(always)]
+    fn left_above<L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> L::Row {
+        lanes.at_least(self.left(lanes, picked), &self.highest, priority(floor))
+    }
+
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
     pub(super) fn first<L: Lanes>(&self, lanes: L, picked: u64) -> u64 {
         self.first_of(lanes, self.left(lanes, picked))
     }
+    /// The same, of those whose rules may have a rank above `floor`.
+    #[inline(always)]
+    pub(super) fn first_above<L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> u64 {
+        self.first_of(lanes, self.left_above(lanes, picked, floor))
+    }
     /// The same, where the places that are left are known.
     #[inline(always)]
     fn first_of<L: Lanes>(&self, lanes: L, row: L::Row) -> u64 {
         let some = lanes.nonzero(row);
-        let left = lanes.store(row);
         let word = some.trailing_zeros() as usize % 8;
         let bits = lanes.first_word(row, some);
         let place = word * 64 + bits.trailing_zeros() as usize % 64;
         if let Some(rule) = self.places.get(place) {
             prefetch_slice(std::slice::from_ref(rule), size_of::<Place<W>>());
         }
+        let late = self.late() != 0 && {
+            let (left, at) = (lanes.store(row), self.sorted / 64 % 8);
+            (left.0[at as usize] >> (self.sorted % 64) != 0) | (some >> at > 1)
+        };
         // No branch: how many are left can't be foretold.
-        let (at, bit) = (self.sorted / 64 % 8, self.sorted % 64);
-        let late = ((left.0[at as usize] >> bit != 0) | (some >> at > 1)) & (self.late() != 0);
         let more = u64::from(some & some.wrapping_sub(1)) | bits & bits.wrapping_sub(1) != 0;
         let none = some == 0;
         place as u64
@@ -237,7 +254,10 @@ impl<const W: usize> Leaf<W> {
     ) -> Option<(u64, RuleId)> {
         match self.settled(lanes, key, found, floor) {
             Some(winner) => winner,
-            None => self.search(lanes, key, lanes.store(self.left(lanes, picked)), floor),
+            None => {
+                let left = self.left_above(lanes, picked, floor);
+                self.search(lanes, key, lanes.store(left), floor)
+            }
         }
     }
     /// The same, where the first place says it; else all that are left must be searched.

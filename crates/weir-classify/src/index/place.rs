@@ -3,7 +3,7 @@
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
-use crate::simd::{Lanes, Vectors};
+use crate::simd::{Lanes, Vectors, word_for_word};
 use crate::telling::Telling;
 use crate::windows::{Choice, Picks, WINDOWS, Window, each_value, every, fill_key, other_of};
 
@@ -48,14 +48,22 @@ impl Form {
         }
         out
     }
-    /// The words of a key that rules look at.
+    /// The words of a key that rules look at, for who reads some bits of them next.
     #[inline(always)]
-    pub(super) fn words<const W: usize>(&self, key: &FlowKey) -> Words {
-        let mut out = [0; 8];
-        for (to, from) in out.iter_mut().zip(&self.words).take(W) {
-            *to = key.0.get(usize::from(*from)).copied().unwrap_or(0);
+    pub(super) fn words_for_bits<const W: usize>(&self, key: &FlowKey) -> Words {
+        match self.words.first_chunk() {
+            Some(words) => Words(word_for_word::<W>(&key.0, words)),
+            None => Words::default(),
         }
-        Words(out)
+    }
+    /// The same, for who reads all of them at once next.
+    #[inline(always)]
+    pub(super) fn words<const W: usize, L: Lanes>(&self, lanes: L, key: &FlowKey) -> Words {
+        // No closure: that would be compiled without the lanes' instructions.
+        match self.words.first_chunk() {
+            Some(words) => Words(lanes.chosen::<W>(&key.0, words)),
+            None => Words::default(),
+        }
     }
 }
 

@@ -391,7 +391,7 @@ impl<const W: usize> Work for Probing<'_, W> {
     type Out = u64;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> u64 {
-        let key = self.tree.form.words::<W>(self.key);
+        let key = self.tree.form.words::<W, L>(lanes, self.key);
         let mut at = 0;
         for _ in 0..self.walk.levels() {
             at = self.walk.next(&key, at);
@@ -416,7 +416,7 @@ impl<const W: usize> Work for Resolving<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let leaf = self.tree.leaves.get(self.leaf)?;
-        let key = self.tree.form.words::<W>(self.key);
+        let key = self.tree.form.words::<W, L>(lanes, self.key);
         leaf.winner(lanes, &key, leaf.picked(lanes, &key))
     }
 }

@@ -3,12 +3,18 @@
 //! Part of `simd`, and has `unsafe` as that does. Called by `ranked` and `index`.
 
 use super::{Kind, Vectors};
+use crate::key::WORDS;
 use crate::windows::{Picks, WINDOWS, Window, together};
 
 /// A cache line of words.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u64; 8]);
+
+/// A number for each half of a line's words, the lower half first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Halves(pub(crate) [u32; 16]);
 
 /// What a kind of vector instructions does that the compiler does not find by itself.
 pub(crate) trait Lanes: Copy {
@@ -22,6 +28,8 @@ pub(crate) trait Lanes: Copy {
     fn and(self, row: Self::Row, line: &Line) -> Self::Row;
     /// `row & (line | other)`, word by word.
     fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row;
+    /// `row` without those halves of its words whose numbers are below `floor`.
+    fn at_least(self, row: Self::Row, numbers: &Halves, floor: u32) -> Self::Row;
     /// Bit `i` set where word `i` is not zero.
     fn nonzero(self, row: Self::Row) -> u32;
     /// The words.
@@ -30,6 +38,11 @@ pub(crate) trait Lanes: Copy {
     #[inline(always)]
     fn first_word(self, row: Self::Row, some: u32) -> u64 {
         self.store(row).0[some.trailing_zeros() as usize % 8]
+    }
+    /// The words of a key that `words` names, of these the first `W`, and zeros. Every name must be one of a key's word.
+    #[inline(always)]
+    fn chosen<const W: usize>(self, key: &[u64; WORDS], words: &[u8; 8]) -> [u64; 8] {
+        word_for_word::<W>(key, words)
     }
     /// The bits of `word` that `mask` has, next to each other.
     fn together(self, word: u64, mask: u64) -> u64;
@@ -56,6 +69,16 @@ fn one_by_one<L: Lanes>(lanes: L, key: &[u64; 8], windows: &[Window; WINDOWS]) -
     let mut out = 0;
     for (i, w) in windows.iter().enumerate() {
         out |= lanes.together(key[usize::from(w.word) % 8], w.mask) << (8 * i);
+    }
+    out
+}
+
+/// [`Lanes::chosen`], for who reads them one by one.
+#[inline(always)]
+pub(crate) fn word_for_word<const W: usize>(key: &[u64; WORDS], words: &[u8; 8]) -> [u64; 8] {
+    let mut out = [0; 8];
+    for (to, from) in out.iter_mut().zip(words).take(W) {
+        *to = key.get(usize::from(*from)).copied().unwrap_or(0);
     }
     out
 }
@@ -113,6 +136,11 @@ impl Lanes for Plain {
     #[inline(always)]
     fn and_either(self, row: [u64; 8], line: &Line, other: &Line) -> [u64; 8] {
         std::array::from_fn(|i| row[i] & (line.0[i] | other.0[i]))
+    }
+    #[inline(always)]
+    fn at_least(self, row: [u64; 8], numbers: &Halves, floor: u32) -> [u64; 8] {
+        let kept = |at: usize| if numbers.0[at] < floor { 0 } else { u64::from(u32::MAX) };
+        std::array::from_fn(|i| row[i] & (kept(2 * i) | kept(2 * i + 1) << 32))
     }
     #[inline(always)]
     fn nonzero(self, row: [u64; 8]) -> u32 {
@@ -268,6 +296,16 @@ impl<E: Extension> Lanes for Avx512<E> {
         }
     }
     #[inline(always)]
+    fn at_least(self, row: Self::Row, numbers: &Halves, floor: u32) -> Self::Row {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; there are 64 bytes of numbers, aligned.
+        unsafe {
+            let numbers = _mm512_load_si512(numbers.0.as_ptr().cast());
+            let kept = _mm512_cmpge_epu32_mask(numbers, _mm512_set1_epi32(floor as i32));
+            _mm512_maskz_mov_epi32(kept, row)
+        }
+    }
+    #[inline(always)]
     fn nonzero(self, row: Self::Row) -> u32 {
         // SAFETY: AVX-512 F is there where a value of this type is.
         unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
@@ -287,6 +325,26 @@ impl<E: Extension> Lanes for Avx512<E> {
             let first = _mm512_maskz_compress_epi64(some as __mmask8, row);
             _mm_cvtsi128_si64(_mm512_castsi512_si128(first)) as u64
         }
+    }
+    #[inline(always)]
+    fn chosen<const W: usize>(self, key: &[u64; WORDS], words: &[u8; 8]) -> [u64; 8] {
+        use std::arch::x86_64::*;
+        const { assert!(W <= 8 && WORDS > 16 && WORDS <= 24) };
+        let mut out = Line::default();
+        let first = ((1u32 << W) - 1) as __mmask8;
+        // SAFETY: AVX-512 F is there where a value of this type is; of the key's words three times eight are read, which it has,
+        // of `words` all, and a line is 64 bytes, aligned. No name leads out of what was read: only its low bits are looked at.
+        unsafe {
+            let at = _mm512_cvtepu8_epi64(_mm_loadl_epi64(words.as_ptr().cast()));
+            let of = |from: usize| _mm512_loadu_si512(key.as_ptr().add(from).cast());
+            let chosen = _mm512_maskz_permutex2var_epi64(first, of(0), at, of(8));
+            let last = (WORDS - 8) as i64;
+            let behind = first & _mm512_cmpge_epu64_mask(at, _mm512_set1_epi64(16));
+            let from_last = _mm512_sub_epi64(at, _mm512_set1_epi64(last));
+            let chosen = _mm512_mask_permutexvar_epi64(chosen, behind, from_last, of(WORDS - 8));
+            _mm512_store_si512(out.0.as_mut_ptr().cast(), chosen);
+        }
+        out.0
     }
     #[inline(always)]
     fn together(self, word: u64, mask: u64) -> u64 {
@@ -331,6 +389,29 @@ mod tests {
                 for v in Vectors::available() {
                     prop_assert_eq!(with_vectors(v, Of(word, mask)), want, "{}", v.name());
                 }
+            }
+        }
+
+        /// Halves of words are kept the same way, whoever does it.
+        #[test]
+        fn halves_that_are_kept(row: [u64; 8], numbers: [u32; 16], floor in any::<prop::sample::Index>(), near in 0u32..3) {
+            struct Of(Line, Halves, u32);
+            impl Work for Of {
+                type Out = [u64; 8];
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> [u64; 8] {
+                    let row = lanes.and(lanes.ones(), &self.0);
+                    lanes.store(lanes.at_least(row, &self.1, self.2)).0
+                }
+            }
+            let floor = floor.get(&numbers).wrapping_add(near).wrapping_sub(1);
+            let mut want = row;
+            for i in (0..16).filter(|i| numbers[*i] < floor) {
+                want[i / 2] &= if i % 2 == 0 { !0 << 32 } else { !0 >> 32 };
+            }
+            for v in Vectors::available() {
+                let kept = with_vectors(v, Of(Line(row), Halves(numbers), floor));
+                prop_assert_eq!(kept, want, "{}", v.name());
             }
         }
 

@@ -9,7 +9,7 @@
 //! are late, or no place is left behind the last, all are put in order anew.
 
 use super::super::place::{Asks, Place};
-use super::{Leaf, PLACES, VACANT, VALUES, priority};
+use super::{HALF, Leaf, PLACES, VACANT, VALUES, priority};
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, with_vectors};
 use std::cmp::Reverse;
 
@@ -86,6 +86,21 @@ impl<const W: usize> Leaf<W> {
         if let (Some(p), Some(q)) = (self.places.get_mut(place), self.priorities.get_mut(place)) {
             (*p, *q) = (*rule, priority(rule.rank));
         }
+        self.bound(place);
+    }
+    /// What priorities there are at most around this place, after a change there.
+    fn bound(&mut self, place: usize) {
+        let from = place / HALF * HALF;
+        let some_late = self.late() > 0 && from + HALF > self.sorted as usize;
+        let first = self.priorities.get(from).copied();
+        if let Some(h) = self.highest.0.get_mut(place / HALF) {
+            *h = if some_late { u32::MAX } else { first.unwrap_or(u32::MAX) };
+        }
+    }
+    /// All rules stand in order now.
+    pub(super) fn all_in_order(&mut self) {
+        self.sorted = self.places.len() as u32;
+        (0..PLACES).step_by(HALF).for_each(|from| self.bound(from));
     }
 
     /// The rule at the first place that is behind all others.
@@ -98,6 +113,7 @@ impl<const W: usize> Leaf<W> {
         self.priorities.push(priority(rule.rank));
         self.places.push(*rule);
         self.mark(v, at, asks, Bits::Set);
+        self.bound(at);
         self.arrives(at, rule);
     }
     fn arrives(&mut self, place: usize, rule: &Place<W>) {
@@ -217,7 +233,7 @@ impl<const W: usize> Leaf<W> {
         self.priorities.clear();
         self.places.clear();
         all.iter().for_each(|p| self.push(v, p, &p.asks));
-        self.sorted = all.len() as u32;
+        self.all_in_order();
     }
 
     /// Removes the rule at this place.
@@ -242,6 +258,7 @@ impl<const W: usize> Leaf<W> {
         self.vacate(last);
         self.priorities.pop();
         self.places.pop();
+        self.bound(last);
     }
 
     /// Gives every rule the rank that `f` says; their order must stay.
