@@ -5,7 +5,7 @@
 //! to ask for it.
 
 use super::place::Words;
-use super::root::{Left, Root};
+use super::root::{Left, OfAny, OfFew, Root};
 use super::tree::{Tree, Way};
 use super::walk::Walk;
 use crate::key::FlowKey;
@@ -101,7 +101,14 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
         }
         match asked.tree(0).way() {
             Way::Walk(_) => by_walk::<A, T, N, W, L>(lanes, &asked, found),
-            Way::Rows(_) => by_rows::<A, T, N, W, L>(lanes, &asked, found),
+            Way::Rows(_) => {
+                let trees = if A::DIFFER { asked.len() } else { 1 };
+                let few = |i| root_of(asked.tree(i)).is_some_and(Root::has_few);
+                match (0..trees).all(few) {
+                    true => by_rows::<A, T, OfFew, N, W, L>(lanes, &asked, found),
+                    false => by_rows::<A, T, OfAny, N, W, L>(lanes, &asked, found),
+                }
+            }
         }
     }
 }
@@ -207,10 +214,10 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
 
 /// The same where it may have several, which are asked one behind another.
 #[derive(Clone, Copy)]
-struct Several {
+struct Several<S> {
     key: Words,
     /// Leaves that come after this one.
-    left: Left,
+    left: S,
     leaf: usize,
     picked: u64,
     said: u64,
@@ -218,11 +225,11 @@ struct Several {
     best: (u64, RuleId),
 }
 
-impl Default for Several {
+impl<S: Left> Default for Several<S> {
     fn default() -> Self {
         Self {
             key: Words::default(),
-            left: Left::default(),
+            left: S::default(),
             leaf: NOBODY,
             picked: 0,
             said: 0,
@@ -232,13 +239,13 @@ impl Default for Several {
 }
 
 #[inline(always)]
-fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
+fn by_rows<A: Asking<W>, T: Told, S: Left, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
     asked: &A,
     found: &mut [Option<T>],
 ) {
     let n = asked.len().min(N);
-    let mut all = [Several::default(); N];
+    let mut all = [Several::<S>::default(); N];
     let Some(first) = root_of(asked.tree(0)) else { return };
     let root = |i| if A::DIFFER { root_of(asked.tree(i)).unwrap_or(first) } else { first };
     // In a pass of their own: what was written word by word a moment ago can't be read as a line yet.
@@ -291,11 +298,11 @@ fn by_rows<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     }
 }
 
-impl Several {
+impl<S: Left> Several<S> {
     /// Finds out which leaves there are, by what the key has in the root's windows.
     #[inline(always)]
     fn start<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>, root: &Root) {
-        root.leave(lanes, self.picked, &mut self.left);
+        self.left.fill(lanes, root, self.picked);
         self.leaf = tree.next(&mut self.left, 0).unwrap_or(NOBODY);
     }
     /// Asks for the rows of its leaf.

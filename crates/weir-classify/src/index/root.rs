@@ -24,18 +24,57 @@ fn value_of(picked: u64, window: usize) -> usize {
     (picked >> (8 * window)) as usize % VALUES
 }
 
-/// Leaves that are still to be asked.
+/// Leaves that are still to be asked, in what a root's bits take, so that a burst moves no more memory than that.
+pub(super) trait Left: Copy + Default {
+    /// Takes those that rows leave; there are none yet.
+    fn fill<L: Lanes>(&mut self, lanes: L, root: &Root, picked: u64);
+    /// Takes the first of them out.
+    fn next(&mut self) -> Option<usize>;
+    /// Takes all out.
+    fn end(&mut self);
+}
+
+/// Of a root that [has few](Root::has_few).
 #[derive(Clone, Copy, Default)]
-pub(super) struct Left {
+pub(super) struct OfFew([u64; 2]);
+
+impl Left for OfFew {
+    #[inline(always)]
+    fn fill<L: Lanes>(&mut self, _: L, root: &Root, picked: u64) {
+        self.0 = root.few(picked).unwrap_or_default();
+    }
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let [low, high] = self.0;
+        if low | high == 0 {
+            return None;
+        }
+        // No branch: which of them has the next can't be foretold.
+        let (bits, from) = if low != 0 { (low, 0) } else { (high, 64) };
+        self.0 = [low & low.wrapping_sub(1), if low != 0 { high } else { high & (high - 1) }];
+        Some(from + bits.trailing_zeros() as usize)
+    }
+    #[inline(always)]
+    fn end(&mut self) {
+        self.0 = [0; 2];
+    }
+}
+
+/// Of any root.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OfAny {
     bits: [Line; LINES],
     /// Which words of the bits have any.
     some: u32,
 }
 
-impl Left {
-    /// Takes the first of them.
+impl Left for OfAny {
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Option<usize> {
+    fn fill<L: Lanes>(&mut self, lanes: L, root: &Root, picked: u64) {
+        root.leave(lanes, picked, self);
+    }
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
         if self.some == 0 {
             return None;
         }
@@ -47,9 +86,8 @@ impl Left {
         self.some &= !(u32::from(*bits == 0) << word);
         Some(at)
     }
-    /// Takes all.
     #[inline(always)]
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.some = 0;
     }
 }
@@ -90,6 +128,11 @@ impl Root {
         Some(Self { rows, picks, windows, noted: vec![Default::default(); leaves] })
     }
 
+    /// Whether there are at most 128 leaves in all.
+    #[inline(always)]
+    pub(super) fn has_few(&self) -> bool {
+        !matches!(self.rows, Rows::Lines(_))
+    }
     /// The leaves left, where there are at most 128 in all.
     #[inline(always)]
     fn few(&self, picked: u64) -> Option<[u64; 2]> {
@@ -135,7 +178,7 @@ impl Root {
 
     /// The leaves left go to `out`, which has none.
     #[inline(always)]
-    pub(super) fn leave<L: Lanes>(&self, lanes: L, picked: u64, out: &mut Left) {
+    fn leave<L: Lanes>(&self, lanes: L, picked: u64, out: &mut OfAny) {
         if let Some([low, high]) = self.few(picked) {
             out.some = u32::from(low != 0) | u32::from(high != 0) << 1;
             (out.bits[0].0[0], out.bits[0].0[1]) = (low, high);

@@ -16,7 +16,7 @@ use super::burst::{Burst, Same, Told};
 use super::cuts::{Cuts, Gathered, Open};
 use super::leaf::{Finding, Leaf, Moves, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
-use super::root::{BITS, Left, Root};
+use super::root::{BITS, Left, OfAny, Root};
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
@@ -208,7 +208,7 @@ impl<const W: usize> Tree<W> {
 
     /// The next leaf to ask of those that are left, where what was found has a rank of `floor`, 0 for nothing.
     #[inline(always)]
-    pub(super) fn next(&self, left: &mut Left, floor: u64) -> Option<usize> {
+    pub(super) fn next(&self, left: &mut impl Left, floor: u64) -> Option<usize> {
         loop {
             let at = left.next()?;
             // The first is asked as it is: what its best rule would be is a line more to read.
@@ -371,11 +371,11 @@ struct Visiting<'a> {
 }
 
 impl Work for Visiting<'_> {
-    type Out = Left;
+    type Out = OfAny;
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> Left {
-        let mut left = Left::default();
-        self.root.leave(lanes, self.root.picked(lanes, &self.key), &mut left);
+    fn run<L: Lanes>(self, lanes: L) -> OfAny {
+        let mut left = OfAny::default();
+        left.fill(lanes, self.root, self.root.picked(lanes, &self.key));
         left
     }
 }
