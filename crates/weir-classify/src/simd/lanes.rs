@@ -415,6 +415,25 @@ mod tests {
             }
         }
 
+        /// Words of a key are chosen the same way, whoever does it.
+        #[test]
+        fn words_that_are_chosen(words: [u64; WORDS], names in prop::array::uniform8(0..WORDS as u8)) {
+            struct Of<'a, const W: usize>(&'a [u64; WORDS], &'a [u8; 8]);
+            impl<const W: usize> Work for Of<'_, W> {
+                type Out = [u64; 8];
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> [u64; 8] {
+                    lanes.chosen::<W>(self.0, self.1)
+                }
+            }
+            let want = |width| std::array::from_fn(|i| if i < width { words[names[i] as usize] } else { 0 });
+            prop_assert_eq!(word_for_word::<7>(&words, &names), want(7));
+            for v in Vectors::available() {
+                prop_assert_eq!(with_vectors(v, Of::<3>(&words, &names)), want(3), "{}", v.name());
+                prop_assert_eq!(with_vectors(v, Of::<7>(&words, &names)), want(7), "{}", v.name());
+            }
+        }
+
         /// Windows are picked the same way by all, and rules fit the same keys.
         #[test]
         fn picks_and_fits(

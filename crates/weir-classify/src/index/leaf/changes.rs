@@ -365,4 +365,41 @@ mod tests {
         let at = leaf.insert(v, &old, &old.asks, None, Moves::Some);
         assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
     }
+
+    /// Whatever comes and goes, no rule has a priority above what its places are said to have at most, and where all are in
+    /// order that is no more than they have had.
+    #[test]
+    fn no_priority_is_above_its_bound() {
+        let form = Form::new(crate::scan::words_of(Match::any().with(Field::Ipv4Src, 0).mask()));
+        let (mut seed, mut youngest) = (7u64, u32::MAX);
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        let mut rule = |priority: u64, i: u64| -> Place<3> {
+            youngest -= 1;
+            let rank = priority << 32 | u64::from(youngest);
+            form.place(rank, RuleId(0), &Match::any().with(Field::Ipv4Src, (i % 64).into()))
+        };
+        let v = Vectors::best();
+        let all = (0..300).map(|i| rule(below(40), i)).map(|p| (p, p.asks)).collect();
+        let mut leaf = Leaf::new(v, all, &[], &[]);
+        let mut bounded = 0;
+        for round in 0..20_000u64 {
+            let taken: Vec<usize> = super::super::each_bit(leaf.taken).collect();
+            if leaf.has_room() && (taken.len() < 200 || below(2) == 0) {
+                let moves = if below(2) == 0 { Moves::Some } else { Moves::None };
+                let p = rule(below(40), round);
+                leaf.insert(v, &p, &p.asks, None, moves);
+            } else {
+                leaf.remove(v, taken[below(taken.len() as u64) as usize]);
+            }
+            for at in super::super::each_bit(leaf.taken) {
+                let (most, rank) = (leaf.highest.0[at / HALF], leaf.places[at].rank);
+                assert!(priority(rank) <= most, "place {at} in round {round}");
+                bounded += usize::from(most != u32::MAX);
+            }
+        }
+        assert!(bounded > 1_000_000, "{bounded}");
+    }
 }
