@@ -248,7 +248,7 @@ fn by_rows<A: Asking<W>, T: Told, S: Left, const N: usize, const W: usize, L: La
     let mut all = [Several::<S>::default(); N];
     let Some(first) = root_of(asked.tree(0)) else { return };
     let root = |i| if A::DIFFER { root_of(asked.tree(i)).unwrap_or(first) } else { first };
-    // In a pass of their own: what was written word by word a moment ago can't be read as a line yet.
+    // In a pass of their own: what was written a moment ago, word by word by some kinds of vectors, can't be read as a line yet.
     for (i, a) in all.iter_mut().enumerate().take(n) {
         a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
     }

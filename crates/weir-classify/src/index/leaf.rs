@@ -29,7 +29,8 @@ const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
 const LATER: u64 = NONE << 2;
 
-/// Bytes of a leaf that lookups read, beside what these lead to: up to the windows, or with them.
+/// Bytes of a leaf that its rows are found by, beside what these lead to: up to the windows, or with them. Where something has been found, a
+/// lookup reads `highest`, too.
 const READ: usize = 128;
 const READ_BY_WINDOWS: usize = READ + size_of::<[Window; WINDOWS]>();
 const _: () = assert!(std::mem::offset_of!(Leaf<{ super::NARROW }>, windows) == READ);
@@ -40,7 +41,7 @@ fn value_of(picked: u64, window: usize) -> usize {
     (picked >> (8 * window)) as usize % VALUES
 }
 
-/// What a lookup reads of it stands in its first lines.
+/// What every lookup reads of it stands in its first lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf<const W: usize> {
@@ -53,7 +54,7 @@ pub(super) struct Leaf<const W: usize> {
     /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
     youngest: u32,
     windows: [Window; WINDOWS],
-    /// Of every [`HALF`] places: no rule's priority there is above this.
+    /// Of every [`HALF`] places: no rule's priority there is above this. It may be that of one that has gone.
     highest: Halves,
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
@@ -242,7 +243,7 @@ impl<const W: usize> Leaf<W> {
         }
     }
 
-    /// The winner here, where its rank is above `floor`; [`Leaf::first`] was `found`.
+    /// The winner here, where its rank is above `floor`; [`Leaf::first`], or [`Leaf::first_above`] of the same `floor`, was `found`.
     #[inline(always)]
     pub(super) fn lookup<L: Lanes>(
         &self,

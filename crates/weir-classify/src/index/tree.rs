@@ -391,7 +391,7 @@ impl<const W: usize> Work for Probing<'_, W> {
     type Out = u64;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> u64 {
-        let key = self.tree.form.words::<W, L>(lanes, self.key);
+        let key = self.tree.form.words_for_bits::<W>(self.key);
         let mut at = 0;
         for _ in 0..self.walk.levels() {
             at = self.walk.next(&key, at);

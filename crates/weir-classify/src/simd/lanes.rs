@@ -39,7 +39,7 @@ pub(crate) trait Lanes: Copy {
     fn first_word(self, row: Self::Row, some: u32) -> u64 {
         self.store(row).0[some.trailing_zeros() as usize % 8]
     }
-    /// The words of a key that `words` names, of these the first `W`, and zeros. Every name must be one of a key's word.
+    /// The words of a key that `words` names, of these the first `W`, and zeros. Every name must be one of a key's words.
     #[inline(always)]
     fn chosen<const W: usize>(self, key: &[u64; WORDS], words: &[u8; 8]) -> [u64; 8] {
         word_for_word::<W>(key, words)
@@ -336,12 +336,14 @@ impl<E: Extension> Lanes for Avx512<E> {
         // of `words` all, and a line is 64 bytes, aligned. No name leads out of what was read: only its low bits are looked at.
         unsafe {
             let at = _mm512_cvtepu8_epi64(_mm_loadl_epi64(words.as_ptr().cast()));
-            let of = |from: usize| _mm512_loadu_si512(key.as_ptr().add(from).cast());
-            let chosen = _mm512_maskz_permutex2var_epi64(first, of(0), at, of(8));
+            let low = _mm512_loadu_si512(key.as_ptr().cast());
+            let high = _mm512_loadu_si512(key.as_ptr().add(8).cast());
+            let end = _mm512_loadu_si512(key.as_ptr().add(WORDS - 8).cast());
+            let chosen = _mm512_maskz_permutex2var_epi64(first, low, at, high);
             let last = (WORDS - 8) as i64;
             let behind = first & _mm512_cmpge_epu64_mask(at, _mm512_set1_epi64(16));
             let from_last = _mm512_sub_epi64(at, _mm512_set1_epi64(last));
-            let chosen = _mm512_mask_permutexvar_epi64(chosen, behind, from_last, of(WORDS - 8));
+            let chosen = _mm512_mask_permutexvar_epi64(chosen, behind, from_last, end);
             _mm512_store_si512(out.0.as_mut_ptr().cast(), chosen);
         }
         out.0

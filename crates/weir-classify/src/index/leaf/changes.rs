@@ -366,8 +366,7 @@ mod tests {
         assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
     }
 
-    /// Whatever comes and goes, no rule has a priority above what its places are said to have at most, and where all are in
-    /// order that is no more than they have had.
+    /// Whatever comes and goes, no rule has a priority above what its places are said to have at most; and mostly something is said.
     #[test]
     fn no_priority_is_above_its_bound() {
         let form = Form::new(crate::scan::words_of(Match::any().with(Field::Ipv4Src, 0).mask()));
