@@ -16,9 +16,9 @@ use std::time::Duration;
 use weir_packet::{DeviceError, Pool};
 
 pub(super) const NEED: &str = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
-/// A queue that was in use is given back late: half a second, in pieces.
+/// A queue that was in use is given back late, by a busy machine more than half a second later: two seconds, in pieces.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-const BUSY_ATTEMPTS: u32 = 50;
+const BUSY_ATTEMPTS: u32 = 200;
 /// Wake-ups that one flush may take; each sends up to 256 frames.
 const WAKES: u32 = 8;
 /// What closing waits for frames on their way out, in pieces.
@@ -225,7 +225,7 @@ impl Bound {
             driver,
         })
     }
-    /// Opens it, waiting up to half a second for a queue that is just being given back.
+    /// Opens it, waiting up to two seconds for a queue that is just being given back.
     pub(super) fn open_patiently(
         watch: &Watch,
         options: Options,
