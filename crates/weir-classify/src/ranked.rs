@@ -8,8 +8,9 @@
 //! place, so that the first rule that fits is the winner.
 //!
 //! **How it changes.** A rule goes where its rank belongs, if that place is vacant: who leaves leaves
-//! one. Else it is *late*: it stands behind all others in no order, and is asked whether it is better
-//! where its bit is left. When late or removed rules have become many, all is made anew, which each
+//! one. So does one whose way there passes only rules of its own priority that no key fits beside it:
+//! it is *astray*, where the rank of who left says what order places are in. Else it is *late*: it stands
+//! behind all others in no order, and is asked whether it is better where its bit is left. When late or removed rules have become many, all is made anew, which each
 //! of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
 //! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
 //! them together with those of the rest. Rows only gain bits: a rule that has gone costs later lookups
@@ -45,6 +46,10 @@ const KEYS: usize = 128;
 const SOME: usize = 64;
 /// Times that windows are taken over.
 const KEPT: u32 = 8;
+/// Places of its own priority that a rule may pass on its way to a vacant one.
+const NEAR: usize = 256;
+/// The rank of no rule.
+const VACANT: u64 = 0;
 
 /// A rule as it is handed over: rank, id, match.
 pub(crate) type Entry = (u64, RuleId, Match);
@@ -73,8 +78,15 @@ pub(crate) struct Ranked {
     words: [u8; WORDS],
     /// How many these are.
     width: usize,
-    /// Rank of every place; a vacant one has a rank between its neighbours'.
+    /// Rank of every place's rule; [`VACANT`] where there is none.
     ranks: Vec<u64>,
+    /// Of the places in order: ranks that fall from one to the next, those of their rules, but for vacant ones and those that have
+    /// one who is astray.
+    order: Vec<u64>,
+    /// Where rules are that are astray.
+    astray: HashMap<u64, u32>,
+    /// The rank of the youngest rule so far, without its priority.
+    youngest: u32,
     /// Places in order; those behind are late.
     sorted: usize,
     /// Where the late rules are, and the largest rank that one of them had.
@@ -127,6 +139,9 @@ impl Ranked {
             words,
             width,
             ranks: Vec::with_capacity(n),
+            order: order.iter().map(|r| r.0).collect(),
+            astray: HashMap::new(),
+            youngest: u32::MAX,
             sorted: n,
             late: HashMap::new(),
             late_top: 0,
@@ -151,7 +166,7 @@ impl Ranked {
         if words_of(m.mask()) & !known != 0 {
             return false;
         }
-        let Some(place) = self.vacancy(rank).or_else(|| self.last_place(rank)) else {
+        let Some(place) = self.vacancy(rank, m).or_else(|| self.last_place(rank)) else {
             return false;
         };
         self.len += 1;
@@ -163,23 +178,60 @@ impl Ranked {
         true
     }
 
-    /// A vacant place in order for this rank: that of a rule that has gone.
-    fn vacancy(&self, rank: u64) -> Option<usize> {
-        let at = self.ranks.get(..self.sorted)?.partition_point(|&r| r > rank);
-        let vacant = |p: &usize| *p < self.sorted && self.is_vacant(*p);
-        [at, at.wrapping_sub(1)].into_iter().find(vacant)
+    /// A vacant place in order for this rule: that of a rule that has gone.
+    fn vacancy(&mut self, rank: u64, m: &Match) -> Option<usize> {
+        // Where a younger one is astray nobody can tell.
+        if !self.is_youngest(rank) {
+            return None;
+        }
+        let at = self.order.partition_point(|&r| r > rank);
+        // All of its priority are older, so that only those it meets must stand before it.
+        let near = self.order.get(at.saturating_sub(NEAR)..at)?;
+        let first = at - (near.len() - near.partition_point(|r| r >> 32 > rank >> 32));
+        let last = self.ranks.get(first..at)?.iter().rposition(|&r| r == VACANT);
+        if let Some(place) = last.map(|p| first + p)
+            && (place + 1..at).all(|p| !self.meets(p, m))
+        {
+            self.astray.insert(rank, place as u32);
+            return Some(place);
+        }
+        let vacant = |p: &usize| *p < self.sorted && self.ranks.get(*p) == Some(&VACANT);
+        let place = [at, at.wrapping_sub(1)].into_iter().find(vacant)?;
+        self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
+        Some(place)
+    }
+
+    fn is_youngest(&self, rank: u64) -> bool {
+        (rank as u32) < self.youngest
+    }
+
+    /// Whether some key fits both this rule and that of a place.
+    fn meets(&self, place: usize, m: &Match) -> bool {
+        let Some(data) = self.data.get(place * self.stride..(place + 1) * self.stride) else {
+            return true;
+        };
+        let at = |i: usize| data.get(i / 8).map_or(0, |l| l.0[i % 8]);
+        let words = self.words.iter().enumerate().take(self.width);
+        let differ = words.fold(0, |differ, (i, &w)| {
+            let of = |words: &[u64]| words.get(usize::from(w)).copied().unwrap_or(0);
+            let (mask, value) = (of(&m.mask().0), of(&m.value().0));
+            differ | (value ^ at(2 + 2 * i)) & mask & at(1 + 2 * i)
+        });
+        differ == 0
     }
 
     /// A place behind all others.
     fn last_place(&mut self, rank: u64) -> Option<usize> {
         let at = self.ranks.len();
-        let in_order = at == self.sorted && self.ranks.last().is_none_or(|&last| last > rank);
+        let falls = self.order.last().is_none_or(|&last| last > rank);
+        let in_order = at == self.sorted && falls && self.is_youngest(rank);
         let crowded = !in_order && self.late.len() > self.made_of / 8 + SOME;
         if crowded || at == self.lines * LINE {
             return None;
         }
         if in_order {
             self.sorted += 1;
+            self.order.push(rank);
         } else {
             self.late.insert(rank, at as u32);
             self.late_top = self.late_top.max(rank);
@@ -189,7 +241,7 @@ impl Ranked {
 
     fn add_place(&mut self) -> usize {
         let at = self.ranks.len();
-        self.ranks.push(0);
+        self.ranks.push(VACANT);
         self.data.extend(std::iter::repeat_n(Line::default(), self.stride));
         self.used = (at + 1).div_ceil(LINE);
         at
@@ -197,25 +249,22 @@ impl Ranked {
 
     /// Removes the rule with this rank. False where so many have gone that all should be made anew.
     pub(crate) fn remove(&mut self, rank: u64) -> bool {
-        let place = match self.late.remove(&rank) {
+        let apart = self.late.remove(&rank).or_else(|| self.astray.remove(&rank));
+        let place = match apart {
             Some(place) => Some(place as usize),
             None => {
-                let ranks = self.ranks.get(..self.sorted).unwrap_or_default();
-                let at = ranks.partition_point(|&r| r > rank);
-                (ranks.get(at) == Some(&rank)).then_some(at)
+                let at = self.order.partition_point(|&r| r > rank);
+                (self.ranks.get(at) == Some(&rank)).then_some(at)
             }
         };
         if let Some(place) = place {
             // Nothing fits a place that demands a bit outside its mask.
             self.demand(place, 0, 0, 1);
+            self.ranks.get_mut(place).into_iter().for_each(|r| *r = VACANT);
             self.len -= 1;
             self.removed += 1;
         }
         self.removed <= self.len + SOME
-    }
-
-    fn is_vacant(&self, place: usize) -> bool {
-        self.data.get(place * self.stride).is_some_and(|l| l.0[1] == 0 && l.0[2] == 1)
     }
 
     /// Writes what a place demands of word `n`.
@@ -241,6 +290,7 @@ impl Ranked {
         if let Some(r) = self.ranks.get_mut(place) {
             *r = rank;
         }
+        self.youngest = self.youngest.min(rank as u32);
         let (line, word, bit) = (place / LINE, place / 64 % 8, 1u64 << (place % 64));
         let windows = self.windows.iter().zip(self.rows.chunks_exact_mut(self.lines << self.bits));
         let mut loose = false;
@@ -285,9 +335,9 @@ impl Ranked {
         size_of_val(&*self.rows)
             + size_of_val(&*self.open)
             + self.data.capacity() * size_of::<Line>()
-            + self.ranks.capacity() * size_of::<u64>()
+            + (self.ranks.capacity() + self.order.capacity()) * size_of::<u64>()
             // A control byte an entry, and an eighth of them vacant at least.
-            + self.late.capacity() * (size_of::<(u64, u32)>() + 1) * 8 / 7
+            + (self.late.capacity() + self.astray.capacity()) * (size_of::<(u64, u32)>() + 1) * 8 / 7
     }
 }
 
@@ -313,4 +363,54 @@ fn some_key(m: &Match, order: &[&Entry], salt: u64) -> FlowKey {
     let other = order.get(other_of(salt, order.len())).map_or(m, |r| &r.2);
     fill_key(&mut key.0, &m.mask().0, (&other.mask().0, &other.value().0), salt);
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use crate::simd::Vectors;
+
+    /// Rules of few priorities that never meet go and come back, several at a time, without ever being late; one that meets
+    /// another comes behind it.
+    #[test]
+    fn who_comes_back_is_not_late() {
+        let rank = |i: u64, n: u64| (i / 40) << 32 | (u64::from(u32::MAX) - n);
+        let flow = |i: u64| Match::any().with(Field::Ipv4Src, i.into());
+        let all: Vec<Entry> = (0..400).map(|i| (rank(i, i), RuleId(i as u32), flow(i))).collect();
+        let mut t = Ranked::new(&all, None);
+        let mut ranks: Vec<u64> = all.iter().map(|r| r.0).collect();
+        let (mut next, mut astray) = (400, 0);
+        let found = |t: &Ranked, i: u64| {
+            let (v, key) = (Vectors::best(), *flow(i).value());
+            t.resolve(v, &key, t.probe(v, &key))
+        };
+        for i in (0..4_000u64).map(|i| i * 7919 % 400) {
+            let mut anew = false;
+            for i in [i, (i + 13) % 400] {
+                anew |= !t.remove(ranks[i as usize]);
+                assert_eq!(found(&t, i), None);
+            }
+            for i in [(i + 13) % 400, i] {
+                let rank = rank(i, next);
+                assert!(t.insert(rank, RuleId(i as u32), &flow(i)));
+                (ranks[i as usize], next) = (rank, next + 1);
+                assert_eq!(found(&t, i), Some(RuleId(i as u32)));
+            }
+            astray += t.astray.len();
+            assert!(!t.has_late() && t.len == 400);
+            if anew {
+                let all = ranks.iter().zip(0..).map(|(r, i)| (*r, RuleId(i as u32), flow(i)));
+                t = Ranked::new(&all.collect::<Vec<_>>(), Some(&t));
+            }
+        }
+        assert!(astray > 1_000, "{astray}");
+        // What all meet stands behind those of its priority: the place of the first of them is not for it.
+        let place = |t: &Ranked, i: u64| t.ranks.iter().position(|r| *r == ranks[i as usize]);
+        let first = (360..400).min_by_key(|i| place(&t, *i)).unwrap();
+        assert!(t.remove(ranks[first as usize]));
+        assert!(t.insert(rank(399, next), RuleId(999), &Match::any()) && t.has_late());
+        let all = [first, 399, 361, 3].map(|i| found(&t, i).map(|r| u64::from(r.0)));
+        assert_eq!(all, [999, 399, 361, 999].map(Some));
+    }
 }
