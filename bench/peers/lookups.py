@@ -65,10 +65,11 @@ def plain(path: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
     return to
 
 
-def build_ours() -> pathlib.Path:
-    command = ["cargo", "build", "-q", "--locked", f"--{PROFILE}", "-p", "weir-classify", "--example", "lookup_rate"]
+def example(package: str, name: str) -> pathlib.Path:
+    """A program beside a crate of weir's, built."""
+    command = ["cargo", "build", "-q", "--locked", f"--{PROFILE}", "-p", package, "--example", name]
     subprocess.run(command, check=True, cwd=ROOT)
-    return TARGET / PROFILE / "examples" / "lookup_rate"
+    return TARGET / PROFILE / "examples" / name
 
 
 def build_theirs(to: pathlib.Path) -> pathlib.Path | None:
@@ -124,7 +125,7 @@ def theirs(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, wind
 
 def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, int]) -> list[dict]:
     results = []
-    program = build_ours()
+    program = example("weir-classify", "lookup_rate")
     with tempfile.TemporaryDirectory(prefix="weir-lookups-") as temporary:
         base = pathlib.Path(temporary)
         peer = build_theirs(base / "acl")

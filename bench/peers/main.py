@@ -2,6 +2,8 @@
 
     main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
+    main.py --workers                                   only two workers beside two processes; no peers, no root
+    main.py --many                                      only few VDPs beside many; no peers, no root
     main.py --networks                                  only what the slicer and the proof of isolation take; no peers, no root
     main.py --lookups [--data DIR] [--set NAME]         only lookups, beside rte_acl (lookups.py)
 
@@ -193,6 +195,71 @@ def networks(repeats: int) -> tuple[str, dict]:
     return "\n".join(lines) + "\n", {"slicer": slicers, "verify": proofs}
 
 
+# ---- workers, and many VDPs --------------------------------------------------------------------------------------------
+
+
+def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
+    """Two workers beside two processes, and how long a change takes to hold at the workers."""
+    lines = [
+        "## Two workers",
+        "",
+        "`weir bench dataplane --workers 2`: two workers of one process beside two processes of one each, by turns; and, while they forward, how",
+        f"long after it was asked a change holds at every worker that runs, {3000 * window[0]:,.0f} changes each. Where two run, who asks takes its time from one of them.",
+        "",
+        about("./run bench-peers --workers"),
+        "",
+        "| workload | two workers | two processes | ratio | a change holds at both, µs: median, p99, longest | at one |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    each = {}
+    for name in ("mac-10k", "acl-10k", "tse-8k"):
+        trace, flows = workloads.write(base, name)
+        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--seconds", str(window[0]), "--repeats", str(window[1]), "--json"))["result"]
+        waits = {v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f}" for v in r["visible"]}
+        rates = f"{r['crew_mpps_per_cpu_s']:.1f} | {r['processes_mpps_per_cpu_s']:.1f} | {r['ratio_per_cpu_s']:.3f}"
+        lines.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '–')} | {waits.get(1, '–')} |")
+        print(lines[-1], flush=True)
+        trace.unlink()
+        flows.unlink()
+    return "\n".join(lines) + "\n", each
+
+
+def many(repeats: int) -> tuple[str, dict]:
+    """What a frame takes where VDPs are few, and where they are many; by turns."""
+    program = lookups.example("weir-dataplane", "forwarding_rate")
+    cases = {
+        "sources-4": ("source MAC", 4, None),
+        "sources-1k": ("source MAC", 1024, "sources-4"),
+        "sources-8k": ("source MAC", 8192, "sources-4"),
+        "networks-4": ("VLAN", 4, None),
+        "networks": ("VLAN", 1024, "networks-4"),
+    }
+    each: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(repeats):
+        for name in cases:
+            found = re.search(r"([\d.]+) ns", lookups.pinned([program, name, "0.6"]))
+            if not found:
+                raise dpdk.Failed(f"forwarding_rate {name} said no figure")
+            each[name].append(float(found[1]))
+    lines = [
+        "## Few VDPs and many",
+        "",
+        f"`forwarding_rate`: 16 rules a VDP by destination MAC, uniform traffic, from memory into nothing; medians of {repeats} by turns. By source MAC 200,000 frames,",
+        "by VLAN 50,000.",
+        "",
+        about("./run bench-peers --many"),
+        "",
+        "| VDPs told apart by | VDPs | ns a frame | more than with four | least, most |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, (by, vdps, than) in cases.items():
+        median = statistics.median(each[name])
+        more = f"{median - statistics.median(each[than]):+.1f}" if than else ""
+        lines.append(f"| {by} | {vdps:,} | {median:.1f} | {more} | {min(each[name]):.1f}, {max(each[name]):.1f} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines) + "\n", each
+
+
 # ---- the output, frame by frame --------------------------------------------------------------------------------------
 
 
@@ -250,13 +317,21 @@ def main() -> None:
     parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
     parser.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
     parser.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
+    parser.add_argument("--workers", action="store_true", help="only two workers beside two processes")
+    parser.add_argument("--many", action="store_true", help="only few VDPs beside many")
     parser.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
     parser.add_argument("--set", help="of --lookups, only sets with this in their name; docs/performance.md stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
     arguments = parser.parse_args()
-    if arguments.networks:
-        text, each = networks(arguments.repeats)
+    if arguments.networks or arguments.workers or arguments.many:
+        with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
+            if arguments.networks:
+                text, each = networks(arguments.repeats)
+            elif arguments.workers:
+                text, each = crews(pathlib.Path(temporary), (arguments.seconds, arguments.repeats))
+            else:
+                text, each = many(arguments.repeats)
         section(text.partition("\n")[0], text)
         if arguments.json:
             arguments.json.write_text(json.dumps(each, indent=1) + "\n")
@@ -293,8 +368,8 @@ def main() -> None:
         if not arguments.workload:
             text = page(results, window)
             section(text.partition("\n")[0], text)
-            text, _ = networks(arguments.repeats)
-            section(text.partition("\n")[0], text)
+            for text, _ in (crews(base, window), many(arguments.repeats), networks(arguments.repeats)):
+                section(text.partition("\n")[0], text)
             classifier(arguments.data, None, arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")

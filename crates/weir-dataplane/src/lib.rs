@@ -35,6 +35,7 @@ mod timing;
 pub mod trace;
 mod userfield;
 mod vdp;
+mod written;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use carried::{AwayView, Carried, Handed};

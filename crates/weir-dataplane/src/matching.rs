@@ -15,6 +15,7 @@ use crate::group::Group;
 use crate::meter::Meter;
 use crate::programs::hash::Fold;
 use crate::software::SlowRule;
+use crate::written::Written;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ pub struct Table {
     cache: Option<Box<FlowCache>>,
     caching: FlowCaching,
     /// What each slot's owner wrote; rules that came with one list share it.
-    actions: Vec<Arc<[Action]>>,
+    actions: Vec<Written>,
     /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
     /// long as the last slot that has any.
     slow: Vec<Option<Arc<SharedUsage>>>,
@@ -224,11 +225,11 @@ impl Table {
     }
     /// A new rule in the slot that [`Table::next_slot`] has just named.
     fn fill(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
-        let (entry, actions) = (Entry::new(spec, result), Arc::clone(&spec.actions));
+        let (entry, actions) = (Entry::new(spec, result), Written::new(&spec.actions));
         if slot == self.filled {
             self.make_room();
             self.filled += 1;
-            self.actions.push(Arc::default());
+            self.actions.push(Written::default());
         } else {
             self.free.pop();
         }
@@ -257,7 +258,7 @@ impl Table {
             (self.entries.get_mut(slot as usize), self.actions.get_mut(slot as usize))
         {
             (e.result, e.cookie) = (new.result, new.cookie);
-            a.clone_from(&spec.actions);
+            *a = Written::new(&spec.actions);
         }
     }
     /// Takes a rule out, wherever it lives. Says which slot it had.
@@ -271,7 +272,7 @@ impl Table {
         };
         let at = slot as usize;
         if let (Some(e), Some(a)) = (self.entries.get_mut(at), self.actions.get_mut(at)) {
-            (*e, *a) = (Entry::vacant(), Arc::default());
+            (*e, *a) = (Entry::vacant(), Written::default());
         }
         if let Some(s) = self.slow.get_mut(at) {
             *s = None;
@@ -429,7 +430,7 @@ impl Table {
     /// A rule, which has `slot`, as its owner wrote it.
     pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
         let cookie = self.entries.get(slot as usize)?.cookie;
-        let actions = Arc::clone(self.actions.get(slot as usize)?);
+        let actions = self.actions.get(slot as usize)?.list();
         Some(RuleSpec { matcher: *matcher, priority, cookie, actions })
     }
     /// The same on its way to the slow path, which counts for it from now on.
@@ -446,7 +447,7 @@ impl Table {
             let at = r.id.0 as usize;
             let beside = (entries.get(at), actions.get(at), slow.get_mut(at));
             let (Some(e), Some(actions), Some(slow)) = beside else { return };
-            let (cookie, actions) = (e.cookie, Arc::clone(actions));
+            let (cookie, actions) = (e.cookie, actions.list());
             let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
             let usage = Arc::clone(slow.get_or_insert_default());
             f(SlowRule { spec, result: e.result.clone(), usage });
@@ -459,7 +460,7 @@ impl Table {
         let mut one = |matcher: &Match, priority, slot: u32| {
             let at = slot as usize;
             let (Some(e), Some(actions)) = (entries.get_mut(at), actions.get(at)) else { return };
-            if let Some(result) = now(actions) {
+            if let Some(result) = actions.tell(&mut *now) {
                 e.relink(matcher, priority, result);
             }
         };
@@ -566,7 +567,7 @@ impl Table {
         self.classifier.memory_bytes()
             + cache
             + self.entries.len() * size_of::<Entry>()
-            + self.actions.capacity() * size_of::<Arc<[Action]>>()
+            + self.actions.capacity() * size_of::<Written>()
             + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
             + self.free.capacity() * 4
             + self.aside.capacity() * size_of::<((Match, u32), u32)>()

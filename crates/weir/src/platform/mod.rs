@@ -28,7 +28,7 @@ use weir_packet::{BURST, Device, Nanos};
 /// Frames of a source: as many as `weir bench functions` plays.
 pub const SOURCE: usize = 1 << 15;
 /// Frames of a source, and entries of a table, for what is far away.
-const FAR: usize = 1 << 16;
+const FAR: usize = 1 << 15;
 /// Entries of a table that is near.
 const NEAR: u64 = 64;
 /// The port that frames leave by.

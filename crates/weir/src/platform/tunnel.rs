@@ -50,7 +50,7 @@ fn rule_wrap() -> Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
         about: "a VDP whose rules put frames into a GRE tunnel each, less one whose rules write a field; far away with \
-                a tunnel for each of 64 Ki rules",
+                a tunnel for each of 32 Ki rules",
         points: vec![strewn(LINES, 60, point(&given, ruled(true), Some(ruled(false))))],
     }
 }

@@ -1,0 +1,63 @@
+//! A rule's actions as its owner wrote them, as a table keeps them for whoever asks: most rules send by one port and do
+//! nothing else, and then they take no memory of their own.
+//!
+//! Room: `matching`'s. No frame meets them: what they come down to stands in the rule's entry.
+
+use crate::action::{Action, Out, PortNo};
+use std::sync::Arc;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    /// By this port, and nothing else.
+    Port(PortNo),
+    List(Arc<[Action]>),
+}
+
+const _: () = assert!(size_of::<Written>() == size_of::<Arc<[Action]>>());
+
+impl Default for Written {
+    fn default() -> Self {
+        Self::Port(PortNo(0))
+    }
+}
+
+impl Written {
+    pub(crate) fn new(actions: &Arc<[Action]>) -> Self {
+        match **actions {
+            [Action::Output(Out::Port(no))] => Self::Port(no),
+            _ => Self::List(Arc::clone(actions)),
+        }
+    }
+    /// As they were written.
+    pub(crate) fn list(&self) -> Arc<[Action]> {
+        match self {
+            Self::Port(no) => Arc::new([Action::Output(Out::Port(*no))]),
+            Self::List(actions) => Arc::clone(actions),
+        }
+    }
+    /// What `f` says of them.
+    pub(crate) fn tell<R>(&self, f: impl FnOnce(&[Action]) -> R) -> R {
+        match self {
+            Self::Port(no) => f(&[Action::Output(Out::Port(*no))]),
+            Self::List(actions) => f(actions),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_told() {
+        let out = |no| Action::Output(Out::Port(PortNo(no)));
+        for list in [vec![], vec![out(7)], vec![out(7), out(8)], vec![Action::DecTtl, out(7)]] {
+            let list: Arc<[Action]> = list.into();
+            let kept = Written::new(&list);
+            assert_eq!(kept.list(), list);
+            assert!(kept.tell(|a| *a == *list));
+            assert_eq!(matches!(kept, Written::Port(_)), list.len() == 1);
+        }
+    }
+}
