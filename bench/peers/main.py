@@ -38,6 +38,8 @@ from lookups import ROOT, TARGET
 
 WEIR = pathlib.Path(os.environ.get("WEIR", TARGET / "release/weir"))
 PAGE = ROOT / "docs" / "performance.md"
+# What a whole run needs built before it is without a network.
+EXAMPLES = (("weir-classify", "lookup_rate"), ("weir-dataplane", "forwarding_rate"))
 MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
 
 
@@ -206,7 +208,7 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
         "`weir bench dataplane --workers 2`: two workers of one process beside two processes of one each, by turns; and, while they forward, how",
         f"long after it was asked a change holds at every worker that runs, {3000 * window[0]:,.0f} changes each. Where two run, who asks takes its time from one of them.",
         "",
-        about("./run bench-peers --workers"),
+        about(f"./run bench-peers --workers --seconds {window[0]:g} --repeats {window[1]}"),
         "",
         "| workload | two workers | two processes | ratio | a change holds at both, µs: median, p99, longest | at one |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -247,7 +249,7 @@ def many(repeats: int) -> tuple[str, dict]:
         f"`forwarding_rate`: 16 rules a VDP by destination MAC, uniform traffic, from memory into nothing; medians of {repeats} by turns. By source MAC 200,000 frames,",
         "by VLAN 50,000.",
         "",
-        about("./run bench-peers --many"),
+        about(f"./run bench-peers --many --repeats {repeats}"),
         "",
         "| VDPs told apart by | VDPs | ns a frame | more than with four | least, most |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -315,11 +317,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
     parser.add_argument("--repeats", type=int, default=5, help="measurements; the median counts")
     parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
-    parser.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
-    parser.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
-    parser.add_argument("--workers", action="store_true", help="only two workers beside two processes")
-    parser.add_argument("--many", action="store_true", help="only few VDPs beside many")
-    parser.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
+    only.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
+    only.add_argument("--workers", action="store_true", help="only two workers beside two processes")
+    only.add_argument("--many", action="store_true", help="only few VDPs beside many")
+    only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
     parser.add_argument("--set", help="of --lookups, only sets with this in their name; docs/performance.md stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
@@ -355,6 +358,9 @@ def main() -> None:
                 sys.exit(77)
         if not shutil.which("dpdk-testpmd"):
             print("testpmd is not installed (apt-get install dpdk-dev): its rows are left out")
+        if not arguments.workload and not arguments.compare:
+            for package, program in EXAMPLES:
+                lookups.example(package, program)
         unshare_network()  # from here on no network is needed
         if arguments.compare:
             lines, same = compare([n for n in names if comparable(n)], base, switch)
@@ -368,11 +374,15 @@ def main() -> None:
         if not arguments.workload:
             text = page(results, window)
             section(text.partition("\n")[0], text)
-            for text, _ in (crews(base, window), many(arguments.repeats), networks(arguments.repeats)):
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+            # One after the other: what fails loses nothing that was measured before.
+            for measure in (lambda: crews(base, window), lambda: many(arguments.repeats), lambda: networks(arguments.repeats)):
+                text, _ = measure()
                 section(text.partition("\n")[0], text)
             classifier(arguments.data, None, arguments.repeats)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        elif arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if any("error" in result for result in results):
         sys.exit(1)
 

@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::meter::Meter;
 use crate::programs::hash::Fold;
 use crate::software::SlowRule;
-use crate::written::Written;
+use crate::written::{Lists, Written};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub struct Table {
     /// What is known of flows, where lookups are dear.
     cache: Option<Box<FlowCache>>,
     caching: FlowCaching,
-    /// What each slot's owner wrote; rules that came with one list share it.
+    /// What each slot's owner wrote; rules that came with one list share it, or have none.
     actions: Vec<Written>,
     /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
     /// long as the last slot that has any.
@@ -429,8 +429,18 @@ impl Table {
     }
     /// A rule, which has `slot`, as its owner wrote it.
     pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
+        self.spec_by(&mut Lists::default(), matcher, priority, slot)
+    }
+    /// The same for who asks for many.
+    pub(crate) fn spec_by(
+        &self,
+        lists: &mut Lists,
+        matcher: &Match,
+        priority: u32,
+        slot: u32,
+    ) -> Option<RuleSpec> {
         let cookie = self.entries.get(slot as usize)?.cookie;
-        let actions = self.actions.get(slot as usize)?.list();
+        let actions = lists.of(self.actions.get(slot as usize)?);
         Some(RuleSpec { matcher: *matcher, priority, cookie, actions })
     }
     /// The same on its way to the slow path, which counts for it from now on.
@@ -443,11 +453,12 @@ impl Table {
     pub(crate) fn lend_all(&mut self, f: &mut dyn FnMut(SlowRule)) {
         self.slow.resize(self.filled as usize, None);
         let Self { classifier, entries, actions, slow, .. } = self;
+        let mut lists = Lists::default();
         classifier.for_each(&mut |r| {
             let at = r.id.0 as usize;
             let beside = (entries.get(at), actions.get(at), slow.get_mut(at));
             let (Some(e), Some(actions), Some(slow)) = beside else { return };
-            let (cookie, actions) = (e.cookie, actions.list());
+            let (cookie, actions) = (e.cookie, lists.of(actions));
             let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
             let usage = Arc::clone(slow.get_or_insert_default());
             f(SlowRule { spec, result: e.result.clone(), usage });

@@ -4,6 +4,7 @@
 //! Room: `matching`'s. No frame meets them: what they come down to stands in the rule's entry.
 
 use crate::action::{Action, Out, PortNo};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See the head of this file.
@@ -45,6 +46,19 @@ impl Written {
     }
 }
 
+/// Lists for whoever asks for many rules': those that send by the same port and do nothing else have one.
+#[derive(Debug, Default)]
+pub(crate) struct Lists(HashMap<PortNo, Arc<[Action]>>);
+
+impl Lists {
+    pub(crate) fn of(&mut self, actions: &Written) -> Arc<[Action]> {
+        match actions {
+            Written::Port(no) => Arc::clone(self.0.entry(*no).or_insert_with(|| actions.list())),
+            Written::List(list) => Arc::clone(list),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +72,8 @@ mod tests {
             assert_eq!(kept.list(), list);
             assert!(kept.tell(|a| *a == *list));
             assert_eq!(matches!(kept, Written::Port(_)), list.len() == 1);
+            let mut lists = Lists::default();
+            assert!(Arc::ptr_eq(&lists.of(&kept), &lists.of(&kept)) && lists.of(&kept) == list);
         }
     }
 }

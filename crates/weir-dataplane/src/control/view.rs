@@ -11,6 +11,7 @@ use crate::plane::{DataPlane, Port};
 use crate::shortcut::ShortcutView;
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled, Vdp};
+use crate::written::Lists;
 use thiserror::Error;
 use weir_packet::{DeviceCounters, Nanos, PortId, WayQuality};
 
@@ -300,11 +301,12 @@ impl DataPlane {
 impl Tables {
     /// Every rule with its counters.
     pub fn views(&self, placed: Placed) -> Vec<RuleView> {
-        let mut out = Vec::with_capacity(self.len());
+        let (mut out, mut lists) = (Vec::with_capacity(self.len()), Lists::default());
         for (n, t) in self.tables.iter().enumerate() {
             t.for_each(&mut |r| {
                 let slot = r.id.0;
-                let Some(spec) = t.spec(&r.matcher, r.priority, slot) else { return };
+                let spec = t.spec_by(&mut lists, &r.matcher, r.priority, slot);
+                let Some(spec) = spec else { return };
                 let hits = t.usage(slot).unwrap_or_default().tally();
                 out.push(RuleView { table: n as u8, spec, hits, placed });
             });
