@@ -202,28 +202,29 @@ def networks(repeats: int) -> tuple[str, dict]:
 
 def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
     """Two workers beside two processes, and how long a change takes to hold at the workers."""
+    rows, each, changes = [], {}, 0
+    for name in ("mac-10k", "acl-10k", "tse-8k"):
+        trace, flows = workloads.write(base, name)
+        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--seconds", str(window[0]), "--repeats", str(window[1]), "--json"))["result"]
+        waits = {v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f}" for v in r["visible"]}
+        rates = f"{r['crew_mpps_per_cpu_s']:.1f} | {r['processes_mpps_per_cpu_s']:.1f} | {r['ratio_per_cpu_s']:.3f}"
+        changes = max(v["changes"] for v in r["visible"])
+        rows.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '–')} | {waits.get(1, '–')} |")
+        print(rows[-1], flush=True)
+        trace.unlink()
+        flows.unlink()
     lines = [
         "## Two workers",
         "",
         "`weir bench dataplane --workers 2`: two workers of one process beside two processes of one each, by turns; and, while they forward, how",
-        f"long after it was asked a change holds at every worker that runs, {3000 * window[0]:,.0f} changes each. Where two run, who asks takes its time from one of them.",
+        f"long after it was asked a change holds at every worker that runs, {changes:,} changes each. Where two run, who asks takes its time from one of them.",
         "",
         about(f"./run bench-peers --workers --seconds {window[0]:g} --repeats {window[1]}"),
         "",
         "| workload | two workers | two processes | ratio | a change holds at both, µs: median, p99, longest | at one |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    each = {}
-    for name in ("mac-10k", "acl-10k", "tse-8k"):
-        trace, flows = workloads.write(base, name)
-        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--seconds", str(window[0]), "--repeats", str(window[1]), "--json"))["result"]
-        waits = {v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f}" for v in r["visible"]}
-        rates = f"{r['crew_mpps_per_cpu_s']:.1f} | {r['processes_mpps_per_cpu_s']:.1f} | {r['ratio_per_cpu_s']:.3f}"
-        lines.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '–')} | {waits.get(1, '–')} |")
-        print(lines[-1], flush=True)
-        trace.unlink()
-        flows.unlink()
-    return "\n".join(lines) + "\n", each
+    return "\n".join(lines + rows) + "\n", each
 
 
 def many(repeats: int) -> tuple[str, dict]:
@@ -327,14 +328,17 @@ def main() -> None:
     parser.add_argument("--set", help="of --lookups, only sets with this in their name; docs/performance.md stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
     arguments = parser.parse_args()
-    if arguments.networks or arguments.workers or arguments.many:
+    window = (arguments.seconds, arguments.repeats)
+    # What is measured beside no peer, by the option that asks for it alone.
+    own = {
+        "workers": lambda base: crews(base, window),
+        "many": lambda _: many(arguments.repeats),
+        "networks": lambda _: networks(arguments.repeats),
+    }
+    alone = next((name for name in own if getattr(arguments, name)), None)
+    if alone:
         with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
-            if arguments.networks:
-                text, each = networks(arguments.repeats)
-            elif arguments.workers:
-                text, each = crews(pathlib.Path(temporary), (arguments.seconds, arguments.repeats))
-            else:
-                text, each = many(arguments.repeats)
+            text, each = own[alone](pathlib.Path(temporary))
         section(text.partition("\n")[0], text)
         if arguments.json:
             arguments.json.write_text(json.dumps(each, indent=1) + "\n")
@@ -369,20 +373,17 @@ def main() -> None:
                 head += ["", about("./run bench-peers --compare"), "", "| workload | weir | Open vSwitch | |", "| --- | ---: | ---: | --- |"]
                 section(head[0], "\n".join(head + lines) + "\n")
             sys.exit(0 if same else 1)
-        window = (arguments.seconds, arguments.repeats)
         results = rates(names, base, switch, window)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
         if not arguments.workload:
             text = page(results, window)
             section(text.partition("\n")[0], text)
-            if arguments.json:
-                arguments.json.write_text(json.dumps(results, indent=1) + "\n")
             # One after the other: what fails loses nothing that was measured before.
-            for measure in (lambda: crews(base, window), lambda: many(arguments.repeats), lambda: networks(arguments.repeats)):
-                text, _ = measure()
+            for measure in own.values():
+                text, _ = measure(base)
                 section(text.partition("\n")[0], text)
             classifier(arguments.data, None, arguments.repeats)
-        elif arguments.json:
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     if any("error" in result for result in results):
         sys.exit(1)
 

@@ -175,7 +175,7 @@ def tuple_space(count: int) -> Callable[[random.Random], Made]:
             of_pair, of_ports = [order.randint(1, 32) for _ in range(2)], [order.randint(1, 16) for _ in range(2)]
             pair = tuple((order.getrandbits(n) << (32 - n), n) for n in of_pair)
             ports = tuple((order.getrandbits(n) << (16 - n), 0xFFFF << (16 - n) & 0xFFFF) for n in of_ports)
-            lines[*of_pair, *of_ports] = Line(pair, order.choice((6, 17)), ports)
+            lines[(*of_pair, *of_ports)] = Line(pair, order.choice((6, 17)), ports)
         rules = [line.rule(p) for line, p in zip(lines.values(), order.sample(range(1, 65536), count), strict=True)]
         some = list(lines.values())
         return [frame(ROUTER, HOST, order.choice(some).flow(order)) for _ in range(FRAMES)], rules

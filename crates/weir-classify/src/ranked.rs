@@ -10,8 +10,8 @@
 //! **How it changes.** A rule goes where its rank belongs, if that place is vacant: who leaves leaves
 //! one. So does one whose way there passes only rules of its own priority that no key fits beside it:
 //! it is *astray*, where the rank of who left says what order places are in. Else it is *late*: it stands
-//! behind all others in no order, and is asked whether it is better where its bit is left. When late or removed rules have become many, all is made anew, which each
-//! of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
+//! behind all others in no order, and is asked whether it is better where its bit is left. When late or
+//! removed rules have become many, all is made anew, which each of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
 //! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
 //! them together with those of the rest. Rows only gain bits: a rule that has gone costs later lookups
 //! a comparison at most.
@@ -87,8 +87,6 @@ pub(crate) struct Ranked {
     astray: HashMap<u64, u32>,
     /// The rank of the youngest rule so far, without its priority.
     youngest: u32,
-    /// Places in order; those behind are late.
-    sorted: usize,
     /// Where the late rules are, and the largest rank that one of them had.
     late: HashMap<u64, u32>,
     late_top: u64,
@@ -142,7 +140,6 @@ impl Ranked {
             order: order.iter().map(|r| r.0).collect(),
             astray: HashMap::new(),
             youngest: u32::MAX,
-            sorted: n,
             late: HashMap::new(),
             late_top: 0,
             len: n,
@@ -171,7 +168,7 @@ impl Ranked {
         };
         self.len += 1;
         // Tables that are filled in order have no loose rules.
-        self.put(place, rank, id, m, place < self.sorted);
+        self.put(place, rank, id, m, place < self.sorted());
         if self.loose > LOOSE {
             self.fold();
         }
@@ -195,12 +192,17 @@ impl Ranked {
             self.astray.insert(rank, place as u32);
             return Some(place);
         }
-        let vacant = |p: &usize| *p < self.sorted && self.ranks.get(*p) == Some(&VACANT);
+        let vacant = |p: &usize| *p < self.sorted() && self.ranks.get(*p) == Some(&VACANT);
         let place = [at, at.wrapping_sub(1)].into_iter().find(vacant)?;
         self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
         Some(place)
     }
 
+    /// Places in order; those behind are late.
+    #[inline(always)]
+    fn sorted(&self) -> usize {
+        self.order.len()
+    }
     fn is_youngest(&self, rank: u64) -> bool {
         (rank as u32) < self.youngest
     }
@@ -224,13 +226,12 @@ impl Ranked {
     fn last_place(&mut self, rank: u64) -> Option<usize> {
         let at = self.ranks.len();
         let falls = self.order.last().is_none_or(|&last| last > rank);
-        let in_order = at == self.sorted && falls && self.is_youngest(rank);
+        let in_order = at == self.sorted() && falls && self.is_youngest(rank);
         let crowded = !in_order && self.late.len() > self.made_of / 8 + SOME;
         if crowded || at == self.lines * LINE {
             return None;
         }
         if in_order {
-            self.sorted += 1;
             self.order.push(rank);
         } else {
             self.late.insert(rank, at as u32);

@@ -429,18 +429,18 @@ impl Table {
     }
     /// A rule, which has `slot`, as its owner wrote it.
     pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
-        self.spec_by(&mut Lists::default(), matcher, priority, slot)
+        self.spec_by(matcher, priority, slot, Written::list)
     }
-    /// The same for who asks for many.
+    /// The same, with the list of actions that `list` makes of what was written.
     pub(crate) fn spec_by(
         &self,
-        lists: &mut Lists,
         matcher: &Match,
         priority: u32,
         slot: u32,
+        list: impl FnOnce(&Written) -> Arc<[Action]>,
     ) -> Option<RuleSpec> {
         let cookie = self.entries.get(slot as usize)?.cookie;
-        let actions = lists.of(self.actions.get(slot as usize)?);
+        let actions = list(self.actions.get(slot as usize)?);
         Some(RuleSpec { matcher: *matcher, priority, cookie, actions })
     }
     /// The same on its way to the slow path, which counts for it from now on.

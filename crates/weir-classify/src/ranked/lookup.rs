@@ -148,7 +148,7 @@ impl Ranked {
         let more = (some & some.wrapping_sub(1) | bits & bits.wrapping_sub(1)) != 0 || !is_all;
         // No branch: how many are left can't be foretold. By whole words: who looks for a late rule
         // where there is none answers as well.
-        let words = (self.sorted / 64).saturating_sub(from * 8) as u32;
+        let words = (self.sorted() / 64).saturating_sub(from * 8) as u32;
         let late = !self.late.is_empty() & (some.checked_shr(words).unwrap_or(0) != 0 || !is_all);
         first as u64 | (u64::from(more) * MORE) | (u64::from(more & late) * LATE)
     }
@@ -268,12 +268,12 @@ impl Ranked {
                 if rank > floor {
                     (best, floor) = (Some(id), rank);
                 }
-                if place < self.sorted {
+                if place < self.sorted() {
                     // Of those in order no other is better.
                     if self.late.is_empty() || self.late_top < floor {
                         return best;
                     }
-                    from = self.sorted;
+                    from = self.sorted();
                     if from / LINE > line {
                         break;
                     }

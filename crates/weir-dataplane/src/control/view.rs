@@ -305,7 +305,7 @@ impl Tables {
         for (n, t) in self.tables.iter().enumerate() {
             t.for_each(&mut |r| {
                 let slot = r.id.0;
-                let spec = t.spec_by(&mut lists, &r.matcher, r.priority, slot);
+                let spec = t.spec_by(&r.matcher, r.priority, slot, |w| lists.of(w));
                 let Some(spec) = spec else { return };
                 let hits = t.usage(slot).unwrap_or_default().tally();
                 out.push(RuleView { table: n as u8, spec, hits, placed });

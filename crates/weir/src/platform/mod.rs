@@ -25,10 +25,8 @@ use weir_dataplane::{Action, DataPlane, Program};
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Device, Nanos};
 
-/// Frames of a source: as many as `weir bench functions` plays.
+/// Frames of a source: as many as `weir bench functions` plays. So many entries has a table that is far away.
 pub const SOURCE: usize = 1 << 15;
-/// Frames of a source, and entries of a table, for what is far away.
-const FAR: usize = 1 << 15;
 /// Entries of a table that is near.
 const NEAR: u64 = 64;
 /// The port that frames leave by.
@@ -65,19 +63,13 @@ impl Tables {
     fn entries(self) -> u64 {
         match self {
             Tables::Near => NEAR,
-            Tables::Far => FAR as u64,
-        }
-    }
-    fn frames(self) -> usize {
-        match self {
-            Tables::Near => SOURCE,
-            Tables::Far => FAR,
+            Tables::Far => SOURCE as u64,
         }
     }
     /// The entry that a frame names: all of them in turns, in no order that anybody guesses.
     fn entry(self, frame: usize) -> u64 {
         // Each step is a bijection of as many bits as frames need.
-        let mask = self.frames() as u64 - 1;
+        let mask = SOURCE as u64 - 1;
         let mix = |x: u64| (x ^ x >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
         mix(mix(frame as u64 & mask)) & (self.entries() - 1)
     }
@@ -158,7 +150,7 @@ impl Fed {
         let mut arena = Arena::new();
         // Frames come in by every port but the one that all leave by, without a pattern.
         let sources: Vec<u16> = job.ports.iter().map(|p| *p as u16).filter(|p| *p != OUT).collect();
-        for i in 0..tables.frames() {
+        for i in 0..SOURCE {
             let from = sources.get((scatter(i as u64) >> 20) as usize % sources.len().max(1));
             arena.push(&frame(kind, tables.entry(i), len), None, from.copied()?);
         }
@@ -172,7 +164,7 @@ impl Fed {
         let each = (BURST * sources.len()) as f64;
         let mut fed = Self { plane: plane.ok()?, each, clock: 0, ahead: 0.0 };
         // What is done once, as tables are handed over and pages found, is no frame's.
-        fed.run(tables.frames() as u64);
+        fed.run(SOURCE as u64);
         let before = fed.received();
         (0..COUNTED).for_each(|_| fed.round());
         fed.each = (fed.received() - before) as f64 / f64::from(COUNTED);
@@ -249,8 +241,8 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
 /// The same, far away too, where so many lines of each entry are asked for. Frames of so many bytes, which follow
 /// each other, are fetched ahead; but all of them lie between an entry's line and the next time that it is asked for.
 fn strewn(lines: f64, len: usize, p: Point) -> Point {
-    let own = Some((lines + (len as f64 / LINE).ceil()) * LINE * FAR as f64);
-    Point { far: true, own, warm: FAR as u64, words: 4, ..p }
+    let own = Some((lines + (len as f64 / LINE).ceil()) * LINE * SOURCE as f64);
+    Point { far: true, own, warm: SOURCE as u64, words: 4, ..p }
 }
 
 #[cfg(test)]
@@ -280,8 +272,8 @@ mod tests {
     fn every_entry_is_asked_for_as_often_as_any() {
         for tables in [Tables::Near, Tables::Far] {
             let mut asked = vec![0; tables.entries() as usize];
-            (0..tables.frames()).for_each(|i| asked[tables.entry(i) as usize] += 1);
-            let each = tables.frames() / asked.len();
+            (0..SOURCE).for_each(|i| asked[tables.entry(i) as usize] += 1);
+            let each = SOURCE / asked.len();
             assert!(asked.iter().all(|n| *n == each), "{tables:?}");
         }
     }
