@@ -3,7 +3,7 @@
 
 use weir_classify::simd::Vectors;
 use weir_classify::{
-    Adoption, Classifier, Draft, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId,
+    Adoption, Classifier, Draft, FastTable, Field, FlowKey, Linear, Match, Rule, RuleId, Words,
 };
 
 const FIELDS: [Field; 6] =
@@ -31,11 +31,30 @@ fn matcher(which: u8, a: u8, b: u8) -> Match {
         })
 }
 
+/// What the owner makes of the rule that it may be; what the table says where it keeps words itself.
+fn may_be(table: &FastTable, key: &FlowKey) -> Option<RuleId> {
+    let all = table.lookup(key);
+    if !table.is_near() {
+        return all;
+    }
+    let (word, id) = table.near(key).near();
+    let mut found = None;
+    table.for_each(&mut |r| {
+        if Some(r.id) == id && table.word(&r.matcher) == word {
+            found = id;
+        }
+    });
+    assert_eq!(found, all);
+    found
+}
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let vectors = Vectors::available();
     let Some((&first, ops)) = data.split_first() else { return };
     let mut fast = FastTable::with_vectors(vectors[usize::from(first) % vectors.len()]);
     let mut judge = Linear::default();
+    // Whose owner keeps words.
+    let mut near = FastTable::with_words(Words::ByOwner);
     // As it was a while ago.
     let mut other = FastTable::new();
     let (mut next, mut copy, mut made) = (0, None, None);
@@ -51,8 +70,12 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                     let rule = Rule { matcher: m, priority, id: RuleId(next) };
                     next += 1;
                     assert_eq!(fast.insert(rule), judge.insert(rule));
+                    let _ = near.insert(rule);
                 }
-                2 => assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority)),
+                2 => {
+                    assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority));
+                    near.remove(&m, priority);
+                }
                 // What was copied before the last changes becomes an index now, and another copy begins.
                 _ if n == 0 => {
                     if made.is_none() {
@@ -84,6 +107,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let mut found = vec![None; keys.len()];
         fast.lookup_all(&keys, &mut found);
         keys.iter().zip(found).for_each(|(k, f)| assert_eq!(f, judge.lookup(k)));
+        keys.iter().for_each(|k| assert_eq!(may_be(&near, k), judge.lookup(k)));
         // Beside another's lookups.
         let tables: Vec<_> = (0..keys.len()).map(|n| Some([&fast, &other][n % 2])).collect();
         let mut found = vec![None; keys.len()];

@@ -21,6 +21,7 @@
 //! [`Index`] takes the place of all of it, which is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
+//! With at most 24 rules it is [`Near`] in place of that, where whoever owns it keeps each rule's bits ([`Words::ByOwner`]).
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -41,6 +42,7 @@
 
 use crate::index::{BURST, Change, Draft, Drafted, Index, Which};
 use crate::key::{FlowKey, FlowMask};
+use crate::near::{self, Near};
 use crate::packed::{self, Packed, Way};
 use crate::parts::{Ahead, Asked, LONG, Parts, SIFTED};
 use crate::ranked::{MOST, Ranked};
@@ -62,6 +64,16 @@ pub struct Probe {
     left: u64,
 }
 
+/// Who keeps what tells the rules of a very small table of one mask apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Words {
+    /// The table does.
+    #[default]
+    Here,
+    /// Its owner, beside what it reads of a rule anyway, by [`FastTable::word`]: what [`FastTable::near`] says is to be compared with it.
+    ByOwner,
+}
+
 /// What became of a rule.
 #[derive(Clone, Copy)]
 enum Edit {
@@ -79,6 +91,15 @@ impl Probe {
     pub(crate) const fn hash(self) -> u64 {
         self.hash
     }
+    /// What [`FastTable::near`] said: the key's word, and which rule may be meant.
+    #[inline(always)]
+    pub const fn near(self) -> (u64, Option<RuleId>) {
+        let id = match self.left {
+            0 => None,
+            id => Some(RuleId(id as u32 - 1)),
+        };
+        (self.hash, id)
+    }
 }
 
 /// A ternary classifier for rule sets of any size and shape; see the head of this file.
@@ -91,6 +112,8 @@ pub struct FastTable {
     words: u32,
     /// The owner's, beside what every lookup reads.
     pub beside: u32,
+    /// A line of its own: which rule it can be, where the owner keeps words.
+    near: Near,
     /// All rules, or, where there is an index, those that it could not take.
     parts: Parts,
     /// Where there are many rules in several parts: who looks up asks it alone.
@@ -101,6 +124,9 @@ pub struct FastTable {
     /// Whether many rules share slots of the few tuples that there are.
     crowded: bool,
     vectors: Vectors,
+    kept: Words,
+    /// Whether words are others than the owner was told.
+    other_words: bool,
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
     len: usize,
@@ -124,20 +150,29 @@ impl FastTable {
             packed: Packed::default(),
             words: 0,
             beside: 0,
+            near: Near::default(),
             parts: Parts::default(),
             ranked: None,
             index: None,
             indexing: None,
             crowded: false,
             vectors,
+            kept: Words::default(),
+            other_words: false,
             inserted: 0,
             len: 0,
             union: None,
         }
     }
 
-    /// What is read for a lookup in a small table of one mask is so long, and what a larger one's owner has beside it.
-    pub const ASKED: usize = std::mem::offset_of!(FastTable, parts);
+    /// An empty table whose words are kept so.
+    pub fn with_words(kept: Words) -> Self {
+        Self { kept, ..Self::new() }
+    }
+
+    /// What is read for a lookup in a small table of one mask is so long, and what a larger one's owner has beside it; behind it
+    /// is the line that is read, too, where the owner keeps words.
+    pub const ASKED: usize = std::mem::offset_of!(FastTable, near);
 
     /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
     /// (they go with their tuple, or when an index is made).
@@ -171,12 +206,32 @@ impl FastTable {
     /// Whether a lookup is answered by one slot of one hash table.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        matches!(self.packed.way, Way::Packed | Way::Tuple)
+        matches!(self.packed.way, Way::Packed | Way::Near | Way::Tuple)
     }
     /// Whether a lookup reads the first line of the table and another, and nothing else.
     #[inline(always)]
     pub fn is_packed(&self) -> bool {
-        self.packed.way == Way::Packed
+        matches!(self.packed.way, Way::Packed | Way::Near)
+    }
+    /// Whether the owner keeps words and is to ask [`FastTable::near`].
+    #[inline(always)]
+    pub fn is_near(&self) -> bool {
+        self.packed.way == Way::Near
+    }
+    /// Where [`FastTable::is_near`]: the key's word and the one rule that may be meant, which is if its word is the same.
+    #[inline(always)]
+    pub fn near(&self, key: &FlowKey) -> Probe {
+        let word = self.packed.word(key);
+        let id = self.near.at(self.packed.place_near(word));
+        Probe { hash: word, left: id.map_or(0, |id| u64::from(id.0) + 1) }
+    }
+    /// Where [`FastTable::is_near`]: what tells a rule with this match from the others.
+    pub fn word(&self, m: &Match) -> u64 {
+        self.packed.word(m.value())
+    }
+    /// Where [`FastTable::is_near`], after a change: whether all rules have other words since this was asked last.
+    pub fn has_other_words(&mut self) -> bool {
+        std::mem::take(&mut self.other_words)
     }
     /// After every change, to one rule perhaps.
     fn settle(&mut self, change: Option<(&Match, Edit)>) {
@@ -192,12 +247,15 @@ impl FastTable {
             false => Way::Parts,
         };
         if way != Way::Packed && self.packed.is_there() {
-            self.packed = Packed::default();
+            self.packed.give_up();
         }
         self.packed.way = way;
     }
     /// Packs the one tuple that there is, where that can be.
     fn pack(&mut self, change: Option<(&Match, Edit)>) -> Way {
+        if self.kept == Words::ByOwner && self.bring_near(change) {
+            return Way::Near;
+        }
         // Who goes to and fro at the limit is not packed anew each time.
         let most = if self.packed.is_there() { packed::MOST } else { packed::MOST / 4 * 3 };
         let one = self.parts.tuples.first().filter(|t| t.len() <= most && t.is_exact());
@@ -221,6 +279,35 @@ impl FastTable {
         }
         if self.packed.is_there() { Way::Packed } else { Way::Tuple }
     }
+    /// Tells what is [`Near`] of the one tuple that there is, if all of it may be.
+    fn bring_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
+        let was = self.packed.way == Way::Near;
+        // Who goes to and fro at the limit is not made anew each time.
+        let most = if was { near::MOST } else { near::MOST / 4 * 3 };
+        let Some(one) = self.parts.tuples.first().filter(|t| t.len() <= most && t.is_exact())
+        else {
+            return false;
+        };
+        if was && let Some((m, edit)) = change {
+            let place = self.packed.place_near(self.packed.word(m.value()));
+            match edit {
+                Edit::In(id) if self.near.insert(place, id) => return true,
+                Edit::In(_) => {}
+                Edit::Out => {
+                    self.near.remove(place);
+                    return true;
+                }
+            }
+        }
+        let Some(none) = Packed::of_mask(one.mask()) else { return false };
+        let mut rules = Vec::with_capacity(one.len());
+        one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
+        let seed = RandomState::new().hash_one(self.inserted) as u32;
+        let Some((packed, near)) = none.near(seed, &rules) else { return false };
+        self.other_words |= !was || !packed.is_like(&self.packed);
+        (self.packed, self.near) = (packed, near);
+        true
+    }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
         self.crowded
@@ -233,7 +320,7 @@ impl FastTable {
     #[inline]
     pub fn warm(&self) {
         match self.packed.way {
-            Way::Packed => {}
+            Way::Packed | Way::Near => {}
             Way::Tuple | Way::Crowded => prefetch_slice(&self.parts.tuples, 64),
             Way::Ordered => self.ranked.iter().for_each(|r| r.prefetch()),
             Way::Parts | Way::Beside => {
@@ -256,7 +343,8 @@ impl FastTable {
             let (word, home) = self.packed.probe(key);
             return Probe { hash: word, left: home as u64 };
         }
-        if let (Way::Tuple | Way::Crowded, Some(one)) = (self.packed.way, self.parts.tuples.first())
+        if let (Way::Tuple | Way::Crowded | Way::Near, Some(one)) =
+            (self.packed.way, self.parts.tuples.first())
         {
             return Probe { hash: one.probe(key), left: 1 };
         }
@@ -338,7 +426,8 @@ impl FastTable {
         if self.packed.way == Way::Packed {
             return self.packed.find(p.hash, p.left as usize);
         }
-        if let (Way::Tuple | Way::Crowded, Some(one)) = (self.packed.way, self.parts.tuples.first())
+        if let (Way::Tuple | Way::Crowded | Way::Near, Some(one)) =
+            (self.packed.way, self.parts.tuples.first())
         {
             return match one.find_narrow(key, p.hash) {
                 Some(found) => found,

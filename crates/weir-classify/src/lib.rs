@@ -21,6 +21,7 @@ mod flow_cache;
 mod index;
 mod key;
 mod linear;
+mod near;
 mod packed;
 mod parts;
 mod ranked;
@@ -36,7 +37,7 @@ mod telling;
 mod tuple;
 mod windows;
 
-pub use fast::{Adoption, Copying, FastTable, Probe};
+pub use fast::{Adoption, Copying, FastTable, Probe, Words};
 pub use field::{
     FRAG_ANY, FRAG_LATER, Field, FieldInfo, Form, MissingPrereq, Prereq, VLAN_PRESENT,
     check_prereqs,

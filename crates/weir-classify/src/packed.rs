@@ -10,6 +10,7 @@
 //! [`FAR`] makes the table grow; the hash is keyed by a random seed, so that no one outside can choose who that is.
 
 use crate::key::{FlowKey, FlowMask};
+use crate::near::{self, Near};
 use crate::rule::RuleId;
 use crate::scan::{each_word, words_of};
 use crate::simd::prefetch_read;
@@ -37,6 +38,8 @@ pub(crate) enum Way {
     Crowded,
     /// The same, packed.
     Packed,
+    /// The same, where the owner says whether it is the right rule.
+    Near,
     /// An order of all rules is asked, instead of the parts.
     Ordered,
     /// An index, and then the parts, which have what it could not take.
@@ -74,6 +77,15 @@ pub(crate) struct Packed {
 
 const _: () = assert!(size_of::<Packed>() == 40);
 
+/// One of `places`.
+#[inline(always)]
+fn hash(seed: u32, word: u64, places: usize) -> usize {
+    let seed = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let product = u128::from(word ^ seed) * u128::from(seed);
+    let folded = (product >> 64) as u64 ^ product as u64;
+    ((u128::from(folded) * places as u128) >> 64) as usize
+}
+
 impl Packed {
     /// With these rules, all different.
     pub(crate) fn with(mut self, seed: u32, rules: &[(FlowKey, RuleId)]) -> Self {
@@ -101,6 +113,30 @@ impl Packed {
         })
     }
 
+    /// The bits of keys are put together this way for [`Near`](crate::near::Near) places, which these rules have then;
+    /// `None` where they have none.
+    pub(crate) fn near(mut self, seed: u32, rules: &[(FlowKey, RuleId)]) -> Option<(Self, Near)> {
+        let rules: Vec<_> = rules.iter().map(|(value, id)| (self.word(value), *id)).collect();
+        let (seed, near) = Near::all(&rules, seed, |seed, word| hash(seed, word, near::PLACES))?;
+        self.seed = seed;
+        Some((self, near))
+    }
+    /// A key's place among [`Near`](crate::near::Near) ones.
+    #[inline(always)]
+    pub(crate) fn place_near(&self, word: u64) -> usize {
+        hash(self.seed, word, near::PLACES)
+    }
+
+    /// Whether it puts the bits of keys together as another does.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let way = |p: &Self| (p.masks, p.places, p.turn);
+        way(self) == way(other)
+    }
+    /// Is no table any more.
+    pub(crate) fn give_up(&mut self) {
+        self.buckets = Box::default();
+    }
+
     /// Whether it is a table.
     #[inline(always)]
     pub(crate) fn is_there(&self) -> bool {
@@ -112,17 +148,14 @@ impl Packed {
 
     /// A key's bits, in one word.
     #[inline(always)]
-    fn word(&self, key: &FlowKey) -> u64 {
+    pub(crate) fn word(&self, key: &FlowKey) -> u64 {
         let [a, b] = self.places.map(|i| key.0.get(usize::from(i)).copied().unwrap_or(0));
         a & self.masks[0] | b.rotate_left(self.turn.into()) & self.masks[1]
     }
     /// The bucket of such a word.
     #[inline(always)]
     fn home(&self, word: u64) -> usize {
-        let seed = u64::from(self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let product = u128::from(word ^ seed) * u128::from(seed);
-        let folded = (product >> 64) as u64 ^ product as u64;
-        ((u128::from(folded) * self.buckets.len() as u128) >> 64) as usize
+        hash(self.seed, word, self.buckets.len())
     }
     #[inline(always)]
     fn next(&self, at: usize) -> usize {

@@ -217,12 +217,13 @@ const _: () = assert!(
 );
 
 impl Vdp {
-    /// Asks for what every frame of it touches.
+    /// Asks for what every frame of it touches. False where its first table needs nothing more than that: by reading that,
+    /// the translation of its address is known before all of it is needed.
     #[inline(always)]
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) -> bool {
         prefetch_read(&self.phase);
         self.edge.prefetch();
-        prefetch_read(self.fast.tables.first());
+        self.fast.tables.first().prefetch_head()
     }
     /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {

@@ -4,10 +4,25 @@
 //! Room: `matching`'s. No frame meets them: what they come down to stands in the rule's entry.
 
 use crate::action::{Action, Out, PortNo};
+use crate::matching::RuleSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// See the head of this file.
+/// What is kept of a rule for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) actions: Written,
+    /// The owner's mark.
+    pub(crate) cookie: u64,
+}
+
+impl Kept {
+    pub(crate) fn new(spec: &RuleSpec) -> Self {
+        Self { actions: Written::new(&spec.actions), cookie: spec.cookie }
+    }
+}
+
+/// A rule's actions; rules that came with one list share it, or have none.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     /// By this port, and nothing else.

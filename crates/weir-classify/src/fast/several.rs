@@ -41,7 +41,7 @@ impl FastTable {
     /// Whether lookups ask tuples, and go on from the first one's slot by [`FastTable::resolve_many`].
     #[inline(always)]
     fn asks_tuples(&self) -> bool {
-        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Parts)
+        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Near | Way::Parts)
     }
 }
 

@@ -7,7 +7,7 @@ use super::set::ActionSet;
 use super::{Egress, InvalidTtl, Subject};
 use crate::compile::{ActionResult, PuntMeta, PuntReason, bits};
 use crate::group::Group;
-use crate::matching::{Counting, Entry, Meters, TableSet};
+use crate::matching::{Counting, Entry, Meters, Table, TableSet};
 use crate::packet::Stale;
 use crate::program::Origin;
 use std::collections::BTreeMap;
@@ -46,13 +46,13 @@ impl Mark {
         Self { table, slot: NO_SLOT, cookie: u64::MAX, reason: PuntReason::NoMatch }
     }
     #[inline]
-    pub(super) fn of(table: u8, slot: u32, e: &Entry) -> Self {
+    pub(super) fn of(t: &Table, table: u8, slot: u32, e: &Entry) -> Self {
         let miss = bits::PROGRAM | bits::TABLE_MISS;
         let reason = match e.result.bits & miss == miss {
             true => PuntReason::NoMatch,
             false => PuntReason::Action,
         };
-        Self { table, slot, cookie: e.cookie, reason }
+        Self { table, slot, cookie: t.cookie(slot), reason }
     }
 }
 

@@ -48,9 +48,9 @@ pub(super) fn pipeline<E: Egress>(
                 Some(default)
             }
             Source::Entry { table, slot } => {
-                let hit = tables.get(usize::from(table)).and_then(|t| t.entry(slot));
-                hit.map(|hit| {
-                    cx.rule = Mark::of(table, slot, hit);
+                let hit = tables.get(usize::from(table)).and_then(|t| Some((t, t.entry(slot)?)));
+                hit.map(|(t, hit)| {
+                    cx.rule = Mark::of(t, table, slot, hit);
                     &hit.result
                 })
             }

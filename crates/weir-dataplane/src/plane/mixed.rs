@@ -31,11 +31,7 @@ impl DataPlane {
         let frames = w.burst.as_slice();
         if let Some(vlans) = self.mapping.by_vlan() {
             for (i, f) in (0..BURST).zip(frames) {
-                let vid = vlans.of(vlan_vid(f.bytes()));
-                w.vids[i] = vid;
-                if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                    v.prefetch();
-                }
+                w.vids[i] = vlans.of(vlan_vid(f.bytes()));
             }
             return Depth::Port;
         }
@@ -69,11 +65,7 @@ impl DataPlane {
             }
         }
         for (i, f) in (0..BURST).zip(frames) {
-            let vid = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
-            w.vids[i] = vid;
-            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                v.prefetch();
-            }
+            w.vids[i] = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
         }
         depth
     }

@@ -40,11 +40,7 @@ impl DataPlane {
                 w.vids[i] = Vid(u16::MAX);
                 continue;
             }
-            let vid = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
-            w.vids[i] = vid;
-            if let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) {
-                v.prefetch();
-            }
+            w.vids[i] = self.mapping.resolve(&w.keys[i], w.probes[i], f.bytes(), &w.layers[i]);
         }
     }
 
@@ -80,18 +76,17 @@ impl DataPlane {
         self.find_rules(0);
     }
 
-    /// Many VDPs mean many tables: their first lines are asked for before any is needed.
+    /// Many VDPs mean many lines far away: they are asked for before any is needed, and not while it is found out whose
+    /// frames are, which would wait for them.
     #[inline(always)]
     pub(super) fn warm_tables(&self) {
         let w = &self.work;
         let many = if self.vdps.len() > FEW_VDPS { w.burst.len() } else { 0 };
         let vids = w.vids.iter().take(many);
-        let tables = vids.filter_map(|vid| {
-            Some(self.vdps.get(usize::from(vid.0))?.as_ref()?.fast.tables.first())
-        });
-        let far = tables.clone().fold(false, |far, t| far | t.prefetch_head());
+        let vdps = vids.filter_map(|vid| self.vdps.get(usize::from(vid.0))?.as_deref());
+        let far = vdps.clone().fold(false, |far, v| far | v.prefetch());
         if far {
-            tables.for_each(crate::matching::Table::warm);
+            vdps.for_each(|v| v.fast.tables.first().warm());
         }
     }
 

@@ -1,0 +1,514 @@
+//! One table of a VDP: its rules by slot, what they do, what they came to.
+//!
+//! Room: `matching`'s. Changed between bursts; asked by the worker for every frame ([`lookup`]).
+
+mod lookup;
+
+use super::{Entry, RuleSpec};
+use crate::action::Action;
+use crate::compile::ActionResult;
+use crate::counters::{SharedUsage, Tally, Usage};
+use crate::software::SlowRule;
+use crate::written::{Kept, Lists, Written};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use thiserror::Error;
+use weir_classify::{
+    Classifier, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule, RuleId, Words,
+};
+use weir_packet::Nanos;
+
+/// Entries from which on there are half as many more when there is no room, not twice.
+const GROWS_BY_HALF: usize = 1 << 16;
+
+/// One table of a VDP. What a frame touches in a small one whose rules have one mask is its first line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Table {
+    /// Those behind the first `filled` are vacant.
+    entries: Box<[Entry]>,
+    /// Answers with slots of `entries`. Beside what it reads: how many lookups on this side found a rule, the low half.
+    pub classifier: FastTable,
+    matched_high: u32,
+    filled: u32,
+    /// What is known of flows, where lookups are dear.
+    cache: Option<Box<FlowCache>>,
+    pub(super) caching: FlowCaching,
+    /// What each slot's owner wrote.
+    kept: Vec<Kept>,
+    /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
+    /// long as the last slot that has any.
+    slow: Vec<Option<Arc<SharedUsage>>>,
+    free: Vec<u32>,
+    /// Lookups on this side that found none.
+    pub(super) missed: u64,
+    /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
+    pub(super) aside: HashMap<(Match, u32), u32>,
+}
+
+/// Bytes of a table that lookups in a very small one read.
+const FIRST: usize = 128;
+
+// The first line of a table: entries, what a small classifier of one mask is asked, what was matched. The second: which
+// rule of a very small one it can be.
+const _: () = assert!(std::mem::offset_of!(Table, classifier) + FastTable::ASKED == 64);
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            entries: Box::default(),
+            classifier: FastTable::with_words(Words::ByOwner),
+            matched_high: 0,
+            filled: 0,
+            cache: None,
+            caching: FlowCaching::default(),
+            kept: Vec::new(),
+            slow: Vec::new(),
+            free: Vec::new(),
+            missed: 0,
+            aside: HashMap::new(),
+        }
+    }
+}
+
+/// No table is this large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("table holds as many rules as it can number")]
+pub struct TableFull;
+
+impl Table {
+    /// Adds a rule or, when one with the same match and priority is there, replaces its actions
+    /// and keeps its place and counters. Says whether it was new.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put(&mut self, spec: &RuleSpec, result: ActionResult) -> Result<Put, TableFull> {
+        let known = self.find(&spec.matcher, spec.priority);
+        self.put_at(known, spec, result)?;
+        Ok(if known.is_some() { Put::Replaced } else { Put::Added })
+    }
+    /// [`Table::put`] where [`Table::find`] has just said `known`. Gives the rule's slot.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_at(
+        &mut self,
+        known: Option<u32>,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<u32, TableFull> {
+        let slot = match known {
+            Some(s) => s,
+            None => self.next_slot()?,
+        };
+        let back =
+            !self.aside.is_empty() && self.aside.remove(&(spec.matcher, spec.priority)).is_some();
+        if known.is_none() || back {
+            self.classifier.insert_new(&spec.matcher, spec.priority, RuleId(slot));
+        }
+        match known {
+            Some(_) => self.replace(slot, spec, result),
+            None => self.fill(slot, spec, result),
+        }
+        if known.is_none() || back {
+            self.refit(Some((&spec.matcher, slot)));
+        }
+        Ok(slot)
+    }
+    /// [`Table::put`] where no rule lives on the slow path, in one search. Gives the rule's slot.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_fast(
+        &mut self,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<(Put, u32), TableFull> {
+        let slot = self.next_slot()?;
+        match self.classifier.try_insert(&spec.matcher, spec.priority, RuleId(slot)) {
+            Ok(()) => {
+                self.fill(slot, spec, result);
+                self.refit(Some((&spec.matcher, slot)));
+                Ok((Put::Added, slot))
+            }
+            Err(Duplicate(RuleId(slot))) => {
+                self.replace(slot, spec, result);
+                Ok((Put::Replaced, slot))
+            }
+        }
+    }
+    /// Keeps the place and counters of a rule that lives on the slow path, and says where that
+    /// counts. Frames do not find it here.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn put_aside(
+        &mut self,
+        spec: &RuleSpec,
+        result: ActionResult,
+    ) -> Result<Arc<SharedUsage>, TableFull> {
+        let slot = match self.set_aside(&spec.matcher, spec.priority) {
+            Some(s) => {
+                self.replace(s, spec, result);
+                s
+            }
+            None => {
+                let s = self.next_slot()?;
+                self.aside.insert((spec.matcher, spec.priority), s);
+                self.fill(s, spec, result);
+                s
+            }
+        };
+        self.share(slot).ok_or(TableFull)
+    }
+    /// Takes a rule out of the frames' way; its place and counters stay.
+    pub fn set_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
+        if let Some(RuleId(slot)) = self.classifier.remove(matcher, priority) {
+            self.refit(None);
+            self.aside.insert((*matcher, priority), slot);
+        }
+        self.aside.get(&(*matcher, priority)).copied()
+    }
+    /// The slot that [`Table::fill`] fills next.
+    fn next_slot(&self) -> Result<u32, TableFull> {
+        match self.free.last() {
+            Some(s) => Ok(*s),
+            None if self.filled == u32::MAX => Err(TableFull),
+            None => Ok(self.filled),
+        }
+    }
+    /// A new rule in the slot that [`Table::next_slot`] has just named.
+    fn fill(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
+        let (entry, kept) = (Entry::new(spec, result), Kept::new(spec));
+        if slot == self.filled {
+            self.make_room();
+            self.filled += 1;
+            self.kept.push(Kept::default());
+        } else {
+            self.free.pop();
+        }
+        if let (Some(e), Some(k)) =
+            (self.entries.get_mut(slot as usize), self.kept.get_mut(slot as usize))
+        {
+            (*e, *k) = (entry, kept);
+        }
+    }
+    /// For one entry more.
+    fn make_room(&mut self) {
+        let filled = self.filled as usize;
+        if filled == self.entries.len() {
+            let mut entries = std::mem::take(&mut self.entries).into_vec();
+            // The new ones are written here and now: many are made in smaller steps.
+            let more = if filled < GROWS_BY_HALF { filled.max(4) } else { filled / 2 };
+            entries.reserve_exact(more);
+            entries.resize_with(entries.capacity(), Entry::vacant);
+            self.entries = entries.into_boxed_slice();
+        }
+    }
+    /// Other actions and another mark for a rule that is there; hits stay.
+    fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
+        let new = Entry::new(spec, result);
+        if let (Some(e), Some(k)) =
+            (self.entries.get_mut(slot as usize), self.kept.get_mut(slot as usize))
+        {
+            (e.result, *k) = (new.result, Kept::new(spec));
+        }
+    }
+    /// Takes a rule out, wherever it lives. Says which slot it had.
+    pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
+        let slot = match self.classifier.remove(matcher, priority) {
+            Some(RuleId(slot)) => {
+                self.refit(None);
+                slot
+            }
+            None => self.aside.remove(&(*matcher, priority))?,
+        };
+        let at = slot as usize;
+        if let (Some(e), Some(k)) = (self.entries.get_mut(at), self.kept.get_mut(at)) {
+            (*e, *k) = (Entry::vacant(), Kept::default());
+        }
+        if let Some(s) = self.slow.get_mut(at) {
+            *s = None;
+        }
+        self.free.push(slot);
+        Some(slot)
+    }
+    /// Takes all rules out; what lookups came to is counted on.
+    pub(crate) fn empty(&mut self) -> Table {
+        let (matched_high, missed, caching) = (self.matched_high, self.missed, self.caching);
+        let mut new = Table { matched_high, missed, caching, ..Table::default() };
+        new.classifier.beside = self.classifier.beside;
+        std::mem::replace(self, new)
+    }
+    /// The slot of a rule, wherever it lives.
+    pub fn find(&self, matcher: &Match, priority: u32) -> Option<u32> {
+        match self.classifier.find(matcher, priority) {
+            Some(RuleId(slot)) => Some(slot),
+            None => self.aside.get(&(*matcher, priority)).copied(),
+        }
+    }
+    /// The entry of a rule that frames find here.
+    pub fn get(&self, matcher: &Match, priority: u32) -> Option<&Entry> {
+        let RuleId(slot) = self.classifier.find(matcher, priority)?;
+        self.entries.get(slot as usize)
+    }
+    /// How much the rule in `slot` was used, on both paths.
+    pub fn usage(&self, slot: u32) -> Option<Usage> {
+        let e = self.entries.get(slot as usize)?;
+        let slow = self.slow_of(slot).map(|s| s.read()).unwrap_or_default();
+        Some(Usage {
+            frames: e.hits.frames + slow.frames,
+            bytes: e.hits.bytes + slow.bytes,
+            last_used: e.last_used.max(slow.last_used),
+        })
+    }
+    /// What frames of the rules in `slots` came to, on both paths: of those that any has hit, in
+    /// order.
+    pub fn tallies(&self, slots: Range<u32>, out: &mut Vec<(u32, Tally)>) {
+        let end = (self.filled.min(slots.end)) as usize;
+        let entries = self.entries.get(slots.start as usize..end).unwrap_or_default();
+        for (slot, e) in slots.zip(entries) {
+            let mut hits = e.hits;
+            if let Some(slow) = self.slow_of(slot) {
+                hits.merge(slow.read().tally());
+            }
+            if hits.frames > 0 {
+                out.push((slot, hits));
+            }
+        }
+    }
+    pub(super) fn slow_of(&self, slot: u32) -> Option<&Arc<SharedUsage>> {
+        self.slow.get(slot as usize)?.as_ref()
+    }
+    /// Where the slow path counts for a slot.
+    fn slow_at(&mut self, slot: u32) -> Option<&mut Option<Arc<SharedUsage>>> {
+        let at = slot as usize;
+        if slot >= self.filled {
+            return None;
+        }
+        if self.slow.len() <= at {
+            self.slow.resize(at + 1, None);
+        }
+        self.slow.get_mut(at)
+    }
+    /// Where the slow path counts for the rule in `slot`, from now on at the latest.
+    pub fn share(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
+        Some(Arc::clone(self.slow_at(slot)?.get_or_insert_default()))
+    }
+    /// Forgets a rule's hits. Gives the new place where the slow path counts, if it does.
+    pub fn reset(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
+        self.entries.get_mut(slot as usize)?.hits = Tally::default();
+        // A new one: the old may be written to at this moment.
+        let slow = self.slow.get_mut(slot as usize)?.as_mut()?;
+        *slow = Arc::default();
+        Some(Arc::clone(slow))
+    }
+    /// What a rule was used for before it came here; to be said once.
+    pub fn add_usage(&mut self, slot: u32, before: Usage) {
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            e.hits.merge(before.tally());
+            e.last_used = e.last_used.max(before.last_used);
+        }
+    }
+    /// Where this slow-path rule counts from now on.
+    pub fn count_in(&mut self, matcher: &Match, priority: u32, usage: Arc<SharedUsage>) {
+        let slow = self.find(matcher, priority).and_then(|s| self.slow_at(s));
+        if let Some(s) = slow {
+            *s = Some(usage);
+        }
+    }
+    /// Counts a frame that found the rule in `slot` on the fast path.
+    #[inline(always)]
+    pub fn hit(&mut self, slot: u32, len: usize, now: Nanos) -> Option<&mut Entry> {
+        let Self { entries, classifier, matched_high, .. } = self;
+        let e = entries.get_mut(slot as usize)?;
+        count_one(&mut classifier.beside, matched_high);
+        e.hit(len, now);
+        Some(e)
+    }
+    /// Counts frames that the rule in `slot` took, the last of them by `now`.
+    pub(crate) fn hits(&mut self, slot: u32, what: Tally, now: Nanos) {
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            e.hits.merge(what);
+            e.last_used = now;
+            self.matched_more(what.frames);
+        }
+    }
+    /// Lookups on this side that found a rule.
+    pub(super) fn matched(&self) -> u64 {
+        u64::from(self.matched_high) << 32 | u64::from(self.classifier.beside)
+    }
+    /// Counts a frame that found a rule, whose entry has been told.
+    #[inline(always)]
+    pub(crate) fn matched_one(&mut self) {
+        count_one(&mut self.classifier.beside, &mut self.matched_high);
+    }
+    /// What each slot's frames meet, for who counts by itself: [`Table::matched_more`].
+    #[inline(always)]
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+    /// Counts frames that found a rule, whose entries have been told.
+    #[inline(always)]
+    pub(crate) fn matched_more(&mut self, frames: u64) {
+        let sum = self.matched() + frames;
+        (self.classifier.beside, self.matched_high) = (sum as u32, (sum >> 32) as u32);
+    }
+    /// Counts a frame that found no rule on the fast path.
+    #[inline(always)]
+    pub fn miss(&mut self) {
+        self.missed += 1;
+    }
+    /// The entry in `slot`.
+    #[inline(always)]
+    pub fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(slot as usize)
+    }
+    /// The entry in `slot`.
+    #[inline(always)]
+    pub fn entry(&self, slot: u32) -> Option<&Entry> {
+        self.entries.get(slot as usize)
+    }
+    /// The mark of the rule in `slot`, all ones where there is none.
+    #[inline]
+    pub(crate) fn cookie(&self, slot: u32) -> u64 {
+        self.kept.get(slot as usize).map_or(u64::MAX, |k| k.cookie)
+    }
+    /// Asks for the memory of a slot.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(e) = self.entries.get(slot as usize) {
+            weir_classify::simd::prefetch_read(e);
+        }
+    }
+    /// Every rule that frames find here.
+    pub fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
+        self.classifier.for_each(f);
+    }
+    /// A rule, which has `slot`, as its owner wrote it.
+    pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
+        self.spec_by(matcher, priority, slot, Written::list)
+    }
+    /// The same, with the list of actions that `list` makes of what was written.
+    pub(crate) fn spec_by(
+        &self,
+        matcher: &Match,
+        priority: u32,
+        slot: u32,
+        list: impl FnOnce(&Written) -> Arc<[Action]>,
+    ) -> Option<RuleSpec> {
+        let Kept { actions, cookie } = self.kept.get(slot as usize)?;
+        Some(RuleSpec { matcher: *matcher, priority, cookie: *cookie, actions: list(actions) })
+    }
+    /// The same on its way to the slow path, which counts for it from now on.
+    pub(crate) fn lend(&mut self, matcher: &Match, priority: u32, slot: u32) -> Option<SlowRule> {
+        let spec = self.spec(matcher, priority, slot)?;
+        let result = self.entries.get(slot as usize)?.result.clone();
+        Some(SlowRule { spec, result, usage: self.share(slot)? })
+    }
+    /// [`Table::lend`] for every rule that frames find here.
+    pub(crate) fn lend_all(&mut self, f: &mut dyn FnMut(SlowRule)) {
+        self.slow.resize(self.filled as usize, None);
+        let Self { classifier, entries, kept, slow, .. } = self;
+        let mut lists = Lists::default();
+        classifier.for_each(&mut |r| {
+            let at = r.id.0 as usize;
+            let beside = (entries.get(at), kept.get(at), slow.get_mut(at));
+            let (Some(e), Some(kept), Some(slow)) = beside else { return };
+            let (cookie, actions) = (kept.cookie, lists.of(&kept.actions));
+            let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
+            let usage = Arc::clone(slow.get_or_insert_default());
+            f(SlowRule { spec, result: e.result.clone(), usage });
+        });
+    }
+    /// Gives every rule, those that live on the slow path included, what its actions come down to
+    /// now; one for which that can't be said stays as it is.
+    pub(crate) fn relink(&mut self, now: &mut dyn FnMut(&[Action]) -> Option<ActionResult>) {
+        let Self { classifier, entries, kept, aside, .. } = self;
+        let mut one = |matcher: &Match, priority, slot: u32| {
+            let at = slot as usize;
+            let (Some(e), Some(kept)) = (entries.get_mut(at), kept.get(at)) else { return };
+            if let Some(result) = kept.actions.tell(&mut *now) {
+                e.relink(matcher, priority, result);
+            }
+        };
+        classifier.for_each(&mut |r| one(&r.matcher, r.priority, r.id.0));
+        aside.iter().for_each(|((matcher, priority), slot)| one(matcher, *priority, *slot));
+    }
+    /// [`Table::lend`] for every rule that lives on the slow path.
+    pub(crate) fn lend_aside(&mut self, f: &mut dyn FnMut(SlowRule)) {
+        let aside: Vec<_> = self.aside.iter().map(|(rule, slot)| (*rule, *slot)).collect();
+        for ((matcher, priority), slot) in aside {
+            self.lend(&matcher, priority, slot).into_iter().for_each(&mut *f);
+        }
+    }
+    /// Number of rules.
+    pub fn len(&self) -> usize {
+        self.classifier.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.classifier.len() == 0
+    }
+    /// The classifier has changed; the rule that came, if one did, has its slot.
+    fn refit(&mut self, came: Option<(&Match, u32)>) {
+        if self.classifier.is_near() {
+            let Self { classifier, entries, .. } = self;
+            let other_words = classifier.has_other_words();
+            let mut tell = |m: &Match, slot: u32| {
+                let word = classifier.word(m);
+                entries.get_mut(slot as usize).into_iter().for_each(|e| e.word = word);
+            };
+            match came {
+                _ if other_words => classifier.for_each(&mut |r| tell(&r.matcher, r.id.0)),
+                Some((m, slot)) => tell(m, slot),
+                None => {}
+            }
+        }
+        match (self.caching, self.classifier.is_dear()) {
+            (FlowCaching::After(n), true) => {
+                let cache = self.cache.get_or_insert_with(|| Box::new(FlowCache::new(n)));
+                cache.refit(&self.classifier);
+            }
+            _ => self.cache = None,
+        }
+    }
+    /// Lookups on this side so far.
+    pub(crate) fn asked(&self) -> u64 {
+        self.matched() + self.missed
+    }
+    /// Memory in bytes, roughly: what its vectors reserve.
+    pub fn memory_bytes(&self) -> usize {
+        let cache = self.cache.as_ref().map_or(0, |c| size_of::<FlowCache>() + c.heap_bytes());
+        self.classifier.memory_bytes()
+            + cache
+            + self.entries.len() * size_of::<Entry>()
+            + self.kept.capacity() * size_of::<Kept>()
+            + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
+            + self.free.capacity() * 4
+            + self.aside.capacity() * size_of::<((Match, u32), u32)>()
+    }
+}
+
+/// Counts one in a counter of two halves.
+#[inline(always)]
+fn count_one(low: &mut u32, high: &mut u32) {
+    let over;
+    (*low, over) = low.overflowing_add(1);
+    if over {
+        *high += 1;
+    }
+}
+
+/// What [`Table::put`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// A new rule.
+    Added,
+    /// The actions of one that was there.
+    Replaced,
+}
+
+#[cfg(test)]
+mod tests;

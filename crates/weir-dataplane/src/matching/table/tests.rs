@@ -1,0 +1,47 @@
+//! Of how small tables are asked.
+
+use super::*;
+use crate::action::{Out, PortNo};
+use weir_classify::Field;
+
+fn spec(n: u32, cookie: u64) -> RuleSpec {
+    let matcher = Match::any().with(Field::EthDst, n.into()).with(Field::VlanVid, 5);
+    let actions = [Action::Output(Out::Port(PortNo(n)))].into();
+    RuleSpec { matcher, priority: 7, cookie, actions }
+}
+
+/// Rules come, go, are replaced, set aside and brought back, around the sizes at which a table is asked in another way: it
+/// says what its classifier says by itself, and which mark the rule has.
+#[test]
+fn small_tables_say_what_their_classifier_says() {
+    let mut t = Table::default();
+    let mut there = std::collections::BTreeMap::new();
+    let (mut random, mut near) = (3u32, 0);
+    for step in 0..20_000u64 {
+        random = random.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+        let (n, what) = (random >> 26, random >> 20 & 63);
+        let s = spec(n, step);
+        let most = if step % 2000 < 1000 { 40 } else { 17 };
+        match what {
+            0 => _ = t.take(&s.matcher, 7).map(|_| there.remove(&n)),
+            1 if there.contains_key(&n) => _ = t.set_aside(&s.matcher, 7),
+            2..=40 if there.contains_key(&n) || there.len() < most => {
+                assert!(t.put(&s, ActionResult::drop()).is_ok());
+                there.insert(n, step);
+            }
+            _ if there.len() > most / 2 => _ = t.take(&s.matcher, 7).map(|_| there.remove(&n)),
+            _ => {}
+        }
+        near += u32::from(t.classifier.is_near());
+        for n in 0..64 {
+            let s = spec(n, 0);
+            let key = s.matcher.value();
+            let want = t.classifier.lookup(key).map(|r| r.0);
+            let probe = t.probe(key);
+            assert_eq!((t.resolve(key, probe), t.lookup(key)), (want, want), "{step} {n}");
+            let mark = want.map(|slot| t.cookie(slot));
+            assert!(mark.is_none() || mark == there.get(&n).copied(), "{step} {n}");
+        }
+    }
+    assert!((5_000..15_000).contains(&near), "{near}");
+}
