@@ -66,7 +66,12 @@ struct Mapping {
     /// Who sent its last packet, on the link inside.
     mac: [u8; 6],
     tcp: Tcp,
+    /// Its external port, and which address and protocol that is of: the place says it, too, by divisions.
+    port: u16,
+    queue: u16,
 }
+
+const _: () = assert!(size_of::<Mapping>() == 32);
 
 /// Why there is no mapping for a new endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,17 +178,9 @@ impl Mappings {
     }
 
     #[inline]
-    fn queue_of(&self, place: u32) -> usize {
-        place as usize / self.span
-    }
-    #[inline]
-    fn kind_of(&self, place: u32) -> Kind {
-        Kind::ALL[self.queue_of(place) % Kind::ALL.len()]
-    }
-    fn external(&self, place: u32) -> Option<Endpoint> {
-        let address = self.addresses.get(self.queue_of(place) / Kind::ALL.len())?;
-        let port = self.first_port + (place as usize % self.span) as u16;
-        Some(Endpoint::new(*address, port))
+    fn external(&self, m: &Mapping) -> Option<Endpoint> {
+        let address = self.addresses.get(usize::from(m.queue) / Kind::ALL.len())?;
+        Some(Endpoint::new(*address, m.port))
     }
     #[inline]
     fn is_dead(&self, m: &Mapping, kind: Kind, now: Stamp) -> bool {
@@ -210,7 +207,7 @@ impl Mappings {
         let Some(m) = self.places.get(place as usize) else { return Err(Refused::NoPort) };
         // One that is over begins anew, at the same port.
         let fresh = new || self.is_dead(m, kind, now);
-        let external = self.external(place).ok_or(Refused::NoPort)?;
+        let external = self.external(m).ok_or(Refused::NoPort)?;
         if let Some(m) = self.places.get_mut(place as usize) {
             if fresh {
                 (m.tcp, m.peer) = (Tcp::default(), 0);
@@ -232,7 +229,12 @@ impl Mappings {
         let place = (queue * self.span + usize::from(port - self.first_port)) as u32;
         self.by_inside.insert(key, place).map_err(|_| Refused::Full)?;
         if let Some(m) = self.places.get_mut(place as usize) {
-            *m = Mapping { inside: inside.word(), ..Mapping::default() };
+            *m = Mapping {
+                inside: inside.word(),
+                port,
+                queue: queue as u16,
+                ..Mapping::default()
+            };
         }
         Ok(place)
     }
@@ -241,7 +243,7 @@ impl Mappings {
     pub fn external_of(&self, inside: Endpoint, kind: Kind, now: Stamp) -> Option<Endpoint> {
         let place = *self.by_inside.get(&inside_key(inside, kind))?;
         let m = self.places.get(place as usize)?;
-        (!self.is_dead(m, kind, now)).then(|| self.external(place))?
+        (!self.is_dead(m, kind, now)).then(|| self.external(m))?
     }
 
     /// The place of an external endpoint, if it is one.
@@ -318,7 +320,8 @@ impl Mappings {
             let at = self.hand;
             self.hand = if at + 1 >= self.places.len() { 0 } else { at + 1 };
             let Some(m) = self.places.get(at) else { continue };
-            let (inside, kind) = (m.inside, self.kind_of(at as u32));
+            let Mapping { inside, port, queue, .. } = *m;
+            let kind = Kind::ALL[usize::from(queue) % Kind::ALL.len()];
             if inside == 0 || !self.is_dead(m, kind, now) {
                 continue;
             }
@@ -326,8 +329,7 @@ impl Mappings {
             if let Some(m) = self.places.get_mut(at) {
                 m.inside = 0;
             }
-            let port = self.first_port + (at % self.span) as u16;
-            if let Some(q) = self.free.get_mut(at / self.span) {
+            if let Some(q) = self.free.get_mut(usize::from(queue)) {
                 q.push_back(port);
             }
             freed += 1;
