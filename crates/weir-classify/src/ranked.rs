@@ -9,12 +9,13 @@
 //!
 //! **How it changes.** A rule goes where its rank belongs, if that place is vacant: who leaves leaves
 //! one. So does one whose way there passes only rules of its own priority that no key fits beside it:
-//! it is *astray*, where the rank of who left says what order places are in. Else it is *late*: it stands
+//! it is *astray*, where the rank of who left says what order places are in. If it meets some, others of them go
+//! to the vacant place first, past those that they don't meet, until none is in its way. Else it is *late*: it stands
 //! behind all others in no order, and is asked whether it is better where its bit is left. When late or
 //! removed rules have become many, all is made anew, which each of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
 //! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
-//! them together with those of the rest. Rows only gain bits: a rule that has gone costs later lookups
-//! a comparison at most.
+//! them together with those of the rest. The bits of a rule that has gone stay until another takes its place: it costs
+//! later lookups a comparison at most, and itself little to come back.
 //!
 //! **What it costs.** Lookup: a line of memory for each window and 512 places, and one for each rule
 //! compared of up to three words (two of up to seven). What is done for each window is what a lookup
@@ -48,6 +49,8 @@ const SOME: usize = 64;
 const KEPT: u32 = 8;
 /// Places of its own priority that a rule may pass on its way to a vacant one.
 const NEAR: usize = 256;
+/// The same where others are moved for it, which takes a comparison for each two of them.
+const PASSED: usize = 32;
 /// The rank of no rule.
 const VACANT: u64 = 0;
 
@@ -87,6 +90,9 @@ pub(crate) struct Ranked {
     astray: HashMap<u64, u32>,
     /// The rank of the youngest rule so far, without its priority.
     youngest: u32,
+    /// Of vacant places: mask and value of the first word of who left. And those among them where late rules were.
+    left: HashMap<u32, (u64, u64)>,
+    left_late: Vec<u32>,
     /// Where the late rules are, and the largest rank that one of them had.
     late: HashMap<u64, u32>,
     late_top: u64,
@@ -140,6 +146,8 @@ impl Ranked {
             order: order.iter().map(|r| r.0).collect(),
             astray: HashMap::new(),
             youngest: u32::MAX,
+            left: HashMap::new(),
+            left_late: Vec::new(),
             late: HashMap::new(),
             late_top: 0,
             len: n,
@@ -163,12 +171,15 @@ impl Ranked {
         if words_of(m.mask()) & !known != 0 {
             return false;
         }
-        let Some(place) = self.vacancy(rank, m).or_else(|| self.last_place(rank)) else {
-            return false;
-        };
+        let place = self.vacancy(rank, m).or_else(|| self.exchange(rank, m));
+        let Some(place) = place.or_else(|| self.last_place(rank)) else { return false };
         self.len += 1;
-        // Tables that are filled in order have no loose rules.
-        self.put(place, rank, id, m, place < self.sorted());
+        if self.left.contains_key(&(place as u32)) {
+            self.succeed(place, rank, id, m);
+        } else {
+            // Tables that are filled in order have no loose rules.
+            self.put(place, rank, id, m, place < self.sorted());
+        }
         if self.loose > LOOSE {
             self.fold();
         }
@@ -196,6 +207,99 @@ impl Ranked {
         let place = [at, at.wrapping_sub(1)].into_iter().find(vacant)?;
         self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
         Some(place)
+    }
+
+    /// A place in order for this rule, which meets others of its priority behind the last vacant one: some of those behind it go
+    /// there, one after the other, each past rules that it does not meet and as far as can be, until none is left that this one meets.
+    fn exchange(&mut self, rank: u64, m: &Match) -> Option<usize> {
+        if !self.is_youngest(rank) {
+            return None;
+        }
+        let at = self.order.partition_point(|&r| r > rank);
+        let near = self.order.get(at.saturating_sub(PASSED)..at)?;
+        let first = at - (near.len() - near.partition_point(|r| r >> 32 > rank >> 32));
+        let mut hole = first + self.ranks.get(first..at)?.iter().rposition(|&r| r == VACANT)?;
+        while (hole + 1..at).any(|p| self.meets(p, m)) {
+            // The next one can always go.
+            let (place, (id, goes)) = (hole + 1..at).rev().find_map(|p| {
+                let rule = self.rule(p)?;
+                (hole + 1..p)
+                    .all(|on_its_way| !self.meets(on_its_way, &rule.1))
+                    .then_some((p, rule))
+            })?;
+            let of = self.ranks.get(place).copied()?;
+            self.vacate(place);
+            self.succeed(hole, of, id, &goes);
+            self.astray.insert(of, hole as u32);
+            hole = place;
+        }
+        self.astray.insert(rank, hole as u32);
+        Some(hole)
+    }
+
+    /// The rule of a place that is not vacant: id and match, as far as its words are kept.
+    fn rule(&self, place: usize) -> Option<(RuleId, Match)> {
+        let data = self.data.get(place * self.stride..(place + 1) * self.stride)?;
+        let at = |i: usize| data.get(i / 8).map_or(0, |l| l.0[i % 8]);
+        let (mut mask, mut value) = (FlowMask::default(), FlowKey::default());
+        for (i, &w) in self.words.iter().enumerate().take(self.width) {
+            let w = usize::from(w);
+            if let (Some(m), Some(v)) = (mask.0.get_mut(w), value.0.get_mut(w)) {
+                (*m, *v) = (at(1 + 2 * i), at(2 + 2 * i));
+            }
+        }
+        Some((RuleId(at(0) as u32), Match::new(value, mask)))
+    }
+
+    /// Nothing fits the place from now on, whose rule and bits are kept for who comes back.
+    fn vacate(&mut self, place: usize) {
+        let data = self.data.get(place * self.stride);
+        let first = data.map_or((0, 0), |l| (l.0[1], l.0[2]));
+        // Nothing fits a place that demands a bit outside its mask.
+        self.demand(place, 0, 0, 1);
+        self.ranks.get_mut(place).into_iter().for_each(|r| *r = VACANT);
+        self.left.insert(place as u32, first);
+        self.removed += 1;
+    }
+
+    /// A rule takes the place of one who has left.
+    fn succeed(&mut self, place: usize, rank: u64, id: RuleId, m: &Match) {
+        if let Some((mask, value)) = self.left.remove(&(place as u32)) {
+            self.demand(place, 0, mask, value);
+            self.removed -= 1;
+        }
+        let Some((_, old)) = self.rule(place) else { return };
+        if old == *m {
+            self.data.get_mut(place * self.stride).into_iter().for_each(|l| l.0[0] = id.0.into());
+            self.ranks.get_mut(place).into_iter().for_each(|r| *r = rank);
+            self.youngest = self.youngest.min(rank as u32);
+            return;
+        }
+        self.clear(place, &old, m);
+        self.put(place, rank, id, m, place < self.sorted());
+    }
+
+    /// Takes the bits of a place out of the rows that were written for a rule, but where both that and the next agree with all
+    /// values of a window.
+    fn clear(&mut self, place: usize, old: &Match, next: &Match) {
+        let (line, word, bit) = (place / LINE, place / 64 % 8, 1u64 << (place % 64));
+        let (lines, bits) = (self.lines, self.bits);
+        let windows = self.windows.iter().zip(self.rows.chunks_exact_mut(lines << bits));
+        for ((w, rows), open) in windows.zip(self.open.chunks_exact_mut(lines)) {
+            let mut clear = |v: usize| {
+                if let Some(l) = rows.get_mut(v * lines + line) {
+                    l.0[word] &= !bit;
+                }
+            };
+            let Some(open) = open.get_mut(line).and_then(|l| l.0.get_mut(word)) else { continue };
+            let was_open = !w.values(&old.mask().0, &old.value().0, |_| {});
+            if was_open && w.values(&next.mask().0, &next.value().0, |_| {}) {
+                *open &= !bit;
+                (0..1 << bits).for_each(clear);
+            } else if !was_open {
+                w.values(&old.mask().0, &old.value().0, &mut clear);
+            }
+        }
     }
 
     /// Places in order; those behind are late.
@@ -228,15 +332,16 @@ impl Ranked {
         let falls = self.order.last().is_none_or(|&last| last > rank);
         let in_order = at == self.sorted() && falls && self.is_youngest(rank);
         let crowded = !in_order && self.late.len() > self.made_of / 8 + SOME;
-        if crowded || at == self.lines * LINE {
+        if crowded || at == self.lines * LINE && self.left_late.is_empty() {
             return None;
         }
-        if in_order {
-            self.order.push(rank);
-        } else {
-            self.late.insert(rank, at as u32);
+        if !in_order {
+            let place = self.left_late.pop().map_or_else(|| self.add_place(), |p| p as usize);
+            self.late.insert(rank, place as u32);
             self.late_top = self.late_top.max(rank);
+            return Some(place);
         }
+        self.order.push(rank);
         Some(self.add_place())
     }
 
@@ -259,11 +364,11 @@ impl Ranked {
             }
         };
         if let Some(place) = place {
-            // Nothing fits a place that demands a bit outside its mask.
-            self.demand(place, 0, 0, 1);
-            self.ranks.get_mut(place).into_iter().for_each(|r| *r = VACANT);
+            self.vacate(place);
             self.len -= 1;
-            self.removed += 1;
+            if place >= self.sorted() {
+                self.left_late.push(place as u32);
+            }
         }
         self.removed <= self.len + SOME
     }
@@ -337,8 +442,10 @@ impl Ranked {
             + size_of_val(&*self.open)
             + self.data.capacity() * size_of::<Line>()
             + (self.ranks.capacity() + self.order.capacity()) * size_of::<u64>()
+            + self.left_late.capacity() * size_of::<u32>()
             // A control byte an entry, and an eighth of them vacant at least.
             + (self.late.capacity() + self.astray.capacity()) * (size_of::<(u64, u32)>() + 1) * 8 / 7
+            + self.left.capacity() * (size_of::<(u32, (u64, u64))>() + 1) * 8 / 7
     }
 }
 
@@ -371,6 +478,72 @@ mod tests {
     use super::*;
     use crate::field::Field;
     use crate::simd::Vectors;
+
+    /// Rules of few priorities of which many meet go and come back, as the judge has it; rows have the bits of those that are there
+    /// and of vacant places' last ones, and no others.
+    #[test]
+    fn who_comes_back_goes_behind_those_it_meets() {
+        let mut random = 9u32;
+        let mut below = |n: u32| {
+            random = random.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+            (random >> 16) % n
+        };
+        let mut any = || {
+            let mut part = || u128::from(below(64) & below(64) | 1 << below(6));
+            let m = Match::any().with_masked(Field::Ipv4Src, part(), part());
+            m.with_masked(Field::Ipv4Dst, part(), part() << 8 | 1 | part())
+        };
+        let mut rules: Vec<(u64, Match)> = (0..300).map(|i| (i / 20, any())).collect();
+        rules.dedup_by_key(|r| r.1);
+        let rank = |priority: u64, n: usize| priority << 32 | (u64::from(u32::MAX) - n as u64);
+        let all: Vec<Entry> = (rules.iter().enumerate())
+            .map(|(i, (p, m))| (rank(*p, i), RuleId(i as u32), *m))
+            .collect();
+        let mut t = Ranked::new(&all, None);
+        let mut ranks: Vec<u64> = all.iter().map(|r| r.0).collect();
+        let (mut moved, mut anew) = (0, 0);
+        let v = Vectors::best();
+        for step in 0..4_000usize {
+            let i = step * 7919 % rules.len();
+            let (priority, m) = rules[i];
+            let place = |t: &Ranked, i: usize| t.ranks.iter().position(|r| *r == ranks[i]);
+            let before: Vec<_> = (0..rules.len()).map(|i| place(&t, i)).collect();
+            let mut again = !t.remove(ranks[i]);
+            let now = rank(priority, rules.len() + step);
+            again |= !t.insert(now, RuleId(i as u32), &m);
+            ranks[i] = now;
+            let place = |t: &Ranked, i: usize| t.ranks.iter().position(|r| *r == ranks[i]);
+            moved += (0..rules.len()).filter(|&o| o != i && place(&t, o) != before[o]).count();
+            let key = *rules[step * 31 % rules.len()].1.value();
+            for key in [*m.value(), key] {
+                let fit = (0..rules.len()).filter(|&i| rules[i].1.matches(&key));
+                let want = fit.max_by_key(|&i| ranks[i]).map(|i| RuleId(i as u32));
+                assert_eq!(t.resolve(v, &key, t.probe(v, &key)), want, "{step}");
+            }
+            if again {
+                let all = ranks.iter().zip(&rules).enumerate();
+                let all = all.map(|(i, (r, (_, m)))| (*r, RuleId(i as u32), *m));
+                t = Ranked::new(&all.collect::<Vec<_>>(), Some(&t));
+                anew += 1;
+            }
+            if step % 100 == 0 && !t.has_late() {
+                let mut ought = t.clone();
+                ought.rows.fill(Line::default());
+                ought.open.fill(Line::default());
+                for place in 0..t.ranks.len() {
+                    if let Some((mask, value)) = t.left.get(&(place as u32)) {
+                        ought.demand(place, 0, *mask, *value);
+                    }
+                    let (id, m) = ought.rule(place).unwrap();
+                    ought.put(place, t.ranks[place], id, &m, true);
+                }
+                t.fold();
+                assert!(t.rows.iter().zip(&ought.rows).all(|(a, b)| a.0 == b.0), "{step}");
+                assert!(t.open.iter().zip(&ought.open).all(|(a, b)| a.0 == b.0), "{step}");
+            }
+        }
+        assert!(moved > 300 && anew < 20, "{moved} {anew}");
+    }
 
     /// Rules of few priorities that never meet go and come back, several at a time, without ever being late; one that meets
     /// another comes behind it.

@@ -229,12 +229,7 @@ impl Mappings {
         let place = (queue * self.span + usize::from(port - self.first_port)) as u32;
         self.by_inside.insert(key, place).map_err(|_| Refused::Full)?;
         if let Some(m) = self.places.get_mut(place as usize) {
-            *m = Mapping {
-                inside: inside.word(),
-                port,
-                queue: queue as u16,
-                ..Mapping::default()
-            };
+            *m = Mapping { inside: inside.word(), port, queue: queue as u16, ..Mapping::default() };
         }
         Ok(place)
     }
