@@ -58,9 +58,11 @@ const FEW_PARTS: usize = 3;
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {
-    /// The hash of the key in the first tuple that must be asked, if it is one of those; in a packed table its bits.
+    /// The hash of the key in the first tuple that must be asked, if it is one of those; in a packed table its bits, as of
+    /// [`FastTable::near`].
     hash: u64,
-    /// Which of the first 64 tuples must be asked; in a packed table, which bucket.
+    /// Which of the first 64 tuples must be asked; in a packed table, which bucket; of [`FastTable::near`] one more than the
+    /// rule's id, 0 for none.
     left: u64,
 }
 
@@ -106,7 +108,7 @@ impl Probe {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FastTable {
-    /// How lookups go, and what those of a small table of one mask read: of this nothing else but a bucket.
+    /// How lookups go, and what those of a small table of one mask read: of this nothing else but a bucket, or a byte of `near`.
     packed: Packed,
     /// Words that any rule looks at.
     words: u32,

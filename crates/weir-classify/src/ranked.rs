@@ -11,8 +11,8 @@
 //! one. So does one whose way there passes only rules of its own priority that no key fits beside it:
 //! it is *astray*, where the rank of who left says what order places are in. If it meets some, others of them go
 //! to the vacant place first, past those that they don't meet, until none is in its way. Else it is *late*: it stands
-//! behind all others in no order, and is asked whether it is better where its bit is left. When late or
-//! removed rules have become many, all is made anew, which each of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
+//! behind all others in no order, and is asked whether it is better where its bit is left. When late rules,
+//! vacant places or those that other rules took have become many, all is made anew, which each of them has paid for. A late rule that agrees with all values of a window is *loose* until there are
 //! [`LOOSE`] of them: its bit stands in one row, which is ORed to the others, and is written to all of
 //! them together with those of the rest. The bits of a rule that has gone stay until another takes its place: it costs
 //! later lookups a comparison at most, and itself little to come back.
@@ -43,14 +43,15 @@ pub(crate) const MOST: usize = 4096;
 /// Rules by which windows are chosen, and keys.
 const SAMPLE: usize = LINE;
 const KEYS: usize = 128;
-/// Late or removed rules that are no reason to make all anew.
+/// Late rules, vacant places, and those that others took, that are no reason to make all anew.
 const SOME: usize = 64;
 /// Times that windows are taken over.
 const KEPT: u32 = 8;
 /// Places of its own priority that a rule may pass on its way to a vacant one.
 const NEAR: usize = 256;
-/// The same where others are moved for it, which takes a comparison for each two of them.
+/// The same where others are moved for it, and how many: each move takes a comparison for each two of them at most.
 const PASSED: usize = 32;
+const MOVES: usize = 16;
 /// The rank of no rule.
 const VACANT: u64 = 0;
 
@@ -98,7 +99,8 @@ pub(crate) struct Ranked {
     late_top: u64,
     len: usize,
     made_of: usize,
-    removed: usize,
+    /// Places that another rule took than the one that had left it, since all was made.
+    taken_over: usize,
     /// Rules by which the windows were chosen, and times that they were taken over since.
     chosen_of: usize,
     kept: u32,
@@ -152,7 +154,7 @@ impl Ranked {
             late_top: 0,
             len: n,
             made_of: n,
-            removed: 0,
+            taken_over: 0,
             chosen_of,
             kept,
         };
@@ -164,7 +166,7 @@ impl Ranked {
         out
     }
 
-    /// Adds a rule. False where there is no room: all must be made anew.
+    /// Adds a rule. False where there is no room, or most are others than it was made of: all must be made anew.
     pub(crate) fn insert(&mut self, rank: u64, id: RuleId, m: &Match) -> bool {
         let known = self.words.iter().take(self.width);
         let known = known.fold(0, |words, &w| words | 1u32 << w);
@@ -183,7 +185,8 @@ impl Ranked {
         if self.loose > LOOSE {
             self.fold();
         }
-        true
+        // Windows were chosen by other rules.
+        self.taken_over <= self.len + SOME
     }
 
     /// A vacant place in order for this rule: that of a rule that has gone.
@@ -201,11 +204,13 @@ impl Ranked {
             && (place + 1..at).all(|p| !self.meets(p, m))
         {
             self.astray.insert(rank, place as u32);
+            self.note_taken(place, m);
             return Some(place);
         }
         let vacant = |p: &usize| *p < self.sorted() && self.ranks.get(*p) == Some(&VACANT);
         let place = [at, at.wrapping_sub(1)].into_iter().find(vacant)?;
         self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
+        self.note_taken(place, m);
         Some(place)
     }
 
@@ -219,7 +224,10 @@ impl Ranked {
         let near = self.order.get(at.saturating_sub(PASSED)..at)?;
         let first = at - (near.len() - near.partition_point(|r| r >> 32 > rank >> 32));
         let mut hole = first + self.ranks.get(first..at)?.iter().rposition(|&r| r == VACANT)?;
+        self.note_taken(hole, m);
+        let mut moves = 0..MOVES;
         while (hole + 1..at).any(|p| self.meets(p, m)) {
+            moves.next()?;
             // The next one can always go.
             let (place, (id, goes)) = (hole + 1..at).rev().find_map(|p| {
                 let rule = self.rule(p)?;
@@ -237,18 +245,27 @@ impl Ranked {
         Some(hole)
     }
 
-    /// The rule of a place that is not vacant: id and match, as far as its words are kept.
+    /// The rule of a place, or that which has left it: id and match, as far as its words are kept.
     fn rule(&self, place: usize) -> Option<(RuleId, Match)> {
         let data = self.data.get(place * self.stride..(place + 1) * self.stride)?;
         let at = |i: usize| data.get(i / 8).map_or(0, |l| l.0[i % 8]);
+        let is_vacant = self.ranks.get(place) == Some(&VACANT);
+        let left = if is_vacant { self.left.get(&(place as u32)) } else { None };
         let (mut mask, mut value) = (FlowMask::default(), FlowKey::default());
         for (i, &w) in self.words.iter().enumerate().take(self.width) {
             let w = usize::from(w);
             if let (Some(m), Some(v)) = (mask.0.get_mut(w), value.0.get_mut(w)) {
-                (*m, *v) = (at(1 + 2 * i), at(2 + 2 * i));
+                let there = (at(1 + 2 * i), at(2 + 2 * i));
+                (*m, *v) = left.copied().filter(|_| i == 0).unwrap_or(there);
             }
         }
         Some((RuleId(at(0) as u32), Match::new(value, mask)))
+    }
+
+    /// Notes that a rule takes a vacant place, or has one made for it there, if it is not the one who left it.
+    fn note_taken(&mut self, place: usize, m: &Match) {
+        let came_back = self.rule(place).is_some_and(|(_, left)| left == *m);
+        self.taken_over += usize::from(!came_back);
     }
 
     /// Nothing fits the place from now on, whose rule and bits are kept for who comes back.
@@ -259,17 +276,14 @@ impl Ranked {
         self.demand(place, 0, 0, 1);
         self.ranks.get_mut(place).into_iter().for_each(|r| *r = VACANT);
         self.left.insert(place as u32, first);
-        self.removed += 1;
     }
 
     /// A rule takes the place of one who has left.
     fn succeed(&mut self, place: usize, rank: u64, id: RuleId, m: &Match) {
-        if let Some((mask, value)) = self.left.remove(&(place as u32)) {
-            self.demand(place, 0, mask, value);
-            self.removed -= 1;
-        }
         let Some((_, old)) = self.rule(place) else { return };
+        let left = self.left.remove(&(place as u32));
         if old == *m {
+            left.into_iter().for_each(|(mask, value)| self.demand(place, 0, mask, value));
             self.data.get_mut(place * self.stride).into_iter().for_each(|l| l.0[0] = id.0.into());
             self.ranks.get_mut(place).into_iter().for_each(|r| *r = rank);
             self.youngest = self.youngest.min(rank as u32);
@@ -356,6 +370,9 @@ impl Ranked {
     /// Removes the rule with this rank. False where so many have gone that all should be made anew.
     pub(crate) fn remove(&mut self, rank: u64) -> bool {
         let apart = self.late.remove(&rank).or_else(|| self.astray.remove(&rank));
+        if self.late.is_empty() {
+            self.late_top = 0;
+        }
         let place = match apart {
             Some(place) => Some(place as usize),
             None => {
@@ -370,7 +387,7 @@ impl Ranked {
                 self.left_late.push(place as u32);
             }
         }
-        self.removed <= self.len + SOME
+        self.left.len() <= self.len + SOME
     }
 
     /// Writes what a place demands of word `n`.
@@ -479,70 +496,81 @@ mod tests {
     use crate::field::Field;
     use crate::simd::Vectors;
 
-    /// Rules of few priorities of which many meet go and come back, as the judge has it; rows have the bits of those that are there
-    /// and of vacant places' last ones, and no others.
+    /// Rules of few priorities of which many meet go and come back, or others in their place, and the winner is the judge's.
+    /// Rows have the bits of those that are there and of vacant places' last ones, and no others.
     #[test]
     fn who_comes_back_goes_behind_those_it_meets() {
-        let mut random = 9u32;
-        let mut below = |n: u32| {
-            random = random.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
-            (random >> 16) % n
-        };
-        let mut any = || {
-            let mut part = || u128::from(below(64) & below(64) | 1 << below(6));
-            let m = Match::any().with_masked(Field::Ipv4Src, part(), part());
-            m.with_masked(Field::Ipv4Dst, part(), part() << 8 | 1 | part())
-        };
-        let mut rules: Vec<(u64, Match)> = (0..300).map(|i| (i / 20, any())).collect();
-        rules.dedup_by_key(|r| r.1);
-        let rank = |priority: u64, n: usize| priority << 32 | (u64::from(u32::MAX) - n as u64);
-        let all: Vec<Entry> = (rules.iter().enumerate())
-            .map(|(i, (p, m))| (rank(*p, i), RuleId(i as u32), *m))
-            .collect();
-        let mut t = Ranked::new(&all, None);
-        let mut ranks: Vec<u64> = all.iter().map(|r| r.0).collect();
-        let (mut moved, mut anew) = (0, 0);
-        let v = Vectors::best();
-        for step in 0..4_000usize {
-            let i = step * 7919 % rules.len();
-            let (priority, m) = rules[i];
-            let place = |t: &Ranked, i: usize| t.ranks.iter().position(|r| *r == ranks[i]);
-            let before: Vec<_> = (0..rules.len()).map(|i| place(&t, i)).collect();
-            let mut again = !t.remove(ranks[i]);
-            let now = rank(priority, rules.len() + step);
-            again |= !t.insert(now, RuleId(i as u32), &m);
-            ranks[i] = now;
-            let place = |t: &Ranked, i: usize| t.ranks.iter().position(|r| *r == ranks[i]);
-            moved += (0..rules.len()).filter(|&o| o != i && place(&t, o) != before[o]).count();
-            let key = *rules[step * 31 % rules.len()].1.value();
-            for key in [*m.value(), key] {
-                let fit = (0..rules.len()).filter(|&i| rules[i].1.matches(&key));
-                let want = fit.max_by_key(|&i| ranks[i]).map(|i| RuleId(i as u32));
-                assert_eq!(t.resolve(v, &key, t.probe(v, &key)), want, "{step}");
-            }
-            if again {
-                let all = ranks.iter().zip(&rules).enumerate();
-                let all = all.map(|(i, (r, (_, m)))| (*r, RuleId(i as u32), *m));
-                t = Ranked::new(&all.collect::<Vec<_>>(), Some(&t));
-                anew += 1;
-            }
-            if step % 100 == 0 && !t.has_late() {
-                let mut ought = t.clone();
-                ought.rows.fill(Line::default());
-                ought.open.fill(Line::default());
-                for place in 0..t.ranks.len() {
-                    if let Some((mask, value)) = t.left.get(&(place as u32)) {
-                        ought.demand(place, 0, *mask, *value);
-                    }
-                    let (id, m) = ought.rule(place).unwrap();
-                    ought.put(place, t.ranks[place], id, &m, true);
+        // So many of a priority, and one in so many comes back as another rule.
+        for (each, other, late_ones) in [(20, usize::MAX, false), (20, 3, false), (150, 50, true)] {
+            let mut random = 9u32;
+            let mut below = |n: u32| {
+                random = random.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+                (random >> 16) % n
+            };
+            let mut any = || {
+                let mut part = || u128::from(below(64) & below(64) | 1 << below(6));
+                let m = Match::any().with_masked(Field::Ipv4Src, part(), part());
+                m.with_masked(Field::Ipv4Dst, part(), part() << 8 | 1 | part())
+            };
+            let mut rules: Vec<(u64, Match)> = (0..300).map(|i| (i / each, any())).collect();
+            let rank = |priority: u64, n: usize| priority << 32 | (u64::from(u32::MAX) - n as u64);
+            let mut ranks: Vec<u64> =
+                rules.iter().enumerate().map(|(i, (p, _))| rank(*p, i)).collect();
+            let entries = |ranks: &[u64], rules: &[(u64, Match)]| -> Vec<Entry> {
+                let all = ranks.iter().zip(rules).enumerate();
+                all.map(|(i, (r, (_, m)))| (*r, RuleId(i as u32), *m)).collect()
+            };
+            let mut t = Ranked::new(&entries(&ranks, &rules), None);
+            let (mut moved, mut anew, mut checked, mut late) = (0, 0, 0, 0);
+            let v = Vectors::best();
+            for step in 0..4_000usize {
+                let i = step * 7919 % rules.len();
+                let places = |t: &Ranked, ranks: &[u64]| -> Vec<Option<usize>> {
+                    ranks.iter().map(|r| t.ranks.iter().position(|x| x == r)).collect()
+                };
+                let before = places(&t, &ranks);
+                let mut again = !t.remove(ranks[i]);
+                if step % other == other - 1 {
+                    rules[i].1 = any();
                 }
-                t.fold();
-                assert!(t.rows.iter().zip(&ought.rows).all(|(a, b)| a.0 == b.0), "{step}");
-                assert!(t.open.iter().zip(&ought.open).all(|(a, b)| a.0 == b.0), "{step}");
+                let (priority, m) = rules[i];
+                ranks[i] = rank(priority, rules.len() + step);
+                again |= !t.insert(ranks[i], RuleId(i as u32), &m);
+                let after = places(&t, &ranks);
+                moved += (0..rules.len()).filter(|&o| o != i && after[o] != before[o]).count();
+                let key = *rules[step * 31 % rules.len()].1.value();
+                // One that found no room is not there yet.
+                for key in [*m.value(), key].into_iter().take(if again { 0 } else { 2 }) {
+                    let fit = (0..rules.len()).filter(|&i| rules[i].1.matches(&key));
+                    let want = fit.max_by_key(|&i| ranks[i]).map(|i| RuleId(i as u32));
+                    assert_eq!(t.resolve(v, &key, t.probe(v, &key)), want, "{step}");
+                }
+                late += usize::from(t.has_late());
+                if again {
+                    t = Ranked::new(&entries(&ranks, &rules), Some(&t));
+                    anew += 1;
+                }
+                if step % 100 == 0 {
+                    let (mut is, mut ought) = (t.clone(), t.clone());
+                    ought.rows.fill(Line::default());
+                    ought.open.fill(Line::default());
+                    for place in 0..t.ranks.len() {
+                        let (id, m) = t.rule(place).unwrap();
+                        ought.put(place, t.ranks[place], id, &m, place < t.sorted());
+                    }
+                    [&mut is, &mut ought].into_iter().for_each(Ranked::fold);
+                    assert!(is.rows.iter().zip(&ought.rows).all(|(a, b)| a.0 == b.0), "{step}");
+                    assert!(is.open.iter().zip(&ought.open).all(|(a, b)| a.0 == b.0), "{step}");
+                    checked += 1;
+                }
             }
+            assert!(moved > 100 && checked == 40, "{moved} {checked}");
+            assert_eq!(late > 1_000, late_ones, "{late}");
+            // Those that are the same as before are no reason.
+            let others = if other == usize::MAX { 0 } else { 4_000 / other };
+            let most = if late_ones { 200 } else { others / 300 + usize::from(others > 0) };
+            assert!((others / 400..=most).contains(&anew), "{anew}");
         }
-        assert!(moved > 300 && anew < 20, "{moved} {anew}");
     }
 
     /// Rules of few priorities that never meet go and come back, several at a time, without ever being late; one that meets

@@ -6,6 +6,7 @@
 //! in which they are played, and a filter is worked out once, into an index.
 
 use crate::capture_file::{CaptureError, LINKTYPE_ETHERNET, Reader};
+use crate::sys;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::{
@@ -16,6 +17,11 @@ use weir_packet::{
 const ALIGN: usize = COPIED;
 /// The longest frame that is played, in bytes.
 const MAX_FRAME: usize = 65_535;
+
+/// Arenas of more bytes are read from afar: they are asked for so many bytes before they are played, which goes on where pages
+/// end, as a processor by itself does not.
+const FAR: usize = 8 << 20;
+const AHEAD: usize = 8 << 10;
 
 /// Where one frame lies: its start in units of [`ALIGN`] bytes, its length in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +123,13 @@ impl Arena {
     fn padded(&self, p: Place) -> &[u8] {
         self.bytes.get(p.start as usize * ALIGN..).unwrap_or_default()
     }
+    /// Asks for as much as the frame there takes, further on.
+    #[inline(always)]
+    fn ask_behind(&self, p: Place) {
+        let start = p.start as usize * ALIGN + AHEAD;
+        let there = self.bytes.get(start..start + p.len as usize).unwrap_or_default();
+        there.chunks(ALIGN).for_each(sys::ahead::ask_for);
+    }
     /// The frame of that number.
     pub fn get(&self, index: usize) -> Option<ArenaFrame<'_>> {
         Some(ArenaFrame {
@@ -216,6 +229,10 @@ impl Device for Replay {
         // Bounded by the room, not by what was delivered: frames that never fit must not hold the
         // worker here.
         let mut room = burst.room();
+        if self.arena.bytes.len() > FAR {
+            let next = self.index.get(self.at..).unwrap_or_default().iter().take(room);
+            next.for_each(|&place| self.arena.ask_behind(place));
+        }
         while room > 0 && self.left != Some(0) {
             let run = self.index.get(self.at..).unwrap_or_default();
             let mut taken = 0;

@@ -22,7 +22,7 @@ use weir_packet::Nanos;
 /// Entries from which on there are half as many more when there is no room, not twice.
 const GROWS_BY_HALF: usize = 1 << 16;
 
-/// One table of a VDP. What a frame touches in a small one whose rules have one mask is its first line.
+/// One table of a VDP. What a frame touches in a small one whose rules have one mask is its first line, or two.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Table {

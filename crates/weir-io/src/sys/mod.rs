@@ -1,7 +1,8 @@
-//! Every system call and mapping of this crate. The only modules of it with `unsafe`; what they
+//! Every system call, mapping and prefetch of this crate. The only modules of it with `unsafe`; what they
 //! give out is safe to use.
 #![allow(unsafe_code)]
 
+pub(crate) mod ahead;
 pub(crate) mod bpf;
 pub(crate) mod bpf_memory;
 pub(crate) mod epoll;
