@@ -70,8 +70,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut fast = FastTable::with_vectors(vectors[usize::from(first) % vectors.len()]);
     let mut judge = Linear::default();
     // Whose owner keeps words.
-    let mut near =
-        Owned { table: FastTable::with_words(Words::ByOwner), words: HashMap::new() };
+    let mut near = Owned { table: FastTable::with_words(Words::ByOwner), words: HashMap::new() };
     // As it was a while ago.
     let mut other = FastTable::new();
     let (mut next, mut copy, mut made) = (0, None, None);
