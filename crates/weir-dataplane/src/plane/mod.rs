@@ -114,7 +114,7 @@ enum Slot {
     Drop(DropReason),
 }
 
-/// With this many VDPs their tables stay in the nearest cache by themselves.
+/// With this many VDPs what their frames touch of them stays in the nearest cache by itself.
 const FEW_VDPS: usize = 16;
 
 /// Frames that a migration may hold.
