@@ -9,7 +9,7 @@
 //! their own must not cost thousands of probes.
 //!
 //! **The parts** ([`Parts`]). *The rest* is a [`Scan`](crate::scan::Scan): columns of values and masks, only of the words that a
-//! rule looks at, compared four or eight rules at a time, best first. A *tuple* ([`Tuple`](crate::tuple::Tuple)) is a hash table
+//! rule looks at, compared four or eight rules at a time, best first. A *tuple* ([`Tuple`]) is a hash table
 //! over the bits of one mask; every rule whose mask covers those bits may live in it, rules with
 //! exactly its mask in place, others in small buckets (scans again) of few dozen rules.
 //! A table starts as a rest alone. Tuples are sorted by the largest priority in them, and a lookup
@@ -49,6 +49,7 @@ use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice};
+use crate::tuple::Tuple;
 use std::hash::{BuildHasher, RandomState};
 
 /// Rules from which on they may stand by rank, too, and parts that they must have for that.
@@ -260,10 +261,7 @@ impl FastTable {
         }
         // Who goes to and fro at the limit is not packed anew each time.
         let most = if self.packed.is_there() { packed::MOST } else { packed::MOST / 4 * 3 };
-        let one = self.parts.tuples.first().filter(|t| t.len() <= most && t.is_exact());
-        let Some(one) = one else {
-            return Way::Tuple;
-        };
+        let Some(one) = self.exact(most) else { return Way::Tuple };
         match change {
             Some((m, Edit::In(id))) if self.packed.is_there() => {
                 self.packed.insert(m.value(), id, one.len() - 1);
@@ -272,24 +270,36 @@ impl FastTable {
                 self.packed.remove(m.value(), one.len())
             }
             _ => {
-                // Before anything is copied: most masks of several fields do not fit.
-                let Some(none) = Packed::of_mask(one.mask()) else { return Way::Tuple };
-                let mut rules = Vec::with_capacity(one.len());
-                one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
-                self.packed = none.with(RandomState::new().hash_one(self.inserted) as u32, &rules);
+                let Some((none, rules)) = self.to_pack(one) else { return Way::Tuple };
+                self.packed = none.with(self.seed(), &rules);
             }
         }
         if self.packed.is_there() { Way::Packed } else { Way::Tuple }
+    }
+    /// The first tuple, if it has so many rules at most, all in places of their own.
+    fn exact(&self, most: usize) -> Option<&Tuple> {
+        self.parts.tuples.first().filter(|t| t.len() <= most && t.is_exact())
+    }
+    /// Nobody outside knows it.
+    fn seed(&self) -> u32 {
+        RandomState::new().hash_one(self.inserted) as u32
+    }
+    /// How the bits of a tuple's keys are put together, and its rules; `None` where they do not fit a word.
+    fn to_pack(&self, one: &Tuple) -> Option<(Packed, Vec<(FlowKey, RuleId)>)> {
+        // Before anything is copied: most masks of several fields do not fit.
+        let none = Packed::of_mask(one.mask())?;
+        let mut rules = Vec::with_capacity(one.len());
+        one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
+        Some((none, rules))
     }
     /// Tells what is [`Near`] of the one tuple that there is, if all of it may be.
     fn bring_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
         let was = self.packed.way == Way::Near;
         // Who goes to and fro at the limit is not made anew each time.
         let most = if was { near::MOST } else { near::MOST / 4 * 3 };
-        let Some(one) = self.parts.tuples.first().filter(|t| t.len() <= most && t.is_exact())
-        else {
+        if self.exact(most).is_none() {
             return false;
-        };
+        }
         if was && let Some((m, edit)) = change {
             let place = self.packed.place_near(self.packed.word(m.value()));
             match edit {
@@ -301,12 +311,11 @@ impl FastTable {
                 }
             }
         }
-        let Some(none) = Packed::of_mask(one.mask()) else { return false };
-        let mut rules = Vec::with_capacity(one.len());
-        one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
-        let seed = RandomState::new().hash_one(self.inserted) as u32;
-        let Some((packed, near)) = none.near(seed, &rules) else { return false };
-        self.other_words |= !was || !packed.is_like(&self.packed);
+        let to_pack = self.exact(most).and_then(|one| self.to_pack(one));
+        let made = to_pack.and_then(|(none, rules)| none.near(self.seed(), &rules));
+        let Some((packed, near)) = made else { return false };
+        // While it is, its one tuple stays the same, and so do words.
+        self.other_words |= !was;
         (self.packed, self.near) = (packed, near);
         true
     }

@@ -127,11 +127,6 @@ impl Packed {
         hash(self.seed, word, near::PLACES)
     }
 
-    /// Whether it puts the bits of keys together as another does.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let way = |p: &Self| (p.masks, p.places, p.turn);
-        way(self) == way(other)
-    }
     /// Is no table any more.
     pub(crate) fn give_up(&mut self) {
         self.buckets = Box::default();

@@ -173,8 +173,9 @@ impl Ranked {
         if words_of(m.mask()) & !known != 0 {
             return false;
         }
-        let place = self.vacancy(rank, m).or_else(|| self.exchange(rank, m));
-        let Some(place) = place.or_else(|| self.last_place(rank)) else { return false };
+        let Some(place) = self.vacancy(rank, m).or_else(|| self.last_place(rank)) else {
+            return false;
+        };
         self.len += 1;
         if self.left.contains_key(&(place as u32)) {
             self.succeed(place, rank, id, m);
@@ -189,7 +190,7 @@ impl Ranked {
         self.taken_over <= self.len + SOME
     }
 
-    /// A vacant place in order for this rule: that of a rule that has gone.
+    /// A place in order for this rule: that of a rule that has gone, or of one that goes there.
     fn vacancy(&mut self, rank: u64, m: &Match) -> Option<usize> {
         // Where a younger one is astray nobody can tell.
         if !self.is_youngest(rank) {
@@ -200,36 +201,34 @@ impl Ranked {
         let near = self.order.get(at.saturating_sub(NEAR)..at)?;
         let first = at - (near.len() - near.partition_point(|r| r >> 32 > rank >> 32));
         let last = self.ranks.get(first..at)?.iter().rposition(|&r| r == VACANT);
-        if let Some(place) = last.map(|p| first + p)
-            && (place + 1..at).all(|p| !self.meets(p, m))
-        {
-            self.astray.insert(rank, place as u32);
+        let hole = last.map(|p| first + p);
+        let meets_none = |p: &usize| (p + 1..at).all(|p| !self.meets(p, m));
+        if let Some(place) = hole.filter(meets_none) {
             self.note_taken(place, m);
+            self.astray.insert(rank, place as u32);
             return Some(place);
         }
         let vacant = |p: &usize| *p < self.sorted() && self.ranks.get(*p) == Some(&VACANT);
-        let place = [at, at.wrapping_sub(1)].into_iter().find(vacant)?;
-        self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
-        self.note_taken(place, m);
+        if let Some(place) = [at, at.wrapping_sub(1)].into_iter().find(vacant) {
+            self.note_taken(place, m);
+            self.order.get_mut(place).into_iter().for_each(|r| *r = rank);
+            return Some(place);
+        }
+        let hole = hole.filter(|p| at - p <= PASSED)?;
+        self.note_taken(hole, m);
+        let place = self.make_way(hole, at, m)?;
+        self.astray.insert(rank, place as u32);
         Some(place)
     }
 
-    /// A place in order for this rule, which meets others of its priority behind the last vacant one: some of those behind it go
-    /// there, one after the other, each past rules that it does not meet and as far as can be, until none is left that this one meets.
-    fn exchange(&mut self, rank: u64, m: &Match) -> Option<usize> {
-        if !self.is_youngest(rank) {
-            return None;
-        }
-        let at = self.order.partition_point(|&r| r > rank);
-        let near = self.order.get(at.saturating_sub(PASSED)..at)?;
-        let first = at - (near.len() - near.partition_point(|r| r >> 32 > rank >> 32));
-        let mut hole = first + self.ranks.get(first..at)?.iter().rposition(|&r| r == VACANT)?;
-        self.note_taken(hole, m);
-        let mut moves = 0..MOVES;
-        while (hole + 1..at).any(|p| self.meets(p, m)) {
+    /// Some of those between a vacant place and `end`, all of one priority, go to it, one after the other, each past rules that
+    /// it does not meet and as far as can be, until none is left behind the vacant place that this rule meets.
+    fn make_way(&mut self, vacant: usize, end: usize, m: &Match) -> Option<usize> {
+        let (mut hole, mut moves) = (vacant, 0..MOVES);
+        while (hole + 1..end).any(|p| self.meets(p, m)) {
             moves.next()?;
             // The next one can always go.
-            let (place, (id, goes)) = (hole + 1..at).rev().find_map(|p| {
+            let (place, (id, goes)) = (hole + 1..end).rev().find_map(|p| {
                 let rule = self.rule(p)?;
                 (hole + 1..p)
                     .all(|on_its_way| !self.meets(on_its_way, &rule.1))
@@ -241,7 +240,6 @@ impl Ranked {
             self.astray.insert(of, hole as u32);
             hole = place;
         }
-        self.astray.insert(rank, hole as u32);
         Some(hole)
     }
 

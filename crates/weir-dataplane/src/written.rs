@@ -1,7 +1,8 @@
 //! A rule's actions as its owner wrote them, as a table keeps them for whoever asks: most rules send by one port and do
 //! nothing else, and then they take no memory of their own.
 //!
-//! Room: `matching`'s. No frame meets them: what they come down to stands in the rule's entry.
+//! Room: `matching`'s. No frame meets them, as what they come down to stands in the rule's entry; the mark beside them is read for
+//! frames whose rule has a program.
 
 use crate::action::{Action, Out, PortNo};
 use crate::matching::RuleSpec;

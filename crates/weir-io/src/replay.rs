@@ -229,7 +229,7 @@ impl Device for Replay {
         // Bounded by the room, not by what was delivered: frames that never fit must not hold the
         // worker here.
         let mut room = burst.room();
-        if self.arena.bytes.len() > FAR {
+        if self.arena.bytes.len() > FAR && self.left != Some(0) {
             let next = self.index.get(self.at..).unwrap_or_default().iter().take(room);
             next.for_each(|&place| self.arena.ask_behind(place));
         }
