@@ -50,7 +50,10 @@ fn address() -> impl Strategy<Value = u32> {
 fn packet() -> impl Strategy<Value = Packet> {
     let udp = (0u8..3, address(), address(), 1u16..3, 1u16..3)
         .prop_map(|(dscp, src, dst, from, to)| Udp { dscp, src, dst, from, to });
-    let tags = prop::collection::vec((0u8..3, 1u16..4), 0..2);
+    let tags = prop_oneof![
+        3 => prop::collection::vec((0u8..3, 1u16..4), 0..2),
+        1 => prop::collection::vec((0u8..3, 1u16..4), 2..4),
+    ];
     (station(), station(), tags, prop::option::of(udp)).prop_map(|(dst, src, tags, udp)| Packet {
         dst,
         src,

@@ -2,7 +2,7 @@
 
 use weir_openflow::model::Field;
 
-/// A frame of Ethernet, perhaps a VLAN tag, perhaps IPv4 and UDP.
+/// A frame of Ethernet, perhaps VLAN tags, perhaps IPv4 and UDP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packet {
     pub dst: u64,
@@ -23,6 +23,8 @@ pub struct Udp {
 
 /// EtherType of frames without IPv4.
 pub const PLAIN: u16 = 0x88b5;
+/// EtherType of every tag.
+const TPID: u16 = 0x8100;
 /// No frame is shorter.
 pub const LEN: usize = 80;
 
@@ -31,7 +33,7 @@ impl Packet {
         let mut f = self.dst.to_be_bytes()[2..].to_vec();
         f.extend(&self.src.to_be_bytes()[2..]);
         for (pcp, vid) in &self.tags {
-            f.extend([0x81, 0]);
+            f.extend(TPID.to_be_bytes());
             f.extend((u16::from(*pcp) << 13 | vid).to_be_bytes());
         }
         let Some(u) = &self.udp else {
@@ -61,7 +63,7 @@ impl Packet {
         let ip = |at: usize| u32::from_be_bytes(f[at..at + 4].try_into().unwrap());
         let mut p = Packet { dst: mac(0), src: mac(6), tags: vec![], udp: None };
         let mut at = 12;
-        while word(at) == 0x8100 {
+        while word(at) == TPID {
             let tci = word(at + 2);
             p.tags.push(((tci >> 13) as u8, tci & 0xfff));
             at += 4;
@@ -77,21 +79,21 @@ impl Packet {
         }
         p
     }
+    /// Whether there is a third tag: keys end at it, and its TPID is the EtherType.
+    fn is_hidden(&self) -> bool {
+        self.tags.len() > 2
+    }
     /// What a match sees; `None` where the frame has no such field.
     pub fn field(&self, f: Field, in_port: u32, metadata: u64) -> Option<u128> {
-        let u = self.udp.as_ref();
+        let u = self.udp.as_ref().filter(|_| !self.is_hidden());
         Some(match f {
             Field::InPort => in_port.into(),
             Field::Metadata => metadata.into(),
             Field::EthDst => self.dst.into(),
             Field::EthSrc => self.src.into(),
-            Field::EthType => {
-                if u.is_some() {
-                    0x0800
-                } else {
-                    PLAIN.into()
-                }
-            }
+            Field::EthType if self.is_hidden() => TPID.into(),
+            Field::EthType if u.is_some() => 0x0800,
+            Field::EthType => PLAIN.into(),
             Field::VlanVid => self.tags.first().map_or(0, |t| 0x1000 | u128::from(t.1)),
             Field::VlanPcp => self.tags.first()?.0.into(),
             Field::IpProto => u.map(|_| 17)?,
@@ -105,7 +107,8 @@ impl Packet {
     }
     /// Writes a field, where the frame has it.
     pub fn set(&mut self, f: Field, v: u128) {
-        match (f, self.tags.first_mut(), self.udp.as_mut()) {
+        let hidden = self.is_hidden();
+        match (f, self.tags.first_mut(), self.udp.as_mut().filter(|_| !hidden)) {
             (Field::EthDst, ..) => self.dst = v as u64,
             (Field::EthSrc, ..) => self.src = v as u64,
             (Field::VlanVid, Some(t), _) => t.1 = v as u16 & 0xfff,
