@@ -16,8 +16,7 @@
 
 use crate::tcam_error::TcamError;
 use std::cmp::Reverse;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The two parts of the TCAM (004 §4.3).
@@ -107,12 +106,37 @@ const MOST_ENTRIES: u32 = 1 << 26;
 
 #[derive(Clone, Debug, Default)]
 struct Share {
-    slices: BTreeSet<u32>,
-    /// How many of them each block has.
-    blocks: BTreeMap<u32, u32>,
+    /// Which they are, the area says.
+    slices: u32,
+    /// How many of them each block has that has any, by its number.
+    blocks: Vec<(u32, u32)>,
     /// How many of them stay, whether used or not; the others are borrowed.
     reserved: u32,
     used: u32,
+}
+
+impl Share {
+    fn gain(&mut self, block: u32) {
+        self.slices += 1;
+        match self.blocks.binary_search_by_key(&block, |b| b.0) {
+            Ok(at) => self.blocks.iter_mut().skip(at).take(1).for_each(|b| b.1 += 1),
+            Err(at) => {
+                // Most have one.
+                if self.blocks.is_empty() {
+                    self.blocks.reserve_exact(1);
+                }
+                self.blocks.insert(at, (block, 1));
+            }
+        }
+    }
+    fn lose(&mut self, block: u32) {
+        let Ok(at) = self.blocks.binary_search_by_key(&block, |b| b.0) else { return };
+        self.slices -= 1;
+        match self.blocks.get_mut(at) {
+            Some((_, n)) if *n > 1 => *n -= 1,
+            _ => _ = self.blocks.remove(at),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -169,24 +193,17 @@ impl Area {
         }
         self.free_slices = self.free_slices + freed - taken;
         if let Some(share) = before.and_then(|o| self.shares.get_mut(&o)) {
-            share.slices.remove(&slice);
-            if let Entry::Occupied(mut e) = share.blocks.entry(block) {
-                *e.get_mut() -= 1;
-                if *e.get() == 0 {
-                    e.remove();
-                }
-            }
+            share.lose(block);
         }
         if let Some(share) = owner.and_then(|o| self.shares.get_mut(&o)) {
-            share.slices.insert(slice);
-            *share.blocks.entry(block).or_default() += 1;
+            share.gain(block);
         }
     }
     /// The block to take slices from when `owner` still needs `count`.
     fn best_block(&self, owner: Owner, count: u32) -> Option<u32> {
         let free = |b: &u32| self.free.get(*b as usize).copied().unwrap_or(0);
         // From the last: a share that grows has room there, if anywhere.
-        let mut mine = self.shares.get(&owner)?.blocks.keys().rev().copied();
+        let mut mine = self.shares.get(&owner)?.blocks.iter().rev().map(|b| b.0);
         if let Some(block) = mine.find(|b| free(b) > 0) {
             return Some(block);
         }
@@ -213,14 +230,14 @@ impl Area {
     /// Takes `count` slices from `owner`, those first whose block it leaves soonest.
     fn give_back(&mut self, owner: Owner, count: u32, block_slices: u32) {
         let Some(share) = self.shares.get(&owner) else { return };
-        let mut blocks: Vec<(u32, u32)> = share.blocks.iter().map(|(&b, &n)| (n, b)).collect();
+        let mut blocks: Vec<(u32, u32)> = share.blocks.iter().map(|&(b, n)| (n, b)).collect();
         blocks.sort_unstable();
         let of = |b: u32| {
             let first = b * block_slices;
-            share.slices.range(first..=first.saturating_add(block_slices - 1))
+            let all = first..first.saturating_add(block_slices);
+            all.filter(|&s| matches!(self.slice(s), Ok(Some(whose)) if whose == owner))
         };
-        let gone: Vec<u32> =
-            blocks.iter().flat_map(|&(_, b)| of(b)).copied().take(count as usize).collect();
+        let gone: Vec<u32> = blocks.iter().flat_map(|&(_, b)| of(b)).take(count as usize).collect();
         gone.iter().for_each(|&s| self.set(s, None, block_slices));
     }
 }
@@ -263,7 +280,7 @@ impl Tcam {
         }
     }
     fn allowed(&self, share: &Share) -> u32 {
-        share.slices.len() as u32 * self.slice_entries
+        share.slices * self.slice_entries
     }
     /// The slices that `entries` take, if so many are free.
     fn fitting(&self, part: Part, entries: u32) -> Result<u32, TcamError> {
@@ -328,7 +345,7 @@ impl Tcam {
     /// how many entries became free.
     pub fn give_back_idle(&mut self, part: Part, owner: Owner) -> u32 {
         let Ok(share) = self.area(part).share(owner) else { return 0 };
-        let (slices, used) = (share.slices.len() as u32, share.used);
+        let (slices, used) = (share.slices, share.used);
         let kept = used.saturating_add(self.slice_entries / 2).div_ceil(self.slice_entries);
         let idle = slices.saturating_sub(kept.max(share.reserved));
         if idle == 0 || idle.saturating_mul(16) < slices {
@@ -346,7 +363,7 @@ impl Tcam {
     /// [`TcamError::NoShare`], [`TcamError::Full`].
     pub fn guarantee(&mut self, part: Part, owner: Owner, entries: u32) -> Result<u32, TcamError> {
         let share = self.area(part).share(owner)?;
-        let (has, used) = (share.slices.len() as u32, share.used.div_ceil(self.slice_entries));
+        let (has, used) = (share.slices, share.used.div_ceil(self.slice_entries));
         let wanted = entries.div_ceil(self.slice_entries);
         let more = wanted.saturating_sub(has);
         self.fitting(part, more.saturating_mul(self.slice_entries))?;
@@ -365,7 +382,7 @@ impl Tcam {
     /// [`TcamError::NoShare`]; [`TcamError::InUse`] where its rules would not fit any more.
     pub fn shrink(&mut self, part: Part, owner: Owner, entries: u32) -> Result<u32, TcamError> {
         let share = self.area(part).share(owner)?;
-        let slices = (entries / self.slice_entries).min(share.slices.len() as u32);
+        let slices = (entries / self.slice_entries).min(share.slices);
         let (used, left) = (share.used, self.allowed(share) - slices * self.slice_entries);
         if used > left {
             return Err(TcamError::InUse { part, owner, used, left });
@@ -374,7 +391,7 @@ impl Tcam {
         let area = self.area_mut(part);
         area.give_back(owner, slices, block_slices);
         let share = area.share_mut(owner)?;
-        share.reserved = share.reserved.min(share.slices.len() as u32);
+        share.reserved = share.reserved.min(share.slices);
         Ok(left)
     }
 
@@ -427,7 +444,7 @@ impl Tcam {
             |share| Usage {
                 used: share.used,
                 allowed: self.allowed(share),
-                slices: share.slices.len() as u32,
+                slices: share.slices,
                 reserved: share.reserved * self.slice_entries,
             },
         )
@@ -491,7 +508,7 @@ impl Tcam {
         let area = self.area_mut(part);
         area.set(slice, None, block_slices);
         let share = area.share_mut(owner)?;
-        share.reserved = share.reserved.min(share.slices.len() as u32);
+        share.reserved = share.reserved.min(share.slices);
         Ok(())
     }
 
