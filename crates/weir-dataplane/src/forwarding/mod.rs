@@ -149,8 +149,8 @@ impl TxPort {
     /// Whether no VDP has more here than any other, or less, or queues.
     pub(crate) fn is_undivided(&self) -> bool {
         let plain = |s: &Share| {
-            let queue_frames = s.share.queue_frames;
-            s.share == PortShare { queue_frames, ..PortShare::default() }
+            let queue_frames = s.share().queue_frames;
+            s.share() == PortShare { queue_frames, ..PortShare::default() }
         };
         self.shaped == 0 && self.shares.iter().flatten().all(|s| plain(s))
     }

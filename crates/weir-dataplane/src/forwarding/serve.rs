@@ -37,7 +37,7 @@ impl TxPort {
         }
         match self.stage_pass {
             Pass::By => {}
-            Pass::Guaranteed => s.guarantee.bits += bits,
+            Pass::Guaranteed => s.pay_promised(-bits),
             Pass::Rest => s.deficit += bits / 8,
         }
         self.backlog += 1;
@@ -107,11 +107,8 @@ impl TxPort {
         let Some(s) = self.shares.get_mut(usize::from(vid)).and_then(Option::as_mut) else {
             return 0;
         };
-        s.guarantee.refill(now);
-        if let Some(c) = &mut s.ceiling {
-            c.refill(now);
-        }
-        let quantum = QUANTUM * i64::from(s.share.weight.max(1));
+        s.refill(now);
+        let quantum = QUANTUM * i64::from(s.share().weight.max(1));
         if pass == Pass::Rest && !resumed {
             // A VDP held back by its ceiling must not save up turns, beyond one frame's need.
             s.deficit = (s.deficit + quantum).min(quantum.max(s.longest_head(&self.waiting)));
@@ -122,17 +119,17 @@ impl TxPort {
             let Some(next) = s.next(&self.waiting, now) else { break };
             let (bytes, bits) = (next.bytes, 8 * next.bytes);
             let due = match pass {
-                Pass::Guaranteed => s.share.guarantee_bps > 0 && s.guarantee.has(bits) && turn > 0,
+                Pass::Guaranteed => s.is_promised(bits) && turn > 0,
                 Pass::Rest | Pass::By => s.deficit >= bytes,
             };
-            if !due || s.ceiling.as_ref().is_some_and(|c| !c.has(bits)) {
+            if !due || !s.is_below_ceiling(bits) {
                 break;
             }
             let Some(f) = s.take(&next, &mut self.waiting) else { break };
             self.backlog -= 1;
             match pass {
                 Pass::Guaranteed => {
-                    s.guarantee.bits -= bits;
+                    s.pay_promised(bits);
                     turn -= bytes;
                 }
                 Pass::Rest | Pass::By => s.deficit -= bytes,

@@ -79,43 +79,40 @@ pub(super) enum Paid {
     Turn = 2,
 }
 
+/// A queue: what waits there, and what became of it.
 #[derive(Debug)]
-struct Class {
-    number: u32,
-    rate: QueueRate,
+struct Queue {
     fifo: Fifo,
-    deficit: i64,
-    min: Bucket,
-    max: Option<Bucket>,
-    sent: Tally,
     dropped: u64,
     since: Nanos,
 }
 
-impl Class {
-    fn new(number: u32, rate: QueueRate, now: Nanos) -> Self {
-        let mut c = Self {
-            number,
-            rate,
-            fifo: Fifo::default(),
-            deficit: 0,
-            min: Bucket::default(),
-            max: None,
-            sent: Tally::default(),
-            dropped: 0,
-            since: now,
-        };
-        c.set_rate(rate, now);
-        c
-    }
-    fn set_rate(&mut self, rate: QueueRate, now: Nanos) {
-        self.rate = rate;
-        self.min = Bucket::new(rate.min_bps, now);
-        self.max = rate.max_bps.map(|r| Bucket::new(r, now));
+impl Queue {
+    fn new(now: Nanos) -> Self {
+        Self { fifo: Fifo::default(), dropped: 0, since: now }
     }
     /// Bytes with FCS of its next frame.
     fn head(&self, w: &Waiting) -> Option<i64> {
         self.fifo.head_bytes(w).map(|b| (b + FCS) as i64)
+    }
+}
+
+/// What a queue may send, and how much of it it has had.
+#[derive(Debug)]
+struct Rates {
+    rate: QueueRate,
+    deficit: i64,
+    min: Bucket,
+    max: Option<Bucket>,
+}
+
+impl Rates {
+    fn new(rate: QueueRate, now: Nanos) -> Self {
+        let max = rate.max_bps.map(|r| Bucket::new(r, now));
+        Self { rate, deficit: 0, min: Bucket::new(rate.min_bps, now), max }
+    }
+    fn set(&mut self, rate: QueueRate, now: Nanos) {
+        *self = Self { deficit: self.deficit, ..Self::new(rate, now) };
     }
     fn below_max(&mut self, bits: i64, now: Nanos) -> bool {
         let Some(m) = &mut self.max else { return true };
@@ -131,50 +128,93 @@ impl Class {
     }
 }
 
-/// One VDP at one port.
+/// A queue beside queue 0.
 #[derive(Debug)]
-pub(super) struct Share {
-    pub(super) share: PortShare,
-    pub(super) deficit: i64,
-    pub(super) guarantee: Bucket,
-    pub(super) ceiling: Option<Bucket>,
-    pub(super) active: bool,
-    /// Frames that wait in all its queues.
-    len: u32,
-    /// Queue 0.
-    first: Class,
-    /// The others, by number.
+struct Class {
+    number: u32,
+    queue: Queue,
+    rates: Rates,
+    sent: Tally,
+}
+
+/// What few VDPs have at a port: a share unlike everybody's, queues with rates.
+#[derive(Debug)]
+struct Terms {
+    share: PortShare,
+    guarantee: Bucket,
+    ceiling: Option<Bucket>,
+    /// Of queue 0.
+    first: Rates,
+    /// The other queues, by number.
     more: Vec<Class>,
     /// Whose turn it is: among queues below their least rate, and among all.
     min_turn: usize,
     turn: usize,
-    /// Frames for queues that are not there; queue 0 took them.
-    strays: u64,
     /// Sent by queues that were removed.
     gone: Tally,
 }
 
-impl Share {
-    pub(super) fn new(share: PortShare, now: Nanos) -> Self {
+impl Terms {
+    fn new(now: Nanos) -> Self {
         Self {
-            share,
-            deficit: 0,
-            guarantee: Bucket::new(share.guarantee_bps, now),
-            ceiling: share.ceiling_bps.map(|r| Bucket::new(r, now)),
-            active: false,
-            len: 0,
-            first: Class::new(0, QueueRate::default(), now),
+            share: PortShare::default(),
+            guarantee: Bucket::default(),
+            ceiling: None,
+            first: Rates::new(QueueRate::default(), now),
             more: Vec::new(),
             min_turn: 0,
             turn: 0,
-            strays: 0,
             gone: Tally::default(),
         }
     }
+    fn have_one_plain_queue(&self) -> bool {
+        self.more.is_empty() && self.first.rate == QueueRate::default()
+    }
+}
+
+/// One VDP at one port.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) deficit: i64,
+    pub(super) active: bool,
+    /// Frames that wait in all its queues.
+    len: u32,
+    /// Queue 0.
+    first: Queue,
+    /// Frames for queues that are not there; queue 0 took them.
+    strays: u64,
+    /// None: [`PortShare::default`], and no queue but the first, whose rate has no limits.
+    terms: Option<Box<Terms>>,
+}
+
+impl Share {
+    pub(super) fn new(share: PortShare, now: Nanos) -> Self {
+        let mut s = Self {
+            deficit: 0,
+            active: false,
+            len: 0,
+            first: Queue::new(now),
+            strays: 0,
+            terms: None,
+        };
+        s.set(share, now);
+        s
+    }
     pub(super) fn set(&mut self, share: PortShare, now: Nanos) {
-        self.share = share;
-        self.guarantee = Bucket::new(share.guarantee_bps, now);
-        self.ceiling = share.ceiling_bps.map(|r| Bucket::new(r, now));
+        if self.terms.is_none() && share == PortShare::default() {
+            return;
+        }
+        let t = self.make_terms(now);
+        t.share = share;
+        t.guarantee = Bucket::new(share.guarantee_bps, now);
+        t.ceiling = share.ceiling_bps.map(|r| Bucket::new(r, now));
+    }
+    fn make_terms(&mut self, now: Nanos) -> &mut Terms {
+        self.terms.get_or_insert_with(|| Box::new(Terms::new(now)))
+    }
+    /// What it was given.
+    pub(super) fn share(&self) -> PortShare {
+        self.terms.as_ref().map_or_else(PortShare::default, |t| t.share)
     }
     /// Frames that wait.
     pub(super) fn len(&self) -> u32 {
@@ -182,27 +222,43 @@ impl Share {
     }
     /// Whether its frames have to be looked at one by one, even while the device takes everything.
     pub(super) fn is_shaped(&self) -> bool {
-        self.ceiling.is_some() || !self.has_one_plain_queue()
+        self.terms.as_ref().is_some_and(|t| t.ceiling.is_some() || !t.have_one_plain_queue())
     }
     fn has_one_plain_queue(&self) -> bool {
-        self.more.is_empty() && self.first.rate == QueueRate::default()
+        self.terms.as_ref().is_none_or(|t| t.have_one_plain_queue())
+    }
+    /// Queues beside queue 0.
+    fn more(&self) -> &[Class] {
+        self.terms.as_ref().map_or(&[], |t| &t.more)
+    }
+    fn class_mut(&mut self, place: usize) -> Option<&mut Class> {
+        self.terms.as_mut()?.more.get_mut(place.checked_sub(1)?)
     }
     #[inline(always)]
-    fn class_mut(&mut self, i: usize) -> Option<&mut Class> {
-        match i.checked_sub(1) {
-            None => Some(&mut self.first),
-            Some(i) => self.more.get_mut(i),
+    fn queue_mut(&mut self, place: usize) -> Option<&mut Queue> {
+        match place {
+            0 => Some(&mut self.first),
+            _ => self.class_mut(place).map(|c| &mut c.queue),
         }
     }
-    fn classes(&self) -> impl Iterator<Item = &Class> {
-        std::iter::once(&self.first).chain(&self.more)
+    /// A queue and its rates, where there are any.
+    #[inline(always)]
+    fn rated_mut(&mut self, place: usize) -> Option<(&mut Queue, &mut Rates)> {
+        let t = self.terms.as_deref_mut()?;
+        match place.checked_sub(1) {
+            None => Some((&mut self.first, &mut t.first)),
+            Some(i) => t.more.get_mut(i).map(|c| (&mut c.queue, &mut c.rates)),
+        }
+    }
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        std::iter::once(&self.first).chain(self.more().iter().map(|c| &c.queue))
     }
     /// The place of queue `number`; that of queue 0 where there is none.
     pub(super) fn place(&mut self, number: u32) -> usize {
         if number == 0 {
             return 0;
         }
-        match self.more.binary_search_by_key(&number, |c| c.number) {
+        match self.more().binary_search_by_key(&number, |c| c.number) {
             Ok(i) => i + 1,
             Err(_) => {
                 self.strays += 1;
@@ -213,40 +269,52 @@ impl Share {
     /// Sets a queue's rates; `None` when there are too many queues. What waits and what was counted
     /// stays.
     pub(super) fn set_queue(&mut self, number: u32, rate: QueueRate, now: Nanos) -> Option<()> {
+        let t = self.make_terms(now);
         if number == 0 {
-            self.first.set_rate(rate, now);
+            t.first.set(rate, now);
             return Some(());
         }
-        match self.more.binary_search_by_key(&number, |c| c.number) {
-            Ok(i) => self.more.get_mut(i)?.set_rate(rate, now),
-            Err(_) if self.more.len() >= MAX_QUEUES => return None,
-            Err(i) => self.more.insert(i, Class::new(number, rate, now)),
+        match t.more.binary_search_by_key(&number, |c| c.number) {
+            Ok(i) => t.more.get_mut(i)?.rates.set(rate, now),
+            Err(_) if t.more.len() >= MAX_QUEUES => return None,
+            Err(i) => {
+                let (queue, rates) = (Queue::new(now), Rates::new(rate, now));
+                t.more.insert(i, Class { number, queue, rates, sent: Tally::default() });
+            }
         }
         Some(())
     }
     /// Takes a queue away; its frames wait on at the end of queue 0. `None` when there is none.
     pub(super) fn remove_queue(&mut self, number: u32, w: &mut Waiting) -> Option<()> {
-        let i = self.more.binary_search_by_key(&number, |c| c.number).ok()?;
-        let c = self.more.remove(i);
-        self.first.fifo.append(c.fifo, w);
-        self.first.dropped += c.dropped;
-        self.gone.merge(c.sent);
+        let t = self.terms.as_deref_mut()?;
+        let i = t.more.binary_search_by_key(&number, |c| c.number).ok()?;
+        let c = t.more.remove(i);
+        t.gone.merge(c.sent);
+        self.first.fifo.append(c.queue.fifo, w);
+        self.first.dropped += c.queue.dropped;
         Some(())
     }
     /// Its queues, where it sent so much in all.
     pub(super) fn stats(&self, all: Tally) -> impl Iterator<Item = QueueStats> {
-        let others = self.more.iter().fold(self.gone, |mut sum, c| {
+        let terms = self.terms.as_deref();
+        let gone = terms.map_or_else(Tally::default, |t| t.gone);
+        let others = self.more().iter().fold(gone, |mut sum, c| {
             sum.merge(c.sent);
             sum
         });
-        self.classes().map(move |c| QueueStats {
-            queue: c.number,
-            rate: c.rate,
-            sent: if c.number == 0 { all.less(others) } else { c.sent },
-            dropped: c.dropped,
-            strays: if c.number == 0 { self.strays } else { 0 },
-            since: c.since,
-        })
+        let of = |queue, rate, q: &Queue, sent, strays| QueueStats {
+            queue,
+            rate,
+            sent,
+            dropped: q.dropped,
+            strays,
+            since: q.since,
+        };
+        let rate = terms.map_or_else(QueueRate::default, |t| t.first.rate);
+        let first = of(0, rate, &self.first, all.less(others), self.strays);
+        let more = self.more().iter();
+        std::iter::once(first)
+            .chain(more.map(move |c| of(c.number, c.rates.rate, &c.queue, c.sent, 0)))
     }
     /// Counts what a queue other than the first sent.
     pub(super) fn count_sent(&mut self, place: usize, what: Tally) {
@@ -255,9 +323,33 @@ impl Share {
         }
     }
     fn count_dropped(&mut self, place: usize) {
-        if let Some(c) = self.class_mut(place) {
-            c.dropped += 1;
+        if let Some(q) = self.queue_mut(place) {
+            q.dropped += 1;
         }
+    }
+
+    /// Its buckets have earned what they earn until now.
+    pub(super) fn refill(&mut self, now: Nanos) {
+        let Some(t) = self.terms.as_deref_mut() else { return };
+        t.guarantee.refill(now);
+        if let Some(c) = &mut t.ceiling {
+            c.refill(now);
+        }
+    }
+    /// Whether `bits` are within what it was promised, and that much was promised at all.
+    pub(super) fn is_promised(&self, bits: i64) -> bool {
+        let promised = |t: &Terms| t.share.guarantee_bps > 0 && t.guarantee.has(bits);
+        self.terms.as_deref().is_some_and(promised)
+    }
+    /// Pays `bits` out of what it was promised; fewer than none are paid back.
+    pub(super) fn pay_promised(&mut self, bits: i64) {
+        if let Some(t) = &mut self.terms {
+            t.guarantee.bits -= bits;
+        }
+    }
+    /// Whether its ceiling, if it has one, allows for so many bits.
+    pub(super) fn is_below_ceiling(&self, bits: i64) -> bool {
+        self.terms.as_ref().and_then(|t| t.ceiling.as_ref()).is_none_or(|c| c.has(bits))
     }
 
     /// Whether a frame of `bits` may pass by the queues at once; then it is paid for.
@@ -265,13 +357,14 @@ impl Share {
         if self.len > 0 {
             return false;
         }
-        if let Some(c) = &mut self.ceiling {
+        let Some(t) = &mut self.terms else { return place == 0 };
+        if let Some(c) = &mut t.ceiling {
             c.refill(now);
             if !c.has(bits) {
                 return false;
             }
         }
-        if !self.class_mut(place).is_some_and(|c| c.below_max(bits, now)) {
+        if !self.rated_mut(place).is_some_and(|(_, r)| r.below_max(bits, now)) {
             return false;
         }
         self.pay(place, Paid::Not, bits);
@@ -284,12 +377,12 @@ impl Share {
         frame: Frame,
         w: &mut Waiting,
     ) -> Result<(), Frame> {
-        let all = self.share.queue_frames;
+        let all = self.share().queue_frames;
         // A queue that its rate holds back leaves the others of this VDP their room.
-        let part = (all / (self.more.len() as u32 + 1)).max(1);
+        let part = (all / (self.more().len() as u32 + 1)).max(1);
         let full = self.len >= all;
-        let r = match self.class_mut(place) {
-            Some(c) if !full && c.fifo.len() < part => c.fifo.push(frame, w),
+        let r = match self.queue_mut(place) {
+            Some(q) if !full && q.fifo.len() < part => q.fifo.push(frame, w),
             _ => Err(frame),
         };
         match &r {
@@ -307,9 +400,9 @@ impl Share {
         w: &mut Waiting,
     ) -> Result<(), Frame> {
         let bits = 8 * (frame.len() + FCS) as i64;
-        let Some(c) = self.class_mut(place) else { return Err(frame) };
-        if let Err(frame) = c.fifo.push_front(frame, w) {
-            c.dropped += 1;
+        let Some(q) = self.queue_mut(place) else { return Err(frame) };
+        if let Err(frame) = q.fifo.push_front(frame, w) {
+            q.dropped += 1;
             return Err(frame);
         }
         self.len += 1;
@@ -322,51 +415,57 @@ impl Share {
             let bytes = self.first.head(w)?;
             return Some(Next { place: 0, paid: Paid::Not, bytes });
         }
-        let n = self.more.len() + 1;
+        let n = self.more().len() + 1;
+        let turns = self.terms.as_ref().map_or((0, 0), |t| (t.min_turn, t.turn));
         for step in 0..n {
-            let place = (self.min_turn + step) % n;
-            let Some(c) = self.class_mut(place) else { continue };
-            let Some(bytes) = c.head(w) else { continue };
-            if c.below_min(8 * bytes, now) && c.below_max(8 * bytes, now) {
+            let place = (turns.0 + step) % n;
+            let Some((q, r)) = self.rated_mut(place) else { continue };
+            let Some(bytes) = q.head(w) else { continue };
+            if r.below_min(8 * bytes, now) && r.below_max(8 * bytes, now) {
                 return Some(Next { place, paid: Paid::Min, bytes });
             }
         }
         // Once round, and back to where it began with a new turn.
+        let mut turn = turns.1;
         for _ in 0..=n {
-            let place = self.turn % n;
-            if let Some(c) = self.class_mut(place) {
-                match c.head(w) {
-                    None => c.deficit = 0,
-                    Some(bytes) if c.deficit >= bytes && c.below_max(8 * bytes, now) => {
+            let place = turn % n;
+            if let Some((q, r)) = self.rated_mut(place) {
+                match q.head(w) {
+                    None => r.deficit = 0,
+                    Some(bytes) if r.deficit >= bytes && r.below_max(8 * bytes, now) => {
                         return Some(Next { place, paid: Paid::Turn, bytes });
                     }
                     Some(_) => {}
                 }
             }
-            self.turn = (place + 1) % n;
-            let turn = self.turn;
-            if let Some(c) = self.class_mut(turn) {
+            turn = (place + 1) % n;
+            if let Some(t) = &mut self.terms {
+                t.turn = turn;
+            }
+            if let Some((q, r)) = self.rated_mut(turn) {
                 // One turn is enough for its next frame, however long, and turns are not saved up.
-                let quantum = QUANTUM.max(c.head(w).unwrap_or(0));
-                c.deficit = (c.deficit + quantum).min(2 * quantum);
+                let quantum = QUANTUM.max(q.head(w).unwrap_or(0));
+                r.deficit = (r.deficit + quantum).min(2 * quantum);
             }
         }
         None
     }
     /// Takes what [`Share::next`] named.
     pub(super) fn take(&mut self, n: &Next, w: &mut Waiting) -> Option<Frame> {
-        let f = self.class_mut(n.place)?.fifo.pop(w)?;
+        let f = self.queue_mut(n.place)?.fifo.pop(w)?;
         self.len -= 1;
         self.pay(n.place, n.paid, 8 * n.bytes);
-        if n.paid == Paid::Min {
-            self.min_turn = n.place + 1;
+        if n.paid == Paid::Min
+            && let Some(t) = &mut self.terms
+        {
+            t.min_turn = n.place + 1;
         }
         Some(f)
     }
     /// Takes the frames of all queues, counted as dropped there.
     pub(super) fn take_any(&mut self, w: &mut Waiting) -> Option<Frame> {
-        for place in 0..=self.more.len() {
-            if let Some(f) = self.class_mut(place).and_then(|c| c.fifo.pop(w)) {
+        for place in 0..=self.more().len() {
+            if let Some(f) = self.queue_mut(place).and_then(|q| q.fifo.pop(w)) {
                 self.len -= 1;
                 self.count_dropped(place);
                 return Some(f);
@@ -376,22 +475,22 @@ impl Share {
     }
     /// The longest frame, with FCS, that is next in any queue.
     pub(super) fn longest_head(&self, w: &Waiting) -> i64 {
-        self.classes().filter_map(|c| c.head(w)).max().unwrap_or(0)
+        self.queues().filter_map(|q| q.head(w)).max().unwrap_or(0)
     }
     /// Takes `bits` from the buckets that pay; from those of the VDP the ceiling only, the rest is
     /// the port's business.
     fn pay(&mut self, place: usize, paid: Paid, bits: i64) {
-        if let Some(c) = &mut self.ceiling {
+        if let Some(c) = self.terms.as_mut().and_then(|t| t.ceiling.as_mut()) {
             c.bits -= bits;
         }
-        let Some(c) = self.class_mut(place) else { return };
-        if let Some(m) = &mut c.max {
+        let Some((_, r)) = self.rated_mut(place) else { return };
+        if let Some(m) = &mut r.max {
             m.bits -= bits;
         }
         match paid {
             Paid::Not => {}
-            Paid::Min => c.min.bits -= bits,
-            Paid::Turn => c.deficit -= bits / 8,
+            Paid::Min => r.min.bits -= bits,
+            Paid::Turn => r.deficit -= bits / 8,
         }
     }
 }
