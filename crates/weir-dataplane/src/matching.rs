@@ -166,11 +166,14 @@ impl Tables {
         all.tables.first.caching = caching;
         all
     }
-    /// Empty tables for the slow path of the VDP whose fast path these are.
-    pub(crate) fn slow_side(&mut self) -> Tables {
+    /// How the slow path counts lookups of the VDP whose fast path these are.
+    pub(crate) fn slow_side(&mut self) -> Counting {
         let shared = self.counting.slow.get_or_insert_default();
-        let counting = Counting { side: Side::Slow, slow: Some(Arc::clone(shared)) };
-        Tables { counting, ..Tables::default() }
+        Counting { side: Side::Slow, slow: Some(Arc::clone(shared)) }
+    }
+    /// Empty tables whose lookups are counted so.
+    pub(crate) fn counted(counting: &Counting) -> Tables {
+        Tables { counting: counting.clone(), ..Tables::default() }
     }
     /// Looks a frame up in table 0 and counts it.
     pub(crate) fn lookup_first(&mut self, key: &FlowKey, len: usize, now: Nanos) -> Option<u32> {

@@ -15,7 +15,7 @@ use crate::control::ControlError;
 use crate::edge::PortFlags;
 use crate::group::Chosen;
 use crate::mapping::MappingRule;
-use crate::matching::RuleSpec;
+use crate::matching::{RuleSpec, Tables};
 use crate::meter::Verdict;
 use crate::packet::{Layers, extract};
 use crate::plane::DataPlane;
@@ -308,7 +308,9 @@ fn in_software(
             Err(why) => return vec![Step::Dropped(why)],
         };
         slot.fields.extract(&p.bytes, &layers, &mut key);
-        let hit = winner(&slot.tables, 0, &key);
+        let none = Tables::default();
+        let tables = slot.tables.get().unwrap_or(&none);
+        let hit = winner(tables, 0, &key);
         steps.push(Step::Table { table: 0, rule: hit.as_ref().map(|h| h.spec.clone()) });
         let to_program = hit.is_none() && slot.default.is_to_channel();
         if hit.is_none() && !to_program {
@@ -320,7 +322,7 @@ fn in_software(
             let refused = |p: PortId| slot.flags(p).why_not_out();
             let place = Place {
                 vid,
-                tables: &slot.tables,
+                tables,
                 default: &slot.default,
                 fields: &slot.fields,
                 ports: slot.all(),

@@ -306,8 +306,7 @@ impl DataPlane {
         v.own_groups.clear();
         v.asked.groups.clear();
         v.set_miss();
-        let mut slow = v.fast.slow_side();
-        slow.invalid_ttl = invalid_ttl;
+        let slow = Tables { invalid_ttl, ..Tables::counted(&v.fast.slow_side()) };
         self.uncharge(Part::Action, vid, entries);
         self.post(vid, move |s| s.start_anew(slow))
     }

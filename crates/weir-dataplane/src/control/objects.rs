@@ -94,7 +94,7 @@ impl DataPlane {
             return Err(ControlError::Chain { vid, chain });
         }
         self.post(vid, move |s| {
-            s.tables.groups.insert(id, slow);
+            s.tables.get_mut().groups.insert(id, slow);
         })
     }
     /// Removes a group. Rules that name it lose their frames there, counted.
@@ -113,7 +113,7 @@ impl DataPlane {
         v.own_groups.remove(&id);
         v.asked.groups.remove(&id);
         self.post(vid, move |s| {
-            s.tables.groups.remove(&id);
+            s.tables.get_mut().groups.remove(&id);
         })
     }
     /// As [`DataPlane::put_group`], with watched ports in the VDP's own numbers. One that the VDP
@@ -175,7 +175,7 @@ impl DataPlane {
             return self.everywhere(move |p| p.set_invalid_ttl(vid, to));
         }
         self.vdp_mut(vid)?.fast.invalid_ttl = to;
-        self.post(vid, move |s| s.tables.invalid_ttl = to)
+        self.post(vid, move |s| s.tables.get_mut().invalid_ttl = to)
     }
     /// Adds or replaces a meter: one limit, whichever path frames take.
     ///
@@ -191,7 +191,7 @@ impl DataPlane {
         let slow = meter.share();
         self.vdp_mut(vid)?.fast.meters.insert(id, meter);
         self.post(vid, move |s| {
-            s.tables.meters.insert(id, slow);
+            s.tables.get_mut().meters.insert(id, slow);
         })
     }
     /// Removes a meter.
@@ -207,7 +207,7 @@ impl DataPlane {
             return Err(ControlError::Object { what: "meter", id, vid, why });
         }
         self.post(vid, move |s| {
-            s.tables.meters.remove(&id);
+            s.tables.get_mut().meters.remove(&id);
         })
     }
 }

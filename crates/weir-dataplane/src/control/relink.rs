@@ -75,6 +75,6 @@ impl DataPlane {
             g.take_buckets_of(new);
             slow.push((*id, g.share()));
         }
-        self.post(vid, move |s| s.tables.groups.extend(slow))
+        self.post(vid, move |s| s.tables.get_mut().groups.extend(slow))
     }
 }

@@ -352,7 +352,9 @@ impl DataPlane {
         let slot = t.find(matcher, priority).ok_or(ControlError::NoRule(vid))?;
         let Some(usage) = t.reset(slot) else { return Ok(()) };
         let matcher = *matcher;
-        self.post(vid, move |s| s.tables.table_mut(table).count_in(&matcher, priority, usage))
+        self.post(vid, move |s| {
+            s.tables.get_mut().table_mut(table).count_in(&matcher, priority, usage)
+        })
     }
 
     /// Where a rule's counters stand, until it is removed.

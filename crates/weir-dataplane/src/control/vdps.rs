@@ -266,10 +266,9 @@ impl DataPlane {
         }
         v.set_miss();
         let default = v.default.clone();
-        let mut slot = Slot::new(spec.program);
+        let mut slot = Slot::new(spec.program, v.fast.slow_side());
         slot.fields = spec.fields;
         slot.default = default;
-        slot.tables = v.fast.slow_side();
         let i = usize::from(vid.0);
         if self.vdps.len() <= i {
             self.vdps.resize_with(i + 1, || None);

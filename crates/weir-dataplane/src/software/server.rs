@@ -205,11 +205,13 @@ impl Server {
             match extract(f.frame.bytes(), local, &mut self.key) {
                 Err(why) => return e.drop(f.frame, why, Origin::Received),
                 Ok(layers) => {
-                    slot.fields.extract(f.frame.bytes(), &layers, &mut self.key);
-                    let hit = slot.tables.lookup_first(&self.key, f.frame.len(), self.now);
+                    let t = slot.tables.get_mut();
+                    let (d, fields) = (&slot.default, &slot.fields);
+                    fields.extract(f.frame.bytes(), &layers, &mut self.key);
+                    let hit = t.lookup_first(&self.key, f.frame.len(), self.now);
                     let src = match hit {
                         Some(s) => Some(Source::Entry { table: 0, slot: s }),
-                        None if slot.default.is_to_channel() => None,
+                        None if d.is_to_channel() => None,
                         None => Some(Source::Default),
                     };
                     if let Some(src) = src {
@@ -218,9 +220,8 @@ impl Server {
                             in_port: f.in_port,
                             key: &mut self.key,
                             layers,
-                            fields: &slot.fields,
+                            fields,
                         };
-                        let (t, d) = (&mut slot.tables, &slot.default);
                         execute::run(src, f.frame, &mut subject, t, d, &mut e);
                     } else {
                         e.back = Some((f.frame, Punt::Default));

@@ -7,18 +7,37 @@ use crate::compile::ActionResult;
 use crate::control::{Placed, RuleView};
 use crate::counters::SharedUsage;
 use crate::edge::{PortFlags, reserved_no};
-use crate::matching::{Put, RuleSpec, Tables};
+use crate::matching::{Counting, Put, RuleSpec, Table, Tables};
 use crate::program::{Program, ProgramPort};
 use crate::punt::PuntSink;
+use crate::userfield::UserFields;
 use std::collections::HashSet;
 use std::sync::Arc;
 use weir_classify::Match;
 use weir_packet::PortId;
 
+/// A VDP's tables on the slow path. Most VDPs have no rules there: they are made when they are needed.
+#[derive(Debug)]
+pub struct SlowTables {
+    made: Option<Box<Tables>>,
+    counting: Counting,
+}
+
+impl SlowTables {
+    /// What is there, if anything was needed so far.
+    pub fn get(&self) -> Option<&Tables> {
+        self.made.as_deref()
+    }
+    /// They are there from now on.
+    pub fn get_mut(&mut self) -> &mut Tables {
+        self.made.get_or_insert_with(|| Box::new(Tables::counted(&self.counting)))
+    }
+}
+
 /// A VDP on the slow path: the rules that live there, then its program.
 pub struct Slot {
     /// Rules that are not (or not only) on the fast path.
-    pub tables: Tables,
+    pub tables: SlowTables,
     /// What a frame without a rule gets.
     pub default: ActionResult,
     /// The program.
@@ -33,7 +52,7 @@ pub struct Slot {
     pub(super) all: Vec<PortId>,
     pub(super) program_ports: Vec<ProgramPort>,
     /// The VDP's own fields.
-    pub fields: crate::userfield::UserFields,
+    pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
     copied: HashSet<(u8, Match, u32)>,
 }
@@ -62,17 +81,17 @@ pub(crate) struct SlowRule {
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Slot")
-            .field("rules", &self.tables.len())
+            .field("rules", &self.tables.get().map_or(0, Tables::len))
             .field("program", &self.program.as_ref().map(|p| p.name()))
             .finish_non_exhaustive()
     }
 }
 
 impl Slot {
-    /// A VDP with this program and no rules.
-    pub fn new(program: Option<Box<dyn Program>>) -> Self {
+    /// A VDP with this program and no rules; lookups are counted so.
+    pub(crate) fn new(program: Option<Box<dyn Program>>, counting: Counting) -> Self {
         Self {
-            tables: Tables::default(),
+            tables: SlowTables { made: None, counting },
             default: ActionResult::to_channel(),
             program,
             ports: Vec::new(),
@@ -81,14 +100,14 @@ impl Slot {
             own_stack: None,
             sink: None,
             program_ports: Vec::new(),
-            fields: crate::userfield::UserFields::default(),
+            fields: UserFields::default(),
             copied: HashSet::new(),
         }
     }
     /// Whether frames that come by the default rule meet anything here before the program.
     #[inline]
     pub(crate) fn judges(&self) -> bool {
-        !self.tables.is_empty() || !self.default.is_to_channel()
+        self.tables.get().is_some_and(|t| !t.is_empty()) || !self.default.is_to_channel()
     }
     /// Puts a copy of a fast-path rule here.
     pub(crate) fn put_copy(&mut self, table: u8, r: SlowRule) {
@@ -103,14 +122,18 @@ impl Slot {
         self.put(table, r);
     }
     fn put(&mut self, table: u8, r: SlowRule) -> Option<Put> {
-        let t = self.tables.table_mut(table);
+        let t = self.tables.get_mut().table_mut(table);
         let put = t.put(&r.spec, r.result).ok()?;
         t.count_in(&r.spec.matcher, r.spec.priority, r.usage);
         Some(put)
     }
+    /// Table `n`, if it is there.
+    fn table_mut(&mut self, n: u8) -> Option<&mut Table> {
+        self.tables.made.as_mut()?.tables.get_mut(usize::from(n))
+    }
     /// Takes a rule away.
     pub(crate) fn take_rule(&mut self, table: u8, matcher: &Match, priority: u32) {
-        if let Some(t) = self.tables.tables.get_mut(usize::from(table)) {
+        if let Some(t) = self.table_mut(table) {
             t.take(matcher, priority);
             self.copied.remove(&(table, *matcher, priority));
         }
@@ -118,19 +141,20 @@ impl Slot {
     /// Takes all copies away.
     pub(crate) fn end_copy(&mut self) {
         for (table, matcher, priority) in std::mem::take(&mut self.copied) {
-            if let Some(t) = self.tables.tables.get_mut(usize::from(table)) {
+            if let Some(t) = self.table_mut(table) {
                 t.take(&matcher, priority);
             }
         }
     }
     /// Other tables in the place of those that are there, copies included.
     pub(crate) fn start_anew(&mut self, tables: Tables) {
-        self.tables = tables;
+        self.tables.made = Some(Box::new(tables));
         self.copied.clear();
     }
     /// Every rule that only this path has, with its counters.
     pub(crate) fn views(&self) -> Vec<RuleView> {
-        let mut views = self.tables.views(Placed::Slow);
+        let Some(tables) = self.tables.get() else { return Vec::new() };
+        let mut views = tables.views(Placed::Slow);
         let copied = |r: &RuleView| (r.table, r.spec.matcher, r.spec.priority);
         views.retain(|r| !self.copied.contains(&copied(r)));
         views
