@@ -44,10 +44,10 @@ use crate::index::{BURST, Change, Draft, Drafted, Index, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
 use crate::packed::{self, Packed, Way};
-use crate::parts::{Ahead, Asked, LONG, Parts, SIFTED};
+use crate::parts::{Ahead, Asked, FirstTuple, LONG, Parts, SIFTED};
 use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
-use crate::scan::words_of;
+use crate::scan::{each_word, words_of};
 use crate::simd::{Vectors, prefetch_slice};
 use crate::tuple::Tuple;
 use std::hash::{BuildHasher, RandomState};
@@ -133,7 +133,8 @@ pub struct FastTable {
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
     len: usize,
-    union: Option<Box<FlowMask>>,
+    /// Bits that rules look at, of those words alone in which there are any.
+    union: Box<[u64]>,
 }
 
 impl Default for FastTable {
@@ -164,13 +165,17 @@ impl FastTable {
             other_words: false,
             inserted: 0,
             len: 0,
-            union: None,
+            union: Box::default(),
         }
     }
 
     /// An empty table whose words are kept so.
     pub fn with_words(kept: Words) -> Self {
-        Self { kept, ..Self::new() }
+        let parts = Parts::with_first_tuple(match kept {
+            Words::Here => FirstTuple::WhenDue,
+            Words::ByOwner => FirstTuple::WhenTold,
+        });
+        Self { kept, parts, ..Self::new() }
     }
 
     /// What is read for a lookup in a small table of one mask is so long, and what a larger one's owner has beside it; behind it
@@ -180,7 +185,19 @@ impl FastTable {
     /// Bits that the rules look at: all of them, and perhaps some that removed rules looked at
     /// (they go with their tuple, or when an index is made).
     pub fn mask_union(&self) -> FlowMask {
-        self.union.as_deref().copied().unwrap_or_default()
+        let mut mask = FlowMask::default();
+        for (word, bits) in each_word(self.words).zip(&self.union) {
+            mask.0.get_mut(word).into_iter().for_each(|w| *w = *bits);
+        }
+        mask
+    }
+    /// The same, of the key's first word.
+    #[inline]
+    pub fn first_union(&self) -> u64 {
+        match self.words & 1 {
+            0 => 0,
+            _ => self.union.first().copied().unwrap_or(0),
+        }
     }
     /// Bit `i` set where [`FastTable::mask_union`] has bits in word `i` of the key.
     #[inline]
@@ -195,7 +212,7 @@ impl FastTable {
             + self.ranked.as_ref().map_or(0, |r| size_of::<Ranked>() + r.heap_bytes())
             + self.index.as_ref().map_or(0, |i| size_of::<Index>() + i.heap_bytes())
             + self.indexing.as_ref().map_or(0, |i| size_of_val(&**i) + i.heap_bytes())
-            + self.union.as_ref().map_or(0, |u| size_of_val(&**u))
+            + size_of_val(&*self.union)
     }
     /// Number of hash tables that a lookup may probe, beside an index if there is one: the shape, for reports.
     pub fn tuples(&self) -> usize {
@@ -218,11 +235,13 @@ impl FastTable {
     }
     /// After every change, to one rule perhaps.
     fn settle(&mut self, change: Option<(&Match, Edit)>) {
+        let near = self.settle_near(change);
         // Where there are more tuples, lookups are dear as it is.
         let Parts { tuples, rest, .. } = &self.parts;
         self.crowded = tuples.len() <= FEW_PARTS && self.parts.is_crowded();
         let alone = rest.is_empty() && tuples.len() == 1 && self.index.is_none();
         let way = match alone {
+            _ if near => Way::Near,
             true if self.crowded => Way::Crowded,
             true => self.pack(change),
             false if self.index.is_some() && !self.parts.is_empty() => Way::Beside,
@@ -233,6 +252,23 @@ impl FastTable {
             self.packed.give_up();
         }
         self.packed.way = way;
+    }
+    /// Whether all rules are near. If not, and there is no tuple, one is made where that is due.
+    fn settle_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
+        if self.kept == Words::Here {
+            return false;
+        }
+        let Parts { tuples, rest, .. } = &self.parts;
+        let one = tuples.is_empty() || tuples.len() == 1 && rest.is_empty();
+        if one && self.index.is_none() && self.bring_near(change) {
+            return true;
+        }
+        if self.parts.tuples.is_empty() {
+            // What was near was so of no tuple.
+            self.packed.way = Way::Parts;
+            self.parts.shape();
+        }
+        false
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
     pub fn is_dear(&self) -> bool {
@@ -275,7 +311,7 @@ impl FastTable {
             return Probe { hash: one.probe(key), left: 1 };
         }
         // A few rules in a scan: there is nothing to ask for.
-        if self.packed.way == Way::Parts && self.parts.tuples.is_empty() {
+        if matches!(self.packed.way, Way::Parts | Way::Near) && self.parts.tuples.is_empty() {
             return Probe::default();
         }
         self.probe_parts(key)
@@ -462,9 +498,7 @@ impl FastTable {
     }
 
     fn widen(&mut self, mask: &FlowMask) {
-        let union = self.union.get_or_insert_default();
-        **union = union.union(mask);
-        self.words |= words_of(mask);
+        self.set_union(self.mask_union().union(mask));
     }
 
     /// Computes the union anew, where the parts are all that there is.
@@ -475,7 +509,7 @@ impl FastTable {
     }
     fn set_union(&mut self, union: FlowMask) {
         self.words = words_of(&union);
-        self.union = (self.len > 0).then(|| Box::new(union));
+        self.union = union.0.into_iter().filter(|bits| *bits != 0).collect();
     }
 }
 
@@ -513,7 +547,7 @@ impl FastTable {
         self.insert_ranked(m, rank, id);
     }
     fn insert_ranked(&mut self, m: &Match, rank: u64, id: RuleId) {
-        if !self.union.as_ref().is_some_and(|u| u.covers(m.mask())) {
+        if !self.mask_union().covers(m.mask()) {
             self.widen(m.mask());
         }
         self.len += 1;

@@ -1,6 +1,6 @@
 //! Very small tables of one mask as a line of their own, where who asks keeps what tells their rules apart.
 //!
-//! Room: data-path core. Called by `fast`, beside the one [`Tuple`](crate::tuple::Tuple) that is the truth, for owners that
+//! Room: data-path core. Called by `fast`, beside the rest or the one [`Tuple`](crate::tuple::Tuple) that is the truth, for owners that
 //! keep each rule's bits ([`FastTable::word`](crate::FastTable::word)) with what they read of a rule anyway. Then nothing
 //! of the classifier's must say whether the rule is the right one, and a lookup is a byte of a line that lies beside the table's
 //! first one: the one rule that it can be. [`crate::packed`] has a line more to fetch, from elsewhere.
@@ -60,6 +60,11 @@ impl Near {
         place: impl Fn(u32, u64) -> usize,
     ) -> Option<(u32, Self)> {
         if rules.len() > MOST || !rules.iter().all(|r| Self::takes(r.1)) {
+            return None;
+        }
+        // No seed tells such apart.
+        let twice = |(i, r): (usize, &(u64, RuleId))| rules.iter().take(i).any(|o| o.0 == r.0);
+        if rules.iter().enumerate().any(twice) {
             return None;
         }
         (0..TRIES).map(|n| seeds.wrapping_add(n)).find_map(|seed| {

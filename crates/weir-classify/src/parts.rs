@@ -51,6 +51,8 @@ pub(crate) struct Parts {
     pub(crate) sieve: Option<Box<Sieve>>,
     /// Whether lookups ask them.
     asked: bool,
+    /// Who waits looks for a first tuple only when it is told to ([`Parts::shape`]).
+    first_tuple: FirstTuple,
     /// Length of the rest at which a new tuple is looked for.
     trigger: u32,
     len: u32,
@@ -68,6 +70,7 @@ impl Default for Parts {
             rest: Scan::default(),
             sieve: None,
             asked: true,
+            first_tuple: FirstTuple::WhenDue,
             trigger: STEP as u32,
             len: 0,
             gone: 0,
@@ -78,6 +81,10 @@ impl Default for Parts {
 }
 
 impl Parts {
+    /// None yet.
+    pub(crate) fn with_first_tuple(first_tuple: FirstTuple) -> Self {
+        Self { first_tuple, ..Self::default() }
+    }
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -255,6 +262,12 @@ impl Parts {
             return self.sift_in(i, m);
         }
         self.rest.insert(rank, id, m.value(), m.mask());
+        if !self.tuples.is_empty() || self.first_tuple == FirstTuple::WhenDue {
+            self.shape();
+        }
+    }
+    /// Makes a tuple out of rules of the rest, where it has grown by a step and one is worthwhile.
+    pub(crate) fn shape(&mut self) {
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
@@ -329,7 +342,7 @@ impl Parts {
         }
     }
 
-    /// Makes a tuple out of rules of the rest, where one is worthwhile.
+    /// The same now.
     fn reshape(&mut self) {
         let rules: Vec<_> = self.rest.iter().collect();
         let masks: Vec<FlowMask> = rules.iter().map(|r| r.3).collect();
@@ -424,6 +437,13 @@ impl Parts {
         }
         self.disbanded = self.disbanded.wrapping_add(1);
     }
+}
+
+/// When rules of the rest come to a first tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstTuple {
+    WhenDue,
+    WhenTold,
 }
 
 /// Whether lookups ask the parts.

@@ -156,6 +156,17 @@ impl Scan {
         Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32), value, mask))
     }
 
+    /// Whether all rules have this mask.
+    pub(crate) fn is_all_of(&self, mask: &FlowMask) -> bool {
+        let column = |n: usize| {
+            let at = (2 + 2 * n) * self.cap();
+            self.data.get(at..at + self.len()).unwrap_or_default()
+        };
+        self.words == words_of(mask)
+            && each_word(self.words)
+                .enumerate()
+                .all(|(n, word)| column(n).iter().all(|bits| mask.0.get(word) == Some(bits)))
+    }
     /// Where the rules whose rank is below this one begin.
     pub(crate) fn below(&self, rank: u64) -> usize {
         self.ranks().partition_point(|&r| r >= rank)

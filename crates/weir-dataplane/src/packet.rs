@@ -59,8 +59,7 @@ impl Depth {
     #[inline]
     pub fn of(rules: &FastTable) -> Self {
         let words = rules.words_union();
-        let first = if words & 1 == 0 { 0 } else { rules.mask_union().0[0] };
-        match (words, first & 0xffff_ffff) {
+        match (words, rules.first_union() & 0xffff_ffff) {
             (0 | 1, 0) => Self::Port,
             // Extension headers are nowhere but in whole keys.
             (_, low) if low & 0xffff != 0 || words & !COMMON != 0 => Self::Whole,

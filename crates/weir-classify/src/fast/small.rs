@@ -4,6 +4,9 @@
 
 use super::*;
 
+/// Rules of a rest from which on they are near: fewer are compared as fast.
+const LEAST_NEAR: usize = 8;
+
 impl FastTable {
     /// Whether the owner keeps words and is to ask [`FastTable::near`].
     #[inline(always)]
@@ -25,11 +28,8 @@ impl FastTable {
     pub fn has_other_words(&mut self) -> bool {
         std::mem::take(&mut self.other_words)
     }
-    /// Packs the one tuple that there is, where that can be.
+    /// Packs the one tuple that there is, where that can be and its rules are not near.
     pub(super) fn pack(&mut self, change: Option<(&Match, Edit)>) -> Way {
-        if self.kept == Words::ByOwner && self.bring_near(change) {
-            return Way::Near;
-        }
         // Who goes to and fro at the limit is not packed anew each time.
         let most = if self.packed.is_there() { packed::MOST } else { packed::MOST / 4 * 3 };
         let Some(one) = self.exact(most) else { return Way::Tuple };
@@ -63,18 +63,17 @@ impl FastTable {
         one.for_each(&mut |_, r| rules.push((*r.matcher.value(), r.id)));
         Some((none, rules))
     }
-    /// Tells what is [`Near`] of the one tuple that there is, if all of it may be.
-    fn bring_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
+    /// Tells what is [`Near`] of all rules, if all of them may be: those of the one tuple that there is, or those of the rest while
+    /// there is none.
+    pub(super) fn bring_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
         let was = self.packed.way == Way::Near;
-        // Who goes to and fro at the limit is not made anew each time.
-        let most = if was { near::MOST } else { near::MOST / 4 * 3 };
-        if self.exact(most).is_none() {
+        if !self.are_few() {
             return false;
         }
         if was && let Some((m, edit)) = change {
             let place = self.packed.place_near(self.packed.word(m.value()));
             match edit {
-                Edit::In(id) if self.near.insert(place, id) => return true,
+                Edit::In(id) if self.is_like_all(m) && self.near.insert(place, id) => return true,
                 Edit::In(_) => {}
                 Edit::Out => {
                     self.near.remove(place);
@@ -82,12 +81,36 @@ impl FastTable {
                 }
             }
         }
-        let to_pack = self.exact(most).and_then(|one| self.to_pack(one));
-        let made = to_pack.and_then(|(none, rules)| none.near(self.seed(), &rules));
+        let made = self.to_bring_near().and_then(|(none, rules)| none.near(self.seed(), &rules));
         let Some((packed, near)) = made else { return false };
-        // While it is, its one tuple stays the same, and so do words.
+        // While it is, the mask stays the same, and so do words.
         self.other_words |= !was;
         (self.packed, self.near) = (packed, near);
         true
+    }
+    /// Whether there are no more rules than may be near, and in a rest no fewer than are worth it. Who goes to and fro at a limit
+    /// is not made anew each time.
+    fn are_few(&self) -> bool {
+        let (least, most) = match self.packed.way == Way::Near {
+            true => (LEAST_NEAR / 2, near::MOST),
+            false => (LEAST_NEAR, near::MOST / 4 * 3),
+        };
+        match self.parts.tuples.is_empty() {
+            true => (least..=most).contains(&self.parts.rest.len()),
+            false => self.exact(most).is_some(),
+        }
+    }
+    /// Whether a rule that has come to the rest has the mask of all; that of a tuple was looked at.
+    fn is_like_all(&self, m: &Match) -> bool {
+        !self.parts.tuples.is_empty() || self.parts.rest.is_all_of(m.mask())
+    }
+    fn to_bring_near(&self) -> Option<(Packed, Vec<(FlowKey, RuleId)>)> {
+        if let Some(one) = self.parts.tuples.first() {
+            return self.to_pack(one);
+        }
+        let rest = &self.parts.rest;
+        let (.., mask) = rest.get(0)?;
+        let none = Packed::of_mask(&mask).filter(|_| rest.is_all_of(&mask))?;
+        Some((none, rest.iter().map(|(_, id, value, _)| (value, id)).collect()))
     }
 }
