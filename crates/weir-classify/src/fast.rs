@@ -132,7 +132,6 @@ pub struct FastTable {
     other_words: bool,
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
-    len: usize,
     /// Bits that rules look at, of those words alone in which there are any.
     union: Box<[u64]>,
 }
@@ -164,7 +163,6 @@ impl FastTable {
             kept: Words::default(),
             other_words: false,
             inserted: 0,
-            len: 0,
             union: Box::default(),
         }
     }
@@ -430,7 +428,7 @@ impl FastTable {
 
     /// Gives out insertion numbers anew, from 1.
     fn renumber(&mut self) {
-        let mut ranks = Vec::with_capacity(self.len);
+        let mut ranks = Vec::with_capacity(self.len());
         self.each_ranked(&mut |rank, _| ranks.push(rank));
         ranks.sort_unstable_by(|a, b| b.cmp(a));
         let anew = |rank: u64| {
@@ -456,9 +454,10 @@ impl FastTable {
 
     /// Notes that there is a rule more in the parts.
     fn note_in(&mut self, rank: u64, m: &Match, id: RuleId) {
+        let len = self.len();
         let room = match &mut self.ranked {
-            Some(r) => self.len <= MOST && r.insert(rank, id, m),
-            None => !(MANY..=MOST / 4 * 3).contains(&self.len) || !self.is_diverse(),
+            Some(r) => len <= MOST && r.insert(rank, id, m),
+            None => !(MANY..=MOST / 4 * 3).contains(&len) || !self.is_diverse(),
         };
         if !room {
             self.rank();
@@ -473,7 +472,7 @@ impl FastTable {
     /// Whether lookups in the parts would ask many.
     fn is_diverse(&self) -> bool {
         let Parts { tuples, rest, .. } = &self.parts;
-        (MANY / 2..=MOST).contains(&self.len)
+        (MANY / 2..=MOST).contains(&self.len())
             && self.index.is_none()
             && (tuples.len() >= FEW_PARTS || rest.len() >= LONG || self.parts.is_crowded())
     }
@@ -481,7 +480,7 @@ impl FastTable {
     fn rank(&mut self) {
         if self.is_diverse() {
             self.parts.set_asked(Asked::No);
-            let mut rules = Vec::with_capacity(self.len);
+            let mut rules = Vec::with_capacity(self.len());
             self.each_ranked(&mut |rank, r| rules.push((rank, r.id, r.matcher)));
             self.ranked = Some(Box::new(Ranked::new(&rules, self.ranked.as_deref())));
         } else if self.ranked.take().is_some() {
@@ -490,8 +489,9 @@ impl FastTable {
     }
 
     fn rank_out(&mut self, rank: u64) {
+        let few = self.len() < MANY / 2;
         if let Some(r) = &mut self.ranked
-            && (!r.remove(rank) || self.len < MANY / 2)
+            && (!r.remove(rank) || few)
         {
             self.rank();
         }
@@ -526,7 +526,6 @@ impl FastTable {
             && let Some(i) = self.parts.only_place(m)
         {
             self.parts.insert_only(i, m, rank, id).map_err(Duplicate)?;
-            self.len += 1;
             self.note_in(rank, m, id);
             self.settle(Some((m, Edit::In(id))));
             return Ok(());
@@ -550,7 +549,6 @@ impl FastTable {
         if !self.mask_union().covers(m.mask()) {
             self.widen(m.mask());
         }
-        self.len += 1;
         if self.index.as_mut().is_some_and(|i| i.insert(self.vectors, rank, id, m)) {
             // Lookups go as they went.
             return self.note_change(|| Change::In(rank, id, *m));
@@ -570,13 +568,11 @@ impl Classifier for FastTable {
         if let Some(index) = &mut self.index
             && let Some((rank, id)) = index.remove(self.vectors, m, Which::Priority(priority))
         {
-            self.len -= 1;
             self.note_change(|| Change::Out(rank, *m));
             self.dissolve_small();
             return Some(id);
         }
         let (rank, id) = self.parts.remove(m, priority)?;
-        self.len -= 1;
         if self.parts.is_stale() {
             self.narrow();
         }
@@ -598,7 +594,7 @@ impl Classifier for FastTable {
     }
 
     fn len(&self) -> usize {
-        self.len
+        self.parts.len() + self.index.as_ref().map_or(0, |i| i.len())
     }
 
     fn for_each(&self, f: &mut dyn FnMut(&Rule)) {

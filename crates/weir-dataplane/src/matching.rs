@@ -193,7 +193,7 @@ impl Tables {
             let (found, not) = slow.map_or((0, 0), |l| l.read(n));
             let matched = t.matched() + found;
             let lookups = matched + t.missed + not;
-            TableCounters { table: n, active: (t.len() + t.aside.len()) as u64, lookups, matched }
+            TableCounters { table: n, active: (t.len() + t.len_aside()) as u64, lookups, matched }
         };
         self.tables.iter().enumerate().map(one).collect()
     }

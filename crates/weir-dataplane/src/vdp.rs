@@ -11,6 +11,7 @@ use crate::counters::VdpCounters;
 use crate::edge::{Edge, PortFlags, VdpPortCounters};
 use crate::matching::Tables;
 use crate::userfield::UserFields;
+use crate::written::Written;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use weir_classify::Match;
@@ -148,24 +149,24 @@ pub struct Vdp {
     pub channel: ChannelUse,
     /// Its id.
     pub vid: Vid,
-    /// Its name.
-    pub name: String,
-    /// Its ports: number, port of the data plane.
-    pub ports: Vec<(PortNo, PortId)>,
-    /// Its ports without their numbers.
-    pub port_ids: Vec<PortId>,
-    /// Those of its ports that an output to all goes to.
-    pub all_ids: Vec<PortId>,
-    /// Frames held for a migration, oldest first.
-    pub hold: VecDeque<Held>,
-    /// Rules that are on the slow path only: table, match, priority.
-    pub slow_only: HashSet<(u8, Match, u32)>,
-    /// Highest priority among those.
-    pub slow_top: Option<u32>,
     /// Whether it is on the slow path for their sake.
     pub spilled: Spilled,
-    /// Groups as they were written, of those that name ports by the VDP's numbers only.
-    pub own_groups: BTreeMap<u32, WrittenGroup>,
+    /// Who gets its counters when it is deleted.
+    pub(crate) heir: Option<Vid>,
+    /// TCAM entries that it may not exceed with action rules.
+    pub action_limit: Option<u32>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its ports: number, port of the data plane.
+    pub ports: Box<[(PortNo, PortId)]>,
+    /// Its ports without their numbers.
+    pub port_ids: Box<[PortId]>,
+    /// Those of its ports that an output to all goes to.
+    pub all_ids: Box<[PortId]>,
+    /// Frames held for a migration, oldest first.
+    pub hold: VecDeque<Held>,
+    /// Rules that are on the slow path only.
+    pub slow_only: SlowOnly,
     /// What was asked for and is kept nowhere else.
     pub(crate) asked: Asked,
     /// Packet-outs that were lost for want of a frame; they are among the dropped.
@@ -174,34 +175,97 @@ pub struct Vdp {
     pub worked: u64,
     /// What it did.
     pub migration: MigrationReport,
-    /// TCAM entries that it may not exceed with action rules.
-    pub action_limit: Option<u32>,
-    /// What the last rule's actions came to: rules come in rows that do the same.
-    pub(crate) compiled: Option<Compiled>,
     /// How it is away, while it is.
     pub(crate) away: Option<Box<Away>>,
     /// What it counted elsewhere before it came here.
     pub(crate) brought: Option<Box<Brought>>,
-    /// Who gets its counters when it is deleted.
-    pub(crate) heir: Option<Vid>,
     /// Which change was the last that was made to it.
     pub(crate) touched: u64,
     /// The worker that does it, if one does.
-    pub(crate) worker: Option<usize>,
+    pub(crate) worker: Option<u32>,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Asked {
     /// The default rule's actions.
-    pub default: Vec<Action>,
-    /// Groups that are not among its own.
-    pub groups: BTreeMap<u32, WrittenGroup>,
+    pub default: Written<Arc<[Action]>>,
+    /// Its groups as they were written.
+    pub groups: BTreeMap<u32, AskedGroup>,
 }
 
-/// What actions came to, for the ports that the VDP has.
+/// A group as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedGroup {
+    pub written: WrittenGroup,
+    pub watched: Watched,
+}
+
+/// By which numbers a group names the ports that it watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// The VDP's.
+    Own,
+    /// The data plane's.
+    Plane,
+}
+
+/// Rules that are on the slow path only; most VDPs have none.
+#[derive(Debug, Default)]
+pub struct SlowOnly(Option<Box<Demoted>>);
+
+#[derive(Debug, Default)]
+struct Demoted {
+    /// Table, match, priority.
+    rules: HashSet<(u8, Match, u32)>,
+    /// The highest priority.
+    top: Option<u32>,
+}
+
+impl SlowOnly {
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |d| d.rules.len())
+    }
+    /// The highest priority among them.
+    pub fn top(&self) -> Option<u32> {
+        self.0.as_ref()?.top
+    }
+    fn contains(&self, rule: &(u8, Match, u32)) -> bool {
+        self.0.as_ref().is_some_and(|d| d.rules.contains(rule))
+    }
+    fn insert(&mut self, rule: (u8, Match, u32)) {
+        let d = self.0.get_or_insert_default();
+        d.top = d.top.max(Some(rule.2));
+        d.rules.insert(rule);
+    }
+    fn remove(&mut self, rule: &(u8, Match, u32)) -> bool {
+        let Some(d) = &mut self.0 else { return false };
+        let was = d.rules.remove(rule);
+        if was && d.top == Some(rule.2) {
+            d.top = d.rules.iter().map(|(_, _, p)| *p).max();
+        }
+        if d.rules.is_empty() {
+            self.0 = None;
+        }
+        was
+    }
+    /// There is none from now on.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// What the last rule's actions came to, for the ports that its VDP has: rules come in rows that do the same.
 #[derive(Debug)]
 pub(crate) struct Compiled {
+    /// Whose rule it was.
+    pub vid: Vid,
     /// Of a rule in this table.
     pub table: u8,
     /// As the owner wrote them.
@@ -225,12 +289,15 @@ impl Vdp {
         self.edge.prefetch();
         self.fast.tables.first().prefetch_head()
     }
+    /// The worker that does it, if one does.
+    pub(crate) fn worker(&self) -> Option<usize> {
+        self.worker.map(|w| w as usize)
+    }
     /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {
         self.edge.set_ports(&ports);
-        self.compiled = None;
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
-        self.ports = ports;
+        self.ports = ports.into();
         self.list_ports();
     }
     /// Asks something of one of its ports.
@@ -276,7 +343,6 @@ impl Vdp {
     /// A rule lives on the slow path only from now on.
     pub fn demoted(&mut self, table: u8, matcher: &Match, priority: u32) {
         self.slow_only.insert((table, *matcher, priority));
-        self.slow_top = self.slow_top.max(Some(priority));
         self.set_miss();
     }
     /// Whether a rule lives on the slow path only.
@@ -285,11 +351,7 @@ impl Vdp {
     }
     /// A rule is no longer on the slow path only; says whether it was.
     pub fn undemoted(&mut self, table: u8, matcher: &Match, priority: u32) -> bool {
-        let was = self.is_demoted(table, matcher, priority)
-            && self.slow_only.remove(&(table, *matcher, priority));
-        if was && self.slow_top == Some(priority) {
-            self.slow_top = self.slow_only.iter().map(|(_, _, p)| *p).max();
-        }
+        let was = self.slow_only.remove(&(table, *matcher, priority));
         if was {
             self.set_miss();
         }

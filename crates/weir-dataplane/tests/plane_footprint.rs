@@ -53,5 +53,6 @@ fn a_vdp_of_sixteen_rules_takes_at_most_4_kib() {
     let c = region.change();
     let live = c.bytes_allocated as isize - c.bytes_deallocated as isize;
     let each = live / VDPS as isize;
+    println!("{each} bytes");
     assert!(each <= 4096, "{each} bytes: {c:?}");
 }

@@ -81,24 +81,25 @@ impl Indexing {
 impl FastTable {
     /// Whether lookups would be faster with an index, or with another one, and none is being made.
     pub fn wants_index(&self) -> bool {
-        let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len);
+        let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len());
         let Parts { tuples, rest, .. } = &self.parts;
-        self.len >= MANY
+        self.len() >= MANY
             && self.indexing.as_deref().is_none_or(is_free)
             && match &self.index {
-                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.len / MANY_BESIDE,
+                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.len() / MANY_BESIDE,
                 None => tuples.len() >= SIFTED || rest.len() >= LONG || self.parts.is_crowded(),
             }
     }
 
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.
     pub fn begin_draft(&mut self) -> Option<Draft> {
+        let len = self.len();
         let indexing = self.indexing.get_or_insert_default();
         let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
         **indexing = Indexing { token, noted, ..Indexing::default() };
-        let draft = Draft::new(indexing.token, self.vectors, self.words, self.len);
+        let draft = Draft::new(indexing.token, self.vectors, self.words, len);
         if draft.is_none() {
-            (indexing.token, indexing.noted, indexing.refused) = (0, None, self.len);
+            (indexing.token, indexing.noted, indexing.refused) = (0, None, len);
         }
         draft
     }
@@ -136,18 +137,19 @@ impl FastTable {
 
     /// No index will come of the last draft.
     pub fn give_up_draft(&mut self) {
-        let len = self.len;
+        let len = self.len();
         self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
     /// Takes an index that was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
     /// is in `drafted` then, and should be dropped where that takes nobody's time.
     pub fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
+        let len = self.len();
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == drafted.token) else {
             return Adoption::Refused;
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
-        let is_worth_it = |i: &&Index| i.heap_bytes() <= BYTES * self.len + SMALL;
+        let is_worth_it = |i: &&Index| i.heap_bytes() <= BYTES * len + SMALL;
         let (Some(noted), Some(index)) = (noted, drafted.index.as_deref().filter(is_worth_it))
         else {
             self.give_up_draft();
@@ -172,7 +174,7 @@ impl FastTable {
         indexing.token = 0;
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside);
-        debug_assert_eq!(drafted.index.as_ref().map_or(0, |i| i.len()) + beside.len(), self.len);
+        debug_assert_eq!(drafted.index.as_ref().map_or(0, |i| i.len()) + beside.len(), self.len());
         drafted.replaced = Some(Replaced {
             _parts: std::mem::replace(&mut self.parts, beside),
             _index: std::mem::replace(&mut self.index, drafted.index.take()),
@@ -195,9 +197,9 @@ impl FastTable {
     /// Where few rules are left, and no other index would be made of them, they go to the parts.
     #[inline]
     pub(super) fn dissolve_small(&mut self) {
-        if self.len < MANY
+        if self.len() < MANY
             && let Some(index) = &self.index
-            && (self.len < MANY / 2 || index.is_sparse())
+            && (self.len() < MANY / 2 || index.is_sparse())
         {
             self.dissolve_index();
         }
@@ -219,9 +221,10 @@ impl FastTable {
     }
     #[inline]
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> Change) {
+        let len = self.len();
         let Some(indexing) = &mut self.indexing else { return };
         match &mut indexing.noted {
-            Some(noted) if noted.len() < NOTED + self.len / NOTED_OF => noted.push(change()),
+            Some(noted) if noted.len() < NOTED + len / NOTED_OF => noted.push(change()),
             None => {}
             noted => (*noted, indexing.token) = (None, 0),
         }

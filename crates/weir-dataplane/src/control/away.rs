@@ -294,6 +294,7 @@ impl DataPlane {
     /// It is not away.
     pub fn clear_away(&mut self, vid: Vid) -> Result<(), ControlError> {
         let caching = self.config.flow_caching;
+        self.compiled = None;
         let v = self.vdp_mut(vid)?;
         if v.phase != Phase::Away {
             return Err(ControlError::Elsewhere { vid, why: "is not away" });
@@ -302,8 +303,7 @@ impl DataPlane {
         let invalid_ttl = v.fast.invalid_ttl;
         v.fast = Tables { invalid_ttl, ..Tables::with_cache(caching) };
         v.slow_only.clear();
-        (v.slow_top, v.spilled, v.compiled) = (None, Spilled::No, None);
-        v.own_groups.clear();
+        v.spilled = Spilled::No;
         v.asked.groups.clear();
         v.set_miss();
         let slow = Tables { invalid_ttl, ..Tables::counted(&v.fast.slow_side()) };

@@ -90,8 +90,8 @@ impl DataPlane {
         let v = self.vdp(vid)?;
         let (rules, slow) = self.rules(vid)?;
         let groups = v.fast.groups.keys().map(|id| {
-            let written = v.own_groups.get(id).or_else(|| v.asked.groups.get(id));
-            let buckets = written.iter().flat_map(|g| g.buckets());
+            let asked = v.asked.groups.get(id);
+            let buckets = asked.iter().flat_map(|g| g.written.buckets());
             (*id, buckets.map(|b| b.payload.clone()).collect())
         });
         let remarks = |m: &crate::meter::Meter| {
@@ -101,10 +101,10 @@ impl DataPlane {
         Ok(Installed {
             vid,
             touched: v.touched,
-            name: v.name.clone(),
-            ports: v.ports.clone(),
+            name: v.name.to_string(),
+            ports: v.ports.to_vec(),
             fields: v.fields.clone(),
-            default: v.asked.default.clone(),
+            default: v.asked.default.tell(<[Action]>::to_vec),
             groups: groups.collect(),
             remarking: meters.map(|(id, _)| *id).collect(),
             invalid_ttl: v.fast.invalid_ttl,

@@ -13,7 +13,7 @@ impl DataPlane {
     /// # Errors
     /// [`ControlError`].
     pub fn add_mapping(&mut self, vid: Vid, rule: &MappingRule) -> Result<(), ControlError> {
-        let pins = self.check_pins(vid, self.vdp(vid)?.worker, std::slice::from_ref(rule))?;
+        let pins = self.check_pins(vid, self.vdp(vid)?.worker(), std::slice::from_ref(rule))?;
         if self.desk.is_some() {
             let rule = rule.clone();
             self.keep_whole(&pins)?;

@@ -8,6 +8,7 @@ use crate::execute::InvalidTtl;
 use crate::group::{Group, check_chains};
 use crate::meter::Meter;
 use crate::plane::DataPlane;
+use crate::vdp::{AskedGroup, Watched};
 use std::sync::Arc;
 
 /// The groups that an action result goes on with.
@@ -54,8 +55,7 @@ impl DataPlane {
         let written = group.clone();
         self.install_group(vid, id, group)?;
         let v = self.vdp_mut(vid)?;
-        v.own_groups.remove(&id);
-        v.asked.groups.insert(id, written);
+        v.asked.groups.insert(id, AskedGroup { written, watched: Watched::Plane });
         Ok(())
     }
 
@@ -110,7 +110,6 @@ impl DataPlane {
             let why = "there is none";
             return Err(ControlError::Object { what: "group", id, vid, why });
         }
-        v.own_groups.remove(&id);
         v.asked.groups.remove(&id);
         self.post(vid, move |s| {
             s.tables.get_mut().groups.remove(&id);
@@ -135,8 +134,7 @@ impl DataPlane {
         let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
         self.install_group(vid, id, group)?;
         let v = self.vdp_mut(vid)?;
-        v.asked.groups.remove(&id);
-        v.own_groups.insert(id, written);
+        v.asked.groups.insert(id, AskedGroup { written, watched: Watched::Own });
         Ok(())
     }
     /// What a group and, in order, its buckets got since it was put there, on both paths.

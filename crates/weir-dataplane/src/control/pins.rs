@@ -28,7 +28,7 @@ impl DataPlane {
     /// The worker that a VDP is pinned to; `None`: it is not, or there is one worker.
     pub fn worker_of(&self, vid: Vid) -> Option<usize> {
         let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
-        v.worker.filter(|_| self.config.workers > 1)
+        v.worker().filter(|_| self.config.workers > 1)
     }
     /// The worker that gets all frames of a port, for a VDP that is pinned to it.
     pub fn keeps_whole(&self, port: PortId) -> Option<usize> {

@@ -63,7 +63,8 @@ impl DataPlane {
             back_by: None,
         })));
         self.polled.push(id);
-        let mut ports = self.vdp(Vid(0))?.ports.clone();
+        self.compiled = None;
+        let mut ports = self.vdp(Vid(0))?.ports.to_vec();
         ports.push((PortNo(id.0.into()), id));
         let no = PortNo(id.0.into());
         self.vdp_mut(Vid(0))?.set_ports(ports);
@@ -119,6 +120,7 @@ impl DataPlane {
             return all;
         }
         self.changes.layout();
+        self.compiled = None;
         self.shorten_not(Ways::All);
         self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
             .ok_or(ControlError::NoPort(id))?;

@@ -8,7 +8,7 @@ use crate::action::{Action, PortNo, Vid};
 use crate::compile::{self, ResolvePort};
 use crate::group::Group;
 use crate::plane::DataPlane;
-use crate::vdp::{Path, Phase};
+use crate::vdp::{AskedGroup, Path, Phase, Watched};
 use std::sync::Arc;
 use weir_packet::PortId;
 
@@ -36,9 +36,9 @@ impl DataPlane {
             return self.everywhere(move |p| p.relink(vid));
         }
         self.relink_groups(vid)?;
+        self.compiled = None;
         let v = self.vdp_mut(vid)?;
-        v.compiled = None;
-        let ports = Ports(v.ports.clone());
+        let ports = Ports(v.ports.to_vec());
         let copied = v.phase != Phase::On(Path::Fast);
         let mut slow = Vec::new();
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
@@ -61,9 +61,10 @@ impl DataPlane {
 
     fn relink_groups(&mut self, vid: Vid) -> Result<(), ControlError> {
         let v = self.vdp_mut(vid)?;
-        let ports = Ports(v.ports.clone());
+        let ports = Ports(v.ports.to_vec());
         let mut slow = Vec::new();
-        for (id, written) in &v.own_groups {
+        let own = v.asked.groups.iter().filter(|(_, g)| g.watched == Watched::Own);
+        for (id, AskedGroup { written, .. }) in own {
             let watched = |no| ports.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into());
             let mut whole = true;
             let new = written.clone().watching(watched).map(|actions| {

@@ -100,8 +100,8 @@ impl DataPlane {
         // One that lives on the slow path has no entry of the TCAM.
         let known = slot.is_some() && !v.is_demoted(table, &spec.matcher, spec.priority);
         // A rule below one that lives on the slow path must not be found first where they overlap.
-        let shadowed =
-            placement != Placement::Fast && v.slow_top.is_some_and(|top| spec.priority <= top);
+        let shadowed = placement != Placement::Fast
+            && v.slow_only.top().is_some_and(|top| spec.priority <= top);
         let room = known || self.charge(Part::Action, vid).is_ok();
         let fast = match placement {
             Placement::Slow => false,
@@ -197,18 +197,18 @@ impl DataPlane {
         table: u8,
         actions: &Arc<[Action]>,
     ) -> Result<ActionResult, ControlError> {
-        let v = self.vdp_mut(vid)?;
-        if let Some(c) = &v.compiled
-            && c.table == table
+        self.vdp_mut(vid)?;
+        if let Some(c) = &self.compiled
+            && (c.vid, c.table) == (vid, table)
             && Arc::ptr_eq(&c.actions, actions)
         {
             // Groups and meters may have gone since.
-            Self::check_objects(v, &c.result)?;
+            Self::check_objects(self.vdp(vid)?, &c.result)?;
             return Ok(c.result.clone());
         }
         let result = self.compile_for(vid, table, actions)?;
-        let compiled = Compiled { table, actions: Arc::clone(actions), result: result.clone() };
-        self.vdp_mut(vid)?.compiled = Some(compiled);
+        let (actions, compiled) = (Arc::clone(actions), result.clone());
+        self.compiled = Some(Compiled { vid, table, actions, result: compiled });
         Ok(result)
     }
 

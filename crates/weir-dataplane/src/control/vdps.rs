@@ -13,8 +13,9 @@ use crate::program::{Program, ProgramPort};
 use crate::shortcut::Ways;
 use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
-use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, Spilled, Vdp};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, SlowOnly, Spilled, Vdp};
+use crate::written::Written;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
@@ -223,40 +224,38 @@ impl DataPlane {
 
     pub(super) fn insert_vdp(&mut self, spec: VdpSpec) -> Result<(), ControlError> {
         let vid = spec.vid;
+        self.compiled = None;
         let shared = self.channels.len().saturating_sub(1) as u8;
         let channel = spec.channel.unwrap_or(shared);
         let mut v = Vdp {
             vid,
-            name: spec.name,
+            name: spec.name.into(),
             phase: Phase::On(spec.path),
             fast: Tables::with_cache(self.config.flow_caching),
             default: ActionResult::drop(),
-            ports: Vec::new(),
-            port_ids: Vec::new(),
-            all_ids: Vec::new(),
+            ports: Box::default(),
+            port_ids: Box::default(),
+            all_ids: Box::default(),
             edge: Edge::default(),
             channel: ChannelUse { channel, in_flight: 0 },
             hold: VecDeque::new(),
             counters: VdpCounters::default(),
             fields: spec.fields.clone(),
-            slow_only: HashSet::new(),
+            slow_only: SlowOnly::default(),
             miss: ActionResult::drop(),
-            slow_top: None,
             migration: MigrationReport::default(),
             spilled: Spilled::No,
-            own_groups: BTreeMap::new(),
-            asked: Asked { default: spec.default.clone(), groups: BTreeMap::new() },
+            asked: Asked { default: Written::new(&spec.default), groups: BTreeMap::new() },
             packet_outs_lost: 0,
             worked: 0,
             action_limit: spec.action_limit,
-            compiled: None,
             away: None,
             brought: None,
             heir: None,
             touched: self.changes.layout(),
             spent: crate::cpu_share::Spent::default(),
             cpu: crate::cpu_share::Usage::default(),
-            worker: spec.worker,
+            worker: spec.worker.and_then(|w| u32::try_from(w).ok()),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
@@ -382,7 +381,7 @@ impl DataPlane {
             return self.everywhere(move |p| p.set_name(vid, &name));
         }
         self.changes.layout();
-        name.clone_into(&mut self.vdp_mut(vid)?.name);
+        self.vdp_mut(vid)?.name = name.into();
         Ok(())
     }
 
@@ -410,6 +409,7 @@ impl DataPlane {
             self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
         }
         self.changes.layout();
+        self.compiled = None;
         self.subscribers.ports(vid, &before, &ports);
         self.vdp_mut(vid)?.set_ports(ports);
         self.tell_ports(vid)
@@ -462,7 +462,7 @@ impl DataPlane {
         self.refuse_normal(vid, &r)?;
         let v = self.vdp_mut(vid)?;
         v.default = r.clone();
-        v.asked.default = actions.to_vec();
+        v.asked.default = Written::new(actions);
         v.set_miss();
         self.post(vid, move |s| s.default = r)
     }

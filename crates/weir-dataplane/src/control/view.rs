@@ -196,9 +196,9 @@ impl DataPlane {
         let channel = self.channels.get(usize::from(v.channel.channel));
         VdpView {
             vid: v.vid,
-            name: v.name.clone(),
+            name: v.name.to_string(),
             phase: v.phase,
-            ports: v.ports.clone(),
+            ports: v.ports.to_vec(),
             rules: v.fast.len(),
             slow_rules: v.slow_only.len(),
             spilled: v.spilled,

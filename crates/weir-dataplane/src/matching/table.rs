@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::compile::ActionResult;
 use crate::counters::{SharedUsage, Tally, Usage};
 use crate::software::SlowRule;
-use crate::written::{Kept, Lists, Written};
+use crate::written::{Alone, Lists, Written};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,16 +35,37 @@ pub struct Table {
     /// What is known of flows, where lookups are dear.
     cache: Option<Box<FlowCache>>,
     pub(super) caching: FlowCaching,
-    /// What each slot's owner wrote.
-    kept: Vec<Kept>,
+    /// What each slot's owner wrote, where it is one simple thing. As many as entries.
+    written: Box<[Option<Alone>]>,
+    few: Option<Box<Few>>,
+    /// Lookups on this side that found none.
+    pub(super) missed: u64,
+}
+
+/// What few tables have; made when it is needed.
+#[derive(Debug, Default)]
+struct Few {
     /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
     /// long as the last slot that has any.
     slow: Vec<Option<Arc<SharedUsage>>>,
+    /// The owners' marks, where one is not 0. As long as the last slot that has had such a one.
+    cookies: Vec<u64>,
+    /// What owners wrote otherwise. As long as the last slot that has had such a one.
+    lists: Vec<Option<Arc<[Action]>>>,
     free: Vec<u32>,
-    /// Lookups on this side that found none.
-    pub(super) missed: u64,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
-    pub(super) aside: HashMap<(Match, u32), u32>,
+    aside: HashMap<(Match, u32), u32>,
+}
+
+impl Few {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
+            + self.cookies.capacity() * 8
+            + self.lists.capacity() * size_of::<Arc<[Action]>>()
+            + self.free.capacity() * 4
+            + self.aside.capacity() * size_of::<((Match, u32), u32)>()
+    }
 }
 
 /// Bytes of a table that lookups in a very small one read.
@@ -63,11 +84,9 @@ impl Default for Table {
             filled: 0,
             cache: None,
             caching: FlowCaching::default(),
-            kept: Vec::new(),
-            slow: Vec::new(),
-            free: Vec::new(),
+            written: Box::default(),
+            few: None,
             missed: 0,
-            aside: HashMap::new(),
         }
     }
 }
@@ -102,8 +121,7 @@ impl Table {
             Some(s) => s,
             None => self.next_slot()?,
         };
-        let back =
-            !self.aside.is_empty() && self.aside.remove(&(spec.matcher, spec.priority)).is_some();
+        let back = self.no_longer_aside(&spec.matcher, spec.priority).is_some();
         if known.is_none() || back {
             self.classifier.insert_new(&spec.matcher, spec.priority, RuleId(slot));
         }
@@ -155,7 +173,7 @@ impl Table {
             }
             None => {
                 let s = self.next_slot()?;
-                self.aside.insert((spec.matcher, spec.priority), s);
+                self.few_mut().aside.insert((spec.matcher, spec.priority), s);
                 self.fill(s, spec, result);
                 s
             }
@@ -166,13 +184,29 @@ impl Table {
     pub fn set_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
         if let Some(RuleId(slot)) = self.classifier.remove(matcher, priority) {
             self.refit(None);
-            self.aside.insert((*matcher, priority), slot);
+            self.few_mut().aside.insert((*matcher, priority), slot);
         }
-        self.aside.get(&(*matcher, priority)).copied()
+        self.aside(matcher, priority)
+    }
+    fn few_mut(&mut self) -> &mut Few {
+        self.few.get_or_insert_default()
+    }
+    /// Rules that live on the slow path.
+    pub(super) fn len_aside(&self) -> usize {
+        self.few.as_ref().map_or(0, |f| f.aside.len())
+    }
+    /// The slot of a rule that lives on the slow path.
+    fn aside(&self, matcher: &Match, priority: u32) -> Option<u32> {
+        let aside = &self.few.as_ref().filter(|f| !f.aside.is_empty())?.aside;
+        aside.get(&(*matcher, priority)).copied()
+    }
+    fn no_longer_aside(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
+        let aside = &mut self.few.as_mut().filter(|f| !f.aside.is_empty())?.aside;
+        aside.remove(&(*matcher, priority))
     }
     /// The slot that [`Table::fill`] fills next.
     fn next_slot(&self) -> Result<u32, TableFull> {
-        match self.free.last() {
+        match self.few.as_ref().and_then(|f| f.free.last()) {
             Some(s) => Ok(*s),
             None if self.filled == u32::MAX => Err(TableFull),
             None => Ok(self.filled),
@@ -180,19 +214,38 @@ impl Table {
     }
     /// A new rule in the slot that [`Table::next_slot`] has just named.
     fn fill(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
-        let (entry, kept) = (Entry::new(spec, result), Kept::new(spec));
         if slot == self.filled {
             self.make_room();
             self.filled += 1;
-            self.kept.push(Kept::default());
-        } else {
-            self.free.pop();
+        } else if let Some(few) = &mut self.few {
+            few.free.pop();
         }
-        if let (Some(e), Some(k)) =
-            (self.entries.get_mut(slot as usize), self.kept.get_mut(slot as usize))
-        {
-            (*e, *k) = (entry, kept);
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            *e = Entry::new(spec, result);
         }
+        self.write(slot, spec);
+    }
+    /// Keeps what the owner wrote.
+    fn write(&mut self, slot: u32, spec: &RuleSpec) {
+        let at = slot as usize;
+        let alone = Alone::of(&spec.actions);
+        self.written.get_mut(at).into_iter().for_each(|w| *w = alone);
+        if spec.cookie != 0 {
+            reach(&mut self.few_mut().cookies, at);
+        }
+        if alone.is_none() {
+            reach(&mut self.few_mut().lists, at);
+        }
+        let Some(few) = &mut self.few else { return };
+        few.cookies.get_mut(at).into_iter().for_each(|c| *c = spec.cookie);
+        if let Some(list) = few.lists.get_mut(at) {
+            *list = alone.is_none().then(|| Arc::clone(&spec.actions));
+        }
+    }
+    /// What the owner of the rule in `slot` wrote.
+    fn written(&self, slot: u32) -> Option<Written<&Arc<[Action]>>> {
+        let lists = self.few.as_ref().map_or(&[][..], |f| &f.lists);
+        of_slot(&self.written, lists, slot as usize)
     }
     /// For one entry more.
     fn make_room(&mut self) {
@@ -204,16 +257,18 @@ impl Table {
             entries.reserve_exact(more);
             entries.resize_with(entries.capacity(), Entry::vacant);
             self.entries = entries.into_boxed_slice();
+            let mut written = std::mem::take(&mut self.written).into_vec();
+            written.reserve_exact(self.entries.len() - written.len());
+            written.resize(self.entries.len(), None);
+            self.written = written.into_boxed_slice();
         }
     }
     /// Other actions and another mark for a rule that is there; hits stay.
     fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
-        let new = Entry::new(spec, result);
-        if let (Some(e), Some(k)) =
-            (self.entries.get_mut(slot as usize), self.kept.get_mut(slot as usize))
-        {
-            (e.result, *k) = (new.result, Kept::new(spec));
+        if let Some(e) = self.entries.get_mut(slot as usize) {
+            e.result = Entry::new(spec, result).result;
         }
+        self.write(slot, spec);
     }
     /// Takes a rule out, wherever it lives. Says which slot it had.
     pub fn take(&mut self, matcher: &Match, priority: u32) -> Option<u32> {
@@ -222,16 +277,17 @@ impl Table {
                 self.refit(None);
                 slot
             }
-            None => self.aside.remove(&(*matcher, priority))?,
+            None => self.no_longer_aside(matcher, priority)?,
         };
         let at = slot as usize;
-        if let (Some(e), Some(k)) = (self.entries.get_mut(at), self.kept.get_mut(at)) {
-            (*e, *k) = (Entry::vacant(), Kept::default());
+        if let (Some(e), Some(w)) = (self.entries.get_mut(at), self.written.get_mut(at)) {
+            (*e, *w) = (Entry::vacant(), None);
         }
-        if let Some(s) = self.slow.get_mut(at) {
-            *s = None;
-        }
-        self.free.push(slot);
+        let few = self.few_mut();
+        few.slow.get_mut(at).into_iter().for_each(|s| *s = None);
+        few.cookies.get_mut(at).into_iter().for_each(|c| *c = 0);
+        few.lists.get_mut(at).into_iter().for_each(|l| *l = None);
+        few.free.push(slot);
         Some(slot)
     }
     /// Takes all rules out; what lookups came to is counted on.
@@ -245,7 +301,7 @@ impl Table {
     pub fn find(&self, matcher: &Match, priority: u32) -> Option<u32> {
         match self.classifier.find(matcher, priority) {
             Some(RuleId(slot)) => Some(slot),
-            None => self.aside.get(&(*matcher, priority)).copied(),
+            None => self.aside(matcher, priority),
         }
     }
     /// The entry of a rule that frames find here.
@@ -279,7 +335,7 @@ impl Table {
         }
     }
     pub(super) fn slow_of(&self, slot: u32) -> Option<&Arc<SharedUsage>> {
-        self.slow.get(slot as usize)?.as_ref()
+        self.few.as_ref()?.slow.get(slot as usize)?.as_ref()
     }
     /// Where the slow path counts for a slot.
     fn slow_at(&mut self, slot: u32) -> Option<&mut Option<Arc<SharedUsage>>> {
@@ -287,10 +343,9 @@ impl Table {
         if slot >= self.filled {
             return None;
         }
-        if self.slow.len() <= at {
-            self.slow.resize(at + 1, None);
-        }
-        self.slow.get_mut(at)
+        let slow = &mut self.few_mut().slow;
+        reach(slow, at);
+        slow.get_mut(at)
     }
     /// Where the slow path counts for the rule in `slot`, from now on at the latest.
     pub fn share(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
@@ -300,7 +355,7 @@ impl Table {
     pub fn reset(&mut self, slot: u32) -> Option<Arc<SharedUsage>> {
         self.entries.get_mut(slot as usize)?.hits = Tally::default();
         // A new one: the old may be written to at this moment.
-        let slow = self.slow.get_mut(slot as usize)?.as_mut()?;
+        let slow = self.few.as_mut()?.slow.get_mut(slot as usize)?.as_mut()?;
         *slow = Arc::default();
         Some(Arc::clone(slow))
     }
@@ -373,7 +428,11 @@ impl Table {
     /// The mark of the rule in `slot`, all ones where there is none.
     #[inline]
     pub(crate) fn cookie(&self, slot: u32) -> u64 {
-        self.kept.get(slot as usize).map_or(u64::MAX, |k| k.cookie)
+        match self.few.as_ref().and_then(|f| f.cookies.get(slot as usize)) {
+            Some(cookie) => *cookie,
+            None if slot < self.filled => 0,
+            None => u64::MAX,
+        }
     }
     /// Asks for the memory of a slot.
     #[inline(always)]
@@ -388,7 +447,7 @@ impl Table {
     }
     /// A rule, which has `slot`, as its owner wrote it.
     pub fn spec(&self, matcher: &Match, priority: u32, slot: u32) -> Option<RuleSpec> {
-        self.spec_by(matcher, priority, slot, Written::list)
+        self.spec_by(matcher, priority, slot, |w| w.list())
     }
     /// The same, with the list of actions that `list` makes of what was written.
     pub(crate) fn spec_by(
@@ -396,10 +455,10 @@ impl Table {
         matcher: &Match,
         priority: u32,
         slot: u32,
-        list: impl FnOnce(&Written) -> Arc<[Action]>,
+        list: impl FnOnce(Written<&Arc<[Action]>>) -> Arc<[Action]>,
     ) -> Option<RuleSpec> {
-        let Kept { actions, cookie } = self.kept.get(slot as usize)?;
-        Some(RuleSpec { matcher: *matcher, priority, cookie: *cookie, actions: list(actions) })
+        let (actions, cookie) = (list(self.written(slot)?), self.cookie(slot));
+        Some(RuleSpec { matcher: *matcher, priority, cookie, actions })
     }
     /// The same on its way to the slow path, which counts for it from now on.
     pub(crate) fn lend(&mut self, matcher: &Match, priority: u32, slot: u32) -> Option<SlowRule> {
@@ -409,14 +468,16 @@ impl Table {
     }
     /// [`Table::lend`] for every rule that frames find here.
     pub(crate) fn lend_all(&mut self, f: &mut dyn FnMut(SlowRule)) {
-        self.slow.resize(self.filled as usize, None);
-        let Self { classifier, entries, kept, slow, .. } = self;
-        let mut lists = Lists::default();
+        let filled = self.filled as usize;
+        self.few_mut().slow.resize(filled, None);
+        let Self { classifier, entries, written, few: Some(few), .. } = self else { return };
+        let Few { slow, cookies, lists, .. } = &mut **few;
+        let mut shared = Lists::default();
         classifier.for_each(&mut |r| {
             let at = r.id.0 as usize;
-            let beside = (entries.get(at), kept.get(at), slow.get_mut(at));
-            let (Some(e), Some(kept), Some(slow)) = beside else { return };
-            let (cookie, actions) = (kept.cookie, lists.of(&kept.actions));
+            let beside = (entries.get(at), of_slot(written, lists, at), slow.get_mut(at));
+            let (Some(e), Some(written), Some(slow)) = beside else { return };
+            let (cookie, actions) = (cookies.get(at).copied().unwrap_or(0), shared.of(written));
             let spec = RuleSpec { matcher: r.matcher, priority: r.priority, cookie, actions };
             let usage = Arc::clone(slow.get_or_insert_default());
             f(SlowRule { spec, result: e.result.clone(), usage });
@@ -425,20 +486,25 @@ impl Table {
     /// Gives every rule, those that live on the slow path included, what its actions come down to
     /// now; one for which that can't be said stays as it is.
     pub(crate) fn relink(&mut self, now: &mut dyn FnMut(&[Action]) -> Option<ActionResult>) {
-        let Self { classifier, entries, kept, aside, .. } = self;
+        let Self { classifier, entries, written, few, .. } = self;
+        let lists = few.as_ref().map_or(&[][..], |f| &f.lists);
         let mut one = |matcher: &Match, priority, slot: u32| {
             let at = slot as usize;
-            let (Some(e), Some(kept)) = (entries.get_mut(at), kept.get(at)) else { return };
-            if let Some(result) = kept.actions.tell(&mut *now) {
+            let beside = (entries.get_mut(at), of_slot(written, lists, at));
+            let (Some(e), Some(written)) = beside else { return };
+            if let Some(result) = written.tell(&mut *now) {
                 e.relink(matcher, priority, result);
             }
         };
         classifier.for_each(&mut |r| one(&r.matcher, r.priority, r.id.0));
-        aside.iter().for_each(|((matcher, priority), slot)| one(matcher, *priority, *slot));
+        for ((matcher, priority), slot) in few.iter().flat_map(|f| &f.aside) {
+            one(matcher, *priority, *slot);
+        }
     }
     /// [`Table::lend`] for every rule that lives on the slow path.
     pub(crate) fn lend_aside(&mut self, f: &mut dyn FnMut(SlowRule)) {
-        let aside: Vec<_> = self.aside.iter().map(|(rule, slot)| (*rule, *slot)).collect();
+        let aside = self.few.iter().flat_map(|f| &f.aside);
+        let aside: Vec<_> = aside.map(|(rule, slot)| (*rule, *slot)).collect();
         for ((matcher, priority), slot) in aside {
             self.lend(&matcher, priority, slot).into_iter().for_each(&mut *f);
         }
@@ -484,10 +550,27 @@ impl Table {
         self.classifier.memory_bytes()
             + cache
             + self.entries.len() * size_of::<Entry>()
-            + self.kept.capacity() * size_of::<Kept>()
-            + self.slow.capacity() * size_of::<Option<Arc<SharedUsage>>>()
-            + self.free.capacity() * 4
-            + self.aside.capacity() * size_of::<((Match, u32), u32)>()
+            + size_of_val(&*self.written)
+            + self.few.as_ref().map_or(0, |f| f.memory_bytes())
+    }
+}
+
+/// Makes it reach to this place.
+fn reach<T: Clone + Default>(all: &mut Vec<T>, at: usize) {
+    if all.len() <= at {
+        all.resize(at + 1, T::default());
+    }
+}
+
+/// What the owner of the rule in this slot wrote.
+fn of_slot<'l>(
+    written: &[Option<Alone>],
+    lists: &'l [Option<Arc<[Action]>>],
+    at: usize,
+) -> Option<Written<&'l Arc<[Action]>>> {
+    match written.get(at)? {
+        Some(one) => Some(Written::Alone(*one)),
+        None => lists.get(at)?.as_ref().map(Written::List),
     }
 }
 

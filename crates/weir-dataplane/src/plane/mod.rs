@@ -29,7 +29,7 @@ use crate::software::{Channel, Dedicated, Server, ToServer};
 use crate::tap::{NO_VDP, Seen, Taps};
 use crate::timing::{NoTimer, Stage, StageTimer};
 use crate::userfield::UserFields;
-use crate::vdp::Vdp;
+use crate::vdp::{Compiled, Vdp};
 use accounts::{Accounts, FastEgress};
 use alike::Sizes;
 pub(crate) use inject::Injected;
@@ -129,6 +129,8 @@ pub struct DataPlane {
     pub(crate) vdps: Vec<Option<Box<Vdp>>>,
     pub(crate) channels: Vec<WorkerChannel>,
     pub(crate) tcam: weir_classify::Tcam,
+    /// The last rule's.
+    pub(crate) compiled: Option<Compiled>,
     pub(crate) taps: Taps,
     pub(crate) shortcuts: crate::shortcut::Shortcuts,
     pub(crate) subscribers: crate::control::Subscribers,
@@ -194,6 +196,7 @@ impl DataPlane {
             vdps: Vec::new(),
             channels,
             tcam,
+            compiled: None,
             taps: Taps::default(),
             shortcuts: crate::shortcut::Shortcuts::default(),
             subscribers: crate::control::Subscribers::default(),

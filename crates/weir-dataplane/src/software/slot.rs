@@ -47,14 +47,14 @@ pub struct Slot {
     /// Where frames for the controllers go.
     pub sink: Option<Box<dyn PuntSink>>,
     /// The VDP's ports.
-    pub ports: Vec<SlotPort>,
-    pub(super) live: Vec<PortId>,
-    pub(super) all: Vec<PortId>,
-    pub(super) program_ports: Vec<ProgramPort>,
+    pub ports: Box<[SlotPort]>,
+    pub(super) live: Box<[PortId]>,
+    pub(super) all: Box<[PortId]>,
+    pub(super) program_ports: Box<[ProgramPort]>,
     /// The VDP's own fields.
     pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
-    copied: HashSet<(u8, Match, u32)>,
+    copied: Option<Box<HashSet<(u8, Match, u32)>>>,
 }
 
 /// A port of a VDP on the slow path.
@@ -94,14 +94,14 @@ impl Slot {
             tables: SlowTables { made: None, counting },
             default: ActionResult::to_channel(),
             program,
-            ports: Vec::new(),
-            live: Vec::new(),
-            all: Vec::new(),
+            ports: Box::default(),
+            live: Box::default(),
+            all: Box::default(),
             own_stack: None,
             sink: None,
-            program_ports: Vec::new(),
+            program_ports: Box::default(),
             fields: UserFields::default(),
-            copied: HashSet::new(),
+            copied: None,
         }
     }
     /// Whether frames that come by the default rule meet anything here before the program.
@@ -113,13 +113,18 @@ impl Slot {
     pub(crate) fn put_copy(&mut self, table: u8, r: SlowRule) {
         let (matcher, priority) = (r.spec.matcher, r.spec.priority);
         if self.put(table, r) == Some(Put::Added) {
-            self.copied.insert((table, matcher, priority));
+            self.copied.get_or_insert_default().insert((table, matcher, priority));
         }
     }
     /// Puts a rule here that the fast path has not.
     pub(crate) fn put_own(&mut self, table: u8, r: SlowRule) {
-        self.copied.remove(&(table, r.spec.matcher, r.spec.priority));
+        self.forget_copy(table, &r.spec.matcher, r.spec.priority);
         self.put(table, r);
+    }
+    fn forget_copy(&mut self, table: u8, matcher: &Match, priority: u32) {
+        if let Some(copied) = &mut self.copied {
+            copied.remove(&(table, *matcher, priority));
+        }
     }
     fn put(&mut self, table: u8, r: SlowRule) -> Option<Put> {
         let t = self.tables.get_mut().table_mut(table);
@@ -135,12 +140,12 @@ impl Slot {
     pub(crate) fn take_rule(&mut self, table: u8, matcher: &Match, priority: u32) {
         if let Some(t) = self.table_mut(table) {
             t.take(matcher, priority);
-            self.copied.remove(&(table, *matcher, priority));
+            self.forget_copy(table, matcher, priority);
         }
     }
     /// Takes all copies away.
     pub(crate) fn end_copy(&mut self) {
-        for (table, matcher, priority) in std::mem::take(&mut self.copied) {
+        for (table, matcher, priority) in self.copied.take().into_iter().flat_map(|c| *c) {
             if let Some(t) = self.table_mut(table) {
                 t.take(&matcher, priority);
             }
@@ -149,25 +154,25 @@ impl Slot {
     /// Other tables in the place of those that are there, copies included.
     pub(crate) fn start_anew(&mut self, tables: Tables) {
         self.tables.made = Some(Box::new(tables));
-        self.copied.clear();
+        self.copied = None;
     }
     /// Every rule that only this path has, with its counters.
     pub(crate) fn views(&self) -> Vec<RuleView> {
         let Some(tables) = self.tables.get() else { return Vec::new() };
         let mut views = tables.views(Placed::Slow);
         let copied = |r: &RuleView| (r.table, r.spec.matcher, r.spec.priority);
-        views.retain(|r| !self.copied.contains(&copied(r)));
+        views.retain(|r| !self.copied.as_ref().is_some_and(|c| c.contains(&copied(r))));
         views
     }
     /// Tells the slot its ports.
     pub fn set_ports(&mut self, ports: Vec<SlotPort>) {
-        let ids = |of: &dyn Fn(&SlotPort) -> bool| -> Vec<PortId> {
+        let ids = |of: &dyn Fn(&SlotPort) -> bool| -> Box<[PortId]> {
             ports.iter().filter(|p| of(p)).map(|p| p.id).collect()
         };
         self.all = ids(&|p| p.flags.may_send());
         self.live = ids(&|p| p.port.up);
         self.program_ports = ports.iter().map(|p| p.port).collect();
-        self.ports = ports;
+        self.ports = ports.into();
     }
     /// All that may keep frames.
     pub(super) fn programs(&mut self) -> impl Iterator<Item = &mut Box<dyn Program>> {
