@@ -54,8 +54,12 @@ pub struct Slot {
     /// The VDP's own fields.
     pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
-    copied: Option<Box<HashSet<(u8, Match, u32)>>>,
+    copied: Option<Box<Copied>>,
 }
+
+/// Table, match and priority of copies.
+#[derive(Default)]
+struct Copied(HashSet<(u8, Match, u32)>);
 
 /// A port of a VDP on the slow path.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +117,7 @@ impl Slot {
     pub(crate) fn put_copy(&mut self, table: u8, r: SlowRule) {
         let (matcher, priority) = (r.spec.matcher, r.spec.priority);
         if self.put(table, r) == Some(Put::Added) {
-            self.copied.get_or_insert_default().insert((table, matcher, priority));
+            self.copied.get_or_insert_default().0.insert((table, matcher, priority));
         }
     }
     /// Puts a rule here that the fast path has not.
@@ -123,7 +127,7 @@ impl Slot {
     }
     fn forget_copy(&mut self, table: u8, matcher: &Match, priority: u32) {
         if let Some(copied) = &mut self.copied {
-            copied.remove(&(table, *matcher, priority));
+            copied.0.remove(&(table, *matcher, priority));
         }
     }
     fn put(&mut self, table: u8, r: SlowRule) -> Option<Put> {
@@ -145,7 +149,7 @@ impl Slot {
     }
     /// Takes all copies away.
     pub(crate) fn end_copy(&mut self) {
-        for (table, matcher, priority) in self.copied.take().into_iter().flat_map(|c| *c) {
+        for (table, matcher, priority) in self.copied.take().into_iter().flat_map(|c| c.0) {
             if let Some(t) = self.table_mut(table) {
                 t.take(&matcher, priority);
             }
@@ -161,7 +165,7 @@ impl Slot {
         let Some(tables) = self.tables.get() else { return Vec::new() };
         let mut views = tables.views(Placed::Slow);
         let copied = |r: &RuleView| (r.table, r.spec.matcher, r.spec.priority);
-        views.retain(|r| !self.copied.as_ref().is_some_and(|c| c.contains(&copied(r))));
+        views.retain(|r| !self.copied.as_ref().is_some_and(|c| c.0.contains(&copied(r))));
         views
     }
     /// Tells the slot its ports.
