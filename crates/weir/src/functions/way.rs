@@ -42,14 +42,17 @@ fn is_move(a: &Action) -> bool {
             | Action::PopMpls(_)
             | Action::PushPbb(_)
             | Action::PopPbb
-            | Action::DecapVxlan
-            | Action::DecapGre
     )
 }
 
 /// Whether an action puts a tunnel's headers in front, which stand apart from the list.
 fn is_wrap(a: &Action) -> bool {
     matches!(a, Action::EncapVxlan { .. } | Action::EncapGre { .. })
+}
+
+/// Whether an action takes a tunnel's headers off.
+fn is_unwrap(a: &Action) -> bool {
+    matches!(a, Action::DecapVxlan | Action::DecapGre)
 }
 
 /// Bytes of a rule's actions for the executor.
@@ -76,15 +79,17 @@ fn is_unsummed(a: &Action) -> bool {
 }
 
 /// What a list of actions asks of the executor: how many write fields of which a checksum tells, how many others, how
-/// many move headers, how many put a tunnel's in front. An executor is needed for all of a rule's actions or for none.
-fn work(actions: &[Action]) -> [f64; 4] {
+/// many move headers, how many put a tunnel's in front, how many take one's off. An executor is needed for all of a rule's actions or for none.
+fn work(actions: &[Action]) -> [f64; 5] {
     if actions.iter().all(is_plain) {
-        return [0.0; 4];
+        return [0.0; 5];
     }
-    let (mut writes, mut plain, mut moves, mut wraps) = (0, 0, 0, 0);
+    let (mut writes, mut plain, mut moves, mut wraps, mut unwraps) = (0, 0, 0, 0, 0);
     for a in actions.iter().filter(|a| !is_free(a)) {
         let of = if is_wrap(a) {
             &mut wraps
+        } else if is_unwrap(a) {
+            &mut unwraps
         } else if is_move(a) {
             &mut moves
         } else if is_unsummed(a) {
@@ -94,11 +99,11 @@ fn work(actions: &[Action]) -> [f64; 4] {
         };
         *of += 1;
     }
-    [writes, plain, moves, wraps].map(f64::from)
+    [writes, plain, moves, wraps, unwraps].map(f64::from)
 }
 
 /// The parameters that say so.
-const WORK: [&str; 4] = ["actions", "plain", "moves", "wraps"];
+const WORK: [&str; 5] = ["actions", "plain", "moves", "wraps", "unwraps"];
 
 /// The table that a list of actions goes on to.
 fn onward(actions: &[Action]) -> Option<u8> {
@@ -139,20 +144,20 @@ impl Way {
             let mut next = None;
             if extract(&at.bytes, at.port, &mut key).is_ok() {
                 let found = of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority);
-                let work = found.map_or([0.0; 4], |r| work(&r.actions));
+                let work = found.map_or([0.0; 5], |r| work(&r.actions));
                 WORK.iter().zip(work).for_each(|(name, n)| add(name, n));
                 next = found.and_then(|r| onward(&r.actions));
-                let moved = found.is_some_and(|r| r.actions.iter().any(is_move));
+                let moves = |a: &Action| is_move(a) || is_unwrap(a);
+                let moved = found.is_some_and(|r| r.actions.iter().any(moves));
                 add("again", f64::from(u8::from(moved && next.is_some())));
             }
             // Behind the first table frames may be others: what is usual there.
             for _ in 0..MAX_TABLES {
                 let Some(table) = next else { break };
                 let n = of(table).count().max(1) as f64;
-                let all = of(table).map(|r| work(&r.actions));
-                let all =
-                    all.fold([0.0; 4], |[a, b, c, d], [w, x, y, z]| [a + w, b + x, c + y, d + z]);
-                WORK.iter().zip(all).for_each(|(name, w)| add(name, w / n));
+                for r in of(table) {
+                    WORK.iter().zip(work(&r.actions)).for_each(|(name, w)| add(name, w / n));
+                }
                 add("further", 1.0);
                 next = of(table).find_map(|r| onward(&r.actions)).filter(|t| *t > table);
             }

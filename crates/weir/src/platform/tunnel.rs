@@ -12,7 +12,7 @@ use weir_calibrate::shape::{Home, Maker, Shape};
 use weir_dataplane::{Action, Outer};
 
 pub(super) fn shapes() -> Vec<Shape> {
-    vec![rule_wrap()]
+    vec![rule_wrap(), rule_unwrap()]
 }
 
 /// Bytes of the headers.
@@ -22,20 +22,34 @@ const BEFORE: &str = "set_field:5->ip_dscp";
 /// Lines of an entry when far away: the rule's two, its list's two, the headers', which begin anywhere.
 const LINES: f64 = 6.0;
 
+/// What a list has to do with a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tunnel {
+    None,
+    /// Its headers are put in front.
+    On,
+    /// And taken off again.
+    OnAndOff,
+}
+
 /// The list with a tunnel in it, or without.
-fn listed(entry: u64, wrapped: bool) -> Vec<Action> {
+fn listed(entry: u64, tunnel: Tunnel) -> Vec<Action> {
     let [.., b, c, d] = entry.to_be_bytes();
     let to = Ipv4Addr::new(11, b, c, d);
     let macs = "eth_src=02:00:00:00:00:02,eth_dst=02:00:00:00:00:03";
-    let tunnel = format!("encap_gre(src=192.0.2.1,dst={to},{macs}),");
-    let tunnel = if wrapped { tunnel.as_str() } else { "" };
-    actions(&format!("{BEFORE},{tunnel}output:2"), "udp,")
+    let on = format!("encap_gre(src=192.0.2.1,dst={to},{macs}),");
+    let (on, off) = match tunnel {
+        Tunnel::None => ("", ""),
+        Tunnel::On => (on.as_str(), ""),
+        Tunnel::OnAndOff => (on.as_str(), "decap_gre,"),
+    };
+    actions(&format!("{BEFORE},{on}{off}output:2"), "udp,")
 }
 
 /// A rule for each entry.
-fn ruled(wrapped: bool) -> Maker {
+fn ruled(tunnel: Tunnel) -> Maker {
     lasting(move |tables| {
-        let rules = rules(1, 1, tables, &|entry| listed(entry, wrapped));
+        let rules = rules(1, 1, tables, &|entry| listed(entry, tunnel));
         Fed::new(Kind::Udp, 60, tables, Job { rules, ..empty("drop") })
     })
 }
@@ -51,7 +65,27 @@ fn rule_wrap() -> Shape {
         home: Home::Table,
         about: "a VDP whose rules put frames into a GRE tunnel each, less one whose rules write a field; far away with \
                 a tunnel for each of 32 Ki rules",
-        points: vec![strewn(LINES, 60, point(&given, ruled(true), Some(ruled(false))))],
+        points: vec![strewn(
+            LINES,
+            60,
+            point(&given, ruled(Tunnel::On), Some(ruled(Tunnel::None))),
+        )],
+    }
+}
+
+/// What a tunnel's headers cost that are taken off, where they have just been put on: found and checked, the frame behind
+/// them looked at.
+fn rule_unwrap() -> Shape {
+    Shape {
+        eo: "rule_unwrap",
+        terms: &[("base", "1")],
+        factor: None,
+        more: None,
+        accesses: None,
+        home: Home::Near,
+        about: "a VDP whose rules put frames into a GRE tunnel each and take them out again, less one whose rules leave \
+                them there",
+        points: vec![point(&[("b", BYTES)], ruled(Tunnel::OnAndOff), Some(ruled(Tunnel::On)))],
     }
 }
 
@@ -64,11 +98,20 @@ mod tests {
     fn a_tunnel_is_one_action_more() {
         let wraps =
             |of: &[Action]| of.iter().filter(|a| matches!(a, Action::EncapGre { .. })).count();
-        let (with, without) = (listed(7, true), listed(7, false));
+        let (with, without) = (listed(7, Tunnel::On), listed(7, Tunnel::None));
         assert_eq!((wraps(&with), wraps(&without)), (1, 0));
         assert_eq!(with.len(), without.len() + 1);
-        assert_ne!(listed(8, true), with);
-        let rules = rules(1, 1, Tables::Near, &|entry| listed(entry, true));
+        assert_ne!(listed(8, Tunnel::On), with);
+        assert_eq!(listed(7, Tunnel::OnAndOff).len(), with.len() + 1);
+        let (frames, bytes) = sent(Tunnel::On);
+        assert_eq!(bytes, frames * (60 + BYTES as u64), "{frames} frames");
+        let (frames, bytes) = sent(Tunnel::OnAndOff);
+        assert_eq!(bytes, frames * 60, "{frames} frames");
+    }
+
+    /// Frames and bytes that left.
+    fn sent(tunnel: Tunnel) -> (u64, u64) {
+        let rules = rules(1, 1, Tables::Near, &|entry| listed(entry, tunnel));
         let job = Job { rules, ..empty("drop") };
         let mut f = Fed::new(Kind::Udp, 60, Tables::Near, job).expect("a data plane");
         f.run(128);
@@ -79,6 +122,7 @@ mod tests {
             frames += p.counters.tx.frames;
             bytes += p.counters.tx.bytes;
         }
-        assert_eq!(bytes, frames * (60 + BYTES as u64), "{frames} frames");
+        assert!(frames > 0);
+        (frames, bytes)
     }
 }
