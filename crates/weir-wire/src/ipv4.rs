@@ -3,7 +3,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::checksum::{self, PseudoHeader, Sum};
+use crate::checksum::{self, Delta, PseudoHeader, Sum, five_are_intact};
 use crate::error::{Result, at_least, at_most, equals, holds, room};
 use crate::ip::Protocol;
 use crate::ipv4_option::Options;
@@ -58,6 +58,12 @@ view! {
     src, set_src: Ipv4Addr = field::SOURCE;
     /// Destination address.
     dst, set_dst: Ipv4Addr = field::DESTINATION;
+}
+
+/// Whether the checksum of a header without options is right; what else it says is not looked at.
+#[inline(always)]
+pub fn is_intact(header: &[u8; HEADER_LEN]) -> bool {
+    five_are_intact(header)
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
@@ -160,7 +166,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Whether the header checksum is right.
     #[inline]
     pub fn has_good_checksum(&self) -> bool {
-        Sum::new().bytes(part(self.as_bytes(), 0..self.header_len())).is_intact()
+        let bytes = self.as_bytes();
+        match bytes.first_chunk() {
+            Some(header) if self.header_len() == HEADER_LEN => is_intact(header),
+            _ => Sum::new().bytes(part(bytes, 0..self.header_len())).is_intact(),
+        }
     }
 
     /// The addresses, for the checksum of the payload.
@@ -190,6 +200,16 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let header_len = self.header_len();
         let check = checksum::internet(part(self.as_bytes(), 0..header_len));
         self.set_checksum(check);
+    }
+
+    /// Takes one from the TTL and mends the checksum. A TTL of 0 stays, with what covers it.
+    #[inline(always)]
+    pub fn decrement_ttl(&mut self) {
+        if let Some(less) = self.ttl().checked_sub(1) {
+            let mended = Delta::new().upper_byte_less().apply(self.checksum());
+            self.set_ttl(less);
+            self.set_checksum(mended);
+        }
     }
 
     /// What [`Self::payload`] reads, to be written.

@@ -4,6 +4,9 @@
 //! Reads outside the buffer give zero and writes outside it do nothing. So no accessor can panic,
 //! whatever the wire, a setter or an unchecked view has done to a length field. `new_checked` is
 //! what tells a caller that the zeros are not needed.
+//!
+//! What each field goes through is inlined always: where it lies is known only to the accessor, and a
+//! call that does not know it costs more than the field.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
@@ -25,11 +28,11 @@ macro_rules! integers {
     ($($ty:ty),*) => {$(
         impl Value for $ty {
             const ZERO: $ty = 0;
-            #[inline]
+            #[inline(always)]
             fn read(bytes: &[u8]) -> Option<$ty> {
                 Some(<$ty>::from_be_bytes(bytes.try_into().ok()?))
             }
-            #[inline]
+            #[inline(always)]
             fn write(self, out: &mut [u8]) {
                 store(out, &self.to_be_bytes());
             }
@@ -62,19 +65,19 @@ impl Value for Ipv6Addr {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn store(out: &mut [u8], bytes: &[u8]) {
     if out.len() == bytes.len() {
         out.copy_from_slice(bytes);
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn get<V: Value>(bytes: &[u8], at: Field) -> V {
     bytes.get(at).and_then(V::read).unwrap_or(V::ZERO)
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn put<V: Value>(bytes: &mut [u8], at: Field, value: V) {
     if let Some(out) = bytes.get_mut(at) {
         value.write(out);
@@ -232,7 +235,7 @@ macro_rules! open_enum {
         }
 
         impl From<$name> for $int {
-            #[inline]
+            #[inline(always)]
             fn from(value: $name) -> $int {
                 match value {
                     $( $name::$variant => $value, )*

@@ -17,7 +17,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delta {
-    /// Sum of ~m + m' over the changed words. A u64 holds 2^47 changes.
+    /// Sum of ~m + m' over the changed words of 16 or 32 bits. A u64 holds 2^31 changes.
     sum: u64,
 }
 
@@ -38,14 +38,8 @@ impl Delta {
     #[inline]
     #[must_use]
     pub const fn u32(self, old: u32, new: u32) -> Delta {
-        let old = !old;
-        Delta {
-            sum: self.sum
-                + (old >> 16) as u64
-                + (old & 0xffff) as u64
-                + (new >> 16) as u64
-                + (new & 0xffff) as u64,
-        }
+        // Folding adds upper halves to lower ones, so they need not be taken apart here.
+        Delta { sum: self.sum + !old as u64 + new as u64 }
     }
 
     /// A 128-bit field went from `old` to `new`.
@@ -56,6 +50,14 @@ impl Delta {
             .u32((old >> 64) as u32, (new >> 64) as u32)
             .u32((old >> 32) as u32, (new >> 32) as u32)
             .u32(old as u32, new as u32)
+    }
+
+    /// One was taken from the upper byte of a 16-bit field, as from a TTL: what the lower byte
+    /// is does not matter.
+    #[inline]
+    #[must_use]
+    pub const fn upper_byte_less(self) -> Delta {
+        self.u16(0x0100, 0)
     }
 
     /// An IPv4 address changed.
@@ -156,6 +158,13 @@ mod tests {
             // UDP: the same with zero sent as all ones, before and after.
             let sent = |check: u16| if check == 0 { 0xffff } else { check };
             prop_assert_eq!(delta.apply_udp(sent(before)), sent(internet(&bytes)));
+        }
+
+        #[test]
+        fn one_less_in_the_upper_byte(upper in 1u8.., lower in any::<u8>(), check in any::<u16>()) {
+            let word = |upper| u16::from_be_bytes([upper, lower]);
+            let less = Delta::new().u16(word(upper), word(upper - 1));
+            prop_assert_eq!(Delta::new().upper_byte_less().apply(check), less.apply(check));
         }
 
         #[test]

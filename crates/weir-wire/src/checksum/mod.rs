@@ -88,13 +88,20 @@ pub fn internet(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
+/// Whether five 32-bit words that include their checksum are intact: [`Sum::is_intact`] of an IPv4
+/// header without options.
+#[inline(always)]
+pub(crate) fn five_are_intact(bytes: &[u8; 20]) -> bool {
+    let (words, _) = bytes.as_chunks::<4>();
+    fold(words.iter().map(|w| u64::from(u32::from_ne_bytes(*w))).sum()) == 0xffff
+}
+
+/// Halves added with the carry brought around, twice: a number plus itself with its halves
+/// exchanged has that sum in the upper half, as the lower half's carry is the one that is missing.
 #[inline]
 const fn fold(words: u64) -> u16 {
-    let words = (words & 0xffff_ffff) + (words >> 32);
-    let words = (words & 0xffff) + (words >> 16);
-    let words = (words & 0xffff) + (words >> 16);
-    let words = (words & 0xffff) + (words >> 16);
-    words as u16
+    let words = (words.wrapping_add(words.rotate_left(32)) >> 32) as u32;
+    (words.wrapping_add(words.rotate_left(16)) >> 16) as u16
 }
 
 /// The folded big-endian sum. Eight bytes a step, in the machine's own order: the sum commutes
@@ -175,6 +182,15 @@ mod tests {
     }
 
     #[test]
+    fn folding_brings_carries_around() {
+        // By division: all but 0 folds to 1 … 0xffff.
+        for words in [0, 1, 0xffff, 0x1_0000, 0xffff_0000, 0xffff_ffff, u64::MAX - 1, u64::MAX] {
+            let rest = if words == 0 { 0 } else { (words - 1) % 0xffff + 1 };
+            assert_eq!(u64::from(fold(words)), rest, "{words:#x}");
+        }
+    }
+
+    #[test]
     fn long_and_full() {
         let bytes = std::vec![0xff; 70_001];
         assert_eq!(internet(&bytes), slow(&bytes));
@@ -188,6 +204,27 @@ mod tests {
         ) {
             let bytes = bytes.get(skip..).unwrap_or(&[]);
             prop_assert_eq!(internet(bytes), slow(bytes));
+        }
+
+        #[test]
+        fn folding_is_division(words in any::<u64>()) {
+            let rest = if words == 0 { 0 } else { (words - 1) % 0xffff + 1 };
+            prop_assert_eq!(u64::from(fold(words)), rest);
+        }
+
+        #[test]
+        fn five_words_are_intact_when_their_sum_is(mut bytes in any::<[u8; 20]>(), flip in 0u8..4) {
+            // Right ones in most cases, and all zeros.
+            match flip {
+                0 => {}
+                1 => bytes = [0; 20],
+                _ => {
+                    bytes[10..12].fill(0);
+                    let check = internet(&bytes);
+                    bytes[10..12].copy_from_slice(&check.to_be_bytes());
+                }
+            }
+            prop_assert_eq!(five_are_intact(&bytes), Sum::new().bytes(&bytes).is_intact());
         }
 
         #[test]
