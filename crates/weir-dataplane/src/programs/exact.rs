@@ -252,11 +252,36 @@ impl<K: Key, V: Copy + Default, const W: usize> Exact<K, V, W> {
         }
     }
 
+    /// A key's home, and its slot if it is there.
+    #[inline(always)]
+    fn at_home(&self, key: &K, hash: Hash) -> Option<(usize, Option<usize>)> {
+        let home = self.home(hash);
+        Some((home, self.buckets.get(home)?.slot_of(key, hash.tag())))
+    }
+
     #[inline(always)]
     fn find(&self, key: &K, hash: Hash) -> Option<(usize, usize)> {
-        let mut at = self.home(hash);
+        match self.at_home(key, hash)? {
+            (home, Some(slot)) => Some((home, slot)),
+            (home, None) => self.find_away(key, hash, home),
+        }
+    }
+
+    #[inline(always)]
+    fn find_away(&self, key: &K, hash: Hash, home: usize) -> Option<(usize, usize)> {
+        match self.buckets.get(home)?.went_on() {
+            true => self.find_further(key, hash, home),
+            false => None,
+        }
+    }
+
+    /// In the buckets behind a key's home: few keys are there.
+    #[inline(never)]
+    fn find_further(&self, key: &K, hash: Hash, home: usize) -> Option<(usize, usize)> {
+        let mut at = home;
         // Every bucket once, at most: counts at their end might say so of all.
-        for _ in 0..self.buckets.len() {
+        for _ in 1..self.buckets.len() {
+            at = self.after(at);
             let b = self.buckets.get(at)?;
             if let Some(slot) = b.slot_of(key, hash.tag()) {
                 return Some((at, slot));
@@ -264,7 +289,6 @@ impl<K: Key, V: Copy + Default, const W: usize> Exact<K, V, W> {
             if !b.went_on() {
                 return None;
             }
-            at = self.after(at);
         }
         None
     }
@@ -278,14 +302,22 @@ impl<K: Key, V: Copy + Default, const W: usize> Exact<K, V, W> {
     /// The same for a key whose hash is known: [`Exact::hash`] of the same table.
     #[inline(always)]
     pub fn get_hashed(&self, key: &K, hash: Hash) -> Option<&V> {
-        let (at, slot) = self.find(key, hash)?;
+        let (at, slot) = match self.at_home(key, hash)? {
+            // Read here, where the bucket is at hand.
+            (home, Some(slot)) => return self.buckets.get(home)?.values.get(slot),
+            (home, None) => self.find_away(key, hash, home)?,
+        };
         self.buckets.get(at)?.values.get(slot)
     }
 
     /// A key's value, to be changed.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let (at, slot) = self.find(key, self.hash(key))?;
+        let hash = self.hash(key);
+        let (at, slot) = match self.at_home(key, hash)? {
+            (home, Some(slot)) => return self.buckets.get_mut(home)?.values.get_mut(slot),
+            (home, None) => self.find_away(key, hash, home)?,
+        };
         self.buckets.get_mut(at)?.values.get_mut(slot)
     }
 
