@@ -29,7 +29,7 @@ pub use config::{
 
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, open, packet, quoted};
-use super::connection::{Endpoint, arp};
+use super::connection::{Endpoint, arp, usual};
 use super::exact::Exact;
 use super::hash::fold;
 use crate::action::PortNo;
@@ -275,19 +275,14 @@ impl Balancer {
     }
 
     /// Where a packet goes; counts it if nowhere.
-    #[inline]
-    fn choose(&mut self, t: &Tuple, bytes: &[u8], now: Stamp) -> Result<Hop, DropReason> {
+    #[inline(always)]
+    fn choose(&mut self, t: Tuple, bytes: &[u8], now: Stamp) -> Result<Hop, DropReason> {
         let (flags, kind) = match t.what {
             What::Tcp(flags) => (flags, Kind::Tcp),
             What::Udp => (Flags(0), Kind::Udp),
-            _ => return self.without_ports(t, bytes),
+            _ => return self.without_ports(&t, bytes),
         };
         let service = service_key(t.dst, kind);
-        let Some(pool) = self.services.get(&service).and_then(|i| self.pools.get(*i as usize))
-        else {
-            self.counters.no_service += 1;
-            return Err(DropReason::Program);
-        };
         let key = connection_key(t.src, service);
         let ends = flags.contains(Flags::FIN) || flags.contains(Flags::RST);
         let begins = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
@@ -297,23 +292,38 @@ impl Balancer {
             (_, Some(Phase::TcpClosing)) if !begins => Phase::TcpClosing,
             _ => Phase::Tcp,
         };
+        // First, as nearly all packets have one, and those that have one are to a service.
         let backend = match self.connections.get_mut(&key) {
             Some(c) if !c.seen.is_older(self.limits.of(c.phase), now) => {
                 *c = Connection { phase: phase_of(Some(c.phase)), seen: now, ..*c };
                 c.backend
             }
-            _ => {
-                let at = place(key, self.seed, pool.places.len());
-                let backend = pool.places.get(at).copied().unwrap_or_default();
-                let c = Connection { backend, phase: phase_of(None), seen: now };
-                match self.connections.insert(key, c) {
-                    Ok(_) => self.counters.begun += 1,
-                    Err(_) => self.counters.untracked += 1,
-                }
-                backend
-            }
+            _ => self.begin(key, service, phase_of(None), now)?,
         };
         self.hop(backend)
+    }
+
+    /// Gives a connection a backend, and remembers that if there is room.
+    #[inline(never)]
+    fn begin(
+        &mut self,
+        key: u128,
+        service: u64,
+        phase: Phase,
+        now: Stamp,
+    ) -> Result<u16, DropReason> {
+        let Some(pool) = self.services.get(&service).and_then(|i| self.pools.get(*i as usize))
+        else {
+            self.counters.no_service += 1;
+            return Err(DropReason::Program);
+        };
+        let at = place(key, self.seed, pool.places.len());
+        let backend = pool.places.get(at).copied().unwrap_or_default();
+        match self.connections.insert(key, Connection { backend, phase, seen: now }) {
+            Ok(_) => self.counters.begun += 1,
+            Err(_) => self.counters.untracked += 1,
+        }
+        Ok(backend)
     }
 
     #[inline]
@@ -358,6 +368,48 @@ impl Balancer {
     }
 }
 
+impl Balancer {
+    /// An IPv4 packet and the MAC that it was sent to.
+    #[inline(always)]
+    fn balance(&mut self, mut frame: Frame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        if dst != self.mac {
+            return self.not_ours(frame, cx);
+        }
+        match self.choose(t, frame.bytes(), Stamp::of(cx.now())) {
+            Ok(hop) => {
+                let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
+                eth.set_dst(hop.mac);
+                eth.set_src(self.mac);
+                self.counters.forwarded += 1;
+                cx.output(frame, hop.port);
+            }
+            Err(why) => cx.drop(frame, why),
+        }
+    }
+
+    fn not_ours(&mut self, frame: Frame, cx: &mut ProgramCx<'_>) {
+        self.counters.not_ours += 1;
+        cx.drop(frame, DropReason::Program);
+    }
+
+    /// What is not a usual frame.
+    #[inline(never)]
+    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        match open(rx.frame.bytes()) {
+            Ok(Opened::Ipv4(dst, t)) => self.balance(rx.frame, dst, t, cx),
+            Ok(Opened::Arp) => {
+                let answered = arp::answer(rx, self.mac, |a| self.is_served(a), cx);
+                self.counters.answered += u64::from(answered);
+            }
+            Ok(Opened::Other) => self.not_ours(rx.frame, cx),
+            Err(why) => {
+                self.counters.malformed += 1;
+                cx.drop(rx.frame, why);
+            }
+        }
+    }
+}
+
 impl Program for Balancer {
     fn name(&self) -> &'static str {
         "balancer"
@@ -372,35 +424,9 @@ impl Program for Balancer {
 
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
-        let bytes = rx.frame.bytes();
-        let chosen = match open(bytes) {
-            Ok(Opened::Ipv4(dst, t)) if dst == self.mac => {
-                self.choose(&t, bytes, Stamp::of(cx.now()))
-            }
-            Ok(Opened::Arp) => {
-                let answered = arp::answer(rx, self.mac, |a| self.is_served(a), cx);
-                self.counters.answered += u64::from(answered);
-                return;
-            }
-            Ok(Opened::Ipv4(..) | Opened::Other) => {
-                self.counters.not_ours += 1;
-                Err(DropReason::Program)
-            }
-            Err(why) => {
-                self.counters.malformed += 1;
-                Err(why)
-            }
-        };
-        let mut frame = rx.frame;
-        match chosen {
-            Ok(hop) => {
-                let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
-                eth.set_dst(hop.mac);
-                eth.set_src(self.mac);
-                self.counters.forwarded += 1;
-                cx.output(frame, hop.port);
-            }
-            Err(why) => cx.drop(frame, why),
+        match usual::open(rx.frame.bytes()) {
+            Some((dst, t)) => self.balance(rx.frame, dst, t, cx),
+            None => self.unusual(rx, cx),
         }
     }
 

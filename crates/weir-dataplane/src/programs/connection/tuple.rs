@@ -2,7 +2,7 @@
 //! Touches bytes; writes addresses and ports with their checksums mended (RFC 1624).
 //! Called by programs that remember connections.
 
-use super::Endpoint;
+use super::{Endpoint, usual};
 use std::net::Ipv4Addr;
 use weir_packet::DropReason;
 use weir_wire::checksum::Delta;
@@ -68,7 +68,6 @@ pub(in crate::programs) struct Tuple {
     pub src: Endpoint,
     pub dst: Endpoint,
     pub what: What,
-    pub protocol: u8,
     pub ttl: u8,
     /// Where the transport header begins, from the packet's first byte.
     pub l4: usize,
@@ -83,7 +82,6 @@ impl Tuple {
             src: Endpoint::new(ip.src(), sport),
             dst: Endpoint::new(ip.dst(), dport),
             what,
-            protocol: ip.protocol().into(),
             ttl: ip.ttl(),
             l4,
             end: usize::from(ip.total_len()),
@@ -104,12 +102,9 @@ pub(in crate::programs) enum Opened {
 
 /// Opens a frame: IPv4 packets are checked, headers whole and the header's checksum right.
 ///
-/// What is read stays in registers where this is part of who asks: handed on as a structure, fields that were stored one
-/// by one would be loaded several at once, which a processor can't forward and waits for.
-///
 /// # Errors
 /// Why the frame is bad.
-#[inline(always)]
+#[inline]
 pub(in crate::programs) fn open(bytes: &[u8]) -> Result<Opened, DropReason> {
     let eth = EthernetFrame::new_checked(bytes).map_err(|_| DropReason::Runt)?;
     match eth.ether_type() {
@@ -131,7 +126,7 @@ pub(in crate::programs) fn packet_mut(bytes: &mut [u8]) -> &mut [u8] {
     bytes.get_mut(ETH..).unwrap_or(&mut [])
 }
 
-#[inline(always)]
+#[inline]
 fn read(bytes: &[u8]) -> Result<Tuple, DropReason> {
     let bad = |_| DropReason::Malformed;
     let ip = Ipv4Packet::new_checked(bytes).map_err(bad)?;
@@ -169,20 +164,19 @@ fn read(bytes: &[u8]) -> Result<Tuple, DropReason> {
     Ok(Tuple::of(&ip, l4, what, sport, dport))
 }
 
-/// The ends of a packet that may be one with connections, unchecked: to ask for what [`open`] will
-/// lead to.
+/// The ends of a packet that may be one with connections, unchecked and of those without options
+/// alone: to ask for what [`open`] will lead to.
 #[inline]
 pub(in crate::programs) fn glance(bytes: &[u8]) -> Option<(Endpoint, Endpoint, Kind)> {
-    let h: &[u8; 34] = bytes.first_chunk()?;
-    if h[12..14] != [8, 0] {
+    let h: &[u8; 42] = bytes.first_chunk()?;
+    if h[12..15] != [0x08, 0x00, 0x45] {
         return None;
     }
-    let l4: &[u8; 8] = bytes.get(ETH + usize::from(h[14] & 0xf) * 4..)?.first_chunk()?;
-    let word = |i: usize| u16::from_be_bytes([l4[i], l4[i + 1]]);
+    let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
     let (kind, sport, dport) = match IpProtocol::from(h[23]) {
-        IpProtocol::Tcp => (Kind::Tcp, word(0), word(2)),
-        IpProtocol::Udp => (Kind::Udp, word(0), word(2)),
-        IpProtocol::Icmp => (Kind::Query, word(4), word(4)),
+        IpProtocol::Tcp => (Kind::Tcp, word(34), word(36)),
+        IpProtocol::Udp => (Kind::Udp, word(34), word(36)),
+        IpProtocol::Icmp => (Kind::Query, word(38), word(38)),
         _ => return None,
     };
     let addr = |i: usize| Ipv4Addr::new(h[i], h[i + 1], h[i + 2], h[i + 3]);
@@ -286,15 +280,24 @@ pub(in crate::programs) fn rewrite(
     all
 }
 
-/// Takes one from the TTL. The caller has seen that it is above one.
+/// Takes one from a frame's TTL. The caller has seen that it is above one.
 #[inline]
-pub(in crate::programs) fn decrement_ttl(bytes: &mut [u8], t: &Tuple) {
-    let word = |ttl: u8| u16::from_be_bytes([ttl, t.protocol]);
-    let mut ip = Ipv4Packet::new_unchecked(bytes);
-    let less = t.ttl.saturating_sub(1);
-    let mended = Delta::new().u16(word(t.ttl), word(less)).apply(ip.checksum());
-    ip.set_ttl(less);
-    ip.set_checksum(mended);
+pub(in crate::programs) fn decrement_ttl(frame: &mut [u8]) {
+    Ipv4Packet::new_unchecked(packet_mut(frame)).decrement_ttl();
+}
+
+/// [`rewrite`] of a frame's packet, and [`decrement_ttl`].
+#[inline(always)]
+pub(in crate::programs) fn forward(frame: &mut [u8], t: Tuple, side: Side, new: Endpoint) {
+    if !usual::forward(frame, t, side, new) {
+        forward_any(frame, t, side, new);
+    }
+}
+
+#[inline(never)]
+fn forward_any(frame: &mut [u8], t: Tuple, side: Side, new: Endpoint) {
+    rewrite(packet_mut(frame), &t, side, new);
+    decrement_ttl(frame);
 }
 
 /// Whether an address can be a host's: not of 0/8, 127/8, multicast or reserved.

@@ -23,6 +23,7 @@ pub use config::{Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CO
 use super::connection::Endpoint;
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open, packet, quoted};
+use super::connection::usual;
 use super::exact::Exact;
 use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
@@ -63,27 +64,26 @@ pub struct FirewallCounters {
     pub expired: u64,
 }
 
+/// By phase.
 #[derive(Debug)]
-struct Limits {
-    tcp_opening: Limit,
-    tcp_open: Limit,
-    tcp_closing: Limit,
-    udp_one_way: Limit,
-    udp_both_ways: Limit,
-    query: Limit,
-}
+struct Limits([Limit; Phase::COUNT]);
 
 impl Limits {
+    fn new(t: FirewallTimeouts) -> Self {
+        Self(Phase::ALL.map(|phase| {
+            Limit::of(match phase {
+                Phase::TcpOpening => t.tcp_opening,
+                Phase::TcpOpen => t.tcp_open,
+                Phase::TcpClosing => t.tcp_closing,
+                Phase::UdpOneWay => t.udp_one_way,
+                Phase::UdpBothWays => t.udp_both_ways,
+                Phase::Query => t.query,
+            })
+        }))
+    }
     #[inline]
     fn of(&self, state: State) -> Limit {
-        match state.phase() {
-            Phase::TcpOpening => self.tcp_opening,
-            Phase::TcpOpen => self.tcp_open,
-            Phase::TcpClosing => self.tcp_closing,
-            Phase::UdpOneWay => self.udp_one_way,
-            Phase::UdpBothWays => self.udp_both_ways,
-            Phase::Query => self.query,
-        }
+        self.0[state.phase() as usize]
     }
 }
 
@@ -116,20 +116,12 @@ impl Firewall {
     /// [`FirewallError`] when the configuration contradicts itself.
     pub fn new(config: &FirewallConfig) -> Result<Self, FirewallError> {
         config::check(config)?;
-        let t = config.timeouts;
         Ok(Self {
             inside: config.inside,
             outside: config.outside,
             allow: config.allow.clone(),
             table: Exact::new(config.max_connections),
-            limits: Limits {
-                tcp_opening: Limit::of(t.tcp_opening),
-                tcp_open: Limit::of(t.tcp_open),
-                tcp_closing: Limit::of(t.tcp_closing),
-                udp_one_way: Limit::of(t.udp_one_way),
-                udp_both_ways: Limit::of(t.udp_both_ways),
-                query: Limit::of(t.query),
-            },
+            limits: Limits::new(config.timeouts),
             swept: Nanos(0),
             counters: FirewallCounters::default(),
         })
@@ -153,9 +145,9 @@ impl Firewall {
     }
 
     /// Whether a packet passes; counts it if not.
-    #[inline]
-    fn judge(&mut self, t: &Tuple, bytes: &[u8], from: Side, now: Stamp) -> Result<(), DropReason> {
-        let Some(kind) = t.what.kind() else { return self.without_ports(t, bytes, from, now) };
+    #[inline(always)]
+    fn judge(&mut self, t: Tuple, bytes: &[u8], from: Side, now: Stamp) -> Result<(), DropReason> {
+        let Some(kind) = t.what.kind() else { return self.without_ports(&t, bytes, from, now) };
         let key = key(t.src, t.dst, kind, from);
         let found = self.table.get_mut(&key);
         let state = match &found {
@@ -179,9 +171,10 @@ impl Firewall {
         Ok(())
     }
 
+    #[inline(never)]
     fn begin(
         &mut self,
-        t: &Tuple,
+        t: Tuple,
         kind: Kind,
         key: u128,
         from: Side,
@@ -190,7 +183,7 @@ impl Firewall {
     ) -> Result<(), DropReason> {
         let refused = match from {
             Side::Inside => false,
-            Side::Outside => !self.allows(t, kind),
+            Side::Outside => !self.allows(&t, kind),
         };
         if refused {
             self.counters.refused += 1;
@@ -250,6 +243,55 @@ impl Firewall {
     }
 }
 
+impl Firewall {
+    /// The side that a port is on, and the port that frames from there leave by.
+    #[inline(always)]
+    fn sides(&self, port: PortNo) -> Option<(Side, PortNo)> {
+        match port {
+            p if p == self.inside => Some((Side::Inside, self.outside)),
+            p if p == self.outside => Some((Side::Outside, self.inside)),
+            _ => None,
+        }
+    }
+
+    /// An IPv4 packet.
+    #[inline(always)]
+    fn filter(&mut self, rx: SlowFrame, t: Tuple, cx: &mut ProgramCx<'_>) {
+        let frame = rx.frame;
+        let Some((from, to)) = self.sides(rx.in_port) else { return self.other(frame, cx) };
+        match self.judge(t, frame.bytes(), from, Stamp::of(cx.now())) {
+            Ok(()) => self.pass(frame, to, cx),
+            Err(why) => cx.drop(frame, why),
+        }
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, frame: Frame, to: PortNo, cx: &mut ProgramCx<'_>) {
+        self.counters.passed += 1;
+        cx.output(frame, to);
+    }
+
+    fn other(&mut self, frame: Frame, cx: &mut ProgramCx<'_>) {
+        self.counters.other += 1;
+        cx.drop(frame, DropReason::Program);
+    }
+
+    /// What is not a usual frame.
+    #[inline(never)]
+    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        let Some((_, to)) = self.sides(rx.in_port) else { return self.other(rx.frame, cx) };
+        match open(rx.frame.bytes()) {
+            Ok(Opened::Ipv4(_, t)) => self.filter(rx, t, cx),
+            Ok(Opened::Arp) => self.pass(rx.frame, to, cx),
+            Ok(Opened::Other) => self.other(rx.frame, cx),
+            Err(why) => {
+                self.counters.malformed += 1;
+                cx.drop(rx.frame, why);
+            }
+        }
+    }
+}
+
 impl Program for Firewall {
     fn name(&self) -> &'static str {
         "firewall"
@@ -264,33 +306,9 @@ impl Program for Firewall {
 
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
-        let SlowFrame { frame, in_port, .. } = rx;
-        let (from, to) = match in_port {
-            p if p == self.inside => (Side::Inside, self.outside),
-            p if p == self.outside => (Side::Outside, self.inside),
-            _ => {
-                self.counters.other += 1;
-                return cx.drop(frame, DropReason::Program);
-            }
-        };
-        let judged = match open(frame.bytes()) {
-            Ok(Opened::Ipv4(_, t)) => self.judge(&t, frame.bytes(), from, Stamp::of(cx.now())),
-            Ok(Opened::Arp) => Ok(()),
-            Ok(Opened::Other) => {
-                self.counters.other += 1;
-                Err(DropReason::Program)
-            }
-            Err(why) => {
-                self.counters.malformed += 1;
-                Err(why)
-            }
-        };
-        match judged {
-            Ok(()) => {
-                self.counters.passed += 1;
-                cx.output(frame, to);
-            }
-            Err(why) => cx.drop(frame, why),
+        match usual::open(rx.frame.bytes()) {
+            Some((_, t)) => self.filter(rx, t, cx),
+            None => self.unusual(rx, cx),
         }
     }
 

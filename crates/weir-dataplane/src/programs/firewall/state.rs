@@ -47,7 +47,21 @@ pub(super) enum Phase {
     Query,
 }
 
+impl Phase {
+    pub const COUNT: usize = 6;
+    /// In the order of their numbers.
+    pub const ALL: [Phase; Phase::COUNT] = [
+        Phase::TcpOpening,
+        Phase::TcpOpen,
+        Phase::TcpClosing,
+        Phase::UdpOneWay,
+        Phase::UdpBothWays,
+        Phase::Query,
+    ];
+}
+
 impl State {
+    #[inline]
     pub fn phase(self) -> Phase {
         match self {
             State::Opening { .. } | State::Answered { .. } => Phase::TcpOpening,

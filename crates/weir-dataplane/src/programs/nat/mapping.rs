@@ -96,12 +96,49 @@ pub(super) struct Mappings {
     places: Vec<Mapping>,
     /// Free ports, by address and protocol.
     free: Vec<VecDeque<u16>>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Addresses,
     first_port: u16,
     /// Ports of each address and protocol.
     span: usize,
     limits: Limits,
     hand: usize,
+}
+
+/// External addresses, in the order given.
+#[derive(Debug)]
+struct Addresses {
+    all: Vec<Ipv4Addr>,
+    least: u32,
+    /// From the least to the greatest.
+    reach: u32,
+}
+
+impl Addresses {
+    fn new(all: &[Ipv4Addr]) -> Self {
+        let bits = || all.iter().map(|a| a.to_bits());
+        let least = bits().min().unwrap_or_default();
+        let reach = bits().max().map_or(0, |greatest| greatest - least);
+        Self { all: all.to_vec(), least, reach }
+    }
+    /// The place of an address, if it is one of these: few packets' are.
+    #[inline(always)]
+    fn place(&self, a: Ipv4Addr) -> Option<usize> {
+        let at = a.to_bits().wrapping_sub(self.least);
+        if at > self.reach {
+            return None;
+        }
+        // Mostly they follow each other.
+        match self.all.get(at as usize) {
+            Some(x) if *x == a => Some(at as usize),
+            _ => self.all.iter().position(|x| *x == a),
+        }
+    }
+    /// A mapping's external endpoint.
+    #[inline]
+    fn endpoint(&self, m: &Mapping) -> Option<Endpoint> {
+        let address = self.all.get(usize::from(m.queue) / Kind::ALL.len())?;
+        Some(Endpoint::new(*address, m.port))
+    }
 }
 
 #[derive(Debug)]
@@ -156,7 +193,7 @@ impl Mappings {
             by_inside: Exact::new(c.max_mappings),
             places: vec![Mapping::default(); queues * span],
             free: (0..queues).map(|_| order()).collect(),
-            addresses: c.addresses.clone(),
+            addresses: Addresses::new(&c.addresses),
             first_port: *c.ports.start(),
             span,
             limits: Limits::new(c.timeouts),
@@ -172,16 +209,11 @@ impl Mappings {
     }
 
     /// Whether an address is one of the external ones, and which.
-    #[inline]
+    #[inline(always)]
     pub fn address(&self, a: Ipv4Addr) -> Option<usize> {
-        self.addresses.iter().position(|x| *x == a)
+        self.addresses.place(a)
     }
 
-    #[inline]
-    fn external(&self, m: &Mapping) -> Option<Endpoint> {
-        let address = self.addresses.get(usize::from(m.queue) / Kind::ALL.len())?;
-        Some(Endpoint::new(*address, m.port))
-    }
     #[inline]
     fn is_dead(&self, m: &Mapping, kind: Kind, now: Stamp) -> bool {
         m.seen.is_older(self.limits.of(kind, m), now)
@@ -191,7 +223,7 @@ impl Mappings {
     ///
     /// # Errors
     /// [`Refused`].
-    #[inline]
+    #[inline(always)]
     pub fn outward(
         &mut self,
         inside: Endpoint,
@@ -204,25 +236,24 @@ impl Mappings {
             Some(p) => (*p, false),
             None => (self.make(inside, kind, key)?, true),
         };
-        let Some(m) = self.places.get(place as usize) else { return Err(Refused::NoPort) };
+        let Some(m) = self.places.get_mut(place as usize) else { return Err(Refused::NoPort) };
+        let external = self.addresses.endpoint(m).ok_or(Refused::NoPort)?;
         // One that is over begins anew, at the same port.
-        let fresh = new || self.is_dead(m, kind, now);
-        let external = self.external(m).ok_or(Refused::NoPort)?;
-        if let Some(m) = self.places.get_mut(place as usize) {
-            if fresh {
-                (m.tcp, m.peer) = (Tcp::default(), 0);
-            }
-            (m.seen, m.mac) = (now, from.octets());
+        let fresh = new || m.seen.is_older(self.limits.of(kind, m), now);
+        if fresh {
+            (m.tcp, m.peer) = (Tcp::default(), 0);
         }
+        (m.seen, m.mac) = (now, from.octets());
         Ok((Place(place), Out { external, new: fresh }))
     }
 
+    #[inline(never)]
     fn make(&mut self, inside: Endpoint, kind: Kind, key: u64) -> Result<u32, Refused> {
         if self.by_inside.len() >= self.by_inside.capacity() {
             return Err(Refused::Full);
         }
         // A host has one external address for all it does (RFC 4787 REQ-2); neighbours have others.
-        let address = inside.addr.to_bits() as usize % self.addresses.len().max(1);
+        let address = inside.addr.to_bits() as usize % self.addresses.all.len().max(1);
         let queue = address * Kind::ALL.len() + kind as usize;
         let port = self.free.get_mut(queue).and_then(VecDeque::pop_front);
         let port = port.ok_or(Refused::NoPort)?;
@@ -238,11 +269,11 @@ impl Mappings {
     pub fn external_of(&self, inside: Endpoint, kind: Kind, now: Stamp) -> Option<Endpoint> {
         let place = *self.by_inside.get(&inside_key(inside, kind))?;
         let m = self.places.get(place as usize)?;
-        (!self.is_dead(m, kind, now)).then(|| self.external(m))?
+        (!self.is_dead(m, kind, now)).then(|| self.addresses.endpoint(m))?
     }
 
     /// The place of an external endpoint, if it is one.
-    #[inline]
+    #[inline(always)]
     fn place_of(&self, external: Endpoint, kind: Kind) -> Option<usize> {
         let queue = self.address(external.addr)? * Kind::ALL.len() + kind as usize;
         let port = usize::from(external.port.checked_sub(self.first_port)?);
@@ -264,7 +295,7 @@ impl Mappings {
     }
 
     /// The mapping at an external endpoint, and whom a frame there goes to. Nothing is renewed.
-    #[inline]
+    #[inline(always)]
     pub fn inward(
         &self,
         external: Endpoint,
@@ -330,5 +361,39 @@ impl Mappings {
             freed += 1;
         }
         freed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_is_found_where_it_was_given(
+            all in prop::collection::hash_set(0u32..300, 1..40),
+            base in prop_oneof![Just(0u32), any::<u32>(), Just(u32::MAX - 150)],
+            asked in 0u32..300,
+        ) {
+            let of = |n: u32| Ipv4Addr::from_bits(base.wrapping_add(n));
+            let given: Vec<_> = all.into_iter().map(of).collect();
+            let addresses = Addresses::new(&given);
+            for (at, a) in given.iter().enumerate() {
+                prop_assert_eq!(addresses.place(*a), Some(at));
+            }
+            let a = of(asked);
+            prop_assert_eq!(addresses.place(a), given.iter().position(|x| *x == a));
+        }
+
+        #[test]
+        fn addresses_in_a_row_are_found(base in any::<u32>(), n in 1u32..256) {
+            let given: Vec<_> = (0..n).map(|i| Ipv4Addr::from_bits(base.wrapping_add(i))).collect();
+            let addresses = Addresses::new(&given);
+            for (at, a) in given.iter().enumerate() {
+                prop_assert_eq!(addresses.place(*a), Some(at));
+            }
+            prop_assert_eq!(addresses.place(Ipv4Addr::from_bits(base.wrapping_add(n))), None);
+        }
     }
 }

@@ -29,8 +29,9 @@ pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, Port
 use super::connection::age::{SWEEP, SWEEPS, Stamp};
 use super::connection::arp;
 use super::connection::tuple::{
-    Opened, Side, Tuple, What, decrement_ttl, glance, is_host, open, packet_mut, rewrite,
+    Opened, Side, Tuple, What, decrement_ttl, forward, glance, is_host, open, packet_mut, rewrite,
 };
+use super::connection::usual;
 use crate::action::PortNo;
 use crate::program::{Program, ProgramCx, SlowFrame};
 use mapping::{Mappings, Refused};
@@ -85,6 +86,13 @@ pub struct Nat {
     counters: NatCounters,
 }
 
+/// Where a frame came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Inside,
+    Outside,
+}
+
 /// Whom a translated packet goes to.
 #[derive(Clone, Copy, Debug)]
 enum To {
@@ -127,11 +135,11 @@ impl Nat {
     }
 
     /// A packet from inside, translated in place.
-    #[inline]
+    #[inline(always)]
     fn outward(
         &mut self,
         bytes: &mut [u8],
-        t: &Tuple,
+        t: Tuple,
         from: MacAddr,
         now: Stamp,
     ) -> Result<To, DropReason> {
@@ -145,7 +153,7 @@ impl Nat {
         match t.what {
             What::Tcp(_) | What::Udp | What::Ask => {}
             What::Error => {
-                self.error_outward(bytes, t, now)?;
+                self.error_outward(bytes, &t, now)?;
                 return self.after_outward(bytes, t, now);
             }
             _ => return self.not_translated(t),
@@ -160,52 +168,59 @@ impl Nat {
         if let What::Tcp(flags) = t.what {
             self.mappings.tcp_out(place, t.dst, flags);
         }
-        let p = packet_mut(bytes);
-        rewrite(p, t, Side::Source, out.external);
-        self.after_outward(bytes, t, now)
+        if self.mappings.address(t.dst.addr).is_some() {
+            rewrite(packet_mut(bytes), &t, Side::Source, out.external);
+            return self.after_outward(bytes, t, now);
+        }
+        forward(bytes, t, Side::Source, out.external);
+        self.counters.outward += 1;
+        Ok(To::Outside)
     }
 
     /// Where a packet goes whose source is translated: out, or in again.
-    #[inline]
-    fn after_outward(&mut self, bytes: &mut [u8], t: &Tuple, now: Stamp) -> Result<To, DropReason> {
+    #[inline(never)]
+    fn after_outward(&mut self, bytes: &mut [u8], t: Tuple, now: Stamp) -> Result<To, DropReason> {
         if self.mappings.address(t.dst.addr).is_some() {
             // Its source is another now.
             let Ok(Opened::Ipv4(_, t)) = open(bytes) else {
                 return self.refuse(|c| &mut c.malformed);
             };
-            let mac = self.deliver_inside(bytes, &t, now)?;
-            decrement_ttl(packet_mut(bytes), &t);
+            let mac = self.deliver_inside(bytes, t, now)?;
             self.counters.hairpinned += 1;
             return Ok(To::Inside(mac));
         }
-        decrement_ttl(packet_mut(bytes), t);
+        decrement_ttl(bytes);
         self.counters.outward += 1;
         Ok(To::Outside)
     }
 
     /// A packet from outside, translated in place.
-    #[inline]
-    fn inward(&mut self, bytes: &mut [u8], t: &Tuple, now: Stamp) -> Result<To, DropReason> {
+    #[inline(always)]
+    fn inward(&mut self, bytes: &mut [u8], t: Tuple, now: Stamp) -> Result<To, DropReason> {
         if !is_host(t.src.addr) || self.mappings.address(t.src.addr).is_some() {
             return self.refuse(|c| &mut c.other);
         }
         self.ttl(t)?;
         let mac = self.deliver_inside(bytes, t, now)?;
-        decrement_ttl(packet_mut(bytes), t);
         self.counters.inward += 1;
         Ok(To::Inside(mac))
     }
 
-    /// A packet to an external address, translated in place; its host's MAC.
-    #[inline]
+    /// A packet to an external address, translated in place with one taken from its TTL; its
+    /// host's MAC.
+    #[inline(always)]
     fn deliver_inside(
         &mut self,
         bytes: &mut [u8],
-        t: &Tuple,
+        t: Tuple,
         now: Stamp,
     ) -> Result<MacAddr, DropReason> {
         let kind = match t.what {
-            What::Error => return self.error_inward(bytes, t, now),
+            What::Error => {
+                let mac = self.error_inward(bytes, &t, now)?;
+                decrement_ttl(bytes);
+                return Ok(mac);
+            }
             // Nobody inside is asked by an identifier of its own asking.
             What::Ask => return self.refuse(|c| &mut c.unmapped),
             what => what.kind(),
@@ -217,12 +232,12 @@ impl Nat {
         if let What::Tcp(flags) = t.what {
             self.mappings.tcp_in(place, t.src, flags, now);
         }
-        rewrite(packet_mut(bytes), t, Side::Destination, inside);
+        forward(bytes, t, Side::Destination, inside);
         Ok(mac)
     }
 
     #[inline]
-    fn ttl(&mut self, t: &Tuple) -> Result<(), DropReason> {
+    fn ttl(&mut self, t: Tuple) -> Result<(), DropReason> {
         if t.ttl > 1 {
             return Ok(());
         }
@@ -230,13 +245,70 @@ impl Nat {
         Err(DropReason::TtlExpired)
     }
 
-    fn not_translated<T>(&mut self, t: &Tuple) -> Result<T, DropReason> {
+    fn not_translated<T>(&mut self, t: Tuple) -> Result<T, DropReason> {
         match t.what {
             What::Fragment => {
                 self.counters.fragments += 1;
                 Err(DropReason::Fragment)
             }
             _ => self.refuse(|c| &mut c.other),
+        }
+    }
+
+    #[inline(always)]
+    fn came_from(&self, port: PortNo) -> Option<From> {
+        match port {
+            p if p == self.inside.port => Some(From::Inside),
+            p if p == self.outside.port => Some(From::Outside),
+            _ => None,
+        }
+    }
+
+    fn not_ours(&mut self, frame: Frame, cx: &mut ProgramCx<'_>) {
+        self.counters.not_ours += 1;
+        cx.drop(frame, DropReason::Program);
+    }
+
+    /// An IPv4 packet and the MAC that it was sent to.
+    #[inline(always)]
+    fn translate(&mut self, mut rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        let now = Stamp::of(cx.now());
+        let done = match self.came_from(rx.in_port) {
+            Some(From::Inside) if dst == self.inside.mac => {
+                let from = EthernetFrame::new_unchecked(rx.frame.bytes()).src();
+                self.outward(rx.frame.bytes_mut(), t, from, now)
+            }
+            Some(From::Outside) if dst == self.outside.mac => {
+                self.inward(rx.frame.bytes_mut(), t, now)
+            }
+            _ => return self.not_ours(rx.frame, cx),
+        };
+        let mut frame = rx.frame;
+        let (link, mac) = match done {
+            Ok(To::Outside) => (self.outside, self.gateway),
+            Ok(To::Inside(mac)) => (self.inside, mac),
+            Err(why) => return cx.drop(frame, why),
+        };
+        let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
+        eth.set_dst(mac);
+        eth.set_src(link.mac);
+        cx.output(frame, link.port);
+    }
+
+    /// What is not a usual frame.
+    #[inline(never)]
+    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        if self.came_from(rx.in_port).is_none() {
+            return self.not_ours(rx.frame, cx);
+        }
+        match open(rx.frame.bytes()) {
+            Ok(Opened::Ipv4(dst, t)) => self.translate(rx, dst, t, cx),
+            Ok(Opened::Arp) => self.arp(rx, cx),
+            Ok(Opened::Other) => self.not_ours(rx.frame, cx),
+            Err(why) => {
+                self.counters.malformed += 1;
+                cx.drop(rx.frame, why);
+            }
         }
     }
 
@@ -266,43 +338,11 @@ impl Program for Nat {
     }
 
     #[inline]
-    fn frame(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {
-        let is_inside = rx.in_port == self.inside.port;
-        let side = if is_inside { self.inside } else { self.outside };
-        if rx.in_port != side.port {
-            self.counters.not_ours += 1;
-            return cx.drop(rx.frame, DropReason::Program);
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        match usual::open(rx.frame.bytes()) {
+            Some((dst, t)) => self.translate(rx, dst, t, cx),
+            None => self.unusual(rx, cx),
         }
-        let now = Stamp::of(cx.now());
-        let done = match open(rx.frame.bytes()) {
-            Ok(Opened::Ipv4(dst, t)) if dst == side.mac => {
-                let from = EthernetFrame::new_unchecked(rx.frame.bytes()).src();
-                let bytes = rx.frame.bytes_mut();
-                match is_inside {
-                    true => self.outward(bytes, &t, from, now),
-                    false => self.inward(bytes, &t, now),
-                }
-            }
-            Ok(Opened::Arp) => return self.arp(rx, cx),
-            Ok(Opened::Ipv4(..) | Opened::Other) => {
-                self.counters.not_ours += 1;
-                Err(DropReason::Program)
-            }
-            Err(why) => {
-                self.counters.malformed += 1;
-                Err(why)
-            }
-        };
-        let mut frame = rx.frame;
-        let (link, mac) = match done {
-            Ok(To::Outside) => (self.outside, self.gateway),
-            Ok(To::Inside(mac)) => (self.inside, mac),
-            Err(why) => return cx.drop(frame, why),
-        };
-        let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
-        eth.set_dst(mac);
-        eth.set_src(link.mac);
-        cx.output(frame, link.port);
     }
 
     /// Mappings age in seconds.
