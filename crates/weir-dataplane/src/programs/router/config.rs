@@ -336,7 +336,9 @@ pub enum RouterError {
     Limit(&'static str, u64),
 }
 
-/// Why an address can't be a host's; `None` when it can.
+/// Why an address can't be a host's; `None` when it can. Asked of each packet: inlined, as the
+/// reason is then not made.
+#[inline(always)]
 pub(super) fn not_a_host(addr: IpAddr) -> Option<&'static str> {
     match addr {
         IpAddr::V4(a) => match a.octets()[0] {

@@ -7,7 +7,6 @@ use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{End, Origin, ProgramCx};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{DropReason, Frame};
-use weir_wire::checksum::Delta;
 use weir_wire::icmpv4::unreachable;
 use weir_wire::{Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
@@ -86,13 +85,8 @@ impl Router {
             self.error_v4(packet(&frame), what, LinkDst::Us, cx);
             return cx.drop(frame, DropReason::FrameTooLong);
         }
-        let mut p = Ipv4Packet::new_unchecked(packet_mut(&mut frame));
-        let (ttl, protocol) = (p.ttl(), u8::from(p.protocol()));
-        let word = |ttl| u16::from_be_bytes([ttl, protocol]);
-        let mended = Delta::new().u16(word(ttl), word(ttl - 1)).apply(p.checksum());
-        p.set_ttl(ttl - 1);
-        p.set_checksum(mended);
-        self.egress_v4(frame, Origin::Received, hop, cx);
+        Ipv4Packet::new_unchecked(packet_mut(&mut frame)).decrement_ttl();
+        self.fit_v4(frame, Origin::Received, hop, mtu, cx);
     }
 
     /// Sends a packet, in pieces if it is too long for the link.
@@ -107,6 +101,18 @@ impl Router {
         let Some(mtu) = self.mtu(hop.iface, cx) else {
             return cx.end(frame, End::Drop(DropReason::NoSuchPort), origin);
         };
+        self.fit_v4(frame, origin, hop, mtu, cx);
+    }
+
+    #[inline]
+    fn fit_v4(
+        &mut self,
+        frame: Frame,
+        origin: Origin,
+        hop: Hop,
+        mtu: usize,
+        cx: &mut ProgramCx<'_>,
+    ) {
         match frame.len() > ETH + mtu {
             true => self.fragment(frame, origin, hop, mtu, cx),
             false => self.transmit(frame, origin, hop, cx),

@@ -14,6 +14,7 @@ use super::config::NeighbourConfig;
 use crate::program::Origin;
 use crate::programs::hash::Fold;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use weir_packet::{Frame, Nanos};
 use weir_wire::MacAddr;
@@ -24,10 +25,26 @@ const GRAIN: Nanos = Nanos::from_millis(10);
 const SWEEP: Nanos = Nanos::from_secs(5);
 
 /// A neighbour: the link and the address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub iface: IfaceId,
     pub addr: IpAddr,
+}
+
+impl Hash for Key {
+    /// In as few words as hold it.
+    #[inline]
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        let iface = u64::from(self.iface);
+        match self.addr {
+            IpAddr::V4(a) => h.write_u64(iface << 32 | u64::from(a.to_bits())),
+            IpAddr::V6(a) => {
+                // Never the word of an IPv4 neighbour's.
+                h.write_u64(iface << 32 | 1 << 63);
+                h.write_u128(a.to_bits());
+            }
+        }
+    }
 }
 
 /// A frame that waits: complete but for its Ethernet header.

@@ -10,7 +10,7 @@ use super::lpm::Lpm;
 use super::{Hop, Target};
 use crate::programs::dir24::{Dir24, TooMany};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_classify::simd::prefetch_read;
 
 /// Prefixes of both families.
@@ -47,6 +47,31 @@ pub(super) struct Routes {
     v6: Dir24,
     /// Each once.
     targets: Vec<Target>,
+    own: Sieve,
+}
+
+/// A bit for each of the router's own addresses, by its hash: most packets' sources have none, and need
+/// not be looked for. Addresses of both families share it, and two may share a bit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sieve(u64);
+
+impl Sieve {
+    #[inline(always)]
+    fn bit(addr: IpAddr) -> u64 {
+        let word = match addr {
+            IpAddr::V4(a) => u64::from(a.to_bits()),
+            IpAddr::V6(a) => a.to_bits() as u64 ^ (a.to_bits() >> 64) as u64,
+        };
+        // The product's upper bits are the mixed ones: 2^64 divided by the golden ratio.
+        1 << (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+    }
+    fn add(&mut self, addr: IpAddr) {
+        self.0 |= Self::bit(addr);
+    }
+    #[inline(always)]
+    fn may_hold(self, addr: IpAddr) -> bool {
+        self.0 & Self::bit(addr) != 0
+    }
 }
 
 impl Routes {
@@ -67,7 +92,18 @@ impl Routes {
             Dir24::build(lpm.iter().map(|(bits, len, t)| (bits, len, value(*t))))
         };
         let (v4, v6) = (of(&prefixes.v4)?, of(&prefixes.v6)?);
-        Ok(Self { prefixes, v4, v6, targets })
+        let mut own = Sieve::default();
+        for (bits, len, target) in prefixes.v4.iter() {
+            if len == 32 && *target == Target::Local {
+                own.add(Ipv4Addr::from_bits((bits >> 96) as u32).into());
+            }
+        }
+        for (bits, len, target) in prefixes.v6.iter() {
+            if len == 128 && *target == Target::Local {
+                own.add(Ipv6Addr::from_bits(bits).into());
+            }
+        }
+        Ok(Self { prefixes, v4, v6, targets, own })
     }
 
     /// How many prefixes there are.
@@ -101,8 +137,13 @@ impl Routes {
     }
 
     /// Whether an address is the router's own, link-local ones aside.
-    #[inline]
+    #[inline(always)]
     pub fn is_own(&self, addr: IpAddr) -> bool {
+        self.own.may_hold(addr) && self.owns(addr)
+    }
+
+    #[inline(never)]
+    fn owns(&self, addr: IpAddr) -> bool {
         let (table, len) = match addr {
             IpAddr::V4(_) => (&self.prefixes.v4, 32),
             IpAddr::V6(_) => (&self.prefixes.v6, 128),
@@ -124,7 +165,6 @@ impl Routes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
@@ -140,12 +180,17 @@ mod tests {
             for (a, b, len, port) in all {
                 p.v4.insert(bits(v4(a, b).into()), len % 33, Target::Connected(port));
                 p.v6.insert(bits(v6(a, b).into()), len, Target::Connected(port));
+                if port == 4 {
+                    p.v4.insert(bits(v4(a, b).into()), 32, Target::Local);
+                    p.v6.insert(bits(v6(a, b).into()), 128, Target::Local);
+                }
             }
             let r = Routes::new(p).unwrap();
             for (a, b, noise) in asked {
                 let near = Ipv6Addr::from_bits(v6(a, b).to_bits() | u128::from(noise & 0xff));
                 for addr in [IpAddr::V4(v4(a, b)), v6(a, b).into(), near.into()] {
                     prop_assert_eq!(r.lookup(addr), r.prefixes.lookup(addr), "{}", addr);
+                    prop_assert_eq!(r.is_own(addr), r.owns(addr), "{}", addr);
                 }
             }
         }
