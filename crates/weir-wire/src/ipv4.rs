@@ -3,7 +3,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::checksum::{self, Delta, PseudoHeader, Sum, five_are_intact};
+use crate::checksum::{self, Delta, PseudoHeader, Sum, fold_five};
 use crate::error::{Result, at_least, at_most, equals, holds, room};
 use crate::ip::Protocol;
 use crate::ipv4_option::Options;
@@ -63,7 +63,13 @@ view! {
 /// Whether the checksum of a header without options is right; what else it says is not looked at.
 #[inline(always)]
 pub fn is_intact(header: &[u8; HEADER_LEN]) -> bool {
-    five_are_intact(header)
+    fold_five(header) == 0xffff
+}
+
+/// The checksum of a header without options, whose own field must be zero.
+#[inline(always)]
+pub fn header_checksum(header: &[u8; HEADER_LEN]) -> u16 {
+    !u16::from_be(fold_five(header))
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
@@ -337,5 +343,28 @@ impl<'a> Repr<'a> {
     /// The addresses, for the checksum of the payload.
     pub const fn pseudo_header(&self) -> PseudoHeader {
         PseudoHeader::V4(self.src, self.dst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_ttl_goes_down_with_its_checksum(mut header: [u8; HEADER_LEN], ttl: u8) {
+            header[0] = 0x45;
+            let mut p = Packet::new_unchecked(&mut header[..]);
+            p.set_ttl(ttl);
+            p.fill_checksum();
+            prop_assert!(p.has_good_checksum());
+            let mut bare: [u8; HEADER_LEN] = p.as_bytes().try_into().unwrap();
+            bare[10..12].fill(0);
+            prop_assert_eq!(header_checksum(&bare), p.checksum());
+            p.decrement_ttl();
+            prop_assert_eq!(p.ttl(), ttl.saturating_sub(1));
+            prop_assert!(p.has_good_checksum() && is_intact(&header));
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::action::PortNo;
 use weir_packet::{Frame, Nanos};
 use weir_wire::checksum::internet;
+use weir_wire::ipv4::header_checksum;
 use weir_wire::mpls::ENTRY_LEN as MPLS;
 
 /// TTL of outer header and label: the tunnel is one hop of its own (RFC 2003 §3.1's and RFC 3443's
@@ -116,7 +117,7 @@ impl Bng {
         let mut ip = [0x45, tos, l0, l1, 0, 0, 0x40, 0, TTL, GRE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         ip[12..16].copy_from_slice(&self.tunnel.octets());
         ip[16..].copy_from_slice(&way.remote.octets());
-        [ip[10], ip[11]] = internet(&ip).to_be_bytes();
+        [ip[10], ip[11]] = header_checksum(&ip).to_be_bytes();
         h[18..].copy_from_slice(&ip);
         if self.sum == GreSum::Present {
             let sum = internet(frame.bytes().get(CORE - 4..).unwrap_or_default());
@@ -132,10 +133,13 @@ impl Bng {
     #[inline(always)]
     fn learn(&mut self, key: u64, from: &Sender, port: u16, now: Nanos) {
         let s = Subscriber { tags: from.tags, mac: from.mac, port, seen: grains(now) };
-        match self.subscribers.insert(key, s) {
-            Ok(Some(_)) => {}
-            Ok(None) => self.counters.learned += 1,
-            Err(_) => self.counters.no_room += 1,
+        // Most are known, and change in nothing but the time.
+        match self.subscribers.get_mut(&key) {
+            Some(known) => *known = s,
+            None => match self.subscribers.insert(key, s) {
+                Ok(_) => self.counters.learned += 1,
+                Err(_) => self.counters.no_room += 1,
+            },
         }
     }
 }
