@@ -99,11 +99,12 @@ impl Dir24 {
     /// The value of the longest prefix of an address.
     #[inline(always)]
     pub fn lookup_v6(&self, bits: u128) -> Option<u32> {
-        let mut e = *self.first.get((bits >> (128 - self.bits)) as usize)?;
-        let mut rest = bits << self.bits;
+        // The first step lies in the upper half, and each further one is a byte: no shifts of 128 bits.
+        let mut e = *self.first.get(((bits >> 64) as u64 >> (64 - self.bits)) as usize)?;
+        let (bytes, mut at) = (bits.to_be_bytes(), self.bits as usize / 8);
         while e & GROUP != 0 {
-            e = self.groups.get((e & !GROUP) as usize)?[(rest >> 120) as usize];
-            rest <<= 8;
+            e = self.groups.get((e & !GROUP) as usize)?[usize::from(*bytes.get(at)?)];
+            at += 1;
         }
         self.value(e)
     }

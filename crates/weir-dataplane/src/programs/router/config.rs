@@ -348,9 +348,11 @@ pub(super) fn not_a_host(addr: IpAddr) -> Option<&'static str> {
             240.. => Some("a reserved or broadcast address"),
             _ => None,
         },
+        IpAddr::V6(a) if a.is_multicast() => Some("a multicast address"),
+        // All others lie in ::/64.
+        IpAddr::V6(a) if a.to_bits() >> 64 != 0 => None,
         IpAddr::V6(a) if a.is_unspecified() => Some("the unspecified address"),
         IpAddr::V6(a) if a.is_loopback() => Some("the loopback address"),
-        IpAddr::V6(a) if a.is_multicast() => Some("a multicast address"),
         IpAddr::V6(a) if a.to_ipv4_mapped().is_some() => Some("an IPv4-mapped address"),
         IpAddr::V6(_) => None,
     }

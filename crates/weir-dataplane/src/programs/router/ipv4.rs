@@ -39,22 +39,20 @@ impl Router {
             self.counters.martian += 1;
             return cx.drop(frame, DropReason::Program);
         }
-        let target = self.routes.lookup(dst.into());
-        match target {
+        // A packet for one host that came to all stations of a link (RFC 1812 §5.3.4), and
+        // directed broadcasts, are not passed on.
+        let hop = match self.routes.lookup_v4(dst) {
             Some(Target::Local) => return self.local_v4(frame, from, cx),
-            Some(Target::Broadcast(link)) if link == from.iface => {
+            Some(Target::Broadcast(link)) if *link == from.iface => {
                 self.counters.local += 1;
                 return cx.consume(frame);
             }
-            _ => {}
-        }
-        // A packet for one host that came to all stations of a link (RFC 1812 §5.3.4), and
-        // directed broadcasts, are not passed on.
-        let hop = match target {
-            _ if from.link == LinkDst::Group => None,
-            Some(Target::Connected(iface)) => Some(Hop { iface, next: IpAddr::V4(dst) }),
-            Some(Target::Gateway(hop)) => Some(hop),
-            Some(Target::Local | Target::Broadcast(_) | Target::Discard) => None,
+            _ if from.link == LinkDst::Group => return cx.drop(frame, DropReason::Program),
+            Some(Target::Connected(iface)) => Hop { iface: *iface, next: IpAddr::V4(dst) },
+            Some(Target::Gateway(hop)) => *hop,
+            Some(Target::Broadcast(_) | Target::Discard) => {
+                return cx.drop(frame, DropReason::Program);
+            }
             None => {
                 self.counters.no_route += 1;
                 let what = Error4::Unreachable(unreachable::NETWORK);
@@ -62,13 +60,10 @@ impl Router {
                 return cx.drop(frame, DropReason::Unreachable);
             }
         };
-        match hop {
-            Some(hop) => self.forward_v4(frame, hop, cx),
-            None => cx.drop(frame, DropReason::Program),
-        }
+        self.forward_v4(frame, hop, cx);
     }
 
-    #[inline]
+    #[inline(always)]
     fn forward_v4(&mut self, mut frame: Frame, hop: Hop, cx: &mut ProgramCx<'_>) {
         let Some(mtu) = self.mtu(hop.iface, cx) else {
             return cx.drop(frame, DropReason::NoSuchPort);
@@ -104,7 +99,7 @@ impl Router {
         self.fit_v4(frame, origin, hop, mtu, cx);
     }
 
-    #[inline]
+    #[inline(always)]
     fn fit_v4(
         &mut self,
         frame: Frame,

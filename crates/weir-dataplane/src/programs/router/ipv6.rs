@@ -83,8 +83,8 @@ impl Router {
         if dst == link_local {
             return self.local_v6(frame, from, cx);
         }
-        let target = self.routes.lookup(dst.into());
-        if target == Some(Target::Local) {
+        let target = self.routes.lookup_v6(dst);
+        if target == Some(&Target::Local) {
             return self.local_v6(frame, from, cx);
         }
         if unspecified {
@@ -102,8 +102,8 @@ impl Router {
             return cx.drop(frame, DropReason::Unreachable);
         }
         let hop = match target {
-            Some(Target::Connected(iface)) => Hop { iface, next: IpAddr::V6(dst) },
-            Some(Target::Gateway(hop)) => hop,
+            Some(Target::Connected(iface)) => Hop { iface: *iface, next: IpAddr::V6(dst) },
+            Some(Target::Gateway(hop)) => *hop,
             Some(Target::Local | Target::Broadcast(_) | Target::Discard) => {
                 return cx.drop(frame, DropReason::Program);
             }
@@ -126,7 +126,7 @@ impl Router {
             || own.into_iter().any(|a| solicited_node(a) == group)
     }
 
-    #[inline]
+    #[inline(always)]
     fn forward_v6(&mut self, mut frame: Frame, hop: Hop, from: Arrival, cx: &mut ProgramCx<'_>) {
         let Some(mtu) = self.mtu(hop.iface, cx) else {
             return cx.drop(frame, DropReason::NoSuchPort);

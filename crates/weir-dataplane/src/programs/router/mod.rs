@@ -158,6 +158,12 @@ impl Router {
 
     #[inline]
     fn iface_of(&self, port: PortNo) -> Option<IfaceId> {
+        // Mostly they are numbered one after the other.
+        let first = self.ifaces.first()?.port;
+        let near = port.0.wrapping_sub(first.0) as usize;
+        if self.ifaces.get(near).is_some_and(|i| i.port == port) {
+            return Some(near as IfaceId);
+        }
         self.ifaces.binary_search_by_key(&port, |i| i.port).ok().map(|i| i as IfaceId)
     }
     #[inline]
@@ -176,8 +182,17 @@ impl Router {
 
     /// Sends a packet that is ready but for its Ethernet addresses, at once or when the neighbour
     /// has answered.
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, frame: Frame, origin: Origin, hop: Hop, cx: &mut ProgramCx<'_>) {
+        let key = Key { iface: hop.iface, addr: hop.next };
+        match self.neighbours.usable(key, cx.now()) {
+            Some(mac) => self.send(frame, origin, hop.iface, mac, cx),
+            None => self.transmit_or_ask(frame, origin, hop, cx),
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_or_ask(&mut self, frame: Frame, origin: Origin, hop: Hop, cx: &mut ProgramCx<'_>) {
         let key = Key { iface: hop.iface, addr: hop.next };
         match self.neighbours.resolve(key, cx.now()) {
             Use::Send(mac, ask) => {
@@ -203,7 +218,7 @@ impl Router {
     }
 
     /// Writes a packet's Ethernet addresses and lets it go.
-    #[inline]
+    #[inline(always)]
     fn send(
         &mut self,
         mut frame: Frame,

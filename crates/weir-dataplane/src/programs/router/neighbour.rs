@@ -186,8 +186,21 @@ impl Cache {
         self.next_due = self.next_due.min(t);
     }
 
-    /// A frame is to go to a neighbour.
+    /// The MAC of a neighbour that a frame may go to without more ado: [`Cache::resolve`] would say
+    /// [`Use::Send`] and ask nobody.
     #[inline]
+    pub fn usable(&mut self, key: Key, now: Nanos) -> Option<MacAddr> {
+        let e = self.entries.get_mut(&key)?;
+        let mac = match e.state {
+            State::Probe { mac, .. } | State::Permanent { mac } => mac,
+            State::Reachable { mac, until } if now < until => mac,
+            _ => return None,
+        };
+        e.used = now;
+        Some(mac)
+    }
+
+    /// A frame is to go to a neighbour.
     pub fn resolve(&mut self, key: Key, now: Nanos) -> Use {
         let next = now + self.config.retry;
         if let Some(e) = self.entries.get_mut(&key) {
@@ -376,5 +389,82 @@ impl Cache {
             self.entries.iter().map(|(k, e)| (*k, e.state.mac(), shown(e))).collect();
         all.sort_unstable_by_key(|r| r.0);
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Use(u8),
+        Heard(u8, u8, bool),
+        Doubt(u8),
+        Wait(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => any::<u8>().prop_map(Step::Use),
+            3 => any::<(u8, u8, bool)>().prop_map(|(k, m, answer)| Step::Heard(k, m, answer)),
+            1 => any::<u8>().prop_map(Step::Doubt),
+            2 => (1u64..20_000).prop_map(Step::Wait),
+        ]
+    }
+
+    fn key(n: u8) -> Key {
+        let addr = match n & 4 {
+            0 => Ipv4Addr::new(192, 0, 2, n & 3).into(),
+            _ => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, u16::from(n & 3)).into(),
+        };
+        Key { iface: u16::from(n >> 7), addr }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_usable_is_what_would_be_resolved(steps in prop::collection::vec(step(), 1..80)) {
+            let mac = |n: u8| MacAddr([2, 0, 0, 0, 0, n % 3]);
+            let (mut quick, mut slow) =
+                (Cache::new(NeighbourConfig::default()), Cache::new(NeighbourConfig::default()));
+            for cache in [&mut quick, &mut slow] {
+                cache.pin(key(0), mac(0));
+            }
+            let mut now = Nanos::from_secs(1);
+            for s in steps {
+                match s {
+                    Step::Use(n) => {
+                        let used = match quick.usable(key(n), now) {
+                            Some(mac) => Use::Send(mac, None),
+                            None => quick.resolve(key(n), now),
+                        };
+                        prop_assert_eq!(used, slow.resolve(key(n), now));
+                    }
+                    Step::Heard(n, m, answer) => {
+                        let what = if answer { Heard::Answer } else { Heard::Unasked };
+                        for cache in [&mut quick, &mut slow] {
+                            cache.heard(key(n), mac(m), what, Unknown::Add, now);
+                        }
+                    }
+                    Step::Doubt(n) => {
+                        quick.doubt(key(n));
+                        slow.doubt(key(n));
+                    }
+                    Step::Wait(ms) => {
+                        now = now + Nanos::from_millis(ms);
+                        prop_assert_eq!(quick.due(now).len(), slow.due(now).len());
+                    }
+                }
+                prop_assert_eq!(quick.rows(now), slow.rows(now));
+                let used = |c: &Cache| -> Vec<_> {
+                    let mut all: Vec<_> = c.entries.iter().map(|(k, e)| (*k, e.used)).collect();
+                    all.sort_unstable();
+                    all
+                };
+                prop_assert_eq!(used(&quick), used(&slow));
+            }
+        }
     }
 }

@@ -112,13 +112,24 @@ impl Routes {
     }
 
     /// What an address leads to.
-    #[inline]
     pub fn lookup(&self, addr: IpAddr) -> Option<Target> {
-        let at = match addr {
-            IpAddr::V4(a) => self.v4.lookup_v4(a.to_bits()),
-            IpAddr::V6(a) => self.v6.lookup_v6(a.to_bits()),
-        };
-        self.targets.get(at? as usize).copied()
+        match addr {
+            IpAddr::V4(a) => self.lookup_v4(a),
+            IpAddr::V6(a) => self.lookup_v6(a),
+        }
+        .copied()
+    }
+
+    /// What an IPv4 address leads to, for packets on their way.
+    #[inline(always)]
+    pub fn lookup_v4(&self, addr: Ipv4Addr) -> Option<&Target> {
+        self.targets.get(self.v4.lookup_v4(addr.to_bits())? as usize)
+    }
+
+    /// The same of an IPv6 address.
+    #[inline(always)]
+    pub fn lookup_v6(&self, addr: Ipv6Addr) -> Option<&Target> {
+        self.targets.get(self.v6.lookup_v6(addr.to_bits())? as usize)
     }
 
     /// Asks for what [`Routes::lookup`] will read of an IPv4 address's way: its first step.
