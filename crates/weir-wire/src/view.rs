@@ -5,8 +5,8 @@
 //! whatever the wire, a setter or an unchecked view has done to a length field. `new_checked` is
 //! what tells a caller that the zeros are not needed.
 //!
-//! What each field goes through is inlined always: where it lies is known only to the accessor, and a
-//! call that does not know it costs more than the field.
+//! What each field goes through is inlined always: where it lies is known only to the accessor, and
+//! a call that does not know it costs more than the field.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;

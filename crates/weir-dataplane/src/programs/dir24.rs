@@ -99,7 +99,7 @@ impl Dir24 {
     /// The value of the longest prefix of an address.
     #[inline(always)]
     pub fn lookup_v6(&self, bits: u128) -> Option<u32> {
-        // The first step lies in the upper half, and each further one is a byte: no shifts of 128 bits.
+        // The first step lies in the upper half, each further one is a byte: no shifts of 128 bits.
         let mut e = *self.first.get(((bits >> 64) as u64 >> (64 - self.bits)) as usize)?;
         let (bytes, mut at) = (bits.to_be_bytes(), self.bits as usize / 8);
         while e & GROUP != 0 {

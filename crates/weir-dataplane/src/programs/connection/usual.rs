@@ -1,12 +1,12 @@
 //! The usual frame, read and rewritten at once: Ethernet without a tag, IPv4 without options and
 //! whole, TCP or UDP. All that matters lies at known places of one array, so nothing is looked for.
-//! Touches bytes. Called by programs before they ask `tuple.rs`, which does the same for every frame
-//! and is the judge.
+//! Touches bytes. Called by programs before they ask `tuple.rs`, which does the same for every
+//! frame and is the judge.
 //!
-//! What is read stays in registers where this is part of who asks, and so do the tuple's parts where
-//! whoever is called with it and is not part of that takes a copy: handed on by reference, fields that
-//! were stored one by one would be loaded several at once, which a processor can't forward and
-//! waits for. So programs have a way of their own for what is not usual.
+//! What is read stays in registers where this is part of who asks, and so do the tuple's parts
+//! where whoever is called with it and is not part of that takes a copy: handed on by reference,
+//! fields that were stored one by one would be loaded several at once, which a processor can't
+//! forward and waits for. So programs have a way of their own for what is not usual.
 
 use super::Endpoint;
 use super::tuple::{Side, Tuple, What};
@@ -61,7 +61,8 @@ fn put<const N: usize>(h: &mut Head, at: usize, value: [u8; N]) {
     h[at..at + N].copy_from_slice(&value);
 }
 
-/// A frame's destination and its packet's fields, if it is sound and usual. `None` says nothing of it.
+/// A frame's destination and its packet's fields, if it is sound and usual. `None` says nothing of
+/// it.
 #[inline(always)]
 pub(in crate::programs) fn open(bytes: &[u8]) -> Option<(MacAddr, Tuple)> {
     let h: &Head = bytes.first_chunk()?;
@@ -142,8 +143,8 @@ mod tests {
     }
 
     prop_compose! {
-        /// Sound frames, and what becomes of them when some bytes change, mostly of their headers, and
-        /// their ends are cut off or padded.
+        /// Sound frames, and what becomes of them when some bytes change, mostly of their headers,
+        /// and their ends are cut off or padded.
         fn frame()(
             of_tcp in any::<bool>(),
             ends in any::<[u32; 2]>(),

@@ -50,8 +50,8 @@ pub(super) struct Routes {
     own: Sieve,
 }
 
-/// A bit for each of the router's own addresses, by its hash: most packets' sources have none, and need
-/// not be looked for. Addresses of both families share it, and two may share a bit.
+/// A bit for each of the router's own addresses, by its hash: most packets' sources have none, and
+/// need not be looked for. Addresses of both families share it, and two may share a bit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sieve(u64);
 
