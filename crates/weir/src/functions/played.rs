@@ -5,14 +5,51 @@
 use super::{At, Function, Way, plane};
 use anyhow::Result;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_dataplane::DataPlane;
 use weir_io::replay::{Arena, Passes, Replay};
 use weir_packet::{Burst, Caps, Device, DeviceCounters, LinkState, Pool};
 
 /// A port that plays what comes first once, then the rest for ever; it swallows what it is given.
 struct Player {
-    first: Replay,
+    first: First,
     rest: Replay,
+}
+
+/// What comes first, in its order: each port plays its own of them when it is their turn. Where an answer
+/// overtakes what it answers, a connection is none.
+#[derive(Clone)]
+struct First {
+    arena: Arc<Arena>,
+    /// How many frames have been played, by all ports.
+    played: Arc<AtomicUsize>,
+    port: u16,
+}
+
+impl First {
+    fn is_over(&self) -> bool {
+        self.played.load(Relaxed) >= self.arena.len()
+    }
+    /// Those that are next, as long as they are this port's.
+    fn rx(&self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let begun = self.played.load(Relaxed);
+        let mut next = begun;
+        while burst.room() > 0
+            && let Some(f) = self.arena.get(next).filter(|f| f.port == self.port)
+            && let Some(mut frame) = pool.alloc()
+        {
+            let copied = frame.copy_from(f.bytes).is_ok();
+            if let Err(back) = burst.push(frame) {
+                pool.free(back);
+            }
+            if !copied {
+                break;
+            }
+            next += 1;
+        }
+        self.played.store(next, Relaxed);
+        next - begun
+    }
 }
 
 /// A function with frames about to be played.
@@ -35,7 +72,8 @@ pub fn playing(f: &dyn Function, entries: u32, order: &[u32], len: usize) -> Res
     let job = f.job(entries)?;
     let way = Way::of_function(&job, f, entries, len);
     let first = frames.first.len() as u64;
-    Ok(Playing { plane: plane(job, |no| frames.player(no))?, way, first })
+    let players = frames.players();
+    Ok(Playing { plane: plane(job, |no| players(no))?, way, first })
 }
 
 /// Frames of a function, filed under their ports.
@@ -59,14 +97,16 @@ impl Frames {
         })
     }
 
-    /// A port that plays those that belong to it, and swallows what it is given.
-    pub fn player(&self, no: u32) -> Box<dyn Device> {
-        let of = |arena: &Arc<Arena>, passes| {
+    /// Ports that play those that belong to each, and swallow what they are given.
+    pub fn players(&self) -> impl Fn(u32) -> Box<dyn Device> {
+        let (first, rest) = (Arc::clone(&self.first), Arc::clone(&self.rest));
+        let played = Arc::new(AtomicUsize::new(0));
+        move |no| {
             let port = u16::try_from(no).unwrap_or(u16::MAX);
-            Replay::of_port(&format!("p{no}"), Arc::clone(arena), passes, port)
-        };
-        let first = of(&self.first, Passes::Times(1));
-        Box::new(Player { first, rest: of(&self.rest, Passes::Forever) })
+            let rest = Replay::of_port(&format!("p{no}"), Arc::clone(&rest), Passes::Forever, port);
+            let first = First { arena: Arc::clone(&first), played: Arc::clone(&played), port };
+            Box::new(Player { first, rest })
+        }
     }
 }
 
@@ -94,7 +134,7 @@ impl Device for Player {
     }
     #[inline]
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
-        if self.first.exhausted() { self.rest.rx(pool, burst) } else { self.first.rx(pool, burst) }
+        if self.first.is_over() { self.rest.rx(pool, burst) } else { self.first.rx(pool, burst) }
     }
     #[inline]
     fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
@@ -107,12 +147,46 @@ impl Device for Player {
         self.rest.held()
     }
     fn exhausted(&self) -> bool {
-        self.first.exhausted() && self.rest.exhausted()
+        self.first.is_over() && self.rest.exhausted()
     }
     fn counters(&self) -> DeviceCounters {
         self.rest.counters()
     }
     fn close(&mut self, pool: &mut Pool) {
         self.rest.close(pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::ALL;
+    use weir_packet::Nanos;
+
+    /// What is measured is what a function does with frames that it takes: each that comes leaves.
+    #[test]
+    fn frames_that_are_played_pass() {
+        const ENTRIES: u32 = 512;
+        for f in ALL {
+            let order: Vec<u32> = (0..4096).map(|i| i * 7 % ENTRIES).collect();
+            let mut p = playing(*f, ENTRIES, &order, f.least_frame()).expect("a data plane");
+            let mut now = 0;
+            let mut until = |p: &mut Playing, frames: u64| loop {
+                now += 3000;
+                p.plane.poll(Nanos(now));
+                let s = p.plane.snapshot();
+                let of = |n: fn(&weir_dataplane::PortView) -> u64| s.ports.iter().map(n).sum();
+                let came: u64 = of(|p| p.counters.rx.frames);
+                let left: u64 = of(|p| p.counters.tx.frames);
+                if came >= frames {
+                    return (came, left);
+                }
+            };
+            let first = p.first;
+            let before = until(&mut p, first + 1000);
+            let after = until(&mut p, first + 21_000);
+            let (came, left) = (after.0 - before.0, after.1 - before.1);
+            assert!(left * 100 >= came * 99, "{}: {left} of {came} left", f.name());
+        }
     }
 }
