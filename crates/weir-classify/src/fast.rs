@@ -21,7 +21,8 @@
 //! [`Index`] takes the place of all of it, which is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
-//! With at most 24 rules it is [`Near`] in place of that, where whoever owns it keeps each rule's bits ([`Words::ByOwner`]).
+//! Where whoever owns the table keeps each rule's bits ([`Words::ByOwner`]), up to 24 rules of such a mask are [`Near`] in place of that,
+//! and stay in the rest: a first tuple is looked for only when they can't be.
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by

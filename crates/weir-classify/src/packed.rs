@@ -36,9 +36,9 @@ pub(crate) enum Way {
     /// There is one tuple and nothing else; one whose many rules share slots is [`Way::Crowded`].
     Tuple,
     Crowded,
-    /// The same, packed.
+    /// One tuple, packed.
     Packed,
-    /// The same, where the owner says whether it is the right rule.
+    /// One tuple, or the rest alone, of one mask; the owner says whether it is the right rule.
     Near,
     /// An order of all rules is asked, instead of the parts.
     Ordered,

@@ -85,6 +85,10 @@ impl Parts {
     pub(crate) fn with_first_tuple(first_tuple: FirstTuple) -> Self {
         Self { first_tuple, ..Self::default() }
     }
+    /// With a first tuple when these parts would have theirs.
+    pub(crate) fn like(self, other: &Self) -> Self {
+        Self { first_tuple: other.first_tuple, ..self }
+    }
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -266,7 +270,7 @@ impl Parts {
             self.shape();
         }
     }
-    /// Makes a tuple out of rules of the rest, where it has grown by a step and one is worthwhile.
+    /// Looks for a tuple to be made out of rules of the rest, where it has grown by a step.
     pub(crate) fn shape(&mut self) {
         if self.rest.len() >= self.trigger as usize {
             self.reshape();
@@ -342,7 +346,7 @@ impl Parts {
         }
     }
 
-    /// The same now.
+    /// Makes a tuple out of rules of the rest, where one is worthwhile.
     fn reshape(&mut self) {
         let rules: Vec<_> = self.rest.iter().collect();
         let masks: Vec<FlowMask> = rules.iter().map(|r| r.3).collect();

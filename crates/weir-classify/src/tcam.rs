@@ -219,7 +219,8 @@ impl Area {
         while count > 0 {
             let Some(block) = self.best_block(owner, count) else { return };
             let first = block * block_slices;
-            let free: Vec<u32> = (first..first.saturating_add(block_slices))
+            let end = first.saturating_add(block_slices).min(self.owners.len() as u32);
+            let free: Vec<u32> = (first..end)
                 .filter(|&s| matches!(self.slice(s), Ok(None)))
                 .take(count as usize)
                 .collect();
@@ -234,7 +235,8 @@ impl Area {
         blocks.sort_unstable();
         let of = |b: u32| {
             let first = b * block_slices;
-            let all = first..first.saturating_add(block_slices);
+            // A block may be said to be larger than all that there is.
+            let all = first..first.saturating_add(block_slices).min(self.owners.len() as u32);
             all.filter(|&s| matches!(self.slice(s), Ok(Some(whose)) if whose == owner))
         };
         let gone: Vec<u32> = blocks.iter().flat_map(|&(_, b)| of(b)).take(count as usize).collect();

@@ -173,7 +173,7 @@ impl FastTable {
         }
         indexing.token = 0;
         drafted.catch_up();
-        let beside = std::mem::take(&mut drafted.beside);
+        let beside = std::mem::take(&mut drafted.beside).like(&self.parts);
         debug_assert_eq!(drafted.index.as_ref().map_or(0, |i| i.len()) + beside.len(), self.len());
         drafted.replaced = Some(Replaced {
             _parts: std::mem::replace(&mut self.parts, beside),

@@ -1,4 +1,4 @@
-//! Small tables of one tuple: what is packed or near beside it, and what their owner is told.
+//! Small tables of one mask, in a tuple or in the rest alone: what is packed or near beside it, and what their owner is told.
 //!
 //! Room: `fast`'s. Called after each change, and by owners that keep words.
 

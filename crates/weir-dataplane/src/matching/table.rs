@@ -42,7 +42,7 @@ pub struct Table {
     pub(super) missed: u64,
 }
 
-/// What few tables have; made when it is needed.
+/// What tables do without that only gain simple rules; made when it is needed.
 #[derive(Debug, Default)]
 struct Few {
     /// Hits of the slow path: read by the worker, written by the slow path's own table. Only as
@@ -152,6 +152,8 @@ impl Table {
             }
             Err(Duplicate(RuleId(slot))) => {
                 self.replace(slot, spec, result);
+                // Numbers may have been given out anew, and the table be another one.
+                self.refit(None);
                 Ok((Put::Replaced, slot))
             }
         }

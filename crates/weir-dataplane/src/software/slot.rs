@@ -157,6 +157,7 @@ impl Slot {
     }
     /// Other tables in the place of those that are there, copies included.
     pub(crate) fn start_anew(&mut self, tables: Tables) {
+        self.tables.counting = tables.counting.clone();
         self.tables.made = Some(Box::new(tables));
         self.copied = None;
     }

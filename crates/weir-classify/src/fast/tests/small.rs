@@ -146,3 +146,112 @@ fn very_small_tables_are_near() {
         assert!(!fast.is_near());
     }
 }
+
+/// Tables whose owner keeps words, beside the judge: rules of two masks and two priorities, and ids that have no byte, come and
+/// go, and so does an index. Whatever a table is, it answers as the judge does.
+#[test]
+fn tables_of_owners_with_words_are_what_they_must() {
+    use Field::{EthDst, EthSrc, VlanVid};
+    let of = |n: u32, wide: bool| {
+        let m = Match::any().with(EthDst, u128::from(n & 31)).with(VlanVid, 5);
+        if wide { m.with_masked(EthSrc, u128::from(n & 1) << 47, 1 << 47) } else { m }
+    };
+    let mut random = 7u32;
+    let mut number = |below: u32| {
+        random = random.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+        (random >> 8) % below
+    };
+    let (mut near, mut not) = (0, 0);
+    for round in 0..60 {
+        let (mut fast, mut judge) = (FastTable::with_words(Words::ByOwner), Linear::default());
+        let mut words = std::collections::HashMap::new();
+        let mut there: Vec<(Match, u32)> = Vec::new();
+        // One kind more from round to round.
+        let (masks, priorities, most) = (1 + round % 2, 1 + round / 2 % 2, 10 + round % 30);
+        for step in 0..400u32 {
+            if number(5) > 1 && there.len() < most as usize {
+                let m = of(number(64), number(masks) > 0);
+                let r = rule(m, 7 + number(priorities), 60 * (round % 5) + step);
+                let want = judge.insert(r);
+                assert_eq!(fast.insert(r), want);
+                if want.is_ok() {
+                    there.push((m, r.priority));
+                    words.insert(r.id, 0);
+                    if fast.is_near() {
+                        words.insert(r.id, fast.word(&m));
+                    }
+                }
+            } else if !there.is_empty() {
+                let (m, priority) = there.swap_remove(number(there.len() as u32) as usize);
+                assert_eq!(fast.remove(&m, priority), judge.remove(&m, priority));
+            }
+            if fast.is_near() && fast.has_other_words() {
+                let mut anew = Vec::new();
+                fast.for_each(&mut |r| anew.push((r.id, fast.word(&r.matcher))));
+                words.extend(anew);
+            }
+            if step == 200 && round % 3 == 0 {
+                // Many kinds, an index, and none of them again.
+                let many: Vec<_> = (0..400u32)
+                    .map(|i| {
+                        let mask = u128::from(u32::MAX) << (i % 29);
+                        let value = u128::from(i.wrapping_mul(0x9e37_79b9)) & mask;
+                        let m = Match::any().with_masked(Field::Ipv4Dst, value, mask);
+                        rule(m.with_masked(Field::TpDst, i.into(), 0x3ff >> (i % 7)), 1, 70_000 + i)
+                    })
+                    .filter(|r| fast.insert(*r).is_ok())
+                    .collect();
+                fast.index_now();
+                many.iter().for_each(|r| assert!(fast.remove(&r.matcher, 1) == Some(r.id)));
+                assert!(!fast.is_indexed());
+            }
+            assert_eq!(fast.len(), judge.len());
+            let (n, _) = (number(64), near += u32::from(fast.is_near()));
+            not += u32::from(!fast.is_near());
+            for wide in [false, true] {
+                let key = *of(n, wide).value();
+                let want = judge.lookup(&key);
+                assert_eq!(fast.lookup(&key), want, "{round} {step}");
+                if fast.is_near() {
+                    let (word, id) = fast.near(&key).near();
+                    assert_eq!(
+                        id.filter(|id| words.get(id) == Some(&word)),
+                        want,
+                        "{round} {step}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(near > 1_500 && not > 2_000, "{near} {not}");
+}
+
+/// A table that had an index is as small as one that never had, once it has few rules.
+#[test]
+fn tables_are_small_again() {
+    let mut t = FastTable::with_words(Words::ByOwner);
+    let rules: Vec<_> = (0..600u32)
+        .map(|i| {
+            let mask = u128::from(u32::MAX) << (i % 29);
+            let m = Match::any().with_masked(
+                Field::Ipv4Dst,
+                u128::from(i.wrapping_mul(0x9e37_79b9)) & mask,
+                mask,
+            );
+            rule(m.with_masked(Field::TpDst, i.into(), 0x3ff >> (i % 7)), 1, i)
+        })
+        .filter(|r| t.insert(*r).is_ok())
+        .collect();
+    assert!(t.index_now());
+    rules.iter().for_each(|r| _ = t.remove(&r.matcher, 1));
+    assert!(t.is_empty() && !t.is_indexed());
+    (0..16).for_each(|i| assert!(t.insert(rule(mac(i), 1, i)).is_ok()));
+    let without: usize = {
+        let mut t = FastTable::with_words(Words::ByOwner);
+        (0..16).for_each(|i| assert!(t.insert(rule(mac(i), 1, i)).is_ok()));
+        t.memory_bytes()
+    };
+    assert!(t.is_near());
+    // What is known of making an index stays.
+    assert!(t.memory_bytes() < without + 256, "{} {without}", t.memory_bytes());
+}

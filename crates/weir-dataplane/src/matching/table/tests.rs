@@ -6,7 +6,15 @@ use weir_classify::Field;
 
 fn spec(n: u32, cookie: u64) -> RuleSpec {
     let matcher = Match::any().with(Field::EthDst, n.into()).with(Field::VlanVid, 5);
-    let actions = [Action::Output(Out::Port(PortNo(n)))].into();
+    let out = Action::Output(Out::Port(PortNo(n)));
+    // Simple ones and others, marked or not.
+    let actions: Arc<[Action]> = match cookie % 5 {
+        0 => [Action::Drop].into(),
+        1 => [Action::DecTtl, out].into(),
+        2 => [].into(),
+        _ => [out].into(),
+    };
+    let cookie = if cookie.is_multiple_of(3) { 0 } else { cookie };
     RuleSpec { matcher, priority: 7, cookie, actions }
 }
 
@@ -39,8 +47,11 @@ fn small_tables_say_what_their_classifier_says() {
             let want = t.classifier.lookup(key).map(|r| r.0);
             let probe = t.probe(key);
             assert_eq!((t.resolve(key, probe), t.lookup(key)), (want, want), "{step} {n}");
+            let was = there.get(&n).map(|at| spec(n, *at));
             let mark = want.map(|slot| t.cookie(slot));
-            assert!(mark.is_none() || mark == there.get(&n).copied(), "{step} {n}");
+            assert!(mark.is_none() || mark == was.as_ref().map(|s| s.cookie), "{step} {n}");
+            let told = t.find(&s.matcher, 7).and_then(|slot| t.spec(&s.matcher, 7, slot));
+            assert_eq!(told, was, "{step} {n}");
         }
     }
     assert!((5_000..15_000).contains(&near), "{near}");
