@@ -82,8 +82,10 @@ pub struct Processor {
     /// Loads spread over so much, in pages of the usual size, that no cache of the core's own answers: smallest
     /// first, where it is known.
     pub strewn: Vec<Strewn>,
-    /// How long lines stay in a cache that others fill, too, where it is known.
+    /// How long lines stay in a cache that others fill, too, where it is known: while the rest was measured.
     pub residence: Option<Residence>,
+    /// How long they do now, where that has been looked at since. No profile's.
+    pub now: Option<Residence>,
 }
 
 /// What loads take that are spread over so much.
@@ -110,6 +112,11 @@ impl Processor {
         }
     }
 
+    /// The part of the lines that others have taken, of those that were touched so many seconds ago.
+    pub fn taken(&self, seconds: f64) -> f64 {
+        self.now.as_ref().or(self.residence.as_ref()).map_or(0.0, |r| r.taken(seconds))
+    }
+
     /// As [`Processor::strewn_over`], of lines that were touched so many seconds ago. What was measured was measured
     /// at a pace of its own: one load after the other, each line once in a round.
     pub fn strewn_after(&self, bytes: f64, seconds: f64) -> Option<f64> {
@@ -117,7 +124,7 @@ impl Processor {
         let Some(r) = &self.residence else { return Some(cycles) };
         let round = bytes / self.line_bytes * cycles / self.clock_hz;
         let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
-        Some(r.load_after((least, cycles), round, seconds))
+        Some(r.load_where(self.taken(seconds), (least, cycles), round))
     }
 }
 

@@ -368,8 +368,8 @@ impl<'q> Sum<'q> {
     /// an operation was measured that takes so many cycles of a frame, with as many frames.
     fn gone(&self, cycles: f64) -> f64 {
         let Some(r) = &self.processor.residence else { return 0.0 };
-        let taken = |cycles: f64| r.taken(self.played * cycles / self.processor.clock_hz);
-        (taken(self.pace) - taken(cycles)).max(0.0)
+        let seconds = |cycles: f64| self.played * cycles / self.processor.clock_hz;
+        (self.processor.taken(seconds(self.pace)) - r.taken(seconds(cycles))).max(0.0)
     }
 
     /// Cycles until a level's data can be used: none of the nearest, whose are in the work.

@@ -190,6 +190,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
         tlb,
         strewn,
         residence,
+        now: None,
     })
 }
 

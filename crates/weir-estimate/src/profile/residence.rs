@@ -32,10 +32,14 @@ impl Residence {
     /// Cycles of a load whose line was touched so many seconds ago, where others' loads took `near` in the cache and
     /// `far` when each was measured so many seconds after it was touched. What was measured where most lines were taken says
     /// itself what one that is taken costs.
-    pub fn load_after(&self, (near, far): (f64, f64), measured: f64, seconds: f64) -> f64 {
+    pub fn load_after(&self, loads: (f64, f64), measured: f64, seconds: f64) -> f64 {
+        self.load_where(self.taken(seconds), loads, measured)
+    }
+    /// The same where this part of the lines is taken now, by others than when this was measured, perhaps.
+    pub fn load_where(&self, taken: f64, (near, far): (f64, f64), measured: f64) -> f64 {
         let had = self.taken(measured);
         let each = if had > MOST { (far - near).max(0.0) / had } else { self.load_cycles };
-        (far + each * (self.taken(seconds) - had)).max(near)
+        (far + each * (taken - had)).max(near)
     }
 }
 
@@ -72,5 +76,8 @@ mod tests {
         assert!((dense(0.002) - 80.0).abs() < 1e-9 && (dense(0.032) - 320.0).abs() < 1e-9);
         // Never nearer than the cache.
         assert_eq!(dense(0.0), 50.0);
+        // Nobody takes any now: what was measured while they did is put right.
+        assert!((r.load_where(0.0, (50.0, 500.0), 0.032) - 50.0).abs() < 1e-9);
+        assert!((r.load_where(1.0, (50.0, 500.0), 0.032) - 550.0).abs() < 1e-9);
     }
 }

@@ -10,6 +10,7 @@ use crate::functions::{Job, Way};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weir_calibrate::machine::Machine;
 use weir_estimate::profile::{Hardware, Residence};
 use weir_estimate::series::{Hop, Series, series};
 use weir_estimate::traffic::Traffic;
@@ -58,14 +59,16 @@ impl Asker {
         if p.residence.is_none() {
             return Ok(None);
         }
-        let (own, last, line) = (own.bytes, last.bytes, p.line_bytes as usize);
+        // Of a cache that others fill a profile says how much of it acts as ours: it is as large as it is said to be.
+        let said = Machine::here().caches.last().map_or(0.0, |c| c.bytes);
+        let (own, last, line) = (own.bytes, last.bytes.max(said), p.line_bytes as usize);
         let found = weir_calibrate::residence::between(own, last, line, rounds)?;
         let now = found.map_or_else(Residence::default, |r| Residence {
             load_cycles: r.load_ns * p.clock_hz / 1e9,
             taken: r.taken,
         });
         let taken = now.taken(seconds);
-        p.residence = Some(now);
+        p.now = Some(now);
         Ok(Some(taken))
     }
 
