@@ -11,7 +11,7 @@ use weir_dataplane::flowtext::FlowSpec;
 use weir_dataplane::{Action, Band, BandKind, Meter, Op, Out, PortNo, Unit, extract};
 
 pub(super) fn shapes() -> Vec<Shape> {
-    vec![rule_pass(), rule_lookup(), rule_next(), rule_program(), rule_meter()]
+    vec![rule_pass(), rule_lookup(), rule_next(), rule_look(), rule_program(), rule_meter()]
 }
 
 /// How far into a frame rules look.
@@ -182,9 +182,15 @@ fn rule_lookup() -> Shape {
 
 /// One rule that does this and leads to table 1, and there a rule for each entry.
 fn chained(words: u32, masks: u32, first: Vec<Action>) -> Maker {
+    led(words, masks, first, Vec::new())
+}
+
+/// The same, where that rule does something, too, before it sends.
+fn led(words: u32, masks: u32, first: Vec<Action>, then: Vec<Action>) -> Maker {
     lasting(move |tables| {
-        let mut rules =
-            rules(words, masks, tables, &|_| vec![Action::Output(Out::Port(PortNo(2)))]);
+        let send = Action::Output(Out::Port(PortNo(2)));
+        let then = [then.as_slice(), &[send]].concat();
+        let mut rules = rules(words, masks, tables, &|_| then.clone());
         rules.iter_mut().for_each(|r| r.table = 1);
         let matcher = Match::any();
         let actions = [first.as_slice(), &[Action::Goto(1)]].concat();
@@ -229,6 +235,22 @@ fn rule_next() -> Shape {
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
                 put in front before",
         points: vec![strewn(2.0, 60, at(1, 1)), at(3, 1), at(1, 4), again()],
+    }
+}
+
+fn rule_look() -> Shape {
+    let push = || actions("push_vlan:0x8100", "udp,");
+    let (before, behind) = (led(1, 1, push(), Vec::new()), led(1, 1, Vec::new(), push()));
+    Shape {
+        eo: "rule_look",
+        terms: &[("each", "n")],
+        factor: None,
+        more: None,
+        accesses: None,
+        home: Home::Near,
+        about: "a VDP that puts a header in front before frames go on to a further table, less one that does so \
+                there",
+        points: vec![point(&[("n", 1.0)], before, Some(behind))],
     }
 }
 
