@@ -209,6 +209,7 @@ impl Scene {
         let taken = weir_estimate::profile::Residence {
             load_cycles: r.load_ns / self.cycle_ns,
             taken: r.taken.clone(),
+            bytes: None,
         };
         let seconds = |cycles: f64| cycles * self.cycle_ns / 1e9;
         let near = self.near_load.min(load);

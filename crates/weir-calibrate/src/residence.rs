@@ -28,7 +28,7 @@ impl Residence {
     /// The part that others have taken after so long, as the estimator has it.
     pub fn taken(&self, seconds: f64) -> f64 {
         let taken = self.taken.clone();
-        weir_estimate::profile::Residence { load_cycles: 0.0, taken }.taken(seconds)
+        weir_estimate::profile::Residence { taken, ..Default::default() }.taken(seconds)
     }
 }
 

@@ -139,6 +139,9 @@ fn residence(out: &mut String, c: &Calibration) -> std::fmt::Result {
     let load = r.load_ns * c.clock_hz / 1e9;
     writeln!(out, "# How long lines stay in the last cache, which others fill, too.\n[residence]")?;
     writeln!(out, "load_cycles = {load:.1}")?;
+    if let Some(last) = c.machine.caches.last() {
+        writeln!(out, "size = \"{:.0} KiB\"", last.bytes / 1024.0)?;
+    }
     writeln!(
         out,
         "source = \"frames beyond a core's own caches, copied over and over with computing after each burst\"\n"

@@ -124,7 +124,8 @@ impl Processor {
         let Some(r) = &self.residence else { return Some(cycles) };
         let round = bytes / self.line_bytes * cycles / self.clock_hz;
         let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
-        Some(r.load_where(self.taken(seconds), (least, cycles), round))
+        let put_right = r.load_where(self.taken(seconds), (least, cycles), round);
+        Some(cycles + (put_right - cycles) * r.held(bytes))
     }
 }
 

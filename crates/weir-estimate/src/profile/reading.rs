@@ -207,8 +207,9 @@ fn residence(s: &Section<'_>) -> Result<Residence, Fault> {
     }
     let load_cycles = s.need_number("load_cycles", Bounds::NotNegative)?;
     s.text("source")?;
+    let bytes = s.quantity("size", Dimension::Size)?;
     s.finish()?;
-    Ok(Residence { load_cycles, taken })
+    Ok(Residence { load_cycles, taken, bytes })
 }
 
 fn pipeline(s: &Section<'_>) -> Result<Pipeline, Fault> {

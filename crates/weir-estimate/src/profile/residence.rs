@@ -12,6 +12,8 @@ pub struct Residence {
     pub load_cycles: f64,
     /// Seconds since a line was touched, and the part of such lines that others have taken: growing.
     pub taken: Vec<(f64, f64)>,
+    /// Bytes that the cache is said to hold: what goes through more is gone, whoever takes it.
+    pub bytes: Option<f64>,
 }
 
 impl Residence {
@@ -35,6 +37,11 @@ impl Residence {
     pub fn load_after(&self, loads: (f64, f64), measured: f64, seconds: f64) -> f64 {
         self.load_where(self.taken(seconds), loads, measured)
     }
+    /// The part of the lines that the cache may hold of so many bytes that are gone through: all of half of it, none of
+    /// all of it, since sets do not fill evenly and who goes round in order finds nothing of what is larger.
+    pub fn held(&self, bytes: f64) -> f64 {
+        self.bytes.map_or(1.0, |all| (all / bytes).log2().clamp(0.0, 1.0))
+    }
     /// The same where this part of the lines is taken now, by others than when this was measured, perhaps.
     pub fn load_where(&self, taken: f64, (near, far): (f64, f64), measured: f64) -> f64 {
         let had = self.taken(measured);
@@ -52,8 +59,11 @@ mod tests {
 
     #[test]
     fn what_is_taken_grows_with_time() {
-        let r =
-            Residence { load_cycles: 100.0, taken: vec![(0.002, 0.1), (0.008, 0.5), (0.032, 0.9)] };
+        let r = Residence {
+            load_cycles: 100.0,
+            taken: vec![(0.002, 0.1), (0.008, 0.5), (0.032, 0.9)],
+            bytes: None,
+        };
         assert_eq!(r.taken(0.0), 0.0);
         assert!((r.taken(0.001) - 0.05).abs() < 1e-9);
         assert!((r.taken(0.002) - 0.1).abs() < 1e-9);
@@ -65,8 +75,11 @@ mod tests {
 
     #[test]
     fn a_load_is_as_far_as_its_line_is_gone() {
-        let r =
-            Residence { load_cycles: 300.0, taken: vec![(0.002, 0.1), (0.008, 0.5), (0.032, 0.9)] };
+        let r = Residence {
+            load_cycles: 300.0,
+            taken: vec![(0.002, 0.1), (0.008, 0.5), (0.032, 0.9)],
+            bytes: None,
+        };
         // Measured with nine tenths taken: 50 of them cost 450 cycles, not 300 each.
         let strewn = |seconds| r.load_after((50.0, 500.0), 0.032, seconds);
         assert!((strewn(0.032) - 500.0).abs() < 1e-9 && (strewn(0.002) - 100.0).abs() < 1e-9);
@@ -74,6 +87,10 @@ mod tests {
         // Measured with next to none taken: what one costs was measured elsewhere.
         let dense = |seconds| r.load_after((50.0, 80.0), 0.002, seconds);
         assert!((dense(0.002) - 80.0).abs() < 1e-9 && (dense(0.032) - 320.0).abs() < 1e-9);
+        // What is larger than the cache is not held, whatever others do.
+        let of = Residence { bytes: Some(32e6), ..r.clone() };
+        assert_eq!([8e6, 16e6, 32e6, 64e6].map(|b| of.held(b)), [1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(r.held(1e12), 1.0);
         // Never nearer than the cache.
         assert_eq!(dense(0.0), 50.0);
         // Nobody takes any now: what was measured while they did is put right.

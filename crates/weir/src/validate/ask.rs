@@ -66,6 +66,7 @@ impl Asker {
         let now = found.map_or_else(Residence::default, |r| Residence {
             load_cycles: r.load_ns * p.clock_hz / 1e9,
             taken: r.taken,
+            bytes: None,
         });
         let taken = now.taken(seconds);
         p.now = Some(now);
