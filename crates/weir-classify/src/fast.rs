@@ -498,10 +498,6 @@ impl FastTable {
         }
     }
 
-    fn widen(&mut self, mask: &FlowMask) {
-        self.set_union(self.mask_union().union(mask));
-    }
-
     /// Computes the union anew, where the parts are all that there is.
     fn narrow(&mut self) {
         if self.index.is_none() {
@@ -547,8 +543,9 @@ impl FastTable {
         self.insert_ranked(m, rank, id);
     }
     fn insert_ranked(&mut self, m: &Match, rank: u64, id: RuleId) {
-        if !self.mask_union().covers(m.mask()) {
-            self.widen(m.mask());
+        let union = self.mask_union();
+        if !union.covers(m.mask()) {
+            self.set_union(union.union(m.mask()));
         }
         if self.index.as_mut().is_some_and(|i| i.insert(self.vectors, rank, id, m)) {
             // Lookups go as they went.

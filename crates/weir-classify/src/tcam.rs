@@ -18,6 +18,7 @@ use crate::tcam_error::TcamError;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// The two parts of the TCAM (004 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +120,7 @@ impl Share {
     fn gain(&mut self, block: u32) {
         self.slices += 1;
         match self.blocks.binary_search_by_key(&block, |b| b.0) {
-            Ok(at) => self.blocks.iter_mut().skip(at).take(1).for_each(|b| b.1 += 1),
+            Ok(at) => self.blocks.get_mut(at).into_iter().for_each(|b| b.1 += 1),
             Err(at) => {
                 // Most have one.
                 if self.blocks.is_empty() {
@@ -182,6 +183,11 @@ impl Area {
         let none = TcamError::NoSlice { part: self.part, slice, slices };
         self.owners.get(slice as usize).copied().ok_or(none)
     }
+    /// Those of a block, which may be said to be larger than all that there is.
+    fn slices_of(&self, block: u32, block_slices: u32) -> Range<u32> {
+        let first = block * block_slices;
+        first..first.saturating_add(block_slices).min(self.owners.len() as u32)
+    }
     /// Changes the owner of a slice that is free before or after.
     fn set(&mut self, slice: u32, owner: Option<Owner>, block_slices: u32) {
         let Some(place) = self.owners.get_mut(slice as usize) else { return };
@@ -218,9 +224,8 @@ impl Area {
     fn take(&mut self, owner: Owner, mut count: u32, block_slices: u32) {
         while count > 0 {
             let Some(block) = self.best_block(owner, count) else { return };
-            let first = block * block_slices;
-            let end = first.saturating_add(block_slices).min(self.owners.len() as u32);
-            let free: Vec<u32> = (first..end)
+            let free: Vec<u32> = self
+                .slices_of(block, block_slices)
                 .filter(|&s| matches!(self.slice(s), Ok(None)))
                 .take(count as usize)
                 .collect();
@@ -234,9 +239,7 @@ impl Area {
         let mut blocks: Vec<(u32, u32)> = share.blocks.iter().map(|&(b, n)| (n, b)).collect();
         blocks.sort_unstable();
         let of = |b: u32| {
-            let first = b * block_slices;
-            // A block may be said to be larger than all that there is.
-            let all = first..first.saturating_add(block_slices).min(self.owners.len() as u32);
+            let all = self.slices_of(b, block_slices);
             all.filter(|&s| matches!(self.slice(s), Ok(Some(whose)) if whose == owner))
         };
         let gone: Vec<u32> = blocks.iter().flat_map(|&(_, b)| of(b)).take(count as usize).collect();

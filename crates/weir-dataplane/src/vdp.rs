@@ -261,9 +261,11 @@ impl SlowOnly {
     }
 }
 
-/// What the last rule's actions came to, for the ports that its VDP has: rules come in rows that do the same.
+/// What the last rule's actions came to, for the ports that its VDP had then: rules come in rows that do the same.
 #[derive(Debug)]
 pub(crate) struct Compiled {
+    /// The change that was the last of ports and VDPs then: after another one this says nothing.
+    pub layout: u64,
     /// Whose rule it was.
     pub vid: Vid,
     /// Of a rule in this table.

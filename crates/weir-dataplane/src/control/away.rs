@@ -294,7 +294,6 @@ impl DataPlane {
     /// It is not away.
     pub fn clear_away(&mut self, vid: Vid) -> Result<(), ControlError> {
         let caching = self.config.flow_caching;
-        self.compiled = None;
         let v = self.vdp_mut(vid)?;
         if v.phase != Phase::Away {
             return Err(ControlError::Elsewhere { vid, why: "is not away" });

@@ -30,6 +30,10 @@ impl Changes {
         self.layout = self.next();
         self.layout
     }
+    /// The number of the last one that concerned ports, mapping rules, or which VDPs there are.
+    pub(crate) fn last_layout(&self) -> u64 {
+        self.layout
+    }
 }
 
 /// Which changes were the last. Numbers grow; one that is the same says that nothing has changed.

@@ -63,7 +63,6 @@ impl DataPlane {
             back_by: None,
         })));
         self.polled.push(id);
-        self.compiled = None;
         let mut ports = self.vdp(Vid(0))?.ports.to_vec();
         ports.push((PortNo(id.0.into()), id));
         let no = PortNo(id.0.into());
@@ -120,7 +119,6 @@ impl DataPlane {
             return all;
         }
         self.changes.layout();
-        self.compiled = None;
         self.shorten_not(Ways::All);
         self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
             .ok_or(ControlError::NoPort(id))?;

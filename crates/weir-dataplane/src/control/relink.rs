@@ -36,7 +36,6 @@ impl DataPlane {
             return self.everywhere(move |p| p.relink(vid));
         }
         self.relink_groups(vid)?;
-        self.compiled = None;
         let v = self.vdp_mut(vid)?;
         let ports = Ports(v.ports.to_vec());
         let copied = v.phase != Phase::On(Path::Fast);

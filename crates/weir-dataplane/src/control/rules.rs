@@ -198,8 +198,9 @@ impl DataPlane {
         actions: &Arc<[Action]>,
     ) -> Result<ActionResult, ControlError> {
         self.vdp_mut(vid)?;
+        let layout = self.changes.last_layout();
         if let Some(c) = &self.compiled
-            && (c.vid, c.table) == (vid, table)
+            && (c.layout, c.vid, c.table) == (layout, vid, table)
             && Arc::ptr_eq(&c.actions, actions)
         {
             // Groups and meters may have gone since.
@@ -208,7 +209,7 @@ impl DataPlane {
         }
         let result = self.compile_for(vid, table, actions)?;
         let (actions, compiled) = (Arc::clone(actions), result.clone());
-        self.compiled = Some(Compiled { vid, table, actions, result: compiled });
+        self.compiled = Some(Compiled { layout, vid, table, actions, result: compiled });
         Ok(result)
     }
 

@@ -224,7 +224,6 @@ impl DataPlane {
 
     pub(super) fn insert_vdp(&mut self, spec: VdpSpec) -> Result<(), ControlError> {
         let vid = spec.vid;
-        self.compiled = None;
         let shared = self.channels.len().saturating_sub(1) as u8;
         let channel = spec.channel.unwrap_or(shared);
         let mut v = Vdp {
@@ -409,7 +408,6 @@ impl DataPlane {
             self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
         }
         self.changes.layout();
-        self.compiled = None;
         self.subscribers.ports(vid, &before, &ports);
         self.vdp_mut(vid)?.set_ports(ports);
         self.tell_ports(vid)

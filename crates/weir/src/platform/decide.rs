@@ -4,8 +4,8 @@
 //! Room: `platform`'s. Decisions here are nobody's: bytes of a header that no frame has.
 
 use super::probe::{idle, probing};
-use super::{Tables, point};
-use weir_calibrate::shape::{Home, Maker, Shape};
+use super::{Tables, point, shape};
+use weir_calibrate::shape::{Maker, Shape};
 use weir_packet::Frame;
 
 pub(super) fn shapes() -> Vec<Shape> {
@@ -51,18 +51,16 @@ fn decided<const N: usize>() -> Maker {
 fn program_decide() -> Shape {
     let at = |n: f64, make| point(&[("n", n)], make, Some(idle()));
     Shape {
-        eo: "program_decide",
-        terms: &[("each", "n")],
-        factor: None,
-        more: None,
-        accesses: None,
-        home: Home::Near,
-        about: "bytes of a frame held against what is configured, each with a way of its own that is not taken",
         points: vec![
             at(16.0, decided::<16>()),
             at(32.0, decided::<32>()),
             at(48.0, decided::<MOST>()),
         ],
+        ..shape(
+            "program_decide",
+            &[("each", "n")],
+            "bytes of a frame held against what is configured, each with a way of its own that is not taken",
+        )
     }
 }
 

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weir_calibrate::kernel::{Memory, scatter};
 use weir_calibrate::meter::Run;
-use weir_calibrate::shape::{Maker, Point, Shape, near};
+use weir_calibrate::shape::{Home, Maker, Point, Shape, near};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::{Action, DataPlane, Program};
 use weir_io::replay::{Arena, Null, Passes, Replay};
@@ -231,6 +231,24 @@ fn lasting(make: impl Fn(Tables) -> Option<Fed> + 'static) -> Maker {
             kept.get_mut(slot).and_then(Option::as_mut).map_or(n, |f| f.run(n))
         })
     })
+}
+
+/// An operation whose data is near; points are to be added.
+fn shape(
+    eo: &'static str,
+    terms: &'static [(&'static str, &'static str)],
+    about: &'static str,
+) -> Shape {
+    Shape {
+        eo,
+        terms,
+        factor: None,
+        more: None,
+        accesses: None,
+        home: Home::Near,
+        about,
+        points: Vec::new(),
+    }
 }
 
 /// A point of a benchmark in a data plane, less another.

@@ -5,7 +5,7 @@
 //! Room: `platform`'s. The steps are those of `weir-wire` and `weir-dataplane::programs::exact`, which programs
 //! are written with; what a program makes of them is nobody's here.
 
-use super::{Fed, Kind, Tables, lasting, point, served, strewn};
+use super::{Fed, Kind, Tables, lasting, point, served, shape, strewn};
 use weir_calibrate::shape::{Home, Maker, Shape};
 use weir_dataplane::programs::exact::Exact;
 use weir_dataplane::{PortNo, Program, ProgramCx, SlowFrame};
@@ -115,23 +115,6 @@ pub(super) fn idle() -> Maker {
 
 /// Bytes of a benchmark's frames.
 const LEN: usize = 124;
-
-fn shape(
-    eo: &'static str,
-    terms: &'static [(&'static str, &'static str)],
-    about: &'static str,
-) -> Shape {
-    Shape {
-        eo,
-        terms,
-        factor: None,
-        more: None,
-        accesses: None,
-        home: Home::Near,
-        about,
-        points: Vec::new(),
-    }
-}
 
 const ETH: usize = 14;
 const WORDS: &[(&str, &str)] = &[("base", "1"), ("word", "ceil(b / 8)")];

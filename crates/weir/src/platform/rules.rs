@@ -2,7 +2,7 @@
 //!
 //! Room: `platform`'s. Rules look at fields by which no function of `functions/` is told apart.
 
-use super::{Fed, Kind, LINE, Tables, actions, empty, frame, lasting, point, strewn};
+use super::{Fed, Kind, LINE, Tables, actions, empty, frame, lasting, point, shape, strewn};
 use crate::functions::{Job, Stack};
 use weir_calibrate::bench::GONE;
 use weir_calibrate::shape::{Home, Maker, Point, Shape};
@@ -242,15 +242,12 @@ fn rule_look() -> Shape {
     let push = || actions("push_vlan:0x8100", "udp,");
     let (before, behind) = (led(1, 1, push(), Vec::new()), led(1, 1, Vec::new(), push()));
     Shape {
-        eo: "rule_look",
-        terms: &[("each", "n")],
-        factor: None,
-        more: None,
-        accesses: None,
-        home: Home::Near,
-        about: "a VDP that puts a header in front before frames go on to a further table, less one that does so \
-                there",
         points: vec![point(&[("n", 1.0)], before, Some(behind))],
+        ..shape(
+            "rule_look",
+            &[("each", "n")],
+            "a VDP that puts a header in front before frames go on to a further table, less one that does so there",
+        )
     }
 }
 

@@ -5,7 +5,7 @@
 //! says beyond that is the function's.
 
 use super::rules::rules;
-use super::{Fed, Kind, actions, empty, lasting, point, strewn};
+use super::{Fed, Kind, actions, empty, lasting, point, shape, strewn};
 use crate::functions::Job;
 use std::net::Ipv4Addr;
 use weir_calibrate::shape::{Home, Maker, Shape};
@@ -77,15 +77,13 @@ fn rule_wrap() -> Shape {
 /// them looked at.
 fn rule_unwrap() -> Shape {
     Shape {
-        eo: "rule_unwrap",
-        terms: &[("base", "1")],
-        factor: None,
-        more: None,
-        accesses: None,
-        home: Home::Near,
-        about: "a VDP whose rules put frames into a GRE tunnel each and take them out again, less one whose rules leave \
-                them there",
         points: vec![point(&[("b", BYTES)], ruled(Tunnel::OnAndOff), Some(ruled(Tunnel::On)))],
+        ..shape(
+            "rule_unwrap",
+            &[("base", "1")],
+            "a VDP whose rules put frames into a GRE tunnel each and take them out again, less one whose rules leave \
+             them there",
+        )
     }
 }
 

@@ -147,6 +147,14 @@ fn very_small_tables_are_near() {
     }
 }
 
+/// Rules with so many masks that tables of them get an index.
+fn of_many_kinds(i: u32, id: u32) -> Rule {
+    let mask = u128::from(u32::MAX) << (i % 29);
+    let value = u128::from(i.wrapping_mul(0x9e37_79b9)) & mask;
+    let m = Match::any().with_masked(Field::Ipv4Dst, value, mask);
+    rule(m.with_masked(Field::TpDst, i.into(), 0x3ff >> (i % 7)), 1, id)
+}
+
 /// Tables whose owner keeps words, beside the judge: rules of two masks and two priorities, and ids that have no byte, come and
 /// go, and so does an index. Whatever a table is, it answers as the judge does.
 #[test]
@@ -193,12 +201,7 @@ fn tables_of_owners_with_words_are_what_they_must() {
             if step == 200 && round % 3 == 0 {
                 // Many kinds, an index, and none of them again.
                 let many: Vec<_> = (0..400u32)
-                    .map(|i| {
-                        let mask = u128::from(u32::MAX) << (i % 29);
-                        let value = u128::from(i.wrapping_mul(0x9e37_79b9)) & mask;
-                        let m = Match::any().with_masked(Field::Ipv4Dst, value, mask);
-                        rule(m.with_masked(Field::TpDst, i.into(), 0x3ff >> (i % 7)), 1, 70_000 + i)
-                    })
+                    .map(|i| of_many_kinds(i, 70_000 + i))
                     .filter(|r| fast.insert(*r).is_ok())
                     .collect();
                 fast.index_now();
@@ -230,18 +233,8 @@ fn tables_of_owners_with_words_are_what_they_must() {
 #[test]
 fn tables_are_small_again() {
     let mut t = FastTable::with_words(Words::ByOwner);
-    let rules: Vec<_> = (0..600u32)
-        .map(|i| {
-            let mask = u128::from(u32::MAX) << (i % 29);
-            let m = Match::any().with_masked(
-                Field::Ipv4Dst,
-                u128::from(i.wrapping_mul(0x9e37_79b9)) & mask,
-                mask,
-            );
-            rule(m.with_masked(Field::TpDst, i.into(), 0x3ff >> (i % 7)), 1, i)
-        })
-        .filter(|r| t.insert(*r).is_ok())
-        .collect();
+    let rules: Vec<_> =
+        (0..600u32).map(|i| of_many_kinds(i, i)).filter(|r| t.insert(*r).is_ok()).collect();
     assert!(t.index_now());
     rules.iter().for_each(|r| _ = t.remove(&r.matcher, 1));
     assert!(t.is_empty() && !t.is_indexed());

@@ -167,6 +167,11 @@ impl Limits {
             Kind::Tcp => self.tcp_transitory,
         }
     }
+    /// Whether a mapping's time is over.
+    #[inline(always)]
+    fn are_over(&self, kind: Kind, m: &Mapping, now: Stamp) -> bool {
+        m.seen.is_older(self.of(kind, m), now)
+    }
 }
 
 #[inline]
@@ -216,7 +221,7 @@ impl Mappings {
 
     #[inline]
     fn is_dead(&self, m: &Mapping, kind: Kind, now: Stamp) -> bool {
-        m.seen.is_older(self.limits.of(kind, m), now)
+        self.limits.are_over(kind, m, now)
     }
 
     /// The mapping of an internal endpoint, made if there is none; its time begins again.
@@ -239,7 +244,7 @@ impl Mappings {
         let Some(m) = self.places.get_mut(place as usize) else { return Err(Refused::NoPort) };
         let external = self.addresses.endpoint(m).ok_or(Refused::NoPort)?;
         // One that is over begins anew, at the same port.
-        let fresh = new || m.seen.is_older(self.limits.of(kind, m), now);
+        let fresh = new || self.limits.are_over(kind, m, now);
         if fresh {
             (m.tcp, m.peer) = (Tcp::default(), 0);
         }
