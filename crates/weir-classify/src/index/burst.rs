@@ -158,21 +158,36 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     } else {
         levels = first.levels();
     }
-    for (i, a) in all.iter_mut().enumerate().take(n) {
-        a.key = asked.tree(i).form().words_for_bits::<W>(asked.key(i));
-        for _ in 0..levels.min(AT_ONCE) {
-            a.at = walk(i).next(&a.key, a.at);
-        }
-    }
-    // Level by level: a walk's steps wait for each other, those of many keys do not.
-    for _ in AT_ONCE..levels {
+    let leaps = if !A::DIFFER && lanes.any_bits() { first.leaps() } else { None };
+    if let Some(leaps) = leaps {
         for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.at = walk(i).next(&a.key, a.at);
+            a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
+        }
+        for a in all.iter_mut().take(n) {
+            a.picked = leaps.bits(lanes, &a.key);
+        }
+        for a in all.iter_mut().take(n) {
+            a.leaf = leaps.leaf(lanes, a.picked);
+        }
+    } else {
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            a.key = asked.tree(i).form().words_for_bits::<W>(asked.key(i));
+            for _ in 0..levels.min(AT_ONCE) {
+                a.at = walk(i).next(&a.key, a.at);
+            }
+        }
+        // Level by level: a walk's steps wait for each other, those of many keys do not.
+        for _ in AT_ONCE..levels {
+            for (i, a) in all.iter_mut().enumerate().take(n) {
+                a.at = walk(i).next(&a.key, a.at);
+            }
         }
     }
     if !A::DIFFER && asked.tree(0).is_near() {
         for a in all.iter_mut().take(n) {
-            a.leaf = first.leaf(a.at);
+            if leaps.is_none() {
+                a.leaf = first.leaf(a.at);
+            }
             if let Some(leaf) = asked.tree(0).leaf(a.leaf) {
                 a.picked = leaf.picked(lanes, &a.key);
             }
@@ -193,7 +208,7 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
-        if !A::DIFFER {
+        if !A::DIFFER && leaps.is_none() {
             a.leaf = walk(i).leaf(a.at);
         }
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {

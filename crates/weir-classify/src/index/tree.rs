@@ -391,12 +391,20 @@ impl<const W: usize> Work for Probing<'_, W> {
     type Out = u64;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> u64 {
-        let key = self.tree.form.words_for_bits::<W>(self.key);
-        let mut at = 0;
-        for _ in 0..self.walk.levels() {
-            at = self.walk.next(&key, at);
-        }
-        let leaf = self.walk.leaf(at);
+        let (key, leaf) = match self.walk.leaps() {
+            Some(leaps) if lanes.any_bits() => {
+                let key = self.tree.form.words::<W, L>(lanes, self.key);
+                (key, leaps.leaf(lanes, leaps.bits(lanes, &key)))
+            }
+            _ => {
+                let key = self.tree.form.words_for_bits::<W>(self.key);
+                let mut at = 0;
+                for _ in 0..self.walk.levels() {
+                    at = self.walk.next(&key, at);
+                }
+                (key, self.walk.leaf(at))
+            }
+        };
         if let Some(leaf) = self.tree.leaves.get(leaf) {
             leaf.rows(lanes, &key);
         }
