@@ -32,7 +32,7 @@ use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::{each_word, words_of};
 use crate::simd::Line;
-use crate::windows::{Choice, WINDOWS, Window, every, fill_key, other_of};
+use crate::windows::{Choice, Places, WINDOWS, Window, every, fill_key, other_of};
 use std::collections::HashMap;
 
 /// Places to a line of a row.
@@ -273,7 +273,8 @@ fn choose(order: &[&Entry], bits: u32) -> ([Window; WINDOWS], usize) {
     let scale = 20 * order.len() / sample.len().max(1);
     // A window costs about as much as a twentieth of a comparison for each key.
     let pays = |saved: usize| saved.saturating_mul(scale) > keys.len();
-    Choice { rules: &rules, groups: rules.len(), keys: &keys, bits }.windows(pays)
+    let (groups, places) = (rules.len(), Places::Together);
+    Choice { rules: &rules, groups, keys: &keys, bits, places }.windows(pays)
 }
 
 /// A key that a rule fits; what the rule leaves open is another rule's, or anything.

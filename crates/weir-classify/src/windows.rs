@@ -101,13 +101,43 @@ pub(crate) fn together(word: u64, mask: u64) -> u64 {
     out
 }
 
-/// Rules to choose windows of neighbouring bits by: of each, its group, mask and value; and keys, words as the rules have them.
+/// Where a window's bits stand in their word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// Next to each other.
+    Together,
+    /// So, or half of them in one place and half in another.
+    Halves,
+}
+
+impl Places {
+    /// The windows of a word, of `bits` bits each, that have any that are used.
+    fn windows(self, bits: u32, used: u64) -> Vec<u64> {
+        let neighbours = |bits: u32, step| {
+            let all = (1u64 << bits) - 1;
+            let from = (0..=64 - bits).step_by(step).map(move |shift| all << shift);
+            from.filter(move |w| used & w != 0)
+        };
+        let mut out: Vec<u64> = neighbours(bits, 2).collect();
+        if self == Self::Halves {
+            let halves: Vec<u64> = neighbours(bits / 2, bits as usize / 2).collect();
+            for (i, low) in halves.iter().enumerate() {
+                // The next is a neighbour.
+                out.extend(halves.iter().skip(i + 2).map(|high| low | high));
+            }
+        }
+        out
+    }
+}
+
+/// Rules to choose windows by: of each, its group, mask and value; and keys, words as the rules have them.
 pub(crate) struct Choice<'a> {
     pub(crate) rules: &'a [(usize, &'a [u64], &'a [u64])],
     pub(crate) groups: usize,
     pub(crate) keys: &'a [&'a [u64]],
     /// Bits of a window.
     pub(crate) bits: u32,
+    pub(crate) places: Places,
 }
 
 impl Choice<'_> {
@@ -138,13 +168,12 @@ impl Choice<'_> {
 
     /// Every window that any rule asks for, and what it leaves of each key's groups.
     fn sifted(&self, lines: usize) -> Vec<(Window, Vec<Line>)> {
-        let mask = (1u64 << self.bits) - 1;
         let words = self.rules.first().map_or(0, |r| r.1.len());
         let mut out = Vec::new();
         for word in 0..words {
             let used = self.rules.iter().filter_map(|r| r.1.get(word)).fold(0, |u, m| u | m);
-            for shift in (0..=64 - self.bits).step_by(2).filter(|s| used >> s & mask != 0) {
-                let window = Window { word: word as u8, mask: mask << shift };
+            for mask in self.places.windows(self.bits, used) {
+                let window = Window { word: word as u8, mask };
                 let mut rows = vec![Line::default(); lines << self.bits];
                 let mut open = vec![Line::default(); lines];
                 for (group, m, v) in self.rules {

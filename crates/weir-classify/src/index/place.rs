@@ -5,7 +5,9 @@ use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
 use crate::simd::{Lanes, Vectors, word_for_word};
 use crate::telling::Telling;
-use crate::windows::{Choice, Picks, WINDOWS, Window, each_value, every, fill_key, other_of};
+use crate::windows::{
+    Choice, Picks, Places, WINDOWS, Window, each_value, every, fill_key, other_of,
+};
 
 /// Which words of the key a table's rules look at.
 #[derive(Clone, Copy, Debug)]
@@ -172,8 +174,12 @@ pub(super) fn some_keys<const W: usize>(rules: &[(usize, &Asks<W>)], most: usize
     rules.iter().step_by(every(rules.len(), most)).enumerate().map(key).collect()
 }
 
+/// Groups from which on windows may be halves: each is a longer row, and the more there are the fewer should be left.
+const MANY: usize = 160;
+
 /// The windows for rules in `groups`, by `sample` of them.
 pub(super) fn choose<const W: usize>(
+    v: Vectors,
     rules: &[(usize, &Asks<W>)],
     groups: usize,
     sample: usize,
@@ -184,7 +190,11 @@ pub(super) fn choose<const W: usize>(
     let sample = rules.iter().step_by(every(rules.len(), sample));
     let sample: Vec<_> =
         sample.map(|(group, a)| (*group, a.mask.as_slice(), a.value.as_slice())).collect();
-    Choice { rules: &sample, groups, keys: &keys, bits }.windows(|fewer| fewer > 0).0
+    let places = match groups {
+        MANY.. if v.any_bits() => Places::Halves,
+        _ => Places::Together,
+    };
+    Choice { rules: &sample, groups, keys: &keys, bits, places }.windows(|fewer| fewer > 0).0
 }
 
 /// The windows that tell rules of a leaf apart.

@@ -90,7 +90,7 @@ impl<const W: usize> Tree<W> {
         }
         let way = match open {
             Open::Both => Way::Walk(cuts.walk_of_keys()?),
-            Open::OrApart => Way::Rows(Self::root(&gathered)?),
+            Open::OrApart => Way::Rows(Self::root(v, &gathered)?),
         };
         let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
         let visitors = match &way {
@@ -115,10 +115,10 @@ impl<const W: usize> Tree<W> {
     }
 
     /// The rows before these leaves.
-    fn root(gathered: &[Gathered<W>]) -> Option<Root> {
+    fn root(v: Vectors, gathered: &[Gathered<W>]) -> Option<Root> {
         let all = gathered.iter().enumerate();
         let all = all.flat_map(|(leaf, g)| g.iter().map(move |(_, asks)| (leaf, asks)));
-        let windows = choose(&all.collect::<Vec<_>>(), gathered.len(), SAMPLE, BITS);
+        let windows = choose(v, &all.collect::<Vec<_>>(), gathered.len(), SAMPLE, BITS);
         let mut root = Root::new(gathered.len(), windows)?;
         for (leaf, all) in gathered.iter().enumerate() {
             all.iter().for_each(|(_, asks)| root.note(leaf, asks));

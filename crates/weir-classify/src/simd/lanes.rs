@@ -118,6 +118,21 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
     }
 }
 
+impl Vectors {
+    /// Whether any bits of a word are put together at the same cost.
+    pub(crate) fn any_bits(self) -> bool {
+        struct Any;
+        impl Work for Any {
+            type Out = bool;
+            #[inline(always)]
+            fn run<L: Lanes>(self, lanes: L) -> bool {
+                lanes.any_bits()
+            }
+        }
+        with_vectors(self, Any)
+    }
+}
+
 /// Of [`Lanes`] without any: plain Rust, for which the compiler finds what vectors there are.
 #[derive(Clone, Copy)]
 struct Plain;
