@@ -5,20 +5,21 @@
 //! The first prints nanoseconds per frame and CPU time of this thread, and where they go; the second forwards a
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
-//! 128 VDPs, with 256 rules of many kinds each; and `sources-N`: N VDPs by source MAC, with 16 rules each.
+//! 128 VDPs, with 256 rules of many kinds each; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
+//! `meters` each with a meter of its own; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_classify::{Geometry, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::{
-    Action, Config, DataPlane, MappingRule, Placement, PortNo, RuleSpec, Stage, StageTimer,
-    VdpSpec, Vid,
+    Action, Band, BandKind, Config, DataPlane, MappingRule, Meter, Placement, PortNo, RuleSpec,
+    Stage, StageTimer, Unit, VdpSpec, Vid,
 };
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 15] = [
+const CASES: [&str; 18] = [
     "io",
     "port",
     "mac-1",
@@ -32,6 +33,9 @@ const CASES: [&str; 15] = [
     "sources-8k",
     "tenants",
     "mpls",
+    "mpls-100k",
+    "subscribers",
+    "meters",
     "vxlan",
     "acl",
 ];
@@ -73,6 +77,9 @@ fn frame(dst: [u8; 6], tags: &[u8], flow: usize) -> Vec<u8> {
     f.resize(60, 0);
     f
 }
+
+/// Rules, in some cases with a meter each.
+const SUBSCRIBERS: usize = 65_536;
 
 /// Whose frames are a VDP's.
 fn source(vdp: usize) -> [u8; 6] {
@@ -159,17 +166,29 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             });
             (frames.collect(), lines(each * tenants, &rule), tenants)
         }
-        "mpls" => {
+        "mpls" | "mpls-100k" => {
+            let labels = if name == "mpls" { 1000 } else { 131_072 };
             let rule = |i: usize| {
-                let swap = format!("set_field:{}->mpls_label,dec_mpls_ttl", 5000 + i);
+                let swap = format!("set_field:{}->mpls_label,dec_mpls_ttl", 5000 + i % 1_000_000);
                 format!("dl_type=0x8847,mpls_label={},actions={swap},output:2", 16 + i)
             };
-            let frames = (0..50_000).map(|_| {
-                let i = pick.below(1000);
+            let frames = (0..50 * labels.min(4000)).map(|_| {
+                let i = pick.below(labels);
                 let label = ((16 + i as u32) << 12 | 1 << 8 | 64).to_be_bytes();
                 frame(mac(1), &[&[0x88, 0x47], label.as_slice()].concat(), i)
             });
-            (frames.collect(), lines(1000, &rule), 0)
+            (frames.collect(), lines(labels, &rule), 0)
+        }
+        "subscribers" | "meters" => {
+            let rule = |i: usize| {
+                let does = match name {
+                    "meters" => format!("meter:{},output:2", i + 1),
+                    _ => format!("mod_nw_src:192.0.2.1,mod_tp_src:{},output:2", i % 65_536),
+                };
+                format!("udp,nw_src=10.{}.{}.{},actions={does}", i >> 16, i >> 8 & 255, i & 255)
+            };
+            let frames = (0..200_000).map(|_| frame(mac(1), &ip, pick.below(SUBSCRIBERS)));
+            (frames.collect(), lines(SUBSCRIBERS, &rule), 0)
         }
         "vxlan" => (macs(1, 50_000, &mut pick), "ip,actions=output:2".into(), 0),
         "acl" => {
@@ -218,6 +237,13 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.mapping = vec![MappingRule { matcher, priority: 1 }];
         spec.default = vec![Action::Drop];
         p.create_vdp(spec)?;
+    }
+    if name == "meters" {
+        // More than can be sent: none drops.
+        let band = Band { kind: BandKind::Drop, rate: u32::MAX, burst: u32::MAX };
+        for id in 1..=SUBSCRIBERS as u32 {
+            p.put_meter(Vid(1), id, Meter::new(Unit::Kilobits, &[band])?)?;
+        }
     }
     let encapsulates = name == "vxlan";
     let flows = parse_flows(&rules, &NoNames)?;

@@ -89,7 +89,7 @@ pub struct PortCounters {
     pub tx_dropped: DropCounts,
 }
 
-/// A tally that the slow path writes and the worker reads at any time. One thread writes; what it
+/// A tally that one path writes and the other may read at any time. One thread writes; what the slow path
 /// counted for a frame is seen by whoever has that frame back, since a ring lies between.
 #[derive(Debug, Default)]
 pub struct SharedTally {
@@ -99,9 +99,16 @@ pub struct SharedTally {
 
 impl SharedTally {
     /// Counts one frame.
+    #[inline]
     pub fn add(&self, bytes: usize) {
-        self.frames.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes as u64, Relaxed);
+        self.merge(Tally { frames: 1, bytes: bytes as u64 });
+    }
+    /// Counts what was counted elsewhere.
+    #[inline]
+    pub fn merge(&self, more: Tally) {
+        // No other thread writes: nothing comes between.
+        self.frames.store(self.frames.load(Relaxed).wrapping_add(more.frames), Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed).wrapping_add(more.bytes), Relaxed);
     }
     /// What was counted so far.
     pub fn read(&self) -> Tally {

@@ -13,6 +13,7 @@ use crate::counters::{SharedTally, Side, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
+use weir_classify::simd::prefetch_read;
 use weir_packet::Nanos;
 
 /// What rates and bursts of a meter count.
@@ -102,26 +103,54 @@ impl Bucket {
     }
 }
 
-/// What both paths take from.
+/// What both paths take from, and what the fast one counts: with one band a line of memory, all that a frame reads of a meter
+/// beside what leads there.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Rates {
-    buckets: Box<[Bucket]>,
     /// Up to when the buckets are filled. They begin full, so it need not begin with the first
     /// frame.
     last: AtomicU64,
+    first: Option<Bucket>,
+    counted: SharedTally,
+    more: Option<Box<More>>,
+}
+
+const _: () = assert!(size_of::<Rates>() == 64);
+
+/// Bands after the first.
+#[derive(Debug)]
+struct More(Box<[Bucket]>);
+
+impl Rates {
+    fn new(mut buckets: impl Iterator<Item = Bucket>, last: u64, counted: Tally) -> Arc<Self> {
+        let (first, rest) = (buckets.next(), buckets.collect::<Box<[_]>>());
+        let more = (!rest.is_empty()).then(|| Box::new(More(rest)));
+        let rates = Self { last: AtomicU64::new(last), first, counted: Default::default(), more };
+        rates.counted.merge(counted);
+        Arc::new(rates)
+    }
+    fn buckets(&self) -> impl Iterator<Item = &Bucket> {
+        self.first.iter().chain(self.more.iter().flat_map(|m| m.0.iter()))
+    }
+}
+
+/// What is counted seldom.
+#[derive(Debug)]
+struct Seldom {
+    /// Frames that each band decided.
+    decided: Vec<Tally>,
+    /// What the slow path counts: the meter, then its bands.
+    slow: Option<Arc<[SharedTally]>>,
 }
 
 /// A meter. Clones limit and count on their own; see `share`.
 #[derive(Debug)]
 pub struct Meter {
-    unit: Unit,
     rates: Arc<Rates>,
-    counted: Tally,
-    /// Frames that each band decided.
-    decided: Vec<Tally>,
+    seldom: Box<Seldom>,
+    unit: Unit,
     side: Side,
-    /// What the slow path counts: the meter, then its bands.
-    slow: Option<Arc<[SharedTally]>>,
 }
 
 impl Clone for Meter {
@@ -130,12 +159,11 @@ impl Clone for Meter {
             let tokens = AtomicU64::new(b.tokens.load(Relaxed));
             Bucket { band: b.band, tokens, full: b.full }
         };
-        let last = AtomicU64::new(self.rates.last.load(Relaxed));
-        let rates =
-            Arc::new(Rates { buckets: self.rates.buckets.iter().map(copy).collect(), last });
+        let last = self.rates.last.load(Relaxed);
+        let rates = Rates::new(self.rates.buckets().map(copy), last, self.counted());
         let decided = self.bands().map(|(_, t)| t).collect();
-        let (unit, counted) = (self.unit, self.counted());
-        Self { unit, rates, counted, decided, side: Side::Fast, slow: None }
+        let seldom = Box::new(Seldom { decided, slow: None });
+        Self { unit: self.unit, rates, seldom, side: Side::Fast }
     }
 }
 
@@ -170,30 +198,39 @@ impl Meter {
             };
             buckets.push(Bucket { band, tokens: AtomicU64::new(full), full });
         }
-        let (counted, decided) = (Tally::default(), vec![Tally::default(); buckets.len()]);
-        let rates = Arc::new(Rates { buckets: buckets.into(), last: AtomicU64::new(0) });
-        Ok(Self { unit, rates, counted, decided, side: Side::Fast, slow: None })
+        let decided = vec![Tally::default(); buckets.len()];
+        let rates = Rates::new(buckets.into_iter(), 0, Tally::default());
+        Ok(Self { unit, rates, seldom: Box::new(Seldom { decided, slow: None }), side: Side::Fast })
     }
 
     /// The same meter for the slow path: one limit for both, and what it counts there is counted
     /// here.
     pub(crate) fn share(&mut self) -> Self {
-        let new = || (0..=self.decided.len()).map(|_| SharedTally::default()).collect();
-        let slow = Arc::clone(self.slow.get_or_insert_with(new));
-        let (counted, decided) = (Tally::default(), vec![Tally::default(); self.decided.len()]);
-        let (unit, rates) = (self.unit, Arc::clone(&self.rates));
-        Self { unit, rates, counted, decided, side: Side::Slow, slow: Some(slow) }
+        let bands = self.seldom.decided.len();
+        let new = || (0..=bands).map(|_| SharedTally::default()).collect();
+        let slow = Some(Arc::clone(self.seldom.slow.get_or_insert_with(new)));
+        let seldom = Box::new(Seldom { decided: vec![Tally::default(); bands], slow });
+        Self { unit: self.unit, rates: Arc::clone(&self.rates), seldom, side: Side::Slow }
+    }
+
+    /// Asks for what [`Meter::pass`] reads.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch_read(&*self.rates);
     }
 
     fn count(&mut self, band: Option<usize>, len: usize) {
-        let place = |i: usize| i.checked_sub(1);
-        for i in std::iter::once(0).chain(band.map(|b| b + 1)) {
-            match (self.side, &self.slow, place(i)) {
-                (Side::Slow, Some(s), _) => s.get(i).into_iter().for_each(|t| t.add(len)),
-                (_, _, None) => self.counted.add(len),
-                (_, _, Some(b)) => {
-                    self.decided.get_mut(b).into_iter().for_each(|t| t.add(len));
+        let Seldom { decided, slow } = &mut *self.seldom;
+        match (self.side, slow) {
+            (Side::Slow, Some(slow)) => {
+                for i in std::iter::once(0).chain(band.map(|b| b + 1)) {
+                    slow.get(i).into_iter().for_each(|t| t.add(len));
                 }
+            }
+            _ => {
+                self.rates.counted.add(len);
+                let decided = band.and_then(|b| decided.get_mut(b));
+                decided.into_iter().for_each(|t| t.add(len));
             }
         }
     }
@@ -202,9 +239,10 @@ impl Meter {
     pub fn pass(&mut self, now: Nanos, len: usize) -> Verdict {
         // Frames of a burst have one time: only the first of them fills. Whoever moves the time on
         // fills for what lies between.
-        let last = self.rates.last.load(Relaxed);
+        let rates = &*self.rates;
+        let last = rates.last.load(Relaxed);
         let elapsed = match now.0 > last {
-            true => now.0.saturating_sub(self.rates.last.fetch_max(now.0, Relaxed)),
+            true => now.0.saturating_sub(rates.last.fetch_max(now.0, Relaxed)),
             false => 0,
         };
         let cost = match self.unit {
@@ -212,12 +250,15 @@ impl Meter {
             Unit::Kilobits => (len as u64).saturating_mul(PER_BYTE),
         };
         let mut exceeded: Option<(usize, Band)> = None;
-        for (i, b) in self.rates.buckets.iter().enumerate() {
+        for (i, b) in rates.buckets().enumerate() {
             if !b.take(elapsed, cost) && exceeded.is_none_or(|(_, e)| e.rate < b.band.rate) {
                 exceeded = Some((i, b.band));
             }
         }
-        self.count(exceeded.map(|(i, _)| i), len);
+        match (exceeded, self.side) {
+            (None, Side::Fast) => rates.counted.add(len),
+            _ => self.count(exceeded.map(|(i, _)| i), len),
+        }
         match exceeded {
             None => Verdict::Pass,
             Some((_, Band { kind: BandKind::Drop, .. })) => Verdict::Drop,
@@ -227,16 +268,16 @@ impl Meter {
 
     /// What it got and its bands decided before it came here; to be said once.
     pub(crate) fn add_counted(&mut self, counted: Tally, decided: &[Tally]) {
-        self.counted.merge(counted);
-        self.decided.iter_mut().zip(decided).for_each(|(t, more)| t.merge(*more));
+        self.rates.counted.merge(counted);
+        self.seldom.decided.iter_mut().zip(decided).for_each(|(t, more)| t.merge(*more));
     }
     /// How full its bands' buckets are, in billionths of the unit.
     pub(crate) fn levels(&self) -> Vec<u64> {
-        self.rates.buckets.iter().map(|b| b.tokens.load(Relaxed)).collect()
+        self.rates.buckets().map(|b| b.tokens.load(Relaxed)).collect()
     }
     /// Fills its bands' buckets to these levels as of `now`, as far as they hold that much.
     pub(crate) fn set_levels(&self, levels: &[u64], now: Nanos) {
-        for (b, n) in self.rates.buckets.iter().zip(levels) {
+        for (b, n) in self.rates.buckets().zip(levels) {
             b.tokens.store((*n).min(b.full), Relaxed);
         }
         self.rates.last.fetch_max(now.0, Relaxed);
@@ -247,15 +288,15 @@ impl Meter {
     }
     /// Frames that came to it.
     pub fn counted(&self) -> Tally {
-        self.with_slow(0, self.counted)
+        self.with_slow(0, self.rates.counted.read())
     }
     /// Its bands in the order given, and the frames that each decided.
     pub fn bands(&self) -> impl Iterator<Item = (Band, Tally)> + '_ {
-        let own = self.rates.buckets.iter().zip(&self.decided);
+        let own = self.rates.buckets().zip(&self.seldom.decided);
         (1..).zip(own).map(|(i, (b, t))| (b.band, self.with_slow(i, *t)))
     }
     fn with_slow(&self, i: usize, mut t: Tally) -> Tally {
-        if let Some(s) = self.slow.as_ref().and_then(|s| s.get(i)) {
+        if let Some(s) = self.seldom.slow.as_ref().and_then(|s| s.get(i)) {
             t.merge(s.read());
         }
         t

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
+use weir_classify::simd::prefetch_slice;
 use weir_classify::{
     Classifier, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule, RuleId, Words,
 };
@@ -42,6 +43,9 @@ pub struct Table {
     pub(super) missed: u64,
 }
 
+/// Slots from which on their rules' programs are asked for ahead.
+const FAR: u32 = 2048;
+
 /// What tables do without that only gain simple rules; made when it is needed.
 #[derive(Debug, Default)]
 struct Few {
@@ -55,6 +59,8 @@ struct Few {
     free: Vec<u32>,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
+    /// Whether a slot from [`FAR`] on has had a rule with a program.
+    far: bool,
 }
 
 impl Few {
@@ -223,7 +229,11 @@ impl Table {
             few.free.pop();
         }
         if let Some(e) = self.entries.get_mut(slot as usize) {
+            let far = slot >= FAR && result.program.is_some();
             *e = Entry::new(spec, result);
+            if far {
+                self.few_mut().far = true;
+            }
         }
         self.write(slot, spec);
     }
@@ -268,7 +278,11 @@ impl Table {
     /// Other actions and another mark for a rule that is there; hits stay.
     fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
         if let Some(e) = self.entries.get_mut(slot as usize) {
+            let far = slot >= FAR && result.program.is_some();
             e.result = Entry::new(spec, result).result;
+            if far {
+                self.few_mut().far = true;
+            }
         }
         self.write(slot, spec);
     }
@@ -443,6 +457,32 @@ impl Table {
             weir_classify::simd::prefetch_read(e);
         }
     }
+    #[inline(always)]
+    fn has_far(&self) -> bool {
+        self.few.as_ref().is_some_and(|f| f.far)
+    }
+    /// Whether what the rule in this slot does may lie far away, as others' does.
+    #[inline(always)]
+    pub fn is_far(&self, slot: u32) -> bool {
+        slot >= FAR && self.has_far()
+    }
+    /// Asks for what such a rule does; the slot's own memory has been asked for, and then that of others.
+    #[inline(always)]
+    pub fn prefetch_program(&self, slot: u32) {
+        if !self.is_far(slot) {
+            return;
+        }
+        if let Some(ops) = self.entry(slot).and_then(|e| e.result.program.as_deref()) {
+            prefetch_slice(ops, size_of_val(ops));
+        }
+    }
+    /// The same for all of these, if there are any such.
+    #[inline(always)]
+    pub fn prefetch_programs(&self, slots: &[u32]) {
+        if self.has_far() {
+            slots.iter().for_each(|slot| self.prefetch_program(*slot));
+        }
+    }
     /// Every rule that frames find here.
     pub fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
         self.classifier.for_each(f);
@@ -490,17 +530,22 @@ impl Table {
     pub(crate) fn relink(&mut self, now: &mut dyn FnMut(&[Action]) -> Option<ActionResult>) {
         let Self { classifier, entries, written, few, .. } = self;
         let lists = few.as_ref().map_or(&[][..], |f| &f.lists);
+        let mut far = false;
         let mut one = |matcher: &Match, priority, slot: u32| {
             let at = slot as usize;
             let beside = (entries.get_mut(at), of_slot(written, lists, at));
             let (Some(e), Some(written)) = beside else { return };
             if let Some(result) = written.tell(&mut *now) {
+                far |= slot >= FAR && result.program.is_some();
                 e.relink(matcher, priority, result);
             }
         };
         classifier.for_each(&mut |r| one(&r.matcher, r.priority, r.id.0));
         for ((matcher, priority), slot) in few.iter().flat_map(|f| &f.aside) {
             one(matcher, *priority, *slot);
+        }
+        if far {
+            self.few_mut().far = true;
         }
     }
     /// [`Table::lend`] for every rule that lives on the slow path.

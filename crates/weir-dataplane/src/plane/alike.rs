@@ -54,6 +54,7 @@ fn find_all(table: &Table, w: &mut Work, n: usize) {
         *slot = found.map_or(MISS, |RuleId(slot)| slot);
         table.prefetch(*slot);
     }
+    table.prefetch_programs(&w.found[..n]);
 }
 
 /// All frames of a burst leave by this port.
@@ -152,6 +153,7 @@ impl DataPlane {
                 None => MISS,
             };
         }
+        table.prefetch_programs(&w.found[..n]);
     }
 
     /// Stage 3, as far as frames are changed in common ways and leave by a port. `None`: what is left is for

@@ -3,17 +3,21 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::compile::bits;
+use crate::compile::{Op, bits};
 use crate::cpu_share::Grant;
 use crate::edge::At;
 use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
 use crate::execute::{apply_changes, apply_paper_bits};
+use crate::meter::Meter;
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
 use weir_classify::simd::prefetch_read;
 use weir_packet::{DropReason, PortId};
+
+/// Meters of a VDP from which on they are asked for ahead.
+const FAR_METERS: usize = 1024;
 
 impl DataPlane {
     /// Stage 1.
@@ -94,6 +98,7 @@ impl DataPlane {
     #[inline(always)]
     pub(super) fn find_rules(&mut self, known: u64) {
         let w = &mut self.work;
+        let mut far = false;
         for i in (0..w.burst.len().min(BURST)).filter(|i| known >> i & 1 == 0) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -101,16 +106,46 @@ impl DataPlane {
             w.slots[i] = match t.resolve(&w.keys[i], w.probes[i]) {
                 Some(slot) => {
                     t.prefetch(slot);
+                    far |= t.is_far(slot);
                     Slot::Rule(slot)
                 }
                 None => Slot::Default,
             };
+        }
+        if !far {
+            return;
+        }
+        for (slot, vid) in w.slots.iter().zip(w.vids).take(w.burst.len()) {
+            if let (Slot::Rule(slot), Some(Some(v))) = (slot, self.vdps.get(usize::from(vid.0))) {
+                v.fast.tables.first().prefetch_program(*slot);
+            }
+        }
+    }
+
+    /// Many meters are many lines far away, too, each found by way of others: they are asked for before the first is needed.
+    #[inline]
+    fn warm_meters(&self) {
+        let w = &self.work;
+        for i in 0..w.burst.len().min(BURST) {
+            let Slot::Rule(slot) = w.slots[i] else { continue };
+            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
+            if v.fast.meters.len() < FAR_METERS {
+                continue;
+            }
+            let entry = v.fast.tables.first().entry(slot);
+            let mut ops = entry.into_iter().filter_map(|e| e.result.program.as_deref()).flatten();
+            let first = ops.find_map(|op| match op {
+                Op::Meter(id) => v.fast.meters.get(id),
+                _ => None,
+            });
+            first.into_iter().for_each(Meter::prefetch);
         }
     }
 
     /// Stage 3.
     #[inline]
     pub(super) fn process(&mut self, in_port: PortId) {
+        self.warm_meters();
         let w = &mut self.work;
         for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
             let vid = w.vids[i];
