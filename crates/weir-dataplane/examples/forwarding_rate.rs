@@ -6,7 +6,7 @@
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
 //! 128 VDPs, with 256 rules of many kinds each; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
-//! `meters` each with a meter of its own; and `sources-N`: N VDPs by source MAC, with 16 rules each.
+//! `meters` each with a meter of its own, with `tunnels` each with a tunnel's headers; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 18] = [
+const CASES: [&str; 19] = [
     "io",
     "port",
     "mac-1",
@@ -36,6 +36,7 @@ const CASES: [&str; 18] = [
     "mpls-100k",
     "subscribers",
     "meters",
+    "tunnels",
     "vxlan",
     "acl",
 ];
@@ -179,10 +180,11 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             });
             (frames.collect(), lines(labels, &rule), 0)
         }
-        "subscribers" | "meters" => {
+        "subscribers" | "meters" | "tunnels" => {
             let rule = |i: usize| {
                 let does = match name {
                     "meters" => format!("meter:{},output:2", i + 1),
+                    "tunnels" => "output:2".to_owned(),
                     _ => format!("mod_nw_src:192.0.2.1,mod_tp_src:{},output:2", i % 65_536),
                 };
                 format!("udp,nw_src=10.{}.{}.{},actions={does}", i >> 16, i >> 8 & 255, i & 255)
@@ -245,14 +247,14 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
             p.put_meter(Vid(1), id, Meter::new(Unit::Kilobits, &[band])?)?;
         }
     }
-    let encapsulates = name == "vxlan";
+    let encapsulates = name == "vxlan" || name == "tunnels";
     let flows = parse_flows(&rules, &NoNames)?;
     let each = flows.len() / vlans.max(1);
     for (i, f) in flows.into_iter().enumerate() {
         let vid = Vid(if vlans > 0 { (i / each.max(1) + 1) as u16 } else { 1 });
         let mut actions = f.actions;
         if encapsulates {
-            actions.insert(0, Action::EncapVxlan { outer: encap, vni: 7, port: 4789 });
+            actions.insert(0, Action::EncapVxlan { outer: encap, vni: 7 + i as u32, port: 4789 });
         }
         let (priority, cookie) = (f.priority.into(), 0);
         let rule = RuleSpec { matcher: f.matcher, priority, cookie, actions: actions.into() };

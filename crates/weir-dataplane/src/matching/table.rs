@@ -6,8 +6,9 @@ mod lookup;
 
 use super::{Entry, RuleSpec};
 use crate::action::Action;
-use crate::compile::ActionResult;
+use crate::compile::{ActionResult, Op};
 use crate::counters::{SharedUsage, Tally, Usage};
+use crate::processing::Change;
 use crate::software::SlowRule;
 use crate::written::{Alone, Lists, Written};
 use std::collections::HashMap;
@@ -476,11 +477,31 @@ impl Table {
             prefetch_slice(ops, size_of_val(ops));
         }
     }
-    /// The same for all of these, if there are any such.
+    /// The same for all of these, if there are any such; and then for what programs lead to.
     #[inline(always)]
     pub fn prefetch_programs(&self, slots: &[u32]) {
         if self.has_far() {
             slots.iter().for_each(|slot| self.prefetch_program(*slot));
+            slots.iter().for_each(|slot| self.prefetch_beyond(*slot));
+        }
+    }
+    /// Asks for the headers that a slot's rule puts in front, as for its program before.
+    #[inline(always)]
+    pub fn prefetch_beyond(&self, slot: u32) {
+        if !self.is_far(slot) {
+            return;
+        }
+        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref());
+        for op in ops.into_iter().flatten() {
+            match op {
+                Op::Change(Change::EncapVxlan(headers)) => {
+                    prefetch_slice(std::slice::from_ref(&**headers), size_of_val(&**headers))
+                }
+                Op::Change(Change::EncapGre(headers)) => {
+                    prefetch_slice(std::slice::from_ref(&**headers), size_of_val(&**headers))
+                }
+                _ => {}
+            }
         }
     }
     /// Every rule that frames find here.

@@ -115,11 +115,13 @@ impl DataPlane {
         if !far {
             return;
         }
-        for (slot, vid) in w.slots.iter().zip(w.vids).take(w.burst.len()) {
-            if let (Slot::Rule(slot), Some(Some(v))) = (slot, self.vdps.get(usize::from(vid.0))) {
-                v.fast.tables.first().prefetch_program(*slot);
-            }
-        }
+        let found = w.slots.iter().zip(w.vids).take(w.burst.len());
+        let of = |(slot, vid): (&Slot, Vid)| match (slot, self.vdps.get(usize::from(vid.0))) {
+            (Slot::Rule(slot), Some(Some(v))) => Some((v.fast.tables.first(), *slot)),
+            _ => None,
+        };
+        found.clone().filter_map(of).for_each(|(t, slot)| t.prefetch_program(slot));
+        found.filter_map(of).for_each(|(t, slot)| t.prefetch_beyond(slot));
     }
 
     /// Many meters are many lines far away, too, each found by way of others: they are asked for before the first is needed.

@@ -178,8 +178,14 @@ impl Way {
         let most = masks.values().map(BTreeSet::len).max().unwrap_or(0);
         sum.insert("rules", first.max(1) as f64);
         sum.insert("further_rules", (job.rules.len() - first) as f64);
-        let bytes: f64 = job.rules.iter().map(|r| list_bytes(&r.actions)).sum();
-        sum.insert("list_bytes", bytes / job.rules.len().max(1) as f64);
+        let (mut bytes, mut further_bytes) = (0.0, 0.0);
+        for r in &job.rules {
+            let of = if r.table == 0 { &mut bytes } else { &mut further_bytes };
+            *of += list_bytes(&r.actions);
+        }
+        sum.insert("list_bytes", bytes / first.max(1) as f64);
+        let further = job.rules.len() - first;
+        sum.insert("further_list_bytes", further_bytes / further.max(1) as f64);
         sum.insert("deep", f64::from(u8::from(deep)));
         sum.insert("masks", most as f64);
         sum.insert("words", 2.0 * words as f64);

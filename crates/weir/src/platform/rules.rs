@@ -204,6 +204,7 @@ fn rule_next() -> Shape {
         [
             ("N", f64::from(2 * words)),
             ("masks", f64::from(masks)),
+            ("list", 0.0),
             ("again", again),
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
@@ -230,7 +231,7 @@ fn rule_next() -> Shape {
         ],
         factor: None,
         more: None,
-        accesses: Some("cold * (masks + 1)"),
+        accesses: Some("cold * (masks + 1 + ceil(list / line))"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
                 put in front before",
@@ -328,8 +329,8 @@ fn metered(tables: Tables) -> Option<Fed> {
 
 fn rule_meter() -> Shape {
     let less = ruled(1, 1);
-    // Its list's two lines, a meter's two, its rates, their bucket; beside the rule's two.
-    const LINES: f64 = 6.0;
+    // Its list's two lines, what leads to the meter, and that: rates, a bucket, counters; beside the rule's two.
+    const LINES: f64 = 4.0;
     Shape {
         eo: "rule_meter",
         terms: &[("base", "1")],
