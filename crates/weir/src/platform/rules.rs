@@ -231,7 +231,8 @@ fn rule_next() -> Shape {
         ],
         factor: None,
         more: None,
-        accesses: Some("cold * (masks + 1 + ceil(list / line))"),
+        // A list's lines lie beside each other: the first is waited for.
+        accesses: Some("cold * (masks + 1 + above(list, 0))"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
                 put in front before",
