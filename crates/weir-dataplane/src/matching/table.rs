@@ -44,8 +44,9 @@ pub struct Table {
     pub(super) missed: u64,
 }
 
-/// Slots from which on their rules' programs are asked for ahead.
+/// Slots from which on their rules' programs are asked for ahead; and of a program so many operations, which nearly all are.
 const FAR: u32 = 2048;
+const AHEAD: usize = 8;
 
 /// What tables do without that only gain simple rules; made when it is needed.
 #[derive(Debug, Default)]
@@ -462,18 +463,26 @@ impl Table {
     fn has_far(&self) -> bool {
         self.few.as_ref().is_some_and(|f| f.far)
     }
-    /// Whether what the rule in this slot does may lie far away, as others' does.
+    /// Whether what the rule in this slot does may lie far away: of some table, or of this one.
+    #[inline(always)]
+    pub fn may_be_far(slot: u32) -> bool {
+        slot >= FAR
+    }
     #[inline(always)]
     pub fn is_far(&self, slot: u32) -> bool {
-        slot >= FAR && self.has_far()
+        Self::may_be_far(slot) && self.has_far()
     }
-    /// Asks for what such a rule does; the slot's own memory has been asked for, and then that of others.
+    /// The first operations of the program of the rule in this slot.
+    #[inline(always)]
+    pub fn first_ops(&self, slot: u32) -> &[Op] {
+        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref()).unwrap_or_default();
+        ops.get(..AHEAD).unwrap_or(ops)
+    }
+    /// Asks for what a rule does where that is far; the slot's own memory has been asked for, and then that of others.
     #[inline(always)]
     pub fn prefetch_program(&self, slot: u32) {
-        if !self.is_far(slot) {
-            return;
-        }
-        if let Some(ops) = self.entry(slot).and_then(|e| e.result.program.as_deref()) {
+        if self.is_far(slot) {
+            let ops = self.first_ops(slot);
             prefetch_slice(ops, size_of_val(ops));
         }
     }
@@ -488,18 +497,14 @@ impl Table {
     /// Asks for the headers that a slot's rule puts in front, as for its program before.
     #[inline(always)]
     pub fn prefetch_beyond(&self, slot: u32) {
-        if !self.is_far(slot) {
-            return;
+        fn whole<T>(headers: &T) {
+            prefetch_slice(std::slice::from_ref(headers), size_of::<T>());
         }
-        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref());
-        for op in ops.into_iter().flatten() {
+        let ops = if self.is_far(slot) { self.first_ops(slot) } else { &[] };
+        for op in ops {
             match op {
-                Op::Change(Change::EncapVxlan(headers)) => {
-                    prefetch_slice(std::slice::from_ref(&**headers), size_of_val(&**headers))
-                }
-                Op::Change(Change::EncapGre(headers)) => {
-                    prefetch_slice(std::slice::from_ref(&**headers), size_of_val(&**headers))
-                }
+                Op::Change(Change::EncapVxlan(headers)) => whole(&**headers),
+                Op::Change(Change::EncapGre(headers)) => whole(&**headers),
                 _ => {}
             }
         }

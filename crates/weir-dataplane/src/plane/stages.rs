@@ -8,6 +8,7 @@ use crate::cpu_share::Grant;
 use crate::edge::At;
 use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
 use crate::execute::{apply_changes, apply_paper_bits};
+use crate::matching::Table;
 use crate::meter::Meter;
 use crate::packet::extract;
 use crate::program::Punt;
@@ -98,7 +99,10 @@ impl DataPlane {
     #[inline(always)]
     pub(super) fn find_rules(&mut self, known: u64) {
         let w = &mut self.work;
-        let mut far = false;
+        let of_known = |i: usize| {
+            known >> i & 1 == 1 && matches!(w.slots[i], Slot::Rule(s) if Table::may_be_far(s))
+        };
+        let mut far = known != 0 && (0..BURST).any(of_known);
         for i in (0..w.burst.len().min(BURST)).filter(|i| known >> i & 1 == 0) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -134,13 +138,11 @@ impl DataPlane {
             if v.fast.meters.len() < FAR_METERS {
                 continue;
             }
-            let entry = v.fast.tables.first().entry(slot);
-            let mut ops = entry.into_iter().filter_map(|e| e.result.program.as_deref()).flatten();
-            let first = ops.find_map(|op| match op {
-                Op::Meter(id) => v.fast.meters.get(id),
-                _ => None,
-            });
-            first.into_iter().for_each(Meter::prefetch);
+            for op in v.fast.tables.first().first_ops(slot) {
+                if let Op::Meter(id) = op {
+                    v.fast.meters.get(id).into_iter().for_each(Meter::prefetch);
+                }
+            }
         }
     }
 
