@@ -122,8 +122,8 @@ impl Places {
         if self == Self::Halves {
             let halves: Vec<u64> = neighbours(bits / 2, bits as usize / 2).collect();
             for (i, low) in halves.iter().enumerate() {
-                // The next is a neighbour.
-                out.extend(halves.iter().skip(i + 2).map(|high| low | high));
+                let others = halves.iter().skip(i + 1).filter(|high| **high != low << (bits / 2));
+                out.extend(others.map(|high| low | high));
             }
         }
         out
@@ -245,4 +245,32 @@ pub(crate) fn other_of(salt: u64, n: usize) -> usize {
 
 fn scattered(salt: u64) -> u64 {
     (salt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every window has its bits in two halves or one piece, none is offered twice, and none that could be is missing.
+    #[test]
+    fn windows_that_are_offered() {
+        for used in [u64::MAX, 0xff, 0xf0_0000_000f, 1, 0] {
+            for places in [Places::Together, Places::Halves] {
+                let all = places.windows(8, used);
+                let each: BTreeSet<u64> = all.iter().copied().collect();
+                assert_eq!(each.len(), all.len(), "{used:x}");
+                assert!(all.iter().all(|w| w.count_ones() == 8 && w & used != 0));
+                let mut want: BTreeSet<u64> = (0..=56).step_by(2).map(|s| 0xff << s).collect();
+                if places == Places::Halves {
+                    let half = |n: u32| 0xf << (4 * n);
+                    let pairs = (0..16).flat_map(|a| (0..a).map(move |b| (half(a), half(b))));
+                    let pairs = pairs.filter(|(a, b)| a & used != 0 && b & used != 0);
+                    want.extend(pairs.map(|(a, b): (u64, u64)| a | b));
+                }
+                want.retain(|w| w & used != 0);
+                assert_eq!(each, want, "{used:x}");
+            }
+        }
+    }
 }

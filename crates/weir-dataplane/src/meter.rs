@@ -213,7 +213,7 @@ impl Meter {
         Self { unit: self.unit, rates: Arc::clone(&self.rates), seldom, side: Side::Slow }
     }
 
-    /// Asks for what [`Meter::pass`] reads.
+    /// Asks for what [`Meter::pass`] reads of one with a band.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch_read(&*self.rates);
@@ -288,7 +288,10 @@ impl Meter {
     }
     /// Frames that came to it.
     pub fn counted(&self) -> Tally {
-        self.with_slow(0, self.rates.counted.read())
+        match self.side {
+            Side::Fast => self.with_slow(0, self.rates.counted.read()),
+            Side::Slow => self.with_slow(0, Tally::default()),
+        }
     }
     /// Its bands in the order given, and the frames that each decided.
     pub fn bands(&self) -> impl Iterator<Item = (Band, Tally)> + '_ {
@@ -300,5 +303,45 @@ impl Meter {
             t.merge(s.read());
         }
         t
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bands past the first, and what both paths count of them, are as those of the first: in copies and where it is carried to, too.
+    #[test]
+    fn three_bands_on_two_paths() {
+        let band = |kind, rate| Band { kind, rate, burst: rate };
+        let bands = [
+            band(BandKind::DscpRemark(1), 2),
+            band(BandKind::Drop, 5),
+            band(BandKind::DscpRemark(2), 3),
+        ];
+        let mut fast = Meter::new(Unit::Packets, &bands).unwrap();
+        let mut slow = fast.share();
+        // Two pass, one is over the first band's rate, two over the third's as well, the rest over all; by turns.
+        let verdicts: Vec<Verdict> = (0..8)
+            .map(|i| if i % 2 == 0 { &mut fast } else { &mut slow }.pass(Nanos(0), 100))
+            .collect();
+        use Verdict::{Drop, Pass, Remark};
+        let want = [Pass, Pass, Remark(1), Remark(2), Remark(2), Drop, Drop, Drop];
+        assert_eq!(verdicts, want);
+        let tally = |frames: u64| Tally { frames, bytes: 100 * frames };
+        let all = |m: &Meter| (m.counted(), m.bands().map(|b| b.1).collect::<Vec<_>>());
+        let both = (tally(8), vec![tally(1), tally(3), tally(2)]);
+        assert_eq!(all(&fast), both);
+        // The slow path's own.
+        assert_eq!(all(&slow), (tally(4), vec![tally(0), tally(2), tally(1)]));
+        let mut copy = fast.clone();
+        assert_eq!((all(&copy), copy.levels()), (both, fast.levels()));
+        copy.pass(Nanos(0), 100);
+        assert_eq!((copy.counted(), fast.counted()), (tally(9), tally(8)));
+        let mut carried = Meter::new(Unit::Packets, &bands).unwrap();
+        carried.add_counted(fast.counted(), &all(&fast).1);
+        carried.set_levels(&[2 * SCALE, 0, SCALE], Nanos(7));
+        assert_eq!((all(&carried), carried.levels()), (all(&fast), vec![2 * SCALE, 0, SCALE]));
+        assert_eq!(carried.pass(Nanos(7), 100), Drop);
     }
 }

@@ -5,7 +5,7 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62 and 64 to 67 what this does.
+//! 57, 59, 62, 64 to 67 and 71 what this does.
 
 mod burst;
 mod cuts;

@@ -1,5 +1,6 @@
 //! A rule as an index has it: the few words of the key that its table looks at, in one line of memory or two.
 
+use super::NARROW;
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
@@ -174,8 +175,8 @@ pub(super) fn some_keys<const W: usize>(rules: &[(usize, &Asks<W>)], most: usize
     rules.iter().step_by(every(rules.len(), most)).enumerate().map(key).collect()
 }
 
-/// Groups from which on windows may be halves: each is a longer row, and the more there are the fewer should be left.
-const MANY: usize = 160;
+/// Groups from which on windows may be halves, for rules of few words: more to choose from takes longer, and fewer gain by it.
+const MANY: usize = if cfg!(test) { 8 } else { 160 };
 
 /// The windows for rules in `groups`, by `sample` of them.
 pub(super) fn choose<const W: usize>(
@@ -191,7 +192,7 @@ pub(super) fn choose<const W: usize>(
     let sample: Vec<_> =
         sample.map(|(group, a)| (*group, a.mask.as_slice(), a.value.as_slice())).collect();
     let places = match groups {
-        MANY.. if v.any_bits() => Places::Halves,
+        MANY.. if W <= NARROW && v.any_bits() => Places::Halves,
         _ => Places::Together,
     };
     Choice { rules: &sample, groups, keys: &keys, bits, places }.windows(|fewer| fewer > 0).0

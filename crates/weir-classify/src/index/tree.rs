@@ -8,7 +8,7 @@
 //! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
-//! leaves on; or a step for each level of the cuts; and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
+//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 

@@ -463,14 +463,10 @@ impl Table {
     fn has_far(&self) -> bool {
         self.few.as_ref().is_some_and(|f| f.far)
     }
-    /// Whether what the rule in this slot does may lie far away: of some table, or of this one.
-    #[inline(always)]
-    pub fn may_be_far(slot: u32) -> bool {
-        slot >= FAR
-    }
+    /// Whether what the rule in this slot does may lie far away.
     #[inline(always)]
     pub fn is_far(&self, slot: u32) -> bool {
-        Self::may_be_far(slot) && self.has_far()
+        slot >= FAR && self.has_far()
     }
     /// The first operations of the program of the rule in this slot.
     #[inline(always)]
@@ -494,20 +490,19 @@ impl Table {
             slots.iter().for_each(|slot| self.prefetch_beyond(*slot));
         }
     }
-    /// Asks for the headers that a slot's rule puts in front, as for its program before.
+    /// Asks for the first headers that a slot's rule puts in front, as for its program before.
     #[inline(always)]
     pub fn prefetch_beyond(&self, slot: u32) {
-        fn whole<T>(headers: &T) {
+        fn whole<T>(headers: &T) -> Option<()> {
             prefetch_slice(std::slice::from_ref(headers), size_of::<T>());
+            Some(())
         }
         let ops = if self.is_far(slot) { self.first_ops(slot) } else { &[] };
-        for op in ops {
-            match op {
-                Op::Change(Change::EncapVxlan(headers)) => whole(&**headers),
-                Op::Change(Change::EncapGre(headers)) => whole(&**headers),
-                _ => {}
-            }
-        }
+        let _ = ops.iter().find_map(|op| match op {
+            Op::Change(Change::EncapVxlan(headers)) => whole(&**headers),
+            Op::Change(Change::EncapGre(headers)) => whole(&**headers),
+            _ => None,
+        });
     }
     /// Every rule that frames find here.
     pub fn for_each(&self, f: &mut dyn FnMut(&Rule)) {

@@ -8,7 +8,6 @@ use crate::cpu_share::Grant;
 use crate::edge::At;
 use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
 use crate::execute::{apply_changes, apply_paper_bits};
-use crate::matching::Table;
 use crate::meter::Meter;
 use crate::packet::extract;
 use crate::program::Punt;
@@ -99,10 +98,11 @@ impl DataPlane {
     #[inline(always)]
     pub(super) fn find_rules(&mut self, known: u64) {
         let w = &mut self.work;
-        let of_known = |i: usize| {
-            known >> i & 1 == 1 && matches!(w.slots[i], Slot::Rule(s) if Table::may_be_far(s))
+        let is_far = |i: usize| match (w.slots[i], self.vdps.get(usize::from(w.vids[i].0))) {
+            (Slot::Rule(slot), Some(Some(v))) => v.fast.tables.first().is_far(slot),
+            _ => false,
         };
-        let mut far = known != 0 && (0..BURST).any(of_known);
+        let mut far = known != 0 && (0..BURST).any(|i| known >> i & 1 == 1 && is_far(i));
         for i in (0..w.burst.len().min(BURST)).filter(|i| known >> i & 1 == 0) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -138,11 +138,11 @@ impl DataPlane {
             if v.fast.meters.len() < FAR_METERS {
                 continue;
             }
-            for op in v.fast.tables.first().first_ops(slot) {
-                if let Op::Meter(id) = op {
-                    v.fast.meters.get(id).into_iter().for_each(Meter::prefetch);
-                }
-            }
+            let first = v.fast.tables.first().first_ops(slot).iter().find_map(|op| match op {
+                Op::Meter(id) => v.fast.meters.get(id),
+                _ => None,
+            });
+            first.into_iter().for_each(Meter::prefetch);
         }
     }
 

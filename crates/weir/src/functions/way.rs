@@ -178,14 +178,21 @@ impl Way {
         let most = masks.values().map(BTreeSet::len).max().unwrap_or(0);
         sum.insert("rules", first.max(1) as f64);
         sum.insert("further_rules", (job.rules.len() - first) as f64);
-        let (mut bytes, mut further_bytes) = (0.0, 0.0);
+        let (mut bytes, mut further_bytes, mut further_listed) = (0.0, 0.0, 0.0);
         for r in &job.rules {
-            let of = if r.table == 0 { &mut bytes } else { &mut further_bytes };
-            *of += list_bytes(&r.actions);
+            match r.table {
+                0 => bytes += list_bytes(&r.actions),
+                _ if r.actions.iter().all(is_plain) => {}
+                _ => {
+                    further_bytes += list_bytes(&r.actions);
+                    further_listed += 1.0;
+                }
+            }
         }
+        let further = (job.rules.len() - first).max(1) as f64;
         sum.insert("list_bytes", bytes / first.max(1) as f64);
-        let further = job.rules.len() - first;
-        sum.insert("further_list_bytes", further_bytes / further.max(1) as f64);
+        sum.insert("further_list_bytes", further_bytes / further);
+        sum.insert("further_listed", further_listed / further);
         sum.insert("deep", f64::from(u8::from(deep)));
         sum.insert("masks", most as f64);
         sum.insert("words", 2.0 * words as f64);

@@ -204,7 +204,7 @@ fn rule_next() -> Shape {
         [
             ("N", f64::from(2 * words)),
             ("masks", f64::from(masks)),
-            ("list", 0.0),
+            ("listed", 0.0),
             ("again", again),
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
@@ -232,7 +232,7 @@ fn rule_next() -> Shape {
         factor: None,
         more: None,
         // A list's lines lie beside each other: the first is waited for.
-        accesses: Some("cold * (masks + 1 + above(list, 0))"),
+        accesses: Some("cold * (masks + 1 + listed)"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
                 put in front before",
