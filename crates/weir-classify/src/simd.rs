@@ -108,13 +108,8 @@ pub fn prefetch_write<T: ?Sized>(target: &T) {
 #[inline(always)]
 pub fn prefetch_slice<T>(slice: &[T], bytes: usize) {
     let start: *const u8 = slice.as_ptr().cast();
-    // From the beginning of its line on.
-    let before = start.addr() % 64;
-    let bytes = bytes.min(size_of_val(slice));
-    let end = if bytes == 0 { 0 } else { before + bytes };
-    let start = start.wrapping_sub(before);
     let mut at = 0;
-    while at < end {
+    while at < bytes.min(size_of_val(slice)) {
         prefetch(start.wrapping_add(at));
         at += 64;
     }
