@@ -118,7 +118,7 @@ struct Rates {
 
 const _: () = assert!(size_of::<Rates>() == 64);
 
-/// Bands after the first.
+/// Bands after the first; boxed once more, so that what leads there is one word of [`Rates`].
 #[derive(Debug)]
 struct More(Box<[Bucket]>);
 
@@ -220,17 +220,18 @@ impl Meter {
     }
 
     fn count(&mut self, band: Option<usize>, len: usize) {
-        let Seldom { decided, slow } = &mut *self.seldom;
-        match (self.side, slow) {
-            (Side::Slow, Some(slow)) => {
+        match self.side {
+            Side::Fast => {
+                self.rates.counted.add(len);
+                // What is counted seldom is looked at no more often.
+                let decided = band.and_then(|b| self.seldom.decided.get_mut(b));
+                decided.into_iter().for_each(|t| t.add(len));
+            }
+            Side::Slow => {
+                let slow = self.seldom.slow.as_deref().unwrap_or_default();
                 for i in std::iter::once(0).chain(band.map(|b| b + 1)) {
                     slow.get(i).into_iter().for_each(|t| t.add(len));
                 }
-            }
-            _ => {
-                self.rates.counted.add(len);
-                let decided = band.and_then(|b| decided.get_mut(b));
-                decided.into_iter().for_each(|t| t.add(len));
             }
         }
     }
@@ -255,10 +256,7 @@ impl Meter {
                 exceeded = Some((i, b.band));
             }
         }
-        match (exceeded, self.side) {
-            (None, Side::Fast) => rates.counted.add(len),
-            _ => self.count(exceeded.map(|(i, _)| i), len),
-        }
+        self.count(exceeded.map(|(i, _)| i), len);
         match exceeded {
             None => Verdict::Pass,
             Some((_, Band { kind: BandKind::Drop, .. })) => Verdict::Drop,

@@ -158,8 +158,7 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     } else {
         levels = first.levels();
     }
-    let leaps = if !A::DIFFER && lanes.any_bits() { first.leaps() } else { None };
-    if let Some(leaps) = leaps {
+    if let (false, true, Some(leaps)) = (A::DIFFER, lanes.any_bits(), first.leaps()) {
         for (i, a) in all.iter_mut().enumerate().take(n) {
             a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
         }
@@ -182,12 +181,15 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
                 a.at = walk(i).next(&a.key, a.at);
             }
         }
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            a.leaf = walk(i).leaf(a.at);
+            if let (true, Some(leaf)) = (A::DIFFER, asked.tree(i).leaf(a.leaf)) {
+                leaf.prefetch(lanes);
+            }
+        }
     }
     if !A::DIFFER && asked.tree(0).is_near() {
         for a in all.iter_mut().take(n) {
-            if leaps.is_none() {
-                a.leaf = first.leaf(a.at);
-            }
             if let Some(leaf) = asked.tree(0).leaf(a.leaf) {
                 a.picked = leaf.picked(lanes, &a.key);
             }
@@ -199,18 +201,7 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
         }
         return;
     }
-    if A::DIFFER {
-        for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.leaf = walk(i).leaf(a.at);
-            if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-                leaf.prefetch(lanes);
-            }
-        }
-    }
     for (i, a) in all.iter_mut().enumerate().take(n) {
-        if !A::DIFFER && leaps.is_none() {
-            a.leaf = walk(i).leaf(a.at);
-        }
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
             a.picked = leaf.rows(lanes, &a.key);
         }

@@ -2,20 +2,19 @@
 //!
 //! Room: `matching`'s. Changed between bursts; asked by the worker for every frame ([`lookup`]).
 
+mod ahead;
 mod lookup;
 
 use super::{Entry, RuleSpec};
 use crate::action::Action;
-use crate::compile::{ActionResult, Op};
+use crate::compile::ActionResult;
 use crate::counters::{SharedUsage, Tally, Usage};
-use crate::processing::Change;
 use crate::software::SlowRule;
 use crate::written::{Alone, Lists, Written};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
-use weir_classify::simd::prefetch_slice;
 use weir_classify::{
     Classifier, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule, RuleId, Words,
 };
@@ -44,10 +43,6 @@ pub struct Table {
     pub(super) missed: u64,
 }
 
-/// Slots from which on their rules' programs are asked for ahead; and of a program so many operations, which nearly all are.
-const FAR: u32 = 2048;
-const AHEAD: usize = 8;
-
 /// What tables do without that only gain simple rules; made when it is needed.
 #[derive(Debug, Default)]
 struct Few {
@@ -61,7 +56,7 @@ struct Few {
     free: Vec<u32>,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
-    /// Whether a slot from [`FAR`] on has had a rule with a program.
+    /// Whether a slot that is far has had a rule with a program; see `ahead`.
     far: bool,
 }
 
@@ -230,12 +225,9 @@ impl Table {
         } else if let Some(few) = &mut self.few {
             few.free.pop();
         }
+        self.note_far(slot, &result);
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            let far = slot >= FAR && result.program.is_some();
             *e = Entry::new(spec, result);
-            if far {
-                self.few_mut().far = true;
-            }
         }
         self.write(slot, spec);
     }
@@ -279,12 +271,9 @@ impl Table {
     }
     /// Other actions and another mark for a rule that is there; hits stay.
     fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
+        self.note_far(slot, &result);
         if let Some(e) = self.entries.get_mut(slot as usize) {
-            let far = slot >= FAR && result.program.is_some();
             e.result = Entry::new(spec, result).result;
-            if far {
-                self.few_mut().far = true;
-            }
         }
         self.write(slot, spec);
     }
@@ -452,58 +441,6 @@ impl Table {
             None => u64::MAX,
         }
     }
-    /// Asks for the memory of a slot.
-    #[inline(always)]
-    pub fn prefetch(&self, slot: u32) {
-        if let Some(e) = self.entries.get(slot as usize) {
-            weir_classify::simd::prefetch_read(e);
-        }
-    }
-    #[inline(always)]
-    fn has_far(&self) -> bool {
-        self.few.as_ref().is_some_and(|f| f.far)
-    }
-    /// Whether what the rule in this slot does may lie far away.
-    #[inline(always)]
-    pub fn is_far(&self, slot: u32) -> bool {
-        slot >= FAR && self.has_far()
-    }
-    /// The first operations of the program of the rule in this slot.
-    #[inline(always)]
-    pub fn first_ops(&self, slot: u32) -> &[Op] {
-        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref()).unwrap_or_default();
-        ops.get(..AHEAD).unwrap_or(ops)
-    }
-    /// Asks for what a rule does where that is far; the slot's own memory has been asked for, and then that of others.
-    #[inline(always)]
-    pub fn prefetch_program(&self, slot: u32) {
-        if self.is_far(slot) {
-            let ops = self.first_ops(slot);
-            prefetch_slice(ops, size_of_val(ops));
-        }
-    }
-    /// The same for all of these, if there are any such; and then for what programs lead to.
-    #[inline(always)]
-    pub fn prefetch_programs(&self, slots: &[u32]) {
-        if self.has_far() {
-            slots.iter().for_each(|slot| self.prefetch_program(*slot));
-            slots.iter().for_each(|slot| self.prefetch_beyond(*slot));
-        }
-    }
-    /// Asks for the first headers that a slot's rule puts in front, as for its program before.
-    #[inline(always)]
-    pub fn prefetch_beyond(&self, slot: u32) {
-        fn whole<T>(headers: &T) -> Option<()> {
-            prefetch_slice(std::slice::from_ref(headers), size_of::<T>());
-            Some(())
-        }
-        let ops = if self.is_far(slot) { self.first_ops(slot) } else { &[] };
-        let _ = ops.iter().find_map(|op| match op {
-            Op::Change(Change::EncapVxlan(headers)) => whole(&**headers),
-            Op::Change(Change::EncapGre(headers)) => whole(&**headers),
-            _ => None,
-        });
-    }
     /// Every rule that frames find here.
     pub fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
         self.classifier.for_each(f);
@@ -551,22 +488,17 @@ impl Table {
     pub(crate) fn relink(&mut self, now: &mut dyn FnMut(&[Action]) -> Option<ActionResult>) {
         let Self { classifier, entries, written, few, .. } = self;
         let lists = few.as_ref().map_or(&[][..], |f| &f.lists);
-        let mut far = false;
         let mut one = |matcher: &Match, priority, slot: u32| {
             let at = slot as usize;
             let beside = (entries.get_mut(at), of_slot(written, lists, at));
             let (Some(e), Some(written)) = beside else { return };
             if let Some(result) = written.tell(&mut *now) {
-                far |= slot >= FAR && result.program.is_some();
                 e.relink(matcher, priority, result);
             }
         };
         classifier.for_each(&mut |r| one(&r.matcher, r.priority, r.id.0));
         for ((matcher, priority), slot) in few.iter().flat_map(|f| &f.aside) {
             one(matcher, *priority, *slot);
-        }
-        if far {
-            self.few_mut().far = true;
         }
     }
     /// [`Table::lend`] for every rule that lives on the slow path.

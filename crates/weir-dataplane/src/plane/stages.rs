@@ -98,11 +98,7 @@ impl DataPlane {
     #[inline(always)]
     pub(super) fn find_rules(&mut self, known: u64) {
         let w = &mut self.work;
-        let is_far = |i: usize| match (w.slots[i], self.vdps.get(usize::from(w.vids[i].0))) {
-            (Slot::Rule(slot), Some(Some(v))) => v.fast.tables.first().is_far(slot),
-            _ => false,
-        };
-        let mut far = known != 0 && (0..BURST).any(|i| known >> i & 1 == 1 && is_far(i));
+        let mut far = known != 0;
         for i in (0..w.burst.len().min(BURST)).filter(|i| known >> i & 1 == 0) {
             let Slot::Rule(_) = w.slots[i] else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -125,7 +121,7 @@ impl DataPlane {
             _ => None,
         };
         found.clone().filter_map(of).for_each(|(t, slot)| t.prefetch_program(slot));
-        found.filter_map(of).for_each(|(t, slot)| t.prefetch_beyond(slot));
+        found.filter_map(of).for_each(|(t, slot)| t.prefetch_headers(slot));
     }
 
     /// Many meters are many lines far away, too, each found by way of others: they are asked for before the first is needed.

@@ -1,0 +1,76 @@
+//! What of a table is asked for before it is needed: rules, what they do, what that leads to.
+//!
+//! Room: called by the worker, for a burst whose rules are known: first every slot, then, where it is far, its rule's program, then what
+//! that leads to, each for the whole burst before the next. Hints: they change nothing that frames meet.
+
+use super::Table;
+use crate::compile::{ActionResult, Op};
+use crate::processing::Change;
+use weir_classify::simd::{prefetch_read, prefetch_slice};
+
+/// Slots from which on their rules' programs are asked for; and of a program so many operations, which nearly all are.
+const FAR: u32 = 2048;
+const AHEAD: usize = 8;
+
+impl Table {
+    /// A rule that does this comes to a slot. Whether it has a program does not change with the VDP's ports.
+    pub(super) fn note_far(&mut self, slot: u32, result: &ActionResult) {
+        if slot >= FAR && result.program.is_some() {
+            self.few_mut().far = true;
+        }
+    }
+    fn has_far(&self) -> bool {
+        self.few.as_ref().is_some_and(|f| f.far)
+    }
+    /// Whether what the rule in this slot does may lie far away.
+    #[inline(always)]
+    pub fn is_far(&self, slot: u32) -> bool {
+        slot >= FAR && self.has_far()
+    }
+    /// The first operations of the program of the rule in this slot.
+    #[inline(always)]
+    pub fn first_ops(&self, slot: u32) -> &[Op] {
+        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref()).unwrap_or_default();
+        ops.get(..AHEAD).unwrap_or(ops)
+    }
+    /// Asks for the memory of a slot.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(e) = self.entries.get(slot as usize) {
+            prefetch_read(e);
+        }
+    }
+    /// Asks for the program of the rule in a slot that is far.
+    #[inline(always)]
+    pub fn prefetch_program(&self, slot: u32) {
+        if self.is_far(slot) {
+            let ops = self.first_ops(slot);
+            prefetch_slice(ops, size_of_val(ops));
+        }
+    }
+    /// Asks for the first headers that such a program puts in front.
+    #[inline(always)]
+    pub fn prefetch_headers(&self, slot: u32) {
+        fn whole<T>(headers: &T) {
+            prefetch_slice(std::slice::from_ref(headers), size_of::<T>());
+        }
+        if !self.is_far(slot) {
+            return;
+        }
+        for op in self.first_ops(slot) {
+            match op {
+                Op::Change(Change::EncapVxlan(headers)) => return whole(&**headers),
+                Op::Change(Change::EncapGre(headers)) => return whole(&**headers),
+                _ => {}
+            }
+        }
+    }
+    /// Asks for programs and headers of all of these, if there are any that are far.
+    #[inline(always)]
+    pub fn prefetch_programs(&self, slots: &[u32]) {
+        if self.has_far() {
+            slots.iter().for_each(|slot| self.prefetch_program(*slot));
+            slots.iter().for_each(|slot| self.prefetch_headers(*slot));
+        }
+    }
+}
