@@ -6,7 +6,8 @@
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
 //! 128 VDPs, with 256 rules of many kinds each; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
-//! `meters` each with a meter of its own, with `tunnels` each with a tunnel's headers; and `sources-N`: N VDPs by source MAC, with 16 rules each.
+//! `meters` each with a meter of its own, with `tunnels` each with a tunnel's headers; `learning`: a table of
+//! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +20,14 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 19] = [
+const CASES: [&str; 21] = [
     "io",
     "port",
     "mac-1",
     "mac-10k",
     "mac-1m",
+    "learning",
+    "learning-1m",
     "set-fields",
     "networks-4",
     "networks",
@@ -101,6 +104,20 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
         "mac-1" => (macs(1, 1024, &mut pick), mac_rules(1), 0),
         "mac-10k" => (macs(10_000, 50_000, &mut pick), mac_rules(10_000), 0),
         "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
+        "learning" | "learning-1m" => {
+            let stations = if name == "learning" { 10_000 } else { 1_000_000 };
+            let of = |i: usize| mac(1000 + i);
+            let rule = |i: usize| {
+                let it = text(of(i));
+                format!("dl_src={it},actions=goto_table:1\ntable=1,dl_dst={it},actions=output:2")
+            };
+            let frames = (0..200_000).map(|i| {
+                let mut f = frame(of(pick.below(stations)), &ip, i % 10_000);
+                f[6..12].copy_from_slice(&of(pick.below(stations)));
+                f
+            });
+            (frames.collect(), lines(stations, &rule), 0)
+        }
         "set-fields" => {
             let actions =
                 "mod_dl_src:02:00:00:00:00:0a,mod_dl_dst:02:00:00:00:00:0b,dec_ttl,output:2";
@@ -258,7 +275,7 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         }
         let (priority, cookie) = (f.priority.into(), 0);
         let rule = RuleSpec { matcher: f.matcher, priority, cookie, actions: actions.into() };
-        p.add_rule(vid, 0, &rule, Placement::Fast)?;
+        p.add_rule(vid, f.table, &rule, Placement::Fast)?;
     }
     Ok(p)
 }

@@ -35,6 +35,8 @@ pub mod bits {
     pub const STRAIGHT: u8 = PORT_VALID;
     /// With [`STRAIGHT`]: its changes look at the frame and where its headers are, and at nothing else.
     pub const BY_HEADERS: u8 = TTL;
+    /// With this program a frame goes on to a later table, and nothing else becomes of it than that it is changed.
+    pub const ONWARD: u8 = PROGRAM | FORWARD;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;
@@ -441,6 +443,7 @@ fn program(ops: Vec<Op>) -> ActionResult {
             (bits::PROGRAM | bits::STRAIGHT | bits::BY_HEADERS, port)
         }
         Some(port) => (bits::PROGRAM | bits::STRAIGHT, port),
+        None if is_onward(&ops) => (bits::ONWARD, PortId(0)),
         None => (bits::PROGRAM, PortId(0)),
     };
     ActionResult { bits, cost, port, macs, program: Some(ops.into()) }
@@ -451,6 +454,12 @@ fn straight(ops: &[Op]) -> Option<PortId> {
     let (last, changes) = ops.split_last()?;
     let Op::Output(Target::Port(port)) = last else { return None };
     changes.iter().all(|op| matches!(op, Op::Change(_))).then_some(*port)
+}
+
+/// Whether nothing else becomes of frames than that they are changed and go on.
+fn is_onward(ops: &[Op]) -> bool {
+    let Some((Op::Goto(_), changes)) = ops.split_last() else { return false };
+    changes.iter().all(|op| matches!(op, Op::Change(_) | Op::Metadata(..)))
 }
 
 /// Whether an operation of those leaves headers where they are and does not ask for the key.

@@ -119,8 +119,8 @@ pub enum Source {
         /// Slot in the table.
         slot: u32,
     },
-    /// The VDP's default rule.
-    Default,
+    /// The VDP's default rule, where this table had none.
+    Default(u8),
 }
 
 /// Carries out an action result on `frame`, through as many tables and groups as it names.
@@ -133,7 +133,11 @@ pub fn run<E: Egress>(
     default: &ActionResult,
     e: &mut E,
 ) {
-    let rule = Mark::default_of(0);
+    // A rule that there is says of itself what it is.
+    let rule = Mark::default_of(match source {
+        Source::Default(table) => table,
+        Source::Entry { .. } => 0,
+    });
     let (origin, stale) = (Origin::Received, Stale::No);
     let mut cx = Cx { queue: 0, depth: 0, origin, stale, rule, set: None };
     let Tables { tables, groups, meters, counting, invalid_ttl } = t;

@@ -1,5 +1,5 @@
 //! Tables of so many rules that what these do is asked for ahead: thousands of meters, tunnels, rewriting rules, mixed, by a port that is
-//! one VDP's and by one of two; each frame gets what its own rule says, each meter counts its own.
+//! one VDP's and by one of two; each frame gets what its own rule says, each meter counts its own. The same in a later table.
 
 use std::sync::Arc;
 use weir_classify::{Field, Match};
@@ -58,7 +58,7 @@ fn met(f: &[u8]) -> Option<u32> {
     }
 }
 
-fn all_meet_their_own(vdps: u16) {
+fn all_meet_their_own(vdps: u16, table: u8) {
     let mut plane = DataPlane::new(Config::default()).unwrap();
     let mut arena = Arena::new();
     // In an order that no cache likes; each twice, at the same time.
@@ -93,7 +93,12 @@ fn all_meet_their_own(vdps: u16) {
             let matcher = matcher.with(Field::Ipv4Src, address(n).into());
             let actions = [does(n), vec![Action::Output(Out::Port(PortNo(2)))]].concat().into();
             let rule = RuleSpec { matcher, priority: 1, cookie: 0, actions };
-            plane.add_rule(Vid(vid), 0, &rule, Placement::Fast).unwrap();
+            plane.add_rule(Vid(vid), table, &rule, Placement::Fast).unwrap();
+        }
+        if table > 0 {
+            let actions = Arc::new([Action::Goto(table)]);
+            let all = RuleSpec { matcher: Match::any(), priority: 1, cookie: 0, actions };
+            plane.add_rule(Vid(vid), 0, &all, Placement::Fast).unwrap();
         }
     }
     while plane.poll(Nanos(1)) > 0 {}
@@ -119,10 +124,16 @@ fn all_meet_their_own(vdps: u16) {
 
 #[test]
 fn by_a_port_that_is_one_vdps() {
-    all_meet_their_own(1);
+    all_meet_their_own(1, 0);
 }
 
 #[test]
 fn by_one_of_two_vdps() {
-    all_meet_their_own(2);
+    all_meet_their_own(2, 0);
+}
+
+#[test]
+fn in_a_later_table() {
+    all_meet_their_own(1, 1);
+    all_meet_their_own(2, 9);
 }

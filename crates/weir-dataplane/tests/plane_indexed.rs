@@ -84,6 +84,15 @@ struct Case {
     next: u32,
 }
 
+/// Sends every frame of a VDP's on to this table, if it is not the first.
+fn send_on(plane: &mut DataPlane, vid: Vid, table: u8) {
+    if table > 0 {
+        let actions = Arc::new([Action::Goto(table)]);
+        let all = RuleSpec { matcher: Match::any(), priority: 1, cookie: 0, actions };
+        plane.add_rule(vid, 0, &all, Placement::Fast).unwrap();
+    }
+}
+
 impl Case {
     fn new(flow_caching: FlowCaching) -> Self {
         let mut random = Random(7);
@@ -234,7 +243,10 @@ fn untagged(f: &[u8]) -> (u16, Vec<u8>) {
 #[test]
 fn frames_of_many_vdps_go_where_their_oracles_say() {
     const RULES: [u32; 7] = [300, 600, 40, 900, 5, 0, 2_000];
-    for flow_caching in [FlowCaching::Never, FlowCaching::After(1)] {
+    let never = FlowCaching::Never;
+    // In later tables: the rules of none, of some, of all.
+    for (flow_caching, later) in [(never, 0), (FlowCaching::After(1), 5), (never, 7)] {
+        let table = |lan: usize| if later >> (lan % 3) & 1 == 1 { 1 + lan as u8 % 2 } else { 0 };
         let random = &mut Random(9);
         let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
         let all: Vec<Vec<Match>> =
@@ -264,9 +276,10 @@ fn frames_of_many_vdps_go_where_their_oracles_say() {
                 if judge.insert(Rule { matcher, priority, id }).is_ok() {
                     let to = Action::Output(Out::Port(PortNo(3 + id.0 % SINKS)));
                     let spec = RuleSpec { matcher, priority, cookie: 0, actions: [to].into() };
-                    plane.add_rule(vid, 0, &spec, Placement::Fast).unwrap();
+                    plane.add_rule(vid, table(lan), &spec, Placement::Fast).unwrap();
                 }
             }
+            send_on(&mut plane, vid, table(lan));
             judges.push(judge);
         }
         let indexed = |p: &DataPlane| {

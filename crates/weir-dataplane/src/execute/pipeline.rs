@@ -42,7 +42,7 @@ pub(super) fn pipeline<E: Egress>(
             },
         };
         let r = match source {
-            Source::Default => {
+            Source::Default(_) => {
                 // What earlier tables wrote is for frames that are matched.
                 cx.set = None;
                 Some(default)
@@ -56,7 +56,7 @@ pub(super) fn pipeline<E: Egress>(
             }
         };
         let Some(r) = r else { return e.drop(frame, DropReason::Miss, cx.origin) };
-        if matches!(source, Source::Default) && r.is_to_channel() {
+        if matches!(source, Source::Default(_)) && r.is_to_channel() {
             let to = ChannelTo::Program(Punt::Default);
             return e.channel(frame, s.in_port, to, cx.origin);
         }
@@ -93,7 +93,7 @@ fn lookup<E: Egress>(
         (_, t) => {
             counting.miss(t, n);
             cx.rule = Mark::default_of(n);
-            Source::Default
+            Source::Default(n)
         }
     })
 }

@@ -13,7 +13,6 @@ use crate::meter::Verdict;
 use crate::packet::{Packet, Stale};
 use crate::processing;
 use crate::program::{Origin, Punt};
-use weir_classify::Field;
 use weir_packet::{DropReason, Frame, PortId};
 
 /// Carries out one action result.
@@ -153,8 +152,7 @@ pub(super) fn change<E: Egress>(
     let done = match op {
         Op::Change(c) => processing::apply(c, &mut p),
         Op::Metadata(v, m) => {
-            let old = p.key.get(Field::Metadata) as u64;
-            p.key.set(Field::Metadata, u128::from(old & !m | v & m));
+            processing::metadata::write(*v, *m, p.key);
             Ok(())
         }
         Op::SetQueue(q) => {

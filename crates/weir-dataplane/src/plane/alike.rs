@@ -63,6 +63,42 @@ pub(super) struct AllBy {
     pub(super) longest: usize,
 }
 
+/// What is known so far of whether all frames of a burst leave by one port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Leaving {
+    longest: usize,
+    differ: bool,
+    only: Option<PortId>,
+}
+
+impl Leaving {
+    /// A frame, now so long, was changed with this success and leaves by `port`: what becomes of it.
+    #[inline(always)]
+    pub(super) fn by(&mut self, port: PortId, done: Result<(), DropReason>, len: usize) -> Slot {
+        match done {
+            Ok(()) => {
+                self.longest = self.longest.max(len);
+                self.differ |= *self.only.get_or_insert(port) != port;
+                Slot::Out(port)
+            }
+            Err(why) => {
+                self.differ = true;
+                Slot::Drop(why)
+            }
+        }
+    }
+    /// Something else becomes of a frame.
+    #[inline(always)]
+    pub(super) fn otherwise(&mut self) {
+        self.differ = true;
+    }
+    #[inline(always)]
+    pub(super) fn all(self) -> Option<AllBy> {
+        let Self { longest, differ, only } = self;
+        only.filter(|_| !differ).map(|port| AllBy { port, longest })
+    }
+}
+
 /// Where a frame is, and what is known of it beside its key.
 pub(super) struct Place<'a> {
     pub(super) in_port: PortId,
@@ -180,41 +216,41 @@ impl DataPlane {
             self.interval_units += units;
             return Some(AllBy { port, longest: sizes.longest });
         }
-        let (mut matched, mut units) = (0, 0);
-        let (mut longest, mut differ, mut only) = (0, false, None);
+        let (mut matched, mut units, mut others) = (0, 0, 0);
+        let mut leaving = Leaving::default();
         let entries = table.entries_mut();
         let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
         let place = Place { in_port, invalid_ttl, depth: w.depth, edge, fields };
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let slot = w.found[i];
             let Some(e) = entries.get_mut(slot as usize) else {
-                (w.slots[i], differ) = (Slot::Default, true);
+                w.slots[i] = Slot::Default;
+                leaving.otherwise();
                 continue;
             };
             let len = f.len();
             let Some(done) = change(&e.result, f, &mut w.keys[i], &w.layers[i], &place) else {
-                (w.slots[i], differ) = (Slot::Rule(slot), true);
+                (w.slots[i], others) = (Slot::Rule(slot), others | 1 << i);
                 continue;
             };
             let (port, cost) = (e.result.port, e.result.cost);
             e.hit(len, self.now);
             matched += 1;
             units += u64::from(cost);
-            match done {
-                Ok(()) => {
-                    w.slots[i] = Slot::Out(port);
-                    longest = longest.max(f.len());
-                    differ |= *only.get_or_insert(port) != port;
-                }
-                Err(why) => (w.slots[i], differ) = (Slot::Drop(why), true),
-            }
+            w.slots[i] = leaving.by(port, done, f.len());
         }
         table.matched_more(matched);
         v.spent.grant(units);
         self.interval_units += units;
-        if let (false, Some(port)) = (differ, only) {
-            return Some(AllBy { port, longest });
+        if others != 0 {
+            w.depths = [w.depth; BURST];
+            leaving = self.go_on(in_port, others, leaving);
         }
+        if let Some(by) = leaving.all() {
+            return Some(by);
+        }
+        let w = &mut self.work;
+        let v = vdp_mut(&mut self.vdps, vid)?;
         if w.depth != Depth::Whole {
             let no = v.edge.at(in_port).no;
             for (i, f) in (0..BURST).zip(w.burst.as_slice()) {

@@ -6,7 +6,7 @@
 //! in `stages`, with whole keys; what is no common change of a frame that leaves by a port is done by
 //! [`DataPlane::process`].
 
-use super::alike::{AllBy, ETHERNET, Place, change, complete};
+use super::alike::{AllBy, ETHERNET, Leaving, Place, change, complete};
 use super::stages::enter;
 use super::*;
 use crate::compile::bits;
@@ -15,7 +15,7 @@ use weir_classify::simd::prefetch_read;
 use weir_classify::{FastTable, RuleId};
 
 /// For fewer lookups passes cost more than they save.
-const SEVERAL: u32 = 4;
+pub(super) const SEVERAL: u32 = 4;
 
 impl DataPlane {
     /// Whether the burst may go by this way.
@@ -174,29 +174,32 @@ impl DataPlane {
     #[inline]
     pub(super) fn process_mixed(&mut self, in_port: PortId, others: u64) -> Option<AllBy> {
         let w = &mut self.work;
-        let (mut longest, mut differ, mut only) = (0, others != 0, None);
+        let (mut leaving, mut aside) = (Leaving::default(), 0);
+        if others != 0 {
+            leaving.otherwise();
+        }
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             if others >> i & 1 == 1 {
                 continue;
             }
             let Slot::Rule(slot) = w.slots[i] else {
-                differ = true;
+                leaving.otherwise();
                 continue;
             };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else {
-                differ = true;
+                leaving.otherwise();
                 continue;
             };
             let table = v.fast.tables.first_mut();
             let Some(e) = table.entry_mut(slot) else {
-                differ = true;
+                leaving.otherwise();
                 continue;
             };
             let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
             let place = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
             let len = f.len();
             let Some(done) = change(&e.result, f, &mut w.keys[i], &w.layers[i], &place) else {
-                differ = true;
+                aside |= 1 << i;
                 continue;
             };
             let (port, cost) = (e.result.port, u64::from(e.result.cost));
@@ -204,18 +207,15 @@ impl DataPlane {
             table.matched_one();
             v.spent.grant(cost);
             self.interval_units += cost;
-            match done {
-                Ok(()) => {
-                    w.slots[i] = Slot::Out(port);
-                    longest = longest.max(f.len());
-                    differ |= *only.get_or_insert(port) != port;
-                }
-                Err(why) => (w.slots[i], differ) = (Slot::Drop(why), true),
-            }
+            w.slots[i] = leaving.by(port, done, f.len());
         }
-        if let (false, Some(port)) = (differ, only) {
-            return Some(AllBy { port, longest });
+        if aside != 0 {
+            leaving = self.go_on(in_port, aside, leaving);
         }
+        if let Some(by) = leaving.all() {
+            return Some(by);
+        }
+        let w = &mut self.work;
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             if others >> i & 1 == 1 || w.depths[i] == Depth::Whole {
                 continue;

@@ -15,6 +15,7 @@ mod handover;
 mod indexing;
 mod inject;
 mod mixed;
+mod onward;
 mod phases;
 mod quiet;
 mod stages;
@@ -104,6 +105,10 @@ enum Slot {
     Rule(u32),
     /// No rule: the default.
     Default,
+    /// A rule of a table, where the frame is counted.
+    At { table: u8, slot: u32 },
+    /// No rule of this table, where that is counted: the default.
+    DefaultOf(u8),
     /// To be held: the VDP is migrating.
     Hold,
     /// To be handed on: the VDP is away.

@@ -129,12 +129,17 @@ impl DataPlane {
     fn warm_meters(&self) {
         let w = &self.work;
         for i in 0..w.burst.len().min(BURST) {
-            let Slot::Rule(slot) = w.slots[i] else { continue };
+            let (table, slot) = match w.slots[i] {
+                Slot::Rule(slot) => (0, slot),
+                Slot::At { table, slot } => (table, slot),
+                _ => continue,
+            };
             let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
             if v.fast.meters.len() < FAR_METERS {
                 continue;
             }
-            let first = v.fast.tables.first().first_ops(slot).iter().find_map(|op| match op {
+            let Some(t) = v.fast.tables.get(table.into()) else { continue };
+            let first = t.first_ops(slot).iter().find_map(|op| match op {
                 Op::Meter(id) => v.fast.meters.get(id),
                 _ => None,
             });
@@ -160,122 +165,143 @@ impl DataPlane {
                 w.grave.push(frame);
                 continue;
             };
-            let entry = match slot {
-                Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
-                Slot::Default => None,
-                Slot::Hold => {
-                    if v.hold.len() < HOLD_FRAMES {
-                        v.hold.push_back(Held { frame, in_port });
-                    } else {
-                        v.counters.dropped.add(DropReason::HoldFull);
-                        w.grave.push(frame);
-                    }
-                    continue;
-                }
-                Slot::Relay(port) => {
-                    if v.spent.ask(&mut v.cpu, 1) == Grant::Exceeded {
-                        v.counters.dropped.add(DropReason::CpuShare);
-                        w.grave.push(frame);
-                    } else {
-                        self.interval_units += 1;
-                        w.out.push(OutItem { frame, port, vid, queue: 0 });
-                    }
-                    continue;
-                }
-                Slot::Out(port) => {
-                    w.out.push(OutItem { frame, port, vid, queue: 0 });
-                    continue;
-                }
-                Slot::Drop(why) => {
-                    v.counters.dropped.add(why);
-                    w.grave.push(frame);
-                    continue;
-                }
-            };
-            let (r, source) = match (entry, slot) {
-                (Some(e), Slot::Rule(s)) => (&e.result, Source::Entry { table: 0, slot: s }),
-                // On the slow path the default rule is the first rule: everything by the channel.
-                _ if v.phase == Phase::On(Path::Slow) => {
-                    if v.spent.ask(&mut v.cpu, 2) == Grant::Exceeded {
-                        v.counters.dropped.add(DropReason::CpuShare);
-                        w.grave.push(frame);
-                    } else {
-                        self.interval_units += 2;
-                        w.soft.push(ToServer {
-                            frame,
-                            vid,
-                            in_port,
-                            to: ChannelTo::Program(Punt::Default),
-                        });
-                    }
-                    continue;
-                }
-                _ => {
-                    // Where rules live on the slow path only, that looks the frame up.
-                    if v.slow_only.is_empty() {
-                        v.fast.tables.first_mut().miss();
-                    }
-                    (&v.miss, Source::Default)
-                }
-            };
-            let units = u64::from(r.cost);
-            if v.spent.ask(&mut v.cpu, units) == Grant::Exceeded {
-                v.counters.dropped.add(DropReason::CpuShare);
-                w.grave.push(frame);
-                continue;
-            }
-            self.interval_units += units;
-            // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
-            let told =
-                r.bits & (bits::TTL | bits::PROGRAM) != 0 && v.fast.invalid_ttl != InvalidTtl::Drop;
-            let changed = r.bits & (bits::PROGRAM | bits::STRAIGHT)
-                == bits::PROGRAM | bits::STRAIGHT
-                && r.port != in_port;
-            let forwarded = r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD;
-            if (forwarded || changed) && !told {
-                let (layers, key) = (w.layers[i], &mut w.keys[i]);
-                let done = match &r.program {
-                    Some(ops) => apply_changes(ops, &mut frame, layers, key),
-                    None => apply_paper_bits(r, &mut frame, layers, key),
-                };
-                match done {
-                    Ok(()) if r.port != in_port => {
-                        let port = r.port;
-                        if v.edge.guarded()
-                            && let Some(why) = v.edge.refuse_out(port)
-                        {
+            let source = match slot.counted() {
+                Some(source) => source,
+                None => {
+                    let entry = match slot {
+                        Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
+                        Slot::Default | Slot::At { .. } | Slot::DefaultOf(_) => None,
+                        Slot::Hold => {
+                            if v.hold.len() < HOLD_FRAMES {
+                                v.hold.push_back(Held { frame, in_port });
+                            } else {
+                                v.counters.dropped.add(DropReason::HoldFull);
+                                w.grave.push(frame);
+                            }
+                            continue;
+                        }
+                        Slot::Relay(port) => {
+                            if v.spent.ask(&mut v.cpu, 1) == Grant::Exceeded {
+                                v.counters.dropped.add(DropReason::CpuShare);
+                                w.grave.push(frame);
+                            } else {
+                                self.interval_units += 1;
+                                w.out.push(OutItem { frame, port, vid, queue: 0 });
+                            }
+                            continue;
+                        }
+                        Slot::Out(port) => {
+                            w.out.push(OutItem { frame, port, vid, queue: 0 });
+                            continue;
+                        }
+                        Slot::Drop(why) => {
                             v.counters.dropped.add(why);
                             w.grave.push(frame);
                             continue;
                         }
-                        w.out.push(OutItem { frame, port, vid, queue: 0 });
-                    }
-                    Ok(()) => {
-                        v.counters.dropped.add(DropReason::Action);
+                    };
+                    let (r, source) = match (entry, slot) {
+                        (Some(e), Slot::Rule(s)) => {
+                            (&e.result, Source::Entry { table: 0, slot: s })
+                        }
+                        // On the slow path the default rule is the first rule: everything by the channel.
+                        _ if v.phase == Phase::On(Path::Slow) => {
+                            if v.spent.ask(&mut v.cpu, 2) == Grant::Exceeded {
+                                v.counters.dropped.add(DropReason::CpuShare);
+                                w.grave.push(frame);
+                            } else {
+                                self.interval_units += 2;
+                                w.soft.push(ToServer {
+                                    frame,
+                                    vid,
+                                    in_port,
+                                    to: ChannelTo::Program(Punt::Default),
+                                });
+                            }
+                            continue;
+                        }
+                        _ => {
+                            // Where rules live on the slow path only, that looks the frame up.
+                            if v.slow_only.is_empty() {
+                                v.fast.tables.first_mut().miss();
+                            }
+                            (&v.miss, Source::Default(0))
+                        }
+                    };
+                    let units = u64::from(r.cost);
+                    if v.spent.ask(&mut v.cpu, units) == Grant::Exceeded {
+                        v.counters.dropped.add(DropReason::CpuShare);
                         w.grave.push(frame);
+                        continue;
                     }
-                    Err(why) => {
-                        v.counters.dropped.add(why);
-                        w.grave.push(frame);
+                    self.interval_units += units;
+                    // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
+                    let told = r.bits & (bits::TTL | bits::PROGRAM) != 0
+                        && v.fast.invalid_ttl != InvalidTtl::Drop;
+                    let changed = r.bits & (bits::PROGRAM | bits::STRAIGHT)
+                        == bits::PROGRAM | bits::STRAIGHT
+                        && r.port != in_port;
+                    let forwarded =
+                        r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD;
+                    if (forwarded || changed) && !told {
+                        let (layers, key) = (w.layers[i], &mut w.keys[i]);
+                        let done = match &r.program {
+                            Some(ops) => apply_changes(ops, &mut frame, layers, key),
+                            None => apply_paper_bits(r, &mut frame, layers, key),
+                        };
+                        match done {
+                            Ok(()) if r.port != in_port => {
+                                let port = r.port;
+                                if v.edge.guarded()
+                                    && let Some(why) = v.edge.refuse_out(port)
+                                {
+                                    v.counters.dropped.add(why);
+                                    w.grave.push(frame);
+                                    continue;
+                                }
+                                w.out.push(OutItem { frame, port, vid, queue: 0 });
+                            }
+                            Ok(()) => {
+                                v.counters.dropped.add(DropReason::Action);
+                                w.grave.push(frame);
+                            }
+                            Err(why) => {
+                                v.counters.dropped.add(why);
+                                w.grave.push(frame);
+                            }
+                        }
+                        continue;
                     }
+                    if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
+                        let why = match source {
+                            Source::Default(_) => Punt::Default,
+                            Source::Entry { .. } => Punt::Action,
+                        };
+                        let to = ChannelTo::Program(why);
+                        w.soft.push(ToServer { frame, vid, in_port, to });
+                        continue;
+                    }
+                    source
                 }
-                continue;
-            }
-            if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
-                let why = match source {
-                    Source::Default => Punt::Default,
-                    Source::Entry { .. } => Punt::Action,
-                };
-                let to = ChannelTo::Program(why);
-                w.soft.push(ToServer { frame, vid, in_port, to });
-                continue;
-            }
+            };
             let (ports, now) = (&self.ports, self.now);
             let (out, soft, grave) = (&mut w.out, &mut w.soft, &mut w.grave);
             let (mut e, d) = FastEgress::of(v, now, &mut self.pool, ports, out, soft, grave);
             let (key, layers) = (&mut w.keys[i], w.layers[i]);
             let mut s = Subject { vid, in_port, key, layers, fields: d.fields };
             execute::run(source, frame, &mut s, d.tables, d.miss, &mut e);
+        }
+    }
+}
+
+impl Slot {
+    /// What a frame gets that is counted, and has gone through tables.
+    #[inline(always)]
+    fn counted(self) -> Option<Source> {
+        match self {
+            Self::At { table, slot } => Some(Source::Entry { table, slot }),
+            Self::DefaultOf(table) => Some(Source::Default(table)),
+            _ => None,
         }
     }
 }

@@ -3,7 +3,14 @@
 
 use super::bytes::merge;
 use crate::packet::Packet;
-use weir_classify::Field;
+use weir_classify::{Field, FlowKey};
+
+/// Writes metadata.
+#[inline]
+pub(crate) fn write(value: u64, mask: u64, key: &mut FlowKey) {
+    let new = merge(key.get(Field::Metadata) as u64, value, mask);
+    key.set(Field::Metadata, new.into());
+}
 
 /// Bits for metadata or tunnel id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -212,7 +212,7 @@ impl Server {
                     let src = match hit {
                         Some(s) => Some(Source::Entry { table: 0, slot: s }),
                         None if d.is_to_channel() => None,
-                        None => Some(Source::Default),
+                        None => Some(Source::Default(0)),
                     };
                     if let Some(src) = src {
                         let mut subject = Subject {

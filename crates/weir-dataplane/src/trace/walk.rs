@@ -92,7 +92,7 @@ pub fn walk(
         }
         let source = match hits.first() {
             Some(h) => Source::Entry { table: h.table, slot: 0 },
-            None => Source::Default,
+            None => Source::Default(0),
         };
         let mut pool = Pool::new(FRAMES, around.chunk_bytes)?;
         let mut key = it.key;

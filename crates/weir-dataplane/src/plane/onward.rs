@@ -1,0 +1,230 @@
+//! Stages 2 and 3 once more, for frames that rules send on to later tables: table by table, and of a burst all frames at a
+//! time, so that what each reads is on its way while others compute.
+//!
+//! Room: called by `alike` and `mixed`, for frames of which table 0's rule wants no more than that they are changed and go on
+//! ([`bits::ONWARD`]). A short cut for what `execute` does frame by frame: whatever else a rule wants, in whichever table,
+//! is for [`DataPlane::process`].
+
+use super::alike::{Leaving, Place, change, complete};
+use super::mixed::SEVERAL;
+use super::*;
+use crate::compile::{ActionResult, Op, bits};
+use crate::execute::InvalidTtl;
+use crate::matching::Entry;
+use crate::packet::{Packet, Stale};
+use crate::processing;
+use weir_classify::{FastTable, RuleId};
+
+/// What [`Work::found`] says of a frame that no rule takes: no slot has this number.
+const MISS: u32 = u32::MAX;
+
+/// Whether a frame with this result does nothing but go on, changed perhaps. Whoever wants to hear of an invalid TTL takes
+/// the long way.
+#[inline(always)]
+fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
+    r.bits & bits::ONWARD == bits::ONWARD && *invalid_ttl == InvalidTtl::Drop
+}
+
+/// The places of a burst whose bits are set.
+fn each(of: u64) -> impl Iterator<Item = usize> {
+    (0..BURST).filter(move |i| of >> i & 1 == 1)
+}
+
+impl DataPlane {
+    /// Takes those of these frames, a bit each, that table 0's rules send on as far as rules do, and from there out where
+    /// that is a common way. Keys are known as far as [`Work::depths`] says; of frames that have gone on and are left for
+    /// [`DataPlane::process`] they are whole then.
+    #[inline(never)]
+    pub(super) fn go_on(&mut self, in_port: PortId, frames: u64, leaving: Leaving) -> Leaving {
+        let mut leaving = leaving;
+        let mut going = self.set_out(frames);
+        if going != frames {
+            leaving.otherwise();
+        }
+        // Each turn leads to later tables.
+        while going != 0 {
+            let mut tables = [0; BURST];
+            let ended = self.step(in_port, going, &mut tables);
+            if ended != 0 {
+                leaving.otherwise();
+            }
+            going &= !ended;
+            self.find_later(going, &tables);
+            going = self.arrive(in_port, going, &mut leaving);
+        }
+        leaving
+    }
+
+    /// Counts those of these frames that go on at the rules of table 0, and says which they are.
+    fn set_out(&mut self, frames: u64) -> u64 {
+        let w = &mut self.work;
+        let mut going = 0;
+        for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
+            let (1, Slot::Rule(slot)) = (frames >> i & 1, w.slots[i]) else { continue };
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let table = v.fast.tables.first_mut();
+            let goes = |e: &Entry| goes_on(&e.result, &v.fast.invalid_ttl);
+            if !table.entry(slot).is_some_and(goes) {
+                continue;
+            }
+            let Some(e) = table.hit(slot, f.len(), self.now) else { continue };
+            v.spent.grant(e.result.cost.into());
+            self.interval_units += u64::from(e.result.cost);
+            w.slots[i] = Slot::At { table: 0, slot };
+            going |= 1 << i;
+        }
+        going
+    }
+
+    /// Carries out what the frames' rules say but for the last, names the tables that come next, and asks for what lookups
+    /// there read. Says which frames have ended here.
+    fn step(&mut self, in_port: PortId, going: u64, next: &mut [u8; BURST]) -> u64 {
+        let w = &mut self.work;
+        let mut ended = 0;
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            if going >> i & 1 == 0 {
+                continue;
+            }
+            let Slot::At { table, slot } = w.slots[i] else { continue };
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let tables = &v.fast.tables;
+            let ops =
+                tables.get(table.into()).and_then(|t| t.entry(slot)?.result.program.as_deref());
+            let Some((Op::Goto(n), changes)) = ops.and_then(|ops| ops.split_last()) else {
+                continue;
+            };
+            let then = tables.get(usize::from(*n)).map(|t| Depth::of(&t.classifier));
+            let need =
+                if changes.is_empty() { then.unwrap_or(Depth::Ethernet) } else { Depth::Whole };
+            let key = &mut w.keys[i];
+            if w.depths[i] < need.max(Depth::Ethernet) {
+                w.layers[i] = complete(&v.fields, f, v.edge.at(in_port).no, key);
+                w.depths[i] = Depth::Whole;
+            }
+            next[i] = *n;
+            if changes.is_empty() {
+                continue;
+            }
+            let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
+            match carry_out(changes, &mut p) {
+                Ok(()) => {
+                    w.layers[i] = p.layers;
+                    v.fields.extract(p.frame.bytes(), &p.layers, p.key);
+                }
+                Err(why) => (w.slots[i], ended) = (Slot::Drop(why), ended | 1 << i),
+            }
+        }
+        ended
+    }
+
+    /// Which rules take these frames in their tables, in [`Work::found`].
+    fn find_later(&mut self, going: u64, at: &[u8; BURST]) {
+        let w = &mut self.work;
+        let mut several = 0u64;
+        for i in each(going) {
+            w.slots[i] = Slot::DefaultOf(at[i]);
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let Some(t) = v.fast.tables.get_mut(at[i].into()) else { continue };
+            if t.takes_several() {
+                several |= 1 << i;
+            } else {
+                w.probes[i] = t.probe(&w.keys[i]);
+            }
+        }
+        let together = several.count_ones() >= SEVERAL;
+        let mut found = [None; BURST];
+        if together {
+            let of = |i: usize| {
+                let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
+                Some(&v.fast.tables.get(at[i].into())?.classifier)
+            };
+            let mut classifiers = [None; BURST];
+            each(several).for_each(|i| classifiers[i] = of(i));
+            FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
+        }
+        let mut far = false;
+        for i in each(going) {
+            w.found[i] = MISS;
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let Some(t) = v.fast.tables.get_mut(at[i].into()) else { continue };
+            let found = match several >> i & 1 {
+                0 => t.resolve(&w.keys[i], w.probes[i]),
+                _ if together => found[i].map(|RuleId(slot)| slot),
+                _ => t.lookup(&w.keys[i]),
+            };
+            match found {
+                Some(slot) => {
+                    t.prefetch(slot);
+                    far |= t.is_far(slot);
+                    w.slots[i] = Slot::At { table: at[i], slot };
+                }
+                None => t.miss(),
+            }
+        }
+        if far {
+            self.warm_later(going);
+        }
+    }
+
+    /// Asks for what the rules of these frames do, where that is far.
+    #[cold]
+    fn warm_later(&self, going: u64) {
+        let w = &self.work;
+        let of = |i: usize| {
+            let Slot::At { table, slot } = w.slots[i] else { return None };
+            let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
+            Some((v.fast.tables.get(table.into())?, slot))
+        };
+        each(going).filter_map(of).for_each(|(t, slot)| t.prefetch_program(slot));
+        each(going).filter_map(of).for_each(|(t, slot)| t.prefetch_headers(slot));
+    }
+
+    /// Counts the frames at the rules that took them; those that leave in a common way leave. Says which go on again.
+    fn arrive(&mut self, in_port: PortId, going: u64, leaving: &mut Leaving) -> u64 {
+        let w = &mut self.work;
+        let mut on = 0;
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            if going >> i & 1 == 0 {
+                continue;
+            }
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+            let place = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
+            let drops = match w.slots[i] {
+                Slot::At { table, slot } => {
+                    let Some(t) = v.fast.tables.get_mut(table.into()) else { continue };
+                    let Some(e) = t.hit(slot, f.len(), self.now) else { continue };
+                    let r = &e.result;
+                    if goes_on(r, invalid_ttl) {
+                        on |= 1 << i;
+                        continue;
+                    }
+                    if let Some(done) = change(r, f, &mut w.keys[i], &w.layers[i], &place) {
+                        w.slots[i] = leaving.by(r.port, done, f.len());
+                        continue;
+                    }
+                    r.bits & bits::DROP != 0
+                }
+                _ => v.miss.bits & bits::DROP != 0,
+            };
+            leaving.otherwise();
+            if w.depths[i] != Depth::Whole && !drops {
+                w.layers[i] = complete(fields, f, edge.at(in_port).no, &mut w.keys[i]);
+            }
+        }
+        on
+    }
+}
+
+/// Changes a frame, and says of it what later tables ask.
+#[inline]
+fn carry_out(changes: &[Op], p: &mut Packet<'_>) -> Result<(), DropReason> {
+    for op in changes {
+        match op {
+            Op::Change(c) => processing::apply(c, p)?,
+            Op::Metadata(value, mask) => processing::metadata::write(*value, *mask, p.key),
+            _ => {}
+        }
+    }
+    p.refresh()
+}

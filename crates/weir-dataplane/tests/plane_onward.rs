@@ -1,0 +1,213 @@
+//! Rules that send frames on through several tables, judged by the long way: a data plane with a capture, which takes every
+//! frame through the stages one by one, beside one without. Frames are changed on their way, so that later tables see what
+//! earlier ones made; what tables do beside that (meters, groups, copies, action sets, controllers) is mixed in. The same
+//! bytes come out in the same order, with the same counters, and controllers hear the same of the same tables.
+
+mod plane_frames;
+
+use plane_frames::{MATCHES, frame, matching};
+use proptest::prelude::*;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+use weir_classify::{Field, Match};
+use weir_dataplane::flowtext::{NoNames, parse_flows};
+use weir_dataplane::*;
+use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_packet::*;
+
+/// What matches look at beside [`MATCHES`]: what travels with a frame, and what changes make of it.
+const MORE: [&str; 6] = [
+    "metadata=1/1",
+    "metadata=2",
+    "tun_id=5",
+    "dl_dst=02:00:00:00:00:0a",
+    "ip,nw_dst=10.9.8.7",
+    "dl_type=0x8847,mpls_label=77",
+];
+
+/// What frames a rule is for (here it meets any), what it does to them, and which instructions stand behind that.
+const BEFORE: [(&str, &str, &str); 19] = [
+    ("ip", "", ""),
+    ("ip", "", ""),
+    ("ip", "", ""),
+    ("ip", "", "write_metadata:1/1"),
+    ("ip", "", "write_metadata:2"),
+    ("ip", "set_field:5->tun_id", ""),
+    ("ip", "mod_dl_dst:02:00:00:00:00:0a", ""),
+    ("ip", "dec_ttl", ""),
+    ("ip", "set_field:10.9.8.7->ip_dst", ""),
+    ("ip", "push_vlan:0x8100,set_field:4097->vlan_vid", ""),
+    ("dl_vlan=1", "strip_vlan", ""),
+    ("ip", "push_mpls:0x8847,set_field:77->mpls_label", ""),
+    ("dl_type=0x8847", "pop_mpls:0x0800", ""),
+    ("ip", "mod_dl_dst:02:00:00:00:00:02", "write_metadata:3/3"),
+    ("ip", "meter:1", ""),
+    ("ip", "output:2", ""),
+    ("ip", "", "write_actions(output:3)"),
+    ("ip", "dec_ttl", "write_actions(output:2),write_metadata:1"),
+    ("ip", "", "clear_actions"),
+];
+
+const AFTER: [&str; 8] = [
+    "output:2",
+    "output:3",
+    "output:2",
+    "output:1",
+    "drop",
+    "CONTROLLER:100",
+    "group:1",
+    "output:2,output:3",
+];
+
+/// Table, match, what is done before, and how it ends: [`AFTER`], or so many tables further.
+type Line = (u8, usize, usize, usize);
+const TABLES: u8 = 5;
+
+fn matcher(m: usize) -> Match {
+    matching(MATCHES.get(m).or_else(|| MORE.get(m - MATCHES.len())).unwrap())
+}
+
+fn actions(table: u8, before: usize, end: usize) -> Vec<Action> {
+    let (of, does, then) = BEFORE[before];
+    let (last, goto) = match end.checked_sub(AFTER.len()) {
+        Some(further) => ("", format!("goto_table:{}", usize::from(table) + further % 3 + 1)),
+        None => (AFTER[end], String::new()),
+    };
+    let list = match last {
+        "drop" => last.to_owned(),
+        _ => [does, last, then, &goto]
+            .iter()
+            .filter(|p| !p.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    let text = format!("table={table},{of},actions={list}");
+    parse_flows(&text, &NoNames).unwrap_or_else(|e| panic!("{text}: {e}"))[0].actions.clone()
+}
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+struct Hear(Heard);
+
+impl PuntSink for Hear {
+    fn punt(&mut self, p: Punted<'_>) {
+        self.0.lock().unwrap().push(format!("{p:?}"));
+    }
+}
+
+struct Case {
+    plane: DataPlane,
+    out: Vec<Collected>,
+    heard: Heard,
+    _capture: Option<Receiver<Captured>>,
+}
+
+/// What is the same of both.
+#[derive(Debug)]
+struct Told {
+    frames: Vec<Vec<u8>>,
+    lines: Vec<Line>,
+    /// Whether the VDP is one among others, by its frames' VLAN, or has all of a port.
+    lan: bool,
+    default: usize,
+    told: bool,
+}
+
+fn case(t: &Told, long: bool) -> Case {
+    let mut arena = Arena::new();
+    t.frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
+    let mut plane = DataPlane::new(Config::default()).unwrap();
+    let source = Replay::new("in", Arc::new(arena), Passes::Times(1));
+    let mut ports = vec![(PortNo(1), plane.add_port("in", Box::new(source)).unwrap())];
+    let mut out = Vec::new();
+    for no in 2..=3 {
+        let (device, kept) = Collect::new("out", usize::MAX);
+        ports.push((PortNo(no), plane.add_port(&format!("out{no}"), Box::new(device)).unwrap()));
+        out.push(kept);
+    }
+    let mappings = match t.lan {
+        true => vec![matching("dl_vlan=1"), matching("vlan_tci=0/0x1fff")],
+        false => vec![Match::any().with(Field::InPort, ports[0].1.0.into())],
+    };
+    let heard = Heard::default();
+    for (vid, mapping) in (1..).map(Vid).zip(mappings) {
+        let mut spec = VdpSpec::new(vid, &format!("lan{}", vid.0));
+        spec.mapping = vec![MappingRule { matcher: mapping, priority: 1 }];
+        spec.ports = ports.clone();
+        spec.default = match AFTER[t.default] {
+            "group:1" => vec![Action::ToChannel],
+            end => parse_flows(&format!("ip,actions={end}"), &NoNames).unwrap()[0].actions.clone(),
+        };
+        plane.create_vdp(spec).unwrap();
+        plane.set_punt_sink(vid, Some(Box::new(Hear(Arc::clone(&heard))))).unwrap();
+        let band = Band { kind: BandKind::Drop, rate: 1, burst: 7 };
+        plane.put_meter(vid, 1, Meter::new(Unit::Packets, &[band]).unwrap()).unwrap();
+        let bucket = |no| Bucket::new(vec![Action::Output(Out::Port(PortNo(no)))]);
+        let group = Group::new(GroupKind::All, vec![bucket(2), bucket(3)]);
+        plane.put_group(vid, 1, group.unwrap()).unwrap();
+        for (n, &(table, m, before, end)) in t.lines.iter().enumerate() {
+            let (matcher, priority) = (matcher(m), 100 - n as u32);
+            let actions = actions(table, before, end).into();
+            let rule = RuleSpec { matcher, priority, cookie: n as u64, actions };
+            plane.add_rule(vid, table, &rule, Placement::Fast).unwrap();
+        }
+        if t.told {
+            plane.set_invalid_ttl(vid, InvalidTtl::Controller(128)).unwrap();
+        }
+    }
+    let none = Match::any().with(Field::InPort, 99);
+    let _capture = long.then(|| plane.add_tap(TapPoint::default(), none, 1).1);
+    Case { plane, out, heard, _capture }
+}
+
+/// All that is to be equal.
+fn seen(c: &mut Case, t: &Told) -> String {
+    for i in 1..20 {
+        c.plane.poll(Nanos(i * 300_000));
+    }
+    let s = c.plane.snapshot();
+    s.check().unwrap();
+    let mut told = format!("{:?}\n", s.unmapped);
+    s.ports.iter().for_each(|p| told += &format!("{:?}\n", p.counters));
+    for vid in [1, 2].map(Vid).into_iter().take(if t.lan { 2 } else { 1 }) {
+        let v = c.plane.vdp_view(vid).unwrap();
+        told += &format!("{:?} {:?} {:?}\n", v.counters, v.port_counters, v.elsewhere);
+        told += &format!("{:?}\n", c.plane.table_counters(vid).unwrap());
+        told += &format!("{:?}\n", c.plane.meter_counters(vid, 1).unwrap());
+        for (n, &(table, m, ..)) in t.lines.iter().enumerate() {
+            let rule = c.plane.rule_ref(vid, table, &matcher(m), 100 - n as u32).unwrap();
+            let mut usage = Vec::new();
+            c.plane.usage(vid, &[rule], &mut usage).unwrap();
+            told += &format!("{n} {usage:?}\n");
+        }
+    }
+    c.heard.lock().unwrap().iter().for_each(|h| told += &format!("{h}\n"));
+    c.out.iter().for_each(|o| told += &format!("{:?}\n", o.take()));
+    told
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn what_goes_on_at_once_is_what_goes_on_one_by_one(
+        frames in prop::collection::vec((1u8..4, 0u8..3, 0u8..8, 0u8..4, 0usize..50), 1..100),
+        whole in any::<bool>(),
+        lines in prop::collection::vec((
+            0..TABLES,
+            0..MATCHES.len() + MORE.len(),
+            0..BEFORE.len(),
+            0..3 * AFTER.len(),
+        ), 1..16),
+        (lan, default, told) in (any::<bool>(), 0..AFTER.len(), prop::sample::select(vec![true, false, false])),
+    ) {
+        let cut = |f: (u8, u8, u8, u8, usize)| if whole { (f.0, f.1, f.2, f.3, 0) } else { f };
+        let frames: Vec<_> = frames.into_iter().map(|f| frame(cut(f))).collect();
+        let mut told = Told { frames, lines, lan, default, told };
+        // Some rules that most frames meet, so that ways are long.
+        told.lines.extend((0..TABLES - 1).map(|table| (table, 2, usize::from(table), AFTER.len())));
+        let (mut short, mut long) = (case(&told, false), case(&told, true));
+        let (short, long) = (seen(&mut short, &told), seen(&mut long, &told));
+        prop_assert_eq!(short, long, "under {:?}", told);
+    }
+}
