@@ -211,16 +211,16 @@ class Switch:
                 for process in reversed(self.running):
                     end(process)
 
-    def rates(self, trace: pathlib.Path, seconds: float, repeats: int, flow_mods: int = 0) -> list[float]:
+    def rates(self, trace: pathlib.Path, window: tuple[float, int], workload: workloads.Workload) -> list[float]:
         with self.up() as switch:
             # The sink first: what the source sends before it is there would be dropped, and its flows with it.
             self.port(2, "sink", "net_null1,no-rx=1")
             self.port(1, "source", f'"net_pcap0,rx_pcap={trace},infinite_rx=1"')
-            time.sleep(5)  # its caches fill
+            time.sleep(workload.learning)
             thread = thread_named(switch.pid, f"pmd-c{CORE:02}")
             try:
-                with flowmods.changing(self.work / "br.mgmt", flow_mods):
-                    return measure(self.received, switch.pid, thread, seconds, repeats)
+                with flowmods.changing(self.work / "br.mgmt", workload.flow_mods):
+                    return measure(self.received, switch.pid, thread, *window)
             except flowmods.Refused as error:
                 raise Failed(str(error)) from error
 

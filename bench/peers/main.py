@@ -88,7 +88,7 @@ def rates(names: list[str], base: pathlib.Path, switch: pathlib.Path | None, win
                 row(name, f"testpmd {mode}", lambda: dpdk.testpmd(mode, trace, pathlib.Path(own), *window))
         if switch and not workloads.WORKLOADS[name].alone:
             with tempfile.TemporaryDirectory(prefix="weir-ovs-") as own:
-                row(name, "Open vSwitch", lambda: dpdk.Switch(switch, flows, pathlib.Path(own)).rates(trace, *window, workloads.WORKLOADS[name].flow_mods))
+                row(name, "Open vSwitch", lambda: dpdk.Switch(switch, flows, pathlib.Path(own)).rates(trace, window, workloads.WORKLOADS[name]))
         trace.unlink()
         flows.unlink()
     return results

@@ -22,6 +22,8 @@ class Workload:
     vdps: int = 1
     # Rules of other destinations added and deleted meanwhile, so many changes a second.
     flow_mods: int = 0
+    # Seconds after which Open vSwitch knows the flows, and its caches are full.
+    learning: float = 5
     # More frames than net_pcap holds in memory, or flows that Open vSwitch takes minutes to learn: weir alone is measured.
     alone: bool = False
 
@@ -100,6 +102,19 @@ def macs_of(count: int, frames: int = FRAMES) -> Callable[[random.Random], Made]
         picked = [order.randrange(count) for _ in range(frames)]
         rules = [f"priority=100,dl_dst={text(mac)},actions=output:2" for mac in all_macs]
         return [frame(all_macs[i], HOST, Flow.number(i)) for i in picked], rules
+
+    return make
+
+
+def stations(count: int) -> Callable[[random.Random], Made]:
+    """Two tables, as learning controllers write them: whose frames go on, and where stations are. Everybody sends to everybody."""
+
+    def make(order: random.Random) -> Made:
+        all_macs = macs(order, count)
+        pairs = [(order.choice(all_macs), order.choice(all_macs)) for _ in range(FRAMES)]
+        rules = [f"priority=100,dl_src={text(mac)},actions=goto_table:1" for mac in all_macs]
+        rules += [f"table=1,priority=100,dl_dst={text(mac)},actions=output:2" for mac in all_macs]
+        return [frame(dst, src, Flow.number(i % 10000)) for i, (dst, src) in enumerate(pairs)], rules
 
     return make
 
@@ -241,6 +256,7 @@ WORKLOADS = {
     "mac-10k": Workload("10,000 MACs, uniform, a rule each", macs_of(10000)),
     "mac-10k-mods": Workload("10,000 MACs under 900 flow_mods a second", macs_of(10000), flow_mods=900),
     "mac-1m": Workload("1,000,000 MAC rules, 200,000 frames", macs_of(1000000, 200000)),
+    "stations": Workload("10,000 stations in two tables, by source, then by destination; 50,000 pairs", stations(10000), learning=40),
     "acl-1k": Workload("1,000 five-tuple rules, 1,300 flows", five_tuples(1000, 1.3)),
     "acl-10k": Workload("10,000 five-tuple rules, 13,000 flows", five_tuples(10000, 1.3)),
     "flows-one": Workload("1,000 five-tuple rules, one flow", flows_of(1000, 1)),

@@ -160,11 +160,10 @@ impl Counting {
 }
 
 impl Tables {
-    /// Empty tables for the fast path; flows of the first are cached so.
+    /// Empty tables for the fast path, whose flows are cached so.
     pub(crate) fn with_cache(caching: FlowCaching) -> Tables {
-        let mut all = Tables::default();
-        all.tables.first.caching = caching;
-        all
+        let tables = TableSet { first: Table::with_cache(caching), later: Vec::new() };
+        Tables { tables, ..Tables::default() }
     }
     /// How the slow path counts lookups of the VDP whose fast path these are.
     pub(crate) fn slow_side(&mut self) -> Counting {
@@ -201,7 +200,8 @@ impl Tables {
     pub fn table_mut(&mut self, n: u8) -> &mut Table {
         let Some(n) = usize::from(n).checked_sub(1) else { return &mut self.tables.first };
         if self.tables.later.len() <= n {
-            self.tables.later.resize_with(n + 1, Table::default);
+            let caching = self.tables.first.caching;
+            self.tables.later.resize_with(n + 1, || Table::with_cache(caching));
         }
         &mut self.tables.later[n]
     }

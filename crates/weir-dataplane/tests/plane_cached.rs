@@ -1,5 +1,6 @@
 //! Winners of flows that are remembered, judged by a data plane that remembers none: rules of many masks, few flows,
-//! rules that come, change and go while frames flow. The same frames come out, and the same is counted.
+//! rules that come, change and go while frames flow. The same frames come out, and the same is counted, where rules
+//! are the first table's and where they are a later one's.
 
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -39,10 +40,12 @@ fn frame((from, to, port): (u8, u8, u8)) -> Vec<u8> {
 struct Case {
     plane: DataPlane,
     out: Vec<Collected>,
+    /// The rules'.
+    table: u8,
 }
 
 impl Case {
-    fn new(frames: &[(u8, u8, u8)], vlans: bool, flow_caching: FlowCaching) -> Self {
+    fn new(frames: &[(u8, u8, u8)], vlans: bool, table: u8, flow_caching: FlowCaching) -> Self {
         let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
         let mut arena = Arena::new();
         frames.iter().for_each(|f| assert!(arena.push(&frame(*f), None, 1)));
@@ -62,18 +65,23 @@ impl Case {
         spec.mapping = vec![MappingRule { matcher, priority: 1 }];
         spec.default = vec![Action::Output(Out::Port(PortNo(2)))];
         plane.create_vdp(spec).unwrap();
-        Self { plane, out }
+        if table > 0 {
+            let actions = Arc::new([Action::Goto(table)]);
+            let all = RuleSpec { matcher: Match::any(), priority: 1, cookie: 0, actions };
+            plane.add_rule(Vid(1), 0, &all, Placement::Fast).unwrap();
+        }
+        Self { plane, out, table }
     }
     fn put(&mut self, w: &Written, priority: u32) {
         let rule = RuleSpec { matcher: matcher(w), priority, cookie: 0, actions: actions(w) };
-        self.plane.add_rule(Vid(1), 0, &rule, Placement::Fast).unwrap();
+        self.plane.add_rule(Vid(1), self.table, &rule, Placement::Fast).unwrap();
     }
     fn seen(&mut self, rules: &[Written]) -> String {
         let s = self.plane.snapshot();
         s.check().unwrap();
         let mut told = format!("{:?}", self.plane.table_counters(Vid(1)).unwrap());
         for (n, w) in rules.iter().enumerate() {
-            if let Some(rule) = self.plane.rule_ref(Vid(1), 0, &matcher(w), n as u32 % 7) {
+            if let Some(rule) = self.plane.rule_ref(Vid(1), self.table, &matcher(w), n as u32 % 7) {
                 let mut usage = Vec::new();
                 self.plane.usage(Vid(1), &[rule], &mut usage).unwrap();
                 told += &format!("{usage:?}\n");
@@ -96,9 +104,10 @@ proptest! {
         frames in prop::collection::vec((0u8..8, 0u8..8, 0u8..4), 1..200),
         changes in prop::collection::vec((any::<bool>(), written(), 0usize..400, 1u8..60), 1..8),
         vlans in any::<bool>(),
+        table in 0u8..2,
     ) {
-        let mut with = Case::new(&frames, vlans, FlowCaching::After(1));
-        let mut without = Case::new(&frames, vlans, FlowCaching::Never);
+        let mut with = Case::new(&frames, vlans, table, FlowCaching::After(1));
+        let mut without = Case::new(&frames, vlans, table, FlowCaching::Never);
         // Of many masks in any case, so that lookups are dear.
         let many = (0..180u8).map(|i| (i % 8, i / 8 % 8, i.wrapping_mul(5) % 81, i % 4, i % 2 == 0));
         let mut rules: Vec<Written> = many.chain(rules).collect();
@@ -121,7 +130,7 @@ proptest! {
                     c.put(&w, rules.len() as u32 % 7);
                 } else {
                     let priority = (n % rules.len()) as u32 % 7;
-                    let _ = c.plane.remove_rule(Vid(1), 0, &matcher(&gone), priority);
+                    let _ = c.plane.remove_rule(Vid(1), table, &matcher(&gone), priority);
                 }
             }
             if add {

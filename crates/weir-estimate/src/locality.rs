@@ -8,7 +8,7 @@
 //! Where the order of frames is known, that decides instead: a line is still held if it was asked for within
 //! T, and what a window of T frames touches follows from how far a flow's frames are apart (Denning,
 //! Schwartz, *Properties of the Working-Set Model*, CACM 15:3, 1972). Frames that come round and round are
-//! farther apart than those that come by chance.
+//! farther apart than those that come by chance. A table that only some frames ask is asked by the same ones each time round.
 //!
 //! Room: arithmetic; time is counted in frames. Called by the estimator. Its judge is `simulation`.
 
@@ -133,7 +133,7 @@ struct Seen {
     /// Entries, and those that are ever asked for: classes of like rate.
     entries: f64,
     active: Vec<Class>,
-    /// How far lookups of an entry are apart, where that is known, in frames of all cores.
+    /// How far lookups of an entry are apart, where that is known, in those of all cores.
     gaps: Option<Arc<[Gap]>>,
     /// Lookups in a frame's time.
     rate: f64,
@@ -154,7 +154,7 @@ impl Seen {
     fn new(t: &Footprint, traffic: &Traffic, flows: &[Class], cache: Capacity) -> Self {
         let entries = t.entries.max(1.0);
         // Where flows share entries, they are not a flow's any more.
-        let gaps = traffic.gaps().filter(|_| traffic.flows <= entries).cloned();
+        let gaps = if traffic.flows <= entries { traffic.gaps_of(t.rate) } else { None };
         let part = |c: &Class| Class { flows: c.flows / cache.split, part: c.part * cache.split };
         let active = fold(flows.iter().map(part), entries);
         let per_line = (cache.line_bytes / t.entry_bytes).max(1.0);

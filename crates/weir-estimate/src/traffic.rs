@@ -4,7 +4,7 @@
 //! a hundred terms. Called by `locality`, and by whoever has a description of traffic as text.
 
 use crate::fault::nearest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Most flows that are taken.
@@ -29,7 +29,14 @@ pub enum Spread {
     /// As counted: frames of each flow.
     Counted(Arc<[u64]>),
     /// As counted, in an order that is played over and over: how far a flow's frames are apart is known.
-    Played(Arc<[u64]>, Arc<[Gap]>),
+    Played {
+        /// Frames of each flow.
+        counts: Arc<[u64]>,
+        /// How far they are apart.
+        gaps: Arc<[Gap]>,
+        /// Each frame's flow.
+        order: Arc<[u32]>,
+    },
 }
 
 /// Frames from one of a flow to its next.
@@ -57,6 +64,30 @@ const STEP: f64 = 1.25;
 /// Gaps that differ by less are one.
 const GAP_STEP: f64 = 1.09;
 
+/// How many frames each flow has in an order that is played over and over, and how far they are apart, nearest first.
+fn distances(order: impl Iterator<Item = u32>) -> (Vec<u64>, Arc<[Gap]>) {
+    let mut flows: HashMap<u32, (usize, usize, u64)> = HashMap::new();
+    let mut gaps: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    let mut note = |gap: usize| {
+        let class = ((gap as f64).ln() / GAP_STEP.ln()) as u32;
+        let all = gaps.entry(class).or_default();
+        *all = (all.0 + 1.0, all.1 + gap as f64);
+    };
+    let mut frames = 0;
+    for (at, flow) in order.enumerate() {
+        let seen = flows.entry(flow).or_insert((at, at, 0));
+        if seen.2 > 0 {
+            note(at - seen.1);
+        }
+        (seen.1, seen.2) = (at, seen.2 + 1);
+        frames = at + 1;
+    }
+    // From a flow's last frame to its first of the next time.
+    flows.values().for_each(|(first, last, _)| note(frames - last + first));
+    let gap = |(n, sum): (f64, f64)| Gap { frames: sum / n, part: n / frames as f64 };
+    (flows.into_values().map(|f| f.2).collect(), gaps.into_values().map(gap).collect())
+}
+
 impl Traffic {
     /// Uniform over so many flows.
     pub fn uniform(flows: f64) -> Self {
@@ -81,36 +112,23 @@ impl Traffic {
     /// # Errors
     /// No frame at all.
     pub fn played(order: &[u32]) -> Result<Self, String> {
-        let mut flows: BTreeMap<u32, (usize, usize, u64)> = BTreeMap::new();
-        let mut gaps: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        let mut note = |gap: usize| {
-            let class = ((gap as f64).ln() / GAP_STEP.ln()) as u32;
-            let all = gaps.entry(class).or_default();
-            *all = (all.0 + 1.0, all.1 + gap as f64);
-        };
-        for (at, flow) in order.iter().enumerate() {
-            let seen = flows.entry(*flow).or_insert((at, at, 0));
-            if seen.2 > 0 {
-                note(at - seen.1);
-            }
-            (seen.1, seen.2) = (at, seen.2 + 1);
-        }
-        // From a flow's last frame to its first of the next time.
-        flows.values().for_each(|(first, last, _)| note(order.len() - last + first));
-        let Self { flows, spread } = Self::counted(flows.into_values().map(|f| f.2).collect())?;
+        let (counts, gaps) = distances(order.iter().copied());
+        let Self { flows, spread } = Self::counted(counts)?;
         let Spread::Counted(counts) = spread else { return Ok(Self { spread, flows }) };
-        let all = order.len() as f64;
-        let gap = |(n, sum): (f64, f64)| Gap { frames: sum / n, part: n / all };
-        let spread = Spread::Played(counts, gaps.into_values().map(gap).collect());
-        Ok(Self { spread, flows })
+        Ok(Self { spread: Spread::Played { counts, gaps, order: order.into() }, flows })
     }
 
-    /// How far frames of a flow are apart, nearest first, where their order is known.
-    pub fn gaps(&self) -> Option<&Arc<[Gap]>> {
-        match &self.spread {
-            Spread::Played(_, gaps) => Some(gaps),
-            _ => None,
+    /// How far, in lookups, those of an entry are apart, nearest first, in a table with a flow's entry each that so large a part of
+    /// all frames asks, or every one more than once; where the frames' order is known. Which part asks, their places say.
+    pub fn gaps_of(&self, rate: f64) -> Option<Arc<[Gap]>> {
+        let Spread::Played { gaps, order, .. } = &self.spread else { return None };
+        if rate >= 1.0 {
+            return Some(Arc::clone(gaps));
         }
+        // As evenly as they can lie.
+        let asks = |at: &usize| ((at + 1) as f64 * rate).floor() > (*at as f64 * rate).floor();
+        let asking = order.iter().enumerate().filter(|(at, _)| asks(at));
+        Some(distances(asking.map(|(_, flow)| *flow)).1)
     }
 
     /// Reads `uniform,flows=1M`, `zipf:1.1,flows=100k`.
@@ -153,7 +171,7 @@ impl Traffic {
             Spread::Uniform => format!("uniform,flows={}", self.flows),
             Spread::Zipf(s) => format!("zipf:{s},flows={}", self.flows),
             Spread::Counted(_) => format!("counted,flows={}", self.flows),
-            Spread::Played(..) => format!("played,flows={}", self.flows),
+            Spread::Played { .. } => format!("played,flows={}", self.flows),
         }
     }
 
@@ -173,7 +191,7 @@ impl Traffic {
                 },
                 |rank| rank.powf(-s),
             ),
-            Spread::Counted(counts) | Spread::Played(counts, _) => {
+            Spread::Counted(counts) | Spread::Played { counts, .. } => {
                 let sum = |from: f64, to: f64| {
                     let part = counts.get(from as usize..to as usize).unwrap_or_default();
                     part.iter().map(|c| *c as f64).sum()
@@ -268,12 +286,13 @@ mod tests {
         let parts: Vec<f64> = t.classes().iter().map(|c| c.part).collect();
         assert_eq!((t.flows, parts), (3.0, vec![0.6, 0.2, 0.2]));
         // Flow 7 after 1, 2 and, around the end, 2; the others once in a round.
-        let gaps: Vec<(f64, f64)> = t.gaps().unwrap().iter().map(|g| (g.frames, g.part)).collect();
+        let gaps: Vec<(f64, f64)> =
+            t.gaps_of(1.0).unwrap().iter().map(|g| (g.frames, g.part)).collect();
         assert_eq!(gaps, [(1.0, 0.2), (2.0, 0.4), (5.0, 0.4)]);
         // On average a flow comes again after as many frames as there are flows.
         let order: Vec<u32> = (0..10_000u32).map(|i| i * i % 997).collect();
         let t = Traffic::played(&order).unwrap();
-        let mean: f64 = t.gaps().unwrap().iter().map(|g| g.frames * g.part).sum();
+        let mean: f64 = t.gaps_of(1.0).unwrap().iter().map(|g| g.frames * g.part).sum();
         assert!((mean / t.flows - 1.0).abs() < 1e-9, "{mean} {}", t.flows);
         assert!(Traffic::played(&[]).is_err());
     }

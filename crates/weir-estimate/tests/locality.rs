@@ -63,7 +63,8 @@ fn compare(tables: &[Footprint], traffic: &Traffic, stream: Stream) -> Vec<(Stri
     compare_with(tables, traffic, stream, &mut |_| flows.next())
 }
 
-/// The same, of frames whose flows are given by their number.
+/// The same, of frames whose flows are given by their number. A table of a rate below 1 is asked by every second frame, or
+/// third, and another by those beside.
 fn compare_with(
     tables: &[Footprint],
     traffic: &Traffic,
@@ -71,7 +72,7 @@ fn compare_with(
     flow: &mut dyn FnMut(u64) -> u64,
 ) -> Vec<(String, f64, f64)> {
     let mut caches = Caches::new(&LEVELS);
-    let mut answered = vec![[0u64; 4]; tables.len()];
+    let (mut answered, mut asked) = (vec![[0u64; 4]; tables.len()], vec![0u64; tables.len()]);
     let places: Vec<Vec<u32>> = tables.iter().zip(7..).map(|(t, i)| entries(t, i)).collect();
     let (warm, frames) = (100_000, 300_000);
     for frame in 0..frames {
@@ -81,11 +82,16 @@ fn compare_with(
             caches.access((1 << 62) + buffer * 64 + line);
         }
         for (i, t) in tables.iter().enumerate() {
+            let every = (1.0 / t.rate).round() as u64;
+            if frame % every != i as u64 % every {
+                continue;
+            }
             let entry = places[i][flow as usize % places[i].len()];
             let byte = u64::from(entry) * t.entry_bytes as u64;
             let level = caches.access(((i as u64 + 1) << 40) + byte / LINE);
             if frame >= warm {
                 answered[i][level] += 1;
+                asked[i] += 1;
             }
         }
     }
@@ -99,7 +105,7 @@ fn compare_with(
         };
         for (i, h) in hits(tables, traffic, cache, stream).into_iter().enumerate() {
             let sum: u64 = answered[i][..=level].iter().sum();
-            let simulated = sum as f64 / (frames - warm) as f64;
+            let simulated = sum as f64 / asked[i] as f64;
             all.push((format!("table {i}, level {level}"), h, simulated));
         }
     }
@@ -181,6 +187,24 @@ fn frames_in_an_order_that_is_known() {
     let found = |t: &Traffic| hits(&[table(1200, 64)], t, cache, Stream::default())[0];
     assert!(found(&Traffic::uniform(1200.0)) > 0.7);
     assert!(found(&played) < 0.2, "{}", found(&played));
+}
+
+/// Tables that half of the frames ask, the same ones each time round: they come round as soon as all do.
+#[test]
+fn frames_that_take_different_ways() {
+    let half = |entries| Footprint { rate: 0.5, ..table(entries, 64) };
+    for (name, traffic) in [("zipf", zipf(0.9, 6000)), ("uniform", Traffic::uniform(60_000.0))] {
+        // Of a round of 4,000 frames the largest cache holds all, of one of 16,000 little.
+        for round in [4000, 16_000] {
+            let mut drawn = Flows::new(&traffic);
+            let order: Vec<u32> = (0..round).map(|_| drawn.next() as u32).collect();
+            let played = Traffic::played(&order).expect("frames");
+            let mut flow = |i: u64| u64::from(order[i as usize % order.len()]);
+            let tables = [half(1 << 16), half(1 << 16)];
+            let compared = compare_with(&tables, &played, Stream::default(), &mut flow);
+            check(&format!("{name}, {round} frames"), compared);
+        }
+    }
 }
 
 /// A flow cache is a cache of one line a flow.

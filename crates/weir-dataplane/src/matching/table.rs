@@ -100,6 +100,10 @@ impl Default for Table {
 pub struct TableFull;
 
 impl Table {
+    /// An empty one whose flows are cached so.
+    pub(super) fn with_cache(caching: FlowCaching) -> Self {
+        Self { caching, ..Self::default() }
+    }
     /// Adds a rule or, when one with the same match and priority is there, replaces its actions
     /// and keeps its place and counters. Says whether it was new.
     ///

@@ -139,17 +139,25 @@ impl Way {
             return Self { model: "vdp-program", settings: named(sum) };
         }
         let of = |table: u8| job.rules.iter().filter(move |r| r.table == table);
-        for at in frames {
+        let find = |at: &At| {
             let mut key = FlowKey::default();
+            extract(&at.bytes, at.port, &mut key).ok()?;
+            of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority)
+        };
+        let met: Vec<_> = frames.iter().map(find).collect();
+        for found in met.iter().copied() {
             let mut next = None;
-            if extract(&at.bytes, at.port, &mut key).is_ok() {
-                let found = of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority);
-                let work = found.map_or([0.0; 5], |r| work(&r.actions));
+            if let Some(r) = found {
+                let work = work(&r.actions);
                 WORK.iter().zip(work).for_each(|(name, n)| add(name, n));
-                next = found.and_then(|r| onward(&r.actions));
-                let moves = |a: &Action| is_move(a) || is_unwrap(a);
-                let moved = found.is_some_and(|r| r.actions.iter().any(moves));
+                next = onward(&r.actions);
+                let moved = r.actions.iter().any(|a| is_move(a) || is_unwrap(a));
                 add("again", f64::from(u8::from(moved && next.is_some())));
+                let alike = met.iter().flatten().filter(|o| std::ptr::eq(**o, r)).count();
+                let strewn = alike == 1 || frames.len() == 1;
+                add("strewn", f64::from(u8::from(strewn)));
+                let listed = strewn && work.iter().any(|n| *n > 0.0);
+                add("strewn_listed", f64::from(u8::from(listed)));
             }
             // Behind the first table frames may be others: what is usual there.
             for _ in 0..MAX_TABLES {
@@ -164,8 +172,8 @@ impl Way {
         }
         let mut masks: BTreeMap<u8, BTreeSet<Vec<u64>>> = BTreeMap::new();
         let mut words = 0;
-        // A frame that goes on to another table is looked at whole.
-        let mut deep = job.rules.iter().any(|r| r.table > 0);
+        // A frame that the executor changes is looked at whole.
+        let mut deep = job.rules.iter().any(|r| work(&r.actions).iter().any(|n| *n > 0.0));
         for r in &job.rules {
             let mask = r.matcher.mask();
             deep |= mask.0.iter().skip(ETHERNET_WORDS).any(|w| *w != 0);
@@ -175,7 +183,8 @@ impl Way {
         let tunnels = job.rules.iter().filter(|r| r.actions.iter().any(is_wrap)).count();
         sum.insert("tunnels", tunnels as f64);
         let first = of(0).count();
-        let most = masks.values().map(BTreeSet::len).max().unwrap_or(0);
+        let first_masks = masks.get(&0).map_or(0, BTreeSet::len);
+        let further_masks = masks.range(1..).map(|(_, m)| m.len()).max().unwrap_or(1);
         sum.insert("rules", first.max(1) as f64);
         sum.insert("further_rules", (job.rules.len() - first) as f64);
         let (mut bytes, mut further_bytes, mut further_listed) = (0.0, 0.0, 0.0);
@@ -194,7 +203,8 @@ impl Way {
         sum.insert("further_list_bytes", further_bytes / further);
         sum.insert("further_listed", further_listed / further);
         sum.insert("deep", f64::from(u8::from(deep)));
-        sum.insert("masks", most as f64);
+        sum.insert("masks", first_masks as f64);
+        sum.insert("further_masks", further_masks as f64);
         sum.insert("words", 2.0 * words as f64);
         // A head and the masked words, in one to two slots a rule.
         sum.insert("rule_bytes", 8.0 * (1 + words) as f64 * 1.5);

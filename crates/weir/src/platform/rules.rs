@@ -231,7 +231,7 @@ fn rule_next() -> Shape {
         ],
         factor: None,
         more: None,
-        // A list's lines lie beside each other: the first is waited for.
+        // A list's lines lie beside each other.
         accesses: Some("cold * (masks + 1 + listed)"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \

@@ -114,7 +114,7 @@ fn set(question: &mut Question, profile: &mut Profile, name: &str, value: f64) -
             let flows = weir_estimate::traffic::count(&value.round().to_string());
             let flows = flows.map_err(|e| bad_input(format!("flows: {e}")))?;
             match &mut question.traffic {
-                Some(t) if matches!(t.spread, Spread::Counted(_) | Spread::Played(..)) => {
+                Some(t) if matches!(t.spread, Spread::Counted(_) | Spread::Played { .. }) => {
                     return Err(bad_input("flows: a capture has its own number of flows"));
                 }
                 Some(t) => t.flows = flows,
