@@ -37,6 +37,8 @@ pub mod bits {
     pub const BY_HEADERS: u8 = TTL;
     /// With this program a frame goes on to a later table, and nothing else becomes of it than that it is changed.
     pub const ONWARD: u8 = PROGRAM | FORWARD;
+    /// With [`ONWARD`]: it is not even changed.
+    pub const UNCHANGED: u8 = TTL;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;
@@ -49,7 +51,7 @@ pub struct ActionResult {
     pub bits: u8,
     /// Relative cost of processing one frame; a plain forward is 1.
     pub cost: u8,
-    /// Output port.
+    /// Output port; with [`bits::ONWARD`] the number of the table.
     pub port: PortId,
     /// New destination and source MAC, in wire order.
     pub macs: [u8; 12],
@@ -96,6 +98,19 @@ pub struct SetOp {
 }
 
 impl ActionResult {
+    /// The later table that frames go on to, and the changes before that, where nothing else becomes of them. The program is not
+    /// read where there are no changes.
+    #[inline(always)]
+    pub fn onward(&self) -> Option<(u8, &[Op])> {
+        if self.bits & bits::ONWARD != bits::ONWARD {
+            return None;
+        }
+        let changes = match &self.program {
+            Some(ops) if self.bits & bits::UNCHANGED == 0 => ops.split_last()?.1,
+            _ => &[],
+        };
+        Some((self.port.0 as u8, changes))
+    }
     /// All its operations, those for the action set included.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         fn inner(op: &Op) -> &[SetOp] {
@@ -443,8 +458,11 @@ fn program(ops: Vec<Op>) -> ActionResult {
             (bits::PROGRAM | bits::STRAIGHT | bits::BY_HEADERS, port)
         }
         Some(port) => (bits::PROGRAM | bits::STRAIGHT, port),
-        None if is_onward(&ops) => (bits::ONWARD, PortId(0)),
-        None => (bits::PROGRAM, PortId(0)),
+        None => match onward(&ops) {
+            Some(table) if ops.len() == 1 => (bits::ONWARD | bits::UNCHANGED, PortId(table.into())),
+            Some(table) => (bits::ONWARD, PortId(table.into())),
+            None => (bits::PROGRAM, PortId(0)),
+        },
     };
     ActionResult { bits, cost, port, macs, program: Some(ops.into()) }
 }
@@ -456,10 +474,10 @@ fn straight(ops: &[Op]) -> Option<PortId> {
     changes.iter().all(|op| matches!(op, Op::Change(_))).then_some(*port)
 }
 
-/// Whether nothing else becomes of frames than that they are changed and go on.
-fn is_onward(ops: &[Op]) -> bool {
-    let Some((Op::Goto(_), changes)) = ops.split_last() else { return false };
-    changes.iter().all(|op| matches!(op, Op::Change(_) | Op::Metadata(..)))
+/// The table with which frames go on of which nothing else becomes than that they are changed.
+fn onward(ops: &[Op]) -> Option<u8> {
+    let (Op::Goto(table), changes) = ops.split_last()? else { return None };
+    changes.iter().all(|op| matches!(op, Op::Change(_) | Op::Metadata(..))).then_some(*table)
 }
 
 /// Whether an operation of those leaves headers where they are and does not ask for the key.

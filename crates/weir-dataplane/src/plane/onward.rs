@@ -15,14 +15,19 @@ use crate::packet::{Packet, Stale};
 use crate::processing;
 use weir_classify::{FastTable, RuleId};
 
-/// What [`Work::found`] says of a frame that no rule takes: no slot has this number.
-const MISS: u32 = u32::MAX;
+/// What is known when the frames' rules are carried out: the tables that come next, which frames have ended, and which are best
+/// looked up with others, a bit each.
+struct Step {
+    tables: [u8; BURST],
+    ended: u64,
+    several: u64,
+}
 
 /// Whether a frame with this result does nothing but go on, changed perhaps. Whoever wants to hear of an invalid TTL takes
 /// the long way.
 #[inline(always)]
 fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
-    r.bits & bits::ONWARD == bits::ONWARD && *invalid_ttl == InvalidTtl::Drop
+    r.onward().is_some() && *invalid_ttl == InvalidTtl::Drop
 }
 
 /// The places of a burst whose bits are set.
@@ -43,13 +48,12 @@ impl DataPlane {
         }
         // Each turn leads to later tables.
         while going != 0 {
-            let mut tables = [0; BURST];
-            let ended = self.step(in_port, going, &mut tables);
-            if ended != 0 {
+            let step = self.step(in_port, going);
+            if step.ended != 0 {
                 leaving.otherwise();
             }
-            going &= !ended;
-            self.find_later(going, &tables);
+            going &= !step.ended;
+            self.find_later(going, &step);
             going = self.arrive(in_port, going, &mut leaving);
         }
         leaving
@@ -76,61 +80,47 @@ impl DataPlane {
         going
     }
 
-    /// Carries out what the frames' rules say but for the last, names the tables that come next, and asks for what lookups
-    /// there read. Says which frames have ended here.
-    fn step(&mut self, in_port: PortId, going: u64, next: &mut [u8; BURST]) -> u64 {
+    /// Carries out what the frames' rules say but for the last, and asks for what lookups in the tables that come next read.
+    fn step(&mut self, in_port: PortId, going: u64) -> Step {
         let w = &mut self.work;
-        let mut ended = 0;
+        let mut step = Step { tables: [0; BURST], ended: 0, several: 0 };
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
-            if going >> i & 1 == 0 {
-                continue;
-            }
-            let Slot::At { table, slot } = w.slots[i] else { continue };
+            let (1, Slot::At { table, slot }) = (going >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
-            let tables = &v.fast.tables;
-            let ops =
-                tables.get(table.into()).and_then(|t| t.entry(slot)?.result.program.as_deref());
-            let Some((Op::Goto(n), changes)) = ops.and_then(|ops| ops.split_last()) else {
-                continue;
-            };
-            let then = tables.get(usize::from(*n)).map(|t| Depth::of(&t.classifier));
-            let need =
-                if changes.is_empty() { then.unwrap_or(Depth::Ethernet) } else { Depth::Whole };
+            let tables = &mut v.fast.tables;
+            let rule = tables.get(table.into()).and_then(|t| t.entry(slot)?.result.onward());
+            let Some((n, changes)) = rule else { continue };
+            let then = tables.get(n.into()).map_or(Depth::Ethernet, |t| Depth::of(&t.classifier));
+            let need = if changes.is_empty() { then.max(Depth::Ethernet) } else { Depth::Whole };
             let key = &mut w.keys[i];
-            if w.depths[i] < need.max(Depth::Ethernet) {
+            if w.depths[i] < need {
                 w.layers[i] = complete(&v.fields, f, v.edge.at(in_port).no, key);
                 w.depths[i] = Depth::Whole;
             }
-            next[i] = *n;
-            if changes.is_empty() {
-                continue;
-            }
-            let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
-            match carry_out(changes, &mut p) {
-                Ok(()) => {
-                    w.layers[i] = p.layers;
-                    v.fields.extract(p.frame.bytes(), &p.layers, p.key);
+            if !changes.is_empty() {
+                let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
+                if let Err(why) = carry_out(changes, &mut p) {
+                    (w.slots[i], step.ended) = (Slot::Drop(why), step.ended | 1 << i);
+                    continue;
                 }
-                Err(why) => (w.slots[i], ended) = (Slot::Drop(why), ended | 1 << i),
+                w.layers[i] = p.layers;
+                v.fields.extract(p.frame.bytes(), &p.layers, p.key);
             }
-        }
-        ended
-    }
-
-    /// Which rules take these frames in their tables, in [`Work::found`].
-    fn find_later(&mut self, going: u64, at: &[u8; BURST]) {
-        let w = &mut self.work;
-        let mut several = 0u64;
-        for i in each(going) {
-            w.slots[i] = Slot::DefaultOf(at[i]);
-            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
-            let Some(t) = v.fast.tables.get_mut(at[i].into()) else { continue };
+            (w.slots[i], step.tables[i]) = (Slot::DefaultOf(n), n);
+            let Some(t) = tables.get_mut(n.into()) else { continue };
             if t.takes_several() {
-                several |= 1 << i;
+                step.several |= 1 << i;
             } else {
                 w.probes[i] = t.probe(&w.keys[i]);
             }
         }
+        step
+    }
+
+    /// Which rules take these frames in the tables that come next.
+    fn find_later(&mut self, going: u64, step: &Step) {
+        let w = &mut self.work;
+        let Step { tables: at, several, .. } = step;
         let together = several.count_ones() >= SEVERAL;
         let mut found = [None; BURST];
         if together {
@@ -139,12 +129,11 @@ impl DataPlane {
                 Some(&v.fast.tables.get(at[i].into())?.classifier)
             };
             let mut classifiers = [None; BURST];
-            each(several).for_each(|i| classifiers[i] = of(i));
+            each(*several).for_each(|i| classifiers[i] = of(i));
             FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
         }
         let mut far = false;
         for i in each(going) {
-            w.found[i] = MISS;
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
             let Some(t) = v.fast.tables.get_mut(at[i].into()) else { continue };
             let found = match several >> i & 1 {

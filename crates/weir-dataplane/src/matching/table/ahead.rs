@@ -4,18 +4,21 @@
 //! that leads to, each for the whole burst before the next. Hints: they change nothing that frames meet.
 
 use super::Table;
-use crate::compile::{ActionResult, Op};
+use crate::compile::{ActionResult, Op, bits};
 use crate::processing::Change;
 use weir_classify::simd::{prefetch_read, prefetch_slice};
 
 /// Slots from which on their rules' programs are asked for; and of a program so many operations, which nearly all are.
 const FAR: u32 = 2048;
 const AHEAD: usize = 8;
+/// Whoever has these is carried out without its program.
+const WITHOUT: u8 = bits::ONWARD | bits::UNCHANGED;
 
 impl Table {
     /// A rule that does this comes to a slot. Whether it has a program does not change with the VDP's ports.
     pub(super) fn note_far(&mut self, slot: u32, result: &ActionResult) {
-        if slot >= FAR && result.program.is_some() {
+        let read = result.program.is_some() && result.bits & WITHOUT != WITHOUT;
+        if slot >= FAR && read {
             self.few_mut().far = true;
         }
     }
