@@ -133,7 +133,7 @@ pub fn run<E: Egress>(
     default: &ActionResult,
     e: &mut E,
 ) {
-    // A rule that there is says of itself what it is.
+    // A rule's mark is set when it is met.
     let rule = Mark::default_of(match source {
         Source::Default(table) => table,
         Source::Entry { .. } => 0,

@@ -63,7 +63,16 @@ const AFTER: [&str; 8] = [
 type Line = (u8, usize, usize, usize);
 const TABLES: u8 = 5;
 
+/// All of those, one for a field of the VDP's own, and one for extension headers.
+const ALL_MATCHES: usize = MATCHES.len() + MORE.len() + 2;
+
 fn matcher(m: usize) -> Match {
+    if m == ALL_MATCHES - 2 {
+        return UserFields::demand(Match::any(), Field::User0, 2, 0xff);
+    }
+    if m == ALL_MATCHES - 1 {
+        return Match::any().with(Field::EthType, 0x86dd).with(Field::Ipv6Exthdr, 1);
+    }
     matching(MATCHES.get(m).or_else(|| MORE.get(m - MATCHES.len())).unwrap())
 }
 
@@ -103,6 +112,11 @@ struct Case {
     _capture: Option<Receiver<Captured>>,
 }
 
+/// The sixth byte of a frame, its destination's last.
+fn own() -> UserFields {
+    UserFields::new(vec![UserField::new("own", Layer::Ethernet, 5, 0, 8, None).unwrap()]).unwrap()
+}
+
 /// What is the same of both.
 #[derive(Debug)]
 struct Told {
@@ -112,6 +126,13 @@ struct Told {
     lan: bool,
     default: usize,
     told: bool,
+}
+
+impl Told {
+    /// Of the rule in this line; the last ones are table-miss entries.
+    fn priority(&self, line: usize) -> u32 {
+        if line + TABLES as usize > self.lines.len() { 0 } else { 100 - line as u32 }
+    }
 }
 
 fn case(t: &Told, long: bool) -> Case {
@@ -134,7 +155,7 @@ fn case(t: &Told, long: bool) -> Case {
     for (vid, mapping) in (1..).map(Vid).zip(mappings) {
         let mut spec = VdpSpec::new(vid, &format!("lan{}", vid.0));
         spec.mapping = vec![MappingRule { matcher: mapping, priority: 1 }];
-        spec.ports = ports.clone();
+        (spec.ports, spec.fields) = (ports.clone(), own());
         spec.default = match AFTER[t.default] {
             "group:1" => vec![Action::ToChannel],
             end => parse_flows(&format!("ip,actions={end}"), &NoNames).unwrap()[0].actions.clone(),
@@ -147,7 +168,7 @@ fn case(t: &Told, long: bool) -> Case {
         let group = Group::new(GroupKind::All, vec![bucket(2), bucket(3)]);
         plane.put_group(vid, 1, group.unwrap()).unwrap();
         for (n, &(table, m, before, end)) in t.lines.iter().enumerate() {
-            let (matcher, priority) = (matcher(m), 100 - n as u32);
+            let (matcher, priority) = (matcher(m), t.priority(n));
             let actions = actions(table, before, end).into();
             let rule = RuleSpec { matcher, priority, cookie: n as u64, actions };
             plane.add_rule(vid, table, &rule, Placement::Fast).unwrap();
@@ -176,7 +197,7 @@ fn seen(c: &mut Case, t: &Told) -> String {
         told += &format!("{:?}\n", c.plane.table_counters(vid).unwrap());
         told += &format!("{:?}\n", c.plane.meter_counters(vid, 1).unwrap());
         for (n, &(table, m, ..)) in t.lines.iter().enumerate() {
-            let rule = c.plane.rule_ref(vid, table, &matcher(m), 100 - n as u32).unwrap();
+            let rule = c.plane.rule_ref(vid, table, &matcher(m), t.priority(n)).unwrap();
             let mut usage = Vec::new();
             c.plane.usage(vid, &[rule], &mut usage).unwrap();
             told += &format!("{n} {usage:?}\n");
@@ -195,7 +216,7 @@ proptest! {
         whole in any::<bool>(),
         lines in prop::collection::vec((
             0..TABLES,
-            0..MATCHES.len() + MORE.len(),
+            0..ALL_MATCHES,
             0..BEFORE.len(),
             0..3 * AFTER.len(),
         ), 1..16),

@@ -128,7 +128,12 @@ impl Traffic {
         // As evenly as they can lie.
         let asks = |at: &usize| ((at + 1) as f64 * rate).floor() > (*at as f64 * rate).floor();
         let asking = order.iter().enumerate().filter(|(at, _)| asks(at));
-        Some(distances(asking.map(|(_, flow)| *flow)).1)
+        let gaps = distances(asking.map(|(_, flow)| *flow)).1;
+        if !gaps.is_empty() {
+            return Some(gaps);
+        }
+        // Less than one in a round: each asks for another entry than the one before, until all have been asked for.
+        Some([Gap { frames: self.flows, part: 1.0 }].into())
     }
 
     /// Reads `uniform,flows=1M`, `zipf:1.1,flows=100k`.
@@ -295,5 +300,12 @@ mod tests {
         let mean: f64 = t.gaps_of(1.0).unwrap().iter().map(|g| g.frames * g.part).sum();
         assert!((mean / t.flows - 1.0).abs() < 1e-9, "{mean} {}", t.flows);
         assert!(Traffic::played(&[]).is_err());
+        // Every second frame, and too few for a round to have one.
+        let t = Traffic::played(&[7, 7, 9, 7, 8, 7]).unwrap();
+        let gaps = |rate| -> Vec<(f64, f64)> {
+            t.gaps_of(rate).unwrap().iter().map(|g| (g.frames, g.part)).collect()
+        };
+        assert_eq!(gaps(0.5), [(1.0, 1.0)]);
+        assert_eq!(gaps(0.01), [(3.0, 1.0)]);
     }
 }

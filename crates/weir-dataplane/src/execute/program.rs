@@ -28,6 +28,9 @@ pub(super) fn carry_out<E: Egress>(
         e.drop(frame, DropReason::Action, cx.origin);
         return Next::Done;
     }
+    if let Some((table, [])) = r.onward() {
+        return Next::Table(frame, table);
+    }
     if let Some(ops) = &r.program {
         return program(ops, frame, s, t, cx, e);
     }

@@ -56,7 +56,7 @@ struct Few {
     free: Vec<u32>,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
-    /// Whether a slot that is far has had a rule with a program; see `ahead`.
+    /// Whether a slot that is far has had a rule with a program that is read; see `ahead`.
     far: bool,
 }
 

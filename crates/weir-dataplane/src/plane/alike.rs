@@ -3,7 +3,8 @@
 //!
 //! Room: called by `stages` in place of the stages for any burst, of which it is a short cut: where frames differ in
 //! what becomes of them, or something beyond the common shapes does, [`DataPlane::process`] goes on. What is promised,
-//! limited, guarded, captured or on another path takes the long way from the beginning.
+//! limited, guarded, captured or on another path takes the long way from the beginning. Frames that go on to later tables are `onward`'s
+//! in between.
 
 use super::*;
 use crate::compile::{ActionResult, bits};

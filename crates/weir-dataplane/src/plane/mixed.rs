@@ -4,7 +4,7 @@
 //! Room: called by `poll_port` in place of the stages for any burst in which nothing is captured and that is not one VDP's
 //! (`alike`), and a short cut likewise: frames of VDPs that are limited, guarded or on another path meet what they meet
 //! in `stages`, with whole keys; what is no common change of a frame that leaves by a port is done by
-//! [`DataPlane::process`].
+//! [`DataPlane::process`], behind `onward`, where frames go on to later tables.
 
 use super::alike::{AllBy, ETHERNET, Leaving, Place, change, complete};
 use super::stages::enter;

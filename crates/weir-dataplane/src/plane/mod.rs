@@ -90,7 +90,7 @@ struct Work {
     slots: [Slot; BURST],
     /// Of a burst that is one VDP's: how much keys say, and which rules took the frames.
     depth: Depth,
-    /// Of one that may be several VDPs': how much each frame's key says.
+    /// Of one that may be several VDPs', or goes through several tables: how much each frame's key says.
     depths: [Depth; BURST],
     found: [u32; BURST],
     out: Vec<OutItem>,

@@ -15,11 +15,11 @@ use crate::packet::{Packet, Stale};
 use crate::processing;
 use weir_classify::{FastTable, RuleId};
 
-/// What is known when the frames' rules are carried out: the tables that come next, which frames have ended, and which are best
-/// looked up with others, a bit each.
+/// What is known when the frames' rules are carried out: the tables that come next, which frames go on there, and which of these
+/// are best looked up with others, a bit each.
 struct Step {
     tables: [u8; BURST],
-    ended: u64,
+    on: u64,
     several: u64,
 }
 
@@ -49,11 +49,11 @@ impl DataPlane {
         // Each turn leads to later tables.
         while going != 0 {
             let step = self.step(in_port, going);
-            if step.ended != 0 {
+            if step.on != going {
                 leaving.otherwise();
             }
-            going &= !step.ended;
-            self.find_later(going, &step);
+            going = step.on;
+            self.find_later(&step);
             going = self.arrive(in_port, going, &mut leaving);
         }
         leaving
@@ -83,7 +83,7 @@ impl DataPlane {
     /// Carries out what the frames' rules say but for the last, and asks for what lookups in the tables that come next read.
     fn step(&mut self, in_port: PortId, going: u64) -> Step {
         let w = &mut self.work;
-        let mut step = Step { tables: [0; BURST], ended: 0, several: 0 };
+        let mut step = Step { tables: [0; BURST], on: 0, several: 0 };
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let (1, Slot::At { table, slot }) = (going >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -100,13 +100,14 @@ impl DataPlane {
             if !changes.is_empty() {
                 let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
                 if let Err(why) = carry_out(changes, &mut p) {
-                    (w.slots[i], step.ended) = (Slot::Drop(why), step.ended | 1 << i);
+                    w.slots[i] = Slot::Drop(why);
                     continue;
                 }
                 w.layers[i] = p.layers;
                 v.fields.extract(p.frame.bytes(), &p.layers, p.key);
             }
             (w.slots[i], step.tables[i]) = (Slot::DefaultOf(n), n);
+            step.on |= 1 << i;
             let Some(t) = tables.get_mut(n.into()) else { continue };
             if t.takes_several() {
                 step.several |= 1 << i;
@@ -118,9 +119,9 @@ impl DataPlane {
     }
 
     /// Which rules take these frames in the tables that come next.
-    fn find_later(&mut self, going: u64, step: &Step) {
+    fn find_later(&mut self, step: &Step) {
         let w = &mut self.work;
-        let Step { tables: at, several, .. } = step;
+        let Step { tables: at, on: going, several } = *step;
         let together = several.count_ones() >= SEVERAL;
         let mut found = [None; BURST];
         if together {
@@ -129,7 +130,7 @@ impl DataPlane {
                 Some(&v.fast.tables.get(at[i].into())?.classifier)
             };
             let mut classifiers = [None; BURST];
-            each(*several).for_each(|i| classifiers[i] = of(i));
+            each(several).for_each(|i| classifiers[i] = of(i));
             FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
         }
         let mut far = false;
@@ -156,7 +157,7 @@ impl DataPlane {
     }
 
     /// Asks for what the rules of these frames do, where that is far.
-    #[cold]
+    #[inline(never)]
     fn warm_later(&self, going: u64) {
         let w = &self.work;
         let of = |i: usize| {
@@ -171,7 +172,7 @@ impl DataPlane {
     /// Counts the frames at the rules that took them; those that leave in a common way leave. Says which go on again.
     fn arrive(&mut self, in_port: PortId, going: u64, leaving: &mut Leaving) -> u64 {
         let w = &mut self.work;
-        let mut on = 0;
+        let (mut on, mut out) = (0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             if going >> i & 1 == 0 {
                 continue;
@@ -189,17 +190,19 @@ impl DataPlane {
                         continue;
                     }
                     if let Some(done) = change(r, f, &mut w.keys[i], &w.layers[i], &place) {
-                        w.slots[i] = leaving.by(r.port, done, f.len());
+                        (w.slots[i], out) = (leaving.by(r.port, done, f.len()), out | 1 << i);
                         continue;
                     }
                     r.bits & bits::DROP != 0
                 }
                 _ => v.miss.bits & bits::DROP != 0,
             };
-            leaving.otherwise();
             if w.depths[i] != Depth::Whole && !drops {
                 w.layers[i] = complete(fields, f, edge.at(in_port).no, &mut w.keys[i]);
             }
+        }
+        if on | out != going {
+            leaving.otherwise();
         }
         on
     }

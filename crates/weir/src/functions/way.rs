@@ -5,6 +5,7 @@
 use super::{At, Function, Job, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_classify::{Field, FlowKey};
+use weir_dataplane::flowtext::FlowSpec;
 use weir_dataplane::{Action, MAX_TABLES, Op, extract};
 
 /// The model of the pass, and its parameters.
@@ -119,7 +120,9 @@ const SAMPLE: u32 = 16;
 impl Way {
     /// That of a function's job.
     pub fn of_function(job: &Job, f: &dyn Function, entries: u32, len: usize) -> Self {
-        let frame = |i: u32| f.frame(entries, i, i * 7919 % entries.max(1), len);
+        // A prime, so that each is another's; another, where all of them would be one's.
+        let step = if entries.is_multiple_of(7919) { 7907 } else { 7919 };
+        let frame = |i: u32| f.frame(entries, i, i * step % entries.max(1), len);
         Self::of(job, &(0..SAMPLE).map(frame).collect::<Vec<At>>())
     }
 
@@ -145,6 +148,7 @@ impl Way {
             of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority)
         };
         let met: Vec<_> = frames.iter().map(find).collect();
+        add("strewn", 0.0);
         for found in met.iter().copied() {
             let mut next = None;
             if let Some(r) = found {
@@ -153,11 +157,16 @@ impl Way {
                 next = onward(&r.actions);
                 let moved = r.actions.iter().any(|a| is_move(a) || is_unwrap(a));
                 add("again", f64::from(u8::from(moved && next.is_some())));
+                // By one of many; else by everybody's.
                 let alike = met.iter().flatten().filter(|o| std::ptr::eq(**o, r)).count();
                 let strewn = alike == 1 || frames.len() == 1;
                 add("strewn", f64::from(u8::from(strewn)));
                 let listed = strewn && work.iter().any(|n| *n > 0.0);
                 add("strewn_listed", f64::from(u8::from(listed)));
+            }
+            if found.is_none() {
+                // All places where it could be are asked.
+                add("strewn", 1.0);
             }
             // Behind the first table frames may be others: what is usual there.
             for _ in 0..MAX_TABLES {
@@ -172,8 +181,10 @@ impl Way {
         }
         let mut masks: BTreeMap<u8, BTreeSet<Vec<u64>>> = BTreeMap::new();
         let mut words = 0;
-        // A frame that the executor changes is looked at whole.
-        let mut deep = job.rules.iter().any(|r| work(&r.actions).iter().any(|n| *n > 0.0));
+        // A frame that the executor changes is looked at whole, and so is one that is changed or metered and goes on.
+        let more = |r: &FlowSpec| onward(&r.actions).is_some() && r.actions.len() > 1;
+        let does = |r: &FlowSpec| work(&r.actions).iter().any(|n| *n > 0.0);
+        let mut deep = job.rules.iter().any(|r| does(r) || more(r));
         for r in &job.rules {
             let mask = r.matcher.mask();
             deep |= mask.0.iter().skip(ETHERNET_WORDS).any(|w| *w != 0);
