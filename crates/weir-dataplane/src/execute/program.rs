@@ -28,10 +28,10 @@ pub(super) fn carry_out<E: Egress>(
         e.drop(frame, DropReason::Action, cx.origin);
         return Next::Done;
     }
-    if let Some((table, [])) = r.onward() {
-        return Next::Table(frame, table);
-    }
     if let Some(ops) = &r.program {
+        if let Some((table, [])) = r.onward() {
+            return Next::Table(frame, table);
+        }
         return program(ops, frame, s, t, cx, e);
     }
     if r.bits & bits::FORWARD == 0 {

@@ -152,7 +152,7 @@ impl DataPlane {
     pub(super) fn process(&mut self, in_port: PortId) {
         self.warm_meters();
         let w = &mut self.work;
-        for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
+        'frames: for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
             let vid = w.vids[i];
             let slot = w.slots[i];
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
@@ -165,124 +165,122 @@ impl DataPlane {
                 w.grave.push(frame);
                 continue;
             };
-            let source = match slot.counted() {
-                Some(source) => source,
-                None => {
-                    let entry = match slot {
-                        Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
-                        Slot::Default | Slot::At { .. } | Slot::DefaultOf(_) => None,
-                        Slot::Hold => {
-                            if v.hold.len() < HOLD_FRAMES {
-                                v.hold.push_back(Held { frame, in_port });
-                            } else {
-                                v.counters.dropped.add(DropReason::HoldFull);
-                                w.grave.push(frame);
-                            }
-                            continue;
-                        }
-                        Slot::Relay(port) => {
-                            if v.spent.ask(&mut v.cpu, 1) == Grant::Exceeded {
-                                v.counters.dropped.add(DropReason::CpuShare);
-                                w.grave.push(frame);
-                            } else {
-                                self.interval_units += 1;
-                                w.out.push(OutItem { frame, port, vid, queue: 0 });
-                            }
-                            continue;
-                        }
-                        Slot::Out(port) => {
-                            w.out.push(OutItem { frame, port, vid, queue: 0 });
-                            continue;
-                        }
-                        Slot::Drop(why) => {
-                            v.counters.dropped.add(why);
+            let source = 'first: {
+                let entry = match slot {
+                    Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
+                    Slot::Default => None,
+                    // Counted, and through tables already.
+                    Slot::At { table, slot } => break 'first Source::Entry { table, slot },
+                    Slot::DefaultOf(table) => break 'first Source::Default(table),
+                    Slot::Hold => {
+                        if v.hold.len() < HOLD_FRAMES {
+                            v.hold.push_back(Held { frame, in_port });
+                        } else {
+                            v.counters.dropped.add(DropReason::HoldFull);
                             w.grave.push(frame);
-                            continue;
                         }
-                    };
-                    let (r, source) = match (entry, slot) {
-                        (Some(e), Slot::Rule(s)) => {
-                            (&e.result, Source::Entry { table: 0, slot: s })
-                        }
-                        // On the slow path the default rule is the first rule: everything by the channel.
-                        _ if v.phase == Phase::On(Path::Slow) => {
-                            if v.spent.ask(&mut v.cpu, 2) == Grant::Exceeded {
-                                v.counters.dropped.add(DropReason::CpuShare);
-                                w.grave.push(frame);
-                            } else {
-                                self.interval_units += 2;
-                                w.soft.push(ToServer {
-                                    frame,
-                                    vid,
-                                    in_port,
-                                    to: ChannelTo::Program(Punt::Default),
-                                });
-                            }
-                            continue;
-                        }
-                        _ => {
-                            // Where rules live on the slow path only, that looks the frame up.
-                            if v.slow_only.is_empty() {
-                                v.fast.tables.first_mut().miss();
-                            }
-                            (&v.miss, Source::Default(0))
-                        }
-                    };
-                    let units = u64::from(r.cost);
-                    if v.spent.ask(&mut v.cpu, units) == Grant::Exceeded {
-                        v.counters.dropped.add(DropReason::CpuShare);
-                        w.grave.push(frame);
-                        continue;
+                        continue 'frames;
                     }
-                    self.interval_units += units;
-                    // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
-                    let told = r.bits & (bits::TTL | bits::PROGRAM) != 0
-                        && v.fast.invalid_ttl != InvalidTtl::Drop;
-                    let changed = r.bits & (bits::PROGRAM | bits::STRAIGHT)
-                        == bits::PROGRAM | bits::STRAIGHT
-                        && r.port != in_port;
-                    let forwarded =
-                        r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD;
-                    if (forwarded || changed) && !told {
-                        let (layers, key) = (w.layers[i], &mut w.keys[i]);
-                        let done = match &r.program {
-                            Some(ops) => apply_changes(ops, &mut frame, layers, key),
-                            None => apply_paper_bits(r, &mut frame, layers, key),
-                        };
-                        match done {
-                            Ok(()) if r.port != in_port => {
-                                let port = r.port;
-                                if v.edge.guarded()
-                                    && let Some(why) = v.edge.refuse_out(port)
-                                {
-                                    v.counters.dropped.add(why);
-                                    w.grave.push(frame);
-                                    continue;
-                                }
-                                w.out.push(OutItem { frame, port, vid, queue: 0 });
-                            }
-                            Ok(()) => {
-                                v.counters.dropped.add(DropReason::Action);
-                                w.grave.push(frame);
-                            }
-                            Err(why) => {
+                    Slot::Relay(port) => {
+                        if v.spent.ask(&mut v.cpu, 1) == Grant::Exceeded {
+                            v.counters.dropped.add(DropReason::CpuShare);
+                            w.grave.push(frame);
+                        } else {
+                            self.interval_units += 1;
+                            w.out.push(OutItem { frame, port, vid, queue: 0 });
+                        }
+                        continue 'frames;
+                    }
+                    Slot::Out(port) => {
+                        w.out.push(OutItem { frame, port, vid, queue: 0 });
+                        continue 'frames;
+                    }
+                    Slot::Drop(why) => {
+                        v.counters.dropped.add(why);
+                        w.grave.push(frame);
+                        continue 'frames;
+                    }
+                };
+                let (r, source) = match (entry, slot) {
+                    (Some(e), Slot::Rule(s)) => (&e.result, Source::Entry { table: 0, slot: s }),
+                    // On the slow path the default rule is the first rule: everything by the channel.
+                    _ if v.phase == Phase::On(Path::Slow) => {
+                        if v.spent.ask(&mut v.cpu, 2) == Grant::Exceeded {
+                            v.counters.dropped.add(DropReason::CpuShare);
+                            w.grave.push(frame);
+                        } else {
+                            self.interval_units += 2;
+                            w.soft.push(ToServer {
+                                frame,
+                                vid,
+                                in_port,
+                                to: ChannelTo::Program(Punt::Default),
+                            });
+                        }
+                        continue 'frames;
+                    }
+                    _ => {
+                        // Where rules live on the slow path only, that looks the frame up.
+                        if v.slow_only.is_empty() {
+                            v.fast.tables.first_mut().miss();
+                        }
+                        (&v.miss, Source::Default(0))
+                    }
+                };
+                let units = u64::from(r.cost);
+                if v.spent.ask(&mut v.cpu, units) == Grant::Exceeded {
+                    v.counters.dropped.add(DropReason::CpuShare);
+                    w.grave.push(frame);
+                    continue 'frames;
+                }
+                self.interval_units += units;
+                // The common shapes, straight. Whoever wants to hear of an invalid TTL takes the long way.
+                let told = r.bits & (bits::TTL | bits::PROGRAM) != 0
+                    && v.fast.invalid_ttl != InvalidTtl::Drop;
+                let changed = r.bits & (bits::PROGRAM | bits::STRAIGHT)
+                    == bits::PROGRAM | bits::STRAIGHT
+                    && r.port != in_port;
+                let forwarded =
+                    r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == bits::FORWARD;
+                if (forwarded || changed) && !told {
+                    let (layers, key) = (w.layers[i], &mut w.keys[i]);
+                    let done = match &r.program {
+                        Some(ops) => apply_changes(ops, &mut frame, layers, key),
+                        None => apply_paper_bits(r, &mut frame, layers, key),
+                    };
+                    match done {
+                        Ok(()) if r.port != in_port => {
+                            let port = r.port;
+                            if v.edge.guarded()
+                                && let Some(why) = v.edge.refuse_out(port)
+                            {
                                 v.counters.dropped.add(why);
                                 w.grave.push(frame);
+                                continue 'frames;
                             }
+                            w.out.push(OutItem { frame, port, vid, queue: 0 });
                         }
-                        continue;
+                        Ok(()) => {
+                            v.counters.dropped.add(DropReason::Action);
+                            w.grave.push(frame);
+                        }
+                        Err(why) => {
+                            v.counters.dropped.add(why);
+                            w.grave.push(frame);
+                        }
                     }
-                    if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
-                        let why = match source {
-                            Source::Default(_) => Punt::Default,
-                            Source::Entry { .. } => Punt::Action,
-                        };
-                        let to = ChannelTo::Program(why);
-                        w.soft.push(ToServer { frame, vid, in_port, to });
-                        continue;
-                    }
-                    source
+                    continue 'frames;
                 }
+                if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
+                    let why = match source {
+                        Source::Default(_) => Punt::Default,
+                        Source::Entry { .. } => Punt::Action,
+                    };
+                    let to = ChannelTo::Program(why);
+                    w.soft.push(ToServer { frame, vid, in_port, to });
+                    continue 'frames;
+                }
+                source
             };
             let (ports, now) = (&self.ports, self.now);
             let (out, soft, grave) = (&mut w.out, &mut w.soft, &mut w.grave);
@@ -290,18 +288,6 @@ impl DataPlane {
             let (key, layers) = (&mut w.keys[i], w.layers[i]);
             let mut s = Subject { vid, in_port, key, layers, fields: d.fields };
             execute::run(source, frame, &mut s, d.tables, d.miss, &mut e);
-        }
-    }
-}
-
-impl Slot {
-    /// What a frame gets that is counted, and has gone through tables.
-    #[inline(always)]
-    fn counted(self) -> Option<Source> {
-        match self {
-            Self::At { table, slot } => Some(Source::Entry { table, slot }),
-            Self::DefaultOf(table) => Some(Source::Default(table)),
-            _ => None,
         }
     }
 }
