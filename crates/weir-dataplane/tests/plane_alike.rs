@@ -4,19 +4,18 @@
 
 mod plane_frames;
 
-use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher};
+use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher, one_by_one, ports};
 use proptest::prelude::*;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
-use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_io::replay::Collected;
 use weir_packet::*;
 
 struct Case {
     plane: DataPlane,
     out: Vec<Collected>,
-    /// The other end of a capture of no frame: for as long as there is one, frames are looked at one by one.
+    /// While it is there, frames are looked at one by one.
     _capture: Option<Receiver<Captured>>,
 }
 
@@ -28,17 +27,8 @@ fn case(
     told: bool,
     long: bool,
 ) -> Case {
-    let mut arena = Arena::new();
-    frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
     let mut plane = DataPlane::new(Config::default()).unwrap();
-    let source = Replay::new("in", Arc::new(arena), Passes::Times(1));
-    let mut ports = vec![(PortNo(1), plane.add_port("in", Box::new(source)).unwrap())];
-    let mut out = Vec::new();
-    for no in 2..=3 {
-        let (device, kept) = Collect::new("out", usize::MAX);
-        ports.push((PortNo(no), plane.add_port(&format!("out{no}"), Box::new(device)).unwrap()));
-        out.push(kept);
-    }
+    let (ports, out) = ports(&mut plane, frames);
     let mut spec = VdpSpec::new(Vid(1), "one");
     let by_port = Match::any().with(Field::InPort, ports[0].1.0.into());
     (spec.mapping, spec.ports) = (vec![MappingRule { matcher: by_port, priority: 1 }], ports);
@@ -52,8 +42,7 @@ fn case(
     if told {
         plane.set_invalid_ttl(Vid(1), InvalidTtl::Controller(128)).unwrap();
     }
-    let none = Match::any().with(Field::InPort, 99);
-    let _capture = long.then(|| plane.add_tap(TapPoint::default(), none, 1).1);
+    let _capture = long.then(|| one_by_one(&mut plane));
     Case { plane, out, _capture }
 }
 

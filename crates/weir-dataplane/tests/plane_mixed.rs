@@ -4,13 +4,12 @@
 
 mod plane_frames;
 
-use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher, matching};
+use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher, matching, one_by_one, own, source};
 use proptest::prelude::*;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
-use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_io::replay::{Collect, Collected};
 use weir_packet::*;
 
 /// What mapping rules of a data plane look at: rows that are looked up in different ways.
@@ -30,7 +29,7 @@ type Lan = (usize, Vec<(usize, usize)>, usize, bool, u8);
 struct Case {
     plane: DataPlane,
     out: Vec<Collected>,
-    /// The other end of a capture of no frame: for as long as there is one, frames are looked at one by one.
+    /// While it is there, frames are looked at one by one.
     _capture: Option<Receiver<Captured>>,
 }
 
@@ -38,19 +37,12 @@ fn mapping(row: usize, lan: usize, which: usize) -> MappingRule {
     MappingRule { matcher: matching(MAPPINGS[row][which]), priority: 9 - lan as u32 }
 }
 
-fn own() -> UserFields {
-    UserFields::new(vec![UserField::new("own", Layer::Ethernet, 5, 0, 8, None).unwrap()]).unwrap()
-}
-
 fn case(frames: &[Vec<u8>], row: usize, lans: &[Lan], long: bool) -> Case {
     let mut plane = DataPlane::new(Config::default()).unwrap();
     let mut ids = Vec::new();
     // Two ports by which the same frames come, one after the other.
     for name in ["in", "in2"] {
-        let mut arena = Arena::new();
-        frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
-        let source = Replay::new(name, Arc::new(arena), Passes::Times(1));
-        ids.push(plane.add_port(name, Box::new(source)).unwrap());
+        ids.push(source(&mut plane, name, frames));
     }
     let mut out = Vec::new();
     for name in ["out", "out2"] {
@@ -96,8 +88,7 @@ fn case(frames: &[Vec<u8>], row: usize, lans: &[Lan], long: bool) -> Case {
             _ => {}
         }
     }
-    let none = Match::any().with(Field::InPort, 99);
-    let _capture = long.then(|| plane.add_tap(TapPoint::default(), none, 1).1);
+    let _capture = long.then(|| one_by_one(&mut plane));
     Case { plane, out, _capture }
 }
 

@@ -5,14 +5,14 @@
 
 mod plane_frames;
 
-use plane_frames::{MATCHES, frame, matching};
+use plane_frames::{MATCHES, frame, matching, one_by_one, own, ports};
 use proptest::prelude::*;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use weir_classify::{Field, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::*;
-use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_io::replay::Collected;
 use weir_packet::*;
 
 /// What matches look at beside [`MATCHES`]: what travels with a frame, and what changes make of it.
@@ -109,12 +109,8 @@ struct Case {
     plane: DataPlane,
     out: Vec<Collected>,
     heard: Heard,
+    /// While it is there, frames are looked at one by one.
     _capture: Option<Receiver<Captured>>,
-}
-
-/// The sixth byte of a frame, its destination's last.
-fn own() -> UserFields {
-    UserFields::new(vec![UserField::new("own", Layer::Ethernet, 5, 0, 8, None).unwrap()]).unwrap()
 }
 
 /// What is the same of both.
@@ -136,17 +132,8 @@ impl Told {
 }
 
 fn case(t: &Told, long: bool) -> Case {
-    let mut arena = Arena::new();
-    t.frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
     let mut plane = DataPlane::new(Config::default()).unwrap();
-    let source = Replay::new("in", Arc::new(arena), Passes::Times(1));
-    let mut ports = vec![(PortNo(1), plane.add_port("in", Box::new(source)).unwrap())];
-    let mut out = Vec::new();
-    for no in 2..=3 {
-        let (device, kept) = Collect::new("out", usize::MAX);
-        ports.push((PortNo(no), plane.add_port(&format!("out{no}"), Box::new(device)).unwrap()));
-        out.push(kept);
-    }
+    let (ports, out) = ports(&mut plane, &t.frames);
     let mappings = match t.lan {
         true => vec![matching("dl_vlan=1"), matching("vlan_tci=0/0x1fff")],
         false => vec![Match::any().with(Field::InPort, ports[0].1.0.into())],
@@ -177,8 +164,7 @@ fn case(t: &Told, long: bool) -> Case {
             plane.set_invalid_ttl(vid, InvalidTtl::Controller(128)).unwrap();
         }
     }
-    let none = Match::any().with(Field::InPort, 99);
-    let _capture = long.then(|| plane.add_tap(TapPoint::default(), none, 1).1);
+    let _capture = long.then(|| one_by_one(&mut plane));
     Case { plane, out, heard, _capture }
 }
 

@@ -10,12 +10,13 @@ use super::alike::{AllBy, ETHERNET, Leaving, Place, change, complete};
 use super::stages::enter;
 use super::*;
 use crate::compile::bits;
+use crate::matching::Table;
 use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
 use weir_classify::simd::prefetch_read;
 use weir_classify::{FastTable, RuleId};
 
 /// For fewer lookups passes cost more than they save.
-pub(super) const SEVERAL: u32 = 4;
+const SEVERAL: u32 = 4;
 
 impl DataPlane {
     /// Whether the burst may go by this way.
@@ -141,24 +142,12 @@ impl DataPlane {
     fn find_several(&mut self, several: u64) {
         let w = &mut self.work;
         let mut tables = [None; BURST];
-        let each = || (0..BURST).filter(|i| several >> i & 1 == 1);
-        for i in each() {
+        for i in each(several) {
             let v = self.vdps.get(usize::from(w.vids[i].0)).and_then(Option::as_ref);
             tables[i] = v.map(|v| v.fast.tables.first());
         }
-        let mut found = [None; BURST];
-        if several.count_ones() < SEVERAL {
-            for i in each() {
-                w.probes[i] = tables[i].map_or(w.probes[i], |t| t.classifier.probe(&w.keys[i]));
-            }
-            for i in each() {
-                found[i] = tables[i].and_then(|t| t.classifier.resolve(&w.keys[i], w.probes[i]));
-            }
-        } else {
-            let classifiers = tables.map(|t| t.map(|t| &t.classifier));
-            FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
-        }
-        for i in each() {
+        let found = ask_several(several, &tables, &w.keys, &mut w.probes);
+        for i in each(several) {
             w.slots[i] = match (tables[i], found[i]) {
                 (Some(t), Some(RuleId(slot))) => {
                     t.prefetch(slot);
@@ -233,4 +222,27 @@ impl DataPlane {
         }
         None
     }
+}
+
+/// What takes these frames, a bit each, in these tables, which are best asked together.
+#[inline(always)]
+pub(super) fn ask_several(
+    several: u64,
+    tables: &[Option<&Table>; BURST],
+    keys: &[FlowKey; BURST],
+    probes: &mut [Probe; BURST],
+) -> [Option<RuleId>; BURST] {
+    let mut found = [None; BURST];
+    if several.count_ones() < SEVERAL {
+        for i in each(several) {
+            probes[i] = tables[i].map_or(probes[i], |t| t.classifier.probe(&keys[i]));
+        }
+        for i in each(several) {
+            found[i] = tables[i].and_then(|t| t.classifier.resolve(&keys[i], probes[i]));
+        }
+    } else {
+        let classifiers = tables.map(|t| t.map(|t| &t.classifier));
+        FastTable::lookup_several(&classifiers, &keys[..], &mut found);
+    }
+    found
 }

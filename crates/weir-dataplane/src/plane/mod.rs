@@ -119,6 +119,23 @@ enum Slot {
     Drop(DropReason),
 }
 
+impl Slot {
+    /// The rule that takes the frame: its table and its slot there.
+    #[inline(always)]
+    fn rule(self) -> Option<(u8, u32)> {
+        match self {
+            Self::Rule(slot) => Some((0, slot)),
+            Self::At { table, slot } => Some((table, slot)),
+            _ => None,
+        }
+    }
+}
+
+/// The places of a burst whose bits are set.
+fn each(of: u64) -> impl Iterator<Item = usize> {
+    (0..BURST).filter(move |i| of >> i & 1 == 1)
+}
+
 /// With this many VDPs what their frames touch of them stays in the nearest cache by itself.
 const FEW_VDPS: usize = 16;
 

@@ -6,14 +6,14 @@
 //! is for [`DataPlane::process`].
 
 use super::alike::{Leaving, Place, change, complete};
-use super::mixed::SEVERAL;
+use super::mixed::ask_several;
 use super::*;
 use crate::compile::{ActionResult, Op, bits};
 use crate::execute::InvalidTtl;
 use crate::matching::Entry;
 use crate::packet::{Packet, Stale};
 use crate::processing;
-use weir_classify::{FastTable, RuleId};
+use weir_classify::RuleId;
 
 /// What is known when the frames' rules are carried out: the tables that come next, which frames go on there, and which of these
 /// are best looked up with others, a bit each.
@@ -28,11 +28,6 @@ struct Step {
 #[inline(always)]
 fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
     r.onward().is_some() && *invalid_ttl == InvalidTtl::Drop
-}
-
-/// The places of a burst whose bits are set.
-fn each(of: u64) -> impl Iterator<Item = usize> {
-    (0..BURST).filter(move |i| of >> i & 1 == 1)
 }
 
 impl DataPlane {
@@ -120,18 +115,16 @@ impl DataPlane {
 
     /// Which rules take these frames in the tables that come next.
     fn find_later(&mut self, step: &Step) {
-        let w = &mut self.work;
         let Step { tables: at, on: going, several } = *step;
-        let together = several.count_ones() >= SEVERAL;
+        let w = &mut self.work;
         let mut found = [None; BURST];
-        if together {
-            let of = |i: usize| {
-                let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
-                Some(&v.fast.tables.get(at[i].into())?.classifier)
-            };
-            let mut classifiers = [None; BURST];
-            each(several).for_each(|i| classifiers[i] = of(i));
-            FastTable::lookup_several(&classifiers, &w.keys[..], &mut found);
+        if several != 0 {
+            let mut tables = [None; BURST];
+            for i in each(several) {
+                let v = self.vdps.get(usize::from(w.vids[i].0)).and_then(Option::as_ref);
+                tables[i] = v.and_then(|v| v.fast.tables.get(at[i].into()));
+            }
+            found = ask_several(several, &tables, &w.keys, &mut w.probes);
         }
         let mut far = false;
         for i in each(going) {
@@ -139,8 +132,7 @@ impl DataPlane {
             let Some(t) = v.fast.tables.get_mut(at[i].into()) else { continue };
             let found = match several >> i & 1 {
                 0 => t.resolve(&w.keys[i], w.probes[i]),
-                _ if together => found[i].map(|RuleId(slot)| slot),
-                _ => t.lookup(&w.keys[i]),
+                _ => found[i].map(|RuleId(slot)| slot),
             };
             match found {
                 Some(slot) => {
@@ -152,21 +144,8 @@ impl DataPlane {
             }
         }
         if far {
-            self.warm_later(going);
+            self.warm_programs();
         }
-    }
-
-    /// Asks for what the rules of these frames do, where that is far.
-    #[inline(never)]
-    fn warm_later(&self, going: u64) {
-        let w = &self.work;
-        let of = |i: usize| {
-            let Slot::At { table, slot } = w.slots[i] else { return None };
-            let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
-            Some((v.fast.tables.get(table.into())?, slot))
-        };
-        each(going).filter_map(of).for_each(|(t, slot)| t.prefetch_program(slot));
-        each(going).filter_map(of).for_each(|(t, slot)| t.prefetch_headers(slot));
     }
 
     /// Counts the frames at the rules that took them; those that leave in a common way leave. Says which go on again.

@@ -112,13 +112,20 @@ impl DataPlane {
                 None => Slot::Default,
             };
         }
-        if !far {
-            return;
+        if far {
+            self.warm_programs();
         }
+    }
+
+    /// Asks for what the rules that take frames do, where that is far.
+    #[inline(never)]
+    pub(super) fn warm_programs(&self) {
+        let w = &self.work;
         let found = w.slots.iter().zip(w.vids).take(w.burst.len());
-        let of = |(slot, vid): (&Slot, Vid)| match (slot, self.vdps.get(usize::from(vid.0))) {
-            (Slot::Rule(slot), Some(Some(v))) => Some((v.fast.tables.first(), *slot)),
-            _ => None,
+        let of = |(slot, vid): (&Slot, Vid)| {
+            let (table, slot) = slot.rule()?;
+            let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
+            Some((v.fast.tables.get(table.into())?, slot))
         };
         found.clone().filter_map(of).for_each(|(t, slot)| t.prefetch_program(slot));
         found.filter_map(of).for_each(|(t, slot)| t.prefetch_headers(slot));
@@ -129,11 +136,7 @@ impl DataPlane {
     fn warm_meters(&self) {
         let w = &self.work;
         for i in 0..w.burst.len().min(BURST) {
-            let (table, slot) = match w.slots[i] {
-                Slot::Rule(slot) => (0, slot),
-                Slot::At { table, slot } => (table, slot),
-                _ => continue,
-            };
+            let Some((table, slot)) = w.slots[i].rule() else { continue };
             let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
             if v.fast.meters.len() < FAR_METERS {
                 continue;

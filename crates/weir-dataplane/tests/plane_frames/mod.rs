@@ -1,9 +1,13 @@
 //! Frames of many kinds, matches and actions, for tests that judge one way through the data plane by another.
 #![allow(dead_code)]
 
-use weir_classify::Match;
-use weir_dataplane::Action;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use weir_classify::{Field, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
+use weir_dataplane::{Action, Captured, DataPlane, Layer, PortNo, TapPoint, UserField, UserFields};
+use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_packet::PortId;
 
 pub const MATCHES: [&str; 12] = [
     "in_port=1",
@@ -81,4 +85,34 @@ pub fn matching(text: &str) -> Match {
 pub fn actions(a: usize) -> Vec<Action> {
     let (of, list) = ACTIONS[a];
     parse_flows(&format!("{of},actions={list}"), &NoNames).unwrap()[0].actions.clone()
+}
+
+/// Port 1 of a VDP, by which these frames come once, ports 2 and 3, and what leaves by those.
+pub fn ports(plane: &mut DataPlane, frames: &[Vec<u8>]) -> (Vec<(PortNo, PortId)>, Vec<Collected>) {
+    let mut ports = vec![(PortNo(1), source(plane, "in", frames))];
+    let mut out = Vec::new();
+    for no in 2..=3 {
+        let (device, kept) = Collect::new("out", usize::MAX);
+        ports.push((PortNo(no), plane.add_port(&format!("out{no}"), Box::new(device)).unwrap()));
+        out.push(kept);
+    }
+    (ports, out)
+}
+
+/// A port by which these frames come once.
+pub fn source(plane: &mut DataPlane, name: &str, frames: &[Vec<u8>]) -> PortId {
+    let mut arena = Arena::new();
+    frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
+    let source = Replay::new(name, Arc::new(arena), Passes::Times(1));
+    plane.add_port(name, Box::new(source)).unwrap()
+}
+
+/// A field of a VDP's own: the last byte of a frame's destination.
+pub fn own() -> UserFields {
+    UserFields::new(vec![UserField::new("own", Layer::Ethernet, 5, 0, 8, None).unwrap()]).unwrap()
+}
+
+/// A capture of no frame: for as long as there is its other end, frames are looked at one by one.
+pub fn one_by_one(plane: &mut DataPlane) -> Receiver<Captured> {
+    plane.add_tap(TapPoint::default(), Match::any().with(Field::InPort, 99), 1).1
 }

@@ -148,8 +148,12 @@ impl Way {
             of(0).filter(|r| r.matcher.matches(&key)).max_by_key(|r| r.priority)
         };
         let met: Vec<_> = frames.iter().map(find).collect();
-        add("strewn", 0.0);
         for found in met.iter().copied() {
+            // By one of many rules, not by everybody's; without one, all places where it could be are asked.
+            let strewn = found.is_none_or(|r| {
+                met.iter().flatten().filter(|other| std::ptr::eq(**other, r)).count() == 1
+            });
+            add("strewn", f64::from(u8::from(strewn)));
             let mut next = None;
             if let Some(r) = found {
                 let work = work(&r.actions);
@@ -157,16 +161,8 @@ impl Way {
                 next = onward(&r.actions);
                 let moved = r.actions.iter().any(|a| is_move(a) || is_unwrap(a));
                 add("again", f64::from(u8::from(moved && next.is_some())));
-                // By one of many; else by everybody's.
-                let alike = met.iter().flatten().filter(|o| std::ptr::eq(**o, r)).count();
-                let strewn = alike == 1 || frames.len() == 1;
-                add("strewn", f64::from(u8::from(strewn)));
                 let listed = strewn && work.iter().any(|n| *n > 0.0);
                 add("strewn_listed", f64::from(u8::from(listed)));
-            }
-            if found.is_none() {
-                // All places where it could be are asked.
-                add("strewn", 1.0);
             }
             // Behind the first table frames may be others: what is usual there.
             for _ in 0..MAX_TABLES {
