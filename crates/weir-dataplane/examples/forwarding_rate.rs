@@ -6,7 +6,7 @@
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
 //! 128 VDPs, with 256 rules of many kinds each; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
-//! `meters` each with a meter of its own, with `tunnels` each with a tunnel's headers; `learning`: a table of
+//! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 21] = [
+const CASES: [&str; 22] = [
     "io",
     "port",
     "mac-1",
@@ -39,6 +39,7 @@ const CASES: [&str; 21] = [
     "mpls-100k",
     "subscribers",
     "meters",
+    "policed",
     "tunnels",
     "vxlan",
     "acl",
@@ -197,17 +198,29 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             });
             (frames.collect(), lines(labels, &rule), 0)
         }
-        "subscribers" | "meters" | "tunnels" => {
+        "subscribers" | "meters" | "policed" | "tunnels" => {
             let rule = |i: usize| {
                 let does = match name {
                     "meters" => format!("meter:{},output:2", i + 1),
+                    "policed" => format!("meter:{},goto_table:1", i + 1),
                     "tunnels" => "output:2".to_owned(),
                     _ => format!("mod_nw_src:192.0.2.1,mod_tp_src:{},output:2", i % 65_536),
                 };
                 format!("udp,nw_src=10.{}.{}.{},actions={does}", i >> 16, i >> 8 & 255, i & 255)
             };
-            let frames = (0..200_000).map(|_| frame(mac(1), &ip, pick.below(SUBSCRIBERS)));
-            (frames.collect(), lines(SUBSCRIBERS, &rule), 0)
+            let station = |i| mac(1000 + i);
+            let frames = (0..200_000).map(|_| {
+                let to = station(pick.below(10_000));
+                frame(to, &ip, pick.below(SUBSCRIBERS))
+            });
+            let frames = frames.collect();
+            let mut rules: String = lines(SUBSCRIBERS, &rule);
+            if name == "policed" {
+                rules += &lines(10_000, &|i| {
+                    format!("table=1,dl_dst={},actions=output:2", text(station(i)))
+                });
+            }
+            (frames, rules, 0)
         }
         "vxlan" => (macs(1, 50_000, &mut pick), "ip,actions=output:2".into(), 0),
         "acl" => {
@@ -257,7 +270,7 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.default = vec![Action::Drop];
         p.create_vdp(spec)?;
     }
-    if name == "meters" {
+    if name == "meters" || name == "policed" {
         // More than can be sent: none drops.
         let band = Band { kind: BandKind::Drop, rate: u32::MAX, burst: u32::MAX };
         for id in 1..=SUBSCRIBERS as u32 {

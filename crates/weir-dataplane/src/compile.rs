@@ -39,6 +39,9 @@ pub mod bits {
     pub const ONWARD: u8 = PROGRAM | FORWARD;
     /// With [`ONWARD`]: it is not even changed.
     pub const UNCHANGED: u8 = TTL;
+    /// With [`PROGRAM`], where addresses are the program's affair: it begins with one meter. Whom that lets pass goes on
+    /// ([`ONWARD`]) or else leaves by the port field's port, and no more becomes of it than that it is changed.
+    pub const METERED: u8 = CHANGE_MAC;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;
@@ -53,7 +56,7 @@ pub struct ActionResult {
     pub cost: u8,
     /// Output port; with [`bits::ONWARD`] the number of the table.
     pub port: PortId,
-    /// New destination and source MAC, in wire order.
+    /// New destination and source MAC, in wire order; with [`bits::METERED`] see [`ActionResult::meter`].
     pub macs: [u8; 12],
     /// Operations for what the bitmap can't say.
     pub program: Option<Box<[Op]>>,
@@ -97,19 +100,54 @@ pub struct SetOp {
     pub op: Op,
 }
 
+const METERED: u8 = bits::PROGRAM | bits::METERED;
+/// Where the addresses would be, with [`bits::METERED`], of what says whether there is more to do than what `bits` say.
+const CHANGED: usize = 4;
+
 impl ActionResult {
-    /// The later table that frames go on to, and the changes before that, where nothing else becomes of them. The program is not
-    /// read where there are no changes.
+    /// The later table that frames go on to, and the changes before that, where nothing else becomes of them, but that a meter
+    /// may come first ([`ActionResult::meter`]). The program is not read where there are no changes.
     #[inline(always)]
     pub fn onward(&self) -> Option<(u8, &[Op])> {
         if self.bits & bits::ONWARD != bits::ONWARD {
             return None;
         }
         let changes = match &self.program {
-            Some(ops) if self.bits & bits::UNCHANGED == 0 => ops.split_last()?.1,
+            Some(ops) if self.bits & bits::UNCHANGED == 0 => self.behind(ops).split_last()?.1,
             _ => &[],
         };
         Some((self.port.0 as u8, changes))
+    }
+    /// The meter that frames come to first, where [`bits`] say all else that becomes of them. The program is not read.
+    #[inline(always)]
+    pub fn meter(&self) -> Option<u32> {
+        if self.bits & METERED != METERED {
+            return None;
+        }
+        let [a, b, c, d, ..] = self.macs;
+        Some(u32::from_ne_bytes([a, b, c, d]))
+    }
+    /// How frames are changed that its meter has let pass, and leave then; nothing: not at all. The program is not read where that
+    /// is so.
+    #[inline(always)]
+    pub fn behind_meter(&self) -> &[Op] {
+        match &self.program {
+            Some(ops) if self.macs[CHANGED] != 0 => self.behind(ops),
+            _ => &[],
+        }
+    }
+    /// The program without the meter in front.
+    #[inline(always)]
+    fn behind<'a>(&self, ops: &'a [Op]) -> &'a [Op] {
+        let meters = usize::from(self.bits & bits::METERED != 0);
+        ops.get(meters..).unwrap_or_default()
+    }
+    /// All meters that frames come to.
+    pub fn meters(&self) -> impl Iterator<Item = u32> {
+        self.program.iter().flatten().filter_map(|op| match op {
+            Op::Meter(id) => Some(*id),
+            _ => None,
+        })
     }
     /// All its operations, those for the action set included.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
@@ -452,19 +490,30 @@ fn program(ops: Vec<Op>) -> ActionResult {
     // The software stage takes as much again.
     let software = ops.iter().filter(|o| matches!(o, Op::Channel(_))).count();
     let cost = (1 + ops.len() / 2 + software).min(255) as u8;
-    let macs = [0; 12];
-    let (bits, port) = match straight(&ops) {
-        Some(port) if ops.iter().all(by_headers) => {
-            (bits::PROGRAM | bits::STRAIGHT | bits::BY_HEADERS, port)
-        }
-        Some(port) => (bits::PROGRAM | bits::STRAIGHT, port),
-        None => match onward(&ops) {
-            Some(table) if ops.len() == 1 => (bits::ONWARD | bits::UNCHANGED, PortId(table.into())),
+    let (meter, then) = match ops.split_first() {
+        Some((Op::Meter(id), then)) => (Some(*id), then),
+        _ => (None, &ops[..]),
+    };
+    let (way, port) = match straight(then) {
+        Some(port) if then.iter().all(by_headers) => (bits::STRAIGHT | bits::BY_HEADERS, port),
+        Some(port) => (bits::STRAIGHT, port),
+        None => match onward(then) {
+            Some(table) if then.len() == 1 => {
+                (bits::ONWARD | bits::UNCHANGED, PortId(table.into()))
+            }
             Some(table) => (bits::ONWARD, PortId(table.into())),
-            None => (bits::PROGRAM, PortId(0)),
+            None => (0, PortId(0)),
         },
     };
-    ActionResult { bits, cost, port, macs, program: Some(ops.into()) }
+    let mut r =
+        ActionResult { bits: bits::PROGRAM | way, cost, port, macs: [0; 12], program: None };
+    if let (Some(id), 1..) = (meter, way) {
+        r.bits = r.bits & !bits::STRAIGHT | bits::METERED;
+        r.macs[..CHANGED].copy_from_slice(&id.to_ne_bytes());
+        r.macs[CHANGED] = u8::from(then.len() > 1);
+    }
+    r.program = Some(ops.into());
+    r
 }
 
 /// The port by which frames leave of which nothing else becomes than that they are changed.

@@ -144,6 +144,17 @@ struct Seldom {
     slow: Option<Arc<[SharedTally]>>,
 }
 
+/// Whose rules ask a meter, or have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Never,
+    /// This table's.
+    Of(u8),
+    /// Several tables', or what stands behind all of them.
+    Elsewhere,
+}
+
 /// A meter. Clones limit and count on their own; see `share`.
 #[derive(Debug)]
 pub struct Meter {
@@ -151,6 +162,7 @@ pub struct Meter {
     seldom: Box<Seldom>,
     unit: Unit,
     side: Side,
+    asked: Asked,
 }
 
 impl Clone for Meter {
@@ -163,7 +175,7 @@ impl Clone for Meter {
         let rates = Rates::new(self.rates.buckets().map(copy), last, self.counted());
         let decided = self.bands().map(|(_, t)| t).collect();
         let seldom = Box::new(Seldom { decided, slow: None });
-        Self { unit: self.unit, rates, seldom, side: Side::Fast }
+        Self { unit: self.unit, rates, seldom, side: Side::Fast, asked: self.asked }
     }
 }
 
@@ -200,7 +212,8 @@ impl Meter {
         }
         let decided = vec![Tally::default(); buckets.len()];
         let rates = Rates::new(buckets.into_iter(), 0, Tally::default());
-        Ok(Self { unit, rates, seldom: Box::new(Seldom { decided, slow: None }), side: Side::Fast })
+        let seldom = Box::new(Seldom { decided, slow: None });
+        Ok(Self { unit, rates, seldom, side: Side::Fast, asked: Asked::Never })
     }
 
     /// The same meter for the slow path: one limit for both, and what it counts there is counted
@@ -210,7 +223,30 @@ impl Meter {
         let new = || (0..=bands).map(|_| SharedTally::default()).collect();
         let slow = Some(Arc::clone(self.seldom.slow.get_or_insert_with(new)));
         let seldom = Box::new(Seldom { decided: vec![Tally::default(); bands], slow });
-        Self { unit: self.unit, rates: Arc::clone(&self.rates), seldom, side: Side::Slow }
+        let rates = Arc::clone(&self.rates);
+        Self { unit: self.unit, rates, seldom, side: Side::Slow, asked: self.asked }
+    }
+
+    /// A rule of this table asks it from now on.
+    pub(crate) fn is_asked_by(&mut self, table: u8) {
+        self.asked = match self.asked {
+            Asked::Never => Asked::Of(table),
+            Asked::Of(other) if other == table => return,
+            _ => Asked::Elsewhere,
+        };
+    }
+    /// What stands behind all tables asks it from now on.
+    pub(crate) fn is_asked_by_default(&mut self) {
+        self.asked = Asked::Elsewhere;
+    }
+    /// It takes the place of another.
+    pub(crate) fn is_asked_as(&mut self, other: &Meter) {
+        self.asked = other.asked;
+    }
+    /// Whether no rules but this table's ask it.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, table: u8) -> bool {
+        self.asked == Asked::Of(table)
     }
 
     /// Asks for what [`Meter::pass`] reads of one with a band.

@@ -1,6 +1,6 @@
 //! Rules that send frames on through several tables, judged by the long way: a data plane with a capture, which takes every
 //! frame through the stages one by one, beside one without. Frames are changed on their way, so that later tables see what
-//! earlier ones made; what tables do beside that (meters, groups, copies, action sets, controllers) is mixed in. The same
+//! earlier ones made, and come to meters; what tables do beside that (groups, copies, action sets, controllers) is mixed in. The same
 //! bytes come out in the same order, with the same counters, and controllers hear the same of the same tables.
 
 mod plane_frames;
@@ -16,17 +16,18 @@ use weir_io::replay::Collected;
 use weir_packet::*;
 
 /// What matches look at beside [`MATCHES`]: what travels with a frame, and what changes make of it.
-const MORE: [&str; 6] = [
+const MORE: [&str; 7] = [
     "metadata=1/1",
     "metadata=2",
     "tun_id=5",
     "dl_dst=02:00:00:00:00:0a",
     "ip,nw_dst=10.9.8.7",
     "dl_type=0x8847,mpls_label=77",
+    "ip,nw_tos=48",
 ];
 
 /// What frames a rule is for (here it meets any), what it does to them, and which instructions stand behind that.
-const BEFORE: [(&str, &str, &str); 19] = [
+const BEFORE: [(&str, &str, &str); 28] = [
     ("ip", "", ""),
     ("ip", "", ""),
     ("ip", "", ""),
@@ -42,11 +43,26 @@ const BEFORE: [(&str, &str, &str); 19] = [
     ("dl_type=0x8847", "pop_mpls:0x0800", ""),
     ("ip", "mod_dl_dst:02:00:00:00:00:02", "write_metadata:3/3"),
     ("ip", "meter:1", ""),
+    ("ip", "meter:2", ""),
+    ("ip", "meter:3", ""),
+    ("ip", "meter:4", ""),
+    ("ip", "meter:2", "write_metadata:1/1"),
+    ("ip", "meter:3,mod_dl_dst:02:00:00:00:00:0a", ""),
+    ("ip", "meter:4,dec_ttl", ""),
+    ("ip", "meter:4,set_field:10.9.8.7->ip_dst", "write_metadata:2"),
+    ("ip", "meter:1,push_vlan:0x8100,set_field:4097->vlan_vid", ""),
+    ("ip", TWO_METERS, ""),
     ("ip", "output:2", ""),
     ("ip", "", "write_actions(output:3)"),
     ("ip", "dec_ttl", "write_actions(output:2),write_metadata:1"),
     ("ip", "", "clear_actions"),
 ];
+
+/// What the texts of rules can't say: the first of two meters, of which 3 is the second.
+const TWO_METERS: &str = "meter:2,dec_ttl";
+
+/// What becomes of frames without a rule, beside [`AFTER`].
+const DEFAULT: &str = "meter:1,output:2";
 
 const AFTER: [&str; 8] = [
     "output:2",
@@ -92,7 +108,12 @@ fn actions(table: u8, before: usize, end: usize) -> Vec<Action> {
             .join(","),
     };
     let text = format!("table={table},{of},actions={list}");
-    parse_flows(&text, &NoNames).unwrap_or_else(|e| panic!("{text}: {e}"))[0].actions.clone()
+    let rules = parse_flows(&text, &NoNames).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let mut actions = rules[0].actions.clone();
+    if does == TWO_METERS && actions.len() > 1 {
+        actions.insert(1, Action::Meter(3));
+    }
+    actions
 }
 
 type Heard = Arc<Mutex<Vec<String>>>;
@@ -127,7 +148,11 @@ struct Told {
 impl Told {
     /// Of the rule in this line; the last ones are table-miss entries.
     fn priority(&self, line: usize) -> u32 {
-        if line + TABLES as usize > self.lines.len() { 0 } else { 100 - line as u32 }
+        if line + TABLES as usize > self.lines.len() && self.lines.len() > TABLES as usize {
+            0
+        } else {
+            100 - line as u32
+        }
     }
 }
 
@@ -143,14 +168,23 @@ fn case(t: &Told, long: bool) -> Case {
         let mut spec = VdpSpec::new(vid, &format!("lan{}", vid.0));
         spec.mapping = vec![MappingRule { matcher: mapping, priority: 1 }];
         (spec.ports, spec.fields) = (ports.clone(), own());
-        spec.default = match AFTER[t.default] {
-            "group:1" => vec![Action::ToChannel],
+        spec.default = match AFTER.get(t.default).unwrap_or(&DEFAULT) {
+            &"group:1" => vec![Action::ToChannel],
             end => parse_flows(&format!("ip,actions={end}"), &NoNames).unwrap()[0].actions.clone(),
         };
         plane.create_vdp(spec).unwrap();
         plane.set_punt_sink(vid, Some(Box::new(Hear(Arc::clone(&heard))))).unwrap();
-        let band = Band { kind: BandKind::Drop, rate: 1, burst: 7 };
-        plane.put_meter(vid, 1, Meter::new(Unit::Packets, &[band]).unwrap()).unwrap();
+        let band = |kind, burst| Band { kind, rate: 1, burst };
+        let (drop, remark) = (BandKind::Drop, BandKind::DscpRemark(1));
+        let of = [
+            vec![band(drop, 7)],
+            vec![band(drop, 12)],
+            vec![band(remark, 3)],
+            vec![band(remark, 1), band(drop, 20)],
+        ];
+        for (id, bands) in (1..).zip(of) {
+            plane.put_meter(vid, id, Meter::new(Unit::Packets, &bands).unwrap()).unwrap();
+        }
         let bucket = |no| Bucket::new(vec![Action::Output(Out::Port(PortNo(no)))]);
         let group = Group::new(GroupKind::All, vec![bucket(2), bucket(3)]);
         plane.put_group(vid, 1, group.unwrap()).unwrap();
@@ -181,7 +215,9 @@ fn seen(c: &mut Case, t: &Told) -> String {
         let v = c.plane.vdp_view(vid).unwrap();
         told += &format!("{:?} {:?} {:?}\n", v.counters, v.port_counters, v.elsewhere);
         told += &format!("{:?}\n", c.plane.table_counters(vid).unwrap());
-        told += &format!("{:?}\n", c.plane.meter_counters(vid, 1).unwrap());
+        for meter in 1..=4 {
+            told += &format!("{:?}\n", c.plane.meter_counters(vid, meter).unwrap());
+        }
         for (n, &(table, m, ..)) in t.lines.iter().enumerate() {
             let rule = c.plane.rule_ref(vid, table, &matcher(m), t.priority(n)).unwrap();
             let mut usage = Vec::new();
@@ -213,8 +249,61 @@ proptest! {
         let mut told = Told { frames, lines, lan, default, told };
         // Some rules that most frames meet, so that ways are long.
         told.lines.extend((0..TABLES - 1).map(|table| (table, 2, usize::from(table), AFTER.len())));
-        let (mut short, mut long) = (case(&told, false), case(&told, true));
-        let (short, long) = (seen(&mut short, &told), seen(&mut long, &told));
-        prop_assert_eq!(short, long, "under {:?}", told);
+        judge(&told)?;
     }
+
+    /// More meters than usual: shared between tables and not, where ways are equally long and where they are not, and beside frames
+    /// that are done one by one.
+    #[test]
+    fn meters_take_frames_in_their_order(
+        frames in prop::collection::vec((1u8..3, 0u8..3, 0u8..6, 0u8..4), 20..100),
+        lines in prop::collection::vec((
+            0..3u8,
+            prop::sample::select(vec![0, 3, 4, 5, 6, 8, 9, 10, ALL_MATCHES - 3, ALL_MATCHES - 2]),
+            prop::sample::select((0..BEFORE.len()).filter(|b| b % 7 == 0 || BEFORE[*b].1.starts_with("meter")).collect::<Vec<_>>()),
+            prop::sample::select(vec![0, 0, 1, 3, 6, 8, 8, 9, 9]),
+        ), 2..14),
+        (lan, default, told) in (any::<bool>(), 0..AFTER.len() + 3, prop::sample::select(vec![true, false, false, false])),
+    ) {
+        let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
+        judge(&Told { frames, lines, lan, default, told })?;
+    }
+}
+
+/// What chance comes to seldom.
+#[test]
+fn ways_to_meters() {
+    let any = 2;
+    let to = |dst: usize| 2 + dst;
+    let does = |text: &str| BEFORE.iter().position(|b| b.1 == text).unwrap();
+    let marked = ALL_MATCHES - 3;
+    let (out, other, next, over_next) = (0, 1, AFTER.len(), AFTER.len() + 1);
+    let meter = does("meter:1");
+    let cases: [&[Line]; 6] = [
+        // One meter at the end of ways of two lengths.
+        &[(0, to(1), 0, over_next), (0, to(2), 0, next), (1, any, 0, next), (2, any, meter, out)],
+        // Whoever goes to the meter by itself, and whoever comes to it behind others.
+        &[(0, to(1), meter, next), (0, to(2), 0, next), (1, any, meter, out)],
+        &[(0, to(1), meter, out), (0, to(2), meter, 7)],
+        // What a remark made, seen by the next table.
+        &[(0, any, does("meter:3"), next), (1, marked, 0, out), (1, any, 0, other)],
+        // Headers that no table has looked for.
+        &[(0, any, does("meter:4,dec_ttl"), out)],
+        &[(0, to(1), does("meter:1,push_vlan:0x8100,set_field:4097->vlan_vid"), out)],
+    ];
+    let frames: Vec<_> = (0..70).map(|i| frame((1 + i % 2, 0, i % 6, i % 4, 0))).collect();
+    for lines in cases {
+        let miss = AFTER.len();
+        for (lan, default, told) in [(false, 0, false), (true, miss, false), (false, miss, true)] {
+            let (lines, frames) = (lines.to_vec(), frames.clone());
+            judge(&Told { frames, lines, lan, default, told }).unwrap();
+        }
+    }
+}
+
+fn judge(told: &Told) -> Result<(), TestCaseError> {
+    let (mut short, mut long) = (case(told, false), case(told, true));
+    let (short, long) = (seen(&mut short, told), seen(&mut long, told));
+    prop_assert_eq!(short, long, "under {:?}", told);
+    Ok(())
 }

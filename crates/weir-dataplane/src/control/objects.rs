@@ -187,7 +187,13 @@ impl DataPlane {
         }
         let mut meter = meter;
         let slow = meter.share();
-        self.vdp_mut(vid)?.fast.meters.insert(id, meter);
+        let v = self.vdp_mut(vid)?;
+        match v.fast.meters.get(&id) {
+            Some(old) => meter.is_asked_as(old),
+            None if v.default.meters().any(|m| m == id) => meter.is_asked_by_default(),
+            None => {}
+        }
+        v.fast.meters.insert(id, meter);
         self.post(vid, move |s| {
             s.tables.get_mut().meters.insert(id, slow);
         })

@@ -91,6 +91,7 @@ impl DataPlane {
     ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
         let result = self.compile_rule(vid, table, &spec.actions)?;
+        self.note_meters(vid, table, &result)?;
         if let Some(slot) = self.place_quick(vid, table, spec, &result, placement)? {
             return Ok((Placed::Fast, RuleRef { table, slot }));
         }
@@ -236,6 +237,17 @@ impl DataPlane {
             };
             if let Some((what, id)) = missing {
                 return Err(CompileError::Missing { what, id }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Meters know which table's rules ask them.
+    fn note_meters(&mut self, vid: Vid, table: u8, r: &ActionResult) -> Result<(), ControlError> {
+        if r.program.is_some() {
+            let meters = &mut self.vdp_mut(vid)?.fast.meters;
+            for id in r.meters() {
+                meters.get_mut(&id).into_iter().for_each(|m| m.is_asked_by(table));
             }
         }
         Ok(())

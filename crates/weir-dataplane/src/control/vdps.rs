@@ -8,6 +8,7 @@ use crate::edge::{Edge, PortFlags};
 use crate::forwarding::PortShare;
 use crate::mapping::MappingRule;
 use crate::matching::Tables;
+use crate::meter::Meter;
 use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
 use crate::shortcut::Ways;
@@ -459,6 +460,9 @@ impl DataPlane {
         let r = compile::compile_default(actions, self.vdp(vid)?)?;
         self.refuse_normal(vid, &r)?;
         let v = self.vdp_mut(vid)?;
+        for id in r.meters() {
+            v.fast.meters.get_mut(&id).into_iter().for_each(Meter::is_asked_by_default);
+        }
         v.default = r.clone();
         v.asked.default = Written::new(actions);
         v.set_miss();

@@ -14,6 +14,7 @@ mod away;
 mod handover;
 mod indexing;
 mod inject;
+mod metered;
 mod mixed;
 mod onward;
 mod phases;

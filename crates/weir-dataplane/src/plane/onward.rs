@@ -2,18 +2,24 @@
 //! time, so that what each reads is on its way while others compute.
 //!
 //! Room: called by `alike` and `mixed`, for frames of which table 0's rule wants no more than that they are changed and go on
-//! ([`bits::ONWARD`]). A short cut for what `execute` does frame by frame: whatever else a rule wants, in whichever table,
-//! is for [`DataPlane::process`].
+//! ([`bits::ONWARD`]), or that a meter (`metered`) is asked first. A short cut for what `execute` does frame by frame: whatever
+//! else a rule wants, in whichever table, is for [`DataPlane::process`].
 
 use super::alike::{Leaving, Place, change, complete};
 use super::mixed::ask_several;
 use super::*;
 use crate::compile::{ActionResult, Op, bits};
 use crate::execute::InvalidTtl;
-use crate::matching::Entry;
 use crate::packet::{Packet, Stale};
 use crate::processing;
 use weir_classify::RuleId;
+
+/// Whether a frame with this result does nothing but go on, changed perhaps. Whoever wants to hear of an invalid TTL takes
+/// the long way.
+#[inline(always)]
+fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
+    r.bits & bits::ONWARD == bits::ONWARD && *invalid_ttl == InvalidTtl::Drop
+}
 
 /// What is known when the frames' rules are carried out: the tables that come next, which frames go on there, and which of these
 /// are best looked up with others, a bit each.
@@ -23,54 +29,72 @@ struct Step {
     several: u64,
 }
 
-/// Whether a frame with this result does nothing but go on, changed perhaps. Whoever wants to hear of an invalid TTL takes
-/// the long way.
-#[inline(always)]
-fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
-    r.onward().is_some() && *invalid_ttl == InvalidTtl::Drop
+impl Step {
+    /// The table that all of them have got to.
+    fn table(&self) -> Option<u8> {
+        let mut tables = each(self.on).map(|i| self.tables[i]);
+        let first = tables.next()?;
+        tables.all(|n| n == first).then_some(first)
+    }
 }
 
 impl DataPlane {
     /// Takes those of these frames, a bit each, that table 0's rules send on as far as rules do, and from there out where
-    /// that is a common way. Keys are known as far as [`Work::depths`] says; of frames that have gone on and are left for
-    /// [`DataPlane::process`] they are whole then.
+    /// that is a common way; and those that meet a meter there and leave then. Keys are known as far as [`Work::depths`] says; of
+    /// frames that have gone on and are left for [`DataPlane::process`] they are whole then.
     #[inline(never)]
     pub(super) fn go_on(&mut self, in_port: PortId, frames: u64, leaving: Leaving) -> Leaving {
-        let mut leaving = leaving;
-        let mut going = self.set_out(frames);
-        if going != frames {
-            leaving.otherwise();
-        }
+        let (mut leaving, mut left) = (leaving, 0);
+        let mut going = self.set_out(in_port, frames, &mut left, &mut leaving);
         // Each turn leads to later tables.
         while going != 0 {
             let step = self.step(in_port, going);
             if step.on != going {
                 leaving.otherwise();
             }
-            going = step.on;
             self.find_later(&step);
-            going = self.arrive(in_port, going, &mut leaving);
+            going = self.arrive(in_port, &step, &mut left, &mut leaving);
+        }
+        if left != 0 {
+            leaving.otherwise();
         }
         leaving
     }
 
-    /// Counts those of these frames that go on at the rules of table 0, and says which they are.
-    fn set_out(&mut self, frames: u64) -> u64 {
+    /// Counts those of these frames whose rules of table 0 can be carried out here; those that leave behind a meter leave. Says
+    /// which go on.
+    fn set_out(
+        &mut self,
+        in_port: PortId,
+        frames: u64,
+        left: &mut u64,
+        leaving: &mut Leaving,
+    ) -> u64 {
         let w = &mut self.work;
-        let mut going = 0;
+        let (mut going, mut metered) = (0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (1, Slot::Rule(slot)) = (frames >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
             let table = v.fast.tables.first_mut();
-            let goes = |e: &Entry| goes_on(&e.result, &v.fast.invalid_ttl);
-            if !table.entry(slot).is_some_and(goes) {
-                continue;
+            match table.entry(slot) {
+                Some(e) if e.result.meter().is_some() => {
+                    metered |= 1 << i;
+                    continue;
+                }
+                Some(e) if goes_on(&e.result, &v.fast.invalid_ttl) => {}
+                _ => {
+                    *left |= 1 << i;
+                    continue;
+                }
             }
             let Some(e) = table.hit(slot, f.len(), self.now) else { continue };
             v.spent.grant(e.result.cost.into());
             self.interval_units += u64::from(e.result.cost);
             w.slots[i] = Slot::At { table: 0, slot };
             going |= 1 << i;
+        }
+        if metered != 0 {
+            going |= self.meter(in_port, metered, Some(0), left, leaving);
         }
         going
     }
@@ -149,11 +173,17 @@ impl DataPlane {
     }
 
     /// Counts the frames at the rules that took them; those that leave in a common way leave. Says which go on again.
-    fn arrive(&mut self, in_port: PortId, going: u64, leaving: &mut Leaving) -> u64 {
+    fn arrive(
+        &mut self,
+        in_port: PortId,
+        step: &Step,
+        left: &mut u64,
+        leaving: &mut Leaving,
+    ) -> u64 {
         let w = &mut self.work;
-        let (mut on, mut out) = (0, 0);
+        let (mut on, mut metered) = (0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
-            if going >> i & 1 == 0 {
+            if step.on >> i & 1 == 0 {
                 continue;
             }
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -164,24 +194,29 @@ impl DataPlane {
                     let Some(t) = v.fast.tables.get_mut(table.into()) else { continue };
                     let Some(e) = t.hit(slot, f.len(), self.now) else { continue };
                     let r = &e.result;
+                    if r.meter().is_some() {
+                        metered |= 1 << i;
+                        continue;
+                    }
                     if goes_on(r, invalid_ttl) {
                         on |= 1 << i;
                         continue;
                     }
                     if let Some(done) = change(r, f, &mut w.keys[i], &w.layers[i], &place) {
-                        (w.slots[i], out) = (leaving.by(r.port, done, f.len()), out | 1 << i);
+                        w.slots[i] = leaving.by(r.port, done, f.len());
                         continue;
                     }
                     r.bits & bits::DROP != 0
                 }
                 _ => v.miss.bits & bits::DROP != 0,
             };
+            *left |= 1 << i;
             if w.depths[i] != Depth::Whole && !drops {
                 w.layers[i] = complete(fields, f, edge.at(in_port).no, &mut w.keys[i]);
             }
         }
-        if on | out != going {
-            leaving.otherwise();
+        if metered != 0 {
+            on |= self.meter(in_port, metered, step.table(), left, leaving);
         }
         on
     }

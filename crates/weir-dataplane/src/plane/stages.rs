@@ -3,21 +3,17 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::compile::{Op, bits};
+use crate::compile::bits;
 use crate::cpu_share::Grant;
 use crate::edge::At;
 use crate::execute::{self, ChannelTo, InvalidTtl, Source, Subject};
 use crate::execute::{apply_changes, apply_paper_bits};
-use crate::meter::Meter;
 use crate::packet::extract;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
 use weir_classify::simd::prefetch_read;
 use weir_packet::{DropReason, PortId};
-
-/// Meters of a VDP from which on they are asked for ahead.
-const FAR_METERS: usize = 1024;
 
 impl DataPlane {
     /// Stage 1.
@@ -131,29 +127,13 @@ impl DataPlane {
         found.filter_map(of).for_each(|(t, slot)| t.prefetch_headers(slot));
     }
 
-    /// Many meters are many lines far away, too, each found by way of others: they are asked for before the first is needed.
-    #[inline]
-    fn warm_meters(&self) {
-        let w = &self.work;
-        for i in 0..w.burst.len().min(BURST) {
-            let Some((table, slot)) = w.slots[i].rule() else { continue };
-            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
-            if v.fast.meters.len() < FAR_METERS {
-                continue;
-            }
-            let Some(t) = v.fast.tables.get(table.into()) else { continue };
-            let first = t.first_ops(slot).iter().find_map(|op| match op {
-                Op::Meter(id) => v.fast.meters.get(id),
-                _ => None,
-            });
-            first.into_iter().for_each(Meter::prefetch);
-        }
-    }
-
     /// Stage 3.
     #[inline]
     pub(super) fn process(&mut self, in_port: PortId) {
-        self.warm_meters();
+        let all = u64::MAX.checked_shr((BURST - self.work.burst.len()) as u32).unwrap_or(0);
+        if self.has_far_meters(all) {
+            self.warm_meters(all);
+        }
         let w = &mut self.work;
         'frames: for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
             let vid = w.vids[i];

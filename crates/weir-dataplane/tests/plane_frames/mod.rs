@@ -52,7 +52,31 @@ pub fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
     }
     match kind {
         0 | 1 => {
-            f.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            // Half of them of a class with drop precedences.
+            f.extend([
+                8,
+                0,
+                0x45,
+                0x28 * kind,
+                0,
+                28,
+                0,
+                0,
+                0,
+                0,
+                ttl,
+                17,
+                0,
+                0,
+                10,
+                0,
+                0,
+                1,
+                10,
+                0,
+                0,
+                2,
+            ]);
             f.extend([0, 1, 0, dst, 0, 8, 0, 0]);
         }
         // With options, or shorter than it says.
@@ -62,7 +86,7 @@ pub fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
         3 => f.extend([8, 0, 0x45, 0, 0, 9, 0, 0, 0, 0, ttl, 1, 0, 0, 9, 9, 9, 9, 8, 8, 8, 8]),
         4 => f.extend([0x88, 0x47, 0, 1, 1, ttl, 0x45, 0]),
         5 => {
-            f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 59, ttl]);
+            f.extend([0x86, 0xdd, 0x62, 0x80, 0, 0, 0, 0, 59, ttl]);
             f.extend([3; 32]);
         }
         6 => f.extend([0, 38, 0xaa, 0xaa, 3, 0, 0, 0, 8, 6]),

@@ -17,7 +17,9 @@ const WITHOUT: u8 = bits::ONWARD | bits::UNCHANGED;
 impl Table {
     /// A rule that does this comes to a slot. Whether it has a program does not change with the VDP's ports.
     pub(super) fn note_far(&mut self, slot: u32, result: &ActionResult) {
-        let read = result.program.is_some() && result.bits & WITHOUT != WITHOUT;
+        // Those that a meter comes before lead to that.
+        let read = result.meter().is_some() || result.bits & WITHOUT != WITHOUT;
+        let read = result.program.is_some() && read;
         if slot >= FAR && read {
             self.few_mut().far = true;
         }
@@ -30,11 +32,23 @@ impl Table {
     pub fn is_far(&self, slot: u32) -> bool {
         slot >= FAR && self.has_far()
     }
-    /// The first operations of the program of the rule in this slot.
+    /// The first operations of the program of the rule in this slot, as far as it must be read.
     #[inline(always)]
     pub fn first_ops(&self, slot: u32) -> &[Op] {
-        let ops = self.entry(slot).and_then(|e| e.result.program.as_deref()).unwrap_or_default();
+        let Some(r) = self.entry(slot).map(|e| &e.result) else { return &[] };
+        let ops = match r.meter() {
+            Some(_) => r.behind_meter(),
+            None => r.program.as_deref().unwrap_or_default(),
+        };
         ops.get(..AHEAD).unwrap_or(ops)
+    }
+    /// The first meter among those.
+    #[inline]
+    pub fn first_meter(&self, slot: u32) -> Option<u32> {
+        self.first_ops(slot).iter().find_map(|op| match op {
+            Op::Meter(id) => Some(*id),
+            _ => None,
+        })
     }
     /// Asks for the memory of a slot.
     #[inline(always)]

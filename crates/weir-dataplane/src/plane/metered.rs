@@ -1,0 +1,200 @@
+//! Rules that begin with a meter, in bursts: whether frames may come to it here, and what is then left to do with them.
+//!
+//! Room: called by `onward`; `stages` asks for meters ahead here, too. A meter takes frames in the order in which they came,
+//! whatever their rules do. Here they come to it table by table, so a frame does only where that is the same order ([`pass`]); else
+//! it is for [`DataPlane::process`].
+
+use super::alike::{Leaving, Place, complete};
+use super::*;
+use crate::compile::{ActionResult, bits};
+use crate::execute::{InvalidTtl, apply_changes};
+use crate::matching::Meters;
+use crate::meter::{Meter, Verdict};
+use crate::packet::{Packet, Stale};
+use crate::processing::set_tos;
+
+/// Meters of a VDP from which on they are asked for ahead.
+const FAR_METERS: usize = 1024;
+
+/// How far a burst's frames are when one of them comes to a rule that begins with a meter.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// The table where all are that are under way in tables here; none where they are in several.
+    table: Option<u8>,
+    /// Frames before it that are left for the long way, a bit each.
+    left: u64,
+}
+
+/// What becomes of a frame at such a rule.
+enum Met {
+    /// It goes on to a later table.
+    On,
+    /// It leaves, or is dropped.
+    Done(Result<(), DropReason>),
+}
+
+/// Takes a frame to the meter that `r` begins with and, where it leaves then, out. `None`: that can't be done here, and nothing has
+/// happened. A frame may come to a meter before those that came before it have gone all their way, if these can't come to that meter:
+/// it is one table's alone, all that go on are there now, and none is left for the long way. Those that no rule takes are not looked
+/// at: a meter that is asked behind all tables is no table's.
+fn pass(
+    r: &ActionResult,
+    meters: &mut Meters,
+    turn: Turn,
+    f: &mut Frame,
+    known: &mut Known<'_>,
+    at: &Place<'_>,
+) -> Option<Met> {
+    let on = r.bits & bits::ONWARD == bits::ONWARD;
+    // Whoever wants to hear of an invalid TTL takes the long way.
+    let way = *at.invalid_ttl == InvalidTtl::Drop && (on || r.port != at.in_port);
+    if !way || turn.left != 0 {
+        return None;
+    }
+    let meter = meters.get_mut(&r.meter()?)?;
+    if !meter.is_of(turn.table?) {
+        return None;
+    }
+    let passed = match meter.pass(known.now, f.len()) {
+        Verdict::Pass => Ok(()),
+        Verdict::Drop => Err(DropReason::Meter),
+        Verdict::Remark(levels) => known.remark(levels, f, at),
+    };
+    Some(match (passed, on) {
+        (Ok(()), true) => Met::On,
+        (Ok(()), false) => Met::Done(known.change(r, f, at)),
+        (Err(why), _) => Met::Done(Err(why)),
+    })
+}
+
+/// What is known of a frame.
+struct Known<'a> {
+    now: Nanos,
+    key: &'a mut FlowKey,
+    layers: &'a mut Layers,
+    depth: &'a mut Depth,
+}
+
+impl Known<'_> {
+    /// Makes the key whole.
+    fn complete(&mut self, f: &Frame, at: &Place<'_>) {
+        if *self.depth != Depth::Whole {
+            *self.layers = complete(at.fields, f, at.edge.at(at.in_port).no, self.key);
+            *self.depth = Depth::Whole;
+        }
+    }
+    /// Raises a frame's drop precedence, which its key says, too.
+    #[cold]
+    fn remark(&mut self, levels: u8, f: &mut Frame, at: &Place<'_>) -> Result<(), DropReason> {
+        self.complete(f, at);
+        let mut p = Packet { frame: f, key: self.key, layers: *self.layers, stale: Stale::No };
+        set_tos::remark(levels, &mut p)?;
+        p.refresh()?;
+        *self.layers = p.layers;
+        at.fields.extract(f.bytes(), self.layers, self.key);
+        Ok(())
+    }
+    /// Changes a frame that its meter let pass, and which leaves then, as `r` says.
+    fn change(
+        &mut self,
+        r: &ActionResult,
+        f: &mut Frame,
+        at: &Place<'_>,
+    ) -> Result<(), DropReason> {
+        let ops = r.behind_meter();
+        if ops.is_empty() {
+            return Ok(());
+        }
+        if *self.depth != Depth::Common || r.bits & bits::BY_HEADERS == 0 {
+            self.complete(f, at);
+        }
+        apply_changes(ops, f, *self.layers, self.key)
+    }
+}
+
+impl DataPlane {
+    /// Takes those of these frames, a bit each, to the meters that their rules begin with that may go there now, counts them
+    /// where they have not been, and takes those out that leave then. Says which go on. `table`: that which all have got to that are under
+    /// way.
+    #[inline(never)]
+    pub(super) fn meter(
+        &mut self,
+        in_port: PortId,
+        frames: u64,
+        table: Option<u8>,
+        left: &mut u64,
+        leaving: &mut Leaving,
+    ) -> u64 {
+        if self.has_far_meters(frames) {
+            self.warm_meters(frames);
+        }
+        let w = &mut self.work;
+        let mut on = 0;
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            let (1, Some((n, slot))) = (frames >> i & 1, w.slots[i].rule()) else { continue };
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let Some(t) = v.fast.tables.get_mut(n.into()) else { continue };
+            let Some(r) = t.entry(slot).map(|e| &e.result) else { continue };
+            let (len, port, cost) = (f.len(), r.port, u64::from(r.cost));
+            let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+            let place = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
+            let mut known = Known {
+                now: self.now,
+                key: &mut w.keys[i],
+                layers: &mut w.layers[i],
+                depth: &mut w.depths[i],
+            };
+            let turn = Turn { table, left: *left & ((1 << i) - 1) };
+            let counted = matches!(w.slots[i], Slot::At { .. });
+            let Some(met) = pass(r, &mut v.fast.meters, turn, f, &mut known, &place) else {
+                *left |= 1 << i;
+                if counted {
+                    known.complete(f, &place);
+                }
+                continue;
+            };
+            if !counted {
+                t.hit(slot, len, self.now);
+                v.spent.grant(cost);
+                self.interval_units += cost;
+            }
+            w.slots[i] = match met {
+                Met::On => {
+                    on |= 1 << i;
+                    Slot::At { table: n, slot }
+                }
+                Met::Done(done) => leaving.by(port, done, f.len()),
+            };
+        }
+        on
+    }
+
+    /// Whether any of these frames, a bit each, is of a VDP with many meters.
+    #[inline(always)]
+    pub(super) fn has_far_meters(&self, frames: u64) -> bool {
+        let (w, mut last) = (&self.work, None);
+        each(frames).any(|i| {
+            let vid = w.vids[i];
+            let v = self.vdps.get(usize::from(vid.0)).filter(|_| last.replace(vid) != Some(vid));
+            v.and_then(Option::as_ref).is_some_and(|v| v.fast.meters.len() >= FAR_METERS)
+        })
+    }
+
+    /// Many meters are many lines far away, each found by way of others: those of these frames, a bit each, are asked for before the
+    /// first is needed.
+    #[inline(never)]
+    pub(super) fn warm_meters(&self, frames: u64) {
+        let w = &self.work;
+        for i in each(frames) {
+            let Some((table, slot)) = w.slots[i].rule() else { continue };
+            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
+            if v.fast.meters.len() < FAR_METERS {
+                continue;
+            }
+            let Some(t) = v.fast.tables.get(table.into()) else { continue };
+            let Some(r) = t.entry(slot).map(|e| &e.result) else { continue };
+            let first = r.meter().or_else(|| t.first_meter(slot));
+            first.and_then(|id| v.fast.meters.get(&id)).into_iter().for_each(Meter::prefetch);
+        }
+    }
+}
