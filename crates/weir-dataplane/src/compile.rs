@@ -8,6 +8,7 @@ pub mod set;
 
 use crate::action::{Action, Out, PortNo};
 use crate::matching::MAX_TABLES;
+use crate::meters::MeterAt;
 use crate::processing::{ActionError, Change, compile as compile_change};
 use thiserror::Error;
 use weir_classify::Field;
@@ -101,8 +102,11 @@ pub struct SetOp {
 }
 
 const METERED: u8 = bits::PROGRAM | bits::METERED;
-/// Where the addresses would be, with [`bits::METERED`], of what says whether there is more to do than what `bits` say.
-const CHANGED: usize = 4;
+/// Of what stands in place of addresses, with [`bits::METERED`]: the meter's number, where it stands, and whether there is more to do
+/// than what `bits` say.
+const NUMBER: usize = 0;
+const PLACE: usize = 4;
+const CHANGED: usize = 8;
 
 impl ActionResult {
     /// The later table that frames go on to, and the changes before that, where nothing else becomes of them, but that a meter
@@ -120,12 +124,20 @@ impl ActionResult {
     }
     /// The meter that frames come to first, where [`bits`] say all else that becomes of them. The program is not read.
     #[inline(always)]
-    pub fn meter(&self) -> Option<u32> {
+    pub fn meter(&self) -> Option<MeterAt> {
         if self.bits & METERED != METERED {
             return None;
         }
-        let [a, b, c, d, ..] = self.macs;
-        Some(u32::from_ne_bytes([a, b, c, d]))
+        let word = |at: usize| {
+            self.macs[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes))
+        };
+        Some(MeterAt { id: word(NUMBER), place: word(PLACE) })
+    }
+    /// That meter stands in this place.
+    pub(crate) fn meter_is_at(&mut self, place: u32) {
+        if self.bits & METERED == METERED {
+            self.macs[PLACE..CHANGED].copy_from_slice(&place.to_ne_bytes());
+        }
     }
     /// How frames are changed that its meter has let pass, and leave then; nothing: not at all. The program is not read where that
     /// is so.
@@ -509,7 +521,7 @@ fn program(ops: Vec<Op>) -> ActionResult {
         ActionResult { bits: bits::PROGRAM | way, cost, port, macs: [0; 12], program: None };
     if let (Some(id), 1..) = (meter, way) {
         r.bits = r.bits & !bits::STRAIGHT | bits::METERED;
-        r.macs[..CHANGED].copy_from_slice(&id.to_ne_bytes());
+        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
         r.macs[CHANGED] = u8::from(then.len() > 1);
     }
     r.program = Some(ops.into());

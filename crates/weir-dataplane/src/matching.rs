@@ -15,9 +15,8 @@ use crate::compile::ActionResult;
 use crate::counters::{SharedLookups, Side, SlowLookups, TableCounters};
 use crate::execute::InvalidTtl;
 use crate::group::Group;
-use crate::meter::Meter;
-use crate::programs::hash::Fold;
-use std::collections::{BTreeMap, HashMap};
+use crate::meters::Meters;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_classify::{FlowCaching, FlowKey, Match};
@@ -89,9 +88,6 @@ impl TableSet {
     }
 }
 
-/// A VDP's meters: as many as subscribers, perhaps, and one asked for with every frame.
-pub(crate) type Meters = HashMap<u32, Meter, Fold>;
-
 /// All that decides over a VDP's frames: tables, groups, meters.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -100,7 +96,7 @@ pub struct Tables {
     pub tables: TableSet,
     /// By group number.
     pub groups: BTreeMap<u32, Group<Arc<ActionResult>>>,
-    /// By meter number.
+    /// Its meters.
     pub(crate) meters: Meters,
     /// Where lookups are counted.
     pub(crate) counting: Counting,

@@ -272,7 +272,7 @@ impl DataPlane {
             let bands = m.bands().map(|(_, t)| t).collect();
             Gauge { levels: m.levels(), counters: MeterCounters { counted: m.counted(), bands } }
         };
-        Ok(self.vdp(vid)?.fast.meters.get(&id).map(of))
+        Ok(self.vdp(vid)?.fast.meters.get(id).map(of))
     }
 
     /// Adds what a meter got elsewhere to what it got here, and fills its buckets as they were there.
@@ -281,7 +281,7 @@ impl DataPlane {
     /// No such VDP.
     pub fn add_gauge(&mut self, vid: Vid, id: u32, before: &Gauge) -> Result<(), ControlError> {
         let now = self.now;
-        if let Some(m) = self.vdp_mut(vid)?.fast.meters.get_mut(&id) {
+        if let Some(m) = self.vdp_mut(vid)?.fast.meters.get_mut(id) {
             m.add_counted(before.counters.counted, &before.counters.bands);
             m.set_levels(&before.levels, now);
         }

@@ -110,7 +110,7 @@ impl DataPlane {
             fields: v.fields.clone(),
             default: v.asked.default.tell(<[Action]>::to_vec),
             groups: groups.collect(),
-            remarking: meters.map(|(id, _)| *id).collect(),
+            remarking: meters.map(|(id, _)| id).collect(),
             invalid_ttl: v.fast.invalid_ttl,
             rules,
             slow,

@@ -156,7 +156,7 @@ impl DataPlane {
     /// No such VDP or meter.
     pub fn meter_counters(&self, vid: Vid, id: u32) -> Result<MeterCounters, ControlError> {
         let why = "there is none";
-        let m = self.vdp(vid)?.fast.meters.get(&id);
+        let m = self.vdp(vid)?.fast.meters.get(id);
         let m = m.ok_or(ControlError::Object { what: "meter", id, vid, why })?;
         if let (Some(desk), Some(worker)) = (&self.desk, self.worker_of(vid)) {
             let read = desk.one(worker, move |p| p.meter_counters(vid, id));
@@ -188,7 +188,7 @@ impl DataPlane {
         let mut meter = meter;
         let slow = meter.share();
         let v = self.vdp_mut(vid)?;
-        match v.fast.meters.get(&id) {
+        match v.fast.meters.get(id) {
             Some(old) => meter.is_asked_as(old),
             None if v.default.meters().any(|m| m == id) => meter.is_asked_by_default(),
             None => {}
@@ -206,12 +206,12 @@ impl DataPlane {
         if self.desk.is_some() {
             return self.everywhere(move |p| p.remove_meter(vid, id));
         }
-        if self.vdp_mut(vid)?.fast.meters.remove(&id).is_none() {
+        if self.vdp_mut(vid)?.fast.meters.remove(id).is_none() {
             let why = "there is none";
             return Err(ControlError::Object { what: "meter", id, vid, why });
         }
         self.post(vid, move |s| {
-            s.tables.get_mut().meters.remove(&id);
+            s.tables.get_mut().meters.remove(id);
         })
     }
 }

@@ -90,7 +90,7 @@ impl DataPlane {
         self.refuse_normal(vid, &r)?;
         let missing = |op: &Op| match op {
             Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
-            Op::Meter(id) if !v.fast.meters.contains_key(id) => Some(("meter", *id)),
+            Op::Meter(id) if !v.fast.meters.contains(*id) => Some(("meter", *id)),
             _ => None,
         };
         if let Some((what, id)) = r.ops().find_map(missing) {

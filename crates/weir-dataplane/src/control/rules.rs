@@ -224,6 +224,10 @@ impl DataPlane {
         let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
         self.refuse_normal(vid, &r)?;
+        let mut r = r;
+        if let Some(place) = r.meter().and_then(|m| v.fast.meters.place(m.id)) {
+            r.meter_is_at(place);
+        }
         Ok(r)
     }
 
@@ -232,7 +236,7 @@ impl DataPlane {
         for op in r.ops() {
             let missing = match op {
                 Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
-                Op::Meter(id) if !v.fast.meters.contains_key(id) => Some(("meter", *id)),
+                Op::Meter(id) if !v.fast.meters.contains(*id) => Some(("meter", *id)),
                 _ => None,
             };
             if let Some((what, id)) = missing {
@@ -247,7 +251,7 @@ impl DataPlane {
         if r.program.is_some() {
             let meters = &mut self.vdp_mut(vid)?.fast.meters;
             for id in r.meters() {
-                meters.get_mut(&id).into_iter().for_each(|m| m.is_asked_by(table));
+                meters.get_mut(id).into_iter().for_each(|m| m.is_asked_by(table));
             }
         }
         Ok(())

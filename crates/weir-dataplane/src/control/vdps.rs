@@ -461,7 +461,7 @@ impl DataPlane {
         self.refuse_normal(vid, &r)?;
         let v = self.vdp_mut(vid)?;
         for id in r.meters() {
-            v.fast.meters.get_mut(&id).into_iter().for_each(Meter::is_asked_by_default);
+            v.fast.meters.get_mut(id).into_iter().for_each(Meter::is_asked_by_default);
         }
         v.default = r.clone();
         v.asked.default = Written::new(actions);

@@ -162,7 +162,7 @@ pub(super) fn change<E: Egress>(
             cx.queue = *q;
             Ok(())
         }
-        Op::Meter(id) => match t.meters.get_mut(id) {
+        Op::Meter(id) => match t.meters.get_mut(*id) {
             None => Ok(()),
             Some(m) => {
                 let v = m.pass(e.now(), len);

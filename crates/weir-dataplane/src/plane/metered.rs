@@ -8,8 +8,8 @@ use super::alike::{Leaving, Place, complete};
 use super::*;
 use crate::compile::{ActionResult, bits};
 use crate::execute::{InvalidTtl, apply_changes};
-use crate::matching::Meters;
 use crate::meter::{Meter, Verdict};
+use crate::meters::Meters;
 use crate::packet::{Packet, Stale};
 use crate::processing::set_tos;
 
@@ -51,7 +51,7 @@ fn pass(
     if !way || turn.left != 0 {
         return None;
     }
-    let meter = meters.get_mut(&r.meter()?)?;
+    let meter = meters.at(r.meter()?)?;
     if !meter.is_of(turn.table?) {
         return None;
     }
@@ -185,16 +185,26 @@ impl DataPlane {
     #[inline(never)]
     pub(super) fn warm_meters(&self, frames: u64) {
         let w = &self.work;
-        for i in each(frames) {
-            let Some((table, slot)) = w.slots[i].rule() else { continue };
-            let Some(Some(v)) = self.vdps.get(usize::from(w.vids[i].0)) else { continue };
-            if v.fast.meters.len() < FAR_METERS {
-                continue;
+        let of = |i: usize| {
+            let (table, slot) = w.slots[i].rule()?;
+            let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
+            let t =
+                v.fast.tables.get(table.into()).filter(|_| v.fast.meters.len() >= FAR_METERS)?;
+            Some((t, slot, &v.fast.meters))
+        };
+        for (t, slot, meters) in each(frames).filter_map(of) {
+            match t.entry(slot).and_then(|e| e.result.meter()) {
+                Some(at) => meters.prefetch_place(at),
+                None => t
+                    .first_meter(slot)
+                    .and_then(|id| meters.get(id))
+                    .into_iter()
+                    .for_each(Meter::prefetch),
             }
-            let Some(t) = v.fast.tables.get(table.into()) else { continue };
-            let Some(r) = t.entry(slot).map(|e| &e.result) else { continue };
-            let first = r.meter().or_else(|| t.first_meter(slot));
-            first.and_then(|id| v.fast.meters.get(&id)).into_iter().for_each(Meter::prefetch);
+        }
+        for (t, slot, meters) in each(frames).filter_map(of) {
+            let at = t.entry(slot).and_then(|e| e.result.meter());
+            at.into_iter().for_each(|at| meters.prefetch(at));
         }
     }
 }
