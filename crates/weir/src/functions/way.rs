@@ -100,7 +100,23 @@ fn work(actions: &[Action]) -> [f64; 5] {
         };
         *of += 1;
     }
+    // A label and its TTL are written at once, where nothing else is done.
+    if plain == 2 && is_swap(actions) {
+        plain = 1;
+    }
     [writes, plain, moves, wraps, unwraps].map(f64::from)
+}
+
+/// Whether all that a list of actions does is to swap a label, its TTL with it.
+fn is_swap(actions: &[Action]) -> bool {
+    let label =
+        |a: &Action| matches!(a, Action::SetField { field: Field::MplsLabel | Field::MplsTc, .. });
+    match actions {
+        [a, Action::DecMplsTtl, Action::Output(_)] | [Action::DecMplsTtl, a, Action::Output(_)] => {
+            label(a)
+        }
+        _ => false,
+    }
 }
 
 /// The parameters that say so.
@@ -177,8 +193,11 @@ impl Way {
         }
         let mut masks: BTreeMap<u8, BTreeSet<Vec<u64>>> = BTreeMap::new();
         let mut words = 0;
-        // A frame that the executor changes is looked at whole, and so is one that is changed or metered and goes on.
-        let more = |r: &FlowSpec| onward(&r.actions).is_some() && r.actions.len() > 1;
+        // A frame that the executor changes is looked at whole, and so is one that is changed and goes on, meters aside.
+        let more = |r: &FlowSpec| {
+            let meters = r.actions.iter().filter(|a| matches!(a, Action::Meter(_))).count();
+            onward(&r.actions).is_some() && r.actions.len() > 1 + meters
+        };
         let does = |r: &FlowSpec| work(&r.actions).iter().any(|n| *n > 0.0);
         let mut deep = job.rules.iter().any(|r| does(r) || more(r));
         for r in &job.rules {

@@ -330,8 +330,8 @@ fn metered(tables: Tables) -> Option<Fed> {
 
 fn rule_meter() -> Shape {
     let less = ruled(1, 1);
-    // Its list's two lines, what leads to the meter, and that: rates, a bucket, counters; beside the rule's two.
-    const LINES: f64 = 4.0;
+    // What leads to the meter, and that: rates, a bucket, counters; beside the rule's two.
+    const LINES: f64 = 2.0;
     Shape {
         eo: "rule_meter",
         terms: &[("base", "1")],
