@@ -5,7 +5,7 @@
 //! The first prints nanoseconds per frame and CPU time of this thread, and where they go; the second forwards a
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
-//! 128 VDPs, with 256 rules of many kinds each; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
+//! 128 VDPs, with 256 rules of many kinds each; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each.
 
@@ -20,7 +20,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 22] = [
+const CASES: [&str; 23] = [
     "io",
     "port",
     "mac-1",
@@ -43,6 +43,7 @@ const CASES: [&str; 22] = [
     "tunnels",
     "vxlan",
     "acl",
+    "acl-promised",
 ];
 
 type Failed = Box<dyn std::error::Error>;
@@ -223,7 +224,7 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             (frames, rules, 0)
         }
         "vxlan" => (macs(1, 50_000, &mut pick), "ip,actions=output:2".into(), 0),
-        "acl" => {
+        "acl" | "acl-promised" => {
             let rule = |i: usize| {
                 let (net, bits) = (i % 256, 18 + i % 7);
                 format!(
@@ -268,6 +269,7 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         };
         spec.mapping = vec![MappingRule { matcher, priority: 1 }];
         spec.default = vec![Action::Drop];
+        spec.cpu_permille = if name == "acl-promised" { 500 } else { 0 };
         p.create_vdp(spec)?;
     }
     if name == "meters" || name == "policed" {

@@ -34,7 +34,7 @@ pub mod bits {
     pub const DST_ONLY: u8 = 128;
     /// With [`PROGRAM`]: it changes the frame, which then leaves by the port field's port.
     pub const STRAIGHT: u8 = PORT_VALID;
-    /// With [`STRAIGHT`]: its changes look at the frame and where its headers are, and at nothing else.
+    /// With [`STRAIGHT`], or [`METERED`] without [`ONWARD`]: its changes look at the frame and where its headers are, and at nothing else.
     pub const BY_HEADERS: u8 = TTL;
     /// With this program a frame goes on to a later table, and nothing else becomes of it than that it is changed.
     pub const ONWARD: u8 = PROGRAM | FORWARD;
@@ -139,8 +139,8 @@ impl ActionResult {
             self.macs[PLACE..CHANGED].copy_from_slice(&place.to_ne_bytes());
         }
     }
-    /// How frames are changed that its meter has let pass, and leave then; nothing: not at all. The program is not read where that
-    /// is so.
+    /// What is done, the last operation included, to frames that its meter has let pass; nothing, where they are not changed: then the program
+    /// is not read.
     #[inline(always)]
     pub fn behind_meter(&self) -> &[Op] {
         match &self.program {

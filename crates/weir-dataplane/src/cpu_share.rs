@@ -7,8 +7,8 @@
 //! That leaves the worker time to empty its rings. While it has time to spare, limits grow by an
 //! eighth an interval, and go when nobody meets them any more. Without guarantees nobody has a limit.
 //!
-//! Room: [`Spent::ask`] is called by the worker for each frame after mapping, [`deal`] once an
-//! interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
+//! Room: [`Spent::ask`] is called by the worker for each frame after mapping, but where a burst's frames are all granted
+//! ([`Spent::leaves`]); [`deal`] once an interval. Work is counted in the cost units of compiled actions (`ActionResult::cost`), so that
 //! the arithmetic needs no clock and can be tested in virtual time. Where anything is promised, lookups that cost
 //! more than what becomes of a frame ([`lookup_units`]) are asked for before they are done.
 
@@ -95,6 +95,10 @@ impl Spent {
         }
         self.grant(units);
         Grant::Granted
+    }
+    /// Whether so many units are left.
+    pub fn leaves(&self, usage: &Usage, units: u64) -> bool {
+        !self.limited || usage.limit.is_none_or(|l| self.used() + units <= l)
     }
     /// Asks for a lookup, before it is done.
     pub fn ask_lookup(&mut self, usage: &mut Usage) -> Grant {

@@ -4,6 +4,7 @@
 //! was told when it was installed ([`MeterAt`]): two lines of memory, each asked for ahead, and no hash. A place may have become
 //! another meter's; then the number says so, and finds it.
 
+use crate::compile::ActionResult;
 use crate::meter::Meter;
 use crate::programs::hash::Fold;
 use std::collections::HashMap;
@@ -49,6 +50,14 @@ impl Meters {
     pub fn place(&self, id: u32) -> Option<u32> {
         self.0.as_ref()?.by_id.get(&id).copied()
     }
+    /// What a rule's actions come down to, with the place of the meter that it begins with.
+    pub fn placed(&self, r: ActionResult) -> ActionResult {
+        let mut r = r;
+        if let Some(place) = r.meter().and_then(|m| self.place(m.id)) {
+            r.meter_is_at(place);
+        }
+        r
+    }
     /// Whether there is such a meter.
     pub fn contains(&self, id: u32) -> bool {
         self.place(id).is_some()
@@ -86,12 +95,13 @@ impl Meters {
             prefetch_read(place);
         }
     }
-    /// Asks for what a frame reads of a meter that stands where the rule says.
+    /// Asks for what a frame reads of a meter.
     #[inline(always)]
     pub fn prefetch(&self, at: MeterAt) {
         let place = self.0.as_ref().and_then(|m| m.places.get(at.place as usize));
-        if let Some(p) = place.and_then(Option::as_ref) {
-            p.meter.prefetch();
+        match place.and_then(Option::as_ref) {
+            Some(p) if p.id == at.id => p.meter.prefetch(),
+            _ => self.get(at.id).into_iter().for_each(Meter::prefetch),
         }
     }
     /// All, in no order.

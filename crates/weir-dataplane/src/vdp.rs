@@ -359,10 +359,19 @@ impl Vdp {
         }
         was
     }
-    /// Whether its frames meet its rules and nothing else first.
+    /// Whether so many frames meet its rules and nothing else first, lookups and what becomes of them granted.
     #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.phase == Phase::On(Path::Fast) && !self.edge.guarded() && self.spent.is_unlimited()
+    pub(crate) fn is_plain(&self, frames: usize) -> bool {
+        self.phase == Phase::On(Path::Fast)
+            && !self.edge.configured()
+            && (self.spent.is_unlimited() || self.leaves_room(frames))
+    }
+    /// Whether its part of the worker's cycles is enough for so many frames, whatever they meet.
+    #[inline(never)]
+    fn leaves_room(&self, frames: usize) -> bool {
+        let dearest = self.fast.tables.first().dearest().max(self.miss.cost);
+        let units = u64::from(dearest) + u64::from(self.spent.lookup);
+        self.spent.leaves(&self.cpu, frames as u64 * units)
     }
     /// Whether other ports than its own say what becomes of its frames: it is away, or nearly so.
     pub fn is_leaving(&self) -> bool {

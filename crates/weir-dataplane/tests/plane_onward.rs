@@ -143,10 +143,17 @@ struct Told {
     lan: bool,
     default: usize,
     told: bool,
+    /// What is done when rules are there, a bit each: meters put again, rules given their ports again, another default.
+    stirred: u8,
 }
 
 impl Told {
     /// Of the rule in this line; the last ones are table-miss entries.
+    /// The rules of a VDP, with their lines: one among others has not the first.
+    fn rules(&self, vid: Vid) -> impl Iterator<Item = (usize, &Line)> {
+        let first = usize::from(vid.0 > 1 && self.lines.len() > 1);
+        self.lines.iter().enumerate().skip(first)
+    }
     fn priority(&self, line: usize) -> u32 {
         if line + TABLES as usize > self.lines.len() && self.lines.len() > TABLES as usize {
             0
@@ -182,17 +189,32 @@ fn case(t: &Told, long: bool) -> Case {
             vec![band(remark, 3)],
             vec![band(remark, 1), band(drop, 20)],
         ];
-        for (id, bands) in (1..).zip(of) {
-            plane.put_meter(vid, id, Meter::new(Unit::Packets, &bands).unwrap()).unwrap();
-        }
+        let put_meters = |plane: &mut DataPlane| {
+            for (id, bands) in (1..).zip(&of) {
+                plane.put_meter(vid, id, Meter::new(Unit::Packets, bands).unwrap()).unwrap();
+            }
+        };
+        put_meters(&mut plane);
         let bucket = |no| Bucket::new(vec![Action::Output(Out::Port(PortNo(no)))]);
         let group = Group::new(GroupKind::All, vec![bucket(2), bucket(3)]);
         plane.put_group(vid, 1, group.unwrap()).unwrap();
-        for (n, &(table, m, before, end)) in t.lines.iter().enumerate() {
+        for (n, &(table, m, before, end)) in t.rules(vid) {
             let (matcher, priority) = (matcher(m), t.priority(n));
             let actions = actions(table, before, end).into();
             let rule = RuleSpec { matcher, priority, cookie: n as u64, actions };
             plane.add_rule(vid, table, &rule, Placement::Fast).unwrap();
+        }
+        if t.stirred & 1 > 0 {
+            // Places change.
+            plane.put_meter(vid, 9, Meter::new(Unit::Packets, &[]).unwrap()).unwrap();
+            put_meters(&mut plane);
+        }
+        if t.stirred & 2 > 0 {
+            plane.relink(vid).unwrap();
+        }
+        if t.stirred & 4 > 0 {
+            let default = parse_flows(&format!("ip,actions={DEFAULT}"), &NoNames).unwrap();
+            plane.set_default(vid, &default[0].actions).unwrap();
         }
         if t.told {
             plane.set_invalid_ttl(vid, InvalidTtl::Controller(128)).unwrap();
@@ -213,12 +235,12 @@ fn seen(c: &mut Case, t: &Told) -> String {
     s.ports.iter().for_each(|p| told += &format!("{:?}\n", p.counters));
     for vid in [1, 2].map(Vid).into_iter().take(if t.lan { 2 } else { 1 }) {
         let v = c.plane.vdp_view(vid).unwrap();
-        told += &format!("{:?} {:?} {:?}\n", v.counters, v.port_counters, v.elsewhere);
+        told += &format!("{:?} {:?} {:?} {}\n", v.counters, v.port_counters, v.elsewhere, v.work);
         told += &format!("{:?}\n", c.plane.table_counters(vid).unwrap());
         for meter in 1..=4 {
             told += &format!("{:?}\n", c.plane.meter_counters(vid, meter).unwrap());
         }
-        for (n, &(table, m, ..)) in t.lines.iter().enumerate() {
+        for (n, &(table, m, ..)) in t.rules(vid) {
             let rule = c.plane.rule_ref(vid, table, &matcher(m), t.priority(n)).unwrap();
             let mut usage = Vec::new();
             c.plane.usage(vid, &[rule], &mut usage).unwrap();
@@ -246,7 +268,7 @@ proptest! {
     ) {
         let cut = |f: (u8, u8, u8, u8, usize)| if whole { (f.0, f.1, f.2, f.3, 0) } else { f };
         let frames: Vec<_> = frames.into_iter().map(|f| frame(cut(f))).collect();
-        let mut told = Told { frames, lines, lan, default, told };
+        let mut told = Told { frames, lines, lan, default, told, stirred: 0 };
         // Some rules that most frames meet, so that ways are long.
         told.lines.extend((0..TABLES - 1).map(|table| (table, 2, usize::from(table), AFTER.len())));
         judge(&told)?;
@@ -264,9 +286,10 @@ proptest! {
             prop::sample::select(vec![0, 0, 1, 3, 6, 8, 8, 9, 9]),
         ), 2..14),
         (lan, default, told) in (any::<bool>(), 0..AFTER.len() + 3, prop::sample::select(vec![true, false, false, false])),
+        stirred in 0u8..8,
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
-        judge(&Told { frames, lines, lan, default, told })?;
+        judge(&Told { frames, lines, lan, default, told, stirred })?;
     }
 }
 
@@ -279,12 +302,14 @@ fn ways_to_meters() {
     let marked = ALL_MATCHES - 3;
     let (out, other, next, over_next) = (0, 1, AFTER.len(), AFTER.len() + 1);
     let meter = does("meter:1");
-    let cases: [&[Line]; 6] = [
+    let cases: [&[Line]; 7] = [
         // One meter at the end of ways of two lengths.
         &[(0, to(1), 0, over_next), (0, to(2), 0, next), (1, any, 0, next), (2, any, meter, out)],
         // Whoever goes to the meter by itself, and whoever comes to it behind others.
         &[(0, to(1), meter, next), (0, to(2), 0, next), (1, any, meter, out)],
         &[(0, to(1), meter, out), (0, to(2), meter, 7)],
+        // In a later table beside others that want more there.
+        &[(0, any, 0, next), (1, to(1), meter, 6), (1, to(2), meter, out)],
         // What a remark made, seen by the next table.
         &[(0, any, does("meter:3"), next), (1, marked, 0, out), (1, any, 0, other)],
         // Headers that no table has looked for.
@@ -296,7 +321,7 @@ fn ways_to_meters() {
         let miss = AFTER.len();
         for (lan, default, told) in [(false, 0, false), (true, miss, false), (false, miss, true)] {
             let (lines, frames) = (lines.to_vec(), frames.clone());
-            judge(&Told { frames, lines, lan, default, told }).unwrap();
+            judge(&Told { frames, lines, lan, default, told, stirred: 0 }).unwrap();
         }
     }
 }

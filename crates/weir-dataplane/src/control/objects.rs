@@ -198,7 +198,8 @@ impl DataPlane {
             s.tables.get_mut().meters.insert(id, slow);
         })
     }
-    /// Removes a meter.
+    /// Removes a meter. Frames of rules that still name it pass; such rules are best taken out before, since a meter that is put
+    /// there again knows nothing of them, and frames of a burst may come to it in another order than they came in.
     ///
     /// # Errors
     /// No such VDP or meter.

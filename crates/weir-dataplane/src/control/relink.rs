@@ -40,9 +40,11 @@ impl DataPlane {
         let ports = Ports(v.ports.to_vec());
         let copied = v.phase != Phase::On(Path::Fast);
         let mut slow = Vec::new();
+        let meters = &v.fast.meters;
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
             let n = n as u8;
-            t.relink(&mut |actions| compile::compile(actions, n, &ports).ok());
+            let again = |actions: &[Action]| compile::compile(actions, n, &ports).ok();
+            t.relink(&mut |actions| again(actions).map(|r| meters.placed(r)));
             t.lend_aside(&mut |r| slow.push((n, true, r)));
             if copied {
                 t.lend_all(&mut |r| slow.push((n, false, r)));

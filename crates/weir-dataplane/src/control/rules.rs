@@ -91,7 +91,24 @@ impl DataPlane {
     ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
         let result = self.compile_rule(vid, table, &spec.actions)?;
-        self.note_meters(vid, table, &result)?;
+        let asked: Vec<u32> = result.meters().collect();
+        let placed = self.place_compiled(vid, table, spec, result, placement)?;
+        // Meters know which table's rules ask them.
+        let meters = &mut self.vdp_mut(vid)?.fast.meters;
+        for id in asked {
+            meters.get_mut(id).into_iter().for_each(|m| m.is_asked_by(table));
+        }
+        Ok(placed)
+    }
+
+    fn place_compiled(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        spec: &RuleSpec,
+        result: ActionResult,
+        placement: Placement,
+    ) -> Result<(Placed, RuleRef), ControlError> {
         if let Some(slot) = self.place_quick(vid, table, spec, &result, placement)? {
             return Ok((Placed::Fast, RuleRef { table, slot }));
         }
@@ -224,11 +241,7 @@ impl DataPlane {
         let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
         self.refuse_normal(vid, &r)?;
-        let mut r = r;
-        if let Some(place) = r.meter().and_then(|m| v.fast.meters.place(m.id)) {
-            r.meter_is_at(place);
-        }
-        Ok(r)
+        Ok(v.fast.meters.placed(r))
     }
 
     /// Checks that the groups and meters that `r` names are there.
@@ -241,17 +254,6 @@ impl DataPlane {
             };
             if let Some((what, id)) = missing {
                 return Err(CompileError::Missing { what, id }.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Meters know which table's rules ask them.
-    fn note_meters(&mut self, vid: Vid, table: u8, r: &ActionResult) -> Result<(), ControlError> {
-        if r.program.is_some() {
-            let meters = &mut self.vdp_mut(vid)?.fast.meters;
-            for id in r.meters() {
-                meters.get_mut(id).into_iter().for_each(|m| m.is_asked_by(table));
             }
         }
         Ok(())

@@ -36,6 +36,8 @@ pub struct Table {
     /// What is known of flows, where lookups are dear.
     cache: Option<Box<FlowCache>>,
     pub(super) caching: FlowCaching,
+    /// The most that a frame has cost at a rule that was ever here ([`ActionResult::cost`]).
+    dearest: u8,
     /// What each slot's owner wrote, where it is one simple thing. As many as entries.
     written: Box<[Option<Alone>]>,
     few: Option<Box<Few>>,
@@ -87,6 +89,7 @@ impl Default for Table {
             filled: 0,
             cache: None,
             caching: FlowCaching::default(),
+            dearest: 0,
             written: Box::default(),
             few: None,
             missed: 0,
@@ -229,11 +232,20 @@ impl Table {
         } else if let Some(few) = &mut self.few {
             few.free.pop();
         }
-        self.note_far(slot, &result);
+        self.note(slot, &result);
         if let Some(e) = self.entries.get_mut(slot as usize) {
             *e = Entry::new(spec, result);
         }
         self.write(slot, spec);
+    }
+    /// A rule that does this comes to a slot. What is kept of it does not change with the VDP's ports.
+    fn note(&mut self, slot: u32, result: &ActionResult) {
+        self.dearest = self.dearest.max(result.cost);
+        self.note_far(slot, result);
+    }
+    /// What a frame costs at most that one of its rules takes.
+    pub fn dearest(&self) -> u8 {
+        self.dearest
     }
     /// Keeps what the owner wrote.
     fn write(&mut self, slot: u32, spec: &RuleSpec) {
@@ -275,7 +287,7 @@ impl Table {
     }
     /// Other actions and another mark for a rule that is there; hits stay.
     fn replace(&mut self, slot: u32, spec: &RuleSpec, result: ActionResult) {
-        self.note_far(slot, &result);
+        self.note(slot, &result);
         if let Some(e) = self.entries.get_mut(slot as usize) {
             e.result = Entry::new(spec, result).result;
         }

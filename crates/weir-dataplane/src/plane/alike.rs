@@ -2,9 +2,9 @@
 //! of them is looked at once, and of each frame no more than the VDP's rules look at.
 //!
 //! Room: called by `stages` in place of the stages for any burst, of which it is a short cut: where frames differ in
-//! what becomes of them, or something beyond the common shapes does, [`DataPlane::process`] goes on. What is promised,
-//! limited, guarded, captured or on another path takes the long way from the beginning. Frames that go on to later tables are `onward`'s
-//! in between.
+//! what becomes of them, or something beyond the common shapes does, [`DataPlane::process`] goes on. What is near its limit,
+//! guarded, captured or on another path takes the long way from the beginning. Frames that go on to later tables, or come
+//! to a meter first, are `onward`'s in between.
 
 use super::*;
 use crate::compile::{ActionResult, bits};
@@ -121,7 +121,7 @@ impl DataPlane {
         }
         let vid = self.mapping.by_port(in_port)?;
         let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
-        v.is_plain().then_some(vid)
+        v.is_plain(self.work.burst.len()).then_some(vid)
     }
 
     /// Stage 2.
@@ -137,6 +137,9 @@ impl DataPlane {
         if v.spent.first_seen() {
             self.seen.push(vid);
         }
+        let lookups = received.frames * u64::from(v.spent.lookup);
+        v.spent.grant(lookups);
+        self.interval_units += lookups;
         let table = v.fast.tables.first_mut();
         w.depth = Depth::of(&table.classifier);
         let n = frames.len().min(BURST);

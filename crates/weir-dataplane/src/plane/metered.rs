@@ -16,13 +16,28 @@ use crate::processing::set_tos;
 /// Meters of a VDP from which on they are asked for ahead.
 const FAR_METERS: usize = 1024;
 
-/// How far a burst's frames are when one of them comes to a rule that begins with a meter.
-#[derive(Clone, Copy)]
-struct Turn {
-    /// The table where all are that are under way in tables here; none where they are in several.
-    table: Option<u8>,
-    /// Frames before it that are left for the long way, a bit each.
-    left: u64,
+/// A burst's frames that are under way in tables here, a bit each, and where they have got to.
+pub(super) struct UnderWay<'a> {
+    frames: u64,
+    tables: &'a [u8; BURST],
+    /// The table where all of them are.
+    all_at: Option<u8>,
+}
+
+impl<'a> UnderWay<'a> {
+    pub(super) fn new(frames: u64, tables: &'a [u8; BURST]) -> Self {
+        let first = each(frames).map(|i| tables[i]).next();
+        let all_at = first.filter(|n| each(frames).all(|i| tables[i] == *n));
+        Self { frames, tables, all_at }
+    }
+    /// Whether the `i`-th frame may come to a meter of its table, `n`, now, though frames before it have not gone all their way: whether those of
+    /// its VDP's are all at that table, and none of those that are left for the long way (`left`) came before it.
+    fn is_turn(&self, i: usize, n: u8, left: u64, vids: &[Vid; BURST]) -> bool {
+        let of_its = |frames: u64| each(frames).filter(|j| vids[*j] == vids[i]);
+        let left = left & ((1 << i) - 1);
+        (left == 0 || of_its(left).next().is_none())
+            && (self.all_at == Some(n) || of_its(self.frames).all(|j| self.tables[j] == n))
+    }
 }
 
 /// What becomes of a frame at such a rule.
@@ -33,28 +48,23 @@ enum Met {
     Done(Result<(), DropReason>),
 }
 
-/// Takes a frame to the meter that `r` begins with and, where it leaves then, out. `None`: that can't be done here, and nothing has
-/// happened. A frame may come to a meter before those that came before it have gone all their way, if these can't come to that meter:
-/// it is one table's alone, all that go on are there now, and none is left for the long way. Those that no rule takes are not looked
-/// at: a meter that is asked behind all tables is no table's.
+/// Takes a frame to the meter that `r`, of table `n`, begins with and, where it leaves then, out. `None`: that can't be done here, and
+/// nothing has happened. The meter must be that table's alone: what is asked behind all tables is no table's, so that frames that no
+/// rule takes come to none of these.
 fn pass(
     r: &ActionResult,
+    n: u8,
     meters: &mut Meters,
-    turn: Turn,
     f: &mut Frame,
     known: &mut Known<'_>,
     at: &Place<'_>,
 ) -> Option<Met> {
     let on = r.bits & bits::ONWARD == bits::ONWARD;
     // Whoever wants to hear of an invalid TTL takes the long way.
-    let way = *at.invalid_ttl == InvalidTtl::Drop && (on || r.port != at.in_port);
-    if !way || turn.left != 0 {
+    if *at.invalid_ttl != InvalidTtl::Drop || !on && r.port == at.in_port {
         return None;
     }
-    let meter = meters.at(r.meter()?)?;
-    if !meter.is_of(turn.table?) {
-        return None;
-    }
+    let meter = meters.at(r.meter()?).filter(|m| m.is_of(n))?;
     let passed = match meter.pass(known.now, f.len()) {
         Verdict::Pass => Ok(()),
         Verdict::Drop => Err(DropReason::Meter),
@@ -114,14 +124,13 @@ impl Known<'_> {
 
 impl DataPlane {
     /// Takes those of these frames, a bit each, to the meters that their rules begin with that may go there now, counts them
-    /// where they have not been, and takes those out that leave then. Says which go on. `table`: that which all have got to that are under
-    /// way.
+    /// where they have not been, and takes those out that leave then. Says which go on.
     #[inline(never)]
     pub(super) fn meter(
         &mut self,
         in_port: PortId,
         frames: u64,
-        table: Option<u8>,
+        under_way: &UnderWay<'_>,
         left: &mut u64,
         leaving: &mut Leaving,
     ) -> u64 {
@@ -144,10 +153,14 @@ impl DataPlane {
                 layers: &mut w.layers[i],
                 depth: &mut w.depths[i],
             };
-            let turn = Turn { table, left: *left & ((1 << i) - 1) };
             let counted = matches!(w.slots[i], Slot::At { .. });
-            let Some(met) = pass(r, &mut v.fast.meters, turn, f, &mut known, &place) else {
+            let met = match under_way.is_turn(i, n, *left, &w.vids) {
+                true => pass(r, n, &mut v.fast.meters, f, &mut known, &place),
+                false => None,
+            };
+            let Some(met) = met else {
                 *left |= 1 << i;
+                leaving.otherwise();
                 if counted {
                     known.complete(f, &place);
                 }

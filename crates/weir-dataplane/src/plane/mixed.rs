@@ -2,7 +2,7 @@
 //! then no more than that VDP's rules look at.
 //!
 //! Room: called by `poll_port` in place of the stages for any burst in which nothing is captured and that is not one VDP's
-//! (`alike`), and a short cut likewise: frames of VDPs that are limited, guarded or on another path meet what they meet
+//! (`alike`), and a short cut likewise: frames of VDPs that are near their limit, guarded or on another path meet what they meet
 //! in `stages`, with whole keys; what is no common change of a frame that leaves by a port is done by
 //! [`DataPlane::process`], behind `onward`, where frames go on to later tables.
 
@@ -77,6 +77,7 @@ impl DataPlane {
     pub(super) fn match_mixed(&mut self, in_port: PortId, known: Depth) -> u64 {
         self.warm_tables();
         let w = &mut self.work;
+        let n = w.burst.len();
         let (mut others, mut several) = (0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (vid, key) = (w.vids[i], &mut w.keys[i]);
@@ -90,7 +91,11 @@ impl DataPlane {
                 self.seen.push(vid);
             }
             let mut depth = Depth::of(&v.fast.tables.first().classifier);
-            if !v.is_plain() {
+            if v.is_plain(n) {
+                let lookup = u64::from(v.spent.lookup);
+                v.spent.grant(lookup);
+                self.interval_units += lookup;
+            } else {
                 others |= 1 << i;
                 depth = Depth::Whole;
                 if known != Depth::Whole {

@@ -6,6 +6,7 @@
 //! else a rule wants, in whichever table, is for [`DataPlane::process`].
 
 use super::alike::{Leaving, Place, change, complete};
+use super::metered::UnderWay;
 use super::mixed::ask_several;
 use super::*;
 use crate::compile::{ActionResult, Op, bits};
@@ -29,15 +30,6 @@ struct Step {
     several: u64,
 }
 
-impl Step {
-    /// The table that all of them have got to.
-    fn table(&self) -> Option<u8> {
-        let mut tables = each(self.on).map(|i| self.tables[i]);
-        let first = tables.next()?;
-        tables.all(|n| n == first).then_some(first)
-    }
-}
-
 impl DataPlane {
     /// Takes those of these frames, a bit each, that table 0's rules send on as far as rules do, and from there out where
     /// that is a common way; and those that meet a meter there and leave then. Keys are known as far as [`Work::depths`] says; of
@@ -54,9 +46,6 @@ impl DataPlane {
             }
             self.find_later(&step);
             going = self.arrive(in_port, &step, &mut left, &mut leaving);
-        }
-        if left != 0 {
-            leaving.otherwise();
         }
         leaving
     }
@@ -82,8 +71,11 @@ impl DataPlane {
                     continue;
                 }
                 Some(e) if goes_on(&e.result, &v.fast.invalid_ttl) => {}
-                _ => {
-                    *left |= 1 << i;
+                how => {
+                    // What is dropped comes to no meter.
+                    let drops = how.is_none_or(|e| e.result.bits & bits::DROP != 0);
+                    *left |= u64::from(!drops) << i;
+                    leaving.otherwise();
                     continue;
                 }
             }
@@ -94,7 +86,8 @@ impl DataPlane {
             going |= 1 << i;
         }
         if metered != 0 {
-            going |= self.meter(in_port, metered, Some(0), left, leaving);
+            let all = UnderWay::new(frames, &[0; BURST]);
+            going |= self.meter(in_port, metered, &all, left, leaving);
         }
         going
     }
@@ -206,17 +199,20 @@ impl DataPlane {
                         w.slots[i] = leaving.by(r.port, done, f.len());
                         continue;
                     }
-                    r.bits & bits::DROP != 0
+                    let drops = r.bits & bits::DROP != 0;
+                    *left |= u64::from(!drops) << i;
+                    drops
                 }
                 _ => v.miss.bits & bits::DROP != 0,
             };
-            *left |= 1 << i;
+            leaving.otherwise();
             if w.depths[i] != Depth::Whole && !drops {
                 w.layers[i] = complete(fields, f, edge.at(in_port).no, &mut w.keys[i]);
             }
         }
         if metered != 0 {
-            on |= self.meter(in_port, metered, step.table(), left, leaving);
+            let all = UnderWay::new(step.on, &step.tables);
+            on |= self.meter(in_port, metered, &all, left, leaving);
         }
         on
     }

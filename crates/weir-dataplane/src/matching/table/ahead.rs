@@ -15,11 +15,13 @@ const AHEAD: usize = 8;
 const WITHOUT: u8 = bits::ONWARD | bits::UNCHANGED;
 
 impl Table {
-    /// A rule that does this comes to a slot. Whether it has a program does not change with the VDP's ports.
+    /// A rule that does this comes to a slot.
     pub(super) fn note_far(&mut self, slot: u32, result: &ActionResult) {
-        // Those that a meter comes before lead to that.
-        let read = result.meter().is_some() || result.bits & WITHOUT != WITHOUT;
-        let read = result.program.is_some() && read;
+        let without = match result.meter() {
+            Some(_) => result.behind_meter().is_empty(),
+            None => result.bits & WITHOUT == WITHOUT,
+        };
+        let read = result.program.is_some() && !without;
         if slot >= FAR && read {
             self.few_mut().far = true;
         }
@@ -42,7 +44,7 @@ impl Table {
         };
         ops.get(..AHEAD).unwrap_or(ops)
     }
-    /// The first meter among those.
+    /// The first meter among those, of a rule that is not one of [`ActionResult::meter`].
     #[inline]
     pub fn first_meter(&self, slot: u32) -> Option<u32> {
         self.first_ops(slot).iter().find_map(|op| match op {
