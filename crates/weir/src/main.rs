@@ -84,7 +84,14 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let done = match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
-            if matches!(cli.command, Command::Run(_) | Command::Bench(bench::Bench::Dataplane(_))) {
+            // Studies and calibration are of what `run` does.
+            if matches!(
+                cli.command,
+                Command::Run(_)
+                    | Command::Bench(bench::Bench::Dataplane(_))
+                    | Command::Study(_)
+                    | Command::Calibrate(_)
+            ) {
                 huge_pages::ask(&arguments);
             }
             run(cli.command)
