@@ -53,6 +53,7 @@ const MODELS: &[Shipped] = shipped![
 /// Every profile in `profiles/`.
 const PROFILES: &[Shipped] = shipped![
     "profiles/pearl-card.toml",
+    "profiles/virtual-epyc.toml",
     "profiles/virtual-xeon.toml",
     "profiles/xeon-e5-2690v2.toml"
 ];
