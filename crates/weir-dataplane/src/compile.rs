@@ -102,18 +102,17 @@ pub struct SetOp {
 }
 
 const METERED: u8 = bits::PROGRAM | bits::METERED;
-/// Of what stands in place of addresses, with [`bits::METERED`]: the meter's number, where it stands, and whether there is more to do
-/// than what `bits` say.
+/// Of what stands in place of addresses, with [`bits::METERED`]: the meter's number, and where it stands.
 const NUMBER: usize = 0;
 const PLACE: usize = 4;
-const CHANGED: usize = 8;
+const END: usize = 8;
 
 impl ActionResult {
     /// The later table that frames go on to, and the changes before that, where nothing else becomes of them, but that a meter
     /// may come first ([`ActionResult::meter`]). The program is not read where there are no changes.
     #[inline(always)]
     pub fn onward(&self) -> Option<(u8, &[Op])> {
-        if self.bits & bits::ONWARD != bits::ONWARD {
+        if !self.is_onward() {
             return None;
         }
         let changes = match &self.program {
@@ -121,6 +120,11 @@ impl ActionResult {
             _ => &[],
         };
         Some((self.port.0 as u8, changes))
+    }
+    /// Whether frames go on to a later table, and nothing else becomes of them ([`ActionResult::onward`]).
+    #[inline(always)]
+    pub fn is_onward(&self) -> bool {
+        self.bits & bits::ONWARD == bits::ONWARD
     }
     /// The meter that frames come to first, where [`bits`] say all else that becomes of them. The program is not read.
     #[inline(always)]
@@ -136,7 +140,7 @@ impl ActionResult {
     /// That meter stands in this place.
     pub(crate) fn meter_is_at(&mut self, place: u32) {
         if self.bits & METERED == METERED {
-            self.macs[PLACE..CHANGED].copy_from_slice(&place.to_ne_bytes());
+            self.macs[PLACE..END].copy_from_slice(&place.to_ne_bytes());
         }
     }
     /// What is done, the last operation included, to frames that its meter has let pass; nothing, where they are not changed: then the program
@@ -144,7 +148,8 @@ impl ActionResult {
     #[inline(always)]
     pub fn behind_meter(&self) -> &[Op] {
         match &self.program {
-            Some(ops) if self.macs[CHANGED] != 0 => self.behind(ops),
+            // The meter, and the last, which `bits` say.
+            Some(ops) if ops.len() > 2 => self.behind(ops),
             _ => &[],
         }
     }
@@ -522,7 +527,6 @@ fn program(ops: Vec<Op>) -> ActionResult {
     if let (Some(id), 1..) = (meter, way) {
         r.bits = r.bits & !bits::STRAIGHT | bits::METERED;
         r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
-        r.macs[CHANGED] = u8::from(then.len() > 1);
     }
     r.program = Some(ops.into());
     r

@@ -4,6 +4,7 @@
 //! layout. Touches bytes and keys only. Any bytes are allowed: what a header promises and the frame
 //! does not hold is treated as absent, as OpenFlow switches do; only a runt is refused.
 
+use crate::userfield::UserFields;
 use weir_classify::{FRAG_ANY, FRAG_LATER, FastTable, Field, FlowKey, VLAN_PRESENT};
 use weir_packet::{DropReason, Frame, SHORTEST_FRAME};
 
@@ -107,6 +108,16 @@ impl Packet<'_> {
             self.key.set(f, v);
         }
         self.stale = Stale::No;
+        Ok(())
+    }
+    /// [`Packet::refresh`], and a VDP's own fields with it, as later tables ask for them.
+    ///
+    /// # Errors
+    /// [`DropReason::Runt`].
+    #[inline]
+    pub fn refresh_all(&mut self, own: &UserFields) -> Result<(), DropReason> {
+        self.refresh()?;
+        own.extract(self.frame.bytes(), &self.layers, self.key);
         Ok(())
     }
     /// To be called after the layout changed: finds the headers again, and the key's wire fields.

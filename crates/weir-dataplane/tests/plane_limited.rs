@@ -5,14 +5,13 @@
 
 mod plane_frames;
 
-use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher, matching, one_by_one};
+use plane_frames::{ACTIONS, MATCHES, actions, frame, matcher, matching, one_by_one, source_of};
 use proptest::prelude::*;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_classify::{Field, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::*;
-use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
+use weir_io::replay::{Collect, Collected, Passes};
 use weir_packet::*;
 
 /// What rules do that cost more than [`ACTIONS`].
@@ -69,10 +68,7 @@ fn case(frames: &[Vec<u8>], lans: &[Lan], by_port: bool, long: bool) -> Case {
     let mut plane = DataPlane::new(Config::default()).unwrap();
     let mut ids = Vec::new();
     for name in ["in", "in2"] {
-        let mut arena = Arena::new();
-        frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
-        let source = Replay::new(name, Arc::new(arena), Passes::Forever);
-        ids.push(plane.add_port(name, Box::new(source)).unwrap());
+        ids.push(source_of(&mut plane, name, frames, Passes::Forever));
     }
     let mut out = Vec::new();
     for name in ["out", "out2"] {

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
             if matches!(
                 cli.command,
                 Command::Run(_)
-                    | Command::Bench(bench::Bench::Dataplane(_))
+                    | Command::Bench(bench::Bench::Dataplane(_) | bench::Bench::Functions(_))
                     | Command::Study(_)
                     | Command::Calibrate(_)
             ) {

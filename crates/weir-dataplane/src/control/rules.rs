@@ -94,9 +94,9 @@ impl DataPlane {
         let asked: Vec<u32> = result.meters().collect();
         let placed = self.place_compiled(vid, table, spec, result, placement)?;
         // Meters know which table's rules ask them.
-        let meters = &mut self.vdp_mut(vid)?.fast.meters;
         for id in asked {
-            meters.get_mut(id).into_iter().for_each(|m| m.is_asked_by(table));
+            let m = self.vdp_mut(vid)?.fast.meters.get_mut(id);
+            m.into_iter().for_each(|m| m.is_asked_by(table));
         }
         Ok(placed)
     }

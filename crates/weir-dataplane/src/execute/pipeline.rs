@@ -79,9 +79,8 @@ fn lookup<E: Egress>(
     e: &mut E,
 ) -> Result<Source, DropReason> {
     let mut p = Packet { frame: f, key: s.key, layers: s.layers, stale: cx.stale };
-    p.refresh()?;
+    p.refresh_all(s.fields)?;
     (s.layers, cx.stale) = (p.layers, p.stale);
-    s.fields.extract(f.bytes(), &s.layers, s.key);
     let table = tables.get_mut(usize::from(n));
     let slot = table.as_ref().and_then(|t| t.lookup(s.key));
     e.note(Note::Table(n, slot, s.key));

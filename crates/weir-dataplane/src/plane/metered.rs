@@ -59,7 +59,7 @@ fn pass(
     known: &mut Known<'_>,
     at: &Place<'_>,
 ) -> Option<Met> {
-    let on = r.bits & bits::ONWARD == bits::ONWARD;
+    let on = r.is_onward();
     // Whoever wants to hear of an invalid TTL takes the long way.
     if *at.invalid_ttl != InvalidTtl::Drop || !on && r.port == at.in_port {
         return None;
@@ -99,9 +99,8 @@ impl Known<'_> {
         self.complete(f, at);
         let mut p = Packet { frame: f, key: self.key, layers: *self.layers, stale: Stale::No };
         set_tos::remark(levels, &mut p)?;
-        p.refresh()?;
+        p.refresh_all(at.fields)?;
         *self.layers = p.layers;
-        at.fields.extract(f.bytes(), self.layers, self.key);
         Ok(())
     }
     /// Changes a frame that its meter let pass, and which leaves then, as `r` says.
@@ -134,9 +133,7 @@ impl DataPlane {
         left: &mut u64,
         leaving: &mut Leaving,
     ) -> u64 {
-        if self.has_far_meters(frames) {
-            self.warm_meters(frames);
-        }
+        self.warm_meters(frames);
         let w = &mut self.work;
         let mut on = 0;
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
@@ -182,9 +179,18 @@ impl DataPlane {
         on
     }
 
+    /// Many meters are many lines far away, each found by way of others: those of these frames, a bit each, are asked for before the
+    /// first is needed.
+    #[inline(always)]
+    pub(super) fn warm_meters(&self, frames: u64) {
+        if self.has_far_meters(frames) {
+            self.warm_far_meters(frames);
+        }
+    }
+
     /// Whether any of these frames, a bit each, is of a VDP with many meters.
     #[inline(always)]
-    pub(super) fn has_far_meters(&self, frames: u64) -> bool {
+    fn has_far_meters(&self, frames: u64) -> bool {
         let (w, mut last) = (&self.work, None);
         each(frames).any(|i| {
             let vid = w.vids[i];
@@ -193,10 +199,8 @@ impl DataPlane {
         })
     }
 
-    /// Many meters are many lines far away, each found by way of others: those of these frames, a bit each, are asked for before the
-    /// first is needed.
     #[inline(never)]
-    pub(super) fn warm_meters(&self, frames: u64) {
+    fn warm_far_meters(&self, frames: u64) {
         let w = &self.work;
         let of = |i: usize| {
             let (table, slot) = w.slots[i].rule()?;

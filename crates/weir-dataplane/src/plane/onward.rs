@@ -19,7 +19,7 @@ use weir_classify::RuleId;
 /// the long way.
 #[inline(always)]
 fn goes_on(r: &ActionResult, invalid_ttl: &InvalidTtl) -> bool {
-    r.bits & bits::ONWARD == bits::ONWARD && *invalid_ttl == InvalidTtl::Drop
+    r.is_onward() && *invalid_ttl == InvalidTtl::Drop
 }
 
 /// What is known when the frames' rules are carried out: the tables that come next, which frames go on there, and which of these
@@ -111,12 +111,12 @@ impl DataPlane {
             }
             if !changes.is_empty() {
                 let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
-                if let Err(why) = carry_out(changes, &mut p) {
+                if let Err(why) = carry_out(changes, &mut p).and_then(|()| p.refresh_all(&v.fields))
+                {
                     w.slots[i] = Slot::Drop(why);
                     continue;
                 }
                 w.layers[i] = p.layers;
-                v.fields.extract(p.frame.bytes(), &p.layers, p.key);
             }
             (w.slots[i], step.tables[i]) = (Slot::DefaultOf(n), n);
             step.on |= 1 << i;
@@ -218,7 +218,7 @@ impl DataPlane {
     }
 }
 
-/// Changes a frame, and says of it what later tables ask.
+/// Changes a frame.
 #[inline]
 fn carry_out(changes: &[Op], p: &mut Packet<'_>) -> Result<(), DropReason> {
     for op in changes {
@@ -228,5 +228,5 @@ fn carry_out(changes: &[Op], p: &mut Packet<'_>) -> Result<(), DropReason> {
             _ => {}
         }
     }
-    p.refresh()
+    Ok(())
 }

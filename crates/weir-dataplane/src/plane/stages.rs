@@ -131,9 +131,7 @@ impl DataPlane {
     #[inline]
     pub(super) fn process(&mut self, in_port: PortId) {
         let all = u64::MAX.checked_shr((BURST - self.work.burst.len()) as u32).unwrap_or(0);
-        if self.has_far_meters(all) {
-            self.warm_meters(all);
-        }
+        self.warm_meters(all);
         let w = &mut self.work;
         'frames: for (i, mut frame) in (0..BURST).zip(w.burst.drain()) {
             let vid = w.vids[i];

@@ -125,9 +125,14 @@ pub fn ports(plane: &mut DataPlane, frames: &[Vec<u8>]) -> (Vec<(PortNo, PortId)
 
 /// A port by which these frames come once.
 pub fn source(plane: &mut DataPlane, name: &str, frames: &[Vec<u8>]) -> PortId {
+    source_of(plane, name, frames, Passes::Times(1))
+}
+
+/// A port by which these frames come so often.
+pub fn source_of(plane: &mut DataPlane, name: &str, frames: &[Vec<u8>], passes: Passes) -> PortId {
     let mut arena = Arena::new();
     frames.iter().for_each(|f| assert!(arena.push(f, None, 1)));
-    let source = Replay::new(name, Arc::new(arena), Passes::Times(1));
+    let source = Replay::new(name, Arc::new(arena), passes);
     plane.add_port(name, Box::new(source)).unwrap()
 }
 
