@@ -7,15 +7,16 @@
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
 //! 128 VDPs, with 256 rules of many kinds each; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
-//! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each.
+//! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! with `-configured` behind it every VDP has a third port, which is down.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_classify::{Geometry, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::{
-    Action, Band, BandKind, Config, DataPlane, MappingRule, Meter, Placement, PortNo, RuleSpec,
-    Stage, StageTimer, Unit, VdpSpec, Vid,
+    Action, Band, BandKind, Config, DataPlane, MappingRule, Meter, Placement, PortFlags, PortNo,
+    RuleSpec, Stage, StageTimer, Unit, VdpSpec, Vid,
 };
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
@@ -240,6 +241,10 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
 }
 
 fn plane(name: &str) -> Result<DataPlane, Failed> {
+    let (name, configured) = match name.strip_suffix("-configured") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
     let (frames, rules, vlans) =
         case(name).ok_or_else(|| format!("no case '{name}': {CASES:?}"))?;
     let mut arena = Arena::new();
@@ -249,6 +254,10 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
     let mut p = DataPlane::new(Config { tcam, ..Config::default() })?;
     let input = p.add_port("in", Box::new(Replay::new("in", Arc::new(arena), Passes::Forever)))?;
     let out = p.add_port("out", Box::new(Null::new("out")))?;
+    let third = match configured {
+        true => Some((PortNo(3), p.add_port("third", Box::new(Null::new("third")))?)),
+        false => None,
+    };
     let encap = weir_dataplane::Outer {
         eth_src: [2; 6],
         eth_dst: [4; 6],
@@ -259,6 +268,7 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
     for vid in 1..=vlans.max(1) as u16 {
         let mut spec = VdpSpec::new(Vid(vid), &format!("vdp{vid}"));
         spec.ports = vec![(PortNo(1), input), (PortNo(2), out)];
+        spec.ports.extend(third);
         let matcher = match vlans {
             0 => Match::any(),
             _ if name.starts_with("sources") => {
@@ -271,6 +281,9 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.default = vec![Action::Drop];
         spec.cpu_permille = if name == "acl-promised" { 500 } else { 0 };
         p.create_vdp(spec)?;
+        if let Some((no, _)) = third {
+            p.set_port_config(Vid(vid), no, PortFlags::DOWN)?;
+        }
     }
     if name == "meters" || name == "policed" {
         // More than can be sent: none drops.

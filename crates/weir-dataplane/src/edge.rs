@@ -65,6 +65,10 @@ impl PortFlags {
     pub const fn may_send(self) -> bool {
         !self.any_of(Self::DOWN.with(Self::NO_FWD))
     }
+    /// Whether all frames can come in by the port, as far as its configuration goes.
+    fn may_receive(self) -> bool {
+        !self.any_of(Self::DOWN.with(Self::NO_RECV).with(Self::NO_RECV_STP))
+    }
     /// Why frames can't leave by the port, if they can't.
     pub(crate) fn why_not_out(self) -> Option<DropReason> {
         if self.any_of(Self::DOWN) {
@@ -167,6 +171,8 @@ const FORMER: u8 = 4;
 const LOOKUPS: u8 = 8;
 /// Nothing comes in and nothing leaves, whatever its ports say.
 const ISOLATED: u8 = 16;
+/// By some port frames can't leave.
+const SHUT: u8 = 32;
 
 /// Frames that passed a port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -312,8 +318,28 @@ impl Edge {
         self.guards != 0
     }
     /// Whether its owner asked for anything that frames are held against.
+    #[inline(always)]
     pub fn configured(&self) -> bool {
         self.guards & !LOOKUPS != 0
+    }
+    /// Whether whatever comes by a port may come in.
+    #[inline(always)]
+    pub fn lets_all_in(&self, id: PortId) -> bool {
+        !self.configured() || self.guards & (FRAGMENTS | ISOLATED) == 0 && self.may_receive(id)
+    }
+    #[cold]
+    fn may_receive(&self, id: PortId) -> bool {
+        self.flags(id).may_receive()
+    }
+    /// Whether there are ports by which frames that came in can't leave.
+    #[inline(always)]
+    pub fn keeps_some_in(&self) -> bool {
+        self.guards & (SHUT | FORMER) != 0
+    }
+    /// Whether frames that came in may leave by a port.
+    #[inline(always)]
+    pub fn lets_out(&self, id: PortId) -> bool {
+        !self.keeps_some_in() || self.why_not_out(id).is_none()
     }
     /// Whether a frame's lookup is asked for before it is done (`cpu_share`).
     pub fn guard_lookups(&mut self, on: bool) {
@@ -456,9 +482,11 @@ impl Edge {
         self.guards = if on { self.guards | bit } else { self.guards & !bit };
     }
     fn guard_ports(&mut self) {
-        let mut asked = self.flags.iter().chain(self.far.at.iter().map(|a| &a.flags));
-        let any = asked.any(|f| *f != PortFlags::NONE);
+        let asked = self.flags.iter().chain(self.far.at.iter().map(|a| &a.flags));
+        let any = asked.clone().any(|f| *f != PortFlags::NONE);
+        let shut = asked.clone().any(|f| !f.may_send());
         self.guard(PORTS, any);
+        self.guard(SHUT, shut);
     }
     /// Gives it other ports. Those that stay keep what they have; what happened at others counts
     /// as elsewhere.
@@ -549,6 +577,13 @@ mod tests {
                 prop_assert_eq!(edge.sum(), all);
                 let any = model.values().any(|(_, f)| *f != PortFlags::NONE);
                 prop_assert_eq!(edge.guards & PORTS != 0, any);
+                let shut = model.values().any(|(_, f)| !f.may_send());
+                prop_assert_eq!(edge.guards & SHUT != 0, shut);
+                for id in (1..40).map(PortId) {
+                    let all = edge.why_not_in(edge.at(id), &FlowKey::default()).is_none();
+                    prop_assert_eq!(edge.lets_all_in(id), all);
+                    prop_assert!(edge.keeps_some_in() || edge.why_not_out(id).is_none());
+                }
             }
         }
     }

@@ -359,11 +359,10 @@ impl Vdp {
         }
         was
     }
-    /// Whether so many frames meet its rules and nothing else first, lookups and what becomes of them granted.
+    /// Whether so many frames that were let in meet its rules and nothing else first, lookups and what becomes of them granted.
     #[inline(always)]
     pub(crate) fn is_plain(&self, frames: usize) -> bool {
         self.phase == Phase::On(Path::Fast)
-            && !self.edge.configured()
             && (self.spent.is_unlimited() || self.leaves_room(frames))
     }
     /// Whether its part of the worker's cycles is enough for so many frames, whatever they meet.

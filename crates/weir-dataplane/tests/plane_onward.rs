@@ -5,7 +5,7 @@
 
 mod plane_frames;
 
-use plane_frames::{MATCHES, frame, matching, one_by_one, own, ports};
+use plane_frames::{GUARDS, MATCHES, frame, guard, matching, one_by_one, own, ports};
 use proptest::prelude::*;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -145,6 +145,8 @@ struct Told {
     told: bool,
     /// What is done when rules are there, a bit each: meters put again, rules given their ports again, another default.
     stirred: u8,
+    /// Of [`GUARDS`], none if there are not so many.
+    guards: usize,
 }
 
 impl Told {
@@ -216,6 +218,7 @@ fn case(t: &Told, long: bool) -> Case {
             let default = parse_flows(&format!("ip,actions={DEFAULT}"), &NoNames).unwrap();
             plane.set_default(vid, &default[0].actions).unwrap();
         }
+        guard(&mut plane, vid, t.guards);
         if t.told {
             plane.set_invalid_ttl(vid, InvalidTtl::Controller(128)).unwrap();
         }
@@ -265,10 +268,11 @@ proptest! {
             0..3 * AFTER.len(),
         ), 1..16),
         (lan, default, told) in (any::<bool>(), 0..AFTER.len(), prop::sample::select(vec![true, false, false])),
+        guards in 0..2 * GUARDS.len(),
     ) {
         let cut = |f: (u8, u8, u8, u8, usize)| if whole { (f.0, f.1, f.2, f.3, 0) } else { f };
         let frames: Vec<_> = frames.into_iter().map(|f| frame(cut(f))).collect();
-        let mut told = Told { frames, lines, lan, default, told, stirred: 0 };
+        let mut told = Told { frames, lines, lan, default, told, stirred: 0, guards };
         // Some rules that most frames meet, so that ways are long.
         told.lines.extend((0..TABLES - 1).map(|table| (table, 2, usize::from(table), AFTER.len())));
         judge(&told)?;
@@ -287,9 +291,10 @@ proptest! {
         ), 2..14),
         (lan, default, told) in (any::<bool>(), 0..AFTER.len() + 3, prop::sample::select(vec![true, false, false, false])),
         stirred in 0u8..8,
+        guards in 0..2 * GUARDS.len(),
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
-        judge(&Told { frames, lines, lan, default, told, stirred })?;
+        judge(&Told { frames, lines, lan, default, told, stirred, guards })?;
     }
 }
 
@@ -321,7 +326,7 @@ fn ways_to_meters() {
         let miss = AFTER.len();
         for (lan, default, told) in [(false, 0, false), (true, miss, false), (false, miss, true)] {
             let (lines, frames) = (lines.to_vec(), frames.clone());
-            judge(&Told { frames, lines, lan, default, told, stirred: 0 }).unwrap();
+            judge(&Told { frames, lines, lan, default, told, stirred: 0, guards: 0 }).unwrap();
         }
     }
 }

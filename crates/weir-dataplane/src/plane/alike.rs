@@ -121,7 +121,7 @@ impl DataPlane {
         }
         let vid = self.mapping.by_port(in_port)?;
         let v = self.vdps.get(usize::from(vid.0))?.as_deref()?;
-        v.is_plain(self.work.burst.len()).then_some(vid)
+        (v.edge.lets_all_in(in_port) && v.is_plain(self.work.burst.len())).then_some(vid)
     }
 
     /// Stage 2.
@@ -213,6 +213,7 @@ impl DataPlane {
             && let Some(r) = table.entry(w.found[0]).map(|e| &e.result)
             && r.bits & (WAY | CHANGES) == FORWARDED
             && r.port != in_port
+            && v.edge.lets_out(r.port)
         {
             let (port, units) = (r.port, n * u64::from(r.cost));
             table.hits(w.found[0], Tally { frames: n, bytes: sizes.bytes as u64 }, self.now);
@@ -250,8 +251,14 @@ impl DataPlane {
             w.depths = [w.depth; BURST];
             leaving = self.go_on(in_port, others, leaving);
         }
-        if let Some(by) = leaving.all() {
+        let edge = &vdp_mut(&mut self.vdps, vid)?.edge;
+        if let Some(by) = leaving.all()
+            && edge.lets_out(by.port)
+        {
             return Some(by);
+        }
+        if edge.keeps_some_in() {
+            self.keep_in(u64::MAX);
         }
         let w = &mut self.work;
         let v = vdp_mut(&mut self.vdps, vid)?;
@@ -269,6 +276,23 @@ impl DataPlane {
             }
         }
         None
+    }
+
+    /// Of these frames, a bit each, those are dropped that may not leave by their port. Says whether there are any.
+    #[cold]
+    pub(super) fn keep_in(&mut self, frames: u64) -> bool {
+        let w = &mut self.work;
+        let mut any = false;
+        for i in each(frames).take_while(|i| *i < w.burst.len()) {
+            let (Slot::Out(port), Some(v)) = (w.slots[i], vdp_mut(&mut self.vdps, w.vids[i]))
+            else {
+                continue;
+            };
+            if let Some(why) = v.edge.refuse_out(port) {
+                (w.slots[i], any) = (Slot::Drop(why), true);
+            }
+        }
+        any
     }
 
     /// Stage 5.

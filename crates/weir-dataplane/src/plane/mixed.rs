@@ -2,7 +2,7 @@
 //! then no more than that VDP's rules look at.
 //!
 //! Room: called by `poll_port` in place of the stages for any burst in which nothing is captured and that is not one VDP's
-//! (`alike`), and a short cut likewise: frames of VDPs that are near their limit, guarded or on another path meet what they meet
+//! (`alike`), and a short cut likewise: frames of VDPs that are near their limit, don't let all in or are on another path meet what they meet
 //! in `stages`, with whole keys; what is no common change of a frame that leaves by a port is done by
 //! [`DataPlane::process`], behind `onward`, where frames go on to later tables.
 
@@ -14,6 +14,15 @@ use crate::matching::Table;
 use crate::packet::{extract, extract_ethernet, extract_some, vlan_vid};
 use weir_classify::simd::prefetch_read;
 use weir_classify::{FastTable, RuleId};
+
+/// Frames of a burst that are not like the others, a bit each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    /// [`DataPlane::process`] must see to everything.
+    others: u64,
+    /// Ports may be configured: who leaves has to be let out.
+    configured: u64,
+}
 
 /// For fewer lookups passes cost more than they save.
 const SEVERAL: u32 = 4;
@@ -71,14 +80,13 @@ impl DataPlane {
         depth
     }
 
-    /// Stage 2, where keys have `known` at least. Says of which frames [`DataPlane::process`] must see to everything, a
-    /// bit each.
+    /// Stage 2, where keys have `known` at least.
     #[inline]
-    pub(super) fn match_mixed(&mut self, in_port: PortId, known: Depth) -> u64 {
+    pub(super) fn match_mixed(&mut self, in_port: PortId, known: Depth) -> Apart {
         self.warm_tables();
         let w = &mut self.work;
         let n = w.burst.len();
-        let (mut others, mut several) = (0, 0);
+        let (mut others, mut several, mut configured) = (0, 0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (vid, key) = (w.vids[i], &mut w.keys[i]);
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
@@ -91,7 +99,11 @@ impl DataPlane {
                 self.seen.push(vid);
             }
             let mut depth = Depth::of(&v.fast.tables.first().classifier);
-            if v.is_plain(n) {
+            let lets_in = !v.edge.configured() || {
+                configured |= 1 << i;
+                v.edge.lets_all_in(in_port)
+            };
+            if lets_in && v.is_plain(n) {
                 let lookup = u64::from(v.spent.lookup);
                 v.spent.grant(lookup);
                 self.interval_units += lookup;
@@ -139,7 +151,7 @@ impl DataPlane {
             self.find_several(several);
         }
         self.find_rules(several);
-        others
+        Apart { others, configured }
     }
 
     /// Second half of stage 2 for these frames, a bit each, whose tables are best asked together.
@@ -163,10 +175,11 @@ impl DataPlane {
         }
     }
 
-    /// Stage 3, as far as frames other than `others` are changed in common ways and leave by a port. `None`: what is
-    /// left is for [`DataPlane::process`].
+    /// Stage 3, as far as frames are changed in common ways and leave by a port. `None`: what is left is for
+    /// [`DataPlane::process`].
     #[inline]
-    pub(super) fn process_mixed(&mut self, in_port: PortId, others: u64) -> Option<AllBy> {
+    pub(super) fn process_mixed(&mut self, in_port: PortId, apart: Apart) -> Option<AllBy> {
+        let Apart { others, configured } = apart;
         let w = &mut self.work;
         let (mut leaving, mut aside) = (Leaving::default(), 0);
         if others != 0 {
@@ -205,6 +218,9 @@ impl DataPlane {
         }
         if aside != 0 {
             leaving = self.go_on(in_port, aside, leaving);
+        }
+        if configured != 0 && self.keep_in(configured) {
+            leaving.otherwise();
         }
         if let Some(by) = leaving.all() {
             return Some(by);

@@ -411,9 +411,9 @@ impl DataPlane {
         let n = self.work.burst.len();
         let known = self.map_mixed(in_port);
         timer.end(Stage::Mapping, n);
-        let others = self.match_mixed(in_port, known);
+        let apart = self.match_mixed(in_port, known);
         timer.end(Stage::Matching, n);
-        if let Some(by) = self.process_mixed(in_port, others) {
+        if let Some(by) = self.process_mixed(in_port, apart) {
             timer.end(Stage::Processing, n);
             self.forward_all(by);
         } else {

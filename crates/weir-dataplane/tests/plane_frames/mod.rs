@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_classify::{Field, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
-use weir_dataplane::{Action, Captured, DataPlane, Layer, PortNo, TapPoint, UserField, UserFields};
+use weir_dataplane::{
+    Action, Captured, DataPlane, Fragments, Layer, PortFlags, PortNo, TapPoint, UserField,
+    UserFields, Vid,
+};
 use weir_io::replay::{Arena, Collect, Collected, Passes, Replay};
 use weir_packet::PortId;
 
@@ -47,12 +50,16 @@ pub const ACTIONS: [(&str, &str); 16] = [
 /// What a frame is made of: destination, tags, what it carries, TTL, bytes cut off its end.
 pub fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 1, 1];
+    if kind == 6 && dst == 3 {
+        // Between bridges.
+        f[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0]);
+    }
     for _ in 0..tags {
         f.extend([0x81, 0, 0, tags]);
     }
     match kind {
         0 | 1 => {
-            // Half of them of a class with drop precedences.
+            // Half of them of a class with drop precedences; some are fragments.
             f.extend([
                 8,
                 0,
@@ -62,7 +69,7 @@ pub fn frame((dst, tags, kind, ttl, cut): (u8, u8, u8, u8, usize)) -> Vec<u8> {
                 28,
                 0,
                 0,
-                0,
+                0x20 * u8::from(dst == 3),
                 0,
                 ttl,
                 17,
@@ -144,4 +151,37 @@ pub fn own() -> UserFields {
 /// A capture of no frame: for as long as there is its other end, frames are looked at one by one.
 pub fn one_by_one(plane: &mut DataPlane) -> Receiver<Captured> {
     plane.add_tap(TapPoint::default(), Match::any().with(Field::InPort, 99), 1).1
+}
+
+/// What a VDP may ask of its ports, and of frames as they come; the first is nothing.
+pub const GUARDS: [&str; 9] = [
+    "none",
+    "no flooding by 2",
+    "nothing out by 2",
+    "3 is down",
+    "3 was taken away",
+    "1 is down",
+    "no bridges' frames in by 1",
+    "no fragments",
+    "1 tells no controller of misses",
+];
+
+/// Has a VDP with ports 1 to 3 at least ask for one of those.
+pub fn guard(plane: &mut DataPlane, vid: Vid, how: usize) {
+    let (no, flags) = match how {
+        1 => (2, PortFlags::NO_FLOOD),
+        2 => (2, PortFlags::NO_FWD),
+        3 => (3, PortFlags::DOWN),
+        4 => {
+            let mut left = plane.vdp_view(vid).unwrap().ports;
+            left.retain(|(no, _)| *no != PortNo(3));
+            return plane.set_ports(vid, left).unwrap();
+        }
+        5 => (1, PortFlags::DOWN),
+        6 => (1, PortFlags::NO_RECV_STP),
+        7 => return plane.set_fragments(vid, Fragments::Drop).unwrap(),
+        8 => (1, PortFlags::NO_PACKET_IN),
+        _ => return,
+    };
+    plane.set_port_config(vid, PortNo(no), flags).unwrap();
 }
