@@ -7,7 +7,8 @@
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
 //! 128 VDPs, with 256 rules of many kinds each; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
-//! stations that may send, and one of where they are; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
+//! which may send; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down.
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 23] = [
+const CASES: [&str; 24] = [
     "io",
     "port",
     "mac-1",
@@ -29,6 +30,7 @@ const CASES: [&str; 23] = [
     "mac-1m",
     "learning",
     "learning-1m",
+    "written",
     "set-fields",
     "networks-4",
     "networks",
@@ -107,11 +109,16 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
         "mac-1" => (macs(1, 1024, &mut pick), mac_rules(1), 0),
         "mac-10k" => (macs(10_000, 50_000, &mut pick), mac_rules(10_000), 0),
         "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
-        "learning" | "learning-1m" => {
-            let stations = if name == "learning" { 10_000 } else { 1_000_000 };
+        "learning" | "learning-1m" | "written" => {
+            let stations = if name == "learning-1m" { 1_000_000 } else { 10_000 };
             let of = |i: usize| mac(1000 + i);
             let rule = |i: usize| {
                 let it = text(of(i));
+                if name == "written" {
+                    return format!(
+                        "dl_dst={it},actions=write_actions(output:2),goto_table:1\ntable=1,dl_src={it},actions=drop"
+                    );
+                }
                 format!("dl_src={it},actions=goto_table:1\ntable=1,dl_dst={it},actions=output:2")
             };
             let frames = (0..200_000).map(|i| {
@@ -298,6 +305,10 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
     for (i, f) in flows.into_iter().enumerate() {
         let vid = Vid(if vlans > 0 { (i / each.max(1) + 1) as u16 } else { 1 });
         let mut actions = f.actions;
+        if name == "written" && f.table == 1 {
+            // No instruction: the action set is carried out.
+            actions.clear();
+        }
         if encapsulates {
             actions.insert(0, Action::EncapVxlan { outer: encap, vni: 7 + i as u32, port: 4789 });
         }

@@ -5,12 +5,14 @@
 //! program of operations beside it.
 
 pub mod set;
+mod ways;
 
 use crate::action::{Action, Out, PortNo};
 use crate::matching::MAX_TABLES;
-use crate::meters::MeterAt;
 use crate::processing::{ActionError, Change, compile as compile_change};
 use thiserror::Error;
+use ways::program;
+pub(crate) use ways::written;
 use weir_classify::Field;
 use weir_packet::PortId;
 
@@ -38,11 +40,16 @@ pub mod bits {
     pub const BY_HEADERS: u8 = TTL;
     /// With this program a frame goes on to a later table, and nothing else becomes of it than that it is changed.
     pub const ONWARD: u8 = PROGRAM | FORWARD;
-    /// With [`ONWARD`]: it is not even changed.
+    /// With [`ONWARD`]: it is not even changed, but for its action set.
     pub const UNCHANGED: u8 = TTL;
     /// With [`PROGRAM`], where addresses are the program's affair: it begins with one meter. Whom that lets pass goes on
     /// ([`ONWARD`]) or else leaves by the port field's port, and no more becomes of it than that it is changed.
     pub const METERED: u8 = CHANGE_MAC;
+    /// With [`ONWARD`]: before all else it changes the frame's action set.
+    pub const WRITES: u8 = DST_ONLY;
+    /// With [`PROGRAM`], without any of the ways above: the action set comes next, if the frame has one, and before that it is
+    /// changed at most; with [`UNCHANGED`] not even that.
+    pub const ENDS: u8 = DST_ONLY;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;
@@ -57,7 +64,8 @@ pub struct ActionResult {
     pub cost: u8,
     /// Output port; with [`bits::ONWARD`] the number of the table.
     pub port: PortId,
-    /// New destination and source MAC, in wire order; with [`bits::METERED`] see [`ActionResult::meter`].
+    /// New destination and source MAC, in wire order; with [`bits::METERED`] see [`ActionResult::meter`], with [`bits::WRITES`]
+    /// [`ActionResult::writes`].
     pub macs: [u8; 12],
     /// Operations for what the bitmap can't say.
     pub program: Option<Box<[Op]>>,
@@ -101,64 +109,7 @@ pub struct SetOp {
     pub op: Op,
 }
 
-const METERED: u8 = bits::PROGRAM | bits::METERED;
-/// Of what stands in place of addresses, with [`bits::METERED`]: the meter's number, and where it stands.
-const NUMBER: usize = 0;
-const PLACE: usize = 4;
-const END: usize = 8;
-
 impl ActionResult {
-    /// The later table that frames go on to, and the changes before that, where nothing else becomes of them, but that a meter
-    /// may come first ([`ActionResult::meter`]). The program is not read where there are no changes.
-    #[inline(always)]
-    pub fn onward(&self) -> Option<(u8, &[Op])> {
-        if !self.is_onward() {
-            return None;
-        }
-        let changes = match &self.program {
-            Some(ops) if self.bits & bits::UNCHANGED == 0 => self.behind(ops).split_last()?.1,
-            _ => &[],
-        };
-        Some((self.port.0 as u8, changes))
-    }
-    /// Whether frames go on to a later table, and nothing else becomes of them ([`ActionResult::onward`]).
-    #[inline(always)]
-    pub fn is_onward(&self) -> bool {
-        self.bits & bits::ONWARD == bits::ONWARD
-    }
-    /// The meter that frames come to first, where [`bits`] say all else that becomes of them. The program is not read.
-    #[inline(always)]
-    pub fn meter(&self) -> Option<MeterAt> {
-        if self.bits & METERED != METERED {
-            return None;
-        }
-        let word = |at: usize| {
-            self.macs[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes))
-        };
-        Some(MeterAt { id: word(NUMBER), place: word(PLACE) })
-    }
-    /// That meter stands in this place.
-    pub(crate) fn meter_is_at(&mut self, place: u32) {
-        if self.bits & METERED == METERED {
-            self.macs[PLACE..END].copy_from_slice(&place.to_ne_bytes());
-        }
-    }
-    /// What is done, the last operation included, to frames that its meter has let pass; nothing, where they are not changed: then the program
-    /// is not read.
-    #[inline(always)]
-    pub fn behind_meter(&self) -> &[Op] {
-        match &self.program {
-            // The meter, and the last, which `bits` say.
-            Some(ops) if ops.len() > 2 => self.behind(ops),
-            _ => &[],
-        }
-    }
-    /// The program without the meter in front.
-    #[inline(always)]
-    fn behind<'a>(&self, ops: &'a [Op]) -> &'a [Op] {
-        let meters = usize::from(self.bits & bits::METERED != 0);
-        ops.get(meters..).unwrap_or_default()
-    }
     /// All meters that frames come to.
     pub fn meters(&self) -> impl Iterator<Item = u32> {
         self.program.iter().flatten().filter_map(|op| match op {
@@ -501,64 +452,6 @@ fn compile_list(
         ops.extend(one(a)?);
     }
     Ok(program(ops))
-}
-
-fn program(ops: Vec<Op>) -> ActionResult {
-    // The software stage takes as much again.
-    let software = ops.iter().filter(|o| matches!(o, Op::Channel(_))).count();
-    let cost = (1 + ops.len() / 2 + software).min(255) as u8;
-    let (meter, then) = match ops.split_first() {
-        Some((Op::Meter(id), then)) => (Some(*id), then),
-        _ => (None, &ops[..]),
-    };
-    let (way, port) = match straight(then) {
-        Some(port) if then.iter().all(by_headers) => (bits::STRAIGHT | bits::BY_HEADERS, port),
-        Some(port) => (bits::STRAIGHT, port),
-        None => match onward(then) {
-            Some(table) if then.len() == 1 => {
-                (bits::ONWARD | bits::UNCHANGED, PortId(table.into()))
-            }
-            Some(table) => (bits::ONWARD, PortId(table.into())),
-            None => (0, PortId(0)),
-        },
-    };
-    let mut r =
-        ActionResult { bits: bits::PROGRAM | way, cost, port, macs: [0; 12], program: None };
-    if let (Some(id), 1..) = (meter, way) {
-        r.bits = r.bits & !bits::STRAIGHT | bits::METERED;
-        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
-    }
-    r.program = Some(ops.into());
-    r
-}
-
-/// The port by which frames leave of which nothing else becomes than that they are changed.
-fn straight(ops: &[Op]) -> Option<PortId> {
-    let (last, changes) = ops.split_last()?;
-    let Op::Output(Target::Port(port)) = last else { return None };
-    changes.iter().all(|op| matches!(op, Op::Change(_))).then_some(*port)
-}
-
-/// The table with which frames go on of which nothing else becomes than that they are changed.
-fn onward(ops: &[Op]) -> Option<u8> {
-    let (Op::Goto(table), changes) = ops.split_last()? else { return None };
-    changes.iter().all(|op| matches!(op, Op::Change(_) | Op::Metadata(..))).then_some(*table)
-}
-
-/// Whether an operation of those leaves headers where they are and does not ask for the key.
-fn by_headers(op: &Op) -> bool {
-    let Op::Change(c) = op else { return true };
-    matches!(
-        c,
-        Change::Macs(_)
-            | Change::Mac(_)
-            | Change::DecTtl
-            | Change::Tci(_)
-            | Change::MplsEntry(_)
-            | Change::DecMplsTtl
-            | Change::Ipv4(_)
-            | Change::Port(_)
-    )
 }
 
 /// One action of a rule in table `table`. `None`: it does nothing.

@@ -23,6 +23,7 @@ use crate::userfield::UserFields;
 use context::{Cx, Mark, Next, Reachable, Shared};
 use pipeline::{Start, pipeline};
 use program::carry_out;
+use set::ActionSet;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos, PortId};
 
@@ -119,8 +120,26 @@ pub enum Source {
         /// Slot in the table.
         slot: u32,
     },
+    /// That of a rule, already counted, of a frame that carries the action set as another one wrote it.
+    Carrying {
+        /// Table number.
+        table: u8,
+        /// Slot in the table.
+        slot: u32,
+        /// The other rule.
+        writer: Writer,
+    },
     /// The VDP's default rule, where this table had none.
     Default(u8),
+}
+
+/// A rule that wrote a frame's action set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writer {
+    /// Table number.
+    pub table: u8,
+    /// Slot in the table.
+    pub slot: u32,
 }
 
 /// Carries out an action result on `frame`, through as many tables and groups as it names.
@@ -136,11 +155,15 @@ pub fn run<E: Egress>(
     // A rule's mark is set when it is met.
     let rule = Mark::default_of(match source {
         Source::Default(table) => table,
-        Source::Entry { .. } => 0,
+        Source::Entry { .. } | Source::Carrying { .. } => 0,
     });
     let (origin, stale) = (Origin::Received, Stale::No);
-    let mut cx = Cx { queue: 0, depth: 0, origin, stale, rule, set: None };
     let Tables { tables, groups, meters, counting, invalid_ttl } = t;
+    let set = match source {
+        Source::Carrying { writer, .. } => Some(ActionSet::by(writer, tables)),
+        _ => None,
+    };
+    let mut cx = Cx { queue: 0, depth: 0, origin, stale, rule, set };
     let invalid_ttl = *invalid_ttl;
     let mut shared = Shared { groups, meters, copies: MAX_COPIES, invalid_ttl, tables: None };
     let way = Reachable { tables, counting, default };

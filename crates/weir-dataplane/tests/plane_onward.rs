@@ -27,7 +27,7 @@ const MORE: [&str; 7] = [
 ];
 
 /// What frames a rule is for (here it meets any), what it does to them, and which instructions stand behind that.
-const BEFORE: [(&str, &str, &str); 28] = [
+const BEFORE: [(&str, &str, &str); 40] = [
     ("ip", "", ""),
     ("ip", "", ""),
     ("ip", "", ""),
@@ -56,6 +56,18 @@ const BEFORE: [(&str, &str, &str); 28] = [
     ("ip", "", "write_actions(output:3)"),
     ("ip", "dec_ttl", "write_actions(output:2),write_metadata:1"),
     ("ip", "", "clear_actions"),
+    ("ip", "", "write_actions(output:2)"),
+    ("ip", "", "write_actions(output:1)"),
+    ("ip", "", "clear_actions,write_actions(output:2)"),
+    ("ip", "", "clear_actions,write_actions(dec_ttl,output:3),write_metadata:1/1"),
+    ("ip", "", "write_actions(set_field:10.9.8.7->ip_dst,dec_ttl,output:2)"),
+    ("ip", "mod_dl_dst:02:00:00:00:00:0a", "write_actions(push_vlan:0x8100,output:3)"),
+    ("ip", "", "write_actions(group:1)"),
+    ("ip", "", "write_actions(mod_dl_dst:02:00:00:00:00:0b)"),
+    ("ip", "", "write_actions(mod_dl_dst:02:00:00:00:00:0b,output:3)"),
+    ("ip", "", "write_actions(group:1,output:3)"),
+    ("ip", "meter:1", "write_actions(output:2)"),
+    ("ip", "meter:4,dec_ttl", "clear_actions,write_actions(dec_ttl,output:3)"),
 ];
 
 /// What the texts of rules can't say: the first of two meters, of which 3 is the second.
@@ -64,7 +76,7 @@ const TWO_METERS: &str = "meter:2,dec_ttl";
 /// What becomes of frames without a rule, beside [`AFTER`].
 const DEFAULT: &str = "meter:1,output:2";
 
-const AFTER: [&str; 8] = [
+const AFTER: [&str; 10] = [
     "output:2",
     "output:3",
     "output:2",
@@ -73,7 +85,12 @@ const AFTER: [&str; 8] = [
     "CONTROLLER:100",
     "group:1",
     "output:2,output:3",
+    NOTHING,
+    NOTHING,
 ];
+
+/// No instruction: where no table follows it's the action set's turn.
+const NOTHING: &str = "";
 
 /// Table, match, what is done before, and how it ends: [`AFTER`], or so many tables further.
 type Line = (u8, usize, usize, usize);
@@ -107,6 +124,9 @@ fn actions(table: u8, before: usize, end: usize) -> Vec<Action> {
             .collect::<Vec<_>>()
             .join(","),
     };
+    if list.is_empty() {
+        return Vec::new();
+    }
     let text = format!("table={table},{of},actions={list}");
     let rules = parse_flows(&text, &NoNames).unwrap_or_else(|e| panic!("{text}: {e}"));
     let mut actions = rules[0].actions.clone();
@@ -179,6 +199,7 @@ fn case(t: &Told, long: bool) -> Case {
         (spec.ports, spec.fields) = (ports.clone(), own());
         spec.default = match AFTER.get(t.default).unwrap_or(&DEFAULT) {
             &"group:1" => vec![Action::ToChannel],
+            &NOTHING => Vec::new(),
             end => parse_flows(&format!("ip,actions={end}"), &NoNames).unwrap()[0].actions.clone(),
         };
         plane.create_vdp(spec).unwrap();
@@ -287,7 +308,7 @@ proptest! {
             0..3u8,
             prop::sample::select(vec![0, 3, 4, 5, 6, 8, 9, 10, ALL_MATCHES - 3, ALL_MATCHES - 2]),
             prop::sample::select((0..BEFORE.len()).filter(|b| b % 7 == 0 || BEFORE[*b].1.starts_with("meter")).collect::<Vec<_>>()),
-            prop::sample::select(vec![0, 0, 1, 3, 6, 8, 8, 9, 9]),
+            prop::sample::select(vec![0, 0, 1, 3, 6, 8, 10, 10, 11, 11]),
         ), 2..14),
         (lan, default, told) in (any::<bool>(), 0..AFTER.len() + 3, prop::sample::select(vec![true, false, false, false])),
         stirred in 0u8..8,
@@ -295,6 +316,30 @@ proptest! {
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
         judge(&Told { frames, lines, lan, default, told, stirred, guards })?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// More action sets than usual, beside meters, and what ends with them.
+    #[test]
+    fn action_sets_are_carried_as_far_as_one_by_one(
+        frames in prop::collection::vec((1u8..3, 0u8..3, 0u8..6, 0u8..4), 20..100),
+        lines in prop::collection::vec((
+            0..3u8,
+            prop::sample::select(vec![0, 3, 4, 5, 6, 8, 9, 10, ALL_MATCHES - 3, ALL_MATCHES - 2]),
+            prop::sample::select((0..BEFORE.len()).filter(|b| b % 7 == 0 || *b == 6 || BEFORE[*b].2.contains("actions")).collect::<Vec<_>>()),
+            prop::sample::select(vec![0, 3, 4, 8, 8, 8, 8, 10, 10, 10, 11, 11]),
+        ), 2..14),
+        (lan, told) in (any::<bool>(), prop::sample::select(vec![true, false, false, false])),
+        guards in 0..3 * GUARDS.len(),
+    ) {
+        let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
+        let mut told = Told { frames, lines, lan, default: 0, told, stirred: 0, guards };
+        // Most frames carry a set, and come to an end.
+        told.lines.push((0, 2, BEFORE.len() - 12, AFTER.len()));
+        told.lines.extend((1..TABLES).map(|table| (table, 2, 0, AFTER.len() - 1)));
+        judge(&told)?;
     }
 }
 
@@ -307,7 +352,9 @@ fn ways_to_meters() {
     let marked = ALL_MATCHES - 3;
     let (out, other, next, over_next) = (0, 1, AFTER.len(), AFTER.len() + 1);
     let meter = does("meter:1");
-    let cases: [&[Line]; 7] = [
+    let writes = |text: &str| BEFORE.iter().position(|b| b.2 == text).unwrap();
+    let (set, more) = (writes("write_actions(output:2)"), writes("write_actions(output:1)"));
+    let cases: [&[Line]; 8] = [
         // One meter at the end of ways of two lengths.
         &[(0, to(1), 0, over_next), (0, to(2), 0, next), (1, any, 0, next), (2, any, meter, out)],
         // Whoever goes to the meter by itself, and whoever comes to it behind others.
@@ -315,6 +362,14 @@ fn ways_to_meters() {
         &[(0, to(1), meter, out), (0, to(2), meter, 7)],
         // In a later table beside others that want more there.
         &[(0, any, 0, next), (1, to(1), meter, 6), (1, to(2), meter, out)],
+        // Behind those whose action sets are merged one by one.
+        &[
+            (0, to(1), set, next),
+            (0, to(2), 0, next),
+            (1, to(1), more, next),
+            (1, to(2), 0, next),
+            (2, any, meter, out),
+        ],
         // What a remark made, seen by the next table.
         &[(0, any, does("meter:3"), next), (1, marked, 0, out), (1, any, 0, other)],
         // Headers that no table has looked for.

@@ -47,7 +47,7 @@ pub(super) fn pipeline<E: Egress>(
                 cx.set = None;
                 Some(default)
             }
-            Source::Entry { table, slot } => {
+            Source::Entry { table, slot } | Source::Carrying { table, slot, .. } => {
                 let hit = tables.get(usize::from(table)).and_then(|t| Some((t, t.entry(slot)?)));
                 hit.map(|(t, hit)| {
                     cx.rule = Mark::of(t, table, slot, hit);

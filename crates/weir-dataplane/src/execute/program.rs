@@ -29,7 +29,7 @@ pub(super) fn carry_out<E: Egress>(
         return Next::Done;
     }
     if let Some(ops) = &r.program {
-        if let (Some((table, [])), None) = (r.onward(), r.meter()) {
+        if let (Some((table, [])), None, None) = (r.onward(), r.meter(), r.writes()) {
             return Next::Table(frame, table);
         }
         return program(ops, frame, s, t, cx, e);

@@ -3,8 +3,9 @@
 //! Holds places, not actions: of each kind the rule that wrote it last and where it stands there.
 //! Rules do not change while a frame passes. No allocation, and no cost for frames without a set.
 
+use super::Writer;
 use crate::compile::set::{GROUP, KINDS, OUTPUT};
-use crate::compile::{Op, SetOp};
+use crate::compile::{Op, SetOp, written};
 use crate::matching::TableSet;
 
 /// Where an action of the set stands.
@@ -26,6 +27,13 @@ pub(super) struct ActionSet {
 impl ActionSet {
     pub fn new() -> Self {
         Self { there: 0, places: [Place::default(); KINDS] }
+    }
+    /// As one rule wrote it.
+    pub fn by(writer: Writer, tables: &TableSet) -> Self {
+        let Writer { table, slot } = writer;
+        let mut set = Self::new();
+        set.write(written_at(tables, table, slot).unwrap_or_default(), table, slot);
+        set
     }
     /// Merges what the rule in `slot` of `table` writes.
     pub fn write(&mut self, ops: &[SetOp], table: u8, slot: u32) {
@@ -57,11 +65,9 @@ impl ActionSet {
 }
 
 fn op_at(tables: &TableSet, p: Place) -> Option<&Op> {
-    let e = tables.get(usize::from(p.table))?.entry(p.slot)?;
-    // It stands in front, behind a clear at most.
-    let written = e.result.program.as_ref()?.iter().take(2).find_map(|op| match op {
-        Op::Write(w) => Some(w),
-        _ => None,
-    })?;
-    written.get(usize::from(p.nth)).map(|s| &s.op)
+    written_at(tables, p.table, p.slot)?.get(usize::from(p.nth)).map(|s| &s.op)
+}
+
+fn written_at(tables: &TableSet, table: u8, slot: u32) -> Option<&[SetOp]> {
+    written(tables.get(usize::from(table))?.entry(slot)?.result.program.as_ref()?)
 }

@@ -11,6 +11,7 @@
 mod accounts;
 mod alike;
 mod away;
+mod carrying;
 mod handover;
 mod indexing;
 mod inject;
@@ -34,6 +35,7 @@ use crate::userfield::UserFields;
 use crate::vdp::{Compiled, Vdp};
 use accounts::{Accounts, FastEgress};
 use alike::Sizes;
+use carrying::Carrying;
 pub(crate) use inject::Injected;
 use std::collections::VecDeque;
 use weir_classify::{FlowKey, Probe};
@@ -94,6 +96,8 @@ struct Work {
     /// Of one that may be several VDPs', or goes through several tables: how much each frame's key says.
     depths: [Depth; BURST],
     found: [u32; BURST],
+    /// Of frames that have gone on to later tables: who carries an action set.
+    carrying: Carrying,
     out: Vec<OutItem>,
     soft: Vec<ToServer>,
     grave: Vec<Frame>,
@@ -251,6 +255,7 @@ impl DataPlane {
                 slots: [Slot::Default; BURST],
                 depth: Depth::Whole,
                 depths: [Depth::Whole; BURST],
+                carrying: Carrying::default(),
                 found: [0; BURST],
                 out: Vec::with_capacity(BURST * 64),
                 soft: Vec::with_capacity(BURST * 4),

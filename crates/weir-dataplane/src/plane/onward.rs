@@ -36,6 +36,7 @@ impl DataPlane {
     /// frames that have gone on and are left for [`DataPlane::process`] they are whole then.
     #[inline(never)]
     pub(super) fn go_on(&mut self, in_port: PortId, frames: u64, leaving: Leaving) -> Leaving {
+        self.work.carrying.none();
         let (mut leaving, mut left) = (leaving, 0);
         let mut going = self.set_out(in_port, frames, &mut left, &mut leaving);
         // Each turn leads to later tables.
@@ -100,8 +101,11 @@ impl DataPlane {
             let (1, Slot::At { table, slot }) = (going >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
             let tables = &mut v.fast.tables;
-            let rule = tables.get(table.into()).and_then(|t| t.entry(slot)?.result.onward());
-            let Some((n, changes)) = rule else { continue };
+            let rule = tables.get(table.into()).and_then(|t| Some(&t.entry(slot)?.result));
+            let Some((r, (n, changes))) = rule.and_then(|r| Some((r, r.onward()?))) else {
+                continue;
+            };
+            w.carrying.goes_on(i, r, table, slot);
             let then = tables.get(n.into()).map_or(Depth::Ethernet, |t| Depth::of(&t.classifier));
             let need = if changes.is_empty() { then.max(Depth::Ethernet) } else { Depth::Whole };
             let key = &mut w.keys[i];
@@ -174,7 +178,8 @@ impl DataPlane {
         leaving: &mut Leaving,
     ) -> u64 {
         let w = &mut self.work;
-        let (mut on, mut metered) = (0, 0);
+        let carrying = w.carrying.frames();
+        let (mut on, mut metered, mut carry) = (0, 0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             if step.on >> i & 1 == 0 {
                 continue;
@@ -187,6 +192,10 @@ impl DataPlane {
                     let Some(t) = v.fast.tables.get_mut(table.into()) else { continue };
                     let Some(e) = t.hit(slot, f.len(), self.now) else { continue };
                     let r = &e.result;
+                    if carrying >> i & 1 == 1 {
+                        carry |= 1 << i;
+                        continue;
+                    }
                     if r.meter().is_some() {
                         metered |= 1 << i;
                         continue;
@@ -210,6 +219,10 @@ impl DataPlane {
                 w.layers[i] = complete(fields, f, edge.at(in_port).no, &mut w.keys[i]);
             }
         }
+        if carry != 0 {
+            let next = self.carry_sets(in_port, carry, left, leaving);
+            (on, metered) = (on | next.on, metered | next.metered);
+        }
         if metered != 0 {
             let all = UnderWay::new(step.on, &step.tables);
             on |= self.meter(in_port, metered, &all, left, leaving);
@@ -220,7 +233,10 @@ impl DataPlane {
 
 /// Changes a frame.
 #[inline]
-fn carry_out(changes: &[Op], p: &mut Packet<'_>) -> Result<(), DropReason> {
+pub(super) fn carry_out<'a>(
+    changes: impl IntoIterator<Item = &'a Op>,
+    p: &mut Packet<'_>,
+) -> Result<(), DropReason> {
     for op in changes {
         match op {
             Op::Change(c) => processing::apply(c, p)?,

@@ -151,7 +151,13 @@ impl DataPlane {
                     Slot::Rule(s) => v.fast.tables.first_mut().hit(s, frame.len(), self.now),
                     Slot::Default => None,
                     // Counted, and through tables already.
-                    Slot::At { table, slot } => break 'first Source::Entry { table, slot },
+                    Slot::At { table, slot } => {
+                        let writer = w.carrying.writer(i);
+                        break 'first match writer {
+                            Some(writer) => Source::Carrying { table, slot, writer },
+                            None => Source::Entry { table, slot },
+                        };
+                    }
                     Slot::DefaultOf(table) => break 'first Source::Default(table),
                     Slot::Hold => {
                         if v.hold.len() < HOLD_FRAMES {
@@ -255,7 +261,7 @@ impl DataPlane {
                 if r.bits & (bits::PROGRAM | bits::DROP | bits::FORWARD) == 0 {
                     let why = match source {
                         Source::Default(_) => Punt::Default,
-                        Source::Entry { .. } => Punt::Action,
+                        Source::Entry { .. } | Source::Carrying { .. } => Punt::Action,
                     };
                     let to = ChannelTo::Program(why);
                     w.soft.push(ToServer { frame, vid, in_port, to });

@@ -21,7 +21,7 @@ impl Table {
             Some(_) => result.behind_meter().is_empty(),
             None => result.bits & WITHOUT == WITHOUT,
         };
-        let read = result.program.is_some() && !without;
+        let read = result.program.is_some() && !without || result.changes_by_set();
         if slot >= FAR && read {
             self.few_mut().far = true;
         }
@@ -67,7 +67,7 @@ impl Table {
             prefetch_slice(ops, size_of_val(ops));
         }
     }
-    /// Asks for the first headers that such a program puts in front.
+    /// Asks for what such a program writes to the action set, and for the first headers that it puts in front.
     #[inline(always)]
     pub fn prefetch_headers(&self, slot: u32) {
         fn whole<T>(headers: &T) {
@@ -80,6 +80,7 @@ impl Table {
             match op {
                 Op::Change(Change::EncapVxlan(headers)) => return whole(&**headers),
                 Op::Change(Change::EncapGre(headers)) => return whole(&**headers),
+                Op::Write(set) => prefetch_slice(set, size_of_val(&**set)),
                 _ => {}
             }
         }
