@@ -8,21 +8,21 @@
 //! 128 VDPs, with 256 rules of many kinds each; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
-//! which may send; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_classify::{Geometry, Match};
+use weir_classify::{Field, Geometry, Match};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::{
-    Action, Band, BandKind, Config, DataPlane, MappingRule, Meter, Placement, PortFlags, PortNo,
-    RuleSpec, Stage, StageTimer, Unit, VdpSpec, Vid,
+    Action, Band, BandKind, Bucket, Config, DataPlane, Group, GroupKind, MappingRule, Meter, Out,
+    Placement, PortFlags, PortNo, RuleSpec, Stage, StageTimer, Unit, VdpSpec, Vid,
 };
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 24] = [
+const CASES: [&str; 26] = [
     "io",
     "port",
     "mac-1",
@@ -31,6 +31,8 @@ const CASES: [&str; 24] = [
     "learning",
     "learning-1m",
     "written",
+    "hops",
+    "ecmp",
     "set-fields",
     "networks-4",
     "networks",
@@ -90,6 +92,9 @@ fn frame(dst: [u8; 6], tags: &[u8], flow: usize) -> Vec<u8> {
 /// Rules, in some cases with a meter each.
 const SUBSCRIBERS: usize = 65_536;
 
+/// Indirect groups.
+const HOPS: usize = 1000;
+
 /// Whose frames are a VDP's.
 fn source(vdp: usize) -> [u8; 6] {
     mac(2_000_000 + vdp)
@@ -127,6 +132,15 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
                 f
             });
             (frames.collect(), lines(stations, &rule), 0)
+        }
+        "hops" | "ecmp" => {
+            let group = |i| if name == "hops" { i % HOPS } else { 0 };
+            let rule = |i: usize| {
+                let to = format!("11.{}.{}.{}", i >> 16, i >> 8 & 255, i & 255);
+                format!("ip,nw_dst={to},actions=group:{}", 1 + group(i))
+            };
+            let frames = (0..50_000).map(|_| frame(mac(1), &ip, pick.below(10_000)));
+            (frames.collect(), lines(10_000, &rule), 0)
         }
         "set-fields" => {
             let actions =
@@ -298,6 +312,23 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         for id in 1..=SUBSCRIBERS as u32 {
             p.put_meter(Vid(1), id, Meter::new(Unit::Kilobits, &[band])?)?;
         }
+    }
+    let bucket = |i: usize| {
+        let set = |field, mac: [u8; 6]| {
+            let value = mac.iter().fold(0, |v, b| v << 8 | u128::from(*b));
+            Action::SetField { field, value, mask: (1 << 48) - 1 }
+        };
+        let changes = [set(Field::EthSrc, mac(7)), set(Field::EthDst, mac(i)), Action::DecTtl];
+        Bucket::new([changes.as_slice(), &[Action::Output(Out::Port(PortNo(2)))]].concat())
+    };
+    if name == "hops" {
+        for i in 0..HOPS {
+            let group = Group::new(GroupKind::Indirect, vec![bucket(i)])?;
+            p.put_group(Vid(1), 1 + i as u32, group)?;
+        }
+    } else if name == "ecmp" {
+        let group = Group::new(GroupKind::Select, (0..8).map(bucket).collect())?;
+        p.put_group(Vid(1), 1, group)?;
     }
     let encapsulates = name == "vxlan" || name == "tunnels";
     let flows = parse_flows(&rules, &NoNames)?;

@@ -50,6 +50,8 @@ pub mod bits {
     /// With [`PROGRAM`], without any of the ways above: the action set comes next, if the frame has one, and before that it is
     /// changed at most; with [`UNCHANGED`] not even that.
     pub const ENDS: u8 = DST_ONLY;
+    /// With [`PROGRAM`], without any of the ways above: nothing becomes of frames but that they come to a group.
+    pub const GROUPED: u8 = ENDS | METERED;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
     pub const TABLE_MISS: u8 = SRC_ONLY;

@@ -7,10 +7,12 @@
 //! there: removing, adding or losing one moves only the flows that it has or gets.
 
 use crate::counters::{SharedTally, Side, Tally};
+use crate::numbered::Numbered;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
+use weir_classify::simd::prefetch_read;
 
 /// How a group uses its buckets (§5.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +99,61 @@ pub enum GroupError {
 /// Buckets of a group at most: a choice looks at each.
 pub const MAX_BUCKETS: usize = 256;
 
+/// How buckets' weights differ.
+#[derive(Clone, Copy, Debug)]
+enum Weights {
+    /// They don't, but for those of weight zero: the larger draw has the better score.
+    Equal,
+    Differ,
+}
+
+impl Weights {
+    fn of<T>(buckets: &[Bucket<T>]) -> Self {
+        let mut weights = buckets.iter().map(|b| b.weight).filter(|w| *w > 0);
+        let first = weights.next();
+        if weights.all(|w| Some(w) == first) { Self::Equal } else { Self::Differ }
+    }
+}
+
+/// Groups, by their numbers.
+pub trait GroupTable<T> {
+    /// One of them.
+    fn group(&self, id: u32) -> Option<&Group<T>>;
+    /// One of them.
+    fn group_mut(&mut self, id: u32) -> Option<&mut Group<T>>;
+    /// All numbers, in their order.
+    fn ids(&self) -> Vec<u32>;
+}
+
+impl<T> GroupTable<T> for BTreeMap<u32, Group<T>> {
+    fn group(&self, id: u32) -> Option<&Group<T>> {
+        self.get(&id)
+    }
+    fn group_mut(&mut self, id: u32) -> Option<&mut Group<T>> {
+        self.get_mut(&id)
+    }
+    fn ids(&self) -> Vec<u32> {
+        self.keys().copied().collect()
+    }
+}
+
+impl<T> GroupTable<T> for Numbered<Group<T>> {
+    fn group(&self, id: u32) -> Option<&Group<T>> {
+        self.get(id)
+    }
+    fn group_mut(&mut self, id: u32) -> Option<&mut Group<T>> {
+        self.get_mut(id)
+    }
+    fn ids(&self) -> Vec<u32> {
+        Numbered::ids(self)
+    }
+}
+
 /// A group. Clones count on their own; see `share`.
 #[derive(Debug)]
 pub struct Group<T> {
     kind: GroupKind,
+    weights: Weights,
     buckets: Vec<Bucket<T>>,
     counted: Tally,
     taken: Vec<Tally>,
@@ -113,6 +166,7 @@ impl<T: Clone> Clone for Group<T> {
     fn clone(&self) -> Self {
         Self {
             kind: self.kind,
+            weights: self.weights,
             buckets: self.buckets.clone(),
             counted: self.counted(),
             taken: self.taken(),
@@ -137,12 +191,30 @@ impl<T: Clone> Group<T> {
         let new = || (0..=self.buckets.len()).map(|_| SharedTally::default()).collect();
         let slow = Arc::clone(self.slow.get_or_insert_with(new));
         let (counted, taken) = (Tally::default(), vec![Tally::default(); self.buckets.len()]);
-        let (kind, buckets) = (self.kind, self.buckets.clone());
-        Self { kind, buckets, counted, taken, side: Side::Slow, slow: Some(slow) }
+        let (kind, weights, buckets) = (self.kind, self.weights, self.buckets.clone());
+        Self { kind, weights, buckets, counted, taken, side: Side::Slow, slow: Some(slow) }
+    }
+}
+
+impl<T> Group<Arc<T>> {
+    /// Asks for what its first bucket does.
+    pub(crate) fn prefetch_first(&self) {
+        if let Some(b) = self.buckets.first() {
+            prefetch_read(&*b.payload);
+        }
     }
 }
 
 impl<T> Group<T> {
+    /// Asks for its first bucket, and what is counted there.
+    pub(crate) fn prefetch(&self) {
+        if let Some(b) = self.buckets.first() {
+            prefetch_read(b);
+        }
+        if let Some(t) = self.taken.first() {
+            prefetch_read(t);
+        }
+    }
     /// A group with these buckets.
     ///
     /// # Errors
@@ -161,8 +233,8 @@ impl<T> Group<T> {
             }
         }
         let taken = vec![Tally::default(); buckets.len()];
-        let counted = Tally::default();
-        Ok(Self { kind, buckets, counted, taken, side: Side::Fast, slow: None })
+        let (weights, counted) = (Weights::of(&buckets), Tally::default());
+        Ok(Self { kind, weights, buckets, counted, taken, side: Side::Fast, slow: None })
     }
 
     /// Where a frame of a flow with this hash goes. `live` answers for what buckets watch.
@@ -173,12 +245,21 @@ impl<T> Group<T> {
             GroupKind::All => Chosen::All,
             GroupKind::Indirect => Chosen::One(0),
             GroupKind::FastFailover => alive.next().map_or(Chosen::None, |(i, _)| Chosen::One(i)),
-            GroupKind::Select => alive
-                .filter(|(_, b)| b.weight > 0)
-                .map(|(i, b)| (score(hash, b.id_at(i), b.weight), i))
+            GroupKind::Select => {
+                let drawn = alive.filter(|(_, b)| b.weight > 0);
+                let drawn = drawn.map(|(i, b)| (draw(hash, b.id_at(i)), b.weight, i));
                 // Equal scores go to the earlier bucket.
-                .max_by(|(a, i), (b, j)| a.total_cmp(b).then(j.cmp(i)))
-                .map_or(Chosen::None, |(_, i)| Chosen::One(i)),
+                let best = match self.weights {
+                    Weights::Equal => drawn
+                        .max_by(|(a, _, i), (b, _, j)| a.cmp(b).then(j.cmp(i)))
+                        .map(|(.., i)| i),
+                    Weights::Differ => drawn
+                        .map(|(d, weight, i)| (score(d, weight), i))
+                        .max_by(|(a, i), (b, j)| a.total_cmp(b).then(j.cmp(i)))
+                        .map(|(_, i)| i),
+                };
+                best.map_or(Chosen::None, Chosen::One)
+            }
         }
     }
 
@@ -207,7 +288,7 @@ impl<T> Group<T> {
     /// The same group with the buckets of another; counters stay, since they are as many.
     pub(crate) fn take_buckets_of(&mut self, other: Self) {
         debug_assert_eq!(self.buckets.len(), other.buckets.len());
-        self.buckets = other.buckets;
+        (self.weights, self.buckets) = (other.weights, other.buckets);
     }
     /// How it uses its buckets.
     pub fn kind(&self) -> GroupKind {
@@ -263,6 +344,7 @@ impl<T> Group<T> {
         });
         Group {
             kind: self.kind,
+            weights: self.weights,
             buckets: buckets.collect(),
             counted: self.counted,
             taken: self.taken,
@@ -272,30 +354,44 @@ impl<T> Group<T> {
     }
 }
 
-/// A bucket's draw for a flow: higher wins.
-fn score(hash: u32, id: u32, weight: u16) -> f64 {
+/// A bucket's draw for a flow, 52 bits: of equal weights the highest wins.
+fn draw(hash: u32, id: u32) -> u64 {
     // SplitMix64's finish: every bit of flow and bucket reaches every bit.
     let mut z = (u64::from(hash) << 32 | u64::from(id)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
+    (z ^ z >> 31) >> 12
+}
+
+/// What a draw is worth with this weight: the highest wins.
+fn score(draw: u64, weight: u16) -> f64 {
     // Between 0 and 1, neither of them: 52 bits and a half.
-    let u = ((z >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
+    let u = (draw as f64 + 0.5) / (1u64 << 52) as f64;
     f64::from(weight) / -u.ln()
 }
 
 /// Chooses and counts in the group `id` of a set. `None`: there is no such group.
-pub fn choose<T>(
-    groups: &mut BTreeMap<u32, Group<T>>,
+pub fn choose<T, G: GroupTable<T>>(
+    groups: &mut G,
     id: u32,
     hash: u32,
     len: usize,
     live_port: &dyn Fn(u32) -> bool,
 ) -> Option<Chosen> {
-    let steps = Cell::new(LIVENESS_STEPS);
-    let chosen = groups.get(&id)?.pick(hash, &|w| is_live(groups, w, live_port, &steps));
-    groups.get_mut(&id)?.count(chosen, len);
+    let chosen = pick(groups, groups.group(id)?, hash, live_port);
+    groups.group_mut(id)?.count(chosen, len);
     Some(chosen)
+}
+
+/// Where a frame goes that comes to `group`, one of these.
+pub(crate) fn pick<T, G: GroupTable<T>>(
+    groups: &G,
+    group: &Group<T>,
+    hash: u32,
+    live_port: &dyn Fn(u32) -> bool,
+) -> Chosen {
+    let steps = Cell::new(LIVENESS_STEPS);
+    group.pick(hash, &|w| is_live(groups, w, live_port, &steps))
 }
 
 /// Watched groups that one choice looks into at most; further ones pass for dead. Bounds the time
@@ -303,8 +399,8 @@ pub fn choose<T>(
 pub const LIVENESS_STEPS: u32 = 64;
 
 /// Whether what is watched is live.
-fn is_live<T>(
-    groups: &BTreeMap<u32, Group<T>>,
+fn is_live<T, G: GroupTable<T>>(
+    groups: &G,
     watch: Watch,
     live_port: &dyn Fn(u32) -> bool,
     steps: &Cell<u32>,
@@ -313,7 +409,7 @@ fn is_live<T>(
         Watch::Port(p) => return live_port(p),
         Watch::Group(id) => id,
     };
-    let (Some(g), Some(left)) = (groups.get(&id), steps.get().checked_sub(1)) else {
+    let (Some(g), Some(left)) = (groups.group(id), steps.get().checked_sub(1)) else {
         return false;
     };
     steps.set(left);
@@ -348,13 +444,13 @@ pub enum ChainError {
 ///
 /// # Errors
 /// The first fault found.
-pub fn check_chains<T>(
-    groups: &BTreeMap<u32, Group<T>>,
+pub fn check_chains<T, G: GroupTable<T>>(
+    groups: &G,
     names: impl Fn(&T) -> Vec<u32>,
 ) -> Result<(), ChainError> {
     // How many groups follow one another from here; `None` while it is being found out.
     let mut depths: BTreeMap<u32, Option<usize>> = BTreeMap::new();
-    for &start in groups.keys() {
+    for start in groups.ids() {
         // A stack of our own: what is left to look at of each group on the way.
         let mut way: Vec<(u32, usize, Vec<u32>)> = Vec::new();
         let mut next = Some(start);
@@ -362,7 +458,7 @@ pub fn check_chains<T>(
             if let Some(id) = next.take()
                 && !depths.contains_key(&id)
             {
-                let follow = groups.get(&id).map(|g| follows(g, &names)).unwrap_or_default();
+                let follow = groups.group(id).map(|g| follows(g, &names)).unwrap_or_default();
                 depths.insert(id, None);
                 way.push((id, 1, follow));
             }
@@ -376,7 +472,7 @@ pub fn check_chains<T>(
                 continue;
             };
             match depths.get(&to) {
-                _ if !groups.contains_key(&to) => {
+                _ if groups.group(to).is_none() => {
                     return Err(ChainError::Missing { from: *id, to });
                 }
                 Some(None) => return Err(ChainError::Loop(to)),
@@ -391,6 +487,7 @@ pub fn check_chains<T>(
     Ok(())
 }
 
-fn follows<T>(g: &Group<T>, names: &impl Fn(&T) -> Vec<u32>) -> Vec<u32> {
+/// The groups that this one goes on with, or watches.
+pub(crate) fn follows<T>(g: &Group<T>, names: &impl Fn(&T) -> Vec<u32>) -> Vec<u32> {
     g.buckets.iter().flat_map(|b| names(&b.payload).into_iter().chain(b.watch_group)).collect()
 }

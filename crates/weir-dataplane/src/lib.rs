@@ -21,7 +21,7 @@ mod group;
 mod mapping;
 mod matching;
 mod meter;
-mod meters;
+mod numbered;
 mod packet;
 mod plane;
 pub mod processing;
@@ -60,7 +60,7 @@ pub use group::{
 pub use mapping::{MappingError, MappingRule};
 pub use matching::{MAX_TABLES, RuleSpec};
 pub use meter::{Band, BandKind, MAX_BANDS, Meter, MeterError, Unit, Verdict};
-pub use meters::MeterAt;
+pub use numbered::Named;
 pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use plane::DataPlane;
 pub use program::{Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};

@@ -15,8 +15,8 @@ use crate::compile::ActionResult;
 use crate::counters::{SharedLookups, Side, SlowLookups, TableCounters};
 use crate::execute::InvalidTtl;
 use crate::group::Group;
-use crate::meters::Meters;
-use std::collections::BTreeMap;
+use crate::meter::Meter;
+use crate::numbered::Numbered;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_classify::{FlowCaching, FlowKey, Match};
@@ -88,14 +88,32 @@ impl TableSet {
     }
 }
 
+/// A VDP's meters.
+pub(crate) type Meters = Numbered<Meter>;
+/// A VDP's groups.
+pub(crate) type Groups = Numbered<Group<Arc<ActionResult>>>;
+
+/// What a rule's actions come down to, with the places of the meter that it begins with, and of the group by which frames leave.
+pub(crate) fn placed(r: ActionResult, meters: &Meters, groups: &Groups) -> ActionResult {
+    let mut r = r;
+    if let Some(place) = r.meter().and_then(|m| meters.place(m.id)) {
+        r.named_is_at(place);
+    }
+    let group = r.group().or_else(|| r.set_group());
+    if let Some(place) = group.and_then(|g| groups.place(g.id)) {
+        r.named_is_at(place);
+    }
+    r
+}
+
 /// All that decides over a VDP's frames: tables, groups, meters.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Tables {
     /// Table 0 first.
     pub tables: TableSet,
-    /// By group number.
-    pub groups: BTreeMap<u32, Group<Arc<ActionResult>>>,
+    /// Its groups.
+    pub(crate) groups: Groups,
     /// Its meters.
     pub(crate) meters: Meters,
     /// Where lookups are counted.

@@ -27,7 +27,7 @@ const MORE: [&str; 7] = [
 ];
 
 /// What frames a rule is for (here it meets any), what it does to them, and which instructions stand behind that.
-const BEFORE: [(&str, &str, &str); 40] = [
+const BEFORE: [(&str, &str, &str); 44] = [
     ("ip", "", ""),
     ("ip", "", ""),
     ("ip", "", ""),
@@ -66,6 +66,10 @@ const BEFORE: [(&str, &str, &str); 40] = [
     ("ip", "", "write_actions(mod_dl_dst:02:00:00:00:00:0b)"),
     ("ip", "", "write_actions(mod_dl_dst:02:00:00:00:00:0b,output:3)"),
     ("ip", "", "write_actions(group:1,output:3)"),
+    ("ip", "", "write_actions(group:2)"),
+    ("ip", "", "write_actions(group:3,output:2)"),
+    ("ip", "meter:1", "write_actions(group:3)"),
+    ("ip", "", "write_actions(dec_ttl,group:4)"),
     ("ip", "meter:1", "write_actions(output:2)"),
     ("ip", "meter:4,dec_ttl", "clear_actions,write_actions(dec_ttl,output:3)"),
 ];
@@ -76,7 +80,7 @@ const TWO_METERS: &str = "meter:2,dec_ttl";
 /// What becomes of frames without a rule, beside [`AFTER`].
 const DEFAULT: &str = "meter:1,output:2";
 
-const AFTER: [&str; 10] = [
+const AFTER: [&str; 16] = [
     "output:2",
     "output:3",
     "output:2",
@@ -87,6 +91,12 @@ const AFTER: [&str; 10] = [
     "output:2,output:3",
     NOTHING,
     NOTHING,
+    "group:2",
+    "group:3",
+    "group:4",
+    "group:5",
+    "group:6",
+    "group:7",
 ];
 
 /// No instruction: where no table follows it's the action set's turn.
@@ -163,7 +173,8 @@ struct Told {
     lan: bool,
     default: usize,
     told: bool,
-    /// What is done when rules are there, a bit each: meters put again, rules given their ports again, another default.
+    /// What is done when rules are there, a bit each: meters put again, rules given their ports again, another default, groups put
+    /// again.
     stirred: u8,
     /// Of [`GUARDS`], none if there are not so many.
     guards: usize,
@@ -185,6 +196,47 @@ impl Told {
     }
 }
 
+fn by_port(no: u32) -> Action {
+    Action::Output(Out::Port(PortNo(no)))
+}
+
+/// Of each kind: copies, one way for all, one for each flow, the first that is up, one behind another; most with changes.
+fn put_groups(plane: &mut DataPlane, vid: Vid) {
+    let does = |text: &str| {
+        Bucket::new(
+            parse_flows(&format!("ip,actions={text}"), &NoNames).unwrap()[0].actions.clone(),
+        )
+    };
+    let weighted = |weight, bucket| Bucket { weight, ..bucket };
+    let ports = plane.vdp_view(vid).unwrap().ports;
+    let watching = |no: u32, bucket| Bucket {
+        watch_port: ports.iter().find(|(n, _)| n.0 == no).map(|(_, id)| id.0.into()),
+        ..bucket
+    };
+    let changed = "mod_dl_dst:02:00:00:00:00:0a,dec_ttl,output:3";
+    let groups = [
+        (GroupKind::All, vec![does("output:2"), does("dec_ttl,output:3")]),
+        (GroupKind::Indirect, vec![does(changed)]),
+        (
+            GroupKind::Select,
+            vec![does("output:2"), does(changed), does("push_vlan:0x8100,output:2")],
+        ),
+        (
+            GroupKind::FastFailover,
+            vec![watching(3, does("output:3")), watching(2, does("output:2"))],
+        ),
+        (GroupKind::All, vec![does("output:1")]),
+        (GroupKind::Indirect, vec![does("group:2")]),
+        (
+            GroupKind::Select,
+            vec![weighted(3, does("set_field:10.9.8.7->ip_dst,output:2")), does("drop")],
+        ),
+    ];
+    for (id, (kind, buckets)) in (1..).zip(groups) {
+        plane.put_group(vid, id, Group::new(kind, buckets).unwrap()).unwrap();
+    }
+}
+
 fn case(t: &Told, long: bool) -> Case {
     let mut plane = DataPlane::new(Config::default()).unwrap();
     let (ports, out) = ports(&mut plane, &t.frames);
@@ -198,7 +250,7 @@ fn case(t: &Told, long: bool) -> Case {
         spec.mapping = vec![MappingRule { matcher: mapping, priority: 1 }];
         (spec.ports, spec.fields) = (ports.clone(), own());
         spec.default = match AFTER.get(t.default).unwrap_or(&DEFAULT) {
-            &"group:1" => vec![Action::ToChannel],
+            group if group.starts_with("group") => vec![Action::ToChannel],
             &NOTHING => Vec::new(),
             end => parse_flows(&format!("ip,actions={end}"), &NoNames).unwrap()[0].actions.clone(),
         };
@@ -218,9 +270,7 @@ fn case(t: &Told, long: bool) -> Case {
             }
         };
         put_meters(&mut plane);
-        let bucket = |no| Bucket::new(vec![Action::Output(Out::Port(PortNo(no)))]);
-        let group = Group::new(GroupKind::All, vec![bucket(2), bucket(3)]);
-        plane.put_group(vid, 1, group.unwrap()).unwrap();
+        put_groups(&mut plane, vid);
         for (n, &(table, m, before, end)) in t.rules(vid) {
             let (matcher, priority) = (matcher(m), t.priority(n));
             let actions = actions(table, before, end).into();
@@ -231,6 +281,14 @@ fn case(t: &Told, long: bool) -> Case {
             // Places change.
             plane.put_meter(vid, 9, Meter::new(Unit::Packets, &[]).unwrap()).unwrap();
             put_meters(&mut plane);
+        }
+        if t.stirred & 8 > 0 {
+            // Places change, and some have gone.
+            (1..=7).for_each(|id| plane.remove_group(vid, id).unwrap());
+            let bucket = Bucket::new(vec![by_port(2)]);
+            plane.put_group(vid, 8, Group::new(GroupKind::All, vec![bucket]).unwrap()).unwrap();
+            put_groups(&mut plane, vid);
+            plane.remove_group(vid, 5).unwrap();
         }
         if t.stirred & 2 > 0 {
             plane.relink(vid).unwrap();
@@ -263,6 +321,9 @@ fn seen(c: &mut Case, t: &Told) -> String {
         told += &format!("{:?}\n", c.plane.table_counters(vid).unwrap());
         for meter in 1..=4 {
             told += &format!("{:?}\n", c.plane.meter_counters(vid, meter).unwrap());
+        }
+        for group in 1..=7 {
+            told += &format!("{:?}\n", c.plane.group_counters(vid, group));
         }
         for (n, &(table, m, ..)) in t.rules(vid) {
             let rule = c.plane.rule_ref(vid, table, &matcher(m), t.priority(n)).unwrap();
@@ -308,10 +369,10 @@ proptest! {
             0..3u8,
             prop::sample::select(vec![0, 3, 4, 5, 6, 8, 9, 10, ALL_MATCHES - 3, ALL_MATCHES - 2]),
             prop::sample::select((0..BEFORE.len()).filter(|b| b % 7 == 0 || BEFORE[*b].1.starts_with("meter")).collect::<Vec<_>>()),
-            prop::sample::select(vec![0, 0, 1, 3, 6, 8, 10, 10, 11, 11]),
+            prop::sample::select(vec![0, 0, 1, 3, 6, 8, 11, AFTER.len(), AFTER.len(), AFTER.len() + 1, AFTER.len() + 1]),
         ), 2..14),
         (lan, default, told) in (any::<bool>(), 0..AFTER.len() + 3, prop::sample::select(vec![true, false, false, false])),
-        stirred in 0u8..8,
+        stirred in 0u8..16,
         guards in 0..2 * GUARDS.len(),
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
@@ -329,23 +390,24 @@ proptest! {
             0..3u8,
             prop::sample::select(vec![0, 3, 4, 5, 6, 8, 9, 10, ALL_MATCHES - 3, ALL_MATCHES - 2]),
             prop::sample::select((0..BEFORE.len()).filter(|b| b % 7 == 0 || *b == 6 || BEFORE[*b].2.contains("actions")).collect::<Vec<_>>()),
-            prop::sample::select(vec![0, 3, 4, 8, 8, 8, 8, 10, 10, 10, 11, 11]),
+            prop::sample::select(vec![0, 3, 4, 8, 8, 8, 8, 10, 11, AFTER.len(), AFTER.len(), AFTER.len() + 1]),
         ), 2..14),
         (lan, told) in (any::<bool>(), prop::sample::select(vec![true, false, false, false])),
         guards in 0..3 * GUARDS.len(),
+        stirred in prop::sample::select(vec![0, 0, 2, 8, 10]),
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
-        let mut told = Told { frames, lines, lan, default: 0, told, stirred: 0, guards };
+        let mut told = Told { frames, lines, lan, default: 0, told, stirred, guards };
         // Most frames carry a set, and come to an end.
-        told.lines.push((0, 2, BEFORE.len() - 12, AFTER.len()));
-        told.lines.extend((1..TABLES).map(|table| (table, 2, 0, AFTER.len() - 1)));
+        told.lines.push((0, 2, BEFORE.len() - 16, AFTER.len()));
+        told.lines.extend((1..TABLES).map(|table| (table, 2, 0, 8)));
         judge(&told)?;
     }
 }
 
 /// What chance comes to seldom.
 #[test]
-fn ways_to_meters() {
+fn ways_to_meters_and_groups() {
     let any = 2;
     let to = |dst: usize| 2 + dst;
     let does = |text: &str| BEFORE.iter().position(|b| b.1 == text).unwrap();
@@ -354,7 +416,9 @@ fn ways_to_meters() {
     let meter = does("meter:1");
     let writes = |text: &str| BEFORE.iter().position(|b| b.2 == text).unwrap();
     let (set, more) = (writes("write_actions(output:2)"), writes("write_actions(output:1)"));
-    let cases: [&[Line]; 8] = [
+    let group = writes("write_actions(group:2)");
+    let nothing = AFTER.iter().position(|a| *a == NOTHING).unwrap();
+    let cases: [&[Line]; 10] = [
         // One meter at the end of ways of two lengths.
         &[(0, to(1), 0, over_next), (0, to(2), 0, next), (1, any, 0, next), (2, any, meter, out)],
         // Whoever goes to the meter by itself, and whoever comes to it behind others.
@@ -370,6 +434,10 @@ fn ways_to_meters() {
             (1, to(2), 0, next),
             (2, any, meter, out),
         ],
+        // Copies of frames of which no table has looked at headers.
+        &[(0, to(1), 0, next), (0, to(2), 0, next), (1, any, 0, 6)],
+        // Changed at the end, before the group of their action set.
+        &[(0, any, group, next), (1, any, does("dec_ttl"), nothing)],
         // What a remark made, seen by the next table.
         &[(0, any, does("meter:3"), next), (1, marked, 0, out), (1, any, 0, other)],
         // Headers that no table has looked for.

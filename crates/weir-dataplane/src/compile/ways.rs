@@ -3,17 +3,19 @@
 //! Room: part of `compile`. Said once, when a rule is compiled ([`program`]); asked for every frame, by `plane` and `execute`.
 
 use super::{ActionResult, Op, SetOp, Target, bits};
-use crate::meters::MeterAt;
+use crate::numbered::Named;
 use crate::processing::Change;
 use weir_packet::PortId;
 
 const METERED: u8 = bits::PROGRAM | bits::METERED;
 const WRITES: u8 = bits::ONWARD | bits::WRITES;
 const ENDS: u8 = bits::PROGRAM | bits::ENDS;
-/// With any of these a program goes another way than [`bits::ENDS`].
-const OTHER: u8 = bits::FORWARD | bits::DROP | bits::STRAIGHT;
+const GROUPED: u8 = bits::PROGRAM | bits::GROUPED;
+/// With any of these a program goes another way than [`bits::ENDS`], or than [`bits::GROUPED`].
+const NOT_GROUPED: u8 = bits::FORWARD | bits::DROP | bits::STRAIGHT;
+const NOT_ENDS: u8 = NOT_GROUPED | bits::GROUPED & !bits::ENDS;
 
-/// Of what stands in place of addresses: with [`bits::METERED`] the meter's number, and where it stands; with [`bits::WRITES`] what is
+/// Of what stands in place of addresses: the number of the meter or the group, and where it stands; with [`bits::WRITES`] what is
 /// written, and the port by which frames leave by that.
 const NUMBER: usize = 0;
 const PLACE: usize = 4;
@@ -33,6 +35,8 @@ impl Writes {
     const LEAVES: u8 = 4;
     /// They are that output alone.
     const ONLY: u8 = 8;
+    /// They are a group alone, and the rule asks no meter.
+    const GROUP: u8 = 16;
 
     fn of(self, what: u8) -> bool {
         self.0 & what != 0
@@ -91,20 +95,28 @@ impl ActionResult {
     }
     /// The meter that frames come to first, where [`bits`] say all else that becomes of them. The program is not read.
     #[inline(always)]
-    pub fn meter(&self) -> Option<MeterAt> {
-        if self.bits & METERED != METERED {
-            return None;
-        }
+    pub fn meter(&self) -> Option<Named> {
+        (self.bits & METERED == METERED && !self.is_grouped()).then(|| self.named())
+    }
+    /// The group by which frames leave of which nothing else becomes. The program is not read.
+    #[inline(always)]
+    pub fn group(&self) -> Option<Named> {
+        self.is_grouped().then(|| self.named())
+    }
+    #[inline(always)]
+    fn is_grouped(&self) -> bool {
+        self.bits & (GROUPED | NOT_GROUPED) == GROUPED
+    }
+    #[inline(always)]
+    fn named(&self) -> Named {
         let word = |at: usize| {
             self.macs[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes))
         };
-        Some(MeterAt { id: word(NUMBER), place: word(PLACE) })
+        Named { id: word(NUMBER), place: word(PLACE) }
     }
-    /// That meter stands in this place.
-    pub(crate) fn meter_is_at(&mut self, place: u32) {
-        if self.bits & METERED == METERED {
-            self.macs[PLACE..WRITTEN].copy_from_slice(&place.to_ne_bytes());
-        }
+    /// Its meter, or its group, stands in this place: to be said of results that have one.
+    pub(crate) fn named_is_at(&mut self, place: u32) {
+        self.macs[PLACE..WRITTEN].copy_from_slice(&place.to_ne_bytes());
     }
     /// What is done, the last operation included, to frames that its meter has let pass; nothing, where they are not changed: then the program
     /// is not read.
@@ -147,10 +159,14 @@ impl ActionResult {
             _ => Some((port, &[])),
         }
     }
+    /// The group by which frames leave by the action set as this rule wrote it, where that is nothing else. The program is not read.
+    pub fn set_group(&self) -> Option<Named> {
+        self.writes().filter(|w| w.of(Writes::GROUP)).map(|_| self.named())
+    }
     /// The changes of frames of which nothing else becomes than that their action set, if they have one, is carried out.
     #[inline(always)]
     pub fn ends(&self) -> Option<&[Op]> {
-        if self.bits & (ENDS | OTHER) != ENDS {
+        if self.bits & (ENDS | NOT_ENDS) != ENDS {
             return None;
         }
         match &self.program {
@@ -186,6 +202,7 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
             (bits::STRAIGHT | bits::BY_HEADERS, port)
         }
         (_, Some(port), [], _) => (bits::STRAIGHT, port),
+        (_, _, [], None) if matches!(then, [Op::Group(_)]) => (bits::GROUPED, PortId(0)),
         (_, _, [], None) if then.iter().all(changes) => (bits::ENDS | unchanged(0), PortId(0)),
         _ => (0, PortId(0)),
     };
@@ -201,8 +218,25 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
         r.macs[WRITTEN] = writes.0;
         r.macs[PORT..].copy_from_slice(&port.0.to_ne_bytes());
     }
+    let by_set = written(set).filter(|_| meter.is_none() && r.is_onward()).and_then(only_group);
+    if let Some(id) = by_set {
+        r.macs[WRITTEN] |= Writes::GROUP;
+        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
+    }
+    if let ([Op::Group(id)], true) = (then, r.is_grouped()) {
+        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
+    }
     r.program = Some(ops.into());
     r
+}
+
+/// The group of a set that is nothing else. An output beside it is not carried out (OpenFlow 1.3, §5.10).
+fn only_group(set: &[SetOp]) -> Option<u32> {
+    let mut ops = set.iter().map(|s| &s.op).filter(|op| !matches!(op, Op::Nothing));
+    match (ops.next(), ops.next(), ops.next()) {
+        (Some(Op::Group(id)), None | Some(Op::Output(_)), None) => Some(*id),
+        _ => None,
+    }
 }
 
 /// The port by which frames leave of which nothing else becomes than that they are changed.

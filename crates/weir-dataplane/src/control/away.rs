@@ -258,7 +258,7 @@ impl DataPlane {
         before: &GroupCounters,
     ) -> Result<(), ControlError> {
         self.refuse_counts(vid)?;
-        let g = self.vdp_mut(vid)?.fast.groups.get_mut(&id);
+        let g = self.vdp_mut(vid)?.fast.groups.get_mut(id);
         g.into_iter().for_each(|g| g.add_counted(before.counted, &before.buckets));
         Ok(())
     }

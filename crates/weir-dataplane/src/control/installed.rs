@@ -93,10 +93,10 @@ impl DataPlane {
     pub fn installed(&self, vid: Vid) -> Result<Installed, ControlError> {
         let v = self.vdp(vid)?;
         let (rules, slow) = self.rules(vid)?;
-        let groups = v.fast.groups.keys().map(|id| {
-            let asked = v.asked.groups.get(id);
+        let groups = v.fast.groups.ids().into_iter().map(|id| {
+            let asked = v.asked.groups.get(&id);
             let buckets = asked.iter().flat_map(|g| g.written.buckets());
-            (*id, buckets.map(|b| b.payload.clone()).collect())
+            (id, buckets.map(|b| b.payload.clone()).collect())
         });
         let remarks = |m: &crate::meter::Meter| {
             m.bands().any(|(b, _)| matches!(b.kind, BandKind::DscpRemark(_)))

@@ -5,7 +5,7 @@ use crate::action::{Action, PortNo, Vid};
 use crate::compile::{ActionResult, Op, ResolvePort, compile_bucket};
 use crate::counters::Tally;
 use crate::execute::InvalidTtl;
-use crate::group::{Group, check_chains};
+use crate::group::{Group, check_chains, follows};
 use crate::meter::Meter;
 use crate::plane::DataPlane;
 use crate::vdp::{AskedGroup, Watched};
@@ -85,11 +85,13 @@ impl DataPlane {
         }
         let slow = compiled.share();
         let groups = &mut self.vdp_mut(vid)?.fast.groups;
+        // One that goes on with no other makes no chain longer.
+        let alone = follows(&compiled, &|r: &Arc<ActionResult>| groups_in(r)).is_empty();
         let before = groups.insert(id, compiled);
-        if let Err(chain) = check_chains(groups, |r| groups_in(r)) {
+        if !alone && let Err(chain) = check_chains(groups, |r| groups_in(r)) {
             match before {
                 Some(old) => groups.insert(id, old),
-                None => groups.remove(&id),
+                None => groups.remove(id),
             };
             return Err(ControlError::Chain { vid, chain });
         }
@@ -106,13 +108,13 @@ impl DataPlane {
             return self.everywhere(move |p| p.remove_group(vid, id));
         }
         let v = self.vdp_mut(vid)?;
-        if v.fast.groups.remove(&id).is_none() {
+        if v.fast.groups.remove(id).is_none() {
             let why = "there is none";
             return Err(ControlError::Object { what: "group", id, vid, why });
         }
         v.asked.groups.remove(&id);
         self.post(vid, move |s| {
-            s.tables.get_mut().groups.remove(&id);
+            s.tables.get_mut().groups.remove(id);
         })
     }
     /// As [`DataPlane::put_group`], with watched ports in the VDP's own numbers. One that the VDP
@@ -143,7 +145,7 @@ impl DataPlane {
     /// No such VDP or group.
     pub fn group_counters(&self, vid: Vid, id: u32) -> Result<GroupCounters, ControlError> {
         let why = "there is none";
-        let g = self.vdp(vid)?.fast.groups.get(&id);
+        let g = self.vdp(vid)?.fast.groups.get(id);
         let g = g.ok_or(ControlError::Object { what: "group", id, vid, why })?;
         if let Some(desk) = &self.desk {
             return Ok(desk.group_counters(vid, id));

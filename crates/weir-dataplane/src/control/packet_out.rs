@@ -89,7 +89,7 @@ impl DataPlane {
         let r = compile::compile_packet_out(out.actions, v)?;
         self.refuse_normal(vid, &r)?;
         let missing = |op: &Op| match op {
-            Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
+            Op::Group(id) if !v.fast.groups.contains(*id) => Some(("group", *id)),
             Op::Meter(id) if !v.fast.meters.contains(*id) => Some(("meter", *id)),
             _ => None,
         };

@@ -7,6 +7,7 @@ use super::*;
 use crate::action::{Action, PortNo, Vid};
 use crate::compile::{self, ResolvePort};
 use crate::group::Group;
+use crate::matching::placed;
 use crate::plane::DataPlane;
 use crate::vdp::{AskedGroup, Path, Phase, Watched};
 use std::sync::Arc;
@@ -40,11 +41,11 @@ impl DataPlane {
         let ports = Ports(v.ports.to_vec());
         let copied = v.phase != Phase::On(Path::Fast);
         let mut slow = Vec::new();
-        let meters = &v.fast.meters;
+        let (meters, groups) = (&v.fast.meters, &v.fast.groups);
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
             let n = n as u8;
             let again = |actions: &[Action]| compile::compile(actions, n, &ports).ok();
-            t.relink(&mut |actions| again(actions).map(|r| meters.placed(r)));
+            t.relink(&mut |actions| again(actions).map(|r| placed(r, meters, groups)));
             t.lend_aside(&mut |r| slow.push((n, true, r)));
             if copied {
                 t.lend_all(&mut |r| slow.push((n, false, r)));
@@ -73,10 +74,12 @@ impl DataPlane {
                 whole &= r.is_ok();
                 Arc::new(r.unwrap_or_else(|_| compile::ActionResult::drop()))
             });
-            let Some(g) = v.fast.groups.get_mut(id).filter(|_| whole) else { continue };
+            let Some(g) = v.fast.groups.get_mut(*id).filter(|_| whole) else { continue };
             g.take_buckets_of(new);
             slow.push((*id, g.share()));
         }
-        self.post(vid, move |s| s.tables.get_mut().groups.extend(slow))
+        self.post(vid, move |s| {
+            slow.into_iter().for_each(|(id, g)| _ = s.tables.get_mut().groups.insert(id, g));
+        })
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::action::{Action, Vid};
 use crate::compile::{self, ActionResult, CompileError, Op};
 use crate::counters::{TableCounters, Tally, Usage};
-use crate::matching::{Put, RuleSpec};
+use crate::matching::{Put, RuleSpec, placed};
 use crate::plane::DataPlane;
 use crate::software::SlowRule;
 use crate::vdp::{Compiled, Path, Phase, Vdp};
@@ -241,14 +241,14 @@ impl DataPlane {
         let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
         self.refuse_normal(vid, &r)?;
-        Ok(v.fast.meters.placed(r))
+        Ok(placed(r, &v.fast.meters, &v.fast.groups))
     }
 
     /// Checks that the groups and meters that `r` names are there.
     pub(super) fn check_objects(v: &Vdp, r: &ActionResult) -> Result<(), ControlError> {
         for op in r.ops() {
             let missing = match op {
-                Op::Group(id) if !v.fast.groups.contains_key(id) => Some(("group", *id)),
+                Op::Group(id) if !v.fast.groups.contains(*id) => Some(("group", *id)),
                 Op::Meter(id) if !v.fast.meters.contains(*id) => Some(("meter", *id)),
                 _ => None,
             };

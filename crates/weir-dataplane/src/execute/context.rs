@@ -6,13 +6,9 @@
 use super::set::ActionSet;
 use super::{Egress, InvalidTtl, Subject};
 use crate::compile::{ActionResult, PuntMeta, PuntReason, bits};
-use crate::group::Group;
-use crate::matching::{Counting, Entry, Table, TableSet};
-use crate::meters::Meters;
+use crate::matching::{Counting, Entry, Groups, Meters, Table, TableSet};
 use crate::packet::Stale;
 use crate::program::Origin;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use weir_classify::Field;
 use weir_packet::{DropReason, Frame};
 
@@ -79,7 +75,7 @@ pub(super) enum Next {
 
 /// Groups and meters, which change while tables are read.
 pub(super) struct Shared<'a> {
-    pub(super) groups: &'a mut BTreeMap<u32, Group<Arc<ActionResult>>>,
+    pub(super) groups: &'a mut Groups,
     pub(super) meters: &'a mut Meters,
     /// Copies that this frame may still have.
     pub(super) copies: u32,

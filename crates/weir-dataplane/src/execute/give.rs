@@ -93,11 +93,11 @@ fn group<E: Egress>(
     let (first, end) = match chosen {
         Chosen::None => (0, 0),
         Chosen::One(i) => (i, i + 1),
-        Chosen::All => (0, t.groups.get(&id).map_or(0, Group::len)),
+        Chosen::All => (0, t.groups.get(id).map_or(0, Group::len)),
     };
     e.note(Note::Group(id, chosen));
     // The payload is shared, not copied: a nested group may borrow the groups again.
-    let nth = |t: &Shared<'_>, i| t.groups.get(&id).and_then(|g| g.payload(i)).cloned();
+    let nth = |t: &Shared<'_>, i| t.groups.get(id).and_then(|g| g.payload(i)).cloned();
     for i in first..end.saturating_sub(1) {
         if let (Some(b), Some(copy)) = (nth(t, i), t.copy(&frame, e)) {
             bucket(&b, copy, Origin::Cloned, s, t, cx, e);

@@ -151,8 +151,7 @@ impl Egress for FastEgress<'_> {
         !self.edge.flags(port).any_of(PortFlags::NO_FLOOD)
     }
     fn is_live(&self, port: PortId) -> bool {
-        let up = |p: &Port| p.tx.is_up() && !self.edge.flags(port).any_of(PortFlags::DOWN);
-        self.ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))
+        grouped::is_live(self.ports, self.edge, port)
     }
     fn now(&self) -> Nanos {
         self.now

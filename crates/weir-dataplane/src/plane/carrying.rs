@@ -59,6 +59,8 @@ pub(super) struct Next {
     pub(super) on: u64,
     /// They come to a meter first.
     pub(super) metered: u64,
+    /// They leave by a group.
+    pub(super) grouped: u64,
 }
 
 impl DataPlane {
@@ -87,8 +89,17 @@ impl DataPlane {
                 *to |= 1 << i;
                 continue;
             }
-            let set = w.carrying.writer(i).and_then(|w| rule(w.table, w.slot)?.set_out());
-            let out = r.ends().zip(set).filter(|(_, (port, _))| *port != in_port);
+            let writer = w.carrying.writer(i).and_then(|w| rule(w.table, w.slot));
+            if r.ends().is_some_and(<[Op]>::is_empty)
+                && writer.is_some_and(|w| w.set_group().is_some())
+            {
+                next.grouped |= 1 << i;
+                continue;
+            }
+            let out = r
+                .ends()
+                .zip(writer.and_then(ActionResult::set_out))
+                .filter(|(_, (port, _))| *port != in_port);
             let changed = out.is_none_or(|(ops, (_, set))| !ops.is_empty() || !set.is_empty());
             if w.depths[i] != Depth::Whole && changed && r.bits & bits::DROP == 0 {
                 w.layers[i] = complete(&v.fields, f, v.edge.at(in_port).no, &mut w.keys[i]);

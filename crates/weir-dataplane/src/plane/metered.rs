@@ -8,8 +8,8 @@ use super::alike::{Leaving, Place, complete};
 use super::*;
 use crate::compile::{ActionResult, bits};
 use crate::execute::{InvalidTtl, apply_changes};
+use crate::matching::Meters;
 use crate::meter::{Meter, Verdict};
-use crate::meters::Meters;
 use crate::packet::{Packet, Stale};
 use crate::processing::set_tos;
 
@@ -64,7 +64,7 @@ fn pass(
     if *at.invalid_ttl != InvalidTtl::Drop || !on && r.port == at.in_port {
         return None;
     }
-    let meter = meters.at(r.meter()?).filter(|m| m.is_of(n))?;
+    let meter = meters.at_mut(r.meter()?).filter(|m| m.is_of(n))?;
     let passed = match meter.pass(known.now, f.len()) {
         Verdict::Pass => Ok(()),
         Verdict::Drop => Err(DropReason::Meter),
@@ -221,7 +221,7 @@ impl DataPlane {
         }
         for (t, slot, meters) in each(frames).filter_map(of) {
             let at = t.entry(slot).and_then(|e| e.result.meter());
-            at.into_iter().for_each(|at| meters.prefetch(at));
+            at.and_then(|at| meters.at(at)).into_iter().for_each(Meter::prefetch);
         }
     }
 }

@@ -12,6 +12,7 @@ mod accounts;
 mod alike;
 mod away;
 mod carrying;
+mod grouped;
 mod handover;
 mod indexing;
 mod inject;

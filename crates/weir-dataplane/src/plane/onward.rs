@@ -61,7 +61,7 @@ impl DataPlane {
         leaving: &mut Leaving,
     ) -> u64 {
         let w = &mut self.work;
-        let (mut going, mut metered) = (0, 0);
+        let (mut going, mut metered, mut grouped) = (0, 0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (1, Slot::Rule(slot)) = (frames >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -72,6 +72,10 @@ impl DataPlane {
                     continue;
                 }
                 Some(e) if goes_on(&e.result, &v.fast.invalid_ttl) => {}
+                Some(e) if e.result.group().is_some() => {
+                    grouped |= 1 << i;
+                    continue;
+                }
                 how => {
                     // What is dropped comes to no meter.
                     let drops = how.is_none_or(|e| e.result.bits & bits::DROP != 0);
@@ -85,6 +89,9 @@ impl DataPlane {
             self.interval_units += u64::from(e.result.cost);
             w.slots[i] = Slot::At { table: 0, slot };
             going |= 1 << i;
+        }
+        if grouped != 0 {
+            self.by_groups(in_port, grouped, leaving);
         }
         if metered != 0 {
             let all = UnderWay::new(frames, &[0; BURST]);
@@ -179,7 +186,7 @@ impl DataPlane {
     ) -> u64 {
         let w = &mut self.work;
         let carrying = w.carrying.frames();
-        let (mut on, mut metered, mut carry) = (0, 0, 0);
+        let (mut on, mut metered, mut carry, mut grouped) = (0, 0, 0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             if step.on >> i & 1 == 0 {
                 continue;
@@ -208,6 +215,10 @@ impl DataPlane {
                         w.slots[i] = leaving.by(r.port, done, f.len());
                         continue;
                     }
+                    if r.group().is_some() {
+                        grouped |= 1 << i;
+                        continue;
+                    }
                     let drops = r.bits & bits::DROP != 0;
                     *left |= u64::from(!drops) << i;
                     drops
@@ -222,6 +233,10 @@ impl DataPlane {
         if carry != 0 {
             let next = self.carry_sets(in_port, carry, left, leaving);
             (on, metered) = (on | next.on, metered | next.metered);
+            grouped |= next.grouped;
+        }
+        if grouped != 0 {
+            self.by_groups(in_port, grouped, leaving);
         }
         if metered != 0 {
             let all = UnderWay::new(step.on, &step.tables);

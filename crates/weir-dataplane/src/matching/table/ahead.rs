@@ -19,7 +19,7 @@ impl Table {
     pub(super) fn note_far(&mut self, slot: u32, result: &ActionResult) {
         let without = match result.meter() {
             Some(_) => result.behind_meter().is_empty(),
-            None => result.bits & WITHOUT == WITHOUT,
+            None => result.bits & WITHOUT == WITHOUT || result.group().is_some(),
         };
         let read = result.program.is_some() && !without || result.changes_by_set();
         if slot >= FAR && read {

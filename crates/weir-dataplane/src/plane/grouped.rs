@@ -1,0 +1,119 @@
+//! Frames that leave by a group, in bursts: those to which one bucket gives a common way.
+//!
+//! Room: called by `onward`, for rules that are nothing but a group, and for action sets that are. Copies, groups behind groups and buckets that do more than
+//! change a frame which leaves by a port are for [`DataPlane::process`]. What groups count has no order, so that frames come to them in any.
+
+use super::alike::{Leaving, Place, change, complete};
+use super::*;
+use crate::compile::ActionResult;
+use crate::edge::{Edge, PortFlags};
+use crate::execute::Writer;
+use crate::group::{Chosen, Group, GroupKind, pick};
+use crate::matching::{Groups, Tables};
+use crate::numbered::Named;
+use crate::processing::flow_hash;
+use std::sync::Arc;
+
+/// Groups of a VDP from which on they are asked for ahead.
+const FAR_GROUPS: usize = 256;
+
+/// The group to which the rule that took a frame, or the action set that it carries, sends it.
+fn named(tables: &Tables, slot: Slot, carrying: Option<Writer>) -> Option<Named> {
+    let rule = |table: u8, slot| Some(&tables.tables.get(table.into())?.entry(slot)?.result);
+    match (slot.rule()?, carrying) {
+        (_, Some(w)) => rule(w.table, w.slot)?.set_group(),
+        ((table, slot), None) => rule(table, slot)?.group(),
+    }
+}
+
+/// What a bucket does, if it is one bucket that gets a frame with this key.
+fn bucket<'g>(
+    groups: &'g Groups,
+    g: &'g Group<Arc<ActionResult>>,
+    key: &FlowKey,
+    is_live: &dyn Fn(u32) -> bool,
+) -> Option<(Chosen, &'g ActionResult)> {
+    let hash = if g.kind() == GroupKind::Select { flow_hash(key) } else { 0 };
+    let chosen = pick(groups, g, hash, is_live);
+    let i = match chosen {
+        Chosen::One(i) => i,
+        Chosen::All if g.len() == 1 => 0,
+        Chosen::All | Chosen::None => return None,
+    };
+    Some((chosen, &**g.payload(i)?))
+}
+
+/// Whether frames of a VDP with this edge can leave by a port, as what a bucket watches.
+pub(super) fn is_live(ports: &[Option<Box<Port>>], edge: &Edge, port: PortId) -> bool {
+    let up = |p: &Port| p.tx.is_up() && !edge.flags(port).any_of(PortFlags::DOWN);
+    ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))
+}
+
+impl DataPlane {
+    /// Takes those of these frames, a bit each, whose group gives them a common way out there, counted at the rules that took them, where they have not
+    /// been.
+    #[inline(never)]
+    pub(super) fn by_groups(&mut self, in_port: PortId, frames: u64, leaving: &mut Leaving) {
+        self.warm_groups(frames);
+        let w = &mut self.work;
+        for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
+            let (1, slot) = (frames >> i & 1, w.slots[i]) else { continue };
+            let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let (key, layers, depth) = (&mut w.keys[i], &mut w.layers[i], &mut w.depths[i]);
+            let counted = matches!(slot, Slot::At { .. });
+            let len = f.len();
+            let to = named(&v.fast, slot, w.carrying.writer(i));
+            let group = to.and_then(|to| Some((to, v.fast.groups.at(to)?)));
+            let by = group.and_then(|(to, g)| {
+                if g.kind() == GroupKind::Select && *depth != Depth::Whole {
+                    *layers = complete(&v.fields, f, v.edge.at(in_port).no, key);
+                    *depth = Depth::Whole;
+                }
+                let live = |p: u32| {
+                    u16::try_from(p).is_ok_and(|p| is_live(&self.ports, &v.edge, PortId(p)))
+                };
+                let (chosen, r) = bucket(&v.fast.groups, g, key, &live)?;
+                let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+                let place = Place { in_port, invalid_ttl, depth: *depth, edge, fields };
+                Some((to, chosen, r.port, change(r, f, key, layers, &place)?))
+            });
+            let Some((to, chosen, port, done)) = by else {
+                leaving.otherwise();
+                if counted && *depth != Depth::Whole {
+                    *layers = complete(&v.fields, f, v.edge.at(in_port).no, key);
+                    *depth = Depth::Whole;
+                }
+                continue;
+            };
+            if let Some(g) = v.fast.groups.at_mut(to) {
+                g.count(chosen, len);
+            }
+            if let Slot::Rule(slot) = slot
+                && let Some(e) = v.fast.tables.first_mut().hit(slot, len, self.now)
+            {
+                let cost = u64::from(e.result.cost);
+                v.spent.grant(cost);
+                self.interval_units += cost;
+            }
+            w.slots[i] = leaving.by(port, done, f.len());
+        }
+    }
+
+    /// Many groups are many lines far away, each found by way of others: those of these frames, a bit each, are asked for before the first
+    /// is needed.
+    #[inline(always)]
+    fn warm_groups(&self, frames: u64) {
+        let w = &self.work;
+        let of = |i: usize| {
+            let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
+            let groups = Some(&v.fast.groups).filter(|g| g.len() >= FAR_GROUPS)?;
+            Some((groups, named(&v.fast, w.slots[i], w.carrying.writer(i))?))
+        };
+        if each(frames).any(|i| of(i).is_some()) {
+            each(frames).filter_map(of).for_each(|(groups, at)| groups.prefetch_place(at));
+            let found = || each(frames).filter_map(of).filter_map(|(groups, at)| groups.at(at));
+            found().for_each(Group::prefetch);
+            found().for_each(Group::prefetch_first);
+        }
+    }
+}
