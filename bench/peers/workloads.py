@@ -119,6 +119,20 @@ def stations(count: int) -> Callable[[random.Random], Made]:
     return make
 
 
+def permitted(count: int) -> Callable[[random.Random], Made]:
+    """As stations: the first table writes to the action set where they are, the second lets senders pass."""
+
+    def make(order: random.Random) -> Made:
+        all_macs = macs(order, count)
+        pairs = [(order.choice(all_macs), order.choice(all_macs)) for _ in range(FRAMES)]
+        to = "write_actions(output:2),goto_table:1"
+        rules = [f"priority=100,dl_dst={text(mac)},actions={to}" for mac in all_macs]
+        rules += [f"table=1,priority=100,dl_src={text(mac)},actions=write_metadata:1" for mac in all_macs]
+        return [frame(dst, src, Flow.number(i % 10000)) for i, (dst, src) in enumerate(pairs)], rules
+
+    return make
+
+
 def one_port(order: random.Random) -> Made:
     return macs_of(10000)(order)[0], ["priority=100,in_port=1,actions=output:2"]
 
@@ -257,6 +271,9 @@ WORKLOADS = {
     "mac-10k-mods": Workload("10,000 MACs under 900 flow_mods a second", macs_of(10000), flow_mods=900),
     "mac-1m": Workload("1,000,000 MAC rules, 200,000 frames", macs_of(1000000, 200000)),
     "stations": Workload("10,000 stations in two tables, by source, then by destination; 50,000 pairs", stations(10000), learning=40),
+    "permitted": Workload(
+        "the same pairs: by destination, written to the action set, then by source", permitted(10000), learning=40
+    ),
     "acl-1k": Workload("1,000 five-tuple rules, 1,300 flows", five_tuples(1000, 1.3)),
     "acl-10k": Workload("10,000 five-tuple rules, 13,000 flows", five_tuples(10000, 1.3)),
     "flows-one": Workload("1,000 five-tuple rules, one flow", flows_of(1000, 1)),

@@ -203,7 +203,7 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
         }
         (_, Some(port), [], _) => (bits::STRAIGHT, port),
         (_, _, [], None) if matches!(then, [Op::Group(_)]) => (bits::GROUPED, PortId(0)),
-        (_, _, [], None) if then.iter().all(changes) => (bits::ENDS | unchanged(0), PortId(0)),
+        (_, _, [], None) if then.iter().all(changes) => (bits::ENDS | unseen(then), PortId(0)),
         _ => (0, PortId(0)),
     };
     let mut r =
@@ -228,6 +228,12 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
     }
     r.program = Some(ops.into());
     r
+}
+
+/// Metadata that is written last nobody sees, but whoever is told of it, who gets it the long way.
+fn unseen(changes: &[Op]) -> u8 {
+    let frame = changes.iter().any(|op| matches!(op, Op::Change(_)));
+    if frame { 0 } else { bits::UNCHANGED }
 }
 
 /// The group of a set that is nothing else. An output beside it is not carried out (OpenFlow 1.3, §5.10).
