@@ -35,14 +35,22 @@ pub(crate) fn choose(masks: &[FlowMask], values: &[FlowKey], wanted: usize) -> O
     }
     let seed = RandomState::new().hash_one(masks.len()) | 1;
     let mut best: Option<(usize, u32, FlowMask)> = None;
+    // What comes behind a mask is the same, whichever start led there; how far is a matter of the step at which it did.
+    let mut scored: HashMap<FlowMask, usize> = HashMap::new();
     let every = (starts.len() / STARTS).max(1);
     for &(_, start) in starts.iter().step_by(every).take(STARTS) {
         let mut mask = start;
-        for _ in 0..STEPS {
-            let score = score(seed, masks, values, &mask);
-            let candidate = (score, bits(&mask), mask);
-            if best.is_none_or(|b| candidate > b) {
-                best = Some(candidate);
+        for step in 0..STEPS {
+            let before = scored.insert(mask, step);
+            if before.is_some_and(|before| before <= step) {
+                break;
+            }
+            if before.is_none() {
+                let score = score(seed, masks, values, &mask);
+                let candidate = (score, bits(&mask), mask);
+                if best.is_none_or(|b| candidate > b) {
+                    best = Some(candidate);
+                }
             }
             // Give up the fewest bits that let one rule more in.
             let (words, n) = words_in(&mask);
