@@ -47,10 +47,11 @@ pub mod bits {
     pub const METERED: u8 = CHANGE_MAC;
     /// With [`ONWARD`]: before all else it changes the frame's action set.
     pub const WRITES: u8 = DST_ONLY;
-    /// With [`PROGRAM`], without any of the ways above: the action set comes next, if the frame has one, and before that it is
-    /// changed at most; with [`UNCHANGED`] not even that.
+    /// With [`PROGRAM`], without [`FORWARD`], [`DROP`] and [`STRAIGHT`]: the action set comes next, if the frame has one, and before that it is
+    /// changed at most; with [`UNCHANGED`] only its metadata is, which nobody sees any more.
     pub const ENDS: u8 = DST_ONLY;
-    /// With [`PROGRAM`], without any of the ways above: nothing becomes of frames but that they come to a group.
+    /// With [`PROGRAM`], without those, too: nothing becomes of frames but that they come to a group. Both bits together: it is neither
+    /// [`ENDS`] nor [`METERED`].
     pub const GROUPED: u8 = ENDS | METERED;
     /// With [`PROGRAM`], where addresses are the program's affair: the rule is a table-miss entry
     /// (OpenFlow 1.3, §5.4).
@@ -66,8 +67,8 @@ pub struct ActionResult {
     pub cost: u8,
     /// Output port; with [`bits::ONWARD`] the number of the table.
     pub port: PortId,
-    /// New destination and source MAC, in wire order; with [`bits::METERED`] see [`ActionResult::meter`], with [`bits::WRITES`]
-    /// [`ActionResult::writes`].
+    /// New destination and source MAC, in wire order; with [`bits::PROGRAM`] what [`ActionResult::meter`], [`ActionResult::group`] and
+    /// [`ActionResult::writes`] say.
     pub macs: [u8; 12],
     /// Operations for what the bitmap can't say.
     pub program: Option<Box<[Op]>>,

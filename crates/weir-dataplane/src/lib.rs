@@ -54,8 +54,8 @@ pub use edge::{Fragments, Isolation, PortFlags, VdpPortCounters};
 pub use execute::InvalidTtl;
 pub use forwarding::{PortShare, QueueRate};
 pub use group::{
-    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,
-    MAX_CHAIN, Watch, check_chains, choose as choose_bucket,
+    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, GroupTable, LIVENESS_STEPS,
+    MAX_BUCKETS, MAX_CHAIN, Watch, check_chains, choose as choose_bucket,
 };
 pub use mapping::{MappingError, MappingRule};
 pub use matching::{MAX_TABLES, RuleSpec};

@@ -99,7 +99,7 @@ pub(crate) fn placed(r: ActionResult, meters: &Meters, groups: &Groups) -> Actio
     if let Some(place) = r.meter().and_then(|m| meters.place(m.id)) {
         r.named_is_at(place);
     }
-    let group = r.group().or_else(|| r.set_group());
+    let group = r.group().or_else(|| r.group_by_set());
     if let Some(place) = group.and_then(|g| groups.place(g.id)) {
         r.named_is_at(place);
     }

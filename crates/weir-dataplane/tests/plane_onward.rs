@@ -174,7 +174,7 @@ struct Told {
     default: usize,
     told: bool,
     /// What is done when rules are there, a bit each: meters put again, rules given their ports again, another default, groups put
-    /// again.
+    /// again, many of them.
     stirred: u8,
     /// Of [`GUARDS`], none if there are not so many.
     guards: usize,
@@ -199,6 +199,9 @@ impl Told {
 fn by_port(no: u32) -> Action {
     Action::Output(Out::Port(PortNo(no)))
 }
+
+/// More than are asked for in turn.
+const MANY: u32 = 300;
 
 /// Of each kind: copies, one way for all, one for each flow, the first that is up, one behind another; most with changes.
 fn put_groups(plane: &mut DataPlane, vid: Vid) {
@@ -289,6 +292,13 @@ fn case(t: &Told, long: bool) -> Case {
             plane.put_group(vid, 8, Group::new(GroupKind::All, vec![bucket]).unwrap()).unwrap();
             put_groups(&mut plane, vid);
             plane.remove_group(vid, 5).unwrap();
+        }
+        if t.stirred & 16 > 0 {
+            for id in 100..100 + MANY {
+                let bucket = Bucket::new(vec![by_port(2)]);
+                let group = Group::new(GroupKind::Indirect, vec![bucket]).unwrap();
+                plane.put_group(vid, id, group).unwrap();
+            }
         }
         if t.stirred & 2 > 0 {
             plane.relink(vid).unwrap();
@@ -394,7 +404,7 @@ proptest! {
         ), 2..14),
         (lan, told) in (any::<bool>(), prop::sample::select(vec![true, false, false, false])),
         guards in 0..3 * GUARDS.len(),
-        stirred in prop::sample::select(vec![0, 0, 2, 8, 10]),
+        stirred in prop::sample::select(vec![0, 0, 2, 8, 10, 16, 24]),
     ) {
         let frames = frames.into_iter().map(|f| frame((f.0, f.1, f.2, f.3, 0))).collect();
         let mut told = Told { frames, lines, lan, default: 0, told, stirred, guards };

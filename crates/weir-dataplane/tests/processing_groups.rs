@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::{
-    Bucket, ChainError, Chosen, Group, GroupError, GroupKind, LIVENESS_STEPS, MAX_BUCKETS,
-    MAX_CHAIN, Watch, check_chains, choose_bucket,
+    Action, Bucket, ChainError, Chosen, Config, DataPlane, Group, GroupError, GroupKind,
+    LIVENESS_STEPS, MAX_BUCKETS, MAX_CHAIN, VdpSpec, Vid, Watch, check_chains, choose_bucket,
 };
 
 /// Buckets whose payload and id are 0, 1, …, of these weights.
@@ -251,4 +251,25 @@ fn long_chains_are_refused() {
     let loops =
         BTreeMap::from([(1, Group::new(GroupKind::FastFailover, vec![watching(1)]).unwrap())]);
     assert_eq!(check_chains(&loops, names), Err(ChainError::Loop(1)));
+}
+
+/// What others miss is no reason to refuse a group that goes on with none.
+#[test]
+fn a_group_is_put_beside_one_that_misses_another() {
+    let mut plane = DataPlane::new(Config::default()).unwrap();
+    plane.create_vdp(VdpSpec::new(Vid(1), "one")).unwrap();
+    let put = |plane: &mut DataPlane, id, to: Option<u32>| {
+        let does = to.map(Action::Group).unwrap_or(Action::Drop);
+        let group = Group::new(GroupKind::Indirect, vec![Bucket::new(vec![does])]).unwrap();
+        plane.put_group(Vid(1), id, group)
+    };
+    put(&mut plane, 2, None).unwrap();
+    put(&mut plane, 1, Some(2)).unwrap();
+    // One that would close a loop stays out, and what was there stays.
+    assert!(put(&mut plane, 2, Some(1)).is_err());
+    plane.remove_group(Vid(1), 2).unwrap();
+    put(&mut plane, 3, None).unwrap();
+    assert!(put(&mut plane, 4, Some(3)).is_err());
+    put(&mut plane, 2, None).unwrap();
+    put(&mut plane, 4, Some(3)).unwrap();
 }

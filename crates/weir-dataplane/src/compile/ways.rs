@@ -151,7 +151,7 @@ impl ActionResult {
     }
     /// What becomes of frames by the action set as this rule wrote it, where that is only changes, and the output by one port: that, and the operations,
     /// the last included; none, where frames are not changed: then the program is not read.
-    pub fn set_out(&self) -> Option<(PortId, &[SetOp])> {
+    pub fn leaves_by_set(&self) -> Option<(PortId, &[SetOp])> {
         let w = self.writes().filter(|w| w.of(Writes::LEAVES))?;
         let port = PortId(u16::from_ne_bytes([self.macs[PORT], self.macs[PORT + 1]]));
         match &self.program {
@@ -160,10 +160,11 @@ impl ActionResult {
         }
     }
     /// The group by which frames leave by the action set as this rule wrote it, where that is nothing else. The program is not read.
-    pub fn set_group(&self) -> Option<Named> {
+    pub fn group_by_set(&self) -> Option<Named> {
         self.writes().filter(|w| w.of(Writes::GROUP)).map(|_| self.named())
     }
-    /// The changes of frames of which nothing else becomes than that their action set, if they have one, is carried out.
+    /// The changes of frames of which nothing else becomes than that their action set, if they have one, is carried out; none, where only
+    /// metadata is written, which nobody sees any more.
     #[inline(always)]
     pub fn ends(&self) -> Option<&[Op]> {
         if self.bits & (ENDS | NOT_ENDS) != ENDS {
@@ -195,9 +196,9 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
         Some((Op::Meter(id), then)) => (Some(*id), then),
         _ => (None, behind),
     };
-    let unchanged = |last: usize| if then.len() == last { bits::UNCHANGED } else { 0 };
+    let unchanged = if then.len() == 1 { bits::UNCHANGED } else { 0 };
     let (way, port) = match (onward(then), straight(then), set, meter) {
-        (Some(table), ..) => (bits::ONWARD | unchanged(1), PortId(table.into())),
+        (Some(table), ..) => (bits::ONWARD | unchanged, PortId(table.into())),
         (_, Some(port), [], _) if then.iter().all(by_headers) => {
             (bits::STRAIGHT | bits::BY_HEADERS, port)
         }
@@ -206,28 +207,26 @@ pub(super) fn program(ops: Vec<Op>) -> ActionResult {
         (_, _, [], None) if then.iter().all(changes) => (bits::ENDS | unseen(then), PortId(0)),
         _ => (0, PortId(0)),
     };
-    let mut r =
-        ActionResult { bits: bits::PROGRAM | way, cost, port, macs: [0; 12], program: None };
+    let goes_on = way & bits::ONWARD == bits::ONWARD;
+    let mut macs = [0; 12];
+    let (mut said, mut named) = (bits::PROGRAM | way, None);
     if let (Some(id), 1..) = (meter, way) {
-        r.bits = r.bits & !bits::STRAIGHT | bits::METERED;
-        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
+        said = said & !bits::STRAIGHT | bits::METERED;
+        named = Some(id);
+    } else if let (bits::GROUPED, [Op::Group(id)]) = (way, then) {
+        named = Some(*id);
     }
-    if let (true, [_, ..]) = (r.is_onward(), set) {
-        r.bits |= bits::WRITES;
-        let (writes, port) = Writes::in_front(set);
-        r.macs[WRITTEN] = writes.0;
-        r.macs[PORT..].copy_from_slice(&port.0.to_ne_bytes());
+    if goes_on && !set.is_empty() {
+        let (mut writes, port) = Writes::in_front(set);
+        if let (None, Some(id)) = (meter, written(set).and_then(only_group)) {
+            (writes.0, named) = (writes.0 | Writes::GROUP, Some(id));
+        }
+        said |= bits::WRITES;
+        macs[WRITTEN] = writes.0;
+        macs[PORT..].copy_from_slice(&port.0.to_ne_bytes());
     }
-    let by_set = written(set).filter(|_| meter.is_none() && r.is_onward()).and_then(only_group);
-    if let Some(id) = by_set {
-        r.macs[WRITTEN] |= Writes::GROUP;
-        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
-    }
-    if let ([Op::Group(id)], true) = (then, r.is_grouped()) {
-        r.macs[NUMBER..PLACE].copy_from_slice(&id.to_ne_bytes());
-    }
-    r.program = Some(ops.into());
-    r
+    macs[NUMBER..PLACE].copy_from_slice(&named.unwrap_or(0).to_ne_bytes());
+    ActionResult { bits: said, cost, port, macs, program: Some(ops.into()) }
 }
 
 /// Metadata that is written last nobody sees, but whoever is told of it, who gets it the long way.

@@ -85,7 +85,7 @@ impl DataPlane {
         }
         let slow = compiled.share();
         let groups = &mut self.vdp_mut(vid)?.fast.groups;
-        // One that goes on with no other makes no chain longer.
+        // One that goes on with no other makes no chain longer and closes no loop; a group that others miss is their affair.
         let alone = follows(&compiled, &|r: &Arc<ActionResult>| groups_in(r)).is_empty();
         let before = groups.insert(id, compiled);
         if !alone && let Err(chain) = check_chains(groups, |r| groups_in(r)) {

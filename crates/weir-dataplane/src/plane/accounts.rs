@@ -100,6 +100,12 @@ impl<'a> FastEgress<'a> {
     }
 }
 
+/// Whether frames of a VDP with this edge can leave by a port, as what a bucket watches.
+pub(super) fn is_live(ports: &[Option<Box<Port>>], edge: &Edge, port: PortId) -> bool {
+    let up = |p: &Port| p.tx.is_up() && !edge.flags(port).any_of(PortFlags::DOWN);
+    ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))
+}
+
 impl Egress for FastEgress<'_> {
     fn output(&mut self, frame: Frame, port: PortId, queue: u32, origin: Origin) {
         self.counters.cloned += u64::from(origin == Origin::Cloned);
@@ -151,7 +157,7 @@ impl Egress for FastEgress<'_> {
         !self.edge.flags(port).any_of(PortFlags::NO_FLOOD)
     }
     fn is_live(&self, port: PortId) -> bool {
-        grouped::is_live(self.ports, self.edge, port)
+        is_live(self.ports, self.edge, port)
     }
     fn now(&self) -> Nanos {
         self.now

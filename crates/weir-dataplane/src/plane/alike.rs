@@ -3,8 +3,8 @@
 //!
 //! Room: called by `stages` in place of the stages for any burst, of which it is a short cut: where frames differ in
 //! what becomes of them, or something beyond the common shapes does, [`DataPlane::process`] goes on. What is near its limit,
-//! guarded, captured or on another path takes the long way from the beginning. Frames that go on to later tables, or come
-//! to a meter first, are `onward`'s in between.
+//! not let in by its port, captured or on another path takes the long way from the beginning. Frames that go on to later tables, come
+//! to a meter first or leave by a group are `onward`'s in between.
 
 use super::*;
 use crate::compile::{ActionResult, bits};
@@ -279,7 +279,7 @@ impl DataPlane {
     }
 
     /// Of these frames, a bit each, those are dropped that may not leave by their port. Says whether there are any.
-    #[cold]
+    #[inline(never)]
     pub(super) fn keep_in(&mut self, frames: u64) -> bool {
         let w = &mut self.work;
         let mut any = false;

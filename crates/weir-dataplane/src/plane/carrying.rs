@@ -1,10 +1,10 @@
 //! Frames that carry an action set to later tables, in bursts: who wrote it, and how it is carried out where no table follows.
 //!
-//! Room: `onward`'s. What one rule has written is kept as that rule's place. What several have together, and a set of more than changes
-//! and an output, is for [`DataPlane::process`], which begins with what the first one wrote.
+//! Room: `onward`'s. What one rule has written is kept as that rule's place. What several have together, and a set that is neither changes
+//! and an output nor a group alone (`grouped`), is for [`DataPlane::process`], which begins with what the first one wrote.
 
 use super::alike::{Leaving, complete};
-use super::onward::carry_out;
+use super::onward::apply_all;
 use super::*;
 use crate::compile::{ActionResult, Op, SetOp, bits};
 use crate::execute::Writer;
@@ -52,9 +52,9 @@ impl Carrying {
     }
 }
 
-/// What is done next with frames that carry an action set, a bit each.
+/// What comes next for frames that carry an action set and do not leave by it, a bit each.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Next {
+pub(super) struct Settled {
     /// They go on to a later table.
     pub(super) on: u64,
     /// They come to a meter first.
@@ -73,9 +73,9 @@ impl DataPlane {
         frames: u64,
         left: &mut u64,
         leaving: &mut Leaving,
-    ) -> Next {
+    ) -> Settled {
         let w = &mut self.work;
-        let mut next = Next::default();
+        let mut settled = Settled::default();
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let (1, Some((n, slot))) = (frames >> i & 1, w.slots[i].rule()) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
@@ -85,20 +85,20 @@ impl DataPlane {
             // Its VDP does not want to hear of invalid TTLs, or it would not carry one. What is put into a set that is there would have to be merged.
             let merges = r.writes().is_some_and(|w| !w.clears());
             if r.is_onward() && !merges {
-                let to = if r.meter().is_some() { &mut next.metered } else { &mut next.on };
+                let to = if r.meter().is_some() { &mut settled.metered } else { &mut settled.on };
                 *to |= 1 << i;
                 continue;
             }
             let writer = w.carrying.writer(i).and_then(|w| rule(w.table, w.slot));
             if r.ends().is_some_and(<[Op]>::is_empty)
-                && writer.is_some_and(|w| w.set_group().is_some())
+                && writer.is_some_and(|w| w.group_by_set().is_some())
             {
-                next.grouped |= 1 << i;
+                settled.grouped |= 1 << i;
                 continue;
             }
             let out = r
                 .ends()
-                .zip(writer.and_then(ActionResult::set_out))
+                .zip(writer.and_then(ActionResult::leaves_by_set))
                 .filter(|(_, (port, _))| *port != in_port);
             let changed = out.is_none_or(|(ops, (_, set))| !ops.is_empty() || !set.is_empty());
             if w.depths[i] != Depth::Whole && changed && r.bits & bits::DROP == 0 {
@@ -108,14 +108,14 @@ impl DataPlane {
             if let Some((ops, (port, set))) = out {
                 let (key, layers) = (&mut w.keys[i], w.layers[i]);
                 let mut p = Packet { frame: f, key, layers, stale: Stale::No };
-                let done = carry_out(all(ops, set), &mut p);
+                let done = apply_all(all(ops, set), &mut p);
                 w.slots[i] = leaving.by(port, done, f.len());
             } else {
                 *left |= u64::from(r.bits & bits::DROP == 0) << i;
                 leaving.otherwise();
             }
         }
-        next
+        settled
     }
 }
 

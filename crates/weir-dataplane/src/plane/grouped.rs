@@ -3,10 +3,10 @@
 //! Room: called by `onward`, for rules that are nothing but a group, and for action sets that are. Copies, groups behind groups and buckets that do more than
 //! change a frame which leaves by a port are for [`DataPlane::process`]. What groups count has no order, so that frames come to them in any.
 
+use super::accounts::is_live;
 use super::alike::{Leaving, Place, change, complete};
 use super::*;
 use crate::compile::ActionResult;
-use crate::edge::{Edge, PortFlags};
 use crate::execute::Writer;
 use crate::group::{Chosen, Group, GroupKind, pick};
 use crate::matching::{Groups, Tables};
@@ -21,7 +21,7 @@ const FAR_GROUPS: usize = 256;
 fn named(tables: &Tables, slot: Slot, carrying: Option<Writer>) -> Option<Named> {
     let rule = |table: u8, slot| Some(&tables.tables.get(table.into())?.entry(slot)?.result);
     match (slot.rule()?, carrying) {
-        (_, Some(w)) => rule(w.table, w.slot)?.set_group(),
+        (_, Some(w)) => rule(w.table, w.slot)?.group_by_set(),
         ((table, slot), None) => rule(table, slot)?.group(),
     }
 }
@@ -41,12 +41,6 @@ fn bucket<'g>(
         Chosen::All | Chosen::None => return None,
     };
     Some((chosen, &**g.payload(i)?))
-}
-
-/// Whether frames of a VDP with this edge can leave by a port, as what a bucket watches.
-pub(super) fn is_live(ports: &[Option<Box<Port>>], edge: &Edge, port: PortId) -> bool {
-    let up = |p: &Port| p.tx.is_up() && !edge.flags(port).any_of(PortFlags::DOWN);
-    ports.get(usize::from(port.0)).and_then(Option::as_ref).is_some_and(|p| up(p))
 }
 
 impl DataPlane {
@@ -104,16 +98,22 @@ impl DataPlane {
     #[inline(always)]
     fn warm_groups(&self, frames: u64) {
         let w = &self.work;
-        let of = |i: usize| {
+        let groups = |i: usize| {
             let v = self.vdps.get(usize::from(w.vids[i].0))?.as_deref()?;
-            let groups = Some(&v.fast.groups).filter(|g| g.len() >= FAR_GROUPS)?;
-            Some((groups, named(&v.fast, w.slots[i], w.carrying.writer(i))?))
+            Some(&v.fast).filter(|t| t.groups.len() >= FAR_GROUPS)
         };
-        if each(frames).any(|i| of(i).is_some()) {
-            each(frames).filter_map(of).for_each(|(groups, at)| groups.prefetch_place(at));
-            let found = || each(frames).filter_map(of).filter_map(|(groups, at)| groups.at(at));
-            found().for_each(Group::prefetch);
-            found().for_each(Group::prefetch_first);
+        if !each(frames).any(|i| groups(i).is_some()) {
+            return;
         }
+        let mut places = [None; BURST];
+        for i in each(frames) {
+            let Some(t) = groups(i) else { continue };
+            let Some(at) = named(t, w.slots[i], w.carrying.writer(i)) else { continue };
+            t.groups.prefetch_place(at);
+            places[i] = Some((&t.groups, at));
+        }
+        let found = places.map(|p| p.and_then(|(groups, at)| groups.at(at)));
+        found.iter().flatten().for_each(|g| g.prefetch());
+        found.iter().flatten().for_each(|g| g.prefetch_first());
     }
 }

@@ -20,8 +20,8 @@ use weir_classify::{FastTable, RuleId};
 pub(super) struct Apart {
     /// [`DataPlane::process`] must see to everything.
     others: u64,
-    /// Ports may be configured: who leaves has to be let out.
-    configured: u64,
+    /// There are ports by which their VDP's can't leave: whoever leaves has to be let out.
+    shut: u64,
 }
 
 /// For fewer lookups passes cost more than they save.
@@ -86,7 +86,7 @@ impl DataPlane {
         self.warm_tables();
         let w = &mut self.work;
         let n = w.burst.len();
-        let (mut others, mut several, mut configured) = (0, 0, 0);
+        let (mut others, mut several, mut shut) = (0, 0, 0);
         for (i, f) in (0..BURST).zip(w.burst.as_slice()) {
             let (vid, key) = (w.vids[i], &mut w.keys[i]);
             let Some(v) = vdp_mut(&mut self.vdps, vid) else {
@@ -100,7 +100,7 @@ impl DataPlane {
             }
             let mut depth = Depth::of(&v.fast.tables.first().classifier);
             let lets_in = !v.edge.configured() || {
-                configured |= 1 << i;
+                shut |= u64::from(v.edge.keeps_some_in()) << i;
                 v.edge.lets_all_in(in_port)
             };
             if lets_in && v.is_plain(n) {
@@ -151,7 +151,7 @@ impl DataPlane {
             self.find_several(several);
         }
         self.find_rules(several);
-        Apart { others, configured }
+        Apart { others, shut }
     }
 
     /// Second half of stage 2 for these frames, a bit each, whose tables are best asked together.
@@ -179,7 +179,7 @@ impl DataPlane {
     /// [`DataPlane::process`].
     #[inline]
     pub(super) fn process_mixed(&mut self, in_port: PortId, apart: Apart) -> Option<AllBy> {
-        let Apart { others, configured } = apart;
+        let Apart { others, shut } = apart;
         let w = &mut self.work;
         let (mut leaving, mut aside) = (Leaving::default(), 0);
         if others != 0 {
@@ -219,7 +219,7 @@ impl DataPlane {
         if aside != 0 {
             leaving = self.go_on(in_port, aside, leaving);
         }
-        if configured != 0 && self.keep_in(configured) {
+        if shut != 0 && self.keep_in(shut) {
             leaving.otherwise();
         }
         if let Some(by) = leaving.all() {

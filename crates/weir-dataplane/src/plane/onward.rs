@@ -2,8 +2,9 @@
 //! time, so that what each reads is on its way while others compute.
 //!
 //! Room: called by `alike` and `mixed`, for frames of which table 0's rule wants no more than that they are changed and go on
-//! ([`bits::ONWARD`]), or that a meter (`metered`) is asked first. A short cut for what `execute` does frame by frame: whatever
-//! else a rule wants, in whichever table, is for [`DataPlane::process`].
+//! ([`bits::ONWARD`]), that a meter (`metered`) is asked first, or that they leave by a group (`grouped`); action sets that they get on their
+//! way are `carrying`'s. A short cut for what `execute` does frame by frame: whatever else a rule wants, in whichever table, is for
+//! [`DataPlane::process`].
 
 use super::alike::{Leaving, Place, change, complete};
 use super::metered::UnderWay;
@@ -38,7 +39,7 @@ impl DataPlane {
     pub(super) fn go_on(&mut self, in_port: PortId, frames: u64, leaving: Leaving) -> Leaving {
         self.work.carrying.none();
         let (mut leaving, mut left) = (leaving, 0);
-        let mut going = self.set_out(in_port, frames, &mut left, &mut leaving);
+        let mut going = self.depart(in_port, frames, &mut left, &mut leaving);
         // Each turn leads to later tables.
         while going != 0 {
             let step = self.step(in_port, going);
@@ -53,7 +54,7 @@ impl DataPlane {
 
     /// Counts those of these frames whose rules of table 0 can be carried out here; those that leave behind a meter leave. Says
     /// which go on.
-    fn set_out(
+    fn depart(
         &mut self,
         in_port: PortId,
         frames: u64,
@@ -122,7 +123,7 @@ impl DataPlane {
             }
             if !changes.is_empty() {
                 let mut p = Packet { frame: f, key, layers: w.layers[i], stale: Stale::No };
-                if let Err(why) = carry_out(changes, &mut p).and_then(|()| p.refresh_all(&v.fields))
+                if let Err(why) = apply_all(changes, &mut p).and_then(|()| p.refresh_all(&v.fields))
                 {
                     w.slots[i] = Slot::Drop(why);
                     continue;
@@ -248,7 +249,7 @@ impl DataPlane {
 
 /// Changes a frame.
 #[inline]
-pub(super) fn carry_out<'a>(
+pub(super) fn apply_all<'a>(
     changes: impl IntoIterator<Item = &'a Op>,
     p: &mut Packet<'_>,
 ) -> Result<(), DropReason> {

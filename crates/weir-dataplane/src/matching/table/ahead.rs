@@ -38,9 +38,10 @@ impl Table {
     #[inline(always)]
     pub fn first_ops(&self, slot: u32) -> &[Op] {
         let Some(r) = self.entry(slot).map(|e| &e.result) else { return &[] };
-        let ops = match r.meter() {
-            Some(_) => r.behind_meter(),
-            None => r.program.as_deref().unwrap_or_default(),
+        let ops = match (r.meter(), r.group()) {
+            (Some(_), _) if !r.changes_by_set() => r.behind_meter(),
+            (None, Some(_)) => &[],
+            _ => r.program.as_deref().unwrap_or_default(),
         };
         ops.get(..AHEAD).unwrap_or(ops)
     }
