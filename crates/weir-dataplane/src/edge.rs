@@ -327,7 +327,8 @@ impl Edge {
     pub fn lets_all_in(&self, id: PortId) -> bool {
         !self.configured() || self.guards & (FRAGMENTS | ISOLATED) == 0 && self.may_receive(id)
     }
-    #[inline(never)]
+    // Cold: out of the way of VDPs that have configured nothing.
+    #[cold]
     fn may_receive(&self, id: PortId) -> bool {
         self.flags(id).may_receive()
     }
@@ -383,6 +384,7 @@ impl Edge {
         }
     }
     /// As [`Edge::why_not_out`], counted at the port.
+    #[cold]
     pub fn refuse_out(&mut self, id: PortId) -> Option<DropReason> {
         let why = self.why_not_out(id)?;
         self.lost(id);
