@@ -106,31 +106,25 @@ def macs_of(count: int, frames: int = FRAMES) -> Callable[[random.Random], Made]
     return make
 
 
-def stations(count: int) -> Callable[[random.Random], Made]:
-    """Two tables, as learning controllers write them: whose frames go on, and where stations are. Everybody sends to everybody."""
+def stations(count: int, first: str, second: str) -> Callable[[random.Random], Made]:
+    """Two tables, a rule for each station in both, from these texts. Everybody sends to everybody."""
 
     def make(order: random.Random) -> Made:
         all_macs = macs(order, count)
         pairs = [(order.choice(all_macs), order.choice(all_macs)) for _ in range(FRAMES)]
-        rules = [f"priority=100,dl_src={text(mac)},actions=goto_table:1" for mac in all_macs]
-        rules += [f"table=1,priority=100,dl_dst={text(mac)},actions=output:2" for mac in all_macs]
+        rules = [rule.format(text(mac)) for rule in (first, second) for mac in all_macs]
         return [frame(dst, src, Flow.number(i % 10000)) for i, (dst, src) in enumerate(pairs)], rules
 
     return make
 
 
-def permitted(count: int) -> Callable[[random.Random], Made]:
-    """As stations: the first table writes to the action set where they are, the second lets senders pass."""
-
-    def make(order: random.Random) -> Made:
-        all_macs = macs(order, count)
-        pairs = [(order.choice(all_macs), order.choice(all_macs)) for _ in range(FRAMES)]
-        to = "write_actions(output:2),goto_table:1"
-        rules = [f"priority=100,dl_dst={text(mac)},actions={to}" for mac in all_macs]
-        rules += [f"table=1,priority=100,dl_src={text(mac)},actions=write_metadata:1" for mac in all_macs]
-        return [frame(dst, src, Flow.number(i % 10000)) for i, (dst, src) in enumerate(pairs)], rules
-
-    return make
+# As learning controllers write them: whose frames go on, and where stations are.
+LEARNED = "priority=100,dl_src={},actions=goto_table:1", "table=1,priority=100,dl_dst={},actions=output:2"
+# The first table writes to the action set where stations are, the second lets senders pass.
+PERMITTED = (
+    "priority=100,dl_dst={},actions=write_actions(output:2),goto_table:1",
+    "table=1,priority=100,dl_src={},actions=write_metadata:1",
+)
 
 
 def one_port(order: random.Random) -> Made:
@@ -270,9 +264,9 @@ WORKLOADS = {
     "mac-10k": Workload("10,000 MACs, uniform, a rule each", macs_of(10000)),
     "mac-10k-mods": Workload("10,000 MACs under 900 flow_mods a second", macs_of(10000), flow_mods=900),
     "mac-1m": Workload("1,000,000 MAC rules, 200,000 frames", macs_of(1000000, 200000)),
-    "stations": Workload("10,000 stations in two tables, by source, then by destination; 50,000 pairs", stations(10000), learning=40),
+    "stations": Workload("10,000 stations in two tables, by source, then by destination; 50,000 pairs", stations(10000, *LEARNED), learning=40),
     "permitted": Workload(
-        "the same pairs: by destination, written to the action set, then by source", permitted(10000), learning=40
+        "the same pairs: by destination, written to the action set, then by source", stations(10000, *PERMITTED), learning=40
     ),
     "acl-1k": Workload("1,000 five-tuple rules, 1,300 flows", five_tuples(1000, 1.3)),
     "acl-10k": Workload("10,000 five-tuple rules, 13,000 flows", five_tuples(10000, 1.3)),
