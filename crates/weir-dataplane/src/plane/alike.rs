@@ -100,7 +100,26 @@ impl Leaving {
     }
 }
 
+/// What is known of a frame that goes through tables.
+pub(super) struct Known<'a> {
+    pub(super) key: &'a mut FlowKey,
+    pub(super) layers: &'a mut Layers,
+    /// How much the key has.
+    pub(super) depth: &'a mut Depth,
+}
+
+impl Known<'_> {
+    /// Makes the key whole.
+    pub(super) fn complete(&mut self, f: &Frame, at: &Place<'_>) {
+        if *self.depth != Depth::Whole {
+            *self.layers = complete(at.fields, f, at.edge.at(at.in_port).no, self.key);
+            *self.depth = Depth::Whole;
+        }
+    }
+}
+
 /// Where a frame is, and what is known of it beside its key.
+#[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) in_port: PortId,
     /// Whether its VDP wants to hear of TTLs that can't be decremented: read of frames whose TTL is.

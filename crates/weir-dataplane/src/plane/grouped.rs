@@ -4,7 +4,7 @@
 //! change a frame which leaves by a port are for [`DataPlane::process`]. What groups count has no order, so that frames come to them in any.
 
 use super::accounts::is_live;
-use super::alike::{Leaving, Place, change, complete};
+use super::alike::{Known, Leaving, Place, change};
 use super::*;
 use crate::compile::ActionResult;
 use crate::execute::Writer;
@@ -53,29 +53,28 @@ impl DataPlane {
         for (i, f) in (0..BURST).zip(w.burst.as_mut_slice()) {
             let (1, slot) = (frames >> i & 1, w.slots[i]) else { continue };
             let Some(v) = vdp_mut(&mut self.vdps, w.vids[i]) else { continue };
+            let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
+            let at = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
             let (key, layers, depth) = (&mut w.keys[i], &mut w.layers[i], &mut w.depths[i]);
+            let mut known = Known { key, layers, depth };
             let counted = matches!(slot, Slot::At { .. });
             let len = f.len();
             let to = named(&v.fast, slot, w.carrying.writer(i));
             let group = to.and_then(|to| Some((to, v.fast.groups.at(to)?)));
             let by = group.and_then(|(to, g)| {
-                if g.kind() == GroupKind::Select && *depth != Depth::Whole {
-                    *layers = complete(&v.fields, f, v.edge.at(in_port).no, key);
-                    *depth = Depth::Whole;
+                if g.kind() == GroupKind::Select {
+                    known.complete(f, &at);
                 }
-                let live = |p: u32| {
-                    u16::try_from(p).is_ok_and(|p| is_live(&self.ports, &v.edge, PortId(p)))
-                };
-                let (chosen, r) = bucket(&v.fast.groups, g, key, &live)?;
-                let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
-                let place = Place { in_port, invalid_ttl, depth: *depth, edge, fields };
-                Some((to, chosen, r.port, change(r, f, key, layers, &place)?))
+                let live =
+                    |p: u32| u16::try_from(p).is_ok_and(|p| is_live(&self.ports, edge, PortId(p)));
+                let (chosen, r) = bucket(&v.fast.groups, g, known.key, &live)?;
+                let at = Place { depth: *known.depth, ..at };
+                Some((to, chosen, r.port, change(r, f, known.key, known.layers, &at)?))
             });
             let Some((to, chosen, port, done)) = by else {
                 leaving.otherwise();
-                if counted && *depth != Depth::Whole {
-                    *layers = complete(&v.fields, f, v.edge.at(in_port).no, key);
-                    *depth = Depth::Whole;
+                if counted {
+                    known.complete(f, &at);
                 }
                 continue;
             };

@@ -4,7 +4,7 @@
 //! whatever their rules do. Here they come to it table by table, so a frame does only where that is the same order ([`pass`]); else
 //! it is for [`DataPlane::process`].
 
-use super::alike::{Leaving, Place, complete};
+use super::alike::{Known, Leaving, Place};
 use super::*;
 use crate::compile::{ActionResult, bits};
 use crate::execute::{InvalidTtl, apply_changes};
@@ -56,6 +56,7 @@ fn pass(
     n: u8,
     meters: &mut Meters,
     f: &mut Frame,
+    now: Nanos,
     known: &mut Known<'_>,
     at: &Place<'_>,
 ) -> Option<Met> {
@@ -65,7 +66,7 @@ fn pass(
         return None;
     }
     let meter = meters.at_mut(r.meter()?).filter(|m| m.is_of(n))?;
-    let passed = match meter.pass(known.now, f.len()) {
+    let passed = match meter.pass(now, f.len()) {
         Verdict::Pass => Ok(()),
         Verdict::Drop => Err(DropReason::Meter),
         Verdict::Remark(levels) => known.remark(levels, f, at),
@@ -77,22 +78,7 @@ fn pass(
     })
 }
 
-/// What is known of a frame.
-struct Known<'a> {
-    now: Nanos,
-    key: &'a mut FlowKey,
-    layers: &'a mut Layers,
-    depth: &'a mut Depth,
-}
-
 impl Known<'_> {
-    /// Makes the key whole.
-    fn complete(&mut self, f: &Frame, at: &Place<'_>) {
-        if *self.depth != Depth::Whole {
-            *self.layers = complete(at.fields, f, at.edge.at(at.in_port).no, self.key);
-            *self.depth = Depth::Whole;
-        }
-    }
     /// Raises a frame's drop precedence, which its key says, too.
     #[cold]
     fn remark(&mut self, levels: u8, f: &mut Frame, at: &Place<'_>) -> Result<(), DropReason> {
@@ -144,15 +130,11 @@ impl DataPlane {
             let (len, port, cost) = (f.len(), r.port, u64::from(r.cost));
             let (invalid_ttl, edge, fields) = (&v.fast.invalid_ttl, &v.edge, &v.fields);
             let place = Place { in_port, invalid_ttl, depth: w.depths[i], edge, fields };
-            let mut known = Known {
-                now: self.now,
-                key: &mut w.keys[i],
-                layers: &mut w.layers[i],
-                depth: &mut w.depths[i],
-            };
+            let mut known =
+                Known { key: &mut w.keys[i], layers: &mut w.layers[i], depth: &mut w.depths[i] };
             let counted = matches!(w.slots[i], Slot::At { .. });
             let met = match under_way.is_turn(i, n, *left, &w.vids) {
-                true => pass(r, n, &mut v.fast.meters, f, &mut known, &place),
+                true => pass(r, n, &mut v.fast.meters, f, self.now, &mut known, &place),
                 false => None,
             };
             let Some(met) = met else {
