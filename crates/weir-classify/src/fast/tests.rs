@@ -6,6 +6,7 @@ use crate::key::WORDS;
 use crate::linear::Linear;
 use crate::parts::worthwhile;
 
+mod families;
 mod small;
 
 fn rule(m: Match, priority: u32, id: u32) -> Rule {

@@ -4,6 +4,7 @@
 //! of one table pays nothing for it. Where tables differ, what is read of each lies in no near cache, and there are passes more
 //! to ask for it.
 
+use super::family::{Alone, Families, Kindred};
 use super::place::Words;
 use super::root::{Left, OfAny, OfFew, Root};
 use super::tree::{Tree, Way};
@@ -99,10 +100,13 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
         if asked.len() == 0 {
             return;
         }
+        let trees = if A::DIFFER { asked.len() } else { 1 };
         match asked.tree(0).way() {
-            Way::Walk(_) => by_walk::<A, T, N, W, L>(lanes, &asked, found),
+            Way::Walk(_) => match (0..trees).all(|i| asked.tree(i).families().are_none()) {
+                true => by_walk::<A, T, Alone, N, W, L>(lanes, &asked, found),
+                false => by_walk::<A, T, &Families, N, W, L>(lanes, &asked, found),
+            },
             Way::Rows(_) => {
-                let trees = if A::DIFFER { asked.len() } else { 1 };
                 let few = |i| root_of(asked.tree(i)).is_some_and(Root::has_few);
                 match (0..trees).all(few) {
                     true => by_rows::<A, T, OfFew, N, W, L>(lanes, &asked, found),
@@ -140,9 +144,9 @@ struct One {
 }
 
 #[inline(always)]
-fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
+fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
-    asked: &A,
+    asked: &'a A,
     found: &mut [Option<T>],
 ) {
     let n = asked.len().min(N);
@@ -194,9 +198,10 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
                 a.picked = leaf.picked(lanes, &a.key);
             }
         }
+        let of = K::of(asked.tree(0).families());
         for (a, found) in all.iter().zip(found).take(n) {
             let leaf = asked.tree(0).leaf(a.leaf);
-            let winner = leaf.and_then(|l| l.winner(lanes, &a.key, a.picked));
+            let winner = leaf.and_then(|l| l.winner(lanes, of, &a.key, a.picked));
             *found = winner.map(|f| T::of(f.0, f.1));
         }
         return;
@@ -214,7 +219,9 @@ fn by_walk<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
-        *found = leaf.lookup(lanes, &a.key, a.picked, a.said, 0).map(|f| T::of(f.0, f.1));
+        *found = leaf
+            .lookup(lanes, K::of(asked.tree(i).families()), &a.key, a.picked, a.said, 0)
+            .map(|f| T::of(f.0, f.1));
     }
 }
 
@@ -335,9 +342,10 @@ impl<S: Left> Several<S> {
     /// Takes what its leaf has. True where it has another to ask, whose rows are asked for.
     #[inline(always)]
     fn settle<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) -> bool {
+        let of = tree.families();
         let best = tree
             .leaf(self.leaf)
-            .and_then(|l| l.lookup(lanes, &self.key, self.picked, self.said, self.best.0));
+            .and_then(|l| l.lookup(lanes, of, &self.key, self.picked, self.said, self.best.0));
         if let Some(best) = best {
             self.best = best;
         }

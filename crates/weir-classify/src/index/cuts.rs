@@ -3,13 +3,16 @@
 //! Called by `tree`; no lookup comes here. At a cut, rules that ask for a zero go one way, for a one the other. Those that
 //! don't ask go both ways where they are few beside the others, and a third way of their own where they are many.
 
-use super::place::{Asks, Place, Side};
+use super::family::Kin;
+use super::place::{Asks, Side};
 use super::walk::{LEVELS, Step, Walk};
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 /// Rules of a leaf when it is made, at most.
 const FILL: usize = 416;
+/// Places that a last-level cache holds beside other things, 84 bytes each.
+const CACHED: usize = 100_000;
 /// Rules that are too few for a leaf of their own.
 const FEW: usize = 64;
 /// Cuts and leaves in all.
@@ -54,7 +57,7 @@ pub(super) type Gathered<const W: usize> = Vec<(u32, Asks<W>)>;
 
 /// Cuts under way.
 struct Making<'a, const W: usize> {
-    rules: &'a [Place<W>],
+    kin: &'a Kin<W>,
     open: Open,
     cuts: Cuts,
     leaves: Vec<(u32, Gathered<W>)>,
@@ -63,6 +66,14 @@ struct Making<'a, const W: usize> {
 }
 
 impl Open {
+    /// Places that there may be for so many rules, of which so many have places of their own or are a family's.
+    fn places(self, rules: usize, heads: usize) -> usize {
+        match self {
+            Self::Both if heads < rules => (rules / 2 * 5).max((rules / 2 * 9).min(CACHED)),
+            Self::Both => rules / 2 * 5,
+            Self::OrApart => rules * 2,
+        }
+    }
     /// Cuts one behind another, at most.
     fn levels(self) -> usize {
         match self {
@@ -77,15 +88,13 @@ impl Cuts {
     /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules for what
     /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
     pub(super) fn new<const W: usize>(
-        rules: &[Place<W>],
+        kin: &Kin<W>,
         open: Open,
     ) -> Option<(Self, Vec<Gathered<W>>)> {
-        let all: Gathered<W> = (0..).zip(rules).map(|(i, r)| (i, r.asks)).collect();
-        let room = match open {
-            Open::Both => rules.len() / 2 * 3 + FILL,
-            Open::OrApart => rules.len() + FILL,
-        };
-        let mut m = Making { rules, open, cuts: Self::default(), leaves: vec![], room };
+        let all: Gathered<W> = (0..).zip(&kin.heads).map(|(i, r)| (i, r.asks)).collect();
+        let places = open.places(kin.rules, all.len());
+        let room = (places + FILL).saturating_sub(all.len());
+        let mut m = Making { kin, open, cuts: Self::default(), leaves: vec![], room };
         m.cuts.root = m.cut(all, 0)?;
         Some(m.settle())
     }
@@ -203,7 +212,7 @@ impl<const W: usize> Making<'_, W> {
         let (mut zero, mut one, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for (i, asks) in rules {
             // Where it goes is what the rule itself asks.
-            let whole = self.rules.get(i as usize)?.asks;
+            let whole = self.kin.heads.get(i as usize)?.asks;
             match whole.side(word, bit) {
                 Side::Zero => zero.push((i, asks)),
                 Side::One => one.push((i, asks)),
@@ -233,7 +242,7 @@ impl<const W: usize> Making<'_, W> {
         // Where all are copied, a bit that was cut by tells no more; else who was copied may still go a third way.
         let asked = |(i, narrowed): &(u32, Asks<W>)| match self.open {
             Open::Both => Some(*narrowed),
-            Open::OrApart => self.rules.get(*i as usize).map(|r| r.asks),
+            Open::OrApart => self.kin.heads.get(*i as usize).map(|r| r.asks),
         };
         let mut n = 0;
         for asks in rules.iter().step_by(step).filter_map(asked) {
@@ -251,8 +260,14 @@ impl<const W: usize> Making<'_, W> {
             .iter()
             .enumerate()
             .flat_map(|(word, c)| c.iter().enumerate().map(move |c| (word, c)));
+        // A family stays whole.
+        let of = |(i, _): &(u32, Asks<W>)| self.kin.splits.get(*i as usize);
+        let torn = rules.iter().filter_map(of).fold(0, |all, bits| all | bits);
         let cost = |(word, (bit, [zero, one])): (usize, (usize, &[u32; 2]))| {
             let open = n - zero - one;
+            if word == self.kin.word() && torn >> bit & 1 != 0 {
+                return None;
+            }
             if zero.max(one) == &0 || zero.min(one) == &0 && open == 0 {
                 return None;
             }
@@ -265,7 +280,8 @@ impl<const W: usize> Making<'_, W> {
     /// Gives each leaf its number: small ones share one.
     fn settle(mut self) -> (Cuts, Vec<Gathered<W>>) {
         let rank = |g: &Gathered<W>| {
-            g.iter().filter_map(|(i, _)| self.rules.get(*i as usize)).map(|r| r.rank).max()
+            let heads = g.iter().filter_map(|(i, _)| self.kin.heads.get(*i as usize));
+            heads.map(|r| r.rank).max()
         };
         self.leaves.sort_by_cached_key(|(_, g)| Reverse(rank(g)));
         let (mut leaves, mut shared): (Vec<Gathered<W>>, Option<usize>) = (Vec::new(), None);

@@ -8,11 +8,11 @@ mod changes;
 
 pub(super) use changes::Moves;
 
-use super::place::{Asks, Place, Words, choose_for_leaf};
+use super::family::{At, Families, Kin, Kindred, Seat};
+use super::place::{Asks, Kind, Place, VACANT, Words, choose_for_leaf};
 use crate::rule::RuleId;
 use crate::simd::{Halves, Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice};
 use crate::windows::{Picks, WINDOWS, Window, every};
-use changes::Bits;
 use std::cmp::Reverse;
 
 /// Places of a leaf: bits of a line.
@@ -22,8 +22,6 @@ const BITS: u32 = 4;
 const HALF: usize = 32;
 /// Values of a window.
 const VALUES: usize = 1 << BITS;
-/// What the rank of a rule that has gone is, where lookups see it; no rule's.
-const VACANT: u64 = 0;
 /// What [`Leaf::first`] says beside a place: that there is none, that other rules may fit, and that one of them may be late.
 const NONE: u64 = PLACES as u64;
 const MORE: u64 = NONE << 1;
@@ -47,12 +45,14 @@ fn value_of(picked: u64, window: usize) -> usize {
 pub(super) struct Leaf<const W: usize> {
     picks: Picks,
     /// Of each window, the row of each value.
-    rows: Box<[[Line; VALUES]]>,
+    rows: Box<[[Line; VALUES]; WINDOWS]>,
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
     /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
     youngest: u32,
+    /// Places that are taken.
+    len: usize,
     windows: [Window; WINDOWS],
     /// Of every [`HALF`] places: no rule's priority there is above this. It may be that of one that has gone.
     highest: Halves,
@@ -60,7 +60,16 @@ pub(super) struct Leaf<const W: usize> {
     priorities: Vec<u32>,
     /// Places that have rules, a bit each.
     taken: Line,
-    len: usize,
+}
+
+/// A rule that a leaf has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) place: usize,
+    pub(super) rank: u64,
+    pub(super) id: RuleId,
+    /// Its family, if it is of one.
+    pub(super) of: Option<(At, Seat)>,
 }
 
 /// Which of the rules that ask the same is meant.
@@ -101,15 +110,16 @@ fn each_bit(line: Line) -> impl Iterator<Item = usize> {
 
 impl<const W: usize> Leaf<W> {
     /// A leaf of these rules, each with what it asks of the keys that come here; some may stand there twice.
-    /// One without rules has windows for such as these `others`. Keys that come here beside those of its rules are like
+    /// One without rules has windows for such as `kin` has, whose families theirs are. Keys that come here beside those of its rules are like
     /// these `visitors`.
     pub(super) fn new(
         v: Vectors,
         mut rules: Vec<(Place<W>, Asks<W>)>,
-        others: &[Place<W>],
+        kin: &Kin<W>,
         visitors: &[[u64; W]],
     ) -> Self {
         rules.sort_unstable_by_key(|(p, _)| Reverse(p.rank));
+        let others = &kin.heads;
         let of_others = || others.iter().step_by(every(others.len(), PLACES)).map(|p| &p.asks);
         let some: Vec<_> = match rules.is_empty() {
             true => of_others().enumerate().collect(),
@@ -118,7 +128,7 @@ impl<const W: usize> Leaf<W> {
         let windows = choose_for_leaf(v, &some, visitors, BITS);
         let mut out = Self {
             picks: Picks::new(&windows),
-            rows: vec![[Line::default(); VALUES]; WINDOWS].into(),
+            rows: Box::new([[Line::default(); VALUES]; WINDOWS]),
             windows,
             highest: Halves([u32::MAX; PLACES / HALF]),
             places: Vec::with_capacity(rules.len()),
@@ -132,9 +142,9 @@ impl<const W: usize> Leaf<W> {
             match out.places.last() {
                 // Twice: what else it asks.
                 Some(last) if last.rank == place.rank => {
-                    out.mark(v, out.places.len() - 1, asks, Bits::Set);
+                    out.mark_all(v, &kin.families, out.places.len() - 1, asks);
                 }
-                _ => out.push(v, place, asks),
+                _ => out.push(v, &kin.families, place, asks),
             }
         }
         out.all_in_order();
@@ -145,7 +155,7 @@ impl<const W: usize> Leaf<W> {
     pub(super) fn top(&self) -> u64 {
         self.rules().map(|p| p.rank).max().unwrap_or(0)
     }
-    /// All rules here.
+    /// All rules here, families as one.
     pub(super) fn rules(&self) -> impl Iterator<Item = &Place<W>> {
         each_bit(self.taken).filter_map(|at| self.places.get(at))
     }
@@ -168,10 +178,8 @@ impl<const W: usize> Leaf<W> {
     #[inline(always)]
     pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
         let picked = self.picked(lanes, key);
-        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (i, rows) in all.iter().enumerate() {
-                prefetch_read(&rows[value_of(picked, i)]);
-            }
+        for (i, rows) in self.rows.iter().enumerate() {
+            prefetch_read(&rows[value_of(picked, i)]);
         }
         picked
     }
@@ -179,10 +187,8 @@ impl<const W: usize> Leaf<W> {
     #[inline(always)]
     fn left<L: Lanes>(&self, lanes: L, picked: u64) -> L::Row {
         let mut left = lanes.ones();
-        if let Some(all) = self.rows.first_chunk::<WINDOWS>() {
-            for (i, rows) in all.iter().enumerate() {
-                left = lanes.and(left, &rows[value_of(picked, i)]);
-            }
+        for (i, rows) in self.rows.iter().enumerate() {
+            left = lanes.and(left, &rows[value_of(picked, i)]);
         }
         left
     }
@@ -229,43 +235,46 @@ impl<const W: usize> Leaf<W> {
     /// The winner here, of what the key has in the windows: the rest of a lookup at once. Nothing is asked for ahead, nor kept
     /// for later.
     #[inline(always)]
-    pub(super) fn winner<L: Lanes>(
+    pub(super) fn winner<'k, L: Lanes>(
         &self,
         lanes: L,
+        of: impl Kindred<'k>,
         key: &Words,
         picked: u64,
     ) -> Option<(u64, RuleId)> {
         let left = self.left(lanes, picked);
         let found = self.first_of(lanes, left);
-        match self.settled(lanes, key, found, 0) {
+        match self.settled(lanes, of, key, found, 0) {
             Some(winner) => winner,
-            None => self.search(lanes, key, lanes.store(left), 0),
+            None => self.search(lanes, of, key, lanes.store(left), 0),
         }
     }
 
     /// The winner here, where its rank is above `floor`; [`Leaf::first`], or [`Leaf::first_above`] of the same `floor`, was `found`.
     #[inline(always)]
-    pub(super) fn lookup<L: Lanes>(
+    pub(super) fn lookup<'k, L: Lanes>(
         &self,
         lanes: L,
+        of: impl Kindred<'k>,
         key: &Words,
         picked: u64,
         found: u64,
         floor: u64,
     ) -> Option<(u64, RuleId)> {
-        match self.settled(lanes, key, found, floor) {
+        match self.settled(lanes, of, key, found, floor) {
             Some(winner) => winner,
             None => {
                 let left = self.left_above(lanes, picked, floor);
-                self.search(lanes, key, lanes.store(left), floor)
+                self.search(lanes, of, key, lanes.store(left), floor)
             }
         }
     }
     /// The same, where the first place says it; else all that are left must be searched.
     #[inline(always)]
-    fn settled<L: Lanes>(
+    fn settled<'k, L: Lanes>(
         &self,
         lanes: L,
+        of: impl Kindred<'k>,
         key: &Words,
         found: u64,
         floor: u64,
@@ -273,16 +282,17 @@ impl<const W: usize> Leaf<W> {
         if found & NONE != 0 {
             return Some(None);
         }
-        let first = self.fitting(lanes, key, found as usize % PLACES);
+        let first = self.fitting(lanes, of, key, found as usize % PLACES);
         let settles = found & LATER == 0 && first.is_some() || found & MORE == 0;
         settles.then_some(first.filter(|f| f.0 > floor))
     }
 
     /// The same, of the places that are left.
     #[inline(always)]
-    fn search<L: Lanes>(
+    fn search<'k, L: Lanes>(
         &self,
         lanes: L,
+        of: impl Kindred<'k>,
         key: &Words,
         left: Line,
         mut floor: u64,
@@ -298,8 +308,12 @@ impl<const W: usize> Leaf<W> {
                 let Some(p) = self.places.get(place) else { return best };
                 let in_order = place < self.sorted as usize;
                 let above = p.rank > floor;
-                if key.fit(lanes, &p.asks) & above {
-                    (best, floor) = (Some((p.rank, RuleId(p.id as u32))), p.rank);
+                let won = match key.fit(lanes, &p.asks) & above {
+                    true => of.told(key, p).filter(|w| w.0 > floor),
+                    false => None,
+                };
+                if let Some(won) = won {
+                    (best, floor) = (Some(won), won.0);
                 } else if (priority(p.rank) >= priority(floor)) | (p.rank == VACANT) | !in_order {
                     continue;
                 }
@@ -315,27 +329,25 @@ impl<const W: usize> Leaf<W> {
 
     /// Rank and id of a place's rule, if it fits.
     #[inline(always)]
-    fn fitting<L: Lanes>(&self, lanes: L, key: &Words, place: usize) -> Option<(u64, RuleId)> {
-        let p = self.places.get(place)?;
-        (key.fit(lanes, &p.asks) & (p.rank != VACANT)).then_some((p.rank, RuleId(p.id as u32)))
-    }
-
-    /// The rule that asks just this, found by the rows of a key that fits it and comes here.
-    #[inline(always)]
-    fn find<L: Lanes>(
+    fn fitting<'k, L: Lanes>(
         &self,
         lanes: L,
-        asks: &Asks<W>,
-        key: &[u64; W],
-        which: Which,
-    ) -> Option<usize> {
-        let picked = self.rows(lanes, &Words::new(key));
-        let is_it = |p: &Place<W>| which.is(p.rank) && p.asks == *asks;
-        each_bit(lanes.store(self.left(lanes, picked)))
-            .find(|at| self.places.get(*at).is_some_and(is_it))
+        of: impl Kindred<'k>,
+        key: &Words,
+        place: usize,
+    ) -> Option<(u64, RuleId)> {
+        let p = self.places.get(place)?;
+        match key.fit(lanes, &p.asks) & (p.rank != VACANT) {
+            true => of.told(key, p),
+            false => None,
+        }
     }
-    pub(super) fn rule(&self, place: usize) -> Option<&Place<W>> {
-        self.places.get(place)
+    /// The places that the rows leave to a key that fits what a rule asks, and comes here.
+    #[inline(always)]
+    fn near<L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> impl Iterator<Item = (usize, &Place<W>)> {
+        let picked = self.rows(lanes, &Words::new(&asks.value));
+        let there = |at: usize| Some((at, self.places.get(at).filter(|p| p.rank != VACANT)?));
+        each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -345,19 +357,126 @@ impl<const W: usize> Leaf<W> {
     }
 }
 
-/// Where a leaf has the rule that asks just this.
+/// The rule of a leaf that asks just this, of those that are asked for there first.
 pub(super) struct Finding<'a, const W: usize> {
     pub(super) leaf: &'a Leaf<W>,
+    pub(super) families: &'a Families,
     pub(super) asks: &'a Asks<W>,
-    /// What it asks of keys that come here, which may be more.
-    pub(super) narrowed: &'a Asks<W>,
     pub(super) which: Which,
 }
 
 impl<const W: usize> Work for Finding<'_, W> {
+    type Out = Option<Found>;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+        let Self { leaf, families, asks, which } = self;
+        let is_it = |(place, p): (usize, &Place<W>)| {
+            let (rank, id, of) = match p.kind() {
+                Kind::One(id) => (p.asks == *asks).then_some((p.rank, id, None))?,
+                Kind::Family(at) => {
+                    let seat = families.seat(at, &p.asks, asks)?;
+                    let (rank, id) = families.told(seat, p.rank)?;
+                    (rank, id, Some((at, seat)))
+                }
+                Kind::Gone => return None,
+            };
+            which.is(rank).then_some(Found { place, rank, id, of })
+        };
+        leaf.near(lanes, asks).find_map(is_it)
+    }
+}
+
+/// The place of a leaf that has this rule, or this family.
+pub(super) struct Vacating<'a, const W: usize> {
+    pub(super) leaf: &'a Leaf<W>,
+    /// What the rule asks, or one of the family; and what it asks of keys that come here, which may be more.
+    pub(super) asks: &'a Asks<W>,
+    pub(super) narrowed: &'a Asks<W>,
+    pub(super) rank: u64,
+    pub(super) family: Option<At>,
+}
+
+impl<const W: usize> Work for Vacating<'_, W> {
     type Out = Option<usize>;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
-        self.leaf.find(lanes, self.asks, &self.narrowed.value, self.which)
+        let Self { leaf, asks, narrowed, rank, family } = self;
+        let is_it = |p: &Place<W>| match (p.kind(), family) {
+            (Kind::Family(at), Some(family)) => at == family,
+            (Kind::One(_), None) => p.rank == rank && p.asks == *asks,
+            _ => false,
+        };
+        leaf.near(lanes, narrowed).find(|(_, p)| is_it(p)).map(|f| f.0)
+    }
+}
+
+/// The seat that a rule has left in a family.
+pub(super) struct Returning<'a, const W: usize> {
+    pub(super) leaf: &'a Leaf<W>,
+    pub(super) families: &'a Families,
+    pub(super) rule: &'a Place<W>,
+}
+
+impl<const W: usize> Work for Returning<'_, W> {
+    type Out = Option<(At, Seat)>;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+        let Self { leaf, families, rule } = self;
+        leaf.near(lanes, &rule.asks).find_map(|(_, p)| match p.kind() {
+            Kind::Family(at) if priority(p.rank) == priority(rule.rank) => {
+                let seat = families.seat(at, &p.asks, &rule.asks)?;
+                families.told(seat, p.rank).is_none().then_some((at, seat))
+            }
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::Form;
+    use super::*;
+    use crate::field::Field;
+    use crate::rule::Match;
+    use crate::simd::with_vectors;
+
+    struct Search<'a> {
+        leaf: &'a Leaf<3>,
+        of: &'a Families,
+        key: Words,
+        floor: u64,
+    }
+    impl Work for Search<'_> {
+        type Out = Option<(u64, RuleId)>;
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+            self.leaf.search(lanes, self.of, &self.key, self.leaf.taken, self.floor)
+        }
+    }
+
+    /// A rule that came back to its family is as young as it is, whatever the rank of their place.
+    #[test]
+    fn a_floor_holds_for_each_of_a_family() {
+        let m = |port: u32| Match::any().with(Field::TpDst, port.into());
+        let form = Form::new(crate::scan::words_of(m(0).mask()));
+        let rank = |n: u64| 7 << 32 | (1000 - n);
+        let rules: Vec<Place<3>> =
+            (0..4).map(|i| form.place(rank(i), RuleId(i as u32), &m(i as u32 * 3))).collect();
+        let Kin { heads, mut families, .. } = Kin::of(&rules).unwrap();
+        let kin = Kin::of(&rules).unwrap();
+        assert!(heads.len() == 1);
+        let v = Vectors::best();
+        let leaf = Leaf::new(v, heads.iter().map(|p| (*p, p.asks)).collect(), &kin, &[]);
+        let back = form.place(rank(500), RuleId(9), &m(6));
+        let Kind::Family(at) = heads[0].kind() else { panic!() };
+        let seat = families.seat(at, &heads[0].asks, &back.asks).unwrap();
+        families.leave(seat);
+        assert!(families.come_back(at, seat, &back));
+        let of = |floor| {
+            let key = Words::new(&back.asks.value);
+            with_vectors(v, Search { leaf: &leaf, of: &families, key, floor })
+        };
+        assert_eq!(of(rank(501)), Some((rank(500), RuleId(9))));
+        assert_eq!(of(rank(499)), None);
     }
 }

@@ -5,11 +5,12 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67 and 71 what this does.
+//! 57, 59, 62, 64 to 67, 71 and 77 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;
 mod drafted;
+mod family;
 mod leaf;
 mod leaps;
 mod place;
@@ -25,6 +26,7 @@ use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice, with_vectors};
 use burst::{Burst, Each, Told};
 use cuts::Open;
+use family::Kin;
 use place::{Form, Place};
 use tree::Tree;
 
@@ -83,18 +85,36 @@ impl Draft {
     /// Makes the index: a pure computation, of about ten microseconds a rule.
     pub fn make(mut self) -> Drafted {
         self.sort_out();
-        let index = match self.index(Open::Both) {
+        // One leaf a key, if there is a way; else each by itself, whose bits tell leaves apart that a family's don't, unless that takes twice as many places.
+        let ways = [
+            (Together::Nobody, Open::Both),
+            (Together::Families, Open::Both),
+            (Together::FamiliesIfMany, Open::OrApart),
+            (Together::Nobody, Open::OrApart),
+        ];
+        let mut index = None;
+        for (kin, open) in ways {
             // Fewer are better off by rank.
-            None if self.len() > MOST => self.index(Open::OrApart),
-            made => made,
-        };
+            if index.is_none() && (open == Open::Both || self.len() > MOST) {
+                index = self.index(kin, open);
+            }
+        }
         self.drafted(index)
     }
     /// One whose keys may have several leaves.
     #[cfg(test)]
     pub(crate) fn make_by_rows(mut self) -> Drafted {
         self.sort_out();
-        let index = self.index(Open::OrApart);
+        let index = self.index(Together::Families, Open::OrApart);
+        let index = index.or_else(|| self.index(Together::Nobody, Open::OrApart));
+        self.drafted(index)
+    }
+    /// One with families, whether they spare much or not, whose keys have one leaf or, if need be, several.
+    #[cfg(test)]
+    pub(crate) fn make_by_families(mut self) -> Drafted {
+        self.sort_out();
+        let index = self.index(Together::Families, Open::Both);
+        let index = index.or_else(|| self.index(Together::Families, Open::OrApart));
         self.drafted(index)
     }
     fn drafted(&self, index: Option<Index>) -> Drafted {
@@ -115,11 +135,32 @@ impl Draft {
             Rules::Wide(_, rules) => rules.len(),
         }
     }
-    fn index(&self, open: Open) -> Option<Index> {
+    fn index(&self, kin: Together, open: Open) -> Option<Index> {
         let v = self.vectors;
         match &self.rules {
-            Rules::Narrow(form, rules) => Tree::new(v, *form, rules, open).map(Index::Narrow),
-            Rules::Wide(form, rules) => Tree::new(v, *form, rules, open).map(Index::Wide),
+            Rules::Narrow(form, rules) => {
+                Tree::new(v, *form, &kin.of(rules)?, open).map(Index::Narrow)
+            }
+            Rules::Wide(form, rules) => Tree::new(v, *form, &kin.of(rules)?, open).map(Index::Wide),
+        }
+    }
+}
+
+/// Which rules have one place together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Together {
+    Nobody,
+    Families,
+    /// The same, where that spares half of all places.
+    FamiliesIfMany,
+}
+
+impl Together {
+    fn of<const W: usize>(self, rules: &[Place<W>]) -> Option<Kin<W>> {
+        match self {
+            Self::Nobody => Some(Kin::none(rules)),
+            Self::Families => Kin::of(rules),
+            Self::FamiliesIfMany => Kin::of(rules).filter(|k| k.heads.len() * 2 <= rules.len()),
         }
     }
 }
@@ -264,6 +305,16 @@ impl Index {
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
         each!(self, t => t.rerank(f));
+    }
+    /// Families that there are, eight rules of one at most.
+    #[cfg(test)]
+    pub(crate) fn families(&self) -> usize {
+        each!(self, t => t.families().eights())
+    }
+    /// Places that are taken, in all leaves.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> usize {
+        each!(self, t => t.places())
     }
     /// In how many leaves a rule stands.
     pub(crate) fn spread(&self, m: &Match) -> usize {

@@ -1,6 +1,7 @@
 //! A rule as an index has it: the few words of the key that its table looks at, in one line of memory or two.
 
 use super::NARROW;
+use super::family::At;
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::{Match, RuleId};
 use crate::scan::each_word;
@@ -89,6 +90,10 @@ impl Words {
     pub(super) fn bit(&self, word: u8, bit: u8) -> usize {
         (self.0[usize::from(word) % 8] >> (bit % 64) & 1) as usize
     }
+    #[inline(always)]
+    pub(super) fn all(&self) -> &[u64; 8] {
+        &self.0
+    }
     /// Whether they are what is asked.
     #[inline(always)]
     pub(super) fn fit<const W: usize, L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> bool {
@@ -148,13 +153,62 @@ pub(super) enum Side {
     Open,
 }
 
-/// A rule with its place in a leaf.
+/// A rule with its place in a leaf; or a family of rules, and what all of them ask.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Place<const W: usize> {
+    /// See [`Place::kind`].
     pub(super) id: u64,
+    /// Of a family: one of their priority that is no smaller than any of theirs.
     pub(super) rank: u64,
     pub(super) asks: Asks<W>,
+}
+
+/// What the rank of a rule that has gone is, where lookups see it; no rule's.
+pub(super) const VACANT: u64 = 0;
+const FAMILY: u64 = 1 << 63;
+const GONE: u64 = FAMILY | 1 << 62;
+
+/// What a place has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    One(RuleId),
+    Family(At),
+    /// A family that has gone, all of it, or moved to another place.
+    Gone,
+}
+
+impl<const W: usize> Place<W> {
+    #[inline(always)]
+    pub(super) fn kind(&self) -> Kind {
+        match self.id & GONE {
+            0 => Kind::One(RuleId(self.id as u32)),
+            FAMILY => Kind::Family(At { first: self.id as u32, eights: (self.id >> 32) as u8 }),
+            _ => Kind::Gone,
+        }
+    }
+    pub(super) fn family(&self) -> Option<At> {
+        match self.kind() {
+            Kind::Family(at) => Some(at),
+            Kind::One(_) | Kind::Gone => None,
+        }
+    }
+    /// Nobody is there any more.
+    pub(super) fn vacate(&mut self) {
+        self.rank = VACANT;
+        if self.id & FAMILY != 0 {
+            self.set(Kind::Gone);
+        }
+    }
+    pub(super) fn set(&mut self, kind: Kind) {
+        self.id = match kind {
+            Kind::One(id) => u64::from(id.0),
+            Kind::Family(At { first, eights }) => {
+                FAMILY | u64::from(eights) << 32 | u64::from(first)
+            }
+            Kind::Gone => GONE,
+        };
+    }
 }
 
 const _: () = assert!(

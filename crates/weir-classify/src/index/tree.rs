@@ -8,13 +8,14 @@
 //! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
-//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines. Memory: 8 KiB a leaf, and a
+//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines, for a family's rule two more. Memory: 8 KiB a leaf, and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
 use super::burst::{Burst, Same, Told};
 use super::cuts::{Cuts, Gathered, Open};
-use super::leaf::{Finding, Leaf, Moves, Which};
+use super::family::{Families, Kin};
+use super::leaf::{Finding, Found, Leaf, Moves, Returning, Vacating, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, OfAny, Root};
 use super::walk::Walk;
@@ -22,6 +23,7 @@ use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Vectors, Work, with_vectors};
 use crate::windows::every;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// Rules by which windows are chosen.
@@ -64,6 +66,7 @@ pub(crate) struct Tree<const W: usize> {
     way: Way,
     leaves: Vec<Leaf<W>>,
     form: Form,
+    families: Families,
     pub(super) tops: Vec<Top>,
     cuts: Cuts,
     len: usize,
@@ -81,25 +84,25 @@ struct To<const W: usize> {
 }
 
 impl<const W: usize> Tree<W> {
-    /// All rules of a table, in any order; none where it would be no use.
-    pub(super) fn new(v: Vectors, form: Form, rules: &[Place<W>], open: Open) -> Option<Self> {
-        let (cuts, gathered) = Cuts::new(rules, open)?;
+    /// All rules of a table; none where it would be no use.
+    pub(super) fn new(v: Vectors, form: Form, kin: &Kin<W>, open: Open) -> Option<Self> {
+        let (cuts, gathered) = Cuts::new(kin, open)?;
         // More would be refused for their memory in the end.
-        if gathered.len() > LEAVES.min(rules.len() / WORTH + 2) {
+        if gathered.len() > LEAVES.min(kin.rules / WORTH + 2) {
             return None;
         }
         let way = match open {
             Open::Both => Way::Walk(cuts.walk_of_keys()?),
-            Open::OrApart => Way::Rows(Self::root(v, &gathered)?),
+            Open::OrApart => Way::Rows(Self::root(v, kin, &gathered)?),
         };
-        let whole = |(i, asks): &(u32, Asks<W>)| rules.get(*i as usize).map(|r| (*r, *asks));
+        let whole = |(i, asks): &(u32, Asks<W>)| kin.heads.get(*i as usize).map(|r| (*r, *asks));
         let visitors = match &way {
             Way::Walk(_) => Vec::new(),
             Way::Rows(root) => Self::visitors(v, root, &gathered),
         };
         let of = |leaf: usize| visitors.get(leaf).map_or(&[][..], Vec::as_slice);
         let leaf = |(i, g): (usize, &Gathered<W>)| {
-            Leaf::new(v, g.iter().filter_map(whole).collect(), rules, of(i))
+            Leaf::new(v, g.iter().filter_map(whole).collect(), kin, of(i))
         };
         let leaves: Vec<Leaf<W>> = gathered.iter().enumerate().map(leaf).collect();
         Some(Self {
@@ -107,21 +110,27 @@ impl<const W: usize> Tree<W> {
             tops: Self::tops(&leaves),
             leaves,
             form,
+            families: kin.families.clone(),
             cuts,
-            len: rules.len(),
-            made_of: rules.len(),
+            len: kin.rules,
+            made_of: kin.rules,
             to: Vec::new(),
         })
     }
 
     /// The rows before these leaves.
-    fn root(v: Vectors, gathered: &[Gathered<W>]) -> Option<Root> {
+    fn root(v: Vectors, kin: &Kin<W>, gathered: &[Gathered<W>]) -> Option<Root> {
         let all = gathered.iter().enumerate();
         let all = all.flat_map(|(leaf, g)| g.iter().map(move |(_, asks)| (leaf, asks)));
         let windows = choose(v, &all.collect::<Vec<_>>(), gathered.len(), SAMPLE, BITS);
         let mut root = Root::new(gathered.len(), windows)?;
         for (leaf, all) in gathered.iter().enumerate() {
-            all.iter().for_each(|(_, asks)| root.note(leaf, asks));
+            for (i, asks) in all {
+                match kin.heads.get(*i as usize).and_then(Place::family) {
+                    Some(at) => kin.families.asks(at, *asks).for_each(|a| root.note(leaf, &a)),
+                    None => root.note(leaf, asks),
+                }
+            }
         }
         Some(root)
     }
@@ -153,12 +162,20 @@ impl<const W: usize> Tree<W> {
     pub(super) fn form(&self) -> Form {
         self.form
     }
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.leaves.iter().map(|l| l.rules().count()).sum()
+    }
     pub(super) fn leaves(&self) -> usize {
         self.leaves.len()
     }
     #[inline(always)]
     pub(super) fn way(&self) -> &Way {
         &self.way
+    }
+    #[inline(always)]
+    pub(super) fn families(&self) -> &Families {
+        &self.families
     }
     #[inline(always)]
     pub(super) fn has_walk(&self) -> bool {
@@ -256,8 +273,8 @@ impl<const W: usize> Tree<W> {
         let leaf = self.leaves.get(self.cuts.first(asks)?)?;
         // Who asks before it adds a rule goes on there.
         leaf.prefetch_order();
-        let p = leaf.rule(with_vectors(v, Finding { leaf, asks, narrowed: asks, which })?)?;
-        Some((p.rank, RuleId(p.id as u32)))
+        let found = with_vectors(v, Finding { leaf, families: &self.families, asks, which })?;
+        Some((found.rank, found.id))
     }
 
     /// Adds a rule that is not there. False where there is no room; then it is nowhere.
@@ -268,6 +285,11 @@ impl<const W: usize> Tree<W> {
             to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        if self.come_back(v, rule) {
+            self.len += 1;
+            self.to = to;
+            return true;
+        }
         let room = self.has_room(rule, &to);
         // Others may move for it where that is one place or few.
         let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
@@ -282,16 +304,27 @@ impl<const W: usize> Tree<W> {
             }
             self.raise(leaf, rule.rank);
             if let Some(leaf) = self.leaves.get_mut(leaf) {
-                *place = leaf.insert(v, rule, asks, there, moves) as u32;
+                *place = leaf.insert(v, &mut self.families, rule, asks, there, moves) as u32;
             }
         }
         self.len += usize::from(room);
         self.to = to;
         room
     }
+    /// A rule that has gone from its family comes back to it, if it may.
+    fn come_back(&mut self, v: Vectors, rule: &Place<W>) -> bool {
+        let Self { leaves, cuts, families, .. } = self;
+        if families.are_none() {
+            return false;
+        }
+        let leaf = cuts.first(&rule.asks).and_then(|leaf| leaves.get(leaf));
+        let Some(leaf) = leaf else { return false };
+        let to = with_vectors(v, Returning { leaf, families, rule });
+        to.is_some_and(|(at, seat)| families.come_back(at, seat, rule))
+    }
     fn has_room(&self, rule: &Place<W>, to: &[To<W>]) -> bool {
         let mut leaves = to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
-        leaves.clone().all(Leaf::has_room)
+        leaves.clone().all(|l| l.has_room() && !l.comes_between(&self.families, rule))
             && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
     }
 
@@ -312,25 +345,30 @@ impl<const W: usize> Tree<W> {
         asks: &Asks<W>,
         which: Which,
     ) -> Option<(u64, RuleId)> {
-        let Self { leaves, cuts, .. } = self;
-        let (mut gone, mut which) = (None, which);
-        cuts.walk(asks, &mut |leaf, narrowed| {
-            let Some(leaf) = leaves.get_mut(leaf) else { return ControlFlow::Continue(()) };
-            let place = with_vectors(v, Finding { leaf, asks, narrowed, which });
-            match place.and_then(|at| Some((at, leaf.rule(at)?))) {
-                Some((place, p)) => {
-                    gone = Some((p.rank, RuleId(p.id as u32)));
-                    which = Which::Rank(p.rank);
-                    leaf.remove(v, place);
-                }
-                // Whom the first leaf does not have none has; another may have been it once more.
-                None if gone.is_none() => return ControlFlow::Break(()),
-                None => {}
-            }
-            ControlFlow::Continue(())
+        let Self { leaves, cuts, families, .. } = self;
+        let leaf = leaves.get(cuts.first(asks)?)?;
+        let Found { place, rank, id, of } =
+            with_vectors(v, Finding { leaf, families: &*families, asks, which })?;
+        let family = of.map(|(at, seat)| {
+            families.leave(seat);
+            at
         });
-        self.len -= usize::from(gone.is_some());
-        gone
+        // A place goes with the last of its family.
+        let whole = family.is_none_or(|at| families.is_empty(at));
+        let mut first = Some(place);
+        let mut vacate = |leaf: usize, narrowed: &Asks<W>| {
+            let Some(leaf) = leaves.get_mut(leaf) else { return ControlFlow::Continue(()) };
+            let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
+            let place = first.take().or_else(seek);
+            // A leaf that is there more than once has it no more.
+            place.into_iter().for_each(|at| leaf.remove(v, families, at));
+            ControlFlow::Continue(())
+        };
+        if whole {
+            cuts.walk(asks, &mut vacate);
+        }
+        self.len -= 1;
+        Some((rank, id))
     }
 
     /// Whether so many have gone that another index would be better.
@@ -342,11 +380,24 @@ impl<const W: usize> Tree<W> {
     }
     /// Calls `f` for every rule that stands in this leaf before all others.
     pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(&Place<W>)) {
-        let rules = self.leaves.get(leaf).into_iter().flat_map(Leaf::rules);
-        rules.filter(|p| self.cuts.first(&p.asks) == Some(leaf)).for_each(f);
+        let places = self.leaves.get(leaf).into_iter().flat_map(Leaf::rules);
+        for p in places.filter(|p| self.cuts.first(&p.asks) == Some(leaf)) {
+            match p.family() {
+                Some(at) => self.families.rules(at, *p).for_each(|p| f(&p)),
+                None => f(p),
+            }
+        }
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        let mut done = BTreeSet::new();
+        for p in self.leaves.iter().flat_map(Leaf::rules) {
+            if let Some(at) = p.family()
+                && done.insert(at.first)
+            {
+                self.families.rerank(at, p.rank, f);
+            }
+        }
         self.leaves.iter_mut().for_each(|l| l.rerank(f));
         self.tops = Self::tops(&self.leaves);
     }
@@ -360,6 +411,7 @@ impl<const W: usize> Tree<W> {
             + self.leaves.capacity() * size_of::<Leaf<W>>()
             + self.leaves.iter().map(Leaf::heap_bytes).sum::<usize>()
             + self.cuts.heap_bytes()
+            + self.families.heap_bytes()
             + self.to.capacity() * size_of::<To<W>>()
     }
 }
@@ -425,6 +477,6 @@ impl<const W: usize> Work for Resolving<'_, W> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W, L>(lanes, self.key);
-        leaf.winner(lanes, &key, leaf.picked(lanes, &key))
+        leaf.winner(lanes, &self.tree.families, &key, leaf.picked(lanes, &key))
     }
 }

@@ -8,7 +8,8 @@
 //! order as long as priorities fall, and *late* otherwise: asked whether it is better where its bit is left. When [`LATE`] rules
 //! are late, or no place is left behind the last, all are put in order anew.
 
-use super::super::place::{Asks, Place};
+use super::super::family::{At, Families};
+use super::super::place::{Asks, Kind, Place};
 use super::{HALF, Leaf, PLACES, VACANT, VALUES, priority};
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, with_vectors};
 use std::cmp::Reverse;
@@ -49,29 +50,34 @@ impl<const W: usize> Leaf<W> {
     pub(in super::super) fn insert(
         &mut self,
         v: Vectors,
+        families: &mut Families,
         rule: &Place<W>,
         asks: &Asks<W>,
         there: Option<usize>,
         moves: Moves,
     ) -> usize {
+        if !families.are_none() {
+            self.each_family_of(priority(rule.rank), |_, at| families.not_alone(at));
+        }
+        let families = &*families;
         if let Some(place) = there {
             self.mark(v, place, asks, Bits::Set);
             return place;
         }
         let place = match moves {
-            Moves::Some => self.make_way(v, rule),
+            Moves::Some => self.make_way(v, families, rule),
             Moves::None => self.vacancy(rule),
         };
         let place = place.or_else(|| self.last_place(rule)).unwrap_or_else(|| {
-            self.sort(v);
+            self.sort(v, families);
             // Where there is room there is one now.
             self.last_place(rule).unwrap_or(self.places.len())
         });
-        match self.places.get(place).map(|p| p.asks) {
-            None => self.push(v, rule, asks),
-            Some(left) => {
-                // Who left the place has left its bits.
-                if left != rule.asks {
+        match self.places.get(place).map(|p| (p.asks, p.kind())) {
+            None => self.push(v, families, rule, asks),
+            Some((left, kind)) => {
+                // Who left the place has left its bits; a family those of its rules alone.
+                if left != rule.asks || kind == Kind::Gone {
                     self.mark(v, place, &left, Bits::Clear);
                     self.mark(v, place, asks, Bits::Set);
                 }
@@ -104,7 +110,13 @@ impl<const W: usize> Leaf<W> {
     }
 
     /// The rule at the first place that is behind all others.
-    pub(super) fn push(&mut self, v: Vectors, rule: &Place<W>, asks: &Asks<W>) {
+    pub(super) fn push(
+        &mut self,
+        v: Vectors,
+        families: &Families,
+        rule: &Place<W>,
+        asks: &Asks<W>,
+    ) {
         let at = self.places.len();
         if at == self.places.capacity() {
             self.places.reserve_exact(STEP);
@@ -112,7 +124,7 @@ impl<const W: usize> Leaf<W> {
         }
         self.priorities.push(priority(rule.rank));
         self.places.push(*rule);
-        self.mark(v, at, asks, Bits::Set);
+        self.mark_all(v, families, at, asks);
         self.bound(at);
         self.arrives(at, rule);
     }
@@ -120,6 +132,31 @@ impl<const W: usize> Leaf<W> {
         self.take(place);
         self.len += 1;
         self.youngest = self.youngest.min(rule.rank as u32);
+    }
+
+    /// The families here of this priority, with the rank of their place.
+    fn each_family_of(&self, p: u32, mut f: impl FnMut(u64, At)) {
+        let (start, end) = self.run_of(p);
+        let run = self.places.get(start..end).unwrap_or_default();
+        let late = self.places.get(self.sorted as usize..).unwrap_or_default();
+        for place in run.iter().chain(late) {
+            if let Some(at) = place.family()
+                && priority(place.rank) == p
+            {
+                f(place.rank, at);
+            }
+        }
+    }
+    /// Whether a rule's rank lies between those of a family here: they have one place, so there is none for it.
+    pub(in super::super) fn comes_between(&self, families: &Families, rule: &Place<W>) -> bool {
+        let mut between = false;
+        if !families.are_none() {
+            self.each_family_of(priority(rule.rank), |rank, at| {
+                let younger = families.youngest(at, rank).is_some_and(|y| y < rule.rank);
+                between |= younger;
+            });
+        }
+        between
     }
     /// Whether no rule that has been here of its priority is younger; there is no telling where in order it would stand otherwise.
     fn is_youngest(&self, rank: u64) -> bool {
@@ -145,7 +182,7 @@ impl<const W: usize> Leaf<W> {
         (at == end || self.blocks(at, end, &rule.asks).is_none()).then_some(at)
     }
     /// The same, or a place in order that another leaves for a vacant one, whose place perhaps a further one takes.
-    fn make_way(&mut self, v: Vectors, rule: &Place<W>) -> Option<usize> {
+    fn make_way(&mut self, v: Vectors, families: &Families, rule: &Place<W>) -> Option<usize> {
         let (at, end) = self.vacant_for(rule)?;
         let (mut moves, mut count) = ([end; MOST_MOVES], 0);
         let mut asks = &rule.asks;
@@ -156,7 +193,7 @@ impl<const W: usize> Leaf<W> {
         }
         let mut to = at;
         for from in moves.get(1..=count)?.iter().rev() {
-            self.shift(v, *from, to);
+            self.shift(v, families, *from, to);
             to = *from;
         }
         Some(to)
@@ -180,15 +217,17 @@ impl<const W: usize> Leaf<W> {
         Some(after + 1 + between.iter().rposition(|p| p.asks.meet(asks))?)
     }
     /// Moves a rule to a vacant place.
-    fn shift(&mut self, v: Vectors, from: usize, to: usize) {
+    fn shift(&mut self, v: Vectors, families: &Families, from: usize, to: usize) {
         let (Some(p), Some(q)) = (self.places.get(from).copied(), self.places.get(to).copied())
         else {
             return;
         };
         self.mark(v, to, &q.asks, Bits::Clear);
-        self.mark(v, to, &p.asks, Bits::Set);
         self.write(to, &p);
-        self.places.get_mut(from).into_iter().for_each(|from| from.rank = VACANT);
+        self.mark_all(v, families, to, &p.asks);
+        if let Some(from) = self.places.get_mut(from) {
+            from.vacate();
+        }
         self.take(to);
         self.vacate(from);
     }
@@ -225,23 +264,23 @@ impl<const W: usize> Leaf<W> {
     }
 
     /// Puts all in order.
-    fn sort(&mut self, v: Vectors) {
+    fn sort(&mut self, v: Vectors, families: &Families) {
         let mut all: Vec<Place<W>> = self.rules().copied().collect();
         all.sort_unstable_by_key(|p| Reverse(p.rank));
         self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
         (self.taken, self.len) = (Line::default(), 0);
         self.priorities.clear();
         self.places.clear();
-        all.iter().for_each(|p| self.push(v, p, &p.asks));
+        all.iter().for_each(|p| self.push(v, families, p, &p.asks));
         self.all_in_order();
     }
 
-    /// Removes the rule at this place.
-    pub(in super::super) fn remove(&mut self, v: Vectors, place: usize) {
+    /// Removes the rule at this place, or the family, of which nobody is left.
+    pub(in super::super) fn remove(&mut self, v: Vectors, families: &Families, place: usize) {
         let Some(p) = self.places.get_mut(place) else { return };
         self.len -= 1;
         if place < self.sorted as usize {
-            p.rank = VACANT;
+            p.vacate();
             return self.vacate(place);
         }
         let asks = p.asks;
@@ -252,8 +291,8 @@ impl<const W: usize> Leaf<W> {
             && let Some(p) = self.places.get(last).copied()
         {
             self.mark(v, last, &p.asks, Bits::Clear);
-            self.mark(v, place, &p.asks, Bits::Set);
             self.write(place, &p);
+            self.mark_all(v, families, place, &p.asks);
         }
         self.vacate(last);
         self.priorities.pop();
@@ -270,6 +309,21 @@ impl<const W: usize> Leaf<W> {
         }
     }
 
+    /// Sets the bits of a place in all rows of what its rules ask, of keys that come where this is asked, too.
+    pub(super) fn mark_all(
+        &mut self,
+        v: Vectors,
+        families: &Families,
+        place: usize,
+        asks: &Asks<W>,
+    ) {
+        match self.places.get(place).and_then(Place::family) {
+            Some(at) => {
+                families.asks(at, *asks).for_each(|a| self.mark(v, place, &a, Bits::Set));
+            }
+            None => self.mark(v, place, asks, Bits::Set),
+        }
+    }
     /// Sets or clears the bit of a place in all rows of those values.
     pub(super) fn mark(&mut self, v: Vectors, place: usize, asks: &Asks<W>, bits: Bits) {
         with_vectors(v, Marking { leaf: self, place, asks, bits });
@@ -295,7 +349,7 @@ impl<const W: usize> Work for Marking<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let (word, bit) = (self.place / 64 % 8, 1u64 << (self.place % 64));
-        for (w, rows) in self.leaf.windows.iter().zip(&mut self.leaf.rows) {
+        for (w, rows) in self.leaf.windows.iter().zip(&mut *self.leaf.rows) {
             self.asks.values(lanes, *w, |v| {
                 let row = &mut rows[v % VALUES].0[word];
                 match self.bits {
@@ -309,6 +363,7 @@ impl<const W: usize> Work for Marking<'_, W> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::family::Kin;
     use super::super::super::place::Form;
     use super::super::{Finding, Which};
     use super::*;
@@ -328,10 +383,11 @@ mod tests {
         };
         let all = (0..400).map(|i| flow(i, i.into())).map(|p| (p, p.asks)).collect();
         let v = Vectors::best();
-        let mut leaf = Leaf::new(v, all, &[], &[]);
+        let (none, mut many) = (Families::default(), Families::default());
+        let mut leaf = Leaf::new(v, all, &Kin::none(&[]), &[]);
         let find = |leaf: &Leaf<3>, p: &Place<3>, rank| {
             let which = Which::Rank(rank);
-            with_vectors(v, Finding { leaf, asks: &p.asks, narrowed: &p.asks, which })
+            with_vectors(v, Finding { leaf, families: &none, asks: &p.asks, which })
         };
         let mut ranks: Vec<u64> = (0..400).map(rank).collect();
         let mut next = 400;
@@ -339,31 +395,32 @@ mod tests {
         for i in (0..4_000u64).map(|i| (i * 7919 % 400) as usize) {
             for i in [i, (i + 13) % 400] {
                 let at = find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
-                leaf.remove(v, at);
+                leaf.remove(v, &none, at.place);
                 assert_eq!(find(&leaf, &flow(i as u32, 0), ranks[i]), None);
             }
             for i in [(i + 13) % 400, i] {
                 let p = flow(i as u32, next);
                 (ranks[i], next) = (p.rank, next + 1);
                 assert!(leaf.has_room());
-                leaf.insert(v, &p, &p.asks, None, Moves::Some);
+                leaf.insert(v, &mut many, &p, &p.asks, None, Moves::Some);
             }
             assert_eq!((leaf.late(), leaf.rules().count()), (0, 400));
         }
         let gone = find(&leaf, &flow(5, 0), ranks[5]).unwrap();
-        leaf.remove(v, gone);
+        leaf.remove(v, &none, gone.place);
         let open = form.place(rank(next), RuleId(1_000), &Match::any());
-        let at = leaf.insert(v, &open, &open.asks, None, Moves::None);
-        assert_eq!(find(&leaf, &open, open.rank), Some(at));
+        let at = leaf.insert(v, &mut many, &open, &open.asks, None, Moves::None);
+        assert_eq!(find(&leaf, &open, open.rank).map(|f| f.place), Some(at));
         let of = |i: usize| find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
-        assert!((0..400).filter(|i| *i != 5).all(|i| of(i) < at));
+        assert!((0..400).filter(|i| *i != 5).all(|i| of(i).place < at));
         // One that is older than what it meets has no place in order.
         let (nine, ten) = (of(9), of(10));
-        leaf.remove(v, nine);
-        leaf.remove(v, ten);
+        leaf.remove(v, &none, nine.place);
+        leaf.remove(v, &none, ten.place);
         let old = flow(9, 300);
-        let at = leaf.insert(v, &old, &old.asks, None, Moves::Some);
-        assert!(leaf.late() == 1 && find(&leaf, &old, old.rank) == Some(at));
+        let at = leaf.insert(v, &mut many, &old, &old.asks, None, Moves::Some);
+        let found = find(&leaf, &old, old.rank).map(|f| f.place);
+        assert!(leaf.late() == 1 && found == Some(at));
     }
 
     /// Whatever comes and goes, no rule has a priority above what its places are said to have at most; and mostly something is said.
@@ -381,17 +438,18 @@ mod tests {
             form.place(rank, RuleId(0), &Match::any().with(Field::Ipv4Src, (i % 64).into()))
         };
         let v = Vectors::best();
+        let (none, mut many) = (Families::default(), Families::default());
         let all = (0..300).map(|i| rule(below(40), i)).map(|p| (p, p.asks)).collect();
-        let mut leaf = Leaf::new(v, all, &[], &[]);
+        let mut leaf = Leaf::new(v, all, &Kin::none(&[]), &[]);
         let mut bounded = 0;
         for round in 0..20_000u64 {
             let taken: Vec<usize> = super::super::each_bit(leaf.taken).collect();
             if leaf.has_room() && (taken.len() < 200 || below(2) == 0) {
                 let moves = if below(2) == 0 { Moves::Some } else { Moves::None };
                 let p = rule(below(40), round);
-                leaf.insert(v, &p, &p.asks, None, moves);
+                leaf.insert(v, &mut many, &p, &p.asks, None, moves);
             } else {
-                leaf.remove(v, taken[below(taken.len() as u64) as usize]);
+                leaf.remove(v, &none, taken[below(taken.len() as u64) as usize]);
             }
             for at in super::super::each_bit(leaf.taken) {
                 let (most, rank) = (leaf.highest.0[at / HALF], leaf.places[at].rank);
