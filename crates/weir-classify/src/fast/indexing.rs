@@ -22,9 +22,6 @@ const FEW_NOTED: usize = 64;
 const FEW_WRITES: usize = 1024;
 /// Times that it may be behind with more.
 const BEHIND: u32 = 16;
-/// Bytes that an index may have for each rule, and beside that.
-const BYTES: usize = 512;
-const SMALL: usize = 64 << 10;
 
 /// Rules beside an index that are a reason to make another, and one in so many of all.
 const BESIDE: usize = 32;
@@ -149,7 +146,7 @@ impl FastTable {
             return Adoption::Refused;
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
-        let is_worth_it = |i: &&Index| i.heap_bytes() <= BYTES * len + SMALL;
+        let is_worth_it = |i: &&Index| i.is_worth(len);
         let (Some(noted), Some(index)) = (noted, drafted.index.as_deref().filter(is_worth_it))
         else {
             self.give_up_draft();

@@ -4,15 +4,16 @@
 //! don't ask go both ways where they are few beside the others, and a third way of their own where they are many.
 
 use super::family::Kin;
-use super::place::{Asks, Side};
+use super::place::{Asks, Place, Side};
 use super::walk::{LEVELS, Step, Walk};
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 /// Rules of a leaf when it is made, at most.
 const FILL: usize = 416;
-/// Places that a last-level cache holds beside other things, 84 bytes each.
-const CACHED: usize = 100_000;
+/// Bytes of places, with their part of a leaf's rows, that a last-level cache holds beside other things.
+const CACHED: usize = 8 << 20;
+const ROWS: usize = 20;
 /// Rules that are too few for a leaf of their own.
 const FEW: usize = 64;
 /// Cuts and leaves in all.
@@ -27,7 +28,8 @@ const COPIED: usize = 10;
 /// What becomes of rules that don't ask for a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
-    /// They go both ways, always: so a key has one leaf. There may be two and a half times as many places as rules.
+    /// They go both ways, always: so a key has one leaf. There may be two and a half times as many places as rules;
+    /// with families up to four and a half times, as long as a last-level cache holds them.
     Both,
     /// They go both ways where they are few, else a third way. There may be twice as many places as rules.
     OrApart,
@@ -67,9 +69,10 @@ struct Making<'a, const W: usize> {
 
 impl Open {
     /// Places that there may be for so many rules, of which so many have places of their own or are a family's.
-    fn places(self, rules: usize, heads: usize) -> usize {
+    fn places<const W: usize>(self, rules: usize, heads: usize) -> usize {
+        let cached = CACHED / (size_of::<Place<W>>() + ROWS);
         match self {
-            Self::Both if heads < rules => (rules / 2 * 5).max((rules / 2 * 9).min(CACHED)),
+            Self::Both if heads < rules => (rules / 2 * 5).max((rules / 2 * 9).min(cached)),
             Self::Both => rules / 2 * 5,
             Self::OrApart => rules * 2,
         }
@@ -92,7 +95,7 @@ impl Cuts {
         open: Open,
     ) -> Option<(Self, Vec<Gathered<W>>)> {
         let all: Gathered<W> = (0..).zip(&kin.heads).map(|(i, r)| (i, r.asks)).collect();
-        let places = open.places(kin.rules, all.len());
+        let places = open.places::<W>(kin.rules, all.len());
         let room = (places + FILL).saturating_sub(all.len());
         let mut m = Making { kin, open, cuts: Self::default(), leaves: vec![], room };
         m.cuts.root = m.cut(all, 0)?;

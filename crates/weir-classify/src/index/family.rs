@@ -4,8 +4,8 @@
 //! where they would take thirty-six.
 //!
 //! Called by `tree`, `cuts` and `leaf`. Who makes an index finds families among rules that follow each other in rank, of which no two
-//! fit one key; then no other rule's rank lies between theirs. Who has gone comes back to its family, as the youngest of its priority,
-//! as long as nobody else of that priority has been where the family is. Decision 77.
+//! fit one key; then no other rule's rank lies between theirs, but for one that the copy has missed, which has no place there ([`Leaf::comes_between`]). Who has gone comes back to its family, as the youngest of its priority,
+//! as long as nobody of that priority has been where the family is whom it may meet. Decision 77.
 
 use super::place::{Asks, Kind, Place, Words};
 use crate::rule::RuleId;
@@ -142,7 +142,7 @@ pub(super) struct Families {
     /// Half of the key in which they differ.
     half: Half,
     all: Vec<Eight>,
-    /// Of each eight: whether nobody else of its rules' priority has been where they are.
+    /// At a family's first eight: whether nobody of its priority has been where it is that its place meets.
     alone: Vec<bool>,
 }
 
@@ -218,8 +218,7 @@ impl Families {
         seat: Seat,
         rule: &Place<W>,
     ) -> bool {
-        let alone = self.alone.get(at.range()).unwrap_or_default();
-        if alone.is_empty() || alone.contains(&false) {
+        if self.alone.get(at.first as usize) != Some(&true) {
             return false;
         }
         let Some(eight) = self.all.get_mut(seat.eight as usize) else { return false };
@@ -227,9 +226,9 @@ impl Families {
         (eight.ids[i], eight.numbers[i]) = (rule.id as u32, rule.rank as u32);
         true
     }
-    /// Somebody else of its rules' priority is where it is.
+    /// Somebody of its priority is where it is whom its place meets.
     pub(super) fn not_alone(&mut self, at: At) {
-        self.alone.get_mut(at.range()).unwrap_or_default().fill(false);
+        self.alone.get_mut(at.first as usize).into_iter().for_each(|a| *a = false);
     }
 
     /// What each asks, where their place asks this, or more on the way to a leaf, whether they have gone or not.
@@ -398,20 +397,21 @@ impl<const W: usize> Kin<W> {
         let mut out = Self { heads: Vec::new(), families, splits: vec![], rules: rules.len() };
         rules.iter().for_each(|r| out.add(r));
         let Self { heads, families, .. } = &mut out;
-        for pair in heads.windows(2) {
-            if let [one, other] = pair
-                && one.rank >> 32 == other.rank >> 32
-            {
-                [one, other]
-                    .into_iter()
-                    .filter_map(Place::family)
-                    .for_each(|at| families.not_alone(at));
-            }
+        if heads.len() == rules.len() {
+            return None;
         }
         heads.iter().filter_map(Place::family).for_each(|at| families.order(at));
         let splits = |h: &Place<W>| h.family().map_or(0, |at| out.families.splits(at, &h.asks));
         out.splits = out.heads.iter().map(splits).collect();
         Some(out)
+    }
+    /// The smallest number, of those that make ranks of equal priority differ.
+    pub(super) fn youngest(&self) -> u32 {
+        let of = |h: &Place<W>| match h.family() {
+            Some(at) => self.families.youngest(at, h.rank).unwrap_or(h.rank),
+            None => h.rank,
+        };
+        self.heads.iter().map(|h| of(h) as u32).min().unwrap_or(u32::MAX)
     }
     /// The word that has the half in which families differ.
     pub(super) fn word(&self) -> usize {
@@ -550,6 +550,29 @@ mod tests {
             let key = *line(2).with(Field::TpDst, port).value();
             assert_eq!(winner(&index, &key), Some((rank(1_002, 3_000), RuleId(55))));
         }
+    }
+
+    /// Who shares a priority with many that it never meets comes back to its family as others do; with one that it meets it does not.
+    #[test]
+    fn strangers_are_who_meets() {
+        let v = Vectors::best();
+        let of = |i: u32| (0..6).map(move |n| (rank(50, u64::from(6 * i + n)), port(line(i), n)));
+        let all: Vec<_> = (0..60).flat_map(of).collect();
+        let mut index = index(&all, Draft::make_by_families);
+        assert_eq!(index.places(), 60);
+        let mut number = 10_000;
+        let mut again = |index: &mut Index, i: usize| {
+            let m = &all[i].1;
+            assert!(index.remove(v, m, Which::Priority(50)).is_some());
+            number += 1;
+            assert!(index.insert(v, rank(50, number), RuleId(7), m));
+            assert_eq!(winner(index, m.value()), Some((rank(50, number), RuleId(7))));
+        };
+        (0..360).for_each(|i| again(&mut index, i));
+        assert_eq!(index.places(), 60);
+        assert!(index.insert(v, rank(50, 20_000), RuleId(8), &line(3)));
+        (0..360).step_by(6).for_each(|i| again(&mut index, i));
+        assert_eq!(index.places(), 62);
     }
 
     /// A family moves for a rule that asks what all of it ask, which takes the place that it had.

@@ -49,7 +49,8 @@ pub(super) struct Leaf<const W: usize> {
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
-    /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest.
+    /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest; of a
+    /// family that of its oldest, as [`Leaf::comes_between`] looks at the others.
     youngest: u32,
     /// Places that are taken.
     len: usize,

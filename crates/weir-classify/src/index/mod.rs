@@ -39,6 +39,10 @@ pub(crate) use tree::BURST;
 const NARROW: usize = 3;
 const WIDE: usize = 7;
 
+/// Bytes that an index may have for each rule, and beside that.
+const BYTES: usize = 512;
+const SMALL: usize = 64 << 10;
+
 /// All rules of a table, to make an index of.
 #[derive(Debug)]
 pub struct Draft {
@@ -96,7 +100,7 @@ impl Draft {
         for (kin, open) in ways {
             // Fewer are better off by rank.
             if index.is_none() && (open == Open::Both || self.len() > MOST) {
-                index = self.index(kin, open);
+                index = self.index(kin, open).filter(|i| i.is_worth(self.len()));
             }
         }
         self.drafted(index)
@@ -291,6 +295,10 @@ impl Index {
     pub(crate) fn is_sparse(&self) -> bool {
         each!(self, t => t.is_sparse())
     }
+    /// Whether it may have the memory that it takes, for so many rules.
+    pub(crate) fn is_worth(&self, rules: usize) -> bool {
+        self.heap_bytes() <= BYTES * rules + SMALL
+    }
     /// Number of rules.
     pub(crate) fn len(&self) -> usize {
         each!(self, t => t.len())
@@ -306,9 +314,9 @@ impl Index {
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
         each!(self, t => t.rerank(f));
     }
-    /// Families that there are, eight rules of one at most.
+    /// Lines of eight that families have.
     #[cfg(test)]
-    pub(crate) fn families(&self) -> usize {
+    pub(crate) fn eights(&self) -> usize {
         each!(self, t => t.families().eights())
     }
     /// Places that are taken, in all leaves.

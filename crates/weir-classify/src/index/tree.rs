@@ -67,6 +67,8 @@ pub(crate) struct Tree<const W: usize> {
     leaves: Vec<Leaf<W>>,
     form: Form,
     families: Families,
+    /// The smallest number of those that make ranks of equal priority differ, that a rule here has had.
+    youngest: u32,
     pub(super) tops: Vec<Top>,
     cuts: Cuts,
     len: usize,
@@ -105,12 +107,15 @@ impl<const W: usize> Tree<W> {
             Leaf::new(v, g.iter().filter_map(whole).collect(), kin, of(i))
         };
         let leaves: Vec<Leaf<W>> = gathered.iter().enumerate().map(leaf).collect();
+        let mut families = kin.families.clone();
+        leaves.iter().for_each(|l| l.meet_each_other(&mut families));
         Some(Self {
             way,
             tops: Self::tops(&leaves),
             leaves,
             form,
-            families: kin.families.clone(),
+            families,
+            youngest: kin.youngest(),
             cuts,
             len: kin.rules,
             made_of: kin.rules,
@@ -286,11 +291,15 @@ impl<const W: usize> Tree<W> {
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if self.come_back(v, rule) {
+            self.youngest = self.youngest.min(rule.rank as u32);
             self.len += 1;
             self.to = to;
             return true;
         }
         let room = self.has_room(rule, &to);
+        if room {
+            self.youngest = self.youngest.min(rule.rank as u32);
+        }
         // Others may move for it where that is one place or few.
         let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
         for at in 0..if room { to.len() } else { 0 } {
@@ -324,7 +333,10 @@ impl<const W: usize> Tree<W> {
     }
     fn has_room(&self, rule: &Place<W>, to: &[To<W>]) -> bool {
         let mut leaves = to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
-        leaves.clone().all(|l| l.has_room() && !l.comes_between(&self.families, rule))
+        let is_youngest = (rule.rank as u32) < self.youngest;
+        // A table's new rule is its youngest; others come where an index catches up.
+        let between = |l: &Leaf<W>| !is_youngest && l.comes_between(&self.families, rule);
+        leaves.clone().all(|l| l.has_room() && !between(l))
             && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
     }
 
@@ -361,7 +373,7 @@ impl<const W: usize> Tree<W> {
             let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
             let place = first.take().or_else(seek);
             // A leaf that is there more than once has it no more.
-            place.into_iter().for_each(|at| leaf.remove(v, families, at));
+            place.into_iter().for_each(|at| leaf.remove(v, at));
             ControlFlow::Continue(())
         };
         if whole {
@@ -390,6 +402,7 @@ impl<const W: usize> Tree<W> {
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.youngest = 0;
         let mut done = BTreeSet::new();
         for p in self.leaves.iter().flat_map(Leaf::rules) {
             if let Some(at) = p.family()

@@ -57,7 +57,7 @@ impl<const W: usize> Leaf<W> {
         moves: Moves,
     ) -> usize {
         if !families.are_none() {
-            self.each_family_of(priority(rule.rank), |_, at| families.not_alone(at));
+            self.each_family_near(rule, |_, at| families.not_alone(at));
         }
         let families = &*families;
         if let Some(place) = there {
@@ -134,16 +134,27 @@ impl<const W: usize> Leaf<W> {
         self.youngest = self.youngest.min(rule.rank as u32);
     }
 
-    /// The families here of this priority, with the rank of their place.
-    fn each_family_of(&self, p: u32, mut f: impl FnMut(u64, At)) {
-        let (start, end) = self.run_of(p);
-        let run = self.places.get(start..end).unwrap_or_default();
-        let late = self.places.get(self.sorted as usize..).unwrap_or_default();
-        for place in run.iter().chain(late) {
+    /// The families here of a rule's priority that meet it, with the rank of their place. None is late.
+    fn each_family_near(&self, rule: &Place<W>, mut f: impl FnMut(u64, At)) {
+        let (start, end) = self.run_of(priority(rule.rank));
+        for place in self.places.get(start..end).unwrap_or_default() {
             if let Some(at) = place.family()
-                && priority(place.rank) == p
+                && place.asks.meet(&rule.asks)
             {
                 f(place.rank, at);
+            }
+        }
+    }
+    /// Says of families which are not alone in this leaf, when it is made.
+    pub(in super::super) fn meet_each_other(&self, families: &mut Families) {
+        for run in self.places.chunk_by(|a, b| priority(a.rank) == priority(b.rank)) {
+            for (i, one) in run.iter().enumerate() {
+                for other in run.get(i + 1..).unwrap_or_default() {
+                    let both = [one.family(), other.family()];
+                    if both != [None; 2] && one.asks.meet(&other.asks) {
+                        both.into_iter().flatten().for_each(|at| families.not_alone(at));
+                    }
+                }
             }
         }
     }
@@ -151,7 +162,7 @@ impl<const W: usize> Leaf<W> {
     pub(in super::super) fn comes_between(&self, families: &Families, rule: &Place<W>) -> bool {
         let mut between = false;
         if !families.are_none() {
-            self.each_family_of(priority(rule.rank), |rank, at| {
+            self.each_family_near(rule, |rank, at| {
                 let younger = families.youngest(at, rank).is_some_and(|y| y < rule.rank);
                 between |= younger;
             });
@@ -276,7 +287,7 @@ impl<const W: usize> Leaf<W> {
     }
 
     /// Removes the rule at this place, or the family, of which nobody is left.
-    pub(in super::super) fn remove(&mut self, v: Vectors, families: &Families, place: usize) {
+    pub(in super::super) fn remove(&mut self, v: Vectors, place: usize) {
         let Some(p) = self.places.get_mut(place) else { return };
         self.len -= 1;
         if place < self.sorted as usize {
@@ -291,8 +302,8 @@ impl<const W: usize> Leaf<W> {
             && let Some(p) = self.places.get(last).copied()
         {
             self.mark(v, last, &p.asks, Bits::Clear);
+            self.mark(v, place, &p.asks, Bits::Set);
             self.write(place, &p);
-            self.mark_all(v, families, place, &p.asks);
         }
         self.vacate(last);
         self.priorities.pop();
@@ -395,7 +406,7 @@ mod tests {
         for i in (0..4_000u64).map(|i| (i * 7919 % 400) as usize) {
             for i in [i, (i + 13) % 400] {
                 let at = find(&leaf, &flow(i as u32, 0), ranks[i]).unwrap();
-                leaf.remove(v, &none, at.place);
+                leaf.remove(v, at.place);
                 assert_eq!(find(&leaf, &flow(i as u32, 0), ranks[i]), None);
             }
             for i in [(i + 13) % 400, i] {
@@ -407,7 +418,7 @@ mod tests {
             assert_eq!((leaf.late(), leaf.rules().count()), (0, 400));
         }
         let gone = find(&leaf, &flow(5, 0), ranks[5]).unwrap();
-        leaf.remove(v, &none, gone.place);
+        leaf.remove(v, gone.place);
         let open = form.place(rank(next), RuleId(1_000), &Match::any());
         let at = leaf.insert(v, &mut many, &open, &open.asks, None, Moves::None);
         assert_eq!(find(&leaf, &open, open.rank).map(|f| f.place), Some(at));
@@ -415,8 +426,8 @@ mod tests {
         assert!((0..400).filter(|i| *i != 5).all(|i| of(i).place < at));
         // One that is older than what it meets has no place in order.
         let (nine, ten) = (of(9), of(10));
-        leaf.remove(v, &none, nine.place);
-        leaf.remove(v, &none, ten.place);
+        leaf.remove(v, nine.place);
+        leaf.remove(v, ten.place);
         let old = flow(9, 300);
         let at = leaf.insert(v, &mut many, &old, &old.asks, None, Moves::Some);
         let found = find(&leaf, &old, old.rank).map(|f| f.place);
@@ -438,7 +449,7 @@ mod tests {
             form.place(rank, RuleId(0), &Match::any().with(Field::Ipv4Src, (i % 64).into()))
         };
         let v = Vectors::best();
-        let (none, mut many) = (Families::default(), Families::default());
+        let mut many = Families::default();
         let all = (0..300).map(|i| rule(below(40), i)).map(|p| (p, p.asks)).collect();
         let mut leaf = Leaf::new(v, all, &Kin::none(&[]), &[]);
         let mut bounded = 0;
@@ -449,7 +460,7 @@ mod tests {
                 let p = rule(below(40), round);
                 leaf.insert(v, &mut many, &p, &p.asks, None, moves);
             } else {
-                leaf.remove(v, &none, taken[below(taken.len() as u64) as usize]);
+                leaf.remove(v, taken[below(taken.len() as u64) as usize]);
             }
             for at in super::super::each_bit(leaf.taken) {
                 let (most, rank) = (leaf.highest.0[at / HALF], leaf.places[at].rank);
