@@ -510,6 +510,11 @@ mod tests {
         assert!(!index.insert(v, rank(7, 1_001), RuleId(77), &between));
         assert!(index.insert(v, rank(7, 1_003), RuleId(78), &between));
         assert!(index.insert(v, rank(8, 1_001), RuleId(79), &between));
+        // Nor between one that came back and the others.
+        let (gone, m) = all[5];
+        assert!(index.remove(v, &m, Which::Rank(gone)).is_some());
+        assert!(index.insert(v, rank(1_000, 2_000), RuleId(80), &m));
+        assert!(!index.insert(v, rank(1_000, 1_500), RuleId(81), &line(0)));
     }
 
     /// Who has gone comes back to a family that was put in order with all of its leaf meanwhile; and a family that has gone leaves its
