@@ -4,8 +4,9 @@
 //! where they would take thirty-six.
 //!
 //! Called by `tree`, `cuts` and `leaf`. Who makes an index finds families among rules that follow each other in rank, of which no two
-//! fit one key; then no other rule's rank lies between theirs, but for one that the copy has missed, which has no place there ([`Leaf::comes_between`]). Who has gone comes back to its family, as the youngest of its priority,
-//! as long as nobody of that priority has been where the family is whom it may meet. Decision 77.
+//! fit one key; then no other rule's rank lies between theirs, but for one that the copy has missed, which `leaf` has no place for. Who has
+//! gone comes back to its family, as the youngest of its priority, as long as nobody of that priority has been where the family is whom
+//! its place meets. Decision 77.
 
 use super::place::{Asks, Kind, Place, Words};
 use crate::rule::RuleId;
@@ -218,13 +219,17 @@ impl Families {
         seat: Seat,
         rule: &Place<W>,
     ) -> bool {
-        if self.alone.get(at.first as usize) != Some(&true) {
+        if !self.is_alone(at) {
             return false;
         }
         let Some(eight) = self.all.get_mut(seat.eight as usize) else { return false };
         let i = usize::from(seat.at) % ABREAST;
         (eight.ids[i], eight.numbers[i]) = (rule.id as u32, rule.rank as u32);
         true
+    }
+    /// Whether nobody of its priority has been where it is whom its place meets.
+    pub(super) fn is_alone(&self, at: At) -> bool {
+        self.alone.get(at.first as usize) == Some(&true)
     }
     /// Somebody of its priority is where it is whom its place meets.
     pub(super) fn not_alone(&mut self, at: At) {
@@ -578,6 +583,21 @@ mod tests {
         assert!(index.insert(v, rank(50, 20_000), RuleId(8), &line(3)));
         (0..360).step_by(6).for_each(|i| again(&mut index, i));
         assert_eq!(index.places(), 62);
+    }
+
+    /// Families that meet another of their priority would be scattered by changes.
+    #[test]
+    fn who_would_be_scattered() {
+        for shared in [false, true] {
+            let of = |i: u32| {
+                let m = if i == 7 { Match::any().with(Field::IpProto, 6) } else { line(i) };
+                let p = if shared { 50 } else { 100 - u64::from(i) };
+                (0..6).map(move |n| (rank(p, u64::from(6 * i + n)), port(m, n)))
+            };
+            let all: Vec<_> = (0..60).flat_map(of).collect();
+            let index = index(&all, Draft::make_by_families);
+            assert_eq!((index.places(), index.would_scatter()), (60, shared));
+        }
     }
 
     /// A family moves for a rule that asks what all of it ask, which takes the place that it had.

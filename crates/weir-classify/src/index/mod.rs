@@ -100,7 +100,8 @@ impl Draft {
         for (kin, open) in ways {
             // Fewer are better off by rank.
             if index.is_none() && (open == Open::Both || self.len() > MOST) {
-                index = self.index(kin, open).filter(|i| i.is_worth(self.len()));
+                index =
+                    self.index(kin, open).filter(|i| i.is_worth(self.len()) && !i.would_scatter());
             }
         }
         self.drafted(index)
@@ -294,6 +295,10 @@ impl Index {
     /// Whether so many have gone that another would be better.
     pub(crate) fn is_sparse(&self) -> bool {
         each!(self, t => t.is_sparse())
+    }
+    /// Whether changes would scatter its families soon, so that it would be made again and again.
+    fn would_scatter(&self) -> bool {
+        each!(self, t => t.would_scatter())
     }
     /// Whether it may have the memory that it takes, for so many rules.
     pub(crate) fn is_worth(&self, rules: usize) -> bool {

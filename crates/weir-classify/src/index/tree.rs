@@ -383,6 +383,11 @@ impl<const W: usize> Tree<W> {
         Some((rank, id))
     }
 
+    /// Whether a change scatters more than a quarter of its families, as they are among others of their priority.
+    pub(super) fn would_scatter(&self) -> bool {
+        let all = || self.leaves.iter().flat_map(Leaf::rules).filter_map(Place::family);
+        all().filter(|at| self.families.is_alone(*at)).count() * 4 < all().count() * 3
+    }
     /// Whether so many have gone that another index would be better.
     pub(super) fn is_sparse(&self) -> bool {
         self.len * 2 <= self.made_of
