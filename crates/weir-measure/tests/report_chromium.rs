@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use weir_measure::document::{
     Axis, Cell, Column, Document, Dut, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
@@ -59,19 +60,39 @@ fn measured(device: &str, words: &str) -> Document {
     d
 }
 
-/// The page as Chromium has it after its script, and what was said on the console.
+/// How long Chromium may take, which is done in a second or two; on a busy machine it is now and then never done.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The page as Chromium has it after its script, and what was said on the console. One that hangs is ended, and asked once more.
 fn open(browser: &str, page: &str, more: &[&str]) -> (String, String) {
+    let once = || open_once(browser, page, more);
+    once().or_else(once).unwrap_or_else(|| panic!("{browser} was not done in {PATIENCE:?}, twice"))
+}
+fn open_once(browser: &str, page: &str, more: &[&str]) -> Option<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("report.html");
-    std::fs::write(&file, page).unwrap();
-    let profile = format!("--user-data-dir={}", dir.path().join("profile").display());
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("report.html"), page).unwrap();
+    let profile = format!("--user-data-dir={}", at("profile").display());
     let mut c = Command::new(browser);
     c.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", &profile]);
     c.args(["--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom"]).args(more);
-    let out = c.arg(format!("file://{}", file.display())).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
+    c.arg(format!("file://{}", at("report.html").display()));
+    // Into files: nobody reads a pipe while it is waited for.
+    let file = |name| std::fs::File::create(at(name)).unwrap();
+    let mut running = c.stdout(file("dom")).stderr(file("said")).spawn().unwrap();
+    let start = Instant::now();
+    while running.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            running.kill().unwrap();
+            running.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let text = |name| String::from_utf8_lossy(&std::fs::read(at(name)).unwrap()).into_owned();
+    let said = text("said");
     let console: Vec<&str> = said.lines().filter(|l| l.contains("CONSOLE")).collect();
-    (String::from_utf8_lossy(&out.stdout).into_owned(), console.join("\n"))
+    Some((text("dom"), console.join("\n")))
 }
 
 #[test]
