@@ -103,6 +103,12 @@ impl Eight {
         let of = |all: &[u32; ABREAST]| all.get(at).copied().unwrap_or(0);
         Member { mask: of(&self.masks), value: of(&self.values) }
     }
+    /// Who sits there: what is asked, the id, the number.
+    fn set(&mut self, at: usize, m: Member, id: u32, number: u32) {
+        let i = at % ABREAST;
+        (self.masks[i], self.values[i]) = (m.mask, m.value);
+        (self.ids[i], self.numbers[i]) = (id, number);
+    }
     /// Who a key fits that has this half.
     #[inline(always)]
     fn fitting(&self, half: u32) -> Option<(u32, RuleId)> {
@@ -311,9 +317,7 @@ impl Families {
         let new = self.half.asked(&rule.asks);
         for eight in self.all.get_mut(at.range()).unwrap_or_default() {
             if let Some(i) = (0..ABREAST).find(|i| eight.member(*i) == NOBODY) {
-                (eight.masks[i], eight.values[i]) = (new.mask, new.value);
-                (eight.ids[i], eight.numbers[i]) = (rule.id as u32, rule.rank as u32);
-                return;
+                return eight.set(i, new, rule.id as u32, rule.rank as u32);
             }
         }
     }
@@ -324,8 +328,7 @@ impl Families {
         let eights = self.all.get_mut(at.range()).unwrap_or_default();
         for (eight, members) in eights.iter_mut().zip(all.chunks(ABREAST)) {
             for (i, (m, number, id)) in members.iter().enumerate() {
-                (eight.masks[i], eight.values[i]) = (m.mask, m.value);
-                (eight.ids[i], eight.numbers[i]) = (*id, *number);
+                eight.set(i, *m, *id, *number);
             }
         }
     }

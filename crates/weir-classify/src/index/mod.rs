@@ -89,37 +89,36 @@ impl Draft {
     /// Makes the index: a pure computation, of about ten microseconds a rule.
     pub fn make(mut self) -> Drafted {
         self.sort_out();
-        // One leaf a key, if there is a way; else each by itself, whose bits tell leaves apart that a family's don't, unless that takes twice as many places.
+        // One leaf a key, if there is a way. Else rules by themselves tell leaves apart better than families do, unless that takes
+        // twice as many places.
         let ways = [
             (Together::Nobody, Open::Both),
             (Together::Families, Open::Both),
             (Together::FamiliesIfMany, Open::OrApart),
             (Together::Nobody, Open::OrApart),
         ];
-        let mut index = None;
-        for (kin, open) in ways {
-            // Fewer are better off by rank.
-            if index.is_none() && (open == Open::Both || self.len() > MOST) {
-                index =
-                    self.index(kin, open).filter(|i| i.is_worth(self.len()) && !i.would_scatter());
-            }
-        }
+        let len = self.len();
+        // Fewer are better off by rank than by several leaves.
+        let ways = ways.into_iter().filter(|(_, open)| *open == Open::Both || len > MOST);
+        let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
+        let index = ways.map(|(kin, open)| self.index(kin, open)).find_map(|i| i.filter(is_good));
         self.drafted(index)
     }
     /// One whose keys may have several leaves.
     #[cfg(test)]
-    pub(crate) fn make_by_rows(mut self) -> Drafted {
-        self.sort_out();
-        let index = self.index(Together::Families, Open::OrApart);
-        let index = index.or_else(|| self.index(Together::Nobody, Open::OrApart));
-        self.drafted(index)
+    pub(crate) fn make_by_rows(self) -> Drafted {
+        self.make_first(&[(Together::Families, Open::OrApart), (Together::Nobody, Open::OrApart)])
     }
     /// One with families, whether they spare much or not, whose keys have one leaf or, if need be, several.
     #[cfg(test)]
-    pub(crate) fn make_by_families(mut self) -> Drafted {
+    pub(crate) fn make_by_families(self) -> Drafted {
+        self.make_first(&[(Together::Families, Open::Both), (Together::Families, Open::OrApart)])
+    }
+    /// The first of these that there can be.
+    #[cfg(test)]
+    fn make_first(mut self, ways: &[(Together, Open)]) -> Drafted {
         self.sort_out();
-        let index = self.index(Together::Families, Open::Both);
-        let index = index.or_else(|| self.index(Together::Families, Open::OrApart));
+        let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open));
         self.drafted(index)
     }
     fn drafted(&self, index: Option<Index>) -> Drafted {

@@ -284,18 +284,17 @@ impl<const W: usize> Tree<W> {
 
     /// Adds a rule that is not there. False where there is no room; then it is nowhere.
     pub(super) fn insert(&mut self, v: Vectors, rule: &Place<W>) -> bool {
+        if self.come_back(v, rule) {
+            self.youngest = self.youngest.min(rule.rank as u32);
+            self.len += 1;
+            return true;
+        }
         let mut to = std::mem::take(&mut self.to);
         to.clear();
         self.cuts.walk(&rule.asks, &mut |leaf, asks| {
             to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        if self.come_back(v, rule) {
-            self.youngest = self.youngest.min(rule.rank as u32);
-            self.len += 1;
-            self.to = to;
-            return true;
-        }
         let room = self.has_room(rule, &to);
         if room {
             self.youngest = self.youngest.min(rule.rank as u32);
