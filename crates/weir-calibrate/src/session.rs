@@ -63,6 +63,8 @@ impl From<std::io::Error> for Failed {
 
 /// A sample of what does its operations by the burst.
 const BURSTS: Duration = Duration::from_micros(400);
+/// How long a calibration goes on asking, over all its figures, where every sample was disturbed.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Most that a field is large.
 const LARGEST: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
 
@@ -74,6 +76,8 @@ pub struct Session<'w> {
     watch: &'w mut dyn FnMut(&Progress),
     done: usize,
     of: usize,
+    /// What is left of [`PATIENCE`].
+    patience: Duration,
     /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
     pub wide: Vec<(String, f64)>,
     /// Samples that counted, and that did not.
@@ -88,7 +92,8 @@ impl<'w> Session<'w> {
         clock: &'w mut dyn Stopwatch,
         watch: &'w mut dyn FnMut(&Progress),
     ) -> Self {
-        Self { depth, cpus, clock, watch, done: 0, of: 1, wide: Vec::new(), samples: (0, 0) }
+        let (wide, patience) = (Vec::new(), PATIENCE);
+        Self { depth, cpus, clock, watch, done: 0, of: 1, patience, wide, samples: (0, 0) }
     }
 
     /// That so many figures will come.
@@ -163,7 +168,8 @@ impl<'w> Session<'w> {
         self.done += 1;
     }
 
-    /// Measures one thing. A second time, and longer, where it is not narrow.
+    /// Measures one thing. A second time, and longer, where it is not narrow; and on, where every
+    /// sample was disturbed, for as long as the calibration has patience.
     ///
     /// # Errors
     /// Every sample was disturbed, again and again.
@@ -185,9 +191,18 @@ impl<'w> Session<'w> {
     fn measured(&mut self, what: &str, run: &mut Run, effort: Effort) -> Result<Measured, Failed> {
         self.tell(what);
         let mut found: Option<Measured> = None;
-        for round in 1..=3u32 {
-            let longer = Effort { time: effort.time * round, ..effort };
-            if let Some(m) = measure(self.clock, run, longer) {
+        for round in 1u32.. {
+            if round > 3 && (found.is_some() || self.patience.is_zero()) {
+                break;
+            }
+            let longer = Effort { time: effort.time.saturating_mul(round), ..effort };
+            let begin = self.clock.elapsed();
+            let taken = measure(self.clock, run, longer);
+            if round > 3 {
+                let spent = self.clock.elapsed().saturating_sub(begin);
+                self.patience = self.patience.saturating_sub(spent);
+            }
+            if let Some(m) = taken {
                 self.samples.0 += m.cycles.kept;
                 self.samples.1 += m.cycles.rejected;
                 let better = found.is_none_or(|f| m.cycles.half_width() < f.cycles.half_width());
@@ -204,5 +219,54 @@ impl<'w> Session<'w> {
             self.wide.push((what.to_owned(), m.cycles.half_width()));
         }
         Ok(m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::Taken;
+
+    /// Time that passes by the samples alone, an operation 10 ns, all disturbed until some time.
+    struct Busy {
+        now: Duration,
+        until: Duration,
+    }
+
+    impl Stopwatch for Busy {
+        fn take(&mut self, _: &mut Run, operations: u64) -> Taken {
+            let disturbed = self.now < self.until;
+            let ns = 10.0 * operations as f64;
+            self.now += Duration::from_nanos(ns as u64);
+            Taken { ns, cycle_ns: 0.25, disturbed }
+        }
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+    }
+
+    /// Measures while others run until then: what comes of it, and when.
+    fn while_busy(until: Duration) -> (Result<Measured, Failed>, Duration) {
+        let mut clock = Busy { now: Duration::ZERO, until };
+        let measured = Session::new(Depth::Quick, vec![0], &mut clock, &mut |_| ())
+            .measure("a thing", &mut (Box::new(|n| n) as Run));
+        (measured, clock.now)
+    }
+
+    #[test]
+    fn it_waits_until_others_are_done() {
+        for seconds in [0, 1, 5, 9] {
+            let (measured, end) = while_busy(Duration::from_secs(seconds));
+            let m = measured.expect("a figure");
+            assert!((m.cycles.value - 40.0).abs() < 1e-9, "{m:?}");
+            assert!(end < Duration::from_secs(seconds + 1), "{seconds}: {end:?}");
+        }
+    }
+
+    #[test]
+    fn it_does_not_wait_without_end() {
+        let (measured, end) = while_busy(Duration::from_hours(1));
+        assert!(matches!(measured, Err(Failed::Disturbed { .. })), "{measured:?}");
+        assert!(end >= PATIENCE && end < PATIENCE + PATIENCE / 4, "{end:?}");
     }
 }
