@@ -63,6 +63,8 @@ impl From<std::io::Error> for Failed {
 
 /// A sample of what does its operations by the burst.
 const BURSTS: Duration = Duration::from_micros(400);
+/// How often a figure that is not narrow is measured.
+const ROUNDS: u32 = 3;
 /// How long a calibration goes on asking, over all its figures, where every sample was disturbed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most that a field is large.
@@ -192,13 +194,14 @@ impl<'w> Session<'w> {
         self.tell(what);
         let mut found: Option<Measured> = None;
         for round in 1u32.. {
-            if round > 3 && (found.is_some() || self.patience.is_zero()) {
+            let is_beyond = round > ROUNDS;
+            if is_beyond && (found.is_some() || self.patience.is_zero()) {
                 break;
             }
             let longer = Effort { time: effort.time.saturating_mul(round), ..effort };
             let begin = self.clock.elapsed();
             let taken = measure(self.clock, run, longer);
-            if round > 3 {
+            if is_beyond {
                 let spent = self.clock.elapsed().saturating_sub(begin);
                 self.patience = self.patience.saturating_sub(spent);
             }

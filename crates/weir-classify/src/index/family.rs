@@ -242,17 +242,20 @@ impl Families {
         self.alone.get_mut(at.first as usize).into_iter().for_each(|a| *a = false);
     }
 
-    /// What each asks, where their place asks this, or more on the way to a leaf, whether they have gone or not.
-    pub(super) fn asks<const W: usize>(
+    /// Calls `f` with what each rule of a place asks that asks this, or more on the way to a leaf: of its family, whether they have gone
+    /// or not, or the one that it is.
+    pub(super) fn each_ask<const W: usize>(
         &self,
-        at: At,
-        place: Asks<W>,
-    ) -> impl Iterator<Item = Asks<W>> {
-        let (half, on_the_way) = (self.half, self.half.asked(&place));
-        self.seats(at).filter(move |(_, m, _)| m.meets(on_the_way)).map(move |(_, m, _)| {
+        family: Option<At>,
+        place: &Asks<W>,
+        mut f: impl FnMut(&Asks<W>),
+    ) {
+        let Some(at) = family else { return f(place) };
+        let on_the_way = self.half.asked(place);
+        for (_, m, _) in self.seats(at).filter(|(_, m, _)| m.meets(on_the_way)) {
             let both = Member { mask: m.mask | on_the_way.mask, value: m.value | on_the_way.value };
-            half.with(place, both)
-        })
+            f(&self.half.with(*place, both));
+        }
     }
     /// Each who has not gone, as a rule of its own.
     pub(super) fn rules<const W: usize>(
@@ -286,11 +289,10 @@ impl Families {
         let at = match place.kind() {
             Kind::One(_) if self.half.asked(&place.asks).meets(new) => return false,
             Kind::One(_) => {
-                let first = self.all.len() as u32;
-                self.all.push(Eight::EMPTY);
-                self.alone.push(true);
-                self.sit(At { first, eights: 1 }, place);
-                At { first, eights: 1 }
+                let at = At { first: self.all.len() as u32, eights: 1 };
+                self.set_up_eight();
+                self.sit(at, place);
+                at
             }
             Kind::Family(at) => at,
             Kind::Gone => return false,
@@ -303,14 +305,18 @@ impl Families {
         }
         let eights = if seated % ABREAST == 0 { at.eights + 1 } else { at.eights };
         if eights > at.eights {
-            self.all.push(Eight::EMPTY);
-            self.alone.push(true);
+            self.set_up_eight();
         }
         let at = At { eights, ..at };
         self.sit(at, rule);
         place.asks = self.half.common(&place.asks, &rule.asks);
         place.set(Kind::Family(at));
         true
+    }
+    /// Eight more seats, behind all others.
+    fn set_up_eight(&mut self) {
+        self.all.push(Eight::EMPTY);
+        self.alone.push(true);
     }
     /// A rule takes the first seat where nobody is.
     fn sit<const W: usize>(&mut self, at: At, rule: &Place<W>) {

@@ -143,9 +143,9 @@ impl Draft {
         let v = self.vectors;
         match &self.rules {
             Rules::Narrow(form, rules) => {
-                Tree::new(v, *form, &kin.of(rules)?, open).map(Index::Narrow)
+                Tree::new(v, *form, kin.of(rules)?, open).map(Index::Narrow)
             }
-            Rules::Wide(form, rules) => Tree::new(v, *form, &kin.of(rules)?, open).map(Index::Wide),
+            Rules::Wide(form, rules) => Tree::new(v, *form, kin.of(rules)?, open).map(Index::Wide),
         }
     }
 }

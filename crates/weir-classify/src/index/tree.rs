@@ -87,15 +87,15 @@ struct To<const W: usize> {
 
 impl<const W: usize> Tree<W> {
     /// All rules of a table; none where it would be no use.
-    pub(super) fn new(v: Vectors, form: Form, kin: &Kin<W>, open: Open) -> Option<Self> {
-        let (cuts, gathered) = Cuts::new(kin, open)?;
+    pub(super) fn new(v: Vectors, form: Form, kin: Kin<W>, open: Open) -> Option<Self> {
+        let (cuts, gathered) = Cuts::new(&kin, open)?;
         // More would be refused for their memory in the end.
         if gathered.len() > LEAVES.min(kin.rules / WORTH + 2) {
             return None;
         }
         let way = match open {
             Open::Both => Way::Walk(cuts.walk_of_keys()?),
-            Open::OrApart => Way::Rows(Self::root(v, kin, &gathered)?),
+            Open::OrApart => Way::Rows(Self::root(v, &kin, &gathered)?),
         };
         let whole = |(i, asks): &(u32, Asks<W>)| kin.heads.get(*i as usize).map(|r| (*r, *asks));
         let visitors = match &way {
@@ -104,21 +104,23 @@ impl<const W: usize> Tree<W> {
         };
         let of = |leaf: usize| visitors.get(leaf).map_or(&[][..], Vec::as_slice);
         let leaf = |(i, g): (usize, &Gathered<W>)| {
-            Leaf::new(v, g.iter().filter_map(whole).collect(), kin, of(i))
+            Leaf::new(v, g.iter().filter_map(whole).collect(), &kin, of(i))
         };
         let leaves: Vec<Leaf<W>> = gathered.iter().enumerate().map(leaf).collect();
-        let mut families = kin.families.clone();
-        leaves.iter().for_each(|l| l.meet_each_other(&mut families));
+        let (len, youngest, mut families) = (kin.rules, kin.youngest(), kin.families);
+        if !families.are_none() {
+            leaves.iter().for_each(|l| l.meet_each_other(&mut families));
+        }
         Some(Self {
             way,
             tops: Self::tops(&leaves),
             leaves,
             form,
             families,
-            youngest: kin.youngest(),
+            youngest,
             cuts,
-            len: kin.rules,
-            made_of: kin.rules,
+            len,
+            made_of: len,
             to: Vec::new(),
         })
     }
@@ -131,10 +133,8 @@ impl<const W: usize> Tree<W> {
         let mut root = Root::new(gathered.len(), windows)?;
         for (leaf, all) in gathered.iter().enumerate() {
             for (i, asks) in all {
-                match kin.heads.get(*i as usize).and_then(Place::family) {
-                    Some(at) => kin.families.asks(at, *asks).for_each(|a| root.note(leaf, &a)),
-                    None => root.note(leaf, asks),
-                }
+                let family = kin.heads.get(*i as usize).and_then(Place::family);
+                kin.families.each_ask(family, asks, |a| root.note(leaf, a));
             }
         }
         Some(root)
@@ -284,11 +284,15 @@ impl<const W: usize> Tree<W> {
 
     /// Adds a rule that is not there. False where there is no room; then it is nowhere.
     pub(super) fn insert(&mut self, v: Vectors, rule: &Place<W>) -> bool {
-        if self.come_back(v, rule) {
+        let added = self.come_back(v, rule) || self.put(v, rule);
+        if added {
             self.youngest = self.youngest.min(rule.rank as u32);
             self.len += 1;
-            return true;
         }
+        added
+    }
+    /// Puts a rule into a place of its own in each of its leaves. False where there is no room; then it is nowhere.
+    fn put(&mut self, v: Vectors, rule: &Place<W>) -> bool {
         let mut to = std::mem::take(&mut self.to);
         to.clear();
         self.cuts.walk(&rule.asks, &mut |leaf, asks| {
@@ -296,9 +300,6 @@ impl<const W: usize> Tree<W> {
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let room = self.has_room(rule, &to);
-        if room {
-            self.youngest = self.youngest.min(rule.rank as u32);
-        }
         // Others may move for it where that is one place or few.
         let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
         for at in 0..if room { to.len() } else { 0 } {
@@ -315,7 +316,6 @@ impl<const W: usize> Tree<W> {
                 *place = leaf.insert(v, &mut self.families, rule, asks, there, moves) as u32;
             }
         }
-        self.len += usize::from(room);
         self.to = to;
         room
     }

@@ -328,12 +328,8 @@ impl<const W: usize> Leaf<W> {
         place: usize,
         asks: &Asks<W>,
     ) {
-        match self.places.get(place).and_then(Place::family) {
-            Some(at) => {
-                families.asks(at, *asks).for_each(|a| self.mark(v, place, &a, Bits::Set));
-            }
-            None => self.mark(v, place, asks, Bits::Set),
-        }
+        let family = self.places.get(place).and_then(Place::family);
+        families.each_ask(family, asks, |a| self.mark(v, place, a, Bits::Set));
     }
     /// Sets or clears the bit of a place in all rows of those values.
     pub(super) fn mark(&mut self, v: Vectors, place: usize, asks: &Asks<W>, bits: Bits) {
