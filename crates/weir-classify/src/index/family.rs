@@ -415,6 +415,9 @@ impl<const W: usize> Kin<W> {
             return None;
         }
         heads.iter().filter_map(Place::family).for_each(|at| families.order(at));
+        // They are the index's in the end, and no more come.
+        families.all.shrink_to_fit();
+        families.alone.shrink_to_fit();
         let splits = |h: &Place<W>| h.family().map_or(0, |at| out.families.splits(at, &h.asks));
         out.splits = out.heads.iter().map(splits).collect();
         Some(out)
