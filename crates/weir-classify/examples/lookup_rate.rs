@@ -57,6 +57,14 @@ fn main() -> Result<(), String> {
         Some("vdps") => {
             vdps(number(1).ok_or("vdps N RULES_EACH")?, number(2).ok_or("vdps N RULES_EACH")?)
         }
+        Some("bursts") => {
+            let usage = "bursts RULES TRACE [ROUNDS]";
+            bursts_alone(
+                args.get(1).ok_or(usage)?,
+                args.get(2).ok_or(usage)?,
+                number(3).unwrap_or(5),
+            )?
+        }
         Some("changes") => changes(args.get(1).ok_or("changes RULES")?)?,
         Some(rules) if args.len() == 2 => file(rules, &args[1])?,
         _ => {
@@ -134,6 +142,25 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
         tables.values().map(FastTable::tuples).sum::<usize>(),
         tables.values().map(FastTable::scanned).sum::<usize>(),
     );
+    Ok(())
+}
+
+/// Bursts alone, of tables that have an index: for a profile of them.
+fn bursts_alone(rules: &str, trace: &str, rounds: usize) -> Result<(), String> {
+    let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
+    let lookups = rulesets::trace(&rulesets::text(trace.as_ref())?)?;
+    let clock = Clock(Instant::now());
+    let mut tables: Tables<FastTable> = Tables::new();
+    for (vid, rule) in set.rules {
+        let _ = tables.entry(vid).or_default().insert(rule);
+    }
+    tables.values_mut().filter(|t| t.wants_index()).for_each(|t| _ = t.index_now());
+    check(&tables, &lookups)?;
+    let mut rates: Vec<f64> =
+        (0..rounds).map(|_| rate(&tables, &lookups, &clock, bursts)).collect();
+    rates.sort_by(f64::total_cmp);
+    let all: Vec<String> = rates.iter().map(|r| format!("{:.1}", r * 1e-6)).collect();
+    println!("bursts of 32: {} M/CPU-s", all.join(" "));
     Ok(())
 }
 

@@ -13,12 +13,12 @@
 //! over the bits of one mask; every rule whose mask covers those bits may live in it, rules with
 //! exactly its mask in place, others in small buckets (scans again) of few dozen rules.
 //! A table starts as a rest alone. Tuples are sorted by the largest priority in them, and a lookup
-//! stops at the first whose priority is under what it has found. From [`SIFTED`] tuples on a
+//! stops at the first whose priority is under what it has found. From [`SIFTED`](crate::parts::SIFTED) tuples on a
 //! [`Sieve`](crate::sieve::Sieve) says first which of them can have a rule for the key at all; they are asked in the order
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`FEW_PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
-//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`MANY`] rules in [`SIFTED`] parts on an
-//! [`Index`] takes the place of all of it, which is not made here but by who has the time (`indexing`). What it can't take later
+//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`SOME`] rules on that are more than one tuple, beyond
+//! [`MOST`] in [`SIFTED`](crate::parts::SIFTED) parts, an [`Index`] takes the place of all of it, which is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
 //! Where whoever owns the table keeps each rule's bits ([`Words::ByOwner`]), up to 24 rules of such a mask are [`Near`] in place of that,
@@ -41,11 +41,11 @@
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
-use crate::index::{BURST, Change, Draft, Drafted, Index, Which};
+use crate::index::{BURST, Change, Draft, Drafted, Index, Made, Otherwise, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
 use crate::packed::{self, Packed, Way};
-use crate::parts::{Ahead, Asked, FirstTuple, LONG, Parts, SIFTED};
+use crate::parts::{Ahead, Asked, FirstTuple, LONG, Parts};
 use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{each_word, words_of};
@@ -56,6 +56,9 @@ use std::hash::{BuildHasher, RandomState};
 /// Rules from which on they may stand by rank, too, and parts that they must have for that.
 const MANY: usize = 128;
 const FEW_PARTS: usize = 3;
+
+/// Rules from which on they may have an index: with fewer a leaf is more memory for each than they may have.
+const SOME: usize = 32;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -269,11 +272,11 @@ impl FastTable {
         }
         false
     }
-    /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned.
+    /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned, or an index of more than a leaf's few.
     pub fn is_dear(&self) -> bool {
         self.crowded
             || self.ranked.is_some()
-            || self.index.is_some()
+            || self.index.as_ref().is_some_and(|i| i.len() >= MANY)
             || self.parts.tuples.len() + self.parts.rest.len() / LONG > FEW_PARTS
     }
     /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,

@@ -110,6 +110,17 @@ impl Parts {
     pub(crate) fn is_crowded(&self) -> bool {
         self.tuples.iter().any(|t| t.company_kept() >= LONG)
     }
+    /// Whether a lookup asks so many of them that another way is better however large the table is.
+    pub(crate) fn are_many(&self) -> bool {
+        self.tuples.len() >= SIFTED || self.rest.len() >= LONG || self.is_crowded()
+    }
+    /// Whether they are more than a tuple of rules in places of their own.
+    pub(crate) fn are_some(&self) -> bool {
+        match self.tuples.as_slice() {
+            [one] => !self.rest.is_empty() || !one.is_exact(),
+            _ => true,
+        }
+    }
     /// Whether so many rules have gone that what the others look at is worth computing. Says so once.
     pub(crate) fn is_stale(&mut self) -> bool {
         let stale = self.said != self.disbanded || self.gone as usize > self.rest.len() / STALE;

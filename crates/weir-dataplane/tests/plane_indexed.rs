@@ -242,71 +242,83 @@ fn untagged(f: &[u8]) -> (u16, Vec<u8>) {
 /// Bursts whose frames are many VDPs', with tables that are asked in many ways: each frame goes where its VDP's oracle says.
 #[test]
 fn frames_of_many_vdps_go_where_their_oracles_say() {
-    const RULES: [u32; 7] = [300, 600, 40, 900, 5, 0, 2_000];
-    let never = FlowCaching::Never;
+    let rules = [300, 600, 40, 900, 5, 0, 2_000];
     // In later tables: the rules of none, of some, of all.
-    for (flow_caching, later) in [(never, 0), (FlowCaching::After(1), 5), (never, 7)] {
-        let table = |lan: usize| if later >> (lan % 3) & 1 == 1 { 1 + lan as u8 % 2 } else { 0 };
-        let random = &mut Random(9);
-        let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
-        let all: Vec<Vec<Match>> =
-            RULES.iter().map(|n| (0..*n).map(|_| matcher(random)).collect()).collect();
-        let mut arena = Arena::new();
-        for _ in 0..3_000 {
-            let lan = random.next(all.len() as u64) as usize;
-            let m = match all[lan].len() as u64 {
-                0 => Match::any(),
-                n => all[lan][random.next(n) as usize],
-            };
-            assert!(arena.push(&tagged(frame(&m, random), lan as u16 + 1), None, 1));
-        }
-        let (ids, sinks) = ports(&mut plane, arena);
-        let mut judges: Vec<Linear> = Vec::new();
-        for (lan, all) in all.iter().enumerate() {
-            let vid = Vid(lan as u16 + 1);
-            let mut spec = VdpSpec::new(vid, &format!("filter{lan}"));
-            spec.ports = (1..).map(PortNo).zip(ids.iter().copied()).collect();
-            let matcher = Match::any().with(Field::VlanVid, 0x1000 | u128::from(vid.0));
-            spec.mapping = vec![MappingRule { matcher, priority: 1 }];
-            spec.default = vec![Action::Output(Out::Port(PortNo(2)))];
-            plane.create_vdp(spec).unwrap();
-            let mut judge = Linear::default();
-            for (id, matcher) in (0..).map(RuleId).zip(all) {
-                let (matcher, priority) = (*matcher, random.next(1000) as u32);
-                if judge.insert(Rule { matcher, priority, id }).is_ok() {
-                    let to = Action::Output(Out::Port(PortNo(3 + id.0 % SINKS)));
-                    let spec = RuleSpec { matcher, priority, cookie: 0, actions: [to].into() };
-                    plane.add_rule(vid, table(lan), &spec, Placement::Fast).unwrap();
-                }
-            }
-            send_on(&mut plane, vid, table(lan));
-            judges.push(judge);
-        }
-        let indexed = |p: &DataPlane| {
-            (1..=7).filter(|v| p.vdp_view(Vid(*v)).unwrap().indexed_tables == 1).count()
-        };
-        let (start, mut now, mut after) = (Instant::now(), 0, 0);
-        // Before there are indexes, while they are made, and after.
-        while after < 100 {
-            assert!(start.elapsed() < Duration::from_secs(60), "{} indexes", indexed(&plane));
-            after += u32::from(indexed(&plane) == 4);
-            for _ in 0..20 {
-                now += 100_000_000;
-                plane.poll(Nanos(now));
-            }
-            let mut seen = 0;
-            for (n, sink) in sinks.iter().enumerate() {
-                for f in sink.take() {
-                    let (vlan, f) = untagged(&f.bytes);
-                    let want = judges[usize::from(vlan) - 1].lookup(&key(&f));
-                    assert_eq!(n as u32, want.map_or(0, |id| 1 + id.0 % SINKS), "{vlan} {f:02x?}");
-                    seen += 1;
-                }
-            }
-            assert!(seen > 0);
-        }
-        plane.snapshot().check().unwrap();
+    let (never, soon) = (FlowCaching::Never, FlowCaching::After(1));
+    for (flow_caching, later) in [(never, 0), (soon, 5), (never, 7)] {
+        among_many(&rules, 5, flow_caching, later);
     }
+}
+
+/// More small tables than have their indexes made together.
+#[test]
+fn many_small_tables_get_indexes_together() {
+    among_many(&[40; 80], 80, FlowCaching::After(1), 0);
+}
+
+/// Each of these VDPs has so many rules, of which some are in later tables; so many of them get an index.
+fn among_many(rules: &[u32], indexes: usize, flow_caching: FlowCaching, later: u32) {
+    let table = |lan: usize| if later >> (lan % 3) & 1 == 1 { 1 + lan as u8 % 2 } else { 0 };
+    let random = &mut Random(9);
+    let mut plane = DataPlane::new(Config { flow_caching, ..Config::default() }).unwrap();
+    let all: Vec<Vec<Match>> =
+        rules.iter().map(|n| (0..*n).map(|_| matcher(random)).collect()).collect();
+    let mut arena = Arena::new();
+    for _ in 0..3_000 {
+        let lan = random.next(all.len() as u64) as usize;
+        let m = match all[lan].len() as u64 {
+            0 => Match::any(),
+            n => all[lan][random.next(n) as usize],
+        };
+        assert!(arena.push(&tagged(frame(&m, random), lan as u16 + 1), None, 1));
+    }
+    let (ids, sinks) = ports(&mut plane, arena);
+    let mut judges: Vec<Linear> = Vec::new();
+    for (lan, all) in all.iter().enumerate() {
+        let vid = Vid(lan as u16 + 1);
+        let mut spec = VdpSpec::new(vid, &format!("filter{lan}"));
+        spec.ports = (1..).map(PortNo).zip(ids.iter().copied()).collect();
+        let matcher = Match::any().with(Field::VlanVid, 0x1000 | u128::from(vid.0));
+        spec.mapping = vec![MappingRule { matcher, priority: 1 }];
+        spec.default = vec![Action::Output(Out::Port(PortNo(2)))];
+        plane.create_vdp(spec).unwrap();
+        let mut judge = Linear::default();
+        for (id, matcher) in (0..).map(RuleId).zip(all) {
+            let (matcher, priority) = (*matcher, random.next(1000) as u32);
+            if judge.insert(Rule { matcher, priority, id }).is_ok() {
+                let to = Action::Output(Out::Port(PortNo(3 + id.0 % SINKS)));
+                let spec = RuleSpec { matcher, priority, cookie: 0, actions: [to].into() };
+                plane.add_rule(vid, table(lan), &spec, Placement::Fast).unwrap();
+            }
+        }
+        send_on(&mut plane, vid, table(lan));
+        judges.push(judge);
+    }
+    let indexed = |p: &DataPlane| {
+        let has = |v: &u16| p.vdp_view(Vid(*v)).unwrap().indexed_tables == 1;
+        (1..=rules.len() as u16).filter(has).count()
+    };
+    let (start, mut now, mut after) = (Instant::now(), 0, 0);
+    // Before there are indexes, while they are made, and after.
+    while after < 100 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{} indexes", indexed(&plane));
+        after += u32::from(indexed(&plane) == indexes);
+        for _ in 0..20 {
+            now += 100_000_000;
+            plane.poll(Nanos(now));
+        }
+        let mut seen = 0;
+        for (n, sink) in sinks.iter().enumerate() {
+            for f in sink.take() {
+                let (vlan, f) = untagged(&f.bytes);
+                let want = judges[usize::from(vlan) - 1].lookup(&key(&f));
+                assert_eq!(n as u32, want.map_or(0, |id| 1 + id.0 % SINKS), "{vlan} {f:02x?}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 0);
+    }
+    plane.snapshot().check().unwrap();
 }
 
 /// A VDP that goes while its table is copied, or its index made, takes nothing with it, and another in its place gets its own.

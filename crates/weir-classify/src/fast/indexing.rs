@@ -79,12 +79,12 @@ impl FastTable {
     /// Whether lookups would be faster with an index, or with another one, and none is being made.
     pub fn wants_index(&self) -> bool {
         let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len());
-        let Parts { tuples, rest, .. } = &self.parts;
-        self.len() >= MANY
+        self.len() >= SOME
             && self.indexing.as_deref().is_none_or(is_free)
             && match &self.index {
                 Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.len() / MANY_BESIDE,
-                None => tuples.len() >= SIFTED || rest.len() >= LONG || self.parts.is_crowded(),
+                None if self.len() <= MOST => self.packed.way != Way::Near && self.parts.are_some(),
+                None => self.parts.are_many(),
             }
     }
 
@@ -94,7 +94,11 @@ impl FastTable {
         let indexing = self.indexing.get_or_insert_default();
         let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
         **indexing = Indexing { token, noted, ..Indexing::default() };
-        let draft = Draft::new(indexing.token, self.vectors, self.words, len);
+        let otherwise = match &self.index {
+            Some(_) => Otherwise::Parts,
+            None => Otherwise::Index,
+        };
+        let draft = Draft::new(indexing.token, self.vectors, self.words, len, otherwise);
         if draft.is_none() {
             (indexing.token, indexing.noted, indexing.refused) = (0, None, len);
         }
@@ -146,16 +150,23 @@ impl FastTable {
             return Adoption::Refused;
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
-        let is_worth_it = |i: &&Index| i.is_worth(len);
-        let (Some(noted), Some(index)) = (noted, drafted.index.as_deref().filter(is_worth_it))
-        else {
+        // How many leaves, or parts, a rule is written to.
+        let spread = match &drafted.made {
+            Made::Index(index) if index.is_worth(len) => Some(&**index),
+            Made::Parts => None,
+            Made::Index(_) | Made::Nothing => {
+                self.give_up_draft();
+                return Adoption::Refused;
+            }
+        };
+        let Some(noted) = noted else {
             self.give_up_draft();
             return Adoption::Refused;
         };
         // Few, but for those that belong to many leaves.
         let mut writes = 0;
         for Change::In(_, _, m) | Change::Out(_, m) in noted.iter().take(FEW_NOTED) {
-            writes += index.spread(m);
+            writes += spread.map_or(1, |index| index.spread(m));
         }
         let few = noted.len() <= FEW_NOTED && writes <= FEW_WRITES;
         drafted.note(noted);
@@ -169,12 +180,16 @@ impl FastTable {
             return Adoption::Behind;
         }
         indexing.token = 0;
+        if matches!(drafted.made, Made::Parts) {
+            indexing.refused = len;
+        }
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside).like(&self.parts);
-        debug_assert_eq!(drafted.index.as_ref().map_or(0, |i| i.len()) + beside.len(), self.len());
+        let made = std::mem::replace(&mut drafted.made, Made::Nothing);
+        debug_assert_eq!(made.len() + beside.len(), self.len());
         drafted.replaced = Some(Replaced {
             _parts: std::mem::replace(&mut self.parts, beside),
-            _index: std::mem::replace(&mut self.index, drafted.index.take()),
+            _index: std::mem::replace(&mut self.index, made.into_index()),
             _ranked: self.ranked.take(),
         });
         self.set_union(drafted.union);
@@ -194,10 +209,7 @@ impl FastTable {
     /// Where few rules are left, and no other index would be made of them, they go to the parts.
     #[inline]
     pub(super) fn dissolve_small(&mut self) {
-        if self.len() < MANY
-            && let Some(index) = &self.index
-            && (self.len() < MANY / 2 || index.is_sparse())
-        {
+        if self.len() <= SOME / 2 && self.index.is_some() {
             self.dissolve_index();
         }
     }

@@ -88,8 +88,8 @@ impl Open {
 }
 
 impl Cuts {
-    /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules for what
-    /// comes another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
+    /// The cuts for all these rules, and the leaves, those with the best rule first; behind them one without rules, if something may
+    /// come another way than any of these. None where no bits tell the rules apart, or in so many places that it would be no use.
     pub(super) fn new<const W: usize>(
         kin: &Kin<W>,
         open: Open,
@@ -309,12 +309,14 @@ impl<const W: usize> Making<'_, W> {
                 *n = Node::Leaf(at as u32);
             }
         }
-        let last = leaves.len() as u32;
-        leaves.push(Vec::new());
+        let (last, mut others) = (leaves.len() as u32, false);
         for n in &mut self.cuts.nodes {
             if let Node::Leaf(leaf @ u32::MAX) = n {
-                *leaf = last;
+                (*leaf, others) = (last, true);
             }
+        }
+        if others {
+            leaves.push(Vec::new());
         }
         (self.cuts, leaves)
     }

@@ -17,6 +17,36 @@ pub(crate) enum Change {
     Out(u64, Match),
 }
 
+/// What was made of a draft.
+#[derive(Debug)]
+pub(crate) enum Made {
+    /// There can be no index.
+    Nothing,
+    Index(Box<Index>),
+    /// All rules are beside it: they are better off in parts.
+    Parts,
+}
+
+impl Made {
+    pub(super) fn of(index: Option<Index>) -> Self {
+        index.map_or(Self::Nothing, |i| Self::Index(Box::new(i)))
+    }
+    /// Its index.
+    pub(crate) fn into_index(self) -> Option<Box<Index>> {
+        match self {
+            Self::Index(index) => Some(index),
+            Self::Nothing | Self::Parts => None,
+        }
+    }
+    /// Rules that stand in its index.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Index(index) => index.len(),
+            Self::Nothing | Self::Parts => 0,
+        }
+    }
+}
+
 /// What a [`Draft`](crate::Draft) becomes; an index, where one can be made.
 #[derive(Debug)]
 pub struct Drafted {
@@ -24,7 +54,7 @@ pub struct Drafted {
     /// Bits that its rules look at.
     pub(crate) union: FlowMask,
     pub(super) vectors: Vectors,
-    pub(crate) index: Option<Box<Index>>,
+    pub(crate) made: Made,
     /// Rules that the index could not take.
     pub(crate) beside: Parts,
     /// What is still to be done.
@@ -41,6 +71,18 @@ pub(crate) struct Replaced {
     pub(crate) _ranked: Option<Box<Ranked>>,
 }
 
+impl Change {
+    /// Does it to these parts.
+    fn on(&self, parts: &mut Parts) {
+        match self {
+            // It was copied later than it came.
+            Self::In(rank, _, m) if parts.find(m, (rank >> 32) as u32).is_some() => {}
+            Self::In(rank, id, m) => parts.insert(m, *rank, *id),
+            Self::Out(rank, m) => _ = parts.remove(m, (rank >> 32) as u32),
+        }
+    }
+}
+
 impl Drafted {
     /// Hands over what has changed since the last time, in that order.
     pub(crate) fn note(&mut self, changes: Vec<Change>) {
@@ -55,23 +97,25 @@ impl Drafted {
     /// Does what has changed: for who has the time, when [`FastTable::adopt`](crate::FastTable::adopt) says that it is behind.
     pub fn catch_up(&mut self) {
         let noted = std::mem::take(&mut self.noted);
-        let Some(index) = &mut self.index else { return };
-        let v = self.vectors;
-        for change in noted {
-            match &change {
-                // It was copied later than it came.
-                Change::In(rank, _, m) if index.find(v, m, Which::Rank(*rank)).is_some() => {}
-                Change::In(rank, id, m) => {
-                    self.union = self.union.union(m.mask());
-                    if !index.insert(v, *rank, *id, m) {
-                        self.beside.insert(m, *rank, *id);
+        for change in &noted {
+            match &mut self.made {
+                Made::Nothing => return,
+                Made::Index(index) => {
+                    let v = self.vectors;
+                    match change {
+                        // It was copied later than it came.
+                        Change::In(rank, _, m)
+                            if index.find(v, m, Which::Rank(*rank)).is_some() => {}
+                        Change::In(rank, id, m) if index.insert(v, *rank, *id, m) => {}
+                        Change::Out(rank, m)
+                            if index.remove(v, m, Which::Rank(*rank)).is_some() => {}
+                        other => other.on(&mut self.beside),
                     }
                 }
-                Change::Out(rank, m) => {
-                    if index.remove(v, m, Which::Rank(*rank)).is_none() {
-                        self.beside.remove(m, (rank >> 32) as u32);
-                    }
-                }
+                Made::Parts => change.on(&mut self.beside),
+            }
+            if let Change::In(_, _, m) = change {
+                self.union = self.union.union(m.mask());
             }
         }
     }

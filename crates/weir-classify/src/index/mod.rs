@@ -1,11 +1,11 @@
-//! A large table's rules in leaves of some hundreds, each with a bit for every rule: for lookups, and for changes.
+//! A table's rules in leaves of some hundreds, each with a bit for every rule: for lookups, and for changes.
 //!
 //! Room: data-path core. Called by `fast`, whose parts hold what an index can't take and refuses. It is made at once of a copy of all
 //! rules ([`Draft`]), which knows
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71 and 77 what this does. `family`: rules that have one place together.
+//! 57, 59, 62, 64 to 67, 71, 77 and 78 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;
@@ -19,7 +19,7 @@ mod tree;
 mod walk;
 
 use crate::key::{FlowKey, FlowMask};
-use crate::parts::{Copy, Parts};
+use crate::parts::{Copy, FirstTuple, Parts};
 use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
@@ -31,7 +31,7 @@ use place::{Form, Place};
 use tree::Tree;
 
 pub use drafted::Drafted;
-pub(crate) use drafted::{Change, Replaced};
+pub(crate) use drafted::{Change, Made, Replaced};
 pub(crate) use leaf::Which;
 pub(crate) use tree::BURST;
 
@@ -56,6 +56,16 @@ pub struct Draft {
     rules: Rules,
     /// Bits that the rules look at.
     union: FlowMask,
+    otherwise: Otherwise,
+}
+
+/// What becomes of a large table, and of one that no index can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// An index, or nothing.
+    Index,
+    /// Parts, if that is better: it has an index already, of what it was.
+    Parts,
 }
 
 #[derive(Debug)]
@@ -66,7 +76,13 @@ enum Rules {
 
 impl Draft {
     /// For `len` rules that look at these words of the key; none where those are too many.
-    pub(crate) fn new(token: u64, vectors: Vectors, words: u32, len: usize) -> Option<Self> {
+    pub(crate) fn new(
+        token: u64,
+        vectors: Vectors,
+        words: u32,
+        len: usize,
+        otherwise: Otherwise,
+    ) -> Option<Self> {
         let form = Form::new(words);
         let rules = match words.count_ones() as usize {
             1..=NARROW => Rules::Narrow(form, Vec::with_capacity(len)),
@@ -74,7 +90,7 @@ impl Draft {
             _ => return None,
         };
         let (parts, union) = (Copy::default(), FlowMask::default());
-        Some(Self { token, vectors, leaf: 0, parts, rules, union })
+        Some(Self { token, vectors, leaf: 0, parts, rules, union, otherwise })
     }
     pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
         // One of other words came after the beginning; then it is told of, too.
@@ -86,9 +102,19 @@ impl Draft {
         }
         self.union = self.union.union(m.mask());
     }
+    /// Rules that have been copied so far; one that was moved meanwhile may be among them twice.
+    pub fn rules(&self) -> usize {
+        self.len()
+    }
     /// Makes the index: a pure computation, of about ten microseconds a rule.
     pub fn make(mut self) -> Drafted {
         self.sort_out();
+        let len = self.len();
+        if len > MOST
+            && let Some(parts) = self.in_parts()
+        {
+            return self.drafted(Made::Parts, parts);
+        }
         // One leaf a key, if there is a way. Else rules by themselves tell leaves apart better than families do, unless that takes
         // twice as many places.
         let ways = [
@@ -97,12 +123,18 @@ impl Draft {
             (Together::FamiliesIfMany, Open::OrApart),
             (Together::Nobody, Open::OrApart),
         ];
-        let len = self.len();
         // Fewer are better off by rank than by several leaves.
         let ways = ways.into_iter().filter(|(_, open)| *open == Open::Both || len > MOST);
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
         let index = ways.map(|(kin, open)| self.index(kin, open)).find_map(|i| i.filter(is_good));
-        self.drafted(index)
+        match index {
+            None if len <= MOST
+                && let Some(parts) = self.in_parts() =>
+            {
+                self.drafted(Made::Parts, parts)
+            }
+            index => self.drafted(Made::of(index), Parts::default()),
+        }
     }
     /// One whose keys may have several leaves.
     #[cfg(test)]
@@ -119,12 +151,34 @@ impl Draft {
     fn make_first(mut self, ways: &[(Together, Open)]) -> Drafted {
         self.sort_out();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open));
-        self.drafted(index)
+        self.drafted(Made::of(index), Parts::default())
     }
-    fn drafted(&self, index: Option<Index>) -> Drafted {
+    fn drafted(&self, made: Made, beside: Parts) -> Drafted {
         let Self { token, union, vectors, .. } = *self;
-        let (index, beside) = (index.map(Box::new), Parts::default());
-        Drafted { token, union, vectors, index, beside, noted: Vec::new(), replaced: None }
+        Drafted { token, union, vectors, made, beside, noted: Vec::new(), replaced: None }
+    }
+    /// All rules in parts, where the draft says so, and these are few or so few rules that they may stand by rank beside them.
+    fn in_parts(&self) -> Option<Parts> {
+        if self.otherwise == Otherwise::Index {
+            return None;
+        }
+        let mut parts = Parts::with_first_tuple(FirstTuple::WhenDue);
+        let mut add = |rank: u64, id, m: &Match| {
+            // What went and came again while it was copied may stand here twice; what is noted settles which holds.
+            if parts.find(m, (rank >> 32) as u32).is_none() {
+                parts.insert(m, rank, id);
+            }
+            self.len() <= MOST || !parts.are_many()
+        };
+        let few = match &self.rules {
+            Rules::Narrow(form, rules) => {
+                rules.iter().all(|p| add(p.rank, RuleId(p.id as u32), &form.matcher(&p.asks)))
+            }
+            Rules::Wide(form, rules) => {
+                rules.iter().all(|p| add(p.rank, RuleId(p.id as u32), &form.matcher(&p.asks)))
+            }
+        };
+        few.then_some(parts)
     }
     /// Each rule once, however often it was copied.
     fn sort_out(&mut self) {

@@ -16,8 +16,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
 use weir_classify::{
-    Classifier, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule, RuleId, Words,
+    Adoption, Classifier, Drafted, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule,
+    RuleId, Words,
 };
+
 use weir_packet::Nanos;
 
 /// Entries from which on there are half as many more when there is no room, not twice.
@@ -548,6 +550,18 @@ impl Table {
                 None => {}
             }
         }
+        self.refit_cache();
+    }
+    /// Takes an index that was made of its classifier's draft, as [`FastTable::adopt`] says.
+    pub(crate) fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
+        let adoption = self.classifier.adopt(drafted);
+        if adoption == Adoption::Taken {
+            self.refit_cache();
+        }
+        adoption
+    }
+    /// Whether a cache pays may be another matter now.
+    fn refit_cache(&mut self) {
         match (self.caching, self.classifier.is_dear()) {
             (FlowCaching::After(n), true) => {
                 let cache = self.cache.get_or_insert_with(|| Box::new(FlowCache::new(n)));

@@ -1,8 +1,8 @@
-//! Large tables get an index for lookups, made on a thread beside the worker.
+//! Tables get an index for lookups, made on a thread beside the worker.
 //!
-//! Room: called at the end of a round. One table at a time of this worker's VDPs: it is copied in small steps, the index is
-//! made elsewhere in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table answers is
-//! no matter of when that is: an index says what its table says. What changes meanwhile is done to it by that thread, too, as often as
+//! Room: called at the end of a round. One table at a time of this worker's VDPs, or many small ones together: they are copied in small
+//! steps, indexes are made elsewhere in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table
+//! answers is no matter of when that is: an index says what its table says. What changes meanwhile is done to it by that thread, too, as often as
 //! there is much of it. A table whose index is soon made anew is left alone for a while, each time longer: what one VDP's changes
 //! cost here others hardly feel.
 
@@ -20,13 +20,18 @@ const VDPS: usize = 16;
 const ASKED: u64 = 4096;
 /// Slots copied in a round.
 const SLOTS: usize = 256;
+/// Tables whose indexes are made together, and rules of these that are as many as one table should have to wait for.
+const TOGETHER: usize = 64;
+const RULES: usize = 4096;
+/// Indexes taken in a round.
+const TAKEN: usize = 4;
 /// How much less the thread that makes an index asks for of the processor.
 const NICE: i32 = 10;
 /// How long a table is left alone after an attempt, at first and at most.
 const WAIT: u64 = 50_000_000;
 const LONGEST_WAIT: u64 = 30_000_000_000;
 /// Tables that are remembered for that.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 512;
 
 /// A table of a VDP.
 type Which = (Vid, usize);
@@ -35,8 +40,18 @@ type Which = (Vid, usize);
 enum UnderWay {
     #[default]
     Nothing,
-    Copies(Which, Box<Draft>),
-    Makes(Which, JoinHandle<Drafted>),
+    /// The last of them, which is not whole yet.
+    Copies(Vec<(Which, Draft)>),
+    Makes(Vec<Which>, JoinHandle<Vec<Drafted>>),
+    Offers(Box<Offers>),
+}
+
+/// What was made, and what has become of it.
+#[derive(Debug, Default)]
+struct Offers {
+    made: Vec<(Which, Drafted)>,
+    behind: Vec<(Which, Drafted)>,
+    done: Vec<Drafted>,
 }
 
 /// A table that is left alone.
@@ -80,51 +95,85 @@ impl Indexing {
 }
 
 impl DataPlane {
-    /// Goes on with what is under way, or looks for a table that wants an index.
+    /// Goes on with what is under way, or looks for tables that want an index.
     #[cold]
     pub(super) fn tend_indexes(&mut self) {
         self.indexing.due = self.now + LOOK;
         match std::mem::take(&mut self.indexing.under_way) {
-            UnderWay::Nothing => self.look_for_tables(),
-            UnderWay::Copies(which, draft) => self.copy_some(which, draft),
+            UnderWay::Nothing => self.look_for_tables(Vec::new()),
+            UnderWay::Copies(drafts) => self.copy_some(drafts),
             UnderWay::Makes(which, thread) if thread.is_finished() => match thread.join() {
-                Ok(drafted) => self.offer(which, drafted),
+                Ok(all) => {
+                    let made = which.into_iter().zip(all).collect();
+                    self.next_round(UnderWay::Offers(Box::new(Offers {
+                        made,
+                        ..Offers::default()
+                    })));
+                }
                 // One that panicked made none.
-                Err(_) => self.give_up(which),
+                Err(_) => self.give_up(&which),
             },
             makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
+            UnderWay::Offers(offers) => self.offer(offers),
         }
+    }
+    /// Goes on with this in the next round.
+    fn next_round(&mut self, with: UnderWay) {
+        (self.indexing.under_way, self.indexing.due) = (with, self.now);
     }
 
     fn table_of(&mut self, (vid, table): Which) -> Option<&mut Table> {
         vdp_mut(&mut self.vdps, vid)?.fast.tables.get_mut(table)
     }
 
-    /// Offers its table what was made, if that is there still.
-    fn offer(&mut self, which: Which, mut drafted: Drafted) {
-        let adoption = self.table_of(which).map(|t| t.classifier.adopt(&mut drafted));
-        if adoption == Some(Adoption::Behind) {
-            self.make(which, move || {
+    /// Offers some tables what was made, if they are there still.
+    fn offer(&mut self, mut offers: Box<Offers>) {
+        for _ in 0..TAKEN {
+            let Some((which, mut drafted)) = offers.made.pop() else { break };
+            match self.table_of(which).map(|t| t.adopt(&mut drafted)) {
+                Some(Adoption::Behind) => offers.behind.push((which, drafted)),
+                _ => offers.done.push(drafted),
+            }
+        }
+        if !offers.made.is_empty() {
+            return self.next_round(UnderWay::Offers(offers));
+        }
+        let Offers { behind, done, .. } = *offers;
+        // They, or what they replace, may be thousands of pieces of memory.
+        aside(move || drop(done));
+        if !behind.is_empty() {
+            self.make(behind, |mut drafted| {
                 drafted.catch_up();
                 drafted
             });
-        } else {
-            // It, or what it replaces, may be thousands of pieces of memory.
-            aside(move || drop(drafted));
         }
     }
-    /// What `work` makes is for this table.
-    fn make(&mut self, which: Which, work: impl FnOnce() -> Drafted + Send + 'static) {
-        match aside(work) {
+    /// What `work` makes of each of these is for its table.
+    fn make<T: Send + 'static>(&mut self, of: Vec<(Which, T)>, work: fn(T) -> Drafted) {
+        let (which, of): (Vec<Which>, Vec<T>) = of.into_iter().unzip();
+        match aside(move || of.into_iter().map(work).collect()) {
             Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
-            None => self.give_up(which),
+            None => self.give_up(&which),
         }
     }
-    fn give_up(&mut self, which: Which) {
-        self.table_of(which).into_iter().for_each(|t| t.classifier.give_up_draft());
+    fn give_up(&mut self, all: &[Which]) {
+        for which in all {
+            self.table_of(*which).into_iter().for_each(|t| t.classifier.give_up_draft());
+        }
     }
 
-    fn look_for_tables(&mut self) {
+    /// Looks for one more table, beside these whose copies are whole; if there is none soon, indexes are made of these.
+    fn look_for_tables(&mut self, mut drafts: Vec<(Which, Draft)>) {
+        match self.next_draft() {
+            Some(draft) => {
+                drafts.push(draft);
+                self.next_round(UnderWay::Copies(drafts));
+            }
+            None if drafts.is_empty() => {}
+            None => self.make(drafts, Draft::make),
+        }
+    }
+    fn next_draft(&mut self) -> Option<(Which, Draft)> {
         let all = self.vdps.len();
         for _ in 0..VDPS.min(all) {
             let at = self.indexing.next % all;
@@ -138,23 +187,27 @@ impl DataPlane {
                     && let Some(draft) = t.classifier.begin_draft()
                 {
                     self.indexing.rest(which, self.now);
-                    self.indexing.under_way = UnderWay::Copies(which, Box::new(draft));
-                    self.indexing.due = self.now;
-                    return;
+                    return Some((which, draft));
                 }
             }
         }
+        None
     }
 
-    fn copy_some(&mut self, which: Which, mut draft: Box<Draft>) {
-        let Some(table) = self.table_of(which) else { return };
-        match table.classifier.draft_more(&mut draft, SLOTS) {
-            Copying::More => {
-                self.indexing.under_way = UnderWay::Copies(which, draft);
-                self.indexing.due = self.now;
-            }
-            Copying::Whole => self.make(which, move || draft.make()),
-            Copying::Broken => {}
+    fn copy_some(&mut self, mut drafts: Vec<(Which, Draft)>) {
+        let Some((which, draft)) = drafts.last_mut() else { return };
+        let copying = self
+            .table_of(*which)
+            .map_or(Copying::Broken, |t| t.classifier.draft_more(draft, SLOTS));
+        match copying {
+            Copying::More => return self.next_round(UnderWay::Copies(drafts)),
+            Copying::Whole => {}
+            Copying::Broken => _ = drafts.pop(),
+        }
+        let rules: usize = drafts.iter().map(|d| d.1.rules()).sum();
+        match drafts.len() < TOGETHER && rules < RULES {
+            true => self.look_for_tables(drafts),
+            false => self.make(drafts, Draft::make),
         }
     }
 }

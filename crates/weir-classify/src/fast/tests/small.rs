@@ -148,7 +148,7 @@ fn very_small_tables_are_near() {
 }
 
 /// Rules with so many masks that tables of them get an index.
-fn of_many_kinds(i: u32, id: u32) -> Rule {
+pub(super) fn of_many_kinds(i: u32, id: u32) -> Rule {
     let mask = u128::from(u32::MAX) << (i % 29);
     let value = u128::from(i.wrapping_mul(0x9e37_79b9)) & mask;
     let m = Match::any().with_masked(Field::Ipv4Dst, value, mask);
@@ -206,7 +206,7 @@ fn tables_of_owners_with_words_are_what_they_must() {
                     .collect();
                 fast.index_now();
                 many.iter().for_each(|r| assert!(fast.remove(&r.matcher, 1) == Some(r.id)));
-                assert!(!fast.is_indexed());
+                assert!(fast.len() > SOME / 2 || !fast.is_indexed());
             }
             assert_eq!(fast.len(), judge.len());
             let (n, _) = (number(64), near += u32::from(fast.is_near()));

@@ -1,0 +1,138 @@
+//! Tables of few rules have an index of one leaf, and give it up where another shape is better.
+
+use super::*;
+
+/// Rules that a leaf has room for.
+const LEAF: u32 = 416;
+
+/// Addresses of one kind or the other, as stations that may send and where they are stand in a table.
+fn either(n: u32) -> Rule {
+    let field = if n.is_multiple_of(2) { Field::EthDst } else { Field::EthSrc };
+    rule(Match::any().with(field, n.into()), n % 3, n)
+}
+/// Addresses, but for some.
+fn nearly_exact(n: u32) -> Rule {
+    match n {
+        ..4 => rule(Match::any().with(Field::IpProto, n.into()), 0, n),
+        _ => rule(mac(n), n % 3, n),
+    }
+}
+/// Rules of hundreds of masks, some of which ask for few bits.
+fn of_kinds(n: u32) -> Rule {
+    let m = super::small::of_many_kinds(n, n);
+    rule(m.matcher.with_masked(Field::Ipv4Src, n.into(), 0xff << (n % 17)), n % 5, n)
+}
+
+/// A table beside its judge.
+struct Beside {
+    fast: FastTable,
+    judge: Linear,
+}
+
+impl Beside {
+    fn of(rules: impl Iterator<Item = Rule>) -> Self {
+        let mut out = Self { fast: FastTable::new(), judge: Linear::default() };
+        rules.for_each(|r| out.put(r));
+        out
+    }
+    fn put(&mut self, r: Rule) {
+        assert_eq!(self.fast.insert(r), self.judge.insert(r));
+    }
+    fn take(&mut self, r: Rule) {
+        let gone = self.judge.remove(&r.matcher, r.priority);
+        assert_eq!(self.fast.remove(&r.matcher, r.priority), gone);
+    }
+    /// Answers as the judge does what fits any of these, or nothing.
+    fn check(&self, rules: impl Iterator<Item = Rule>) {
+        assert_eq!(self.fast.len(), self.judge.len());
+        for r in rules {
+            let key = r.matcher.value();
+            assert_eq!(self.fast.lookup(key), self.judge.lookup(key), "{r:?}");
+        }
+    }
+}
+
+#[test]
+fn small_tables_of_several_parts_have_one_leaf() {
+    let exact = Beside::of((0..400).map(|n| rule(mac(n), 1, n)));
+    assert!(!exact.fast.wants_index());
+    let few = Beside::of((0..SOME as u32 - 1).map(either));
+    assert!(!few.fast.wants_index());
+    for (kind, parts) in [(either as fn(u32) -> Rule, 2), (of_kinds, 0)] {
+        let mut t = Beside::of((0..SOME as u32).map(kind));
+        assert!(t.fast.wants_index());
+        let before = t.fast.memory_bytes();
+        assert!(t.fast.index_now() && t.fast.leaves() == 1);
+        // A leaf's rows, and some.
+        assert!(t.fast.memory_bytes() < before + (12 << 10), "{}", t.fast.memory_bytes());
+        t.check((0..64).map(kind));
+        (32..LEAF).for_each(|n| t.put(kind(n)));
+        assert!(t.fast.leaves() == 1 && t.fast.parts.is_empty() && !t.fast.wants_index());
+        t.check((0..600).map(kind));
+        // Who goes to and fro keeps it; with half as many as it wants for one, it has none.
+        (17..LEAF).for_each(|n| t.take(kind(n)));
+        assert!(t.fast.is_indexed());
+        (17..31).for_each(|n| t.put(kind(n)));
+        assert!(t.fast.is_indexed());
+        (16..31).for_each(|n| t.take(kind(n)));
+        assert!(!t.fast.is_indexed() && t.fast.len() == 16);
+        assert!(parts == 0 || t.fast.tuples() <= parts);
+        t.check((0..600).map(kind));
+    }
+}
+
+/// What has outgrown its index has parts again where these are few, whatever changes while that is found out; else another index.
+#[test]
+fn a_table_that_outgrows_its_index_has_what_is_better() {
+    let kinds =
+        [(either as fn(u32) -> Rule, 2, false), (nearly_exact, 1, true), (of_kinds, 0, false)];
+    for (kind, tuples, as_large) in kinds {
+        let mut t = Beside::of((0..300).map(kind));
+        assert!(t.fast.index_now());
+        let (mut under_way, mut made) = (None, None);
+        let (mut lost, mut after) = (0, 0);
+        for n in 300..8_500 {
+            t.put(kind(n));
+            if n % 3 == 0 {
+                // What is copied, or was, goes, and comes again behind others of its priority.
+                let again = kind(n * 7 % n);
+                t.take(again);
+                t.put(again);
+            }
+            if n % 41 == 0 {
+                t.take(kind(n - 1));
+            }
+            if t.fast.wants_index() && under_way.is_none() && made.is_none() {
+                under_way = t.fast.begin_draft();
+            }
+            if let Some(mut draft) = under_way.take() {
+                match t.fast.draft_more(&mut draft, 64) {
+                    Copying::More => under_way = Some(draft),
+                    Copying::Whole => made = Some((n, draft.make())),
+                    Copying::Broken => {}
+                }
+            }
+            // More changes than are done at once have been noted by then.
+            if let Some((since, drafted)) = made.take() {
+                match n - since {
+                    ..90 => made = Some((since, drafted)),
+                    _ => {
+                        let had = t.fast.is_indexed();
+                        lost += u32::from(adopted(&mut t.fast, drafted) && !t.fast.is_indexed());
+                        after += u32::from(had && n > 4_200);
+                    }
+                }
+            }
+            if n % 997 == 0 {
+                t.check((0..n + 50).step_by(9).map(kind));
+            }
+        }
+        assert_eq!((t.fast.is_indexed(), t.fast.tuples()), (tuples == 0, tuples));
+        // Two kinds of addresses have no more than one leaf; what is one tuple and some has an index as long as it is small.
+        assert_eq!(lost, u32::from(tuples > 0));
+        assert!(after > 0 || !as_large);
+        t.check((0..8_600).step_by(7).map(kind));
+        (0..8_500).map(kind).for_each(|r| _ = t.fast.remove(&r.matcher, r.priority));
+        assert_eq!(t.fast.len(), 0);
+    }
+}
