@@ -22,7 +22,7 @@
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
 //! Where whoever owns the table keeps each rule's bits ([`Words::ByOwner`]), up to 24 rules of such a mask are [`Near`] in place of that,
-//! and stay in the rest: a first tuple is looked for only when they can't be.
+//! and stay in the rest: a first tuple is looked for only when they can't be. A table-miss entry stands beside all of this (`miss`).
 //!
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
@@ -81,6 +81,16 @@ pub enum Words {
     ByOwner,
 }
 
+/// What the owner knows of words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Owner {
+    #[default]
+    KeepsNone,
+    WasTold,
+    /// All rules have other words than it was told.
+    ToBeTold,
+}
+
 /// What became of a rule.
 #[derive(Clone, Copy)]
 enum Edit {
@@ -131,11 +141,13 @@ pub struct FastTable {
     /// Whether many rules share slots of the few tuples that there are.
     crowded: bool,
     vectors: Vectors,
-    kept: Words,
-    /// Whether words are others than the owner was told.
-    other_words: bool,
+    owner: Owner,
+    /// No rule but the table-miss entry has had a lower priority since there was none, as far as this can say.
+    lowest: u8,
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
+    /// The table-miss entry.
+    miss: Option<Box<Miss>>,
     /// Bits that rules look at, of those words alone in which there are any.
     union: Box<[u64]>,
 }
@@ -164,20 +176,21 @@ impl FastTable {
             indexing: None,
             crowded: false,
             vectors,
-            kept: Words::default(),
-            other_words: false,
+            owner: Owner::default(),
+            lowest: LOWEST,
             inserted: 0,
+            miss: None,
             union: Box::default(),
         }
     }
 
     /// An empty table whose words are kept so.
     pub fn with_words(kept: Words) -> Self {
-        let parts = Parts::with_first_tuple(match kept {
-            Words::Here => FirstTuple::WhenDue,
-            Words::ByOwner => FirstTuple::WhenTold,
-        });
-        Self { kept, parts, ..Self::new() }
+        let (owner, first_tuple) = match kept {
+            Words::Here => (Owner::KeepsNone, FirstTuple::WhenDue),
+            Words::ByOwner => (Owner::WasTold, FirstTuple::WhenTold),
+        };
+        Self { owner, parts: Parts::with_first_tuple(first_tuple), ..Self::new() }
     }
 
     /// What is read for a lookup in a small table of one mask is so long, and what a larger one's owner has beside it; behind it
@@ -215,6 +228,7 @@ impl FastTable {
             + self.index.as_ref().map_or(0, |i| size_of::<Index>() + i.heap_bytes())
             + self.indexing.as_ref().map_or(0, |i| size_of_val(&**i) + i.heap_bytes())
             + size_of_val(&*self.union)
+            + self.miss.as_ref().map_or(0, |_| size_of::<Miss>())
     }
     /// Number of hash tables that a lookup may probe, beside an index if there is one: the shape, for reports.
     pub fn tuples(&self) -> usize {
@@ -257,7 +271,7 @@ impl FastTable {
     }
     /// Whether all rules are near. If not, and there is no tuple, one is made where that is due.
     fn settle_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
-        if self.kept == Words::Here {
+        if self.owner == Owner::KeepsNone {
             return false;
         }
         let Parts { tuples, rest, .. } = &self.parts;
@@ -355,10 +369,13 @@ impl FastTable {
         let n = keys.len().min(found.len());
         let (keys, found) = (&keys[..n], &mut found[..n]);
         match (self.packed.way, &self.ranked, &self.index) {
-            (Way::Beside, _, Some(index)) => self.lookup_beside(index, keys, found),
-            (Way::Ordered, Some(ranked), _) => ranked.lookup_all(self.vectors, keys, found),
-            (Way::Ordered, _, Some(index)) => index.lookup_all(self.vectors, keys, found),
-            _ => keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
+            (Way::Beside, _, Some(index)) => self.lookup_beside(index, keys, &mut *found),
+            (Way::Ordered, Some(ranked), _) => ranked.lookup_all(self.vectors, keys, &mut *found),
+            (Way::Ordered, _, Some(index)) => index.lookup_all(self.vectors, keys, &mut *found),
+            _ => return keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
+        }
+        if let Some(miss) = self.miss() {
+            found.iter_mut().for_each(|f| *f = f.or(Some(miss)));
         }
     }
     fn lookup_beside(&self, index: &Index, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
@@ -387,6 +404,14 @@ impl FastTable {
     /// table must not have changed in between, or a winner may be missed.
     #[inline(always)]
     pub fn resolve(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
+        match self.resolve_held(key, p) {
+            None => self.miss(),
+            found => found,
+        }
+    }
+    /// The same, but for the table-miss entry.
+    #[inline(always)]
+    fn resolve_held(&self, key: &FlowKey, p: Probe) -> Option<RuleId> {
         if self.packed.way == Way::Packed {
             return self.packed.find(p.hash, p.left as usize);
         }
@@ -432,7 +457,7 @@ impl FastTable {
 
     /// Gives out insertion numbers anew, from 1.
     fn renumber(&mut self) {
-        let mut ranks = Vec::with_capacity(self.len());
+        let mut ranks = Vec::with_capacity(self.held());
         self.each_ranked(&mut |rank, _| ranks.push(rank));
         ranks.sort_unstable_by(|a, b| b.cmp(a));
         let anew = |rank: u64| {
@@ -442,6 +467,7 @@ impl FastTable {
         self.parts.rerank(&anew);
         self.index.iter_mut().for_each(|i| i.rerank(&anew));
         self.inserted = ranks.len() as u32;
+        self.renumber_miss();
         if self.ranked.is_some() {
             self.rank();
         }
@@ -449,6 +475,11 @@ impl FastTable {
         self.settle(None);
     }
 
+    /// Rules but for the table-miss entry.
+    fn held(&self) -> usize {
+        self.parts.len() + self.index.as_ref().map_or(0, |i| i.len())
+    }
+    /// Calls `f` for each of these, with its rank.
     fn each_ranked(&self, f: &mut dyn FnMut(u64, &Rule)) {
         self.parts.for_each(f);
         if let Some(index) = &self.index {
@@ -458,7 +489,7 @@ impl FastTable {
 
     /// Notes that there is a rule more in the parts.
     fn note_in(&mut self, rank: u64, m: &Match, id: RuleId) {
-        let len = self.len();
+        let len = self.held();
         let room = match &mut self.ranked {
             Some(r) => len <= MOST && r.insert(rank, id, m),
             None => !(MANY..=MOST / 4 * 3).contains(&len) || !self.is_diverse(),
@@ -476,7 +507,7 @@ impl FastTable {
     /// Whether lookups in the parts would ask many.
     fn is_diverse(&self) -> bool {
         let Parts { tuples, rest, .. } = &self.parts;
-        (MANY / 2..=MOST).contains(&self.len())
+        (MANY / 2..=MOST).contains(&self.held())
             && self.index.is_none()
             && (tuples.len() >= FEW_PARTS || rest.len() >= LONG || self.parts.is_crowded())
     }
@@ -484,7 +515,7 @@ impl FastTable {
     fn rank(&mut self) {
         if self.is_diverse() {
             self.parts.set_asked(Asked::No);
-            let mut rules = Vec::with_capacity(self.len());
+            let mut rules = Vec::with_capacity(self.held());
             self.each_ranked(&mut |rank, r| rules.push((rank, r.id, r.matcher)));
             self.ranked = Some(Box::new(Ranked::new(&rules, self.ranked.as_deref())));
         } else if self.ranked.take().is_some() {
@@ -493,7 +524,7 @@ impl FastTable {
     }
 
     fn rank_out(&mut self, rank: u64) {
-        let few = self.len() < MANY / 2;
+        let few = self.held() < MANY / 2;
         if let Some(r) = &mut self.ranked
             && (!r.remove(rank) || few)
         {
@@ -523,6 +554,7 @@ impl FastTable {
         let rank = self.next_rank(priority);
         // The usual rule of an exact table: finding its place and finding its like are one search.
         if self.index.is_none()
+            && !self.may_be_last(priority)
             && let Some(i) = self.parts.only_place(m)
         {
             self.parts.insert_only(i, m, rank, id).map_err(Duplicate)?;
@@ -546,6 +578,11 @@ impl FastTable {
         self.insert_ranked(m, rank, id);
     }
     fn insert_ranked(&mut self, m: &Match, rank: u64, id: RuleId) {
+        if !(self.may_be_last((rank >> 32) as u32) && self.comes_last(m, rank, id)) {
+            self.insert_held(m, rank, id);
+        }
+    }
+    fn insert_held(&mut self, m: &Match, rank: u64, id: RuleId) {
         let union = self.mask_union();
         if !union.covers(m.mask()) {
             self.set_union(union.union(m.mask()));
@@ -566,6 +603,42 @@ impl Classifier for FastTable {
     }
 
     fn remove(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
+        let removed = match self.remove_miss(m, priority) {
+            None => self.remove_held(m, priority),
+            miss => miss,
+        };
+        if self.parts.is_empty() && self.index.is_none() {
+            self.lowest = LOWEST;
+        }
+        removed
+    }
+
+    fn find(&self, m: &Match, priority: u32) -> Option<RuleId> {
+        if let Some(miss) = self.find_miss(m, priority) {
+            return Some(miss);
+        }
+        let which = Which::Priority(priority);
+        let indexed = self.index.as_ref().and_then(|i| i.find(self.vectors, m, which));
+        indexed.map(|f| f.1).or_else(|| self.parts.find(m, priority))
+    }
+
+    #[inline]
+    fn lookup(&self, key: &FlowKey) -> Option<RuleId> {
+        self.resolve(key, self.probe(key))
+    }
+
+    fn len(&self) -> usize {
+        self.held() + usize::from(self.miss.is_some())
+    }
+
+    fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
+        self.each_ranked(&mut |_, r| f(r));
+        self.each_miss(f);
+    }
+}
+
+impl FastTable {
+    fn remove_held(&mut self, m: &Match, priority: u32) -> Option<RuleId> {
         if let Some(index) = &mut self.index
             && let Some((rank, id)) = index.remove(self.vectors, m, Which::Priority(priority))
         {
@@ -582,32 +655,15 @@ impl Classifier for FastTable {
         self.dissolve_small();
         Some(id)
     }
-
-    fn find(&self, m: &Match, priority: u32) -> Option<RuleId> {
-        let which = Which::Priority(priority);
-        let indexed = self.index.as_ref().and_then(|i| i.find(self.vectors, m, which));
-        indexed.map(|f| f.1).or_else(|| self.parts.find(m, priority))
-    }
-
-    #[inline]
-    fn lookup(&self, key: &FlowKey) -> Option<RuleId> {
-        self.resolve(key, self.probe(key))
-    }
-
-    fn len(&self) -> usize {
-        self.parts.len() + self.index.as_ref().map_or(0, |i| i.len())
-    }
-
-    fn for_each(&self, f: &mut dyn FnMut(&Rule)) {
-        self.each_ranked(&mut |_, r| f(r));
-    }
 }
 
 mod indexing;
+mod miss;
 mod several;
 mod small;
 use indexing::Indexing;
 pub use indexing::{Adoption, Copying};
+use miss::{LOWEST, Miss};
 
 #[cfg(test)]
 mod tests;

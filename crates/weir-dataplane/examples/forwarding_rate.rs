@@ -9,7 +9,7 @@
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
-//! with `-configured` behind it every VDP has a third port, which is down.
+//! with `-configured` behind it every VDP has a third port, which is down, and with `-missed` a table-miss entry that asks the controller, as most have.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -265,6 +265,10 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
 }
 
 fn plane(name: &str) -> Result<DataPlane, Failed> {
+    let (name, missed) = match name.strip_suffix("-missed") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
     let (name, configured) = match name.strip_suffix("-configured") {
         Some(name) => (name, true),
         None => (name, false),
@@ -305,6 +309,12 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.default = vec![Action::Drop];
         spec.cpu_permille = if name == "acl-promised" { 500 } else { 0 };
         p.create_vdp(spec)?;
+        if missed {
+            let to = Action::Output(Out::Controller(128));
+            let rule =
+                RuleSpec { matcher: Match::any(), priority: 0, cookie: 0, actions: Arc::new([to]) };
+            p.add_rule(Vid(vid), 0, &rule, Placement::Fast)?;
+        }
         if let Some((no, _)) = third {
             p.set_port_config(Vid(vid), no, PortFlags::DOWN)?;
         }

@@ -78,19 +78,21 @@ impl Indexing {
 impl FastTable {
     /// Whether lookups would be faster with an index, or with another one, and none is being made.
     pub fn wants_index(&self) -> bool {
-        let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.len());
-        self.len() >= SOME
+        let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.held());
+        self.held() >= SOME
             && self.indexing.as_deref().is_none_or(is_free)
             && match &self.index {
-                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.len() / MANY_BESIDE,
-                None if self.len() <= MOST => self.packed.way != Way::Near && self.parts.are_some(),
+                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.held() / MANY_BESIDE,
+                None if self.held() <= MOST => {
+                    self.packed.way != Way::Near && self.parts.are_some()
+                }
                 None => self.parts.are_many(),
             }
     }
 
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.
     pub fn begin_draft(&mut self) -> Option<Draft> {
-        let len = self.len();
+        let len = self.held();
         let indexing = self.indexing.get_or_insert_default();
         let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
         **indexing = Indexing { token, noted, ..Indexing::default() };
@@ -138,14 +140,14 @@ impl FastTable {
 
     /// No index will come of the last draft.
     pub fn give_up_draft(&mut self) {
-        let len = self.len();
+        let len = self.held();
         self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
     /// Takes an index that was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
     /// is in `drafted` then, and should be dropped where that takes nobody's time.
     pub fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
-        let len = self.len();
+        let len = self.held();
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == drafted.token) else {
             return Adoption::Refused;
         };
@@ -186,7 +188,7 @@ impl FastTable {
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside).like(&self.parts);
         let made = std::mem::replace(&mut drafted.made, Made::Nothing);
-        debug_assert_eq!(made.len() + beside.len(), self.len());
+        debug_assert_eq!(made.len() + beside.len(), self.held());
         drafted.replaced = Some(Replaced {
             _parts: std::mem::replace(&mut self.parts, beside),
             _index: std::mem::replace(&mut self.index, made.into_index()),
@@ -209,7 +211,7 @@ impl FastTable {
     /// Where few rules are left, and no other index would be made of them, they go to the parts.
     #[inline]
     pub(super) fn dissolve_small(&mut self) {
-        if self.len() <= SOME / 2 && self.index.is_some() {
+        if self.held() <= SOME / 2 && self.index.is_some() {
             self.dissolve_index();
         }
     }
@@ -230,7 +232,7 @@ impl FastTable {
     }
     #[inline]
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> Change) {
-        let len = self.len();
+        let len = self.held();
         let Some(indexing) = &mut self.indexing else { return };
         match &mut indexing.noted {
             Some(noted) if noted.len() < NOTED + len / NOTED_OF => noted.push(change()),

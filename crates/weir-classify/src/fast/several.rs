@@ -94,13 +94,13 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         let a = &all[i % BURST];
         let id = match t.asks_tuples() {
             true => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
-            false => t.resolve(key, a.probe),
+            false => t.resolve_held(key, a.probe),
         };
-        found.get_mut(i).into_iter().for_each(|f| *f = id);
+        found.get_mut(i).into_iter().for_each(|f| *f = id.or_else(|| t.miss()));
     }
     for (i, best) in indexed.iter().flat_map(Indexed::lookup) {
         let table = tables.get(i).copied().flatten().zip(keys.get(i));
-        let id = table.and_then(|(t, key)| t.or_beside(key, best));
+        let id = table.and_then(|(t, key)| t.or_beside(key, best).or_else(|| t.miss()));
         found.get_mut(i).into_iter().for_each(|f| *f = id);
     }
 }

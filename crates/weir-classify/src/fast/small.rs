@@ -26,7 +26,11 @@ impl FastTable {
     }
     /// Where [`FastTable::is_near`], after a change: whether all rules have other words since this was asked last.
     pub fn has_other_words(&mut self) -> bool {
-        std::mem::take(&mut self.other_words)
+        let others = self.owner == Owner::ToBeTold;
+        if others {
+            self.owner = Owner::WasTold;
+        }
+        others
     }
     /// Packs the one tuple that there is, where that can be and its rules are not near.
     pub(super) fn pack(&mut self, change: Option<(&Match, Edit)>) -> Way {
@@ -84,7 +88,9 @@ impl FastTable {
         let made = self.to_bring_near().and_then(|(none, rules)| none.near(self.seed(), &rules));
         let Some((packed, near)) = made else { return false };
         // While it is, the mask stays the same, and so do words.
-        self.other_words |= !was;
+        if !was {
+            self.owner = Owner::ToBeTold;
+        }
         (self.packed, self.near) = (packed, near);
         true
     }

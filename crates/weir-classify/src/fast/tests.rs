@@ -8,6 +8,7 @@ use crate::parts::worthwhile;
 
 mod families;
 mod leaf;
+mod miss;
 mod small;
 
 fn rule(m: Match, priority: u32, id: u32) -> Rule {

@@ -31,7 +31,7 @@ impl Table {
     #[inline(always)]
     pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
         let found = match &mut self.cache {
-            _ if self.classifier.is_near() => self.compare(p),
+            _ if self.classifier.is_near() => self.compare(p).or_else(|| self.classifier.miss()),
             _ if self.classifier.is_plain() => self.classifier.resolve(key, p),
             None => self.classifier.resolve(key, p),
             Some(cache) => cache.resolve(&self.classifier, key, p),
@@ -90,7 +90,7 @@ impl Table {
     #[inline]
     pub fn lookup(&self, key: &FlowKey) -> Option<u32> {
         let found = match self.classifier.is_near() {
-            true => self.compare(self.classifier.near(key)),
+            true => self.compare(self.classifier.near(key)).or_else(|| self.classifier.miss()),
             false => self.classifier.lookup(key),
         };
         found.map(|RuleId(slot)| slot)
