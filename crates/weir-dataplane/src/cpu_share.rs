@@ -120,7 +120,7 @@ const SCANNED: usize = 50;
 /// What asking a further hash table costs, in rules scanned.
 const TUPLE: usize = 10;
 
-/// What asking an index costs, without what is beside it.
+/// What asking an index of several leaves costs, without what is beside it.
 const INDEX: usize = 5 * TUPLE;
 
 /// Units that a lookup costs at most in tables of this shape, beyond what one in a single hash table or a short
@@ -128,10 +128,11 @@ const INDEX: usize = 5 * TUPLE;
 pub fn lookup_units(tables: &TableSet) -> u16 {
     let of = |t: &Table| {
         let c = &t.classifier;
-        // The first tuple is a single hash table, or beside an index one more.
-        let (index, tuples) = match c.is_indexed() {
-            true => (INDEX, c.tuples()),
-            false => (0, c.tuples().saturating_sub(1)),
+        // The first tuple is a single hash table, as a leaf costs no more than; or beside these one more.
+        let (index, tuples) = match c.leaves() {
+            0 => (0, c.tuples().saturating_sub(1)),
+            1 => (0, c.tuples()),
+            2.. => (INDEX, c.tuples()),
         };
         index + tuples * TUPLE + c.scanned()
     };

@@ -38,7 +38,7 @@ pub(super) struct Indexing {
     noted: Option<Vec<Change>>,
     /// Times that they were.
     behind: u32,
-    /// Rules of which none could be made.
+    /// Rules of which none could be made, or parts were in its place.
     refused: usize,
 }
 
@@ -57,7 +57,7 @@ pub enum Copying {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Adoption {
-    /// Lookups ask it.
+    /// Lookups ask it; or parts of all rules, where these are better than the index that the table had.
     Taken,
     /// [`Drafted::catch_up`] has much to do, and should be called elsewhere; then it is to be offered again.
     Behind,
@@ -144,7 +144,7 @@ impl FastTable {
         self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
     }
 
-    /// Takes an index that was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
+    /// Takes what was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
     /// is in `drafted` then, and should be dropped where that takes nobody's time.
     pub fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
         let len = self.held();
@@ -195,11 +195,14 @@ impl FastTable {
             _ranked: self.ranked.take(),
         });
         self.set_union(drafted.union);
+        if self.index.is_none() {
+            self.rank();
+        }
         self.settle(None);
         Adoption::Taken
     }
 
-    /// All of it here and now, where a pause does not matter.
+    /// All of it here and now, where a pause does not matter. Whether something came of it, of which [`FastTable::is_indexed`] says what.
     pub fn index_now(&mut self) -> bool {
         let Some(mut draft) = self.wants_index().then(|| self.begin_draft()).flatten() else {
             return false;
@@ -211,7 +214,8 @@ impl FastTable {
     /// Where few rules are left, and no other index would be made of them, they go to the parts.
     #[inline]
     pub(super) fn dissolve_small(&mut self) {
-        if self.held() <= SOME / 2 && self.index.is_some() {
+        let few = |i: &Index| i.leaves() > 1 && i.is_sparse() || self.held() <= SOME / 2;
+        if self.held() < SOME && self.index.as_deref().is_some_and(few) {
             self.dissolve_index();
         }
     }
@@ -226,8 +230,8 @@ impl FastTable {
         self.rank();
         self.settle(None);
     }
-    /// None is being made.
-    pub(super) fn forget_draft(&mut self) {
+    /// None will come of the last draft; another may be begun.
+    pub fn forget_draft(&mut self) {
         self.indexing.iter_mut().for_each(|i| (i.noted, i.token) = (None, 0));
     }
     #[inline]

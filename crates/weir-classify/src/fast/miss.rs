@@ -9,7 +9,7 @@
 
 use super::*;
 
-/// Where there is no rule; of a higher priority than this no rule stands apart.
+/// Where there is no rule; of this priority or a higher one no rule stands apart.
 pub(super) const LOWEST: u8 = u8::MAX;
 
 /// The rule that stands apart.

@@ -55,7 +55,7 @@ pub struct Drafted {
     pub(crate) union: FlowMask,
     pub(super) vectors: Vectors,
     pub(crate) made: Made,
-    /// Rules that the index could not take.
+    /// Rules that the index could not take, or all.
     pub(crate) beside: Parts,
     /// What is still to be done.
     pub(super) noted: Vec<Change>,
@@ -63,7 +63,7 @@ pub struct Drafted {
     pub(crate) replaced: Option<Replaced>,
 }
 
-/// What a table had before it took an index.
+/// What a table had before it took what was made.
 #[derive(Debug)]
 pub(crate) struct Replaced {
     pub(crate) _parts: Parts,

@@ -552,11 +552,11 @@ impl Table {
         }
         self.refit_cache();
     }
-    /// Takes an index that was made of its classifier's draft, as [`FastTable::adopt`] says.
+    /// Takes what was made of its classifier's draft, as [`FastTable::adopt`] says.
     pub(crate) fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {
         let adoption = self.classifier.adopt(drafted);
         if adoption == Adoption::Taken {
-            self.refit_cache();
+            self.refit(None);
         }
         adoption
     }

@@ -9,6 +9,7 @@
 use super::*;
 use crate::matching::Table;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use weir_classify::{Adoption, Copying, Draft, Drafted};
 
@@ -20,7 +21,7 @@ const VDPS: usize = 16;
 const ASKED: u64 = 4096;
 /// Slots copied in a round.
 const SLOTS: usize = 256;
-/// Tables whose indexes are made together, and rules of these that are as many as one table should have to wait for.
+/// Tables whose indexes are made together, at most, and the rules of them all.
 const TOGETHER: usize = 64;
 const RULES: usize = 4096;
 /// Indexes taken in a round.
@@ -42,7 +43,8 @@ enum UnderWay {
     Nothing,
     /// The last of them, which is not whole yet.
     Copies(Vec<(Which, Draft)>),
-    Makes(Vec<Which>, JoinHandle<Vec<Drafted>>),
+    /// None for what panicked.
+    Makes(Vec<Which>, JoinHandle<Vec<Option<Drafted>>>),
     Offers(Box<Offers>),
 }
 
@@ -104,14 +106,16 @@ impl DataPlane {
             UnderWay::Copies(drafts) => self.copy_some(drafts),
             UnderWay::Makes(which, thread) if thread.is_finished() => match thread.join() {
                 Ok(all) => {
-                    let made = which.into_iter().zip(all).collect();
-                    self.next_round(UnderWay::Offers(Box::new(Offers {
-                        made,
-                        ..Offers::default()
-                    })));
+                    let mut offers = Box::new(Offers::default());
+                    for (which, drafted) in which.into_iter().zip(all) {
+                        match drafted {
+                            Some(drafted) => offers.made.push((which, drafted)),
+                            None => self.give_up(which),
+                        }
+                    }
+                    self.next_round(UnderWay::Offers(offers));
                 }
-                // One that panicked made none.
-                Err(_) => self.give_up(&which),
+                Err(_) => self.put_off(&which),
             },
             makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
             UnderWay::Offers(offers) => self.offer(offers),
@@ -140,7 +144,9 @@ impl DataPlane {
         }
         let Offers { behind, done, .. } = *offers;
         // They, or what they replace, may be thousands of pieces of memory.
-        aside(move || drop(done));
+        if !done.is_empty() {
+            aside(move || drop(done));
+        }
         if !behind.is_empty() {
             self.make(behind, |mut drafted| {
                 drafted.catch_up();
@@ -151,20 +157,29 @@ impl DataPlane {
     /// What `work` makes of each of these is for its table.
     fn make<T: Send + 'static>(&mut self, of: Vec<(Which, T)>, work: fn(T) -> Drafted) {
         let (which, of): (Vec<Which>, Vec<T>) = of.into_iter().unzip();
+        // What panics goes with all that it had.
+        let work = move |one| catch_unwind(AssertUnwindSafe(|| work(one))).ok();
         match aside(move || of.into_iter().map(work).collect()) {
             Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
-            None => self.give_up(&which),
+            None => self.put_off(&which),
         }
     }
-    fn give_up(&mut self, all: &[Which]) {
+    /// Its rules, about as many, are not tried again.
+    fn give_up(&mut self, which: Which) {
+        self.table_of(which).into_iter().for_each(|t| t.classifier.give_up_draft());
+    }
+    /// They are, when they have rested.
+    fn put_off(&mut self, all: &[Which]) {
         for which in all {
-            self.table_of(*which).into_iter().for_each(|t| t.classifier.give_up_draft());
+            self.table_of(*which).into_iter().for_each(|t| t.classifier.forget_draft());
         }
     }
 
     /// Looks for one more table, beside these whose copies are whole; if there is none soon, indexes are made of these.
     fn look_for_tables(&mut self, mut drafts: Vec<(Which, Draft)>) {
-        match self.next_draft() {
+        let rules: usize = drafts.iter().map(|d| d.1.rules()).sum();
+        let room = if drafts.is_empty() { usize::MAX } else { RULES.saturating_sub(rules) };
+        match self.next_draft(room) {
             Some(draft) => {
                 drafts.push(draft);
                 self.next_round(UnderWay::Copies(drafts));
@@ -173,7 +188,8 @@ impl DataPlane {
             None => self.make(drafts, Draft::make),
         }
     }
-    fn next_draft(&mut self) -> Option<(Which, Draft)> {
+    /// Of a table of so many rules at most; a larger one comes first next time.
+    fn next_draft(&mut self, room: usize) -> Option<(Which, Draft)> {
         let all = self.vdps.len();
         for _ in 0..VDPS.min(all) {
             let at = self.indexing.next % all;
@@ -184,10 +200,15 @@ impl DataPlane {
                 if t.classifier.wants_index()
                     && t.asked() >= ASKED
                     && !self.indexing.is_at_rest(which, self.now)
-                    && let Some(draft) = t.classifier.begin_draft()
                 {
-                    self.indexing.rest(which, self.now);
-                    return Some((which, draft));
+                    if t.len() > room {
+                        self.indexing.next = at;
+                        return None;
+                    }
+                    if let Some(draft) = t.classifier.begin_draft() {
+                        self.indexing.rest(which, self.now);
+                        return Some((which, draft));
+                    }
                 }
             }
         }
@@ -204,8 +225,7 @@ impl DataPlane {
             Copying::Whole => {}
             Copying::Broken => _ = drafts.pop(),
         }
-        let rules: usize = drafts.iter().map(|d| d.1.rules()).sum();
-        match drafts.len() < TOGETHER && rules < RULES {
+        match drafts.len() < TOGETHER {
             true => self.look_for_tables(drafts),
             false => self.make(drafts, Draft::make),
         }
