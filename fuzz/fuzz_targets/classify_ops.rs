@@ -58,7 +58,7 @@ impl Owned {
             return all;
         }
         let (word, id) = self.table.near(key).near();
-        let found = id.filter(|id| self.words.get(id) == Some(&word));
+        let found = id.filter(|id| self.words.get(id) == Some(&word)).or_else(|| self.table.miss());
         assert_eq!(found, all);
         found
     }

@@ -28,6 +28,7 @@ impl Miss {
 impl FastTable {
     /// What a lookup finds where no other rule fits: where [`FastTable::is_near`], for its owner. Not part of what found one: that
     /// would read it, in a line of its own, before it knows.
+    #[cold]
     #[inline(never)]
     pub fn miss(&self) -> Option<RuleId> {
         self.miss.as_ref().map(|m| m.id)
