@@ -147,14 +147,9 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
 
 /// Bursts alone, of tables that have an index: for a profile of them.
 fn bursts_alone(rules: &str, trace: &str, rounds: usize) -> Result<(), String> {
-    let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
     let lookups = rulesets::trace(&rulesets::text(trace.as_ref())?)?;
     let clock = Clock(Instant::now());
-    let mut tables: Tables<FastTable> = Tables::new();
-    for (vid, rule) in set.rules {
-        let _ = tables.entry(vid).or_default().insert(rule);
-    }
-    tables.values_mut().filter(|t| t.wants_index()).for_each(|t| _ = t.index_now());
+    let tables = Indexed::of(rules, &clock)?.tables;
     check(&tables, &lookups)?;
     let mut rates: Vec<f64> =
         (0..rounds).map(|_| rate(&tables, &lookups, &clock, bursts)).collect();
@@ -166,21 +161,8 @@ fn bursts_alone(rules: &str, trace: &str, rounds: usize) -> Result<(), String> {
 
 /// Changes alone, of tables that have an index: for a profile of them.
 fn changes(rules: &str) -> Result<(), String> {
-    let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
     let clock = Clock(Instant::now());
-    let mut tables: Tables<FastTable> = Tables::new();
-    let start = clock.now();
-    let kept: Vec<_> = set
-        .rules
-        .into_iter()
-        .filter(|(vid, rule)| tables.entry(*vid).or_default().insert(*rule).is_ok())
-        .collect();
-    let build = clock.now() - start;
-    let made = tables
-        .values_mut()
-        .filter(|t| t.wants_index())
-        .map(|t| usize::from(t.index_now()))
-        .sum::<usize>();
+    let Indexed { mut tables, kept, build, made } = Indexed::of(rules, &clock)?;
     let mut rates: Vec<f64> = (0..5).map(|_| update(&mut tables, &kept, &clock)).collect();
     rates.sort_by(f64::total_cmp);
     println!(
@@ -189,6 +171,36 @@ fn changes(rules: &str) -> Result<(), String> {
         rates[2] * 1e-6
     );
     Ok(())
+}
+
+/// Tables that have their indexes.
+struct Indexed {
+    tables: Tables<FastTable>,
+    /// Rules that are none's copy.
+    kept: Vec<(u64, Rule)>,
+    /// Seconds that it took without indexes, and how many of these there are.
+    build: f64,
+    made: usize,
+}
+
+impl Indexed {
+    fn of(rules: &str, clock: &Clock) -> Result<Self, String> {
+        let set = rulesets::rules(&rulesets::text(rules.as_ref())?)?;
+        let mut tables: Tables<FastTable> = Tables::new();
+        let start = clock.now();
+        let kept: Vec<_> = set
+            .rules
+            .into_iter()
+            .filter(|(vid, rule)| tables.entry(*vid).or_default().insert(*rule).is_ok())
+            .collect();
+        let build = clock.now() - start;
+        let made = tables
+            .values_mut()
+            .filter(|t| t.wants_index())
+            .map(|t| usize::from(t.index_now()))
+            .sum::<usize>();
+        Ok(Self { tables, kept, build, made })
+    }
 }
 
 /// Every answer is the trace's.

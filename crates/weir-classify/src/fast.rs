@@ -369,10 +369,10 @@ impl FastTable {
         let n = keys.len().min(found.len());
         let (keys, found) = (&keys[..n], &mut found[..n]);
         match (self.packed.way, &self.ranked, &self.index) {
-            (Way::Beside, _, Some(index)) => self.lookup_beside(index, keys, &mut *found),
-            (Way::Ordered, Some(ranked), _) => ranked.lookup_all(self.vectors, keys, &mut *found),
-            (Way::Ordered, _, Some(index)) => index.lookup_all(self.vectors, keys, &mut *found),
-            _ => return keys.iter().zip(found).for_each(|(k, f)| *f = self.lookup(k)),
+            (Way::Beside, _, Some(index)) => self.lookup_beside(index, keys, found),
+            (Way::Ordered, Some(ranked), _) => ranked.lookup_all(self.vectors, keys, found),
+            (Way::Ordered, _, Some(index)) => index.lookup_all(self.vectors, keys, found),
+            _ => return keys.iter().zip(found.iter_mut()).for_each(|(k, f)| *f = self.lookup(k)),
         }
         if let Some(miss) = self.miss() {
             found.iter_mut().for_each(|f| *f = f.or(Some(miss)));

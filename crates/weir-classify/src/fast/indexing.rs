@@ -152,23 +152,14 @@ impl FastTable {
             return Adoption::Refused;
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
-        // How many leaves, or parts, a rule is written to.
-        let spread = match &drafted.made {
-            Made::Index(index) if index.is_worth(len) => Some(&**index),
-            Made::Parts => None,
-            Made::Index(_) | Made::Nothing => {
-                self.give_up_draft();
-                return Adoption::Refused;
-            }
-        };
-        let Some(noted) = noted else {
+        let Some(noted) = noted.filter(|_| drafted.made.is_worth(len)) else {
             self.give_up_draft();
             return Adoption::Refused;
         };
         // Few, but for those that belong to many leaves.
         let mut writes = 0;
         for Change::In(_, _, m) | Change::Out(_, m) in noted.iter().take(FEW_NOTED) {
-            writes += spread.map_or(1, |index| index.spread(m));
+            writes += drafted.made.spread(m);
         }
         let few = noted.len() <= FEW_NOTED && writes <= FEW_WRITES;
         drafted.note(noted);

@@ -31,6 +31,21 @@ impl Made {
     pub(super) fn of(index: Option<Index>) -> Self {
         index.map_or(Self::Nothing, |i| Self::Index(Box::new(i)))
     }
+    /// Whether so many rules may have the memory that it takes.
+    pub(crate) fn is_worth(&self, rules: usize) -> bool {
+        match self {
+            Self::Index(index) => index.is_worth(rules),
+            Self::Parts => true,
+            Self::Nothing => false,
+        }
+    }
+    /// In how many leaves a rule stands; in parts in one place.
+    pub(crate) fn spread(&self, m: &Match) -> usize {
+        match self {
+            Self::Index(index) => index.spread(m),
+            Self::Nothing | Self::Parts => 1,
+        }
+    }
     /// Its index.
     pub(crate) fn into_index(self) -> Option<Box<Index>> {
         match self {

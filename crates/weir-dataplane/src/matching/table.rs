@@ -19,7 +19,6 @@ use weir_classify::{
     Adoption, Classifier, Drafted, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule,
     RuleId, Words,
 };
-
 use weir_packet::Nanos;
 
 /// Entries from which on there are half as many more when there is no room, not twice.

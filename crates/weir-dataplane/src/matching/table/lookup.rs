@@ -31,19 +31,22 @@ impl Table {
     #[inline(always)]
     pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
         let found = match &mut self.cache {
-            _ if self.classifier.is_near() => self.compare(p).or_else(|| self.classifier.miss()),
+            _ if self.classifier.is_near() => self.compare(p),
             _ if self.classifier.is_plain() => self.classifier.resolve(key, p),
             None => self.classifier.resolve(key, p),
             Some(cache) => cache.resolve(&self.classifier, key, p),
         };
         found.map(|RuleId(slot)| slot)
     }
-    /// The rule that may be meant, if it is.
+    /// The rule that may be meant, if it is; else the table-miss entry.
     #[inline(always)]
     fn compare(&self, near: Probe) -> Option<RuleId> {
         let (word, id) = near.near();
-        let entry = self.entries.get(id?.0 as usize)?;
-        id.filter(|_| entry.word == word)
+        let entry = id.and_then(|id| self.entries.get(id.0 as usize));
+        match entry {
+            Some(entry) if entry.word == word => id,
+            _ => self.classifier.miss(),
+        }
     }
     /// Whether the next `n` lookups had better be one [`Table::lookup_all`]; then they must be.
     #[inline]
@@ -90,7 +93,7 @@ impl Table {
     #[inline]
     pub fn lookup(&self, key: &FlowKey) -> Option<u32> {
         let found = match self.classifier.is_near() {
-            true => self.compare(self.classifier.near(key)).or_else(|| self.classifier.miss()),
+            true => self.compare(self.classifier.near(key)),
             false => self.classifier.lookup(key),
         };
         found.map(|RuleId(slot)| slot)
