@@ -17,8 +17,8 @@
 //! [`Sieve`](crate::sieve::Sieve) says first which of them can have a rule for the key at all; they are asked in the order
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`FEW_PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
-//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`SOME`] rules on that are more than one tuple, beyond
-//! [`MOST`] in [`SIFTED`](crate::parts::SIFTED) parts, an [`Index`] takes the place of all of it, which is not made here but by who has the time (`indexing`). What it can't take later
+//! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`SOME`] rules on that are more than one tuple
+//! an [`Index`] takes the place of all of it, beyond [`MOST`] in fewer than [`SIFTED`](crate::parts::SIFTED) parts only one whose keys have one leaf. It is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
 //! Where whoever owns the table keeps each rule's bits ([`Words::ByOwner`]), up to 24 rules of such a mask are [`Near`] in place of that,
@@ -41,7 +41,7 @@
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
-use crate::index::{BURST, Change, Draft, Drafted, Index, Made, Otherwise, Which};
+use crate::index::{BURST, Change, Draft, Drafted, Index, Made, Wanted, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
 use crate::packed::{self, Packed, Way};
@@ -59,6 +59,8 @@ const FEW_PARTS: usize = 3;
 
 /// Rules from which on they may have an index: with fewer a leaf is more memory for each than they may have.
 const SOME: usize = 32;
+/// Rules up to which an index may take the place of one tuple that has some of them to a slot.
+const LARGE: usize = 1 << 17;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -292,6 +294,10 @@ impl FastTable {
             || self.ranked.is_some()
             || self.index.as_ref().is_some_and(|i| i.len() >= MANY)
             || self.parts.tuples.len() + self.parts.rest.len() / LONG > FEW_PARTS
+    }
+    /// Whether a lookup is no dearer than a flow that lies in no near cache: each asks one leaf, of few.
+    pub(crate) fn is_cheap(&self) -> bool {
+        self.parts.is_empty() && self.index.as_ref().is_some_and(|i| i.asks_one_of_few())
     }
     /// Asks for the lines that [`FastTable::probe`] will read. Where a burst meets many tables,
     /// calling it for all of them before the first probe hides one more cache miss.

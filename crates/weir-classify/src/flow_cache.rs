@@ -83,6 +83,8 @@ pub struct FlowCache {
     left: u32,
     hits: u32,
     sizes: Sizes,
+    /// Whether what is no near flow is asked as fast of the table itself: then it does not grow.
+    cheap: bool,
     /// Lookups until the next trial, and how many the next failure costs.
     waits: u32,
     wait: u32,
@@ -117,6 +119,7 @@ impl FlowCache {
             left: 0,
             hits: 0,
             sizes,
+            cheap: false,
             waits: after,
             wait: WAIT,
             late: 0,
@@ -140,6 +143,10 @@ impl FlowCache {
         }
         let words = table.words_union().count_ones() as usize;
         self.few = words <= MOSTLY;
+        self.cheap = table.is_cheap();
+        if self.cheap && self.sets.len() * WAYS > self.sizes.first {
+            self.begin(self.sizes.first);
+        }
         if words > TOLD && self.serves {
             self.stop();
         }
@@ -294,13 +301,17 @@ impl FlowCache {
         let (of, entries) = (self.judged(), self.sets.len() * WAYS);
         let many = self.hits >= of / 4 * 3;
         let hopeless = self.hits < of / 16;
-        if many || entries >= self.sizes.most && self.hits >= of / 2 {
+        let (most, enough) = match self.cheap {
+            true => (self.sizes.first, of / 4 * 3),
+            false => (self.sizes.most, of / 2),
+        };
+        if many || entries >= most && self.hits >= enough {
             self.wait = WAIT;
             (self.left, self.hits) = (2 * of, 0);
-        } else if hopeless || entries >= self.sizes.most {
+        } else if hopeless || entries >= most {
             self.stop();
         } else {
-            self.begin((4 * entries).min(self.sizes.most));
+            self.begin((4 * entries).min(most));
         }
     }
 
@@ -408,6 +419,34 @@ mod tests {
         ask(&mut cache, 12_000, 1_000_000);
         assert!(cache.serves && cache.heap_bytes() > FEW * 64);
         ask(&mut cache, 1 << 30, 1_000_000);
+        assert!(!cache.serves && cache.heap_bytes() == 0);
+    }
+
+    /// Where the table itself is as fast as a flow that lies in no near cache, few are served and no more.
+    #[test]
+    fn it_does_not_grow_where_every_key_has_one_leaf() {
+        let mut table = FastTable::new();
+        for n in 0..1000 {
+            let to = Match::any().with(Field::Ipv4Dst, u128::from(n / 2));
+            let matcher = if n % 2 == 0 { to.with(Field::TpDst, 7) } else { to };
+            table
+                .insert(Rule { matcher, priority: n % 2, id: RuleId(n) })
+                .expect("a rule of its own");
+        }
+        assert!(table.index_now() && table.is_cheap());
+        let mut cache = FlowCache::new(1);
+        cache.refit(&table);
+        let ask = |cache: &mut FlowCache, flows: u64, times: u64| {
+            for i in 0..times {
+                let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
+                let k = *Match::any().with(Field::Ipv4Dst, flow.into()).value();
+                let p = cache.probe(&table, &k);
+                assert_eq!(cache.resolve(&table, &k, p), table.lookup(&k));
+            }
+        };
+        ask(&mut cache, 1000, 100_000);
+        assert!(cache.serves && cache.heap_bytes() == FEW * 64);
+        ask(&mut cache, 12_000, 100_000);
         assert!(!cache.serves && cache.heap_bytes() == 0);
     }
 }

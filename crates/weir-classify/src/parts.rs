@@ -121,6 +121,10 @@ impl Parts {
             _ => true,
         }
     }
+    /// Whether a lookup asks more than one.
+    pub(crate) fn are_several(&self) -> bool {
+        self.tuples.len() + usize::from(!self.rest.is_empty()) > 1
+    }
     /// Whether so many rules have gone that what the others look at is worth computing. Says so once.
     pub(crate) fn is_stale(&mut self) -> bool {
         let stale = self.said != self.disbanded || self.gone as usize > self.rest.len() / STALE;

@@ -8,7 +8,8 @@
 //! 128 VDPs, with 256 rules of many kinds each; `tenants-40`: 1,024 of 40 rules, `sites-40`: without IPv6, so that flows may be cached; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
-//! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
+//! `services-behind`: in a table that the first one's only rule leads to; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down, and with `-missed` a table-miss entry that asks the controller, as most have.
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 28] = [
+const CASES: [&str; 30] = [
     "io",
     "port",
     "mac-1",
@@ -33,6 +34,8 @@ const CASES: [&str; 28] = [
     "written",
     "hops",
     "ecmp",
+    "services",
+    "services-behind",
     "set-fields",
     "networks-4",
     "networks",
@@ -106,7 +109,9 @@ fn source(vdp: usize) -> [u8; 6] {
 fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
     let mut pick = Numbers(1);
     let ip = [8, 0];
-    let lines = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(|i| line(i) + "\n").collect();
+    let lines = |n: usize, line: &dyn Fn(usize) -> String| -> String {
+        (0..n).map(|i| line(i) + "\n").collect()
+    };
     let macs = |n: usize, frames: usize, pick: &mut Numbers| -> Vec<Vec<u8>> {
         (0..frames).map(|i| frame(mac(1000 + pick.below(n)), &ip, i % 10_000)).collect()
     };
@@ -143,6 +148,24 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             };
             let frames = (0..50_000).map(|_| frame(mac(1), &ip, pick.below(10_000)));
             (frames.collect(), lines(10_000, &rule), 0)
+        }
+        "services" | "services-behind" => {
+            let (table, first) = match name {
+                "services" => (0, ""),
+                _ => (1, "in_port=1,actions=goto_table:1\n"),
+            };
+            let rule = |i: usize| {
+                let to = format!("nw_dst=11.{}.{}.{}", i >> 16, i >> 8 & 255, i & 255);
+                let port = 2048 + (i >> 3 & 255);
+                match i % 2 {
+                    0 => {
+                        format!("table={table},priority=9,udp,{to},tp_dst={port},actions=output:2")
+                    }
+                    _ => format!("table={table},priority=5,ip,{to},actions=output:2"),
+                }
+            };
+            let frames = (0..50_000).map(|_| frame(mac(1), &ip, pick.below(10_000)));
+            (frames.collect(), first.to_owned() + &lines(10_000, &rule), 0)
         }
         "set-fields" => {
             let actions =

@@ -38,8 +38,10 @@ pub(super) struct Indexing {
     noted: Option<Vec<Change>>,
     /// Times that they were.
     behind: u32,
-    /// Rules of which none could be made, or parts were in its place.
-    refused: usize,
+    /// What was wanted of it.
+    wanted: Wanted,
+    /// Rules of which none could be made, or parts were in its place; and what was wanted.
+    refused: Option<(usize, Wanted)>,
 }
 
 /// How far a copy has come.
@@ -69,40 +71,57 @@ impl Indexing {
     pub(super) fn heap_bytes(&self) -> usize {
         self.noted.as_ref().map_or(0, |n| n.capacity() * size_of::<Change>())
     }
+    /// None could be made of so many.
+    fn refuse(&mut self, len: usize) {
+        (self.token, self.noted, self.refused) = (0, None, Some((len, self.wanted)));
+    }
     /// Whether one of so many rules would be refused again.
-    fn is_hopeless(&self, len: usize) -> bool {
-        (self.refused * 3 / 4..=self.refused * 4 / 3).contains(&len) && self.refused > 0
+    fn is_hopeless(&self, len: usize, wanted: Wanted) -> bool {
+        // Where keys may have several leaves there may be one all the same.
+        let again = |(refused, before): (usize, Wanted)| {
+            (refused * 3 / 4..=refused * 4 / 3).contains(&len)
+                && (wanted, before) != (Wanted::Index, Wanted::OneLeaf)
+        };
+        self.refused.is_some_and(again)
     }
 }
 
 impl FastTable {
     /// Whether lookups would be faster with an index, or with another one, and none is being made.
     pub fn wants_index(&self) -> bool {
-        let is_free = |i: &Indexing| i.token == 0 && !i.is_hopeless(self.held());
-        self.held() >= SOME
-            && self.indexing.as_deref().is_none_or(is_free)
-            && match &self.index {
-                Some(i) => i.is_sparse() || self.parts.len() > BESIDE + self.held() / MANY_BESIDE,
-                None if self.held() <= MOST => {
-                    self.packed.way != Way::Near && self.parts.are_some()
-                }
-                None => self.parts.are_many(),
+        let is_free = |w: Wanted| match self.indexing.as_deref() {
+            Some(i) => i.token == 0 && !i.is_hopeless(self.held(), w),
+            None => true,
+        };
+        self.held() >= SOME && self.wanted().is_some_and(is_free)
+    }
+    fn wanted(&self) -> Option<Wanted> {
+        let held = self.held();
+        let are_due = match &self.index {
+            Some(i) => {
+                let is_due = i.is_sparse() || self.parts.len() > BESIDE + held / MANY_BESIDE;
+                return is_due.then_some(Wanted::Either);
             }
+            None if held <= MOST => self.packed.way != Way::Near && self.parts.are_some(),
+            None if held <= LARGE => self.parts.are_some(),
+            None => self.parts.are_several(),
+        };
+        match self.parts.are_many() {
+            _ if held > Index::MOST => None,
+            true => Some(Wanted::Index),
+            false => are_due.then_some(Wanted::OneLeaf),
+        }
     }
 
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.
     pub fn begin_draft(&mut self) -> Option<Draft> {
-        let len = self.held();
+        let (len, wanted) = (self.held(), self.wanted().unwrap_or_default());
         let indexing = self.indexing.get_or_insert_default();
         let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
-        **indexing = Indexing { token, noted, ..Indexing::default() };
-        let otherwise = match &self.index {
-            Some(_) => Otherwise::Parts,
-            None => Otherwise::Index,
-        };
-        let draft = Draft::new(indexing.token, self.vectors, self.words, len, otherwise);
+        **indexing = Indexing { token, noted, wanted, ..Indexing::default() };
+        let draft = Draft::new(token, self.vectors, self.words, len, wanted);
         if draft.is_none() {
-            (indexing.token, indexing.noted, indexing.refused) = (0, None, len);
+            indexing.refuse(len);
         }
         draft
     }
@@ -141,7 +160,7 @@ impl FastTable {
     /// No index will come of the last draft.
     pub fn give_up_draft(&mut self) {
         let len = self.held();
-        self.indexing.iter_mut().for_each(|i| (i.token, i.noted, i.refused) = (0, None, len));
+        self.indexing.iter_mut().for_each(|i| i.refuse(len));
     }
 
     /// Takes what was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
@@ -174,7 +193,7 @@ impl FastTable {
         }
         indexing.token = 0;
         if matches!(drafted.made, Made::Parts) {
-            indexing.refused = len;
+            indexing.refused = Some((len, indexing.wanted));
         }
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside).like(&self.parts);

@@ -62,7 +62,39 @@ struct Indexed<'a> {
     vectors: Vectors,
 }
 
+/// The table that all of these ask, if it is one.
+#[inline(always)]
+fn only<'a>(tables: &[Option<&'a FastTable>]) -> Option<&'a FastTable> {
+    let mut all = tables.iter().flatten();
+    let first = all.next()?;
+    all.all(|t| std::ptr::eq(*t, *first)).then_some(first)
+}
+
+/// Where they all ask one, as in a later table of one VDP: there is nothing to ask for ahead but what its index does.
+fn of_one(
+    (table, index): (&FastTable, &Index),
+    tables: &[Option<&FastTable>],
+    keys: &[FlowKey],
+    found: &mut [Option<RuleId>],
+) {
+    let Some(mut asked) = keys.first().map(|k| [k; BURST]) else { return };
+    let mut count = 0;
+    for (_, key) in tables.iter().zip(keys).filter(|(t, _)| t.is_some()) {
+        asked[count % BURST] = key;
+        count += 1;
+    }
+    let mut own = [None; BURST];
+    index.lookup_strewn(table.vectors, asked.get(..count).unwrap_or_default(), &mut own);
+    let places = found.iter_mut().zip(tables).filter(|(_, t)| t.is_some());
+    for (((found, _), key), best) in places.zip(asked).zip(own).take(count) {
+        *found = table.or_beside(key, best).or_else(|| table.miss());
+    }
+}
+
 fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<RuleId>]) {
+    if let Some(one) = only(tables).and_then(|t| Some((t, t.asked_index()?))) {
+        return of_one(one, tables, keys, found);
+    }
     let mut all = [One::default(); BURST];
     let asked =
         || tables.iter().zip(keys).enumerate().filter_map(|(i, (t, k))| Some((i, (*t)?, k)));

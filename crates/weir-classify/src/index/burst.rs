@@ -49,6 +49,28 @@ impl<const W: usize> Asking<W> for Same<'_, W> {
     }
 }
 
+/// The same, where keys lie anywhere.
+pub(super) struct Strewn<'a, const W: usize> {
+    pub(super) tree: &'a Tree<W>,
+    pub(super) keys: &'a [&'a FlowKey],
+}
+
+impl<const W: usize> Asking<W> for Strewn<'_, W> {
+    const DIFFER: bool = false;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+    #[inline(always)]
+    fn tree(&self, _: usize) -> &Tree<W> {
+        self.tree
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        self.keys[i]
+    }
+}
+
 /// Keys of many; either all trees have a walk, or none.
 pub(super) struct Each<'a, const W: usize>(pub(super) &'a [(&'a Tree<W>, &'a FlowKey)]);
 

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 /// Rules of a leaf when it is made, at most.
-const FILL: usize = 416;
+pub(super) const FILL: usize = 416;
 /// Bytes of places, with their part of a leaf's rows, that a last-level cache holds beside other things.
 const CACHED: usize = 8 << 20;
 const ROWS: usize = 20;

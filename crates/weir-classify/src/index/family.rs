@@ -472,7 +472,7 @@ fn differing<const W: usize>(one: &Asks<W>, other: &Asks<W>) -> Option<Half> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Draft, Drafted, Index, Otherwise, Which};
+    use super::super::{Draft, Drafted, Index, Wanted, Which};
     use super::*;
     use crate::field::Field;
     use crate::key::FlowKey;
@@ -496,8 +496,7 @@ mod tests {
     }
     fn index(rules: &[(u64, Match)], make: fn(Draft) -> Drafted) -> Index {
         let words = words_of(port(line(0).with(Field::TpSrc, 0), 0).mask());
-        let mut draft =
-            Draft::new(1, Vectors::best(), words, rules.len(), Otherwise::Index).unwrap();
+        let mut draft = Draft::new(1, Vectors::best(), words, rules.len(), Wanted::Index).unwrap();
         for (i, (rank, m)) in rules.iter().enumerate() {
             draft.add(*rank, RuleId(i as u32), m);
         }

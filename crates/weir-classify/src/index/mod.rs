@@ -5,7 +5,7 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71, 77 and 78 what this does. `family`: rules that have one place together.
+//! 57, 59, 62, 64 to 67, 71, 77, 78 and 80 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;
@@ -24,7 +24,7 @@ use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice, with_vectors};
-use burst::{Burst, Each, Told};
+use burst::{Burst, Each, Strewn, Told};
 use cuts::Open;
 use family::Kin;
 use place::{Form, Place};
@@ -38,6 +38,9 @@ pub(crate) use tree::BURST;
 /// Words of the key that rules may look at, in places of one line and of two.
 const NARROW: usize = 3;
 const WIDE: usize = 7;
+
+/// Leaves that lie in a second-level cache with all that a lookup reads: about a megabyte.
+const FEW: usize = 32;
 
 /// Bytes that an index may have for each rule, and beside that.
 const BYTES: usize = 512;
@@ -56,16 +59,19 @@ pub struct Draft {
     rules: Rules,
     /// Bits that the rules look at.
     union: FlowMask,
-    otherwise: Otherwise,
+    wanted: Wanted,
 }
 
-/// What becomes of a large table, and of one that no index can be made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Otherwise {
-    /// An index, or nothing.
+/// What may be made of a draft.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// An index: lookups ask many parts now.
     Index,
-    /// Parts, if that is better: it has an index already, of what it was.
-    Parts,
+    /// An index whose keys have one leaf each: parts are few.
+    #[default]
+    OneLeaf,
+    /// Either, or parts: what there is is an index of what the table was.
+    Either,
 }
 
 #[derive(Debug)]
@@ -74,6 +80,16 @@ enum Rules {
     Wide(Form, Vec<Place<WIDE>>),
 }
 
+/// Ways to make an index, the best first: who has a place together, and what becomes of rules that look at little.
+type Make = (Together, Open);
+const ONE_LEAF: [Make; 2] = [(Together::Nobody, Open::Both), (Together::Families, Open::Both)];
+const WAYS: [Make; 4] = [
+    ONE_LEAF[0],
+    ONE_LEAF[1],
+    (Together::FamiliesIfMany, Open::OrApart),
+    (Together::Nobody, Open::OrApart),
+];
+
 impl Draft {
     /// For `len` rules that look at these words of the key; none where those are too many.
     pub(crate) fn new(
@@ -81,7 +97,7 @@ impl Draft {
         vectors: Vectors,
         words: u32,
         len: usize,
-        otherwise: Otherwise,
+        wanted: Wanted,
     ) -> Option<Self> {
         let form = Form::new(words);
         let rules = match words.count_ones() as usize {
@@ -90,7 +106,7 @@ impl Draft {
             _ => return None,
         };
         let (parts, union) = (Copy::default(), FlowMask::default());
-        Some(Self { token, vectors, leaf: 0, parts, rules, union, otherwise })
+        Some(Self { token, vectors, leaf: 0, parts, rules, union, wanted })
     }
     pub(crate) fn add(&mut self, rank: u64, id: RuleId, m: &Match) {
         // One of other words came after the beginning; then it is told of, too.
@@ -113,30 +129,22 @@ impl Draft {
     pub fn make(mut self) -> Drafted {
         self.sort_out();
         let len = self.rules();
-        if len > MOST
-            && let Some(parts) = self.in_parts()
-        {
-            return self.drafted(Made::Parts, parts);
+        let mut parts = self.in_parts();
+        if let Some(parts) = parts.take_if(|p| !p.are_some()) {
+            return self.made(Made::Parts, parts);
         }
-        // One leaf a key, if there is a way. Else rules by themselves tell leaves apart better than families do, unless that takes
-        // twice as many places.
-        let ways = [
-            (Together::Nobody, Open::Both),
-            (Together::Families, Open::Both),
-            (Together::FamiliesIfMany, Open::OrApart),
-            (Together::Nobody, Open::OrApart),
-        ];
-        // Fewer are better off by rank than by several leaves.
-        let ways = ways.into_iter().filter(|(_, open)| *open == Open::Both || len > MOST);
+        // One leaf a key, if there is a way; rules by rank, or few parts, are better than several. Else rules by themselves tell
+        // leaves apart better than families do, unless that takes twice as many places.
+        let ways: &[_] = match self.wanted {
+            Wanted::Either if parts.is_some() => &ONE_LEAF,
+            Wanted::Index | Wanted::Either if len > MOST => &WAYS,
+            _ => &ONE_LEAF,
+        };
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
-        let index = ways.map(|(kin, open)| self.index(kin, open)).find_map(|i| i.filter(is_good));
-        match index {
-            None if len <= MOST
-                && let Some(parts) = self.in_parts() =>
-            {
-                self.drafted(Made::Parts, parts)
-            }
-            index => self.drafted(Made::of(index), Parts::default()),
+        let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open).filter(is_good));
+        match (index, parts) {
+            (None, Some(parts)) => self.made(Made::Parts, parts),
+            (index, _) => self.made(Made::of(index), Parts::default()),
         }
     }
     /// One whose keys may have several leaves.
@@ -151,18 +159,18 @@ impl Draft {
     }
     /// The first of these that there can be.
     #[cfg(test)]
-    fn make_first(mut self, ways: &[(Together, Open)]) -> Drafted {
+    fn make_first(mut self, ways: &[Make]) -> Drafted {
         self.sort_out();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open));
-        self.drafted(Made::of(index), Parts::default())
+        self.made(Made::of(index), Parts::default())
     }
-    fn drafted(&self, made: Made, beside: Parts) -> Drafted {
+    fn made(&self, made: Made, beside: Parts) -> Drafted {
         let Self { token, union, vectors, .. } = *self;
         Drafted { token, union, vectors, made, beside, noted: Vec::new(), replaced: None }
     }
     /// All rules in parts, where the draft says so, and these are few or so few rules that they may stand by rank beside them.
     fn in_parts(&self) -> Option<Parts> {
-        if self.otherwise == Otherwise::Index {
+        if self.wanted != Wanted::Either {
             return None;
         }
         let mut parts = Parts::with_first_tuple(FirstTuple::WhenDue);
@@ -278,6 +286,8 @@ macro_rules! each {
 }
 
 impl Index {
+    /// Rules that one may have room for.
+    pub(crate) const MOST: usize = tree::LEAVES * cuts::FILL;
     /// First half of a lookup: asks for what the second reads.
     #[inline]
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
@@ -302,6 +312,17 @@ impl Index {
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch_slice(std::slice::from_ref(self), READ);
+    }
+    /// Rank and id of the winner for each key; up to [`BURST`] of them.
+    pub(crate) fn lookup_strewn(
+        &self,
+        v: Vectors,
+        keys: &[&FlowKey],
+        found: &mut [Option<(u64, RuleId)>],
+    ) {
+        each!(self, tree => {
+            with_vectors(v, Burst::<_, _, BURST, _> { asked: Strewn { tree, keys }, found });
+        });
     }
     /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
     pub(crate) fn lookup_several(
@@ -341,6 +362,10 @@ impl Index {
             true => t.remove(v, &t.form().place(0, RuleId(0), m).asks, which),
             false => None,
         })
+    }
+    /// Whether every key has one leaf, of so few that they lie in the caches that a flow would lie in.
+    pub(crate) fn asks_one_of_few(&self) -> bool {
+        each!(self, t => t.has_walk() && t.leaves() <= FEW)
     }
     /// Whether so many have gone that another would be better.
     pub(crate) fn is_sparse(&self) -> bool {

@@ -31,7 +31,7 @@ const SAMPLE: usize = 20_000;
 /// Keys for each leaf by which it is found out which others they come to.
 const VISITS: usize = 64;
 /// Leaves, at most, and rules that are worth the memory of one.
-const LEAVES: usize = 1024;
+pub(super) const LEAVES: usize = 1024;
 const WORTH: usize = 64;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
