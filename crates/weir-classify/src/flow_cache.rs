@@ -393,6 +393,16 @@ mod tests {
         }
     }
 
+    /// Asks for so many flows, told apart by this field, so often in all.
+    fn ask(table: &FastTable, cache: &mut FlowCache, by: Field, flows: u64, times: u64) {
+        for i in 0..times {
+            let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
+            let k = *Match::any().with(by, flow.into()).value();
+            let p = cache.probe(table, &k);
+            assert_eq!(cache.resolve(table, &k, p), table.lookup(&k));
+        }
+    }
+
     /// Few flows are served; many more than there are entries are not, and memory is given back.
     #[test]
     fn it_serves_where_it_pays() {
@@ -404,14 +414,8 @@ mod tests {
         }
         let mut cache = FlowCache::new(1);
         cache.refit(&table);
-        let ask = |cache: &mut FlowCache, flows: u64, times: u64| {
-            for i in 0..times {
-                let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
-                let k = *Match::any().with(Field::Ipv4Src, flow.into()).value();
-                let p = cache.probe(&table, &k);
-                assert_eq!(cache.resolve(&table, &k, p), table.lookup(&k));
-            }
-        };
+        let ask =
+            |cache: &mut FlowCache, flows, times| ask(&table, cache, Field::Ipv4Src, flows, times);
         // Every bit of the address is looked at.
         assert_eq!(table.mask_union().get(Field::Ipv4Src), Field::Ipv4Src.full());
         ask(&mut cache, 1000, 100_000);
@@ -436,14 +440,8 @@ mod tests {
         assert!(table.index_now() && table.is_cheap());
         let mut cache = FlowCache::new(1);
         cache.refit(&table);
-        let ask = |cache: &mut FlowCache, flows: u64, times: u64| {
-            for i in 0..times {
-                let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
-                let k = *Match::any().with(Field::Ipv4Dst, flow.into()).value();
-                let p = cache.probe(&table, &k);
-                assert_eq!(cache.resolve(&table, &k, p), table.lookup(&k));
-            }
-        };
+        let ask =
+            |cache: &mut FlowCache, flows, times| ask(&table, cache, Field::Ipv4Dst, flows, times);
         ask(&mut cache, 1000, 100_000);
         assert!(cache.serves && cache.heap_bytes() == FEW * 64);
         ask(&mut cache, 12_000, 100_000);

@@ -12,6 +12,7 @@ use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Work};
+use std::borrow::Borrow;
 
 /// No leaf.
 const NOBODY: usize = usize::MAX;
@@ -27,13 +28,13 @@ pub(super) trait Asking<const W: usize> {
     fn key(&self, i: usize) -> &FlowKey;
 }
 
-/// Keys of one table.
-pub(super) struct Same<'a, const W: usize> {
+/// Keys of one table, in a row or anywhere.
+pub(super) struct Same<'a, K, const W: usize> {
     pub(super) tree: &'a Tree<W>,
-    pub(super) keys: &'a [FlowKey],
+    pub(super) keys: &'a [K],
 }
 
-impl<const W: usize> Asking<W> for Same<'_, W> {
+impl<K: Borrow<FlowKey>, const W: usize> Asking<W> for Same<'_, K, W> {
     const DIFFER: bool = false;
     #[inline(always)]
     fn len(&self) -> usize {
@@ -45,29 +46,7 @@ impl<const W: usize> Asking<W> for Same<'_, W> {
     }
     #[inline(always)]
     fn key(&self, i: usize) -> &FlowKey {
-        &self.keys[i]
-    }
-}
-
-/// The same, where keys lie anywhere.
-pub(super) struct Strewn<'a, const W: usize> {
-    pub(super) tree: &'a Tree<W>,
-    pub(super) keys: &'a [&'a FlowKey],
-}
-
-impl<const W: usize> Asking<W> for Strewn<'_, W> {
-    const DIFFER: bool = false;
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.keys.len()
-    }
-    #[inline(always)]
-    fn tree(&self, _: usize) -> &Tree<W> {
-        self.tree
-    }
-    #[inline(always)]
-    fn key(&self, i: usize) -> &FlowKey {
-        self.keys[i]
+        self.keys[i].borrow()
     }
 }
 

@@ -24,7 +24,7 @@ use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice, with_vectors};
-use burst::{Burst, Each, Strewn, Told};
+use burst::{Burst, Each, Same, Told};
 use cuts::Open;
 use family::Kin;
 use place::{Form, Place};
@@ -321,7 +321,7 @@ impl Index {
         found: &mut [Option<(u64, RuleId)>],
     ) {
         each!(self, tree => {
-            with_vectors(v, Burst::<_, _, BURST, _> { asked: Strewn { tree, keys }, found });
+            with_vectors(v, Burst::<_, _, BURST, _> { asked: Same { tree, keys }, found });
         });
     }
     /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
