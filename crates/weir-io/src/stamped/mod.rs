@@ -161,7 +161,9 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens the interface, in the network namespace of the calling thread.
+    /// Opens the interface, in the network namespace of the calling thread. The kernel begins to stamp what
+    /// comes a moment later (where nothing else has asked it to, by work that it puts off): frames in that
+    /// moment have no stamp.
     ///
     /// # Errors
     /// No such interface, down, no rights.
