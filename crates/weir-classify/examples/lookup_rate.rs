@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
 use weir_classify::{
-    Adoption, Classifier, Copying, FastTable, Field, FlowKey, Match, Rule, RuleId,
+    Adoption, Classifier, Copying, FastTable, Field, FlowKey, Match, Probe, Rule, RuleId,
 };
 
 const BURST: usize = 32;
@@ -448,12 +448,22 @@ fn bursts(work: &Work, tables: &[&FastTable], which: Range<usize>) -> u64 {
         for (i, k) in (which.start + n * BURST..).zip(&mut keys).take(burst.len()) {
             work.make(k, i);
         }
-        // A burst that is all one table's, as most are that come by one port.
+        // A burst that is all one table's, as most are that come by one port: asked as a data plane's first table is.
         if let Some((first, others)) = burst.split_first()
-            && tables[*first].takes_all()
             && others.iter().all(|t| t == first)
         {
-            tables[*first].lookup_all(&keys[..burst.len()], &mut found);
+            let table = tables[*first];
+            if table.takes_all() {
+                table.lookup_all(&keys[..burst.len()], &mut found);
+            } else {
+                let mut probes = [Probe::default(); BURST];
+                for (p, k) in probes.iter_mut().zip(&keys).take(burst.len()) {
+                    *p = table.probe(k);
+                }
+                for ((f, p), k) in found.iter_mut().zip(probes).zip(&keys).take(burst.len()) {
+                    *f = table.resolve(k, p);
+                }
+            }
             sum +=
                 found[..burst.len()].iter().map(|f| f.map_or(1, |id| u64::from(id.0))).sum::<u64>();
             continue;

@@ -59,8 +59,6 @@ const FEW_PARTS: usize = 3;
 
 /// Rules from which on they may have an index: with fewer a leaf is more memory for each than they may have.
 const SOME: usize = 32;
-/// Rules up to which an index may take the place of one tuple that has some of them to a slot.
-const LARGE: usize = 1 << 17;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -143,7 +143,11 @@ impl FlowCache {
         }
         let words = table.words_union().count_ones() as usize;
         self.few = words <= MOSTLY;
-        self.cheap = table.is_cheap();
+        let was_cheap = std::mem::replace(&mut self.cheap, table.is_cheap());
+        if was_cheap && !self.cheap {
+            // What did not pay before a small index may pay now.
+            (self.wait, self.waits) = (WAIT, self.waits.min(WAIT));
+        }
         if self.cheap && self.sets.len() * WAYS > self.sizes.first {
             self.begin(self.sizes.first);
         }

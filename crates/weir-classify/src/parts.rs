@@ -114,16 +114,20 @@ impl Parts {
     pub(crate) fn are_many(&self) -> bool {
         self.tuples.len() >= SIFTED || self.rest.len() >= LONG || self.is_crowded()
     }
-    /// Whether they are more than a tuple of rules in places of their own.
+    /// Whether they are more than a tuple that says what nearly all its rules ask.
     pub(crate) fn are_some(&self) -> bool {
-        match self.tuples.as_slice() {
-            [one] => !self.rest.is_empty() || !one.is_exact(),
-            _ => true,
-        }
+        self.are_several() || self.are_slow()
     }
     /// Whether a lookup asks more than one.
     pub(crate) fn are_several(&self) -> bool {
         self.tuples.len() + usize::from(!self.rest.is_empty()) > 1
+    }
+    /// Whether it asks several tuples, or one that says little of many of its rules.
+    pub(crate) fn are_slow(&self) -> bool {
+        match self.tuples.as_slice() {
+            [one] => one.is_inexact() || self.is_crowded(),
+            more => more.len() > 1,
+        }
     }
     /// Whether so many rules have gone that what the others look at is worth computing. Says so once.
     pub(crate) fn is_stale(&mut self) -> bool {

@@ -34,6 +34,8 @@ struct Old {
     moved: usize,
 }
 
+/// Lookups that end in a bucket take twice as long as others: where one rule in so many has one, another way may be better.
+const INEXACT: usize = 8;
 /// Rules of a tuple from which on its buckets are small rather than quick: tables so large are mostly asked in other ways.
 const LARGE: usize = 1024;
 
@@ -155,6 +157,10 @@ impl Tuple {
     /// Whether every slot holds one rule, with exactly the tuple's mask.
     pub(crate) fn is_exact(&self) -> bool {
         self.buckets.is_empty()
+    }
+    /// Whether one rule in [`INEXACT`] or more asks what the tuple's mask does not say, or shares its slot with others.
+    pub(crate) fn is_inexact(&self) -> bool {
+        (self.buckets.len() - self.cold.free_buckets.len()) * INEXACT > self.cold.rules
     }
     /// How many rules stand in buckets beyond the first of each: what lookups scan.
     pub(crate) fn company_kept(&self) -> usize {

@@ -120,6 +120,11 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
         "io" | "port" => (macs(10_000, 50_000, &mut pick), "in_port=1,actions=output:2".into(), 0),
         "mac-1" => (macs(1, 1024, &mut pick), mac_rules(1), 0),
         "mac-10k" => (macs(10_000, 50_000, &mut pick), mac_rules(10_000), 0),
+        // One rule more, which asks what the others do and the port.
+        "mac-10k-one" => {
+            let one = format!("priority=40000,in_port=1,dl_dst={},actions=drop\n", text(mac(1)));
+            (macs(10_000, 50_000, &mut pick), mac_rules(10_000) + &one, 0)
+        }
         "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
         "learning" | "learning-1m" | "written" => {
             let stations = if name == "learning-1m" { 1_000_000 } else { 10_000 };

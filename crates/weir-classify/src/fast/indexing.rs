@@ -38,9 +38,7 @@ pub(super) struct Indexing {
     noted: Option<Vec<Change>>,
     /// Times that they were.
     behind: u32,
-    /// What was wanted of it.
-    wanted: Wanted,
-    /// Rules of which none could be made, or parts were in its place; and what was wanted.
+    /// Rules of which none could be made, or parts were in its place; and what was tried.
     refused: Option<(usize, Wanted)>,
 }
 
@@ -71,16 +69,16 @@ impl Indexing {
     pub(super) fn heap_bytes(&self) -> usize {
         self.noted.as_ref().map_or(0, |n| n.capacity() * size_of::<Change>())
     }
-    /// None could be made of so many.
-    fn refuse(&mut self, len: usize) {
-        (self.token, self.noted, self.refused) = (0, None, Some((len, self.wanted)));
+    /// None of this kind could be made of so many.
+    fn refuse(&mut self, len: usize, tried: Wanted) {
+        (self.token, self.noted, self.refused) = (0, None, Some((len, tried)));
     }
     /// Whether one of so many rules would be refused again.
     fn is_hopeless(&self, len: usize, wanted: Wanted) -> bool {
-        // Where keys may have several leaves there may be one all the same.
+        // Where keys may have several leaves there may be one all the same; of so few rules they may not.
+        let is_more = |before| (wanted, before) == (Wanted::Index, Wanted::OneLeaf) && len > MOST;
         let again = |(refused, before): (usize, Wanted)| {
-            (refused * 3 / 4..=refused * 4 / 3).contains(&len)
-                && (wanted, before) != (Wanted::Index, Wanted::OneLeaf)
+            (refused * 3 / 4..=refused * 4 / 3).contains(&len) && !is_more(before)
         };
         self.refused.is_some_and(again)
     }
@@ -103,11 +101,9 @@ impl FastTable {
                 return is_due.then_some(Wanted::Either);
             }
             None if held <= MOST => self.packed.way != Way::Near && self.parts.are_some(),
-            None if held <= LARGE => self.parts.are_some(),
-            None => self.parts.are_several(),
+            None => self.parts.are_slow(),
         };
         match self.parts.are_many() {
-            _ if held > Index::MOST => None,
             true => Some(Wanted::Index),
             false => are_due.then_some(Wanted::OneLeaf),
         }
@@ -118,10 +114,10 @@ impl FastTable {
         let (len, wanted) = (self.held(), self.wanted().unwrap_or_default());
         let indexing = self.indexing.get_or_insert_default();
         let (token, noted) = (DRAFTS.fetch_add(1, Relaxed) + 1, Some(Vec::new()));
-        **indexing = Indexing { token, noted, wanted, ..Indexing::default() };
+        **indexing = Indexing { token, noted, ..Indexing::default() };
         let draft = Draft::new(token, self.vectors, self.words, len, wanted);
         if draft.is_none() {
-            indexing.refuse(len);
+            indexing.refuse(len, Wanted::Index);
         }
         draft
     }
@@ -159,8 +155,11 @@ impl FastTable {
 
     /// No index will come of the last draft.
     pub fn give_up_draft(&mut self) {
+        self.refuse_draft(Wanted::Index);
+    }
+    fn refuse_draft(&mut self, tried: Wanted) {
         let len = self.held();
-        self.indexing.iter_mut().for_each(|i| i.refuse(len));
+        self.indexing.iter_mut().for_each(|i| i.refuse(len, tried));
     }
 
     /// Takes what was made of this table's last draft, if it can be made true and is worth its memory. What it replaces
@@ -172,7 +171,7 @@ impl FastTable {
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
         let Some(noted) = noted.filter(|_| drafted.made.is_worth(len)) else {
-            self.give_up_draft();
+            self.refuse_draft(drafted.tried);
             return Adoption::Refused;
         };
         // Few, but for those that belong to many leaves.
@@ -193,7 +192,7 @@ impl FastTable {
         }
         indexing.token = 0;
         if matches!(drafted.made, Made::Parts) {
-            indexing.refused = Some((len, indexing.wanted));
+            indexing.refused = Some((len, drafted.tried));
         }
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside).like(&self.parts);

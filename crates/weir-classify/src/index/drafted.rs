@@ -3,7 +3,7 @@
 //! Called by whoever made the draft, and by `fast`, which hands over what has changed meanwhile ([`Drafted::note`]). A rule is known by
 //! its rank, so that nothing is wrong in doing a change that the copy has already.
 
-use super::{Index, Which};
+use super::{Index, Wanted, Which};
 use crate::key::FlowMask;
 use crate::parts::Parts;
 use crate::ranked::Ranked;
@@ -70,6 +70,8 @@ pub struct Drafted {
     pub(crate) union: FlowMask,
     pub(super) vectors: Vectors,
     pub(crate) made: Made,
+    /// Which kind of index there is none of, where none was made.
+    pub(crate) tried: Wanted,
     /// Rules that the index could not take, or all.
     pub(crate) beside: Parts,
     /// What is still to be done.

@@ -131,20 +131,21 @@ impl Draft {
         let len = self.rules();
         let mut parts = self.in_parts();
         if let Some(parts) = parts.take_if(|p| !p.are_some()) {
-            return self.made(Made::Parts, parts);
+            return self.made(Made::Parts, Wanted::OneLeaf, parts);
         }
         // One leaf a key, if there is a way; rules by rank, or few parts, are better than several. Else rules by themselves tell
         // leaves apart better than families do, unless that takes twice as many places.
-        let ways: &[_] = match self.wanted {
-            Wanted::Either if parts.is_some() => &ONE_LEAF,
-            Wanted::Index | Wanted::Either if len > MOST => &WAYS,
-            _ => &ONE_LEAF,
+        let (tried, ways): (_, &[_]) = match self.wanted {
+            Wanted::Index | Wanted::Either if len > MOST && parts.is_none() => {
+                (Wanted::Index, &WAYS)
+            }
+            _ => (Wanted::OneLeaf, &ONE_LEAF),
         };
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open).filter(is_good));
         match (index, parts) {
-            (None, Some(parts)) => self.made(Made::Parts, parts),
-            (index, _) => self.made(Made::of(index), Parts::default()),
+            (None, Some(parts)) => self.made(Made::Parts, tried, parts),
+            (index, _) => self.made(Made::of(index), tried, Parts::default()),
         }
     }
     /// One whose keys may have several leaves.
@@ -162,11 +163,11 @@ impl Draft {
     fn make_first(mut self, ways: &[Make]) -> Drafted {
         self.sort_out();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open));
-        self.made(Made::of(index), Parts::default())
+        self.made(Made::of(index), Wanted::Index, Parts::default())
     }
-    fn made(&self, made: Made, beside: Parts) -> Drafted {
+    fn made(&self, made: Made, tried: Wanted, beside: Parts) -> Drafted {
         let Self { token, union, vectors, .. } = *self;
-        Drafted { token, union, vectors, made, beside, noted: Vec::new(), replaced: None }
+        Drafted { token, union, vectors, made, tried, beside, noted: Vec::new(), replaced: None }
     }
     /// All rules in parts, where the draft says so, and these are few or so few rules that they may stand by rank beside them.
     fn in_parts(&self) -> Option<Parts> {
@@ -286,8 +287,6 @@ macro_rules! each {
 }
 
 impl Index {
-    /// Rules that one may have room for.
-    pub(crate) const MOST: usize = tree::LEAVES * cuts::FILL;
     /// First half of a lookup: asks for what the second reads.
     #[inline]
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {

@@ -141,23 +141,40 @@ fn service(n: u32) -> Rule {
         _ => rule(to, n % 5, n),
     }
 }
-/// Addresses of which some ask a port besides: one tuple that has them all.
+/// Networks of four sizes.
+fn network(n: u32) -> Rule {
+    let (size, of) = (4 * (n % 4), u128::from(n));
+    rule(
+        Match::any().with_masked(Field::Ipv4Dst, of << size, u128::from(u32::MAX << size)),
+        32 - size,
+        n,
+    )
+}
+/// The same, an address each: one tuple that says of half of its rules what they ask.
+fn service_alone(n: u32) -> Rule {
+    let to = Match::any().with(Field::Ipv4Dst, n.into());
+    match n % 2 {
+        1 => rule(to.with(Field::TpDst, (n % 7).into()), 9, n),
+        _ => rule(to, n % 5, n),
+    }
+}
+/// Addresses of which some ask a port besides: one tuple that has them all, each in a place of its own.
 fn at_ports(n: u32) -> Rule {
     match n % 20 {
-        0 => rule(mac(n / 20).with(Field::InPort, (n % 3).into()), 9, n),
+        0 => rule(mac(n).with(Field::InPort, (n % 3).into()), 9, n),
         _ => rule(mac(n), 1, n),
     }
 }
 
-/// Few parts of many rules give way to an index whose keys have one leaf, and stay where there is none; what is one tuple of rules in
-/// places of their own does not want any.
+/// Few parts of many rules give way to an index whose keys have one leaf, and stay where there is none; what is one tuple, or that and
+/// a few rules that are scanned, does not want any.
 #[test]
 fn large_tables_of_few_parts_have_an_index_of_one_leaf_a_key() {
     const MANY: u32 = 5_000;
     for (kind, indexed) in [
         (service as fn(u32) -> Rule, true),
-        (at_ports, true),
-        (nearly_exact, true),
+        (service_alone, true),
+        (network, true),
         (either, false),
     ] {
         let mut t = Beside::of((0..MANY).map(kind));
@@ -171,10 +188,15 @@ fn large_tables_of_few_parts_have_an_index_of_one_leaf_a_key() {
             t.put(kind(n + MANY));
         }
         t.check((0..2 * MANY).step_by(3).map(kind));
-        assert_eq!(t.fast.is_indexed(), indexed);
+        assert!(!t.fast.wants_index());
     }
-    let exact = Beside::of((0..MANY).map(|n| rule(mac(n), 1, n)));
-    assert!(!exact.fast.wants_index());
+    let exact = |n| rule(mac(n), 1, n);
+    for (kind, many) in
+        [(exact as fn(u32) -> Rule, MANY), (at_ports, MANY), (at_ports, 500), (nearly_exact, MANY)]
+    {
+        let t = Beside::of((0..many).map(kind));
+        assert!(t.fast.tuples() == 1 && !t.fast.wants_index());
+    }
 }
 
 /// Where parts were few no index was better; when they have become many, one whose keys have several leaves is.
@@ -191,4 +213,29 @@ fn what_had_few_parts_is_tried_again_when_it_has_many() {
     assert!(t.fast.tuples() >= 8 && t.fast.wants_index());
     assert!(t.fast.index_now() && t.fast.is_indexed());
     t.check((0..5_000).step_by(9).map(either));
+}
+
+/// The same where parts are few because an index of what the table was has given way to them, and where there were too few rules for
+/// keys of several leaves.
+#[test]
+fn what_was_tried_with_one_leaf_a_key_is_tried_with_several() {
+    let odd = |n: u32| {
+        let (at, value) = (2 * (n % 12), u128::from(n / 12));
+        rule(Match::any().with_masked(Field::Ipv4Src, value << at, 0xff << at), n % 5, 9_000 + n)
+    };
+    let mut outgrown = Beside::of((0..300).map(either));
+    assert!(outgrown.fast.index_now() && outgrown.fast.is_indexed());
+    (300..5_000).for_each(|n| outgrown.put(either(n)));
+    assert!(outgrown.fast.index_now() && !outgrown.fast.is_indexed());
+    assert!(!outgrown.fast.wants_index());
+    (0..900).for_each(|n| outgrown.put(odd(n)));
+    assert!(outgrown.fast.wants_index() && outgrown.fast.index_now());
+    assert!(outgrown.fast.is_indexed() && !outgrown.fast.wants_index());
+    outgrown.check((0..5_000).step_by(9).map(either));
+
+    let mut small = Beside::of((0..2_800).map(either).chain((0..900).map(odd)));
+    assert!(small.fast.wants_index() && !small.fast.index_now() && !small.fast.wants_index());
+    (2_800..4_000).for_each(|n| small.put(either(n)));
+    assert!(small.fast.wants_index() && small.fast.index_now() && small.fast.is_indexed());
+    small.check((0..4_000).step_by(9).map(either));
 }
