@@ -230,6 +230,11 @@ impl FastTable {
             + size_of_val(&*self.union)
             + self.miss.as_ref().map_or(0, |_| size_of::<Miss>())
     }
+    /// Moves so many slots of a hash table that grows or shrinks: every change moves some, and while there are any left, lookups look
+    /// in two places. Whether there were any. For whoever has the time, between bursts.
+    pub fn move_on(&mut self, slots: usize) -> bool {
+        self.parts.move_on(slots)
+    }
     /// Number of hash tables that a lookup may probe, beside an index if there is one: the shape, for reports.
     pub fn tuples(&self) -> usize {
         self.parts.tuples.len()

@@ -114,6 +114,10 @@ impl Parts {
     pub(crate) fn are_many(&self) -> bool {
         self.tuples.len() >= SIFTED || self.rest.len() >= LONG || self.is_crowded()
     }
+    /// Goes on with a tuple that grows or shrinks; whether there was one.
+    pub(crate) fn move_on(&mut self, slots: usize) -> bool {
+        self.tuples.iter_mut().any(|t| t.move_on(slots))
+    }
     /// Whether they are more than a tuple that says what nearly all its rules ask.
     pub(crate) fn are_some(&self) -> bool {
         self.are_several() || self.are_slow()

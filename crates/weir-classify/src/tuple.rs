@@ -638,9 +638,17 @@ impl Tuple {
     }
 
     fn move_all(&mut self) {
-        while self.old.is_some() {
+        self.move_on(usize::MAX);
+    }
+    /// Moves so many slots of the old array, or a few more; whether there were any.
+    pub(crate) fn move_on(&mut self, slots: usize) -> bool {
+        let had = self.old.is_some();
+        let mut steps = slots.div_ceil(STEP);
+        while self.old.is_some() && steps > 0 {
             self.move_some();
+            steps -= 1;
         }
+        had
     }
 
     /// Moves the next slots of the old array, and frees it after the last.

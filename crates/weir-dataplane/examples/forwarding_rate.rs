@@ -23,11 +23,13 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 30] = [
+const CASES: [&str; 32] = [
     "io",
     "port",
     "mac-1",
     "mac-10k",
+    "mac-grown",
+    "mac-10k-one",
     "mac-1m",
     "learning",
     "learning-1m",
@@ -120,6 +122,8 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
         "io" | "port" => (macs(10_000, 50_000, &mut pick), "in_port=1,actions=output:2".into(), 0),
         "mac-1" => (macs(1, 1024, &mut pick), mac_rules(1), 0),
         "mac-10k" => (macs(10_000, 50_000, &mut pick), mac_rules(10_000), 0),
+        // Which a hash table has just grown for.
+        "mac-grown" => (macs(10_300, 50_000, &mut pick), mac_rules(10_300), 0),
         // One rule more, which asks what the others do and the port.
         "mac-10k-one" => {
             let one = format!("priority=40000,in_port=1,dl_dst={},actions=drop\n", text(mac(1)));

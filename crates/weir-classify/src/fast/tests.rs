@@ -694,3 +694,40 @@ fn several_tables_answer_together() {
         }
     }
 }
+
+/// A hash table that has grown moves without changes, too, and is copied meanwhile as if it did not.
+#[test]
+fn what_grows_moves_by_itself() {
+    let exact = |n: u32| rule(mac(n), n % 3, n);
+    for n in [330, 1_290, 5_130, 700] {
+        let (mut fast, mut judge) = (FastTable::new(), Linear::default());
+        for r in (0..n).map(exact) {
+            assert_eq!(fast.insert(r), judge.insert(r));
+        }
+        // And shrinks.
+        let gone = if n == 700 { 450 } else { 0 };
+        for r in (0..gone).map(exact) {
+            assert_eq!(fast.remove(&r.matcher, r.priority), judge.remove(&r.matcher, r.priority));
+        }
+        let bytes = fast.memory_bytes();
+        let mut draft = fast.begin_draft();
+        let mut steps = 0;
+        while fast.move_on(64) {
+            steps += 1;
+            if let Some(draft) = &mut draft {
+                fast.draft_more(draft, 16);
+            }
+            for key in (0..n + 40).step_by(371).map(|n| *mac(n).value()) {
+                assert_eq!(fast.lookup(&key), judge.lookup(&key));
+            }
+        }
+        assert!(steps > 0 && fast.memory_bytes() < bytes + 4_096, "{n} {steps}");
+        if let Some(mut draft) = draft {
+            while fast.draft_more(&mut draft, 16) == Copying::More {}
+            assert!(draft.rules() >= fast.len());
+        }
+        for key in (0..n + 40).map(|n| *mac(n).value()) {
+            assert_eq!(fast.lookup(&key), judge.lookup(&key));
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Tables get an index for lookups, made on a thread beside the worker.
+//! Tables get an index for lookups, made on a thread beside the worker; what grows or shrinks ends that, also without further changes.
 //!
 //! Room: called at the end of a round. One table at a time of this worker's VDPs, or many small ones together: they are copied in small
 //! steps, indexes are made elsewhere in what time others leave, and taken between two rounds ([`weir_classify::Draft`]). Which table
@@ -19,8 +19,11 @@ const LOOK: Nanos = Nanos(10_000_000);
 const VDPS: usize = 16;
 /// Lookups of a table that is worth an index.
 const ASKED: u64 = 4096;
-/// Slots copied in a round.
+/// Slots copied in a round, and moved.
 const SLOTS: usize = 256;
+const MOVED: usize = 64;
+/// Rounds after which other VDPs are looked at, too.
+const STAYS: u32 = 1024;
 /// Tables whose indexes are made together, at most, and the rules of them all.
 const TOGETHER: usize = 64;
 const RULES: usize = 4096;
@@ -72,6 +75,8 @@ pub(super) struct Indexing {
     due: Nanos,
     /// The VDP that is looked at next.
     next: usize,
+    /// Rounds in which slots were moved.
+    moves: u32,
     rests: Vec<Rests>,
 }
 
@@ -188,7 +193,8 @@ impl DataPlane {
             None => self.make(drafts, Draft::make),
         }
     }
-    /// Of a table of so many rules at most; a larger one comes first next time.
+    /// Of a table of so many rules at most; a larger one comes first next time. What tables on the way there have still to move is
+    /// moved, round by round.
     fn next_draft(&mut self, room: usize) -> Option<(Which, Draft)> {
         let all = self.vdps.len();
         for _ in 0..VDPS.min(all) {
@@ -197,6 +203,14 @@ impl DataPlane {
             let Some(v) = self.vdps.get_mut(at).and_then(Option::as_deref_mut) else { continue };
             for (n, t) in v.fast.tables.iter_mut().enumerate() {
                 let which = (v.vid, n);
+                if t.classifier.move_on(MOVED) {
+                    self.indexing.moves = self.indexing.moves.wrapping_add(1);
+                    if self.indexing.moves % STAYS != 0 {
+                        self.indexing.next = at;
+                    }
+                    self.indexing.due = self.now;
+                    return None;
+                }
                 if t.classifier.wants_index()
                     && t.asked() >= ASKED
                     && !self.indexing.is_at_rest(which, self.now)
