@@ -205,7 +205,7 @@ impl DataPlane {
                 let which = (v.vid, n);
                 if t.classifier.move_on(MOVED) {
                     self.indexing.moves = self.indexing.moves.wrapping_add(1);
-                    if self.indexing.moves % STAYS != 0 {
+                    if !self.indexing.moves.is_multiple_of(STAYS) {
                         self.indexing.next = at;
                     }
                     self.indexing.due = self.now;
