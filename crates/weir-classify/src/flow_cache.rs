@@ -85,6 +85,8 @@ pub struct FlowCache {
     sizes: Sizes,
     /// Whether what is no near flow is asked as fast of the table itself: then it does not grow.
     cheap: bool,
+    /// Whether the last trial that failed did so then.
+    stopped_cheap: bool,
     /// Lookups until the next trial, and how many the next failure costs.
     waits: u32,
     wait: u32,
@@ -120,6 +122,7 @@ impl FlowCache {
             hits: 0,
             sizes,
             cheap: false,
+            stopped_cheap: false,
             waits: after,
             wait: WAIT,
             late: 0,
@@ -144,7 +147,7 @@ impl FlowCache {
         let words = table.words_union().count_ones() as usize;
         self.few = words <= MOSTLY;
         let was_cheap = std::mem::replace(&mut self.cheap, table.is_cheap());
-        if was_cheap && !self.cheap {
+        if was_cheap && !self.cheap && std::mem::take(&mut self.stopped_cheap) {
             // What did not pay before a small index may pay now.
             (self.wait, self.waits) = (WAIT, self.waits.min(WAIT));
         }
@@ -313,6 +316,7 @@ impl FlowCache {
             self.wait = WAIT;
             (self.left, self.hits) = (2 * of, 0);
         } else if hopeless || entries >= most {
+            self.stopped_cheap = self.cheap;
             self.stop();
         } else {
             self.begin((4 * entries).min(most));

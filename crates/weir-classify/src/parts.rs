@@ -118,9 +118,9 @@ impl Parts {
     pub(crate) fn move_on(&mut self, slots: usize) -> bool {
         self.tuples.iter_mut().any(|t| t.move_on(slots))
     }
-    /// Whether they are more than a tuple that says what nearly all its rules ask.
+    /// Whether they are more than a tuple that says what nearly all its rules ask, or a few rules.
     pub(crate) fn are_some(&self) -> bool {
-        self.are_several() || self.are_slow()
+        self.are_several() || self.are_slow() || self.are_many()
     }
     /// Whether a lookup asks more than one.
     pub(crate) fn are_several(&self) -> bool {

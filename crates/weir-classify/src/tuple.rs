@@ -158,9 +158,9 @@ impl Tuple {
     pub(crate) fn is_exact(&self) -> bool {
         self.buckets.is_empty()
     }
-    /// Whether one rule in [`INEXACT`] or more asks what the tuple's mask does not say, or shares its slot with others.
+    /// Whether more than one slot in [`INEXACT`] has rules that ask more than the tuple's mask, or several.
     pub(crate) fn is_inexact(&self) -> bool {
-        (self.buckets.len() - self.cold.free_buckets.len()) * INEXACT > self.cold.rules
+        (self.buckets.len() - self.cold.free_buckets.len()) * INEXACT > self.cold.used
     }
     /// How many rules stand in buckets beyond the first of each: what lookups scan.
     pub(crate) fn company_kept(&self) -> usize {

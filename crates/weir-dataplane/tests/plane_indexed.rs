@@ -344,3 +344,22 @@ fn an_index_of_a_vdp_that_is_gone_goes_nowhere() {
     (0..4).for_each(|_| c.round());
     c.check();
 }
+
+/// A hash table that has just grown ends that without further changes: what it had before is given back.
+#[test]
+fn what_has_grown_ends_that_by_itself() {
+    let mut plane = DataPlane::new(Config::default()).unwrap();
+    plane.create_vdp(VdpSpec::new(Vid(1), "stations")).unwrap();
+    for n in 0..5_130u32 {
+        let matcher = Match::any().with(Field::EthDst, n.into());
+        let spec = RuleSpec { matcher, priority: 1, cookie: 0, actions: Arc::new([]) };
+        plane.add_rule(Vid(1), 0, &spec, Placement::Fast).unwrap();
+    }
+    let bytes = |plane: &DataPlane| plane.vdp_view(Vid(1)).unwrap().memory_bytes;
+    let before = bytes(&plane);
+    for round in 1..400 {
+        plane.poll(Nanos(round * 100_000_000));
+    }
+    // Of 8,192 slots of two words and more.
+    assert!(bytes(&plane) + 100_000 < before, "{} {before}", bytes(&plane));
+}

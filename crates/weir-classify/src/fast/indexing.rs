@@ -104,6 +104,7 @@ impl FastTable {
             None => self.parts.are_slow(),
         };
         match self.parts.are_many() {
+            _ if held > Index::MOST => None,
             true => Some(Wanted::Index),
             false => are_due.then_some(Wanted::OneLeaf),
         }
@@ -171,7 +172,7 @@ impl FastTable {
         };
         let noted = indexing.noted.take().filter(|_| indexing.whole);
         let Some(noted) = noted.filter(|_| drafted.made.is_worth(len)) else {
-            self.refuse_draft(drafted.tried);
+            self.refuse_draft(drafted.tried.unwrap_or(Wanted::Index));
             return Adoption::Refused;
         };
         // Few, but for those that belong to many leaves.
@@ -192,7 +193,7 @@ impl FastTable {
         }
         indexing.token = 0;
         if matches!(drafted.made, Made::Parts) {
-            indexing.refused = Some((len, drafted.tried));
+            indexing.refused = drafted.tried.map(|tried| (len, tried));
         }
         drafted.catch_up();
         let beside = std::mem::take(&mut drafted.beside).like(&self.parts);

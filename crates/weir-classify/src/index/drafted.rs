@@ -70,8 +70,8 @@ pub struct Drafted {
     pub(crate) union: FlowMask,
     pub(super) vectors: Vectors,
     pub(crate) made: Made,
-    /// Which kind of index there is none of, where none was made.
-    pub(crate) tried: Wanted,
+    /// Which kind of index there is none of, where none was made; none where none was tried.
+    pub(crate) tried: Option<Wanted>,
     /// Rules that the index could not take, or all.
     pub(crate) beside: Parts,
     /// What is still to be done.

@@ -131,7 +131,7 @@ impl Draft {
         let len = self.rules();
         let mut parts = self.in_parts();
         if let Some(parts) = parts.take_if(|p| !p.are_some()) {
-            return self.made(Made::Parts, Wanted::OneLeaf, parts);
+            return self.made(Made::Parts, None, parts);
         }
         // One leaf a key, if there is a way; rules by rank, or few parts, are better than several. Else rules by themselves tell
         // leaves apart better than families do, unless that takes twice as many places.
@@ -144,8 +144,8 @@ impl Draft {
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open).filter(is_good));
         match (index, parts) {
-            (None, Some(parts)) => self.made(Made::Parts, tried, parts),
-            (index, _) => self.made(Made::of(index), tried, Parts::default()),
+            (None, Some(parts)) => self.made(Made::Parts, Some(tried), parts),
+            (index, _) => self.made(Made::of(index), Some(tried), Parts::default()),
         }
     }
     /// One whose keys may have several leaves.
@@ -163,9 +163,9 @@ impl Draft {
     fn make_first(mut self, ways: &[Make]) -> Drafted {
         self.sort_out();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open));
-        self.made(Made::of(index), Wanted::Index, Parts::default())
+        self.made(Made::of(index), Some(Wanted::Index), Parts::default())
     }
-    fn made(&self, made: Made, tried: Wanted, beside: Parts) -> Drafted {
+    fn made(&self, made: Made, tried: Option<Wanted>, beside: Parts) -> Drafted {
         let Self { token, union, vectors, .. } = *self;
         Drafted { token, union, vectors, made, tried, beside, noted: Vec::new(), replaced: None }
     }
@@ -287,6 +287,8 @@ macro_rules! each {
 }
 
 impl Index {
+    /// Rules of which one is made, at most; more than have room where each has a place, fewer than where all are of families.
+    pub(crate) const MOST: usize = 4 * tree::PLACES;
     /// First half of a lookup: asks for what the second reads.
     #[inline]
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {

@@ -13,7 +13,7 @@
 //! with all in all windows are compared one after the other, as a scan does.
 
 use super::burst::{Burst, Same, Told};
-use super::cuts::{Cuts, Gathered, Open};
+use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
 use super::leaf::{Finding, Found, Leaf, Moves, Returning, Vacating, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
@@ -33,6 +33,8 @@ const VISITS: usize = 64;
 /// Leaves, at most, and rules that are worth the memory of one.
 pub(super) const LEAVES: usize = 1024;
 const WORTH: usize = 64;
+/// Places in all.
+pub(super) const PLACES: usize = LEAVES * FILL;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
@@ -88,6 +90,9 @@ struct To<const W: usize> {
 impl<const W: usize> Tree<W> {
     /// All rules of a table; none where it would be no use.
     pub(super) fn new(v: Vectors, form: Form, kin: Kin<W>, open: Open) -> Option<Self> {
+        if kin.heads.len() > PLACES {
+            return None;
+        }
         let (cuts, gathered) = Cuts::new(&kin, open)?;
         // More would be refused for their memory in the end.
         if gathered.len() > LEAVES.min(kin.rules / WORTH + 2) {

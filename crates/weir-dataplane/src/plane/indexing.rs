@@ -203,7 +203,8 @@ impl DataPlane {
             let Some(v) = self.vdps.get_mut(at).and_then(Option::as_deref_mut) else { continue };
             for (n, t) in v.fast.tables.iter_mut().enumerate() {
                 let which = (v.vid, n);
-                if t.classifier.move_on(MOVED) {
+                // What is copied already does not wait for it.
+                if room == usize::MAX && t.classifier.move_on(MOVED) {
                     self.indexing.moves = self.indexing.moves.wrapping_add(1);
                     if !self.indexing.moves.is_multiple_of(STAYS) {
                         self.indexing.next = at;

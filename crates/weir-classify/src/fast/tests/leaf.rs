@@ -141,6 +141,14 @@ fn service(n: u32) -> Rule {
         _ => rule(to, n % 5, n),
     }
 }
+/// The same, an address each: one tuple that says of half of its rules what they ask.
+fn service_alone(n: u32) -> Rule {
+    let to = Match::any().with(Field::Ipv4Dst, n.into());
+    match n % 2 {
+        1 => rule(to.with(Field::TpDst, (n % 7).into()), 9, n),
+        _ => rule(to, n % 5, n),
+    }
+}
 /// Networks of four sizes.
 fn network(n: u32) -> Rule {
     let (size, of) = (4 * (n % 4), u128::from(n));
@@ -149,14 +157,6 @@ fn network(n: u32) -> Rule {
         32 - size,
         n,
     )
-}
-/// The same, an address each: one tuple that says of half of its rules what they ask.
-fn service_alone(n: u32) -> Rule {
-    let to = Match::any().with(Field::Ipv4Dst, n.into());
-    match n % 2 {
-        1 => rule(to.with(Field::TpDst, (n % 7).into()), 9, n),
-        _ => rule(to, n % 5, n),
-    }
 }
 /// Addresses of which some ask a port besides: one tuple that has them all, each in a place of its own.
 fn at_ports(n: u32) -> Rule {
@@ -238,4 +238,21 @@ fn what_was_tried_with_one_leaf_a_key_is_tried_with_several() {
     (2_800..4_000).for_each(|n| small.put(either(n)));
     assert!(small.fast.wants_index() && small.fast.index_now() && small.fast.is_indexed());
     small.check((0..4_000).step_by(9).map(either));
+}
+
+/// What is left of an index, and is no tuple, has another.
+#[test]
+fn rules_of_no_tuple_have_an_index_again() {
+    // Seven of each mask are too few for a tuple.
+    let odd = |n: u32| {
+        let mask = 0xf0f << (n / 7);
+        rule(Match::any().with_masked(Field::Ipv4Src, u128::from(n % 7) << (n / 7), mask), n % 3, n)
+    };
+    let exact = |n: u32| rule(mac(n), 1, 100 + n);
+    let mut t = Beside::of((0..35).map(odd).chain((0..45).map(exact)));
+    assert!(t.fast.index_now() && t.fast.is_indexed());
+    (0..45).for_each(|n| t.take(exact(n)));
+    assert!(t.fast.wants_index() && t.fast.index_now());
+    assert!(t.fast.is_indexed() && t.fast.tuples() == 0);
+    t.check((0..35).map(odd));
 }
