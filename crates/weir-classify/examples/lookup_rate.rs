@@ -95,7 +95,7 @@ fn file(rules: &str, trace: &str) -> Result<(), String> {
         1
     });
     check(&tables, &lookups)?;
-    // As a data plane does on another thread.
+    // As a data plane does between bursts, and on another thread.
     tables.values_mut().for_each(|t| while t.move_on(SLOTS) {});
     if tables.values().any(FastTable::wants_index) {
         let before = rate(&tables, &lookups, &clock, bursts);

@@ -129,7 +129,7 @@ impl Parts {
     /// Whether it asks several tuples, or one that says little of many of its rules.
     pub(crate) fn are_slow(&self) -> bool {
         match self.tuples.as_slice() {
-            [one] => one.is_inexact() || self.is_crowded(),
+            [one] => one.is_inexact(),
             more => more.len() > 1,
         }
     }
