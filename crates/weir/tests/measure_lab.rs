@@ -328,7 +328,9 @@ fn several_labs_are_laid_side_by_side_and_a_fault_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();
     let run = ["measure", "run", "flow-insert", "--lab", "honest,early-barrier", "--quick"];
-    let set = ["--set", "entries=20", "--set", "repetitions=3", "--json", "--out", out];
+    // The fault is seen by who reads the reply before the last entry works: an entry takes 1 ms, and where
+    // processors are busy a reply of 20 entries was read too late in three runs of three.
+    let set = ["--set", "entries=100", "--set", "repetitions=10", "--json", "--out", out];
     let all = document(&weir(&[&run[..], &set].concat()));
     assert_eq!(all["kind"], "comparison");
     let names: Vec<_> = [0, 1].map(|n| all["documents"][n]["dut"]["name"].as_str().unwrap()).into();
