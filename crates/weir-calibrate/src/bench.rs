@@ -40,12 +40,25 @@ pub struct Costs {
     pub coefficients: Vec<(String, f64)>,
     /// How many of its accesses a core has under way at once in a burst.
     pub parallel: Option<f64>,
+    /// How that goes on where memory of its own is larger.
+    pub beyond: Option<Beyond>,
     /// Half the interval, as a part of the cycles.
     pub error: f64,
     /// Whether it was measured.
     pub measured: bool,
     /// What was done.
     pub about: String,
+}
+
+/// Accesses under way at once where loads take longer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beyond {
+    /// Cycles of a load where [`Costs::parallel`] was measured.
+    pub from: f64,
+    /// Cycles of a load there.
+    pub to: f64,
+    /// Accesses under way there.
+    pub parallel: f64,
 }
 
 /// What several operations share, in cycles.
@@ -96,11 +109,30 @@ fn quieter(a: Figure, b: Figure) -> Figure {
     if b.value < a.value { b } else { a }
 }
 
-/// What a shape's points took: near, and far with accesses and the cycles of a load there.
+/// What a shape's points took: near, and far.
 #[derive(Clone, Debug)]
 struct Round {
     near: Vec<Taken>,
-    far: Vec<(Taken, f64, f64)>,
+    far: Vec<Far>,
+}
+
+/// What a point took far away.
+#[derive(Clone, Copy, Debug)]
+struct Far {
+    /// Which point, and which of its own memories, nearest first.
+    at: (usize, usize),
+    taken: Taken,
+    accesses: f64,
+    /// Cycles of a load there.
+    load: f64,
+}
+
+/// Cycles that a point took more far away, with its accesses and the cycles of a load there.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    more: Both,
+    accesses: f64,
+    load: f64,
 }
 
 impl Round {
@@ -111,8 +143,8 @@ impl Round {
         }
         for (a, b) in self.far.iter_mut().zip(other.far) {
             // A load is one of the round in which all that was done was quieter.
-            let load = if b.0.level < a.0.level { b.2 } else { a.2 };
-            *a = (a.0.quieter(b.0), a.1, load);
+            let load = if b.taken.level < a.taken.level { b.load } else { a.load };
+            *a = Far { taken: a.taken.quieter(b.taken), load, ..*a };
         }
         self
     }
@@ -135,6 +167,8 @@ pub struct Scene {
     far: (Memory, usize, f64),
     /// Cycles of a load from the last cache.
     near_load: f64,
+    /// Bytes that the last cache is said to hold.
+    last_bytes: Option<f64>,
     /// How long lines stay in the last cache, and how long a cycle is.
     residence: Option<Residence>,
     cycle_ns: f64,
@@ -143,9 +177,9 @@ pub struct Scene {
 /// How many figures [`costs`] takes, for progress.
 pub fn figures(shapes: &[Shape]) -> usize {
     let of = |s: &Shape| -> usize {
-        let far = s.points.iter().filter(|p| p.far).count();
-        let own = s.points.iter().filter(|p| p.own.is_some()).count();
-        let (far, own) = (far + s.points.len(), own);
+        let own: usize = s.points.iter().map(|p| p.own.len()).sum();
+        let far = s.points.iter().filter(|p| p.far && p.own.is_empty()).count();
+        let far = far + own + s.points.len();
         let turns = s.points.iter().map(|p| p.turns).max().unwrap_or(0) as usize;
         (if turns > 0 { 2 * turns } else { 4 }) * far + own
     };
@@ -191,6 +225,7 @@ impl Scene {
             shared: place(slots, touched, "frames", session)?,
             far: place(far, far, "large tables", session)?,
             near_load: levels.strewn.first().map_or(0.0, |s| s.1),
+            last_bytes: machine.caches.last().map(|c| c.bytes),
             residence: None,
             cycle_ns: 1.0,
         })
@@ -209,11 +244,13 @@ impl Scene {
         let taken = weir_estimate::profile::Residence {
             load_cycles: r.load_ns / self.cycle_ns,
             taken: r.taken.clone(),
-            bytes: None,
+            bytes: self.last_bytes,
         };
         let seconds = |cycles: f64| cycles * self.cycle_ns / 1e9;
         let near = self.near_load.min(load);
-        taken.load_after((near, load), seconds(lines * load), seconds(round * cycles))
+        let there = taken.load_after((near, load), seconds(lines * load), seconds(round * cycles));
+        // What the cache can not hold is not nearer for being asked for sooner.
+        load + (there - load) * taken.held(lines * self.line as f64)
     }
 }
 
@@ -251,11 +288,11 @@ fn paces(
     Ok(Both { alone: one(Pace::Alone)?, burst: one(Pace::Burst)? })
 }
 
-/// A figure for both paces, of what has a pace of its own.
+/// A figure for both paces, of what has a pace of its own; over so many places, after so many operations.
 fn of_pace(
     point: &Point,
     memory: &Memory,
-    places: u64,
+    (places, warm): (u64, u64),
     what: &str,
     session: &mut Session<'_>,
 ) -> Result<Taken, Failed> {
@@ -267,11 +304,11 @@ fn of_pace(
     let mut none = point.less.as_ref().map(|less| less(memory, Pace::Burst, places));
     let mut found: Option<Taken> = None;
     for _ in 0..point.turns {
-        all(point.warm);
+        all(warm);
         let a = session.measure_bursts(what, &mut all)?.cycles;
         let b = match &mut none {
             Some(none) => {
-                none(point.warm);
+                none(warm);
                 session.measure_bursts(what, none)?.cycles
             }
             None => Figure::default(),
@@ -330,7 +367,7 @@ pub fn costs(
 
 fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Round, Failed> {
     let mut round = Round { near: Vec::new(), far: Vec::new() };
-    for point in &shape.points {
+    for (i, point) in shape.points.iter().enumerate() {
         let what = named(shape.eo, &point.given);
         let is_frame = point.words == frame::SLOT;
         let close = if is_frame { 4 } else { places(NEAR, point.words) };
@@ -341,26 +378,26 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
             }
             _ => (&scene.near, close),
         };
-        round.near.push(of_pace(point, memory, at, &what, session)?);
-        if point.far {
-            let accesses = shape.accesses.map_or(0.0, |f| value(f, &point.given, 1.0));
+        let warm = point.own.first().map_or(0, |o| o.warm);
+        round.near.push(of_pace(point, memory, (at, warm), &what, session)?);
+        let accesses = shape.accesses.map_or(0.0, |f| value(f, &point.given, 1.0));
+        if point.far && point.own.is_empty() {
             let ((memory, _, load), at) = if shape.home == Home::Packet {
                 (&scene.shared, slots(scene.shared.1, accesses))
             } else {
                 (&scene.far, places(scene.far.1, point.words))
             };
-            let what = format!("{what}, far");
-            let taken = of_pace(point, memory, at, &what, session)?;
-            let load = match point.own {
-                None => *load,
-                Some(bytes) => {
-                    let track = Track::new(bytes as usize, scene.line, Pages::Small)?;
-                    let load = session.measure(&format!("{what}, a load"), &mut track.run(1))?;
-                    let (lines, round) = (track.lines() as f64, point.warm as f64);
-                    scene.at_pace(load.cycles.value, lines, round, taken.level)
-                }
-            };
-            round.far.push((taken, accesses, load));
+            let taken = of_pace(point, memory, (at, 0), &format!("{what}, far"), session)?;
+            round.far.push(Far { at: (i, 0), taken, accesses, load: *load });
+        }
+        for (nth, own) in point.own.iter().enumerate() {
+            let what = format!("{what}, far, {} places", own.places);
+            let taken = of_pace(point, &scene.near, (own.places, own.warm), &what, session)?;
+            let track = Track::new(own.bytes as usize, scene.line, Pages::Small)?;
+            let load = session.measure(&format!("{what}, a load"), &mut track.run(1))?;
+            let lines = track.lines() as f64;
+            let load = scene.at_pace(load.cycles.value, lines, own.warm as f64, taken.level);
+            round.far.push(Far { at: (i, nth), taken, accesses, load });
         }
     }
     Ok(round)
@@ -369,17 +406,31 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
 /// The cost that follows from what was taken.
 fn assembled(shape: &Shape, round: Round, apart: Apart) -> Costs {
     let near: Vec<Both> = round.near.iter().map(|t| t.found).collect();
-    let here = shape.points.iter().zip(&near).filter(|p| p.0.far).map(|p| p.1);
-    let far = round.far.iter().zip(here);
-    let waits: Vec<(Both, f64, f64)> = far
-        .map(|((there, accesses, load), here)| (there.found.without(here), *accesses, *load))
-        .collect();
+    let waits = [0, 1].map(|nth| -> Vec<Wait> {
+        let far = round.far.iter().filter(|f| f.at.1 == nth);
+        far.filter_map(|f| {
+            let more = f.taken.found.without(near.get(f.at.0)?);
+            Some(Wait { more, accesses: f.accesses, load: f.load })
+        })
+        .collect()
+    });
     put_together(shape, &near, &waits, apart)
 }
 
-/// The cost that follows from figures: near ones at each point, waits at those that are far, with their
-/// accesses and the cycles of a load there.
-fn put_together(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart: Apart) -> Costs {
+/// Cycles of a load where so much was waited for, and how many accesses are under way at once.
+fn under_way(waits: &[Wait]) -> Option<(f64, f64)> {
+    let seen: Vec<&Wait> = waits.iter().filter(|w| w.accesses > 0.0 && w.load > 0.0).collect();
+    let mean = |of: &dyn Fn(&Wait) -> f64| {
+        (!seen.is_empty()).then(|| seen.iter().map(|w| of(w)).sum::<f64>() / seen.len() as f64)
+    };
+    let at_once =
+        |w: &Wait| (w.accesses * w.load / w.more.burst.value.max(0.1)).clamp(1.0, MOST_UNDER_WAY);
+    Some((mean(&|w| w.load)?, mean(&at_once)?))
+}
+
+/// The cost that follows from figures: near ones at each point, waits at those that are far, and at those that are
+/// farther.
+fn put_together(shape: &Shape, near: &[Both], waits: &[Vec<Wait>; 2], apart: Apart) -> Costs {
     let of = |pace: fn(&Both) -> Figure| {
         let point = |(p, b): (&Point, &Both)| {
             let terms = shape.terms.iter().map(|t| {
@@ -435,14 +486,9 @@ fn put_together(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart:
     if shape.more == Some("cross / n") && apart.crossing.is_none() {
         about += "; there is one CPU: no line changes cores";
     }
-    let seen: Vec<&(Both, f64, f64)> = waits.iter().filter(|w| w.1 > 0.0 && w.2 > 0.0).collect();
-    let n = seen.len().max(1) as f64;
-    let mean = |of: &dyn Fn(&(Both, f64, f64)) -> f64| seen.iter().map(|w| of(w)).sum::<f64>() / n;
-    let parallel = (!seen.is_empty()).then(|| {
-        mean(&|(b, accesses, load)| {
-            (accesses * load / b.burst.value.max(0.1)).clamp(1.0, MOST_UNDER_WAY)
-        })
-    });
+    let [here, there] = waits.each_ref().map(|w| under_way(w));
+    let parallel = here.map(|h| h.1);
+    let beyond = here.zip(there).map(|((from, _), (to, parallel))| Beyond { from, to, parallel });
     if !error.is_finite() {
         error = 1.0;
     }
@@ -452,6 +498,7 @@ fn put_together(shape: &Shape, near: &[Both], waits: &[(Both, f64, f64)], apart:
         accesses: shape.accesses.map(str::to_owned),
         coefficients,
         parallel,
+        beyond,
         error: error.clamp(LEAST_ERROR, 1.0),
         measured: true,
         about,
@@ -500,6 +547,7 @@ fn misses(session: &mut Session<'_>) -> Result<Costs, Failed> {
         accesses: None,
         coefficients: vec![("penalty".into(), penalty.value)],
         parallel: None,
+        beyond: None,
         error: off(&penalty).clamp(LEAST_ERROR, 1.0),
         measured: true,
         about: "a branch by chance against one that always goes the same way".into(),
@@ -550,8 +598,11 @@ mod tests {
             .collect();
         // Loads take 100 cycles; alone 10 more, in bursts five at once.
         let wait = Both { alone: flat(110.0), burst: flat(20.0) };
-        let c = put_together(s, &near, &[(wait, 1.0, 100.0)], Apart::default());
+        let far = Wait { more: wait, accesses: 1.0, load: 100.0 };
+        let farther = Wait { more: Both { burst: flat(40.0), ..wait }, load: 400.0, ..far };
+        let c = put_together(s, &near, &[vec![far], vec![farther]], Apart::default());
         assert_eq!(c.parallel, Some(5.0));
+        assert_eq!(c.beyond, Some(Beyond { from: 100.0, to: 400.0, parallel: 10.0 }));
         assert!(c.error < 0.02, "{c:?}");
         let at = |burst: f64, cold: f64| {
             let names = |n: &str| match n {
@@ -577,19 +628,20 @@ mod tests {
             let found = Both { alone: flat(found), burst: flat(found) };
             Taken { found, level, turns: None }
         };
+        let far = |taken, load| Far { at: (0, 0), taken, accesses: 1.0, load };
         let first = Round {
             near: vec![taken(5.0, 100.0), taken(6.0, 90.0)],
-            far: vec![(taken(70.0, 300.0), 1.0, 140.0)],
+            far: vec![far(taken(70.0, 300.0), 140.0)],
         };
         let second = Round {
             near: vec![taken(2.0, 110.0), taken(7.0, 80.0)],
-            far: vec![(taken(50.0, 200.0), 1.0, 100.0)],
+            far: vec![far(taken(50.0, 200.0), 100.0)],
         };
         let kept = second.quieter(first);
         let near: Vec<f64> = kept.near.iter().map(|t| t.found.burst.value).collect();
         assert_eq!(near, [5.0, 7.0]);
         // A load was measured in the same round.
-        assert_eq!((kept.far[0].0.found.burst.value, kept.far[0].2), (50.0, 100.0));
+        assert_eq!((kept.far[0].taken.found.burst.value, kept.far[0].load), (50.0, 100.0));
         // Of a difference both ends: in the first round what is taken away was disturbed, in the second all was.
         let turns = |all, none| Taken::of_turns(flat(all), flat(none));
         let kept = turns(100.0, 95.0).quieter(turns(130.0, 60.0));

@@ -24,6 +24,17 @@ pub enum Home {
     Card,
 }
 
+/// Memory of a benchmark's own when it is far away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Own {
+    /// The places that the benchmark is told of.
+    pub places: u64,
+    /// Bytes that it strews its accesses over: its waits are held against the latency of as much.
+    pub bytes: f64,
+    /// Operations after which memory is as it is while these go on and on: done before each turn.
+    pub warm: u64,
+}
+
 /// Parameters, and what is run there.
 pub struct Point {
     /// The parameters.
@@ -32,14 +43,12 @@ pub struct Point {
     pub words: usize,
     /// Whether it is measured far away, too.
     pub far: bool,
-    /// Bytes that it strews its accesses over when far away, where it has memory of its own, of pages as
-    /// anybody gets them: its waits are held against the latency of as much.
-    pub own: Option<f64>,
+    /// Where it has memory of its own, in pages as anybody gets them: how much of it, nearest first. Where it has
+    /// none, it is measured far away once.
+    pub own: Vec<Own>,
     /// For what has a pace of its own: how often it and what is taken away from it are measured in turns,
     /// the median of which counts. 0 where it is measured at both paces.
     pub turns: u32,
-    /// Operations after which memory is as it is while these go on and on: done before each turn.
-    pub warm: u64,
     /// What is run.
     pub make: Maker,
     /// What is taken away from it, where that is more than the loop around it.
@@ -76,9 +85,8 @@ pub fn near(
         given: given.to_vec(),
         words,
         far: false,
-        own: None,
+        own: Vec::new(),
         turns: 0,
-        warm: 0,
         make: Box::new(make),
         less: None,
     }

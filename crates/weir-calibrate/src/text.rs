@@ -178,6 +178,14 @@ fn operation(out: &mut String, c: &Costs, quoted: &dyn Fn(&str) -> String) -> st
     if let Some(p) = c.parallel {
         writeln!(out, "parallel = {p:.1}")?;
     }
+    if let Some(b) = c.beyond {
+        let (from, to) = (b.from, b.to);
+        writeln!(
+            out,
+            "beyond = {{ from = {from:.1}, to = {to:.1}, parallel = {:.1} }}",
+            b.parallel
+        )?;
+    }
     writeln!(out, "error = {:.3}", c.error)?;
     writeln!(out, "provenance = \"{}\"", if c.measured { "measured" } else { "assumed" })?;
     writeln!(out, "source = {}\n", quoted(&c.about))

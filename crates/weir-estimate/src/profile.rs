@@ -263,6 +263,8 @@ pub struct Cost {
     pub coefficients: Vec<(Arc<str>, f64)>,
     /// Accesses that a core has under way at once in a burst of this operation, where it was measured.
     pub parallel: Option<f64>,
+    /// How that goes on where loads take longer than where it was measured.
+    pub beyond: Option<Deeper>,
     /// The stage of a pipeline that does it; nothing on a processor.
     pub stage: Option<usize>,
     /// Half the width of the interval around the cycles, as a part of them.
@@ -271,6 +273,37 @@ pub struct Cost {
     pub provenance: Provenance,
     /// Where they come from.
     pub source: String,
+}
+
+/// Accesses under way at once where loads take longer: the longer, the more of what follows a core begins meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deeper {
+    /// Cycles of a load where [`Cost::parallel`] was measured.
+    pub from: f64,
+    /// Cycles of a load there.
+    pub to: f64,
+    /// Accesses under way there.
+    pub parallel: f64,
+}
+
+impl Cost {
+    /// Accesses under way at once where a load takes so many cycles; nothing where that was not measured.
+    ///
+    /// What an access is waited for follows a line through both measurements; before the nearer one, as many are under
+    /// way as there.
+    pub fn under_way(&self, cycles: f64) -> Option<f64> {
+        let near = self.parallel?;
+        let Some(Deeper { from, to, parallel }) = self.beyond.filter(|d| d.from < d.to) else {
+            return Some(near);
+        };
+        if cycles <= from {
+            return Some(near);
+        }
+        let wait = from / near;
+        // Nobody waits less where data is farther away.
+        let more = (to / parallel - wait).max(0.0);
+        Some(cycles / (wait + more * (cycles - from) / (to - from)))
+    }
 }
 
 /// How a figure came to be.

@@ -270,3 +270,43 @@ fn a_longer_chain_passes_the_switch_more_often() {
     let crowded = chain(&library, 4, Cores::Shared(1));
     assert!(crowded.contention > 0.0 && crowded.turn_s > 0.0);
 }
+
+/// Where loads take longer more of them are under way, along a line through two measurements of what is waited for.
+#[test]
+fn more_is_under_way_where_loads_take_longer() {
+    let library = library();
+    let text = std::fs::read_to_string(support::root("profiles/virtual-epyc.toml"));
+    let text = text.expect("the profile");
+    let read = |more: &str| {
+        let (before, after) = text.split_once("[eo.ht_lookup]\n").expect("it is measured");
+        let text = format!("{before}[eo.ht_lookup]\n{more}{after}");
+        Profile::read("p.toml", &text, library.operations())
+    };
+    let of = |more: &str| read(more).expect("a profile").costs["ht_lookup"].clone();
+    let plain = of("");
+    let near = plain.parallel.expect("measured");
+    assert_eq!([10.0, 60.0, 900.0].map(|c| plain.under_way(c)), [Some(near); 3]);
+    let deeper =
+        of(&format!("beyond = {{ from = 60.0, to = 600.0, parallel = {} }}\n", 2.0 * near));
+    assert_eq!([10.0, 60.0].map(|c| deeper.under_way(c)), [Some(near); 2]);
+    let at = |cycles: f64| cycles / deeper.under_way(cycles).expect("measured");
+    // 60 of them waited for at `near` at once, 600 at twice as many; between and after, in proportion.
+    let (first, second) = (60.0 / near, 600.0 / (2.0 * near));
+    assert!((at(600.0) - second).abs() < 1e-9);
+    assert!((at(330.0) - f64::midpoint(first, second)).abs() < 1e-9);
+    assert!((at(1140.0) - (2.0 * second - first)).abs() < 1e-9);
+    // Measurements that say that farther data is nearer say no more than the nearer one's wait.
+    let noise = of("beyond = { from = 60.0, to = 61.0, parallel = 64 }\n");
+    assert!((600.0 / noise.under_way(600.0).expect("measured") - first).abs() < 1e-9);
+    let turned = of("beyond = { from = 60.0, to = 50.0, parallel = 64 }\n");
+    assert_eq!(turned.under_way(600.0), Some(near));
+    for (wrong, says) in [
+        ("beyond = { from = 60.0, to = 600.0 }\n", "parallel"),
+        ("beyond = { from = 60.0, to = 600.0, parallel = 0 }\n", "parallel"),
+        ("beyond = { from = 60.0, to = 600.0, parallel = 2, deep = 1 }\n", "deep"),
+        ("beyond = 7\n", "beyond"),
+    ] {
+        let fault = read(wrong).expect_err(wrong).to_string();
+        assert!(fault.contains(says), "{fault}");
+    }
+}

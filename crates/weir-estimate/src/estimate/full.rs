@@ -423,10 +423,10 @@ impl<'q> Sum<'q> {
         }
         // A core waits for so many loads at once, and an operation leaves it so many to wait for.
         let processor = self.processor;
-        let overlap = |level: usize| {
+        let overlap = |level: usize, cycles: f64| {
             let of_level = processor.caches.get(level).and_then(|c| c.outstanding);
             let most = of_level.unwrap_or(processor.outstanding);
-            together.min(most).min(cost.parallel.unwrap_or(f64::MAX)).max(1.0)
+            together.min(most).min(cost.under_way(cycles).unwrap_or(f64::MAX)).max(1.0)
         };
         if cost.remote.is_none() {
             far = 0.0;
@@ -449,14 +449,15 @@ impl<'q> Sum<'q> {
             let own = processor.caches.get(level).is_some_and(|c| c.shared == Shared::Core);
             let strewn = found.as_ref().and_then(|f| f.strewn).filter(|_| !own);
             let latency = strewn.map_or_else(|| self.latency(level), |s| s * processor.wait_factor);
-            wait += lines * latency / overlap(level);
+            wait += lines * latency / overlap(level, latency);
             dram += if level == last { lines } else { 0.0 };
         }
         if let (Some(Found { walks, .. }), Some(tlb)) = (&found, self.processor.tlb)
             && d.at != Where::Cache
         {
             let cycles = tlb.miss_cycles * self.processor.wait_factor;
-            wait += cold.accesses * (1.0 - far) * walks * cycles / overlap(last);
+            let overlap = overlap(last, self.latency(last));
+            wait += cold.accesses * (1.0 - far) * walks * cycles / overlap;
         }
         if far > 0.0 {
             let lines = there.accesses * far;
@@ -469,7 +470,8 @@ impl<'q> Sum<'q> {
             dram += lines;
         }
         if found.is_some() {
-            self.misjudged += d.times * cold.accesses * ERROR * self.latency(last) / overlap(last);
+            let latency = self.latency(last);
+            self.misjudged += d.times * cold.accesses * ERROR * latency / overlap(last, latency);
         }
         self.work += d.times * all.cycles;
         self.wait += d.times * wait;

@@ -3,7 +3,7 @@
 //! Room: the schema of `profiles/*.toml`, key by key. Called by `Profile::read`.
 
 use super::{
-    Cache, Contention, Convention, Cost, Hardware, Memory, Nic, Pipeline, Power, Processor,
+    Cache, Contention, Convention, Cost, Deeper, Hardware, Memory, Nic, Pipeline, Power, Processor,
     Profile, Provenance, Published, Quoted, Residence, Shared, Software, Strewn, Tlb,
 };
 use crate::fault::{Fault, unknown};
@@ -371,6 +371,16 @@ fn cost(
         }
         None => None,
     };
+    let beyond = match s.section("beyond")? {
+        Some(b) => {
+            let number = |key| b.need_number(key, Bounds::Positive);
+            let (from, to) = (number("from")?, number("to")?);
+            let deeper = Deeper { from, to, parallel: number("parallel")? };
+            b.finish()?;
+            Some(deeper)
+        }
+        None => None,
+    };
     let stage = match hardware {
         Hardware::Processor(_) => None,
         Hardware::Pipeline(p) => {
@@ -388,6 +398,7 @@ fn cost(
         accesses,
         remote,
         parallel: s.number("parallel", Bounds::Positive)?,
+        beyond,
         stage,
         error: s.need_number("error", Bounds::Part)?,
         provenance: provenance(s)?,

@@ -102,11 +102,19 @@ struct ShownSpread {
 }
 
 #[derive(Serialize)]
+struct ShownBeyond {
+    from_cycles: f64,
+    to_cycles: f64,
+    parallel: f64,
+}
+
+#[derive(Serialize)]
 struct ShownCost {
     cycles: String,
     accesses: Option<String>,
     coefficients: BTreeMap<String, f64>,
     parallel: Option<f64>,
+    beyond: Option<ShownBeyond>,
     error: f64,
 }
 
@@ -270,6 +278,11 @@ fn shown(c: &Calibration, profile: String) -> Shown {
                     accesses: o.accesses.clone(),
                     coefficients: o.coefficients.iter().cloned().collect(),
                     parallel: o.parallel,
+                    beyond: o.beyond.map(|b| ShownBeyond {
+                        from_cycles: b.from,
+                        to_cycles: b.to,
+                        parallel: b.parallel,
+                    }),
                     error: o.error,
                 };
                 (o.eo.to_owned(), cost)
@@ -336,7 +349,10 @@ fn told(s: &Shown, out: Option<&std::path::Path>) -> String {
     for (eo, c) in &s.operations {
         let all: Vec<String> =
             c.coefficients.iter().map(|(k, v)| format!("{k} {}", n(*v))).collect();
-        let parallel = c.parallel.map(n).unwrap_or_default();
+        let mut parallel = c.parallel.map(n).unwrap_or_default();
+        if let Some(b) = &c.beyond {
+            parallel += &format!(", {} far", n(b.parallel));
+        }
         costs.row(vec![eo.clone(), n(c.error * 100.0), parallel, all.join(", ")]);
     }
     text += "\n";

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weir_calibrate::kernel::{Memory, scatter};
 use weir_calibrate::meter::Run;
-use weir_calibrate::shape::{Home, Maker, Point, Shape, near};
+use weir_calibrate::shape::{Home, Maker, Own, Point, Shape, near};
 use weir_dataplane::flowtext::{NoNames, parse_flows};
 use weir_dataplane::{Action, DataPlane, Program};
 use weir_io::replay::{Arena, Null, Passes, Replay};
@@ -27,6 +27,8 @@ use weir_packet::{BURST, Device, Nanos};
 
 /// Frames of a source: as many as `weir bench functions` plays. So many entries has a table that is far away.
 pub const SOURCE: usize = 1 << 15;
+/// Frames of a source, and entries of a table, that are beyond any cache.
+const BEYOND: usize = 1 << 18;
 /// Entries of a table that is near.
 const NEAR: u64 = 64;
 /// The port that frames leave by.
@@ -53,23 +55,36 @@ pub fn shapes() -> Vec<Shape> {
 enum Tables {
     Near,
     Far,
+    Beyond,
 }
 
 impl Tables {
     /// As many places as a benchmark was told of.
     fn of(places: u64) -> Self {
-        if places > 1 << 14 { Tables::Far } else { Tables::Near }
+        match places as usize {
+            BEYOND.. => Tables::Beyond,
+            SOURCE.. => Tables::Far,
+            _ => Tables::Near,
+        }
     }
     fn entries(self) -> u64 {
         match self {
             Tables::Near => NEAR,
             Tables::Far => SOURCE as u64,
+            Tables::Beyond => BEYOND as u64,
+        }
+    }
+    /// Frames that name them.
+    fn frames(self) -> usize {
+        match self {
+            Tables::Near | Tables::Far => SOURCE,
+            Tables::Beyond => BEYOND,
         }
     }
     /// The entry that a frame names: all of them in turns, in no order that anybody guesses.
     fn entry(self, frame: usize) -> u64 {
         // Each step is a bijection of as many bits as frames need.
-        let mask = SOURCE as u64 - 1;
+        let mask = self.frames() as u64 - 1;
         let mix = |x: u64| (x ^ x >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
         mix(mix(frame as u64 & mask)) & (self.entries() - 1)
     }
@@ -150,7 +165,7 @@ impl Fed {
         let mut arena = Arena::new();
         // Frames come in by every port but the one that all leave by, without a pattern.
         let sources: Vec<u16> = job.ports.iter().map(|p| *p as u16).filter(|p| *p != OUT).collect();
-        for i in 0..SOURCE {
+        for i in 0..tables.frames() {
             let from = sources.get((scatter(i as u64) >> 20) as usize % sources.len().max(1));
             arena.push(&frame(kind, tables.entry(i), len), None, from.copied()?);
         }
@@ -164,7 +179,7 @@ impl Fed {
         let each = (BURST * sources.len()) as f64;
         let mut fed = Self { plane: plane.ok()?, each, clock: 0, ahead: 0.0 };
         // What is done once, as tables are handed over and pages found, is no frame's.
-        fed.run(SOURCE as u64);
+        fed.run(tables.frames() as u64);
         let before = fed.received();
         (0..COUNTED).for_each(|_| fed.round());
         fed.each = (fed.received() - before) as f64 / f64::from(COUNTED);
@@ -216,12 +231,12 @@ fn served(program: impl Program + 'static) -> Job {
 }
 
 /// A data plane, made when it is needed, for both paces, since its bursts are its own; one where tables
-/// are near, one where they are far.
+/// are near, and each where they are far.
 fn lasting(make: impl Fn(Tables) -> Option<Fed> + 'static) -> Maker {
-    let kept: Rc<RefCell<[Option<Fed>; 2]>> = Rc::default();
+    let kept: Rc<RefCell<[Option<Fed>; 3]>> = Rc::default();
     Box::new(move |_: &Memory, _, places| -> Run {
         let tables = Tables::of(places);
-        let slot = usize::from(tables == Tables::Far);
+        let slot = tables as usize;
         if let Some(k) = kept.borrow_mut().get_mut(slot).filter(|k| k.is_none()) {
             *k = make(tables);
         }
@@ -259,8 +274,10 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
 /// The same, far away too, where so many lines of each entry are asked for. Frames of so many bytes, which follow
 /// each other, are fetched ahead; but all of them lie between an entry's line and the next time that it is asked for.
 fn strewn(lines: f64, len: usize, p: Point) -> Point {
-    let own = Some((lines + (len as f64 / LINE).ceil()) * LINE * SOURCE as f64);
-    Point { far: true, own, warm: SOURCE as u64, words: 4, ..p }
+    let bytes = (lines + (len as f64 / LINE).ceil()) * LINE;
+    let own =
+        [SOURCE, BEYOND].map(|n| Own { places: n as u64, bytes: bytes * n as f64, warm: n as u64 });
+    Point { far: true, own: own.into(), words: 4, ..p }
 }
 
 #[cfg(test)]
@@ -288,10 +305,10 @@ mod tests {
 
     #[test]
     fn every_entry_is_asked_for_as_often_as_any() {
-        for tables in [Tables::Near, Tables::Far] {
+        for tables in [Tables::Near, Tables::Far, Tables::Beyond] {
             let mut asked = vec![0; tables.entries() as usize];
-            (0..SOURCE).for_each(|i| asked[tables.entry(i) as usize] += 1);
-            let each = SOURCE / asked.len();
+            (0..tables.frames()).for_each(|i| asked[tables.entry(i) as usize] += 1);
+            let each = tables.frames() / asked.len();
             assert!(asked.iter().all(|n| *n == each), "{tables:?}");
         }
     }

@@ -174,7 +174,7 @@ fn rule_lookup() -> Shape {
         accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
         about: "a VDP with rules of which one takes each frame, less one with a single rule that takes all of them; \
-                far away with a rule for each of 32 Ki frames",
+                far away with a rule for each of 32 Ki frames, and of 256 Ki",
         // Far away: a slot's line and that of what it leads to.
         points: vec![strewn(2.0, 60, at(1, 1)), at(2, 1), at(3, 1), at(1, 2), at(1, 4), at(3, 4)],
     }
@@ -312,7 +312,7 @@ fn rule_program() -> Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
         about: "a VDP with actions for every frame, less one that only sends; far away with a list for each of 32 Ki \
-                rules",
+                rules, and of 256 Ki",
         points: PROGRAMS.into_iter().map(at).chain([own]).collect(),
     }
 }

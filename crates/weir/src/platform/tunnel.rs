@@ -64,7 +64,7 @@ fn rule_wrap() -> Shape {
         accesses: Some("cold * ceil(HE / line)"),
         home: Home::Table,
         about: "a VDP whose rules put frames into a GRE tunnel each, less one whose rules write a field; far away with \
-                a tunnel for each of 32 Ki rules",
+                a tunnel for each of 32 Ki rules, and of 256 Ki",
         points: vec![strewn(
             LINES,
             60,
