@@ -11,8 +11,8 @@ use crate::kernel::{Memory, Pace, frame, nothing};
 use crate::levels::Levels;
 use crate::machine::Machine;
 use crate::residence::Residence;
-use crate::session::{Failed, Session};
-use crate::shape::{Home, Point, Shape};
+use crate::session::{Depth, Failed, Session};
+use crate::shape::{Home, Own, Point, Shape};
 use crate::stats::Figure;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -169,15 +169,23 @@ pub struct Scene {
     near_load: f64,
     /// Bytes that the last cache is said to hold.
     last_bytes: Option<f64>,
+    /// Bytes that there is room for.
+    room: f64,
     /// How long lines stay in the last cache, and how long a cycle is.
     residence: Option<Residence>,
     cycle_ns: f64,
 }
 
+/// The memories of its own that a point is measured in: in short, the nearest.
+fn owned(point: &Point, depth: Depth) -> &[Own] {
+    let n = if depth == Depth::Quick { 1 } else { point.own.len() };
+    point.own.get(..n).unwrap_or_default()
+}
+
 /// How many figures [`costs`] takes, for progress.
-pub fn figures(shapes: &[Shape]) -> usize {
+pub fn figures(shapes: &[Shape], depth: Depth) -> usize {
     let of = |s: &Shape| -> usize {
-        let own: usize = s.points.iter().map(|p| p.own.len()).sum();
+        let own: usize = s.points.iter().map(|p| owned(p, depth).len()).sum();
         let far = s.points.iter().filter(|p| p.far && p.own.is_empty()).count();
         let far = far + own + s.points.len();
         let turns = s.points.iter().map(|p| p.turns).max().unwrap_or(0) as usize;
@@ -226,6 +234,7 @@ impl Scene {
             far: place(far, far, "large tables", session)?,
             near_load: levels.strewn.first().map_or(0.0, |s| s.1),
             last_bytes: machine.caches.last().map(|c| c.bytes),
+            room: session.largest(machine),
             residence: None,
             cycle_ns: 1.0,
         })
@@ -390,7 +399,8 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
             let taken = of_pace(point, memory, (at, 0), &format!("{what}, far"), session)?;
             round.far.push(Far { at: (i, 0), taken, accesses, load: *load });
         }
-        for (nth, own) in point.own.iter().enumerate() {
+        let own = owned(point, session.depth()).iter().enumerate();
+        for (nth, own) in own.filter(|(nth, own)| *nth == 0 || own.bytes <= scene.room) {
             let what = format!("{what}, far, {} places", own.places);
             let taken = of_pace(point, &scene.near, (own.places, own.warm), &what, session)?;
             let track = Track::new(own.bytes as usize, scene.line, Pages::Small)?;

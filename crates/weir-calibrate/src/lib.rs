@@ -127,8 +127,9 @@ fn run(
     cpus.first().copied().into_iter().for_each(cpus::pin);
     let mut clock = meter::Here::new();
     let mut session = Session::new(depth, cpus.clone(), &mut clock, watch);
-    let more = if again.rounds > 0 { again.rounds * bench::figures(&(again.make)()) } else { 0 };
-    let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes) + more;
+    let more =
+        if again.rounds > 0 { again.rounds * bench::figures(&(again.make)(), depth) } else { 0 };
+    let all = 2 + levels::figures(&machine, &session) + bench::figures(&shapes, depth) + more;
     session.expect(all);
     let mut chain: meter::Run = Box::new(|n| clock::chain(n * 1000));
     let cycles = clock::chain(1000) as f64;

@@ -124,6 +124,11 @@ impl<'w> Session<'w> {
         Duration::from_secs(if self.depth == Depth::Quick { 6 } else { 140 })
     }
 
+    /// How thorough.
+    pub fn depth(&self) -> Depth {
+        self.depth
+    }
+
     /// The largest field, in bytes.
     pub fn largest(&self, machine: &Machine) -> f64 {
         let last = machine.caches.last().map_or(32e6, |c| c.bytes);

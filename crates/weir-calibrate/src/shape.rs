@@ -44,10 +44,11 @@ pub struct Point {
     /// Whether it is measured far away, too.
     pub far: bool,
     /// Where it has memory of its own, in pages as anybody gets them: how much of it, nearest first. Where it has
-    /// none, it is measured far away once.
+    /// none, it is measured far away once. There are two at most; the second is left out in short, and where there is no
+    /// room for it.
     pub own: Vec<Own>,
     /// For what has a pace of its own: how often it and what is taken away from it are measured in turns,
-    /// the median of which counts. 0 where it is measured at both paces.
+    /// the quietest of which counts. 0 where it is measured at both paces.
     pub turns: u32,
     /// What is run.
     pub make: Maker,

@@ -275,7 +275,8 @@ pub struct Cost {
     pub source: String,
 }
 
-/// Accesses under way at once where loads take longer: the longer, the more of what follows a core begins meanwhile.
+/// Accesses under way at once where loads take longer: the longer, the more of what follows a core begins meanwhile, unless
+/// each hangs on the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deeper {
     /// Cycles of a load where [`Cost::parallel`] was measured.
@@ -289,11 +290,12 @@ pub struct Deeper {
 impl Cost {
     /// Accesses under way at once where a load takes so many cycles; nothing where that was not measured.
     ///
-    /// What an access is waited for follows a line through both measurements; before the nearer one, as many are under
-    /// way as there.
+    /// What is waited for an access follows a line through both measurements; before the nearer one, as many are under
+    /// way as there, and everywhere where the two are no octave apart: a line through those says what noise was.
     pub fn under_way(&self, cycles: f64) -> Option<f64> {
         let near = self.parallel?;
-        let Some(Deeper { from, to, parallel }) = self.beyond.filter(|d| d.from < d.to) else {
+        let Some(Deeper { from, to, parallel }) = self.beyond.filter(|d| 2.0 * d.from <= d.to)
+        else {
             return Some(near);
         };
         if cycles <= from {

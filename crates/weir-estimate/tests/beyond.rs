@@ -296,10 +296,15 @@ fn more_is_under_way_where_loads_take_longer() {
     assert!((at(330.0) - f64::midpoint(first, second)).abs() < 1e-9);
     assert!((at(1140.0) - (2.0 * second - first)).abs() < 1e-9);
     // Measurements that say that farther data is nearer say no more than the nearer one's wait.
-    let noise = of("beyond = { from = 60.0, to = 61.0, parallel = 64 }\n");
+    let noise = of("beyond = { from = 60.0, to = 130.0, parallel = 64 }\n");
     assert!((600.0 / noise.under_way(600.0).expect("measured") - first).abs() < 1e-9);
-    let turned = of("beyond = { from = 60.0, to = 50.0, parallel = 64 }\n");
-    assert_eq!(turned.under_way(600.0), Some(near));
+    for to in [50.0, 61.0] {
+        let close = of(&format!("beyond = {{ from = 60.0, to = {to}, parallel = 7 }}\n"));
+        assert_eq!(close.under_way(600.0), Some(near));
+    }
+    // Where each access hangs on the one before, fewer are under way.
+    let chain = of("beyond = { from = 60.0, to = 600.0, parallel = 1.5 }\n");
+    assert!(chain.under_way(600.0).is_some_and(|n| (n - 1.5).abs() < 1e-9));
     for (wrong, says) in [
         ("beyond = { from = 60.0, to = 600.0 }\n", "parallel"),
         ("beyond = { from = 60.0, to = 600.0, parallel = 0 }\n", "parallel"),

@@ -391,9 +391,10 @@ impl<'q> Sum<'q> {
     ) -> Result<(), Fault> {
         // Behind what hands frames over one by one a burst is as long as the core looks ahead.
         let cost = tariff.cost(d)?;
-        let measured = |eo: &Arc<str>| tariff.profile.costs.get(eo).and_then(|c| c.parallel);
-        let most = d.together.as_ref().and_then(measured).unwrap_or(tariff.burst);
-        let burst = most.clamp(1.0, tariff.burst);
+        let ahead = d.together.as_ref().and_then(|eo| tariff.profile.costs.get(eo));
+        let longest = tariff.burst;
+        let most = ahead.and_then(|c| c.parallel).unwrap_or(longest);
+        let burst = most.clamp(1.0, longest);
         let mut tariff = Tariff { burst, ..*tariff };
         if self.played > 0.0 && mentions(&cost.cycles, "gone") {
             tariff.gone =
@@ -405,14 +406,14 @@ impl<'q> Sum<'q> {
         // Where its accesses are answered: a table's by locality, a frame's by the shared cache into
         // which cards write, all else by the nearest.
         let mut levels = vec![0.0; last + 1];
-        let (mut far, mut together) = (self.far, 1.0);
+        let (mut far, mut together, mut table) = (self.far, 1.0, false);
         let cold = charge(1.0, false)?;
         match (d.at, d.operation.touches, &found) {
             (Where::Cache, ..) | (_, Touches::Nothing, _) => levels[0] = 1.0,
             (_, Touches::Table, Some(f)) => {
                 levels.clone_from(f.levels);
                 // Lookups of a burst don't depend on each other.
-                together = burst;
+                (together, table) = (burst, true);
             }
             (_, Touches::Table, None) => levels[last] = 1.0,
             (_, Touches::Packet, _) => {
@@ -423,9 +424,13 @@ impl<'q> Sum<'q> {
         }
         // A core waits for so many loads at once, and an operation leaves it so many to wait for.
         let processor = self.processor;
-        let overlap = |level: usize, cycles: f64| {
+        let overlap = |level: usize, latency: f64| {
             let of_level = processor.caches.get(level).and_then(|c| c.outstanding);
             let most = of_level.unwrap_or(processor.outstanding);
+            // As it was measured; what a refinement says of waits is said of these.
+            let cycles = latency / processor.wait_factor;
+            let looks = ahead.filter(|_| table).and_then(|c| c.under_way(cycles));
+            let together = looks.map_or(together, |l| l.clamp(1.0, longest));
             together.min(most).min(cost.under_way(cycles).unwrap_or(f64::MAX)).max(1.0)
         };
         if cost.remote.is_none() {

@@ -27,7 +27,7 @@ use weir_packet::{BURST, Device, Nanos};
 
 /// Frames of a source: as many as `weir bench functions` plays. So many entries has a table that is far away.
 pub const SOURCE: usize = 1 << 15;
-/// Frames of a source, and entries of a table, that are beyond any cache.
+/// Frames of a source, and entries of a table, that are beyond most caches: 50 MB at least.
 const BEYOND: usize = 1 << 18;
 /// Entries of a table that is near.
 const NEAR: u64 = 64;
