@@ -4,6 +4,7 @@ mod support;
 
 use support::{ask, library, profile, root};
 use weir_estimate::formula::Formula;
+use weir_estimate::profile::{Deeper, Hardware};
 use weir_estimate::refine::{Drift, Refiner, rewrite};
 use weir_estimate::{Library, Profile, Question};
 
@@ -72,6 +73,26 @@ fn a_refined_profile_estimates_as_it_predicts() {
             ask(&library, name, &refined, q).cycles,
         );
         assert!((predicted / estimated - 1.0).abs() < 1e-9, "{name} {predicted} {estimated}");
+    }
+}
+
+/// A refined profile's waits are those of before times a factor, however many loads are under way where they are long.
+#[test]
+fn waits_are_in_proportion_to_their_factor() {
+    let library = library();
+    let mut plain = profile(&library, "xeon-e5-2690v2");
+    for cost in plain.costs.values_mut() {
+        cost.parallel = Some(4.0);
+        cost.beyond = Some(Deeper { from: 30.0, to: 200.0, parallel: 8.0 });
+    }
+    let mut slower = plain.clone();
+    if let Hardware::Processor(p) = &mut slower.hardware {
+        p.wait_factor *= 1.7;
+    }
+    for (name, q) in questions().into_iter().take(7) {
+        let q = Question { burst: 32, ..q };
+        let [one, other] = [&plain, &slower].map(|p| ask(&library, name, p, &q).wait_cycles);
+        assert!(one > 0.0 && (other / one - 1.7).abs() < 1e-9, "{name} {one} {other}");
     }
 }
 
