@@ -17,6 +17,7 @@ use crate::stats::Figure;
 use std::cell::RefCell;
 use std::rc::Rc;
 use weir_estimate::formula::Formula;
+use weir_estimate::profile::Deeper;
 
 /// Bytes of what is near: a part of any nearest cache.
 const NEAR: usize = 8 * 1024;
@@ -41,24 +42,13 @@ pub struct Costs {
     /// How many of its accesses a core has under way at once in a burst.
     pub parallel: Option<f64>,
     /// How that goes on where memory of its own is larger.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<Deeper>,
     /// Half the interval, as a part of the cycles.
     pub error: f64,
     /// Whether it was measured.
     pub measured: bool,
     /// What was done.
     pub about: String,
-}
-
-/// Accesses under way at once where loads take longer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beyond {
-    /// Cycles of a load where [`Costs::parallel`] was measured.
-    pub from: f64,
-    /// Cycles of a load there.
-    pub to: f64,
-    /// Accesses under way there.
-    pub parallel: f64,
 }
 
 /// What several operations share, in cycles.
@@ -387,7 +377,7 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
             }
             _ => (&scene.near, close),
         };
-        let warm = point.own.first().map_or(0, |o| o.warm);
+        let warm = point.own.first().map_or(0, |o| o.places);
         round.near.push(of_pace(point, memory, (at, warm), &what, session)?);
         let accesses = shape.accesses.map_or(0.0, |f| value(f, &point.given, 1.0));
         if point.far && point.own.is_empty() {
@@ -402,11 +392,11 @@ fn round(shape: &Shape, scene: &Scene, session: &mut Session<'_>) -> Result<Roun
         let own = owned(point, session.depth()).iter().enumerate();
         for (nth, own) in own.filter(|(nth, own)| *nth == 0 || own.bytes <= scene.room) {
             let what = format!("{what}, far, {} places", own.places);
-            let taken = of_pace(point, &scene.near, (own.places, own.warm), &what, session)?;
+            let taken = of_pace(point, &scene.near, (own.places, own.places), &what, session)?;
             let track = Track::new(own.bytes as usize, scene.line, Pages::Small)?;
             let load = session.measure(&format!("{what}, a load"), &mut track.run(1))?;
             let lines = track.lines() as f64;
-            let load = scene.at_pace(load.cycles.value, lines, own.warm as f64, taken.level);
+            let load = scene.at_pace(load.cycles.value, lines, own.places as f64, taken.level);
             round.far.push(Far { at: (i, nth), taken, accesses, load });
         }
     }
@@ -498,7 +488,7 @@ fn put_together(shape: &Shape, near: &[Both], waits: &[Vec<Wait>; 2], apart: Apa
     }
     let [here, there] = waits.each_ref().map(|w| under_way(w));
     let parallel = here.map(|h| h.1);
-    let beyond = here.zip(there).map(|((from, _), (to, parallel))| Beyond { from, to, parallel });
+    let beyond = here.zip(there).map(|((from, _), (to, parallel))| Deeper { from, to, parallel });
     if !error.is_finite() {
         error = 1.0;
     }
@@ -612,7 +602,7 @@ mod tests {
         let farther = Wait { more: Both { burst: flat(40.0), ..wait }, load: 400.0, ..far };
         let c = put_together(s, &near, &[vec![far], vec![farther]], Apart::default());
         assert_eq!(c.parallel, Some(5.0));
-        assert_eq!(c.beyond, Some(Beyond { from: 100.0, to: 400.0, parallel: 10.0 }));
+        assert_eq!(c.beyond, Some(Deeper { from: 100.0, to: 400.0, parallel: 10.0 }));
         assert!(c.error < 0.02, "{c:?}");
         let at = |burst: f64, cold: f64| {
             let names = |n: &str| match n {

@@ -27,12 +27,11 @@ pub enum Home {
 /// Memory of a benchmark's own when it is far away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Own {
-    /// The places that the benchmark is told of.
+    /// The places that the benchmark is told of, all of which it goes through in turns: after so many operations memory
+    /// is as it is while these go on and on, so that as many are done before each turn.
     pub places: u64,
     /// Bytes that it strews its accesses over: its waits are held against the latency of as much.
     pub bytes: f64,
-    /// Operations after which memory is as it is while these go on and on: done before each turn.
-    pub warm: u64,
 }
 
 /// Parameters, and what is run there.

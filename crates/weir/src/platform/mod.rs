@@ -275,8 +275,7 @@ fn point(given: &[(&'static str, f64)], make: Maker, less: Option<Maker>) -> Poi
 /// each other, are fetched ahead; but all of them lie between an entry's line and the next time that it is asked for.
 fn strewn(lines: f64, len: usize, p: Point) -> Point {
     let bytes = (lines + (len as f64 / LINE).ceil()) * LINE;
-    let own =
-        [SOURCE, BEYOND].map(|n| Own { places: n as u64, bytes: bytes * n as f64, warm: n as u64 });
+    let own = [SOURCE, BEYOND].map(|n| Own { places: n as u64, bytes: bytes * n as f64 });
     Point { far: true, own: own.into(), words: 4, ..p }
 }
 
