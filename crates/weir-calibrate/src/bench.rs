@@ -247,9 +247,8 @@ impl Scene {
         };
         let seconds = |cycles: f64| cycles * self.cycle_ns / 1e9;
         let near = self.near_load.min(load);
-        let there = taken.load_after((near, load), seconds(lines * load), seconds(round * cycles));
-        // What the cache can not hold is not nearer for being asked for sooner.
-        load + (there - load) * taken.held(lines * self.line as f64)
+        let bytes = lines * self.line as f64;
+        taken.load_after(bytes, (near, load), seconds(lines * load), seconds(round * cycles))
     }
 }
 

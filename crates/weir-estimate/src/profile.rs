@@ -124,8 +124,7 @@ impl Processor {
         let Some(r) = &self.residence else { return Some(cycles) };
         let round = bytes / self.line_bytes * cycles / self.clock_hz;
         let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
-        let put_right = r.load_where(self.taken(seconds), (least, cycles), round);
-        Some(cycles + (put_right - cycles) * r.held(bytes))
+        Some(r.load_where(bytes, self.taken(seconds), (least, cycles), round))
     }
 }
 

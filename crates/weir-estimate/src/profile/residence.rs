@@ -31,22 +31,30 @@ impl Residence {
         }
     }
 
-    /// Cycles of a load whose line was touched so many seconds ago, where others' loads took `near` in the cache and
+    /// Cycles of a load whose line was touched so many seconds ago, with so many bytes since, where others' loads took `near` in the cache and
     /// `far` when each was measured so many seconds after it was touched. What was measured where most lines were taken says
     /// itself what one that is taken costs.
-    pub fn load_after(&self, loads: (f64, f64), measured: f64, seconds: f64) -> f64 {
-        self.load_where(self.taken(seconds), loads, measured)
+    pub fn load_after(&self, bytes: f64, loads: (f64, f64), measured: f64, seconds: f64) -> f64 {
+        self.load_where(bytes, self.taken(seconds), loads, measured)
     }
     /// The part of the lines that the cache may hold of so many bytes that are gone through: all of half of it, none of
     /// all of it, since sets do not fill evenly and who goes round in order finds nothing of what is larger.
     pub fn held(&self, bytes: f64) -> f64 {
         self.bytes.map_or(1.0, |all| (all / bytes).log2().clamp(0.0, 1.0))
     }
-    /// The same where this part of the lines is taken now, by others than when this was measured, perhaps.
-    pub fn load_where(&self, taken: f64, (near, far): (f64, f64), measured: f64) -> f64 {
+    /// The same where this part of the lines is taken now, by others than when this was measured, perhaps. What the cache
+    /// can not hold is not nearer for being asked for sooner.
+    pub fn load_where(
+        &self,
+        bytes: f64,
+        taken: f64,
+        (near, far): (f64, f64),
+        measured: f64,
+    ) -> f64 {
         let had = self.taken(measured);
         let each = if had > MOST { (far - near).max(0.0) / had } else { self.load_cycles };
-        (far + each * (taken - had)).max(near)
+        let put_right = (far + each * (taken - had)).max(near);
+        far + (put_right - far) * self.held(bytes)
     }
 }
 
@@ -81,11 +89,11 @@ mod tests {
             bytes: None,
         };
         // Measured with nine tenths taken: 50 of them cost 450 cycles, not 300 each.
-        let strewn = |seconds| r.load_after((50.0, 500.0), 0.032, seconds);
+        let strewn = |seconds| r.load_after(8e6, (50.0, 500.0), 0.032, seconds);
         assert!((strewn(0.032) - 500.0).abs() < 1e-9 && (strewn(0.002) - 100.0).abs() < 1e-9);
         assert!((strewn(0.0) - 50.0).abs() < 1e-9);
         // Measured with next to none taken: what one costs was measured elsewhere.
-        let dense = |seconds| r.load_after((50.0, 80.0), 0.002, seconds);
+        let dense = |seconds| r.load_after(8e6, (50.0, 80.0), 0.002, seconds);
         assert!((dense(0.002) - 80.0).abs() < 1e-9 && (dense(0.032) - 320.0).abs() < 1e-9);
         // What is larger than the cache is not held, whatever others do.
         let of = Residence { bytes: Some(32e6), ..r.clone() };
@@ -94,7 +102,7 @@ mod tests {
         // Never nearer than the cache.
         assert_eq!(dense(0.0), 50.0);
         // Nobody takes any now: what was measured while they did is put right.
-        assert!((r.load_where(0.0, (50.0, 500.0), 0.032) - 50.0).abs() < 1e-9);
-        assert!((r.load_where(1.0, (50.0, 500.0), 0.032) - 550.0).abs() < 1e-9);
+        assert!((r.load_where(8e6, 0.0, (50.0, 500.0), 0.032) - 50.0).abs() < 1e-9);
+        assert!((r.load_where(8e6, 1.0, (50.0, 500.0), 0.032) - 550.0).abs() < 1e-9);
     }
 }
