@@ -20,6 +20,10 @@ const CHAIN: u64 = 40_000;
 const STEADY: f64 = 0.02;
 /// How long the first sample may be, when nothing is known of what is measured: operations.
 const FIRST: u64 = 64;
+/// How often that is tried again where something disturbed it.
+const TRIES: u32 = 16;
+/// What does so many operations in a sample's time does nothing.
+const MOST: u64 = 1 << 40;
 /// Warm-up, as a part of a sample's operations.
 const WARM_UP: u64 = 4;
 
@@ -64,22 +68,36 @@ pub struct Measured {
 
 /// Measures one thing. Nothing where every sample was disturbed.
 pub fn measure(watch: &mut dyn Stopwatch, run: &mut Run, effort: Effort) -> Option<Measured> {
+    // As many operations as a sample has room for, by one that nothing is known to have disturbed, if there is any.
+    let wanted = effort.sample.as_nanos() as f64;
+    let more = |operations: u64, taken: &Taken| {
+        (operations as f64 * (wanted / taken.ns.max(1.0)).clamp(2.0, 16.0)) as u64
+    };
+    let (mut operations, mut left) = (FIRST, TRIES);
+    loop {
+        let taken = watch.take(run, operations);
+        if taken.disturbed && left > 0 {
+            left -= 1;
+        } else if taken.ns >= wanted / 2.0 || operations >= MOST {
+            operations = ((operations as f64 * wanted / taken.ns.max(1.0)) as u64).clamp(1, MOST);
+            break;
+        } else {
+            operations = more(operations, &taken);
+        }
+    }
     let begin = watch.elapsed();
     let over = |watch: &dyn Stopwatch| watch.elapsed().saturating_sub(begin) >= effort.time;
-    // As many operations as a sample has room for.
-    let wanted = effort.sample.as_nanos() as f64;
-    let mut operations = FIRST;
-    loop {
-        let taken = watch.take(run, operations).ns.max(1.0);
-        if taken >= wanted / 2.0 || over(watch) {
-            operations = ((operations as f64 * wanted / taken) as u64).max(1);
-            break;
-        }
-        operations = (operations as f64 * (wanted / taken).clamp(2.0, 16.0)) as u64;
-    }
     let (mut cycles, mut ns) = (Vec::new(), Vec::new());
     loop {
         let taken = watch.take(run, operations);
+        // Who was kept waiting, and did not know, found too few; and what does its operations by the burst may do none in a sample
+        // that is too short.
+        if !taken.disturbed && taken.ns < wanted / 2.0 && operations < MOST {
+            operations = more(operations, &taken);
+            cycles.clear();
+            ns.clear();
+            continue;
+        }
         let (each, disturbed) = (taken.ns / operations as f64, taken.disturbed);
         cycles.push(Sample { value: each / taken.cycle_ns, disturbed });
         ns.push(Sample { value: each, disturbed });
@@ -192,6 +210,49 @@ mod tests {
         let mut run: Run = Box::new(|n| n);
         assert_eq!(measure(&mut watch, &mut run, EFFORT), None);
         assert!(watch.elapsed() >= EFFORT.time && watch.elapsed() < 2 * EFFORT.time);
+    }
+
+    /// What does bursts of 64 operations in 640 ns each, and the first of all comes late, of which nothing is known; all are disturbed
+    /// but one of so many.
+    struct Late {
+        now: Duration,
+        taken: usize,
+        sound: usize,
+        /// Operations that were done beyond those that were asked for.
+        ahead: u64,
+    }
+
+    impl Stopwatch for Late {
+        fn take(&mut self, _: &mut Run, operations: u64) -> Taken {
+            let bursts = operations.saturating_sub(self.ahead).div_ceil(64);
+            self.ahead = self.ahead + 64 * bursts - operations;
+            let waited = if self.taken == 0 { 20_000_000 } else { 0 };
+            self.now += Duration::from_nanos(640 * bursts + waited);
+            self.taken += 1;
+            let ns = (640 * bursts + waited) as f64;
+            Taken { ns, cycle_ns: 0.25, disturbed: !self.taken.is_multiple_of(self.sound) }
+        }
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+    }
+
+    #[test]
+    fn a_sample_is_as_long_as_it_should_be_however_late_the_first_is() {
+        for sound in [1, 2, 7] {
+            let mut watch = Late { now: Duration::ZERO, taken: 0, sound, ahead: 0 };
+            let effort = Effort { time: Duration::from_millis(5), ..EFFORT };
+            let m = measure(&mut watch, &mut (Box::new(|n| n) as Run), effort);
+            let value = m.expect("a figure").cycles.value;
+            assert!((value - 40.0).abs() < 1.0, "one of {sound}: {value}");
+        }
+    }
+
+    #[test]
+    fn what_does_nothing_ends() {
+        if let Some(m) = measure(&mut Here::new(), &mut (Box::new(|n| n) as Run), EFFORT) {
+            assert!(m.cycles.value < 1e-3, "{m:?}");
+        }
     }
 
     #[test]

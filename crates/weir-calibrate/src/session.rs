@@ -38,6 +38,11 @@ pub enum Failed {
         /// Of what.
         what: String,
     },
+    /// A benchmark that did nothing: there is no data plane to it, or no frame came through.
+    Idle {
+        /// Of what.
+        what: String,
+    },
 }
 
 impl std::fmt::Display for Failed {
@@ -48,6 +53,11 @@ impl std::fmt::Display for Failed {
                 f,
                 "{what}: every sample was disturbed by other work on this core: calibrate when the \
                  machine is quieter"
+            ),
+            Failed::Idle { what } => write!(
+                f,
+                "{what}: the benchmark did nothing, so that there is nothing to measure: this is a fault of weir, \
+                 please report it with what `weir --version` says"
             ),
         }
     }
@@ -63,6 +73,8 @@ impl From<std::io::Error> for Failed {
 
 /// A sample of what does its operations by the burst.
 const BURSTS: Duration = Duration::from_micros(400);
+/// What comes by the burst takes so many cycles each at least.
+const LEAST: f64 = 1.0;
 /// How often a figure that is not narrow is measured.
 const ROUNDS: u32 = 3;
 /// How long a calibration goes on asking, over all its figures, where every sample was disturbed.
@@ -192,7 +204,12 @@ impl<'w> Session<'w> {
     pub fn measure_bursts(&mut self, what: &str, run: &mut Run) -> Result<Measured, Failed> {
         let effort = self.effort();
         let sample = BURSTS;
-        self.measured(what, run, Effort { sample, time: effort.time.max(12 * sample), ..effort })
+        let effort = Effort { sample, time: effort.time.max(12 * sample), ..effort };
+        let m = self.measured(what, run, effort)?;
+        if m.cycles.value < LEAST {
+            return Err(Failed::Idle { what: what.to_owned() });
+        }
+        Ok(m)
     }
 
     fn measured(&mut self, what: &str, run: &mut Run, effort: Effort) -> Result<Measured, Failed> {
@@ -241,6 +258,23 @@ mod tests {
         until: Duration,
     }
 
+    /// Where an operation takes so long.
+    struct Each {
+        now: Duration,
+        ns: f64,
+    }
+
+    impl Stopwatch for Each {
+        fn take(&mut self, _: &mut Run, operations: u64) -> Taken {
+            let ns = self.ns * operations as f64;
+            self.now += Duration::from_nanos(ns as u64 + 1);
+            Taken { ns, cycle_ns: 0.25, disturbed: false }
+        }
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+    }
+
     impl Stopwatch for Busy {
         fn take(&mut self, _: &mut Run, operations: u64) -> Taken {
             let disturbed = self.now < self.until;
@@ -268,6 +302,17 @@ mod tests {
             let m = measured.expect("a figure");
             assert!((m.cycles.value - 40.0).abs() < 1e-9, "{m:?}");
             assert!(end < Duration::from_secs(seconds + 1), "{seconds}: {end:?}");
+        }
+    }
+
+    #[test]
+    fn what_did_nothing_is_no_figure() {
+        for (ns, is_figure) in [(10.0, true), (0.01, false)] {
+            let mut clock = Each { now: Duration::ZERO, ns };
+            let measured = Session::new(Depth::Quick, vec![0], &mut clock, &mut |_| ())
+                .measure_bursts("a thing", &mut (Box::new(|n| n) as Run));
+            assert_eq!(measured.is_ok(), is_figure, "{measured:?}");
+            assert!(is_figure || matches!(measured, Err(Failed::Idle { .. })), "{measured:?}");
         }
     }
 

@@ -6,6 +6,8 @@
 
 /// Fewer samples than these make no figure that anybody could trust.
 pub const FEWEST: usize = 12;
+/// And fewer than these say nothing of how sure it is.
+const FEW: usize = 4;
 /// The quantile that stands for all samples.
 const QUANTILE: f64 = 0.25;
 /// Of a normal distribution: 95 % are within.
@@ -42,9 +44,13 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Half the interval, as a part of the figure.
+    /// Half the interval, as a part of the figure; all of it, where nothing is known of how sure it is.
     pub fn half_width(&self) -> f64 {
-        if self.value > 0.0 { (self.high - self.low) / 2.0 / self.value } else { 1.0 }
+        if self.value > 0.0 && self.kept >= FEW {
+            (self.high - self.low) / 2.0 / self.value
+        } else {
+            1.0
+        }
     }
 
     /// Whether it is known to this part of itself.

@@ -426,7 +426,7 @@ mod tests {
         let s = f.plane.snapshot();
         s.check().expect("balanced");
         let sent: u64 = s.ports.iter().map(|p| p.counters.tx.frames).sum();
-        f.received() - sent
+        f.moved().0 - sent
     }
 
     /// A frame that a step refuses is dropped: then less would be measured than is said.
