@@ -153,6 +153,11 @@ fn what_others_take_is_waited_for_by_who_takes_longer() {
     assert!((150.0..480.0).contains(&late) && (0.0..20.0).contains(&soon), "{late} {soon}");
     // Frames of a card do not lie in memory.
     assert!(more(slow, None).abs() < 1e-6);
+    // 48 MiB of frames are never in a cache of 32: others take nothing of them. One of 96 has them all.
+    let sized =
+        |mib: u32| SHARED.replace("[residence]", &format!("[residence]\nsize = \"{mib} MiB\""));
+    let of = |mib| cycles(slow, &sized(mib), played) - cycles(slow, "", played);
+    assert!(of(32).abs() < 1e-6 && (of(96) - late).abs() < 1e-6, "{} {}", of(32), of(96));
 }
 
 /// Loads that were measured one after the other wait longer in a program that comes back later.

@@ -365,11 +365,14 @@ impl<'q> Sum<'q> {
     }
 
     /// The part of a played frame's lines that others have taken since it was played, beyond what they had taken where
-    /// an operation was measured that takes so many cycles of a frame, with as many frames.
-    fn gone(&self, cycles: f64) -> f64 {
-        let Some(r) = &self.processor.residence else { return 0.0 };
-        let seconds = |cycles: f64| self.played * cycles / self.processor.clock_hz;
-        (self.processor.taken(seconds(self.pace)) - r.taken(seconds(cycles))).max(0.0)
+    /// an operation was measured that takes so many cycles of a frame, with as many frames. Frames of so many bytes that the
+    /// cache can not hold them all came from further away there, too.
+    fn gone(&self, cycles: f64, frame: f64) -> f64 {
+        let p = self.processor;
+        let Some(r) = &p.residence else { return 0.0 };
+        let seconds = |cycles: f64| self.played * cycles / p.clock_hz;
+        let bytes = self.played * (frame / p.line_bytes).ceil() * p.line_bytes;
+        (p.taken(seconds(self.pace)) - r.taken(seconds(cycles))).max(0.0) * r.held(bytes)
     }
 
     /// Cycles until a level's data can be used: none of the nearest, whose are in the work.
@@ -397,8 +400,8 @@ impl<'q> Sum<'q> {
         let burst = most.clamp(1.0, longest);
         let mut tariff = Tariff { burst, ..*tariff };
         if self.played > 0.0 && mentions(&cost.cycles, "gone") {
-            tariff.gone =
-                self.gone(tariff.charge(d, cost, Case { cold: 0.0, remote: false })?.cycles);
+            let near = tariff.charge(d, cost, Case { cold: 0.0, remote: false })?;
+            tariff.gone = self.gone(near.cycles, tariff.frame);
         }
         let tariff = &tariff;
         let charge = |cold, remote| tariff.charge(d, cost, Case { cold, remote });

@@ -102,6 +102,8 @@ fn channel_pass() -> Shape {
             ("line_away", "ceil(b / line) - 1"),
             ("line_source", "min(sources - 1, 1) * (ceil(b / line) - 1)"),
             ("far_line", "max(ceil(b / line) - 8, 0)"),
+            // What two sources bring of long frames has left a core's own caches, too.
+            ("far_source", "min(sources - 1, 1) * max(ceil(b / line) - 8, 0)"),
         ],
         factor: None,
         more: None,

@@ -204,7 +204,6 @@ fn rule_next() -> Shape {
         [
             ("N", f64::from(2 * words)),
             ("masks", f64::from(masks)),
-            ("listed", 0.0),
             ("again", again),
             ("HE", 8.0 * f64::from(1 + words)),
             ("max", 64.0),
@@ -231,8 +230,7 @@ fn rule_next() -> Shape {
         ],
         factor: None,
         more: None,
-        // A list's lines lie beside each other.
-        accesses: Some("cold * (masks + 1 + listed)"),
+        accesses: Some("cold * (masks + 1)"),
         home: Home::Table,
         about: "a VDP whose only rule leads to a table with rules, less one whose only rule sends; both with a header \
                 put in front before",
