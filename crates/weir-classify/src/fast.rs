@@ -438,8 +438,20 @@ impl FastTable {
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.parts.tuples.as_slice() {
             [] => self.parts.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
+            [one] => self.resolve_one(one, key, p.hash),
             _ => self.resolve_many(key, p.left, Ahead::Hash(p.hash)),
         }
+    }
+
+    /// One tuple and some rules beside it, as a table of stations has with a few for other frames: these first, as they are near. Where
+    /// none of them fits, nobody asks for the rank of the tuple's, which is another line.
+    #[inline(never)]
+    fn resolve_one(&self, one: &Tuple, key: &FlowKey, hash: u64) -> Option<RuleId> {
+        let Some(beside) = self.parts.rest.lookup(self.vectors, key, 0) else {
+            return one.lookup_id(self.vectors, key, hash);
+        };
+        let found = one.lookup(self.vectors, key, Some(hash), beside.0);
+        Some(found.unwrap_or(beside).1)
     }
 
     #[inline(never)]

@@ -23,7 +23,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 32] = [
+const CASES: [&str; 34] = [
     "io",
     "port",
     "mac-1",
@@ -31,6 +31,8 @@ const CASES: [&str; 32] = [
     "mac-grown",
     "mac-10k-one",
     "mac-1m",
+    "mac-10k-lldp",
+    "mac-1m-lldp",
     "learning",
     "learning-1m",
     "written",
@@ -130,6 +132,13 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             (macs(10_000, 50_000, &mut pick), mac_rules(10_000) + &one, 0)
         }
         "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
+        // As controllers have them that find links: of another mask than all others.
+        "mac-10k-lldp" | "mac-1m-lldp" => {
+            let (n, used) =
+                if name == "mac-10k-lldp" { (10_000, 50_000) } else { (1_000_000, 200_000) };
+            let lldp = "priority=65000,dl_type=0x88cc,actions=controller\n";
+            (macs(n, used, &mut pick), mac_rules(n) + lldp, 0)
+        }
         "learning" | "learning-1m" | "written" => {
             let stations = if name == "learning-1m" { 1_000_000 } else { 10_000 };
             let of = |i: usize| mac(1000 + i);
