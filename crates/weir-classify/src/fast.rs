@@ -21,6 +21,7 @@
 //! an [`Index`] takes the place of all of it, beyond [`MOST`] in fewer than [`SIFTED`](crate::parts::SIFTED) parts only one whose keys have one leaf. It is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
+//! Where a few rules stand beside one tuple, a lookup asks first whether any of these can fit ([`Way::Aside`]).
 //! Where whoever owns the table keeps each rule's bits ([`Words::ByOwner`]), up to 24 rules of such a mask are [`Near`] in place of that,
 //! and stay in the rest: a first tuple is looked for only when they can't be. A table-miss entry stands beside all of this (`miss`).
 //!
@@ -244,10 +245,10 @@ impl FastTable {
         self.parts.rest.len()
     }
 
-    /// Whether a lookup is answered by one slot of one hash table.
+    /// Whether a lookup is answered by one slot of one hash table, or a few rules beside it.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        matches!(self.packed.way, Way::Packed | Way::Near | Way::Tuple)
+        matches!(self.packed.way, Way::Packed | Way::Near | Way::Tuple | Way::Aside)
     }
     /// Whether a lookup reads the first line of the table and another, and nothing else.
     #[inline(always)]
@@ -267,6 +268,7 @@ impl FastTable {
             true => self.pack(change),
             false if self.index.is_some() && !self.parts.is_empty() => Way::Beside,
             false if self.ranked.is_some() || self.index.is_some() => Way::Ordered,
+            false if tuples.len() == 1 && !self.crowded && rest.len() < LONG => self.put_aside(),
             false => Way::Parts,
         };
         if way != Way::Packed && self.packed.is_there() {
@@ -308,7 +310,7 @@ impl FastTable {
     pub fn warm(&self) {
         match self.packed.way {
             Way::Packed | Way::Near => {}
-            Way::Tuple | Way::Crowded => prefetch_slice(&self.parts.tuples, 64),
+            Way::Tuple | Way::Crowded | Way::Aside => prefetch_slice(&self.parts.tuples, 64),
             Way::Ordered => self.ranked.iter().for_each(|r| r.prefetch()),
             Way::Parts | Way::Beside => {
                 prefetch_slice(&self.parts.tuples, 128);
@@ -330,7 +332,7 @@ impl FastTable {
             let (word, home) = self.packed.probe(key);
             return Probe { hash: word, left: home as u64 };
         }
-        if let (Way::Tuple | Way::Crowded | Way::Near, Some(one)) =
+        if let (Way::Tuple | Way::Crowded | Way::Near | Way::Aside, Some(one)) =
             (self.packed.way, self.parts.tuples.first())
         {
             return Probe { hash: one.probe(key), left: 1 };
@@ -424,13 +426,17 @@ impl FastTable {
         if self.packed.way == Way::Packed {
             return self.packed.find(p.hash, p.left as usize);
         }
-        if let (Way::Tuple | Way::Crowded | Way::Near, Some(one)) =
-            (self.packed.way, self.parts.tuples.first())
-        {
-            return match one.find_narrow(key, p.hash) {
-                Some(found) => found,
-                None => one.lookup_id(self.vectors, key, p.hash),
-            };
+        match (self.packed.way, self.parts.tuples.first()) {
+            (Way::Aside, Some(one)) if self.packed.lets_aside(key) => {
+                return self.resolve_aside(one, key, Ahead::Hash(p.hash));
+            }
+            (Way::Tuple | Way::Crowded | Way::Near | Way::Aside, Some(one)) => {
+                return match one.find_narrow(key, p.hash) {
+                    Some(found) => found,
+                    None => one.lookup_id(self.vectors, key, p.hash),
+                };
+            }
+            _ => {}
         }
         if let Way::Ordered | Way::Beside = self.packed.way {
             return self.resolve_ordered(key, p);
@@ -438,20 +444,24 @@ impl FastTable {
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.parts.tuples.as_slice() {
             [] => self.parts.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            [one] => self.resolve_one(one, key, p.hash),
+            [one] => self.resolve_aside(one, key, Ahead::Hash(p.hash)),
             _ => self.resolve_many(key, p.left, Ahead::Hash(p.hash)),
         }
     }
 
-    /// One tuple and some rules beside it, as a table of stations has with a few for other frames: these first, as they are near. Where
-    /// none of them fits, nobody asks for the rank of the tuple's, which is another line.
+    /// One tuple, and rules aside, as a table of stations has a few for other frames: these first, as they are near. Where none of them
+    /// fits, nobody asks for the rank of the tuple's, which is another line.
     #[inline(never)]
-    fn resolve_one(&self, one: &Tuple, key: &FlowKey, hash: u64) -> Option<RuleId> {
-        let Some(beside) = self.parts.rest.lookup(self.vectors, key, 0) else {
-            return one.lookup_id(self.vectors, key, hash);
+    fn resolve_aside(&self, one: &Tuple, key: &FlowKey, ahead: Ahead) -> Option<RuleId> {
+        let slot = match ahead {
+            Ahead::Slot(slot) => slot,
+            Ahead::Hash(hash) => one.slot(key, Some(hash)),
+            Ahead::Nothing => one.slot(key, None),
         };
-        let found = one.lookup(self.vectors, key, Some(hash), beside.0);
-        Some(found.unwrap_or(beside).1)
+        let Some(aside) = self.parts.rest.lookup(self.vectors, key, 0) else {
+            return one.id_in(self.vectors, key, slot);
+        };
+        Some(one.lookup_slot(self.vectors, key, slot, aside.0).unwrap_or(aside).1)
     }
 
     #[inline(never)]

@@ -23,6 +23,8 @@ pub(crate) struct Scan {
     cap: u32,
     /// Whether there may be room for fewer than [`FEW`].
     tight: bool,
+    /// Whether rules have come or gone since [`Scan::is_anew`] said so.
+    anew: bool,
 }
 
 /// Bit `i` set where `mask` looks at word `i`.
@@ -51,6 +53,18 @@ impl Scan {
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+    /// Whether rules have come or gone since this was asked.
+    pub(crate) fn is_anew(&mut self) -> bool {
+        std::mem::take(&mut self.anew)
+    }
+    /// The word of a key of which all rules ask for most bits, and these.
+    pub(crate) fn common(&self) -> (usize, u64) {
+        let in_word = |word: usize| {
+            let of = |m: FlowMask| m.0.get(word).copied().unwrap_or(0);
+            (word, self.iter().fold(u64::MAX, |all, (.., m)| all & of(m)))
+        };
+        each_word(self.words).map(in_word).max_by_key(|w| w.1.count_ones()).unwrap_or_default()
     }
     /// Bit `i` set where a rule may look at word `i`.
     pub(crate) fn words(&self) -> u32 {
@@ -220,6 +234,7 @@ impl Scan {
             put(3 + 2 * n, value.0.get(word).copied().unwrap_or(0));
         }
         self.len += 1;
+        self.anew = true;
     }
 
     /// Takes out rule `i`; its rank and id.
@@ -237,6 +252,7 @@ impl Scan {
         } else {
             self.vacate();
         }
+        self.anew = true;
         Some((rank, id))
     }
 
@@ -246,7 +262,7 @@ impl Scan {
             (0..self.len()).filter(|&i| self.data.get(i).is_some_and(|&r| keep(r))).collect();
         let cap = self.cap();
         if stay.is_empty() {
-            *self = Self { tight: self.tight, ..Self::default() };
+            *self = Self { tight: self.tight, anew: true, ..Self::default() };
             return;
         }
         for column in self.data.chunks_exact_mut(cap) {
@@ -257,6 +273,7 @@ impl Scan {
         }
         self.len = stay.len() as u32;
         self.relay(self.used_words(), self.fitting());
+        self.anew = true;
     }
 
     /// Gives every rule the rank that `f` says; the order must stay.
@@ -310,6 +327,7 @@ impl Scan {
             cap,
             len: self.len,
             tight: self.tight,
+            anew: self.anew,
         };
         let (len, old_cap, new_cap) = (self.len(), self.cap(), cap as usize);
         let mut copy = |from: usize, to: usize| {

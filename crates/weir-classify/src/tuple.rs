@@ -300,19 +300,23 @@ impl Tuple {
         let rank = self.rank(place)?;
         (rank > floor).then_some((rank, RuleId(payload)))
     }
-    /// Asks for what [`Tuple::lookup_slot`] reads first; says what bucket it will go on with.
+    /// Asks for the bucket that a slot leads to, if it does, and says which.
     #[inline(always)]
-    pub(crate) fn prefetch_slot(&self, slot: Slot) -> Option<&Scan> {
-        let (place, head) = slot?;
-        if head & BUCKET != 0 {
-            let bucket = self.buckets.get((head >> 32) as usize)?;
-            prefetch_read(bucket);
-            return Some(bucket);
-        }
-        if let Place::New(at) = place {
+    pub(crate) fn prefetch_bucket(&self, slot: Slot) -> Option<&Scan> {
+        let (_, head) = slot?;
+        let leads = head & BUCKET != 0;
+        let bucket = leads.then(|| self.buckets.get((head >> 32) as usize))??;
+        prefetch_read(bucket);
+        Some(bucket)
+    }
+    /// Asks for the rank that [`Tuple::lookup_slot`] reads.
+    #[inline(always)]
+    pub(crate) fn prefetch_rank(&self, slot: Slot) {
+        if let Some((Place::New(at), head)) = slot
+            && head & BUCKET == 0
+        {
             self.slots.ranks.get(at).into_iter().for_each(prefetch_read);
         }
-        None
     }
 
     /// The winner where the mask has bits in one word or two, as those of large tables mostly have, if it takes no more
@@ -337,7 +341,12 @@ impl Tuple {
     /// As `lookup` without a floor and without the rank, which costs a cache line.
     #[inline(never)]
     pub(crate) fn lookup_id(&self, v: Vectors, key: &FlowKey, hash: u64) -> Option<RuleId> {
-        let (_, head) = self.slot(key, Some(hash))?;
+        self.id_in(v, key, self.slot(key, Some(hash)))
+    }
+    /// The same, where the slot is known.
+    #[inline(always)]
+    pub(crate) fn id_in(&self, v: Vectors, key: &FlowKey, slot: Slot) -> Option<RuleId> {
+        let (_, head) = slot?;
         let payload = (head >> 32) as u32;
         if head & BUCKET != 0 {
             return self.buckets.get(payload as usize)?.lookup(v, key, 0).map(|(_, id)| id);

@@ -41,7 +41,7 @@ impl FastTable {
     /// Whether lookups ask tuples, and go on from the first one's slot by [`FastTable::resolve_many`].
     #[inline(always)]
     fn asks_tuples(&self) -> bool {
-        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Near | Way::Parts)
+        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Near | Way::Aside | Way::Parts)
     }
 }
 
@@ -118,15 +118,19 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         let a = &mut all[i % BURST];
         if let Some(tuple) = t.parts.each(a.probe.left).next() {
             a.slot = tuple.slot(key, Some(a.probe.hash));
-            a.bucket = tuple.prefetch_slot(a.slot);
+            a.bucket = tuple.prefetch_bucket(a.slot);
+            if t.parts.tuples.len() > 1 {
+                tuple.prefetch_rank(a.slot);
+            }
         }
     }
     all.iter().filter_map(|a| a.bucket).for_each(Scan::prefetch);
     for (i, t, key) in asked().filter(|(_, t, _)| t.asked_index().is_none()) {
         let a = &all[i % BURST];
-        let id = match t.asks_tuples() {
-            true => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
-            false => t.resolve_held(key, a.probe),
+        let id = match (t.asks_tuples(), t.parts.tuples.as_slice()) {
+            (true, [one]) => t.resolve_aside(one, key, Ahead::Slot(a.slot)),
+            (true, _) => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
+            (false, _) => t.resolve_held(key, a.probe),
         };
         found.get_mut(i).into_iter().for_each(|f| *f = id.or_else(|| t.miss()));
     }

@@ -1,4 +1,5 @@
-//! Small tables of one mask, in a tuple or in the rest alone: what is packed or near beside it, and what their owner is told.
+//! Tables of one mask, in a tuple or in the rest alone, and those with a few rules more: what is packed or near beside it, and what their
+//! owner is told.
 //!
 //! Room: `fast`'s. Called after each change, and by owners that keep words.
 
@@ -50,6 +51,13 @@ impl FastTable {
             }
         }
         if self.packed.is_there() { Way::Packed } else { Way::Tuple }
+    }
+    /// Says what the rules beside the one tuple ask, all of them.
+    pub(super) fn put_aside(&mut self) -> Way {
+        if self.parts.rest.is_anew() || self.packed.way != Way::Aside {
+            self.packed = Packed::aside(&self.parts.rest);
+        }
+        Way::Aside
     }
     /// The first tuple, if it has so many rules at most, all in places of their own.
     fn exact(&self, most: usize) -> Option<&Tuple> {

@@ -59,8 +59,8 @@ struct Few {
     free: Vec<u32>,
     /// Rules that the classifier has not, since they live on the slow path; they keep their slot.
     aside: HashMap<(Match, u32), u32>,
-    /// Whether a slot that is far has had a rule with a program that is read; see `ahead`.
-    far: bool,
+    /// How often a slot that is far has got a rule with a program that is read; see `ahead`.
+    far: u32,
 }
 
 impl Few {

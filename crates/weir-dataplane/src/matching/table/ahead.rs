@@ -11,6 +11,8 @@ use weir_classify::simd::{prefetch_read, prefetch_slice};
 /// Slots from which on their rules' programs are asked for; and of a program so many operations, which nearly all are.
 const FAR: u32 = 2048;
 const AHEAD: usize = 8;
+/// Programs that near caches keep by themselves, however far their slots are: a table of stations has a few rules for other frames.
+const KEPT: u32 = 64;
 /// Whoever has these is carried out without its program.
 const WITHOUT: u8 = bits::ONWARD | bits::UNCHANGED;
 
@@ -23,11 +25,12 @@ impl Table {
         };
         let read = result.program.is_some() && !without || result.changes_by_set();
         if slot >= FAR && read {
-            self.few_mut().far = true;
+            let few = self.few_mut();
+            few.far = few.far.saturating_add(1);
         }
     }
     fn has_far(&self) -> bool {
-        self.few.as_ref().is_some_and(|f| f.far)
+        self.few.as_ref().is_some_and(|f| f.far > KEPT)
     }
     /// Whether what the rule in this slot does may lie far away.
     #[inline(always)]
