@@ -10,7 +10,8 @@
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
 //! `services-behind`: in a table that the first one's only rule leads to; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
-//! with `-configured` behind it every VDP has a third port, which is down, and with `-missed` a table-miss entry that asks the controller, as most have.
+//! with `-configured` behind it every VDP has a third port, which is down, with `-missed` a table-miss entry that asks the controller, as most have,
+//! and with `-lldp` a rule for frames that find links, as most have, too.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 34] = [
+const CASES: [&str; 32] = [
     "io",
     "port",
     "mac-1",
@@ -31,8 +32,6 @@ const CASES: [&str; 34] = [
     "mac-grown",
     "mac-10k-one",
     "mac-1m",
-    "mac-10k-lldp",
-    "mac-1m-lldp",
     "learning",
     "learning-1m",
     "written",
@@ -132,13 +131,6 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             (macs(10_000, 50_000, &mut pick), mac_rules(10_000) + &one, 0)
         }
         "mac-1m" => (macs(1_000_000, 200_000, &mut pick), mac_rules(1_000_000), 0),
-        // As controllers have them that find links: of another mask than all others.
-        "mac-10k-lldp" | "mac-1m-lldp" => {
-            let (n, used) =
-                if name == "mac-10k-lldp" { (10_000, 50_000) } else { (1_000_000, 200_000) };
-            let lldp = "priority=65000,dl_type=0x88cc,actions=controller\n";
-            (macs(n, used, &mut pick), mac_rules(n) + lldp, 0)
-        }
         "learning" | "learning-1m" | "written" => {
             let stations = if name == "learning-1m" { 1_000_000 } else { 10_000 };
             let of = |i: usize| mac(1000 + i);
@@ -306,14 +298,14 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
 }
 
 fn plane(name: &str) -> Result<DataPlane, Failed> {
-    let (name, missed) = match name.strip_suffix("-missed") {
-        Some(name) => (name, true),
-        None => (name, false),
+    let without = |name: &'_ str, ending: &str| match name.strip_suffix(ending) {
+        Some(rest) => (rest.to_owned(), true),
+        None => (name.to_owned(), false),
     };
-    let (name, configured) = match name.strip_suffix("-configured") {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
+    let (name, missed) = without(name, "-missed");
+    let (name, lldp) = without(&name, "-lldp");
+    let (name, configured) = without(&name, "-configured");
+    let name = name.as_str();
     let (frames, rules, vlans) =
         case(name).ok_or_else(|| format!("no case '{name}': {CASES:?}"))?;
     let mut arena = Arena::new();
@@ -350,10 +342,12 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.default = vec![Action::Drop];
         spec.cpu_permille = if name == "acl-promised" { 500 } else { 0 };
         p.create_vdp(spec)?;
-        if missed {
-            let to = Action::Output(Out::Controller(128));
-            let rule =
-                RuleSpec { matcher: Match::any(), priority: 0, cookie: 0, actions: Arc::new([to]) };
+        let link = Match::any().with(Field::EthType, 0x88cc);
+        for (matcher, priority, _) in
+            [(Match::any(), 0, missed), (link, 65_000, lldp)].iter().filter(|m| m.2)
+        {
+            let actions = Arc::new([Action::Output(Out::Controller(128))]);
+            let rule = RuleSpec { matcher: *matcher, priority: *priority, cookie: 0, actions };
             p.add_rule(Vid(vid), 0, &rule, Placement::Fast)?;
         }
         if let Some((no, _)) = third {
