@@ -42,6 +42,7 @@
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
+use crate::aside::Aside;
 use crate::index::{BURST, Change, Draft, Drafted, Index, Made, Wanted, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
@@ -147,6 +148,8 @@ pub struct FastTable {
     lowest: u8,
     /// Insertions so far, since the numbers were last given out.
     inserted: u32,
+    /// Of the rules beside the one tuple, where lookups ask whether they must look at them.
+    aside: Aside,
     /// The table-miss entry.
     miss: Option<Box<Miss>>,
     /// Bits that rules look at, of those words alone in which there are any.
@@ -171,6 +174,7 @@ impl FastTable {
             words: 0,
             beside: 0,
             near: Near::default(),
+            aside: Aside::default(),
             parts: Parts::default(),
             ranked: None,
             index: None,
@@ -248,7 +252,10 @@ impl FastTable {
     /// Whether a lookup is answered by one slot of one hash table, or a few rules beside it.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        matches!(self.packed.way, Way::Packed | Way::Near | Way::Tuple | Way::Aside)
+        matches!(
+            self.packed.way,
+            Way::Packed | Way::Near | Way::NearAside | Way::Tuple | Way::Aside
+        )
     }
     /// Whether a lookup reads the first line of the table and another, and nothing else.
     #[inline(always)]
@@ -263,12 +270,15 @@ impl FastTable {
         self.crowded = tuples.len() <= FEW_PARTS && self.parts.is_crowded();
         let alone = rest.is_empty() && tuples.len() == 1 && self.index.is_none();
         let way = match alone {
-            _ if near => Way::Near,
+            _ if near && (alone || tuples.is_empty()) => Way::Near,
+            _ if near => self.put_aside(Way::NearAside),
             true if self.crowded => Way::Crowded,
             true => self.pack(change),
             false if self.index.is_some() && !self.parts.is_empty() => Way::Beside,
             false if self.ranked.is_some() || self.index.is_some() => Way::Ordered,
-            false if tuples.len() == 1 && !self.crowded && rest.len() < LONG => self.put_aside(),
+            false if tuples.len() == 1 && !self.crowded && rest.len() < LONG => {
+                self.put_aside(Way::Aside)
+            }
             false => Way::Parts,
         };
         if way != Way::Packed && self.packed.is_there() {
@@ -282,16 +292,18 @@ impl FastTable {
             return false;
         }
         let Parts { tuples, rest, .. } = &self.parts;
-        let one = tuples.is_empty() || tuples.len() == 1 && rest.is_empty();
-        if one && self.index.is_none() && self.bring_near(change) {
+        let one = tuples.is_empty() || tuples.len() == 1 && rest.len() < LONG;
+        let one = one && self.index.is_none() && self.ranked.is_none();
+        if one && self.bring_near(change) {
             return true;
         }
-        if self.parts.tuples.is_empty() {
-            // What was near was so of no tuple.
-            self.packed.way = Way::Parts;
-            self.parts.shape();
+        if !self.parts.tuples.is_empty() {
+            return false;
         }
-        false
+        // What was near was so of no tuple.
+        self.packed.way = Way::Parts;
+        self.parts.shape();
+        one && self.parts.tuples.len() == 1 && self.bring_near(None)
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned, or an index of more than a leaf's few.
     pub fn is_dear(&self) -> bool {
@@ -310,7 +322,9 @@ impl FastTable {
     pub fn warm(&self) {
         match self.packed.way {
             Way::Packed | Way::Near => {}
-            Way::Tuple | Way::Crowded | Way::Aside => prefetch_slice(&self.parts.tuples, 64),
+            Way::Tuple | Way::Crowded | Way::Aside | Way::NearAside => {
+                prefetch_slice(&self.parts.tuples, 64);
+            }
             Way::Ordered => self.ranked.iter().for_each(|r| r.prefetch()),
             Way::Parts | Way::Beside => {
                 prefetch_slice(&self.parts.tuples, 128);
@@ -332,7 +346,7 @@ impl FastTable {
             let (word, home) = self.packed.probe(key);
             return Probe { hash: word, left: home as u64 };
         }
-        if let (Way::Tuple | Way::Crowded | Way::Near | Way::Aside, Some(one)) =
+        if let (Way::Tuple | Way::Crowded | Way::Near | Way::Aside | Way::NearAside, Some(one)) =
             (self.packed.way, self.parts.tuples.first())
         {
             return Probe { hash: one.probe(key), left: 1 };
@@ -426,17 +440,16 @@ impl FastTable {
         if self.packed.way == Way::Packed {
             return self.packed.find(p.hash, p.left as usize);
         }
-        match (self.packed.way, self.parts.tuples.first()) {
-            (Way::Aside, Some(one)) if self.packed.lets_aside(key) => {
+        if let (Way::Tuple | Way::Crowded | Way::Near | Way::Aside | Way::NearAside, Some(one)) =
+            (self.packed.way, self.parts.tuples.first())
+        {
+            if matches!(self.packed.way, Way::Aside | Way::NearAside) && self.aside.lets(key) {
                 return self.resolve_aside(one, key, Ahead::Hash(p.hash));
             }
-            (Way::Tuple | Way::Crowded | Way::Near | Way::Aside, Some(one)) => {
-                return match one.find_narrow(key, p.hash) {
-                    Some(found) => found,
-                    None => one.lookup_id(self.vectors, key, p.hash),
-                };
-            }
-            _ => {}
+            return match one.find_narrow(key, p.hash) {
+                Some(found) => found,
+                None => one.lookup_id(self.vectors, key, p.hash),
+            };
         }
         if let Way::Ordered | Way::Beside = self.packed.way {
             return self.resolve_ordered(key, p);
@@ -696,5 +709,7 @@ use indexing::Indexing;
 pub use indexing::{Adoption, Copying};
 use miss::{LOWEST, Miss};
 
+#[cfg(test)]
+mod aside_tests;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@
 //! - `simd`: vector code and prefetches, the only module with `unsafe`.
 #![deny(unsafe_code)]
 
+mod aside;
 mod fast;
 mod field;
 mod flow_cache;

@@ -12,7 +12,7 @@
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
 use crate::rule::RuleId;
-use crate::scan::{Scan, each_word, words_of};
+use crate::scan::{each_word, words_of};
 use crate::simd::prefetch_read;
 
 /// Rules in a table that is packed at most: it is made anew when it grows, in one go.
@@ -38,8 +38,10 @@ pub(crate) enum Way {
     Crowded,
     /// One tuple, packed.
     Packed,
-    /// One tuple, and a few rules aside, which the head says most keys do not fit.
+    /// One tuple, and a few rules [`Aside`](crate::aside::Aside).
     Aside,
+    /// The same, where the tuple is near.
+    NearAside,
     /// One tuple, or the rest alone, of one mask; the owner says whether it is the right rule.
     Near,
     /// An order of all rules is asked, instead of the parts.
@@ -88,12 +90,6 @@ fn hash(seed: u32, word: u64, places: usize) -> usize {
     ((u128::from(folded) * places as u128) >> 64) as usize
 }
 
-/// One of the bits of a word.
-#[inline(always)]
-fn bit(of: u64) -> u64 {
-    1 << (of.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
-}
-
 impl Packed {
     /// With these rules, all different.
     pub(crate) fn with(mut self, seed: u32, rules: &[(FlowKey, RuleId)]) -> Self {
@@ -119,20 +115,6 @@ impl Packed {
             turn: turn as u8,
             ..Self::default()
         })
-    }
-
-    /// No table: a bit for what each of these rules asks of those bits of a word that all of them ask for.
-    pub(crate) fn aside(rules: &Scan) -> Self {
-        let (word, mask) = rules.common();
-        let of = |value: FlowKey| value.0.get(word).copied().unwrap_or(0) & mask;
-        let bits = rules.iter().fold(0, |bits, (_, _, value, _)| bits | bit(of(value)));
-        Self { masks: [mask, bits], places: [word as u8; 2], ..Self::default() }
-    }
-    /// Whether one of those rules may fit.
-    #[inline(always)]
-    pub(crate) fn lets_aside(&self, key: &FlowKey) -> bool {
-        let word = key.0.get(usize::from(self.places[0])).copied().unwrap_or(0);
-        bit(word & self.masks[0]) & self.masks[1] != 0
     }
 
     /// The bits of keys are put together this way for [`Near`](crate::near::Near) places, which these rules have then;

@@ -22,6 +22,8 @@ use std::ops::Range;
 const COMPANY: usize = 64;
 /// The rest is looked at for a new tuple each time it has grown by this much.
 const STEP: usize = 8;
+/// Rules that may be missing to a first tuple that is exact.
+const OTHERS: usize = 2;
 /// Rules that a tuple is not worth a probe for.
 const FEW: usize = STEP / 4;
 /// Tuples from which on a sieve says which of them to ask.
@@ -374,7 +376,10 @@ impl Parts {
         let rules: Vec<_> = self.rest.iter().collect();
         let masks: Vec<FlowMask> = rules.iter().map(|r| r.3).collect();
         let values: Vec<FlowKey> = rules.iter().map(|r| r.2).collect();
-        let Some(mask) = choose(&masks, &values, worthwhile(self.tuples.len())) else {
+        // One or two may stand aside of a table's only tuple.
+        let others = if self.tuples.is_empty() { OTHERS } else { 0 };
+        let wanted = worthwhile(self.tuples.len());
+        let Some(mask) = choose(&masks, &values, wanted, others) else {
             self.trigger = (self.rest.len() + STEP.max(self.rest.len() / 4)) as u32;
             return;
         };

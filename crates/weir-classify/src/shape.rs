@@ -17,8 +17,13 @@ const STARTS: usize = 8;
 const STEPS: usize = 24;
 
 /// A mask for a tuple that takes at least `wanted` of the rules, or all of them if there are that
-/// many. `masks[i]` and `values[i]` are rule `i`'s.
-pub(crate) fn choose(masks: &[FlowMask], values: &[FlowKey], wanted: usize) -> Option<FlowMask> {
+/// many; one that takes nothing but rules that ask just this may lack so many `others`. `masks[i]` and `values[i]` are rule `i`'s.
+pub(crate) fn choose(
+    masks: &[FlowMask],
+    values: &[FlowKey],
+    wanted: usize,
+    others: usize,
+) -> Option<FlowMask> {
     let mut counts: HashMap<FlowMask, usize> = HashMap::new();
     for m in masks {
         *counts.entry(*m).or_default() += 1;
@@ -28,7 +33,7 @@ pub(crate) fn choose(masks: &[FlowMask], values: &[FlowKey], wanted: usize) -> O
     starts.sort_unstable_by(|a, b| b.cmp(a));
     // A mask that most rules have is an exact tuple: one comparison, no buckets.
     if let Some(&(n, m)) = starts.first()
-        && n >= wanted
+        && n + others >= wanted
         && 2 * n >= masks.len()
     {
         return Some(m);

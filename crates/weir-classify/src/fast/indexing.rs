@@ -27,6 +27,9 @@ const BEHIND: u32 = 16;
 const BESIDE: usize = 32;
 const MANY_BESIDE: usize = 256;
 
+/// Rules aside of a tuple that are no reason for one.
+const FEW_ASIDE: usize = 8;
+
 /// What is known of making an index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexing {
@@ -100,7 +103,9 @@ impl FastTable {
                 let is_due = i.is_sparse() || self.parts.len() > BESIDE + held / MANY_BESIDE;
                 return is_due.then_some(Wanted::Either);
             }
-            None if held <= MOST => self.packed.way != Way::Near && self.parts.are_some(),
+            // Of one tuple and a few rules aside most keys ask the tuple alone.
+            None if self.is_near() || self.has_few_aside() => self.parts.are_slow(),
+            None if held <= MOST => self.parts.are_some(),
             None => self.parts.are_slow(),
         };
         match self.parts.are_many() {
@@ -108,6 +113,11 @@ impl FastTable {
             true => Some(Wanted::Index),
             false => are_due.then_some(Wanted::OneLeaf),
         }
+    }
+
+    /// Whether a lookup asks one tuple, and a few rules at most.
+    fn has_few_aside(&self) -> bool {
+        self.packed.way == Way::Aside && self.parts.rest.len() <= FEW_ASIDE
     }
 
     /// Begins a copy of all rules, to make an index of; none where that can't be done. An earlier one is of no use any more.

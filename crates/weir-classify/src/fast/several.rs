@@ -41,7 +41,10 @@ impl FastTable {
     /// Whether lookups ask tuples, and go on from the first one's slot by [`FastTable::resolve_many`].
     #[inline(always)]
     fn asks_tuples(&self) -> bool {
-        matches!(self.packed.way, Way::Tuple | Way::Crowded | Way::Near | Way::Aside | Way::Parts)
+        matches!(
+            self.packed.way,
+            Way::Tuple | Way::Crowded | Way::Near | Way::NearAside | Way::Aside | Way::Parts
+        )
     }
 }
 

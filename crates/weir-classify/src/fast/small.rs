@@ -12,7 +12,19 @@ impl FastTable {
     /// Whether the owner keeps words and is to ask [`FastTable::near`].
     #[inline(always)]
     pub fn is_near(&self) -> bool {
-        self.packed.way == Way::Near
+        matches!(self.packed.way, Way::Near | Way::NearAside)
+    }
+    /// Where [`FastTable::is_near`]: the winner, the table-miss entry among them, where it may be one of a few rules that are not near; who has
+    /// another has that of [`FastTable::near`].
+    #[inline(always)]
+    pub fn aside(&self, key: &FlowKey) -> Option<Option<RuleId>> {
+        let may_be = self.packed.way == Way::NearAside && self.aside.lets(key);
+        may_be.then(|| self.winner_aside(key))
+    }
+    #[inline(never)]
+    fn winner_aside(&self, key: &FlowKey) -> Option<RuleId> {
+        let one = self.parts.tuples.first()?;
+        self.resolve_aside(one, key, Ahead::Nothing).or_else(|| self.miss())
     }
     /// Where [`FastTable::is_near`]: the key's word and the one rule that may be meant, which is if its word is the same.
     #[inline(always)]
@@ -52,12 +64,13 @@ impl FastTable {
         }
         if self.packed.is_there() { Way::Packed } else { Way::Tuple }
     }
-    /// Says what the rules beside the one tuple ask, all of them.
-    pub(super) fn put_aside(&mut self) -> Way {
-        if self.parts.rest.is_anew() || self.packed.way != Way::Aside {
-            self.packed = Packed::aside(&self.parts.rest);
+    /// Looks at the rules beside the one tuple, if they have changed.
+    pub(super) fn put_aside(&mut self, way: Way) -> Way {
+        let is_new = !matches!(self.packed.way, Way::Aside | Way::NearAside);
+        if self.parts.rest.is_anew() | is_new {
+            self.aside = Aside::of(&self.parts.rest);
         }
-        Way::Aside
+        way
     }
     /// The first tuple, if it has so many rules at most, all in places of their own.
     fn exact(&self, most: usize) -> Option<&Tuple> {
@@ -78,9 +91,18 @@ impl FastTable {
     /// Tells what is [`Near`] of all rules, if all of them may be: those of the one tuple that there is, or those of the rest while
     /// there is none.
     pub(super) fn bring_near(&mut self, change: Option<(&Match, Edit)>) -> bool {
-        let was = self.packed.way == Way::Near;
+        // Rules that have left a tuple may stand beside others.
+        let was = match self.packed.way {
+            Way::NearAside => !self.parts.tuples.is_empty(),
+            way => way == Way::Near,
+        };
         if !self.are_few() {
             return false;
+        }
+        // One that is none of the tuple's changes nothing here.
+        let of_tuple = |m: &Match| self.parts.tuples.first().is_none_or(|t| t.mask() == m.mask());
+        if was && change.is_some_and(|(m, _)| !of_tuple(m)) {
+            return true;
         }
         if was && let Some((m, edit)) = change {
             let place = self.packed.place_near(self.packed.word(m.value()));
@@ -105,7 +127,7 @@ impl FastTable {
     /// Whether there are no more rules than may be near, and in a rest no fewer than are worth it. Who goes to and fro at a limit
     /// is not made anew each time.
     fn are_few(&self) -> bool {
-        let (least, most) = match self.packed.way == Way::Near {
+        let (least, most) = match self.is_near() {
             true => (LEAST_NEAR / 2, near::MOST),
             false => (LEAST_NEAR, near::MOST / 4 * 3),
         };

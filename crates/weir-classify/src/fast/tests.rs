@@ -619,6 +619,8 @@ fn several_tables_answer_together() {
         (Way::Parts, _, _) => "parts",
         (Way::Packed, _, _) => "packed",
         (Way::Near, _, _) => "near",
+        (Way::NearAside, _, _) => "near, aside",
+        (Way::Aside, _, _) => "aside",
         (Way::Tuple, _, _) => "tuple",
         (Way::Crowded, _, _) => "crowded",
     };
@@ -667,7 +669,7 @@ fn several_tables_answer_together() {
         let mut kinds: Vec<&str> = all.iter().map(|(t, _)| way(t)).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        assert_eq!(kinds.len(), 7, "{kinds:?}");
+        assert_eq!(kinds.len(), 8, "{kinds:?}");
         for n in 1..120 {
             let (mut tables, mut keys, mut want) = (Vec::new(), Vec::new(), Vec::new());
             for i in 0..n {

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn small_tables_are_small() {
-    assert!(size_of::<FastTable>() <= 256);
-    for (kept, most) in [(Words::Here, 2376), (Words::ByOwner, 776)] {
+    assert!(size_of::<FastTable>() <= 272, "{}", size_of::<FastTable>());
+    for (kept, most) in [(Words::Here, 2392), (Words::ByOwner, 792)] {
         let mut same = FastTable::with_words(kept);
         (0..16).for_each(|i| assert!(same.insert(rule(mac(i), 1, i)).is_ok()));
         assert!(same.memory_bytes() <= most, "{}", same.memory_bytes());
@@ -217,11 +217,8 @@ fn tables_of_owners_with_words_are_what_they_must() {
                 assert_eq!(fast.lookup(&key), want, "{round} {step}");
                 if fast.is_near() {
                     let (word, id) = fast.near(&key).near();
-                    assert_eq!(
-                        id.filter(|id| words.get(id) == Some(&word)),
-                        want,
-                        "{round} {step}"
-                    );
+                    let near = id.filter(|id| words.get(id) == Some(&word));
+                    assert_eq!(fast.aside(&key).unwrap_or(near), want, "{round} {step}");
                 }
             }
         }

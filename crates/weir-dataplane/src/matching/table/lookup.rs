@@ -31,16 +31,19 @@ impl Table {
     #[inline(always)]
     pub fn resolve(&mut self, key: &FlowKey, p: Probe) -> Option<u32> {
         let found = match &mut self.cache {
-            _ if self.classifier.is_near() => self.compare(p),
+            _ if self.classifier.is_near() => self.compare(key, p),
             _ if self.classifier.is_plain() => self.classifier.resolve(key, p),
             None => self.classifier.resolve(key, p),
             Some(cache) => cache.resolve(&self.classifier, key, p),
         };
         found.map(|RuleId(slot)| slot)
     }
-    /// The rule that may be meant, if it is; else the table-miss entry.
+    /// The rule that may be meant, if it is, and no other can be; else the table-miss entry.
     #[inline(always)]
-    fn compare(&self, near: Probe) -> Option<RuleId> {
+    fn compare(&self, key: &FlowKey, near: Probe) -> Option<RuleId> {
+        if let Some(found) = self.classifier.aside(key) {
+            return found;
+        }
         let (word, id) = near.near();
         let entry = id.and_then(|id| self.entries.get(id.0 as usize));
         match entry {
@@ -93,7 +96,7 @@ impl Table {
     #[inline]
     pub fn lookup(&self, key: &FlowKey) -> Option<u32> {
         let found = match self.classifier.is_near() {
-            true => self.compare(self.classifier.near(key)),
+            true => self.compare(key, self.classifier.near(key)),
             false => self.classifier.lookup(key),
         };
         found.map(|RuleId(slot)| slot)
