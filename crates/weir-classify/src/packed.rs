@@ -33,21 +33,23 @@ pub(crate) enum Way {
     /// A part after the other.
     #[default]
     Parts,
-    /// There is one tuple and nothing else; one whose many rules share slots is [`Way::Crowded`].
-    Tuple,
-    Crowded,
-    /// One tuple, packed.
-    Packed,
-    /// One tuple, and a few rules [`Aside`](crate::aside::Aside).
-    Aside,
-    /// The same, where the tuple is near.
-    NearAside,
-    /// One tuple, or the rest alone, of one mask; the owner says whether it is the right rule.
-    Near,
     /// An order of all rules is asked, instead of the parts.
     Ordered,
     /// An index, and then the parts, which have what it could not take.
     Beside,
+    // In an order in which what lookups ask about stands together.
+    /// There is one tuple and nothing else; many of its rules share slots.
+    Crowded,
+    /// One tuple, packed.
+    Packed,
+    /// There is one tuple and nothing else.
+    Tuple,
+    /// One tuple, or the rest alone, of one mask; the owner says whether it is the right rule.
+    Near,
+    /// One tuple that is near, and a few rules [`Aside`](crate::aside::Aside).
+    NearAside,
+    /// The same, where it is not near.
+    Aside,
 }
 
 /// Five rules: a line.
