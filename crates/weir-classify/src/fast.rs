@@ -97,7 +97,7 @@ enum Owner {
 #[derive(Clone, Copy)]
 enum Edit {
     In(RuleId),
-    Out,
+    Out(RuleId),
 }
 
 impl Probe {
@@ -303,7 +303,8 @@ impl FastTable {
         // What was near was so of no tuple.
         self.packed.way = Way::Parts;
         self.parts.shape();
-        one && self.parts.tuples.len() == 1 && self.bring_near(None)
+        let Parts { tuples, rest, .. } = &self.parts;
+        one && tuples.len() == 1 && rest.len() < LONG && self.bring_near(None)
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned, or an index of more than a leaf's few.
     pub fn is_dear(&self) -> bool {
@@ -457,7 +458,9 @@ impl FastTable {
         // Tables without tuples are answered in place; for the others a call costs little.
         match self.parts.tuples.as_slice() {
             [] => self.parts.rest.lookup(self.vectors, key, 0).map(|(_, id)| id),
-            [one] => self.resolve_aside(one, key, Ahead::Hash(p.hash)),
+            [one] if self.parts.rest.len() < LONG => {
+                self.resolve_aside(one, key, Ahead::Hash(p.hash))
+            }
             _ => self.resolve_many(key, p.left, Ahead::Hash(p.hash)),
         }
     }
@@ -471,10 +474,17 @@ impl FastTable {
             Ahead::Hash(hash) => one.slot(key, Some(hash)),
             Ahead::Nothing => one.slot(key, None),
         };
-        let Some(aside) = self.parts.rest.lookup(self.vectors, key, 0) else {
-            return one.id_in(self.vectors, key, slot);
-        };
-        Some(one.lookup_slot(self.vectors, key, slot, aside.0).unwrap_or(aside).1)
+        match self.parts.rest.lookup(self.vectors, key, 0) {
+            None => one.id_in(self.vectors, key, slot),
+            // What is for all others mostly has a priority below theirs.
+            Some((rank, id)) if one.is_above(rank) => {
+                one.id_in(self.vectors, key, slot).or(Some(id))
+            }
+            Some(aside) => {
+                let found = one.lookup_slot(self.vectors, key, slot, aside.0);
+                Some(found.unwrap_or(aside).1)
+            }
+        }
     }
 
     #[inline(never)]
@@ -695,7 +705,7 @@ impl FastTable {
             self.narrow();
         }
         self.note_out(rank, m);
-        self.settle(Some((m, Edit::Out)));
+        self.settle(Some((m, Edit::Out(id))));
         self.dissolve_small();
         Some(id)
     }

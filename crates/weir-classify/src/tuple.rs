@@ -62,8 +62,9 @@ pub(crate) struct Tuple {
     /// Of the next words.
     more_masks: [u64; INLINE - NARROW],
     more_index: [u8; INLINE - NARROW],
-    /// Largest priority of any rule here.
+    /// Largest and smallest priority of any rule here.
     top: u32,
+    bottom: u32,
     old: Option<Box<Old>>,
     buckets: Vec<Scan>,
     cold: Box<Cold>,
@@ -121,6 +122,7 @@ impl Tuple {
             more_masks,
             more_index: [i2, i3, i4],
             top: 0,
+            bottom: u32::MAX,
             old: None,
             buckets: Vec::new(),
             cold: Box::new(Cold {
@@ -170,6 +172,10 @@ impl Tuple {
     #[inline]
     pub(crate) fn top(&self) -> u32 {
         self.top
+    }
+    /// Whether each rule here is above one of this rank.
+    pub(crate) fn is_above(&self, rank: u64) -> bool {
+        self.bottom > (rank >> 32) as u32
     }
     pub(crate) fn heap_bytes(&self) -> usize {
         let buckets: usize = self.buckets.iter().map(Scan::heap_bytes).sum();
@@ -529,6 +535,7 @@ impl Tuple {
         let priority = (rank >> 32) as u32;
         *self.cold.priorities.entry(priority).or_insert(0) += 1;
         self.top = self.top.max(priority);
+        self.bottom = self.bottom.min(priority);
     }
 
     fn new_bucket(&self) -> Scan {
@@ -598,6 +605,7 @@ impl Tuple {
             if *n == 0 {
                 self.cold.priorities.remove(&priority);
                 self.top = self.cold.priorities.last_key_value().map_or(0, |(&p, _)| p);
+                self.bottom = self.cold.priorities.first_key_value().map_or(u32::MAX, |(&p, _)| p);
             }
         }
         self.move_some();

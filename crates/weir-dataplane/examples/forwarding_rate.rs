@@ -11,7 +11,7 @@
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
 //! `services-behind`: in a table that the first one's only rule leads to; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down, with `-missed` a table-miss entry that asks the controller, as most have,
-//! and with `-lldp` a rule for frames that find links, as most have, too.
+//! with `-lldp` a rule for frames that find links, as most have, too, and with `-others` one for all IPv4, of a priority below all.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -304,6 +304,7 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
     };
     let (name, missed) = without(name, "-missed");
     let (name, lldp) = without(&name, "-lldp");
+    let (name, others) = without(&name, "-others");
     let (name, configured) = without(&name, "-configured");
     let name = name.as_str();
     let (frames, rules, vlans) =
@@ -342,10 +343,9 @@ fn plane(name: &str) -> Result<DataPlane, Failed> {
         spec.default = vec![Action::Drop];
         spec.cpu_permille = if name == "acl-promised" { 500 } else { 0 };
         p.create_vdp(spec)?;
-        let link = Match::any().with(Field::EthType, 0x88cc);
-        for (matcher, priority, _) in
-            [(Match::any(), 0, missed), (link, 65_000, lldp)].iter().filter(|m| m.2)
-        {
+        let of = |eth_type: u128| Match::any().with(Field::EthType, eth_type);
+        let all = [(Match::any(), 0, missed), (of(0x88cc), 65_000, lldp), (of(0x800), 1, others)];
+        for (matcher, priority, _) in all.iter().filter(|m| m.2) {
             let actions = Arc::new([Action::Output(Out::Controller(128))]);
             let rule = RuleSpec { matcher: *matcher, priority: *priority, cookie: 0, actions };
             p.add_rule(Vid(vid), 0, &rule, Placement::Fast)?;

@@ -171,3 +171,49 @@ fn who_comes_first_is_aside_all_the_same() {
         assert_eq!(table.fast.packed.way, Way::Aside, "{others:?}");
     }
 }
+
+/// Rules of the tuple's own mask may stand beside it, where another tuple that had them has gone: who leaves there takes nobody else's
+/// place.
+#[test]
+fn one_beside_the_tuple_leaves_others_their_places() {
+    let (mut table, mut judge) = (Owned::new(Words::ByOwner), Linear::default());
+    let kind = |n: u32| Match::any().with(Field::EthType, u128::from(0x9000 + n));
+    let to = |n: u32| Match::any().with(Field::EthType, 0x800).with(Field::Ipv4Dst, n.into());
+    let mut next = 0..;
+    let mut put = |table: &mut Owned, judge: &mut Linear, m: Match, priority| {
+        let id = RuleId(next.next().unwrap_or_default());
+        let r = Rule { matcher: m, priority, id };
+        assert_eq!(table.insert(r), judge.insert(r).is_ok());
+    };
+    (0..8).for_each(|n| put(&mut table, &mut judge, kind(n), 1));
+    (0..64).for_each(|n| put(&mut table, &mut judge, to(n), 1));
+    (0..16).for_each(|n| put(&mut table, &mut judge, to(n), 2));
+    let take = |table: &mut Owned, judge: &mut Linear, m: Match| {
+        assert_eq!(table.remove(&m, 1), judge.remove(&m, 1));
+        for key in (0..70).map(|n| *to(n).value()) {
+            assert_eq!(table.lookup(&key), judge.lookup(&key), "{:?}", table.fast.packed.way);
+        }
+    };
+    (0..8).for_each(|n| take(&mut table, &mut judge, kind(n)));
+    (2..64).for_each(|n| take(&mut table, &mut judge, to(n)));
+    assert_eq!((table.fast.packed.way, table.fast.parts.rest.len()), (Way::NearAside, 2));
+    take(&mut table, &mut judge, to(0));
+}
+
+/// A rule for all others, below the stations' priority or above it.
+#[test]
+fn a_rule_for_all_others_is_aside() {
+    for (priority, stations) in [(0, 300), (2, 300), (1, 300), (0, 16), (2, 16)] {
+        let (mut table, mut judge) = (Owned::new(Words::ByOwner), Linear::default());
+        let eth = Match::any().with(Field::EthType, 0x800);
+        let rules = (0..stations).map(|n| (matcher(0, (n % 256) as u8), 1 + n / 256));
+        for (id, (matcher, priority)) in [(eth, priority)].into_iter().chain(rules).enumerate() {
+            let r = Rule { matcher, priority, id: RuleId(id as u32) };
+            assert_eq!(table.insert(r), judge.insert(r).is_ok());
+        }
+        assert!(matches!(table.fast.packed.way, Way::Aside | Way::NearAside));
+        for key in keys() {
+            assert_eq!(table.lookup(&key), judge.lookup(&key), "{priority} {stations}");
+        }
+    }
+}

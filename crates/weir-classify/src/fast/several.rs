@@ -7,7 +7,7 @@ use super::{FastTable, Probe};
 use crate::index::{BURST, Index};
 use crate::key::FlowKey;
 use crate::packed::Way;
-use crate::parts::Ahead;
+use crate::parts::{Ahead, LONG};
 use crate::rule::RuleId;
 use crate::scan::Scan;
 use crate::simd::{Vectors, prefetch_slice};
@@ -122,7 +122,7 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         if let Some(tuple) = t.parts.each(a.probe.left).next() {
             a.slot = tuple.slot(key, Some(a.probe.hash));
             a.bucket = tuple.prefetch_bucket(a.slot);
-            if t.parts.tuples.len() > 1 {
+            if t.parts.tuples.len() > 1 || t.parts.rest.len() >= LONG {
                 tuple.prefetch_rank(a.slot);
             }
         }
@@ -131,7 +131,9 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
     for (i, t, key) in asked().filter(|(_, t, _)| t.asked_index().is_none()) {
         let a = &all[i % BURST];
         let id = match (t.asks_tuples(), t.parts.tuples.as_slice()) {
-            (true, [one]) => t.resolve_aside(one, key, Ahead::Slot(a.slot)),
+            (true, [one]) if t.parts.rest.len() < LONG => {
+                t.resolve_aside(one, key, Ahead::Slot(a.slot))
+            }
             (true, _) => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
             (false, _) => t.resolve_held(key, a.probe),
         };

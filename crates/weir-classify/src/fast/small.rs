@@ -54,7 +54,7 @@ impl FastTable {
             Some((m, Edit::In(id))) if self.packed.is_there() => {
                 self.packed.insert(m.value(), id, one.len() - 1);
             }
-            Some((m, Edit::Out)) if self.packed.is_there() => {
+            Some((m, Edit::Out(_))) if self.packed.is_there() => {
                 self.packed.remove(m.value(), one.len())
             }
             _ => {
@@ -109,8 +109,11 @@ impl FastTable {
             match edit {
                 Edit::In(id) if self.is_like_all(m) && self.near.insert(place, id) => return true,
                 Edit::In(_) => {}
-                Edit::Out => {
-                    self.near.remove(place);
+                // One beside the tuple may ask the same.
+                Edit::Out(id) => {
+                    if self.near.at(place) == Some(id) {
+                        self.near.remove(place);
+                    }
                     return true;
                 }
             }
