@@ -13,6 +13,8 @@ pub(crate) struct Aside {
     mask: u64,
     bits: u32,
     word: u8,
+    /// Whether each rule of the tuple is above all of these.
+    pub(crate) below: bool,
 }
 
 /// One of the bits of a word.
@@ -27,7 +29,7 @@ impl Aside {
         let (word, mask) = rules.common();
         let of = |value: FlowKey| value.0.get(word).copied().unwrap_or(0) & mask;
         let bits = rules.iter().fold(0, |bits, (_, _, value, _)| bits | bit(of(value)));
-        Self { mask, bits, word: word as u8 }
+        Self { mask, bits, word: word as u8, below: false }
     }
     /// Whether one of those rules may fit.
     #[inline(always)]

@@ -444,12 +444,18 @@ impl FastTable {
         if let (Way::Tuple | Way::Crowded | Way::Near | Way::Aside | Way::NearAside, Some(one)) =
             (self.packed.way, self.parts.tuples.first())
         {
-            if matches!(self.packed.way, Way::Aside | Way::NearAside) && self.aside.lets(key) {
+            let aside =
+                matches!(self.packed.way, Way::Aside | Way::NearAside) && self.aside.lets(key);
+            if aside && !self.aside.below {
                 return self.resolve_aside(one, key, Ahead::Hash(p.hash));
             }
-            return match one.find_narrow(key, p.hash) {
+            let found = match one.find_narrow(key, p.hash) {
                 Some(found) => found,
                 None => one.lookup_id(self.vectors, key, p.hash),
+            };
+            return match found {
+                None if aside => self.rest_alone(key),
+                found => found,
             };
         }
         if let Way::Ordered | Way::Beside = self.packed.way {
@@ -463,6 +469,12 @@ impl FastTable {
             }
             _ => self.resolve_many(key, p.left, Ahead::Hash(p.hash)),
         }
+    }
+
+    /// The best of the rules that stand in no tuple.
+    #[inline(never)]
+    fn rest_alone(&self, key: &FlowKey) -> Option<RuleId> {
+        self.parts.rest.lookup(self.vectors, key, 0).map(|(_, id)| id)
     }
 
     /// One tuple, and rules aside, as a table of stations has a few for other frames: these first, as they are near. Where none of them

@@ -54,6 +54,10 @@ impl Scan {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// The largest rank, or 0.
+    pub(crate) fn top(&self) -> u64 {
+        self.ranks().first().copied().unwrap_or(0)
+    }
     /// Whether rules have come or gone since this was asked.
     pub(crate) fn is_anew(&mut self) -> bool {
         std::mem::take(&mut self.anew)

@@ -49,7 +49,7 @@ impl Owned {
         }
         let (word, id) = self.fast.near(key).near();
         match id.filter(|id| self.words.get(&id.0) == Some(&word)) {
-            None => self.fast.miss(),
+            None => self.fast.otherwise(key),
             found => found,
         }
     }

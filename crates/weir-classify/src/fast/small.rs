@@ -14,12 +14,18 @@ impl FastTable {
     pub fn is_near(&self) -> bool {
         matches!(self.packed.way, Way::Near | Way::NearAside)
     }
-    /// Where [`FastTable::is_near`]: the winner, the table-miss entry among them, where it may be one of a few rules that are not near; who has
-    /// another has that of [`FastTable::near`].
+    /// Where [`FastTable::is_near`]: the winner, the table-miss entry among them, where it may be one of a few rules that are not near, and above
+    /// one that is; who has another has that of [`FastTable::near`], or if that is not the right one, [`FastTable::otherwise`].
     #[inline(always)]
     pub fn aside(&self, key: &FlowKey) -> Option<Option<RuleId>> {
-        let may_be = self.packed.way == Way::NearAside && self.aside.lets(key);
+        let may_be = self.packed.way == Way::NearAside && !self.aside.below && self.aside.lets(key);
         may_be.then(|| self.winner_aside(key))
+    }
+    /// Where [`FastTable::is_near`]: the winner where it is no rule that is near.
+    #[inline(always)]
+    pub fn otherwise(&self, key: &FlowKey) -> Option<RuleId> {
+        let may_be = self.packed.way == Way::NearAside && self.aside.below && self.aside.lets(key);
+        may_be.then(|| self.rest_alone(key)).flatten().or_else(|| self.miss())
     }
     #[inline(never)]
     fn winner_aside(&self, key: &FlowKey) -> Option<RuleId> {
@@ -70,6 +76,8 @@ impl FastTable {
         if self.parts.rest.is_anew() | is_new {
             self.aside = Aside::of(&self.parts.rest);
         }
+        let Parts { tuples, rest, .. } = &self.parts;
+        self.aside.below = tuples.first().is_some_and(|one| one.is_above(rest.top()));
         way
     }
     /// The first tuple, if it has so many rules at most, all in places of their own.

@@ -48,7 +48,7 @@ impl Table {
         let entry = id.and_then(|id| self.entries.get(id.0 as usize));
         match entry {
             Some(entry) if entry.word == word => id,
-            _ => self.classifier.miss(),
+            _ => self.classifier.otherwise(key),
         }
     }
     /// Whether the next `n` lookups had better be one [`Table::lookup_all`]; then they must be.
