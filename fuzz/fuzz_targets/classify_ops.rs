@@ -58,7 +58,9 @@ impl Owned {
             return all;
         }
         let (word, id) = self.table.near(key).near();
-        let found = id.filter(|id| self.words.get(id) == Some(&word)).or_else(|| self.table.miss());
+        let near = id.filter(|id| self.words.get(id) == Some(&word));
+        let near = near.or_else(|| self.table.otherwise(key));
+        let found = self.table.aside(key).unwrap_or(near);
         assert_eq!(found, all);
         found
     }
