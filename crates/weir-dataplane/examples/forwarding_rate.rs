@@ -9,7 +9,8 @@
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
-//! `services-behind`: in a table that the first one's only rule leads to; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! `services-behind`: in a table that the first one's only rule leads to; `kinds`: 10,000 rules of six kinds, most by whom a frame is sent to, the others by what
+//! it asks for and where; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down, with `-missed` a table-miss entry that asks the controller, as most have,
 //! with `-lldp` a rule for frames that find links, as most have, too, and with `-others` one for all IPv4, of a priority below all.
 
@@ -24,7 +25,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 32] = [
+const CASES: [&str; 33] = [
     "io",
     "port",
     "mac-1",
@@ -39,6 +40,7 @@ const CASES: [&str; 32] = [
     "ecmp",
     "services",
     "services-behind",
+    "kinds",
     "set-fields",
     "networks-4",
     "networks",
@@ -176,6 +178,27 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             };
             let frames = (0..50_000).map(|_| frame(mac(1), &ip, pick.below(10_000)));
             (frames.collect(), first.to_owned() + &lines(10_000, &rule), 0)
+        }
+        "kinds" => {
+            let rule = |i: usize| {
+                let to = format!("nw_dst=11.{}.{}.{}", i >> 16, i >> 8 & 255, i & 255);
+                let station = format!("dl_dst={}", text(mac(i)));
+                let port = 2048 + (i >> 3 & 255);
+                let (priority, what) = match i % 60 {
+                    0..3 => (7, format!("udp,{to},tp_dst={port}")),
+                    3 => (6, format!("ip,{to}")),
+                    4 => (5, format!("udp,nw_src=10.0.{}.{},tp_dst={port}", i >> 8 & 255, i & 255)),
+                    5..20 => (3, station),
+                    20..40 => (4, format!("ip,{station},{to}")),
+                    _ => (8, format!("udp,{station},{to},tp_dst={port}")),
+                };
+                format!("priority={priority},{what},actions=output:2")
+            };
+            let frames = (0..50_000).map(|_| {
+                let i = pick.below(10_000);
+                frame(mac(i), &ip, i)
+            });
+            (frames.collect(), lines(10_000, &rule), 0)
         }
         "set-fields" => {
             let actions =

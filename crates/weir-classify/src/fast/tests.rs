@@ -10,6 +10,7 @@ mod families;
 mod leaf;
 mod miss;
 mod small;
+mod trees;
 
 fn rule(m: Match, priority: u32, id: u32) -> Rule {
     Rule { matcher: m, priority, id: RuleId(id) }

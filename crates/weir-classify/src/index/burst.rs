@@ -5,13 +5,14 @@
 //! to ask for it.
 
 use super::family::{Alone, Families, Kindred};
+use super::leaf::Leaf;
 use super::place::Words;
 use super::root::{Left, OfAny, OfFew, Root};
 use super::tree::{Tree, Way};
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Work};
+use crate::simd::{Lanes, Vectors, Work, with_vectors};
 use std::borrow::Borrow;
 
 /// No leaf.
@@ -50,7 +51,7 @@ impl<K: Borrow<FlowKey>, const W: usize> Asking<W> for Same<'_, K, W> {
     }
 }
 
-/// Keys of many; either all trees have a walk, or none.
+/// Keys of many, whose trees have ways of one kind.
 pub(super) struct Each<'a, const W: usize>(pub(super) &'a [(&'a Tree<W>, &'a FlowKey)]);
 
 impl<const W: usize> Asking<W> for Each<'_, W> {
@@ -88,9 +89,47 @@ impl Told for (u64, RuleId) {
 }
 
 /// At most `N` lookups.
-pub(super) struct Burst<'a, A, T, const N: usize, const W: usize> {
-    pub(super) asked: A,
-    pub(super) found: &'a mut [Option<T>],
+#[inline(always)]
+pub(super) fn burst<A: Asking<W>, T: Told, const N: usize, const W: usize>(
+    v: Vectors,
+    asked: A,
+    found: &mut [Option<T>],
+) {
+    if asked.len() == 0 {
+        return;
+    }
+    match asked.tree(0).way() {
+        // By itself: together they would be one function, slower for all.
+        Way::Two(..) => with_vectors(v, InTurn::<_, _, N, W> { asked, found }),
+        Way::Walk(_) | Way::Rows(_) => with_vectors(v, Burst::<_, _, N, W> { asked, found }),
+    }
+}
+
+/// The same, where each key has a leaf in each of two trees, which are asked in turn.
+struct InTurn<'a, A, T, const N: usize, const W: usize> {
+    asked: A,
+    found: &'a mut [Option<T>],
+}
+
+impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for InTurn<'_, A, T, N, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { asked, found } = self;
+        let (mut all, mut own, mut others) = ([One::default(); N], [None; N], [None; N]);
+        in_tree::<_, _, Alone, _, N, W, L>(lanes, &asked, Unknown, &mut all, &mut own);
+        let (trees, before) = (Others(&asked), Found(&own));
+        in_tree::<_, _, Alone, _, N, W, L>(lanes, &trees, before, &mut all, &mut others);
+        for ((own, others), found) in own.into_iter().zip(others).zip(found).take(asked.len()) {
+            *found = others.or(own).map(|b: (u64, RuleId)| T::of(b.0, b.1));
+        }
+    }
+}
+
+/// The same, where it is one tree.
+struct Burst<'a, A, T, const N: usize, const W: usize> {
+    asked: A,
+    found: &'a mut [Option<T>],
 }
 
 impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A, T, N, W> {
@@ -107,6 +146,8 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
                 true => by_walk::<A, T, Alone, N, W, L>(lanes, &asked, found),
                 false => by_walk::<A, T, &Families, N, W, L>(lanes, &asked, found),
             },
+            // These are asked in turn.
+            Way::Two(..) => {}
             Way::Rows(_) => {
                 let few = |i| root_of(asked.tree(i)).is_some_and(Root::has_few);
                 match (0..trees).all(few) {
@@ -121,7 +162,7 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
 #[inline(always)]
 fn walk_of<const W: usize>(tree: &Tree<W>) -> Option<&Walk> {
     match tree.way() {
-        Way::Walk(walk) => Some(walk),
+        Way::Walk(walk) | Way::Two(walk, _) => Some(walk),
         Way::Rows(_) => None,
     }
 }
@@ -129,7 +170,7 @@ fn walk_of<const W: usize>(tree: &Tree<W>) -> Option<&Walk> {
 fn root_of<const W: usize>(tree: &Tree<W>) -> Option<&Root> {
     match tree.way() {
         Way::Rows(root) => Some(root),
-        Way::Walk(_) => None,
+        Way::Walk(_) | Way::Two(..) => None,
     }
 }
 
@@ -144,14 +185,108 @@ struct One {
     said: u64,
 }
 
+/// What is known of a burst's keys before a tree is asked.
+trait Before: Copy {
+    /// Whether their words are where lookups have them.
+    const WORDS: bool;
+    /// The rank that another tree has found.
+    fn floor(self, i: usize) -> u64;
+    /// [`Leaf::first`] or [`Leaf::first_above`].
+    fn first<L: Lanes, const W: usize>(self, i: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64;
+    /// The winner of a leaf that lies in near caches.
+    fn winner<'k, L: Lanes, const W: usize>(
+        self,
+        i: usize,
+        lanes: L,
+        leaf: &Leaf<W>,
+        of: impl Kindred<'k>,
+        one: &One,
+    ) -> Option<(u64, RuleId)>;
+}
+
+/// Nothing is.
+#[derive(Clone, Copy)]
+struct Unknown;
+
+impl Before for Unknown {
+    const WORDS: bool = false;
+    #[inline(always)]
+    fn floor(self, _: usize) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn first<L: Lanes, const W: usize>(self, _: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
+        l.first(lanes, picked)
+    }
+    #[inline(always)]
+    fn winner<'k, L: Lanes, const W: usize>(
+        self,
+        _: usize,
+        lanes: L,
+        leaf: &Leaf<W>,
+        of: impl Kindred<'k>,
+        one: &One,
+    ) -> Option<(u64, RuleId)> {
+        leaf.winner(lanes, of, &one.key, one.picked)
+    }
+}
+
+/// Another tree has been asked, which has found these.
+#[derive(Clone, Copy)]
+struct Found<'a, const N: usize>(&'a [Option<(u64, RuleId)>; N]);
+
+impl<const N: usize> Before for Found<'_, N> {
+    const WORDS: bool = true;
+    #[inline(always)]
+    fn floor(self, i: usize) -> u64 {
+        self.0[i % N].map_or(0, |f| f.0)
+    }
+    #[inline(always)]
+    fn first<L: Lanes, const W: usize>(self, i: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
+        l.first_above(lanes, picked, self.floor(i))
+    }
+    #[inline(always)]
+    fn winner<'k, L: Lanes, const W: usize>(
+        self,
+        i: usize,
+        lanes: L,
+        leaf: &Leaf<W>,
+        of: impl Kindred<'k>,
+        one: &One,
+    ) -> Option<(u64, RuleId)> {
+        let said = self.first(i, lanes, leaf, one.picked);
+        leaf.lookup(lanes, of, &one.key, one.picked, said, self.floor(i))
+    }
+}
+
 #[inline(always)]
 fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
     asked: &'a A,
     found: &mut [Option<T>],
 ) {
-    let n = asked.len().min(N);
     let mut all = [One::default(); N];
+    in_tree::<_, _, K, _, N, W, L>(lanes, asked, Unknown, &mut all, found);
+}
+
+#[inline(always)]
+fn in_tree<
+    'a,
+    A: Asking<W>,
+    T: Told,
+    K: Kindred<'a>,
+    B: Before,
+    const N: usize,
+    const W: usize,
+    L: Lanes,
+>(
+    lanes: L,
+    asked: &'a A,
+    before: B,
+    all: &mut [One; N],
+    found: &mut [Option<T>],
+) {
+    let n = asked.len().min(N);
     let mut levels = 0;
     let Some(first) = walk_of(asked.tree(0)) else { return };
     let walk = |i| if A::DIFFER { walk_of(asked.tree(i)).unwrap_or(first) } else { first };
@@ -164,8 +299,10 @@ fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: u
         levels = first.levels();
     }
     if let (false, true, Some(leaps)) = (A::DIFFER, lanes.any_bits(), first.leaps()) {
-        for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
+        if !B::WORDS {
+            for (i, a) in all.iter_mut().enumerate().take(n) {
+                a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
+            }
         }
         for a in all.iter_mut().take(n) {
             a.picked = leaps.bits(lanes, &a.key);
@@ -175,7 +312,12 @@ fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: u
         }
     } else {
         for (i, a) in all.iter_mut().enumerate().take(n) {
-            a.key = asked.tree(i).form().words_for_bits::<W>(asked.key(i));
+            if !B::WORDS {
+                a.key = asked.tree(i).form().words_for_bits::<W>(asked.key(i));
+            }
+            if B::WORDS {
+                a.at = 0;
+            }
             for _ in 0..levels.min(AT_ONCE) {
                 a.at = walk(i).next(&a.key, a.at);
             }
@@ -200,9 +342,9 @@ fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: u
             }
         }
         let of = K::of(asked.tree(0).families());
-        for (a, found) in all.iter().zip(found).take(n) {
+        for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
             let leaf = asked.tree(0).leaf(a.leaf);
-            let winner = leaf.and_then(|l| l.winner(lanes, of, &a.key, a.picked));
+            let winner = leaf.and_then(|l| before.winner(i, lanes, l, of, a));
             *found = winner.map(|f| T::of(f.0, f.1));
         }
         return;
@@ -214,15 +356,45 @@ fn by_walk<'a, A: Asking<W>, T: Told, K: Kindred<'a>, const N: usize, const W: u
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.said = leaf.first(lanes, a.picked);
+            a.said = before.first(i, lanes, leaf, a.picked);
         }
     }
     for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
         *found = leaf
-            .lookup(lanes, K::of(asked.tree(i).families()), &a.key, a.picked, a.said, 0)
+            .lookup(
+                lanes,
+                K::of(asked.tree(i).families()),
+                &a.key,
+                a.picked,
+                a.said,
+                before.floor(i),
+            )
             .map(|f| T::of(f.0, f.1));
+    }
+}
+
+/// The trees of others beside these.
+struct Others<'a, A>(&'a A);
+
+impl<A: Asking<W>, const W: usize> Asking<W> for Others<'_, A> {
+    const DIFFER: bool = A::DIFFER;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    fn tree(&self, i: usize) -> &Tree<W> {
+        match self.0.tree(i).way() {
+            Way::Two(_, others) => &others.tree,
+            // Not asked so.
+            Way::Walk(_) | Way::Rows(_) => self.0.tree(i),
+        }
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        self.0.key(i)
     }
 }
 

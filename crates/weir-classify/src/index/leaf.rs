@@ -358,6 +358,20 @@ impl<const W: usize> Leaf<W> {
     }
 }
 
+/// How many places are left to a key that asks this.
+pub(super) struct Leaving<'a, const W: usize> {
+    pub(super) leaf: &'a Leaf<W>,
+    pub(super) asks: &'a Asks<W>,
+}
+
+impl<const W: usize> Work for Leaving<'_, W> {
+    type Out = usize;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> usize {
+        self.leaf.near(lanes, self.asks).count()
+    }
+}
+
 /// The rule of a leaf that asks just this, of those that are asked for there first.
 pub(super) struct Finding<'a, const W: usize> {
     pub(super) leaf: &'a Leaf<W>,

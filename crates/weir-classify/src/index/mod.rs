@@ -4,8 +4,8 @@
 //! rules ([`Draft`]), which knows
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
-//! `walk`, `leaps` and `root` say which leaves a key has, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71, 77, 78 and 80 what this does. `family`: rules that have one place together.
+//! `walk`, `leaps` and `root` say which leaves a key has, `spine` which rules have a tree of their own, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
+//! 57, 59, 62, 64 to 67, 71, 77, 78, 80 and 84 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;
@@ -15,6 +15,7 @@ mod leaf;
 mod leaps;
 mod place;
 mod root;
+mod spine;
 mod tree;
 mod walk;
 
@@ -23,8 +24,8 @@ use crate::parts::{Copy, FirstTuple, Parts};
 use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
-use crate::simd::{Vectors, prefetch_slice, with_vectors};
-use burst::{Burst, Each, Same, Told};
+use crate::simd::{Vectors, prefetch_slice};
+use burst::{Each, Same, Told, burst};
 use cuts::Open;
 use family::Kin;
 use place::{Form, Place};
@@ -143,6 +144,13 @@ impl Draft {
         };
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open).filter(is_good));
+        // Two trees have two for every key.
+        let index = match index {
+            Some(rows) if self.asks_many(&rows) => {
+                self.with_others().filter(is_good).or(Some(rows))
+            }
+            index => index,
+        };
         match (index, parts) {
             (None, Some(parts)) => self.made(Made::Parts, Some(tried), parts),
             (index, _) => self.made(Made::of(index), Some(tried), Parts::default()),
@@ -152,6 +160,15 @@ impl Draft {
     #[cfg(test)]
     pub(crate) fn make_by_rows(self) -> Drafted {
         self.make_first(&[(Together::Families, Open::OrApart), (Together::Nobody, Open::OrApart)])
+    }
+    /// One of two trees, if there can be one.
+    #[cfg(test)]
+    pub(crate) fn make_with_others(mut self) -> Drafted {
+        self.sort_out();
+        match self.with_others() {
+            None => self.make_by_rows(),
+            index => self.made(Made::of(index), Some(Wanted::Index), Parts::default()),
+        }
     }
     /// One with families, whether they spare much or not, whose keys have one leaf or, if need be, several.
     #[cfg(test)]
@@ -197,6 +214,23 @@ impl Draft {
         match &mut self.rules {
             Rules::Narrow(_, rules) => once(rules),
             Rules::Wide(_, rules) => once(rules),
+        }
+    }
+    /// One whose keys have a leaf in each of two trees.
+    fn with_others(&self) -> Option<Index> {
+        let v = self.vectors;
+        match &self.rules {
+            Rules::Narrow(form, rules) => Tree::with_others(v, *form, rules).map(Index::Narrow),
+            Rules::Wide(form, rules) => Tree::with_others(v, *form, rules).map(Index::Wide),
+        }
+    }
+    /// Whether lookups ask so many leaves of it that one in each of two trees is less.
+    fn asks_many(&self, index: &Index) -> bool {
+        let v = self.vectors;
+        match (index, &self.rules) {
+            (Index::Narrow(tree), Rules::Narrow(_, rules)) => tree.asks_many(v, rules),
+            (Index::Wide(tree), Rules::Wide(_, rules)) => tree.asks_many(v, rules),
+            _ => false,
         }
     }
     fn index(&self, kin: Together, open: Open) -> Option<Index> {
@@ -262,7 +296,7 @@ impl<'a, const W: usize> Few<'a, W> {
     fn lookup(&self, v: Vectors, found: &mut [Option<(u64, RuleId)>]) {
         let mut own = [None; BURST];
         let asked = self.asked.get(..self.count).unwrap_or_default();
-        with_vectors(v, Burst::<_, _, BURST, W> { asked: Each(asked), found: &mut own });
+        burst::<_, _, BURST, W>(v, Each(asked), &mut own);
         for (own, place) in own.into_iter().zip(self.places).take(self.count) {
             found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
         }
@@ -322,7 +356,7 @@ impl Index {
         found: &mut [Option<(u64, RuleId)>],
     ) {
         each!(self, tree => {
-            with_vectors(v, Burst::<_, _, BURST, _> { asked: Same { tree, keys }, found });
+            burst::<_, _, BURST, _>(v, Same { tree, keys }, found);
         });
     }
     /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
@@ -331,17 +365,15 @@ impl Index {
         asked: &[(&Self, &FlowKey)],
         found: &mut [Option<(u64, RuleId)>],
     ) {
-        let (mut narrow, mut narrow_rows, mut wide, mut wide_rows) = (None, None, None, None);
+        let (mut narrow, mut wide) = ([None, None, None], [None, None, None]);
         for (i, (index, key)) in asked.iter().enumerate().take(BURST) {
             match index {
-                Self::Narrow(t) if t.has_walk() => Few::add(&mut narrow, t, key, i),
-                Self::Narrow(t) => Few::add(&mut narrow_rows, t, key, i),
-                Self::Wide(t) if t.has_walk() => Few::add(&mut wide, t, key, i),
-                Self::Wide(t) => Few::add(&mut wide_rows, t, key, i),
+                Self::Narrow(t) => Few::add(&mut narrow[t.way().kind()], t, key, i),
+                Self::Wide(t) => Few::add(&mut wide[t.way().kind()], t, key, i),
             }
         }
-        [narrow, narrow_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
-        [wide, wide_rows].into_iter().flatten().for_each(|f| f.lookup(v, found));
+        narrow.into_iter().flatten().for_each(|f| f.lookup(v, found));
+        wide.into_iter().flatten().for_each(|f| f.lookup(v, found));
     }
     /// Adds a rule that is not there. False where it has no room for it; then it is nowhere.
     pub(crate) fn insert(&mut self, v: Vectors, rank: u64, id: RuleId, m: &Match) -> bool {
@@ -394,6 +426,11 @@ impl Index {
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
         each!(self, t => t.rerank(f));
+    }
+    /// Trees that each key has a leaf in.
+    #[cfg(test)]
+    pub(crate) fn trees(&self) -> usize {
+        each!(self, t => t.trees().count())
     }
     /// Lines of eight that families have.
     #[cfg(test)]

@@ -12,12 +12,13 @@
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
-use super::burst::{Burst, Same, Told};
+use super::burst::{Same, Told, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
-use super::leaf::{Finding, Found, Leaf, Moves, Returning, Vacating, Which};
+use super::leaf::{Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, OfAny, Root};
+use super::spine::Spine;
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
@@ -35,6 +36,11 @@ pub(super) const LEAVES: usize = 1024;
 const WORTH: usize = 64;
 /// Places in all.
 pub(super) const PLACES: usize = LEAVES * FILL;
+/// Leaves, of a hundred keys, that are more than one in each of two trees; and keys that are asked.
+const MANY_ASKED: usize = 125;
+const ASKING: usize = 2048;
+/// Places that a leaf of others may leave to a rule that comes.
+const MANY_LEFT: usize = 16;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
@@ -45,11 +51,32 @@ pub(crate) const BURST: usize = 32;
 
 /// How a key comes to leaves.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum Way<const W: usize> {
     /// To one.
     Walk(Walk),
+    /// To one, and to one of another tree's.
+    Two(Walk, Box<Others<W>>),
     /// To those that rows leave.
     Rows(Root),
+}
+
+impl<const W: usize> Way<W> {
+    /// Which of three: trees of one are asked together.
+    #[inline(always)]
+    pub(super) fn kind(&self) -> usize {
+        match self {
+            Self::Walk(_) => 0,
+            Self::Two(..) => 1,
+            Self::Rows(_) => 2,
+        }
+    }
+}
+
+/// A tree of the rules that don't ask what most do.
+#[derive(Clone, Debug)]
+pub(super) struct Others<const W: usize> {
+    spine: Spine,
+    pub(super) tree: Tree<W>,
 }
 
 /// What lookups know of a leaf before they ask it.
@@ -65,7 +92,7 @@ pub(super) struct Top {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Tree<const W: usize> {
-    way: Way,
+    way: Way<W>,
     leaves: Vec<Leaf<W>>,
     form: Form,
     families: Families,
@@ -87,6 +114,12 @@ struct To<const W: usize> {
     asks: Asks<W>,
 }
 
+/// Keys that some of these rules fit.
+fn keys_of<const W: usize>(rules: &[Place<W>]) -> Vec<[u64; W]> {
+    let all: Vec<_> = rules.iter().map(|p| (0, &p.asks)).collect();
+    some_keys(&all, ASKING)
+}
+
 impl<const W: usize> Tree<W> {
     /// All rules of a table; none where it would be no use.
     pub(super) fn new(v: Vectors, form: Form, kin: Kin<W>, open: Open) -> Option<Self> {
@@ -104,7 +137,7 @@ impl<const W: usize> Tree<W> {
         };
         let whole = |(i, asks): &(u32, Asks<W>)| kin.heads.get(*i as usize).map(|r| (*r, *asks));
         let visitors = match &way {
-            Way::Walk(_) => Vec::new(),
+            Way::Walk(_) | Way::Two(..) => Vec::new(),
             Way::Rows(root) => Self::visitors(v, root, &gathered),
         };
         let of = |leaf: usize| visitors.get(leaf).map_or(&[][..], Vec::as_slice);
@@ -128,6 +161,48 @@ impl<const W: usize> Tree<W> {
             made_of: len,
             to: Vec::new(),
         })
+    }
+
+    /// The same, where most have something in common, and the others a tree of their own. None but if each key has one leaf in both, and
+    /// what the others' leaves say of these rules' keys is mostly that there is nothing.
+    pub(super) fn with_others(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
+        let spine = Spine::of(rules)?;
+        let (own, others): (Vec<_>, Vec<_>) = rules.iter().partition(|r| spine.is_of(&r.asks));
+        let tree = |rules: &[_]| Self::new(v, form, Kin::none(rules), Open::Both);
+        let others = tree(&others).filter(|t| t.is_near())?;
+        let keys = keys_of(rules);
+        if others.left_to(v, &keys) > keys.len() {
+            return None;
+        }
+        let mut own = tree(&own)?;
+        own.way = match own.way {
+            Way::Walk(walk) => Way::Two(walk, Box::new(Others { spine, tree: others })),
+            Way::Two(..) | Way::Rows(_) => return None,
+        };
+        Some(own)
+    }
+    /// The tree of others, where a rule that asks this is one of them.
+    #[inline]
+    fn others(&self, asks: &Asks<W>) -> Option<&Self> {
+        match &self.way {
+            Way::Two(_, others) if !others.spine.is_of(asks) => Some(&others.tree),
+            _ => None,
+        }
+    }
+    #[inline]
+    fn others_mut(&mut self, asks: &Asks<W>) -> Option<&mut Self> {
+        match &mut self.way {
+            Way::Two(_, others) if !others.spine.is_of(asks) => Some(&mut others.tree),
+            _ => None,
+        }
+    }
+    /// It and the tree of others, if there is one.
+    pub(super) fn trees(&self) -> impl Iterator<Item = &Self> {
+        let others = match &self.way {
+            Way::Two(_, others) => Some(&others.tree),
+            Way::Walk(_) | Way::Rows(_) => None,
+        };
+        std::iter::once(self).chain(others)
     }
 
     /// The rows before these leaves.
@@ -174,13 +249,13 @@ impl<const W: usize> Tree<W> {
     }
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
-        self.leaves.iter().map(|l| l.rules().count()).sum()
+        self.trees().flat_map(|t| &t.leaves).map(|l| l.rules().count()).sum()
     }
     pub(super) fn leaves(&self) -> usize {
-        self.leaves.len()
+        self.trees().map(|t| t.leaves.len()).sum()
     }
     #[inline(always)]
-    pub(super) fn way(&self) -> &Way {
+    pub(super) fn way(&self) -> &Way<W> {
         &self.way
     }
     #[inline(always)]
@@ -206,7 +281,7 @@ impl<const W: usize> Tree<W> {
     pub(super) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
         match &self.way {
             Way::Walk(walk) => with_vectors(v, Probing { tree: self, walk, key }),
-            Way::Rows(_) => 0,
+            Way::Two(..) | Way::Rows(_) => 0,
         }
     }
     /// Second half: rank and id of the winner for `key`.
@@ -217,7 +292,7 @@ impl<const W: usize> Tree<W> {
         }
         let mut found = [None];
         let asked = Same { tree: self, keys: std::slice::from_ref(key) };
-        with_vectors(v, Burst::<_, _, 1, W> { asked, found: &mut found });
+        burst::<_, _, 1, W>(v, asked, &mut found);
         found[0]
     }
     /// The winner for each key.
@@ -229,7 +304,7 @@ impl<const W: usize> Tree<W> {
         found: &mut [Option<T>],
     ) {
         for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
-            with_vectors(v, Burst::<_, _, BURST, W> { asked: Same { tree: self, keys }, found });
+            burst::<_, _, BURST, W>(v, Same { tree: self, keys }, found);
         }
     }
 
@@ -278,8 +353,28 @@ impl<const W: usize> Tree<W> {
         }
     }
 
+    /// Whether keys of these rules, all of its own, ask many leaves.
+    pub(super) fn asks_many(&self, v: Vectors, rules: &[Place<W>]) -> bool {
+        let Way::Rows(root) = &self.way else { return false };
+        let keys = keys_of(rules);
+        let asked = with_vectors(v, Counting { tree: self, root, keys: &keys });
+        asked * 100 > keys.len() * MANY_ASKED
+    }
+    /// How many places the leaves of these keys leave to them, if keys have one.
+    fn left_to(&self, v: Vectors, keys: &[[u64; W]]) -> usize {
+        let left = |key: &[u64; W]| {
+            let asks = Asks { mask: [u64::MAX; W], value: *key };
+            let leaf = self.cuts.first(&asks).and_then(|leaf| self.leaves.get(leaf));
+            leaf.map_or(0, |leaf| with_vectors(v, Leaving { leaf, asks: &asks }))
+        };
+        keys.iter().map(left).sum()
+    }
+
     /// The rule that asks just this: its rank and id.
     pub(super) fn find(&self, v: Vectors, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
+        if let Some(others) = self.others(asks) {
+            return others.find(v, asks, which);
+        }
         let leaf = self.leaves.get(self.cuts.first(asks)?)?;
         // Who asks before it adds a rule goes on there.
         leaf.prefetch_order();
@@ -289,6 +384,10 @@ impl<const W: usize> Tree<W> {
 
     /// Adds a rule that is not there. False where there is no room; then it is nowhere.
     pub(super) fn insert(&mut self, v: Vectors, rule: &Place<W>) -> bool {
+        if let Some(others) = self.others_mut(&rule.asks) {
+            // Its leaves are few, and their windows may tell nothing of what comes later: parts do.
+            return others.left_to(v, &[rule.asks.value]) < MANY_LEFT && others.insert(v, rule);
+        }
         let added = self.come_back(v, rule) || self.put(v, rule);
         if added {
             self.youngest = self.youngest.min(rule.rank as u32);
@@ -346,6 +445,9 @@ impl<const W: usize> Tree<W> {
 
     /// In how many leaves a rule stands; with more than one may be added to, that is all that it says.
     pub(super) fn spread(&self, rule: &Place<W>) -> usize {
+        if let Some(others) = self.others(&rule.asks) {
+            return others.spread(rule);
+        }
         let mut n = 0;
         self.cuts.walk(&rule.asks, &mut |_, _| {
             n += 1;
@@ -361,6 +463,9 @@ impl<const W: usize> Tree<W> {
         asks: &Asks<W>,
         which: Which,
     ) -> Option<(u64, RuleId)> {
+        if let Some(others) = self.others_mut(asks) {
+            return others.remove(v, asks, which);
+        }
         let Self { leaves, cuts, families, .. } = self;
         let leaf = leaves.get(cuts.first(asks)?)?;
         let Found { place, rank, id, of } =
@@ -389,18 +494,23 @@ impl<const W: usize> Tree<W> {
 
     /// Whether a change scatters more than a quarter of its families, as they are among others of their priority.
     pub(super) fn would_scatter(&self) -> bool {
+        // The rules of two trees are by themselves.
         let all = || self.leaves.iter().flat_map(Leaf::rules).filter_map(Place::family);
         all().filter(|at| self.families.is_alone(*at)).count() * 4 < all().count() * 3
     }
     /// Whether so many have gone that another index would be better.
     pub(super) fn is_sparse(&self) -> bool {
-        self.len * 2 <= self.made_of
+        self.len() * 2 <= self.trees().map(|t| t.made_of).sum()
     }
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.trees().map(|t| t.len).sum()
     }
     /// Calls `f` for every rule that stands in this leaf before all others.
     pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(&Place<W>)) {
+        if let (Way::Two(_, others), Some(leaf)) = (&self.way, leaf.checked_sub(self.leaves.len()))
+        {
+            return others.tree.each_of(leaf, f);
+        }
         let places = self.leaves.get(leaf).into_iter().flat_map(Leaf::rules);
         for p in places.filter(|p| self.cuts.first(&p.asks) == Some(leaf)) {
             match p.family() {
@@ -422,11 +532,17 @@ impl<const W: usize> Tree<W> {
         }
         self.leaves.iter_mut().for_each(|l| l.rerank(f));
         self.tops = Self::tops(&self.leaves);
+        if let Way::Two(_, others) = &mut self.way {
+            others.tree.rerank(f);
+        }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let way = match &self.way {
             Way::Walk(walk) => walk.heap_bytes(),
+            Way::Two(walk, others) => {
+                walk.heap_bytes() + size_of::<Others<W>>() + others.tree.heap_bytes()
+            }
             Way::Rows(root) => root.heap_bytes(),
         };
         way + self.tops.capacity() * size_of::<Top>()
@@ -451,6 +567,32 @@ impl Work for Visiting<'_> {
         let mut left = OfAny::default();
         left.fill(lanes, self.root, self.root.picked(lanes, &self.key));
         left
+    }
+}
+
+/// How many leaves these keys ask.
+struct Counting<'a, const W: usize> {
+    tree: &'a Tree<W>,
+    root: &'a Root,
+    keys: &'a [[u64; W]],
+}
+
+impl<const W: usize> Work for Counting<'_, W> {
+    type Out = usize;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> usize {
+        let Self { tree, root, keys } = self;
+        let mut asked = 0;
+        for key in keys {
+            let (key, mut left, mut best) = (Words::new(key), OfAny::default(), 0);
+            left.fill(lanes, root, root.picked(lanes, &key));
+            while let Some(leaf) = tree.next(&mut left, best).and_then(|at| tree.leaf(at)) {
+                asked += 1;
+                let winner = leaf.winner(lanes, &tree.families, &key, leaf.picked(lanes, &key));
+                best = winner.map_or(best, |w| w.0.max(best));
+            }
+        }
+        asked
     }
 }
 
