@@ -1,8 +1,8 @@
 //! Lookups in indexes, many at a time: in passes, of which each asks for what the next reads.
 //!
 //! Called by `tree` and `index`. Keys may be one table's or many tables': that is settled when this is compiled, so that a burst
-//! of one table pays nothing for it. Where tables differ, what is read of each lies in no near cache, and there are passes more
-//! to ask for it.
+//! of one table pays nothing for it; so is that keys have a leaf in two trees. Where tables differ, what is read of each lies in no near cache, and there are passes
+//! more to ask for it.
 
 use super::family::{Alone, Families, Kindred};
 use super::leaf::Leaf;

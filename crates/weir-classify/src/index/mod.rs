@@ -144,7 +144,7 @@ impl Draft {
         };
         let is_good = |i: &Index| i.is_worth(len) && !i.would_scatter();
         let index = ways.iter().find_map(|(kin, open)| self.index(*kin, *open).filter(is_good));
-        // Two trees have two for every key.
+        // Of two trees each key asks two leaves.
         let index = match index {
             Some(rows) if self.asks_many(&rows) => {
                 self.with_others().filter(is_good).or(Some(rows))

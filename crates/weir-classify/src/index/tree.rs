@@ -1,5 +1,6 @@
 //! The whole of an index: a way to the leaves, and the leaves. Where every key has one leaf (`walk`), who looks up walks the
-//! cuts; else rows with a bit for every leaf say which to ask (`root`), mostly one or two.
+//! cuts; else rows with a bit for every leaf say which to ask (`root`), mostly one or two. Where most rules ask for a bit that others don't (`spine`) there
+//! may be two trees, in each of which a key has one leaf.
 //!
 //! Called by `index` and `burst`. By rows, a lookup asks those leaves that have a rule which agrees with the key in all of a few windows of
 //! its bits, the one with the best rule first as far as they have kept their order.
