@@ -358,17 +358,18 @@ impl<const W: usize> Leaf<W> {
     }
 }
 
-/// How many places are left to a key that asks this.
+/// How many places are left to a key that asks this; so many are enough.
 pub(super) struct Leaving<'a, const W: usize> {
     pub(super) leaf: &'a Leaf<W>,
     pub(super) asks: &'a Asks<W>,
+    pub(super) enough: usize,
 }
 
 impl<const W: usize> Work for Leaving<'_, W> {
     type Out = usize;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> usize {
-        self.leaf.near(lanes, self.asks).count()
+        self.leaf.near(lanes, self.asks).take(self.enough).count()
     }
 }
 

@@ -7,8 +7,10 @@ use super::place::{Asks, Place, Side};
 
 /// One in so many rules may not ask for it.
 const OTHERS: usize = 4;
+/// Bits, of so many different numbers of rules that ask for them.
+const TRIED: usize = 3;
 
-/// The bit that most rules ask for.
+/// A bit that most rules ask for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spine {
     word: u8,
@@ -16,8 +18,8 @@ pub(super) struct Spine {
 }
 
 impl Spine {
-    /// None where there is none that all but a few ask for, and not all.
-    pub(super) fn of<const W: usize>(rules: &[Place<W>]) -> Option<Self> {
+    /// Those that may serve, the one that most ask for first; none that all do.
+    pub(super) fn of<const W: usize>(rules: &[Place<W>]) -> impl Iterator<Item = Self> {
         let mut counts = [[0; 64]; W];
         for rule in rules {
             for (counts, mask) in counts.iter_mut().zip(rule.asks.mask) {
@@ -29,8 +31,11 @@ impl Spine {
         let bits = (0u8..).zip(&counts).flat_map(|(word, bits)| {
             (0u8..).zip(bits).map(move |(bit, asking)| (*asking, word, bit))
         });
-        let (most, word, bit) = bits.filter(|b| b.0 < rules.len()).max()?;
-        (rules.len() - most <= rules.len() / OTHERS).then_some(Self { word, bit })
+        let may = rules.len() - rules.len() / OTHERS..rules.len();
+        let mut bits: Vec<_> = bits.filter(|b| may.contains(&b.0)).collect();
+        bits.sort_unstable_by(|a, b| b.cmp(a));
+        bits.dedup_by_key(|b| b.0);
+        bits.into_iter().take(TRIED).map(|(_, word, bit)| Self { word, bit })
     }
     /// Whether a rule that asks this asks for it.
     #[inline]

@@ -40,8 +40,9 @@ pub(super) const PLACES: usize = LEAVES * FILL;
 /// Leaves, of a hundred keys, that are more than one in each of two trees; and keys that are asked.
 const MANY_ASKED: usize = 125;
 const ASKING: usize = 2048;
-/// Places that a leaf of others may leave to a rule that comes.
+/// Places that a leaf of others may leave to a rule that comes; and to a key on an average, of which lookups pass over most by their ranks.
 const MANY_LEFT: usize = 16;
+const LEFT: usize = 3;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
@@ -165,14 +166,19 @@ impl<const W: usize> Tree<W> {
     }
 
     /// The same, where most have something in common, and the others a tree of their own. None but if each key has one leaf in both, and
-    /// what the others' leaves say of these rules' keys is mostly that there is nothing.
+    /// the others' leaves leave few of them to these rules' keys.
     pub(super) fn with_others(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
-        let spine = Spine::of(rules)?;
+        Spine::of(rules).find_map(|spine| Self::by_spine(v, form, rules, spine))
+    }
+    fn by_spine(v: Vectors, form: Form, rules: &[Place<W>], spine: Spine) -> Option<Self> {
         let (own, others): (Vec<_>, Vec<_>) = rules.iter().partition(|r| spine.is_of(&r.asks));
         let tree = |rules: &[_]| Self::new(v, form, Kin::none(rules), Open::Both);
+        if others.len() > NEAR * FILL {
+            return None;
+        }
         let others = tree(&others).filter(|t| t.is_near())?;
         let keys = keys_of(rules);
-        if others.left_to(v, &keys) > keys.len() {
+        if others.left_to(v, &keys) > keys.len() * LEFT {
             return None;
         }
         let mut own = tree(&own)?;
@@ -358,15 +364,15 @@ impl<const W: usize> Tree<W> {
     pub(super) fn asks_many(&self, v: Vectors, rules: &[Place<W>]) -> bool {
         let Way::Rows(root) = &self.way else { return false };
         let keys = keys_of(rules);
-        let asked = with_vectors(v, Counting { tree: self, root, keys: &keys });
-        asked * 100 > keys.len() * MANY_ASKED
+        let many = keys.len() * MANY_ASKED / 100;
+        with_vectors(v, Counting { tree: self, root, keys: &keys, enough: many + 1 }) > many
     }
-    /// How many places the leaves of these keys leave to them, if keys have one.
+    /// How many places the leaves of these keys leave to them, if keys have one; of each as far as [`MANY_LEFT`].
     fn left_to(&self, v: Vectors, keys: &[[u64; W]]) -> usize {
         let left = |key: &[u64; W]| {
             let asks = Asks { mask: [u64::MAX; W], value: *key };
             let leaf = self.cuts.first(&asks).and_then(|leaf| self.leaves.get(leaf));
-            leaf.map_or(0, |leaf| with_vectors(v, Leaving { leaf, asks: &asks }))
+            leaf.map_or(0, |leaf| with_vectors(v, Leaving { leaf, asks: &asks, enough: MANY_LEFT }))
         };
         keys.iter().map(left).sum()
     }
@@ -501,7 +507,8 @@ impl<const W: usize> Tree<W> {
     }
     /// Whether so many have gone that another index would be better.
     pub(super) fn is_sparse(&self) -> bool {
-        self.len() * 2 <= self.trees().map(|t| t.made_of).sum()
+        // A tree without rules is asked all the same.
+        self.len() * 2 <= self.trees().map(|t| t.made_of).sum() || self.trees().any(|t| t.len == 0)
     }
     pub(super) fn len(&self) -> usize {
         self.trees().map(|t| t.len).sum()
@@ -571,20 +578,24 @@ impl Work for Visiting<'_> {
     }
 }
 
-/// How many leaves these keys ask.
+/// How many leaves these keys ask; so many are enough.
 struct Counting<'a, const W: usize> {
     tree: &'a Tree<W>,
     root: &'a Root,
     keys: &'a [[u64; W]],
+    enough: usize,
 }
 
 impl<const W: usize> Work for Counting<'_, W> {
     type Out = usize;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> usize {
-        let Self { tree, root, keys } = self;
+        let Self { tree, root, keys, enough } = self;
         let mut asked = 0;
         for key in keys {
+            if asked >= enough {
+                break;
+            }
             let (key, mut left, mut best) = (Words::new(key), OfAny::default(), 0);
             left.fill(lanes, root, root.picked(lanes, &key));
             while let Some(leaf) = tree.next(&mut left, best).and_then(|at| tree.leaf(at)) {

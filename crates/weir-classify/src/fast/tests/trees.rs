@@ -137,7 +137,39 @@ fn two_trees_tell_the_winner() {
         }
         assert!(t.fast.is_empty() && !t.fast.is_indexed());
     }
-    assert!(trees[2] > 30, "{trees:?}");
+    assert!(trees[2] > trees[1] * 9, "{trees:?}");
+}
+
+/// Of rules of which one in twelve asks nothing of whom a frame is sent to a key has a leaf in two trees, though all ask for the EtherType, or
+/// all but one; where one in two does it goes by rows.
+#[test]
+fn two_trees_are_made_where_rows_ask_many() {
+    let all = Match::any().with(Field::EthType, 0x800);
+    let one = |n: u32, every: u32| {
+        let mixed = u128::from(n.wrapping_mul(0x9e37_79b1));
+        match (n % every, n / every % 8) {
+            (0, 0) => all.with(Field::InPort, (n / 9).into()),
+            (0, 1) => all.with(Field::Ipv4Dst, mixed % 300).with(Field::TpDst, (n % 31).into()),
+            (0, _) => all.with(Field::EthSrc, mixed).with(Field::Ipv4Src, mixed % 700),
+            (_, 1..3) => all.with(Field::EthDst, mixed).with(Field::TpDst, (n % 31).into()),
+            _ => all.with(Field::EthDst, mixed).with(Field::Ipv4Dst, mixed % 300),
+        }
+    };
+    let trees_of = |every: u32, odd: Option<Match>| {
+        let rules: Vec<Match> = (0..10_000).map(|n| one(n, every)).chain(odd).collect();
+        let words = rules.iter().fold(0, |words, m| words | crate::scan::words_of(m.mask()));
+        let best = Vectors::best();
+        let mut draft = Draft::new(1, best, words, rules.len(), Wanted::Index).unwrap();
+        for (n, m) in (1..).zip(&rules) {
+            draft.add(7 << 32 | n, RuleId(n as u32), m);
+        }
+        draft.make().made.into_index().map(|i| i.trees())
+    };
+    let odd = Match::any().with(Field::InPort, 9_999);
+    assert_eq!(
+        [trees_of(12, None), trees_of(12, Some(odd)), trees_of(2, None)],
+        [Some(2), Some(2), Some(1)]
+    );
 }
 
 /// Tables of one tree, of two and by rows, asked together.
