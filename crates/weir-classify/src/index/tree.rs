@@ -501,7 +501,7 @@ impl<const W: usize> Tree<W> {
 
     /// Whether a change scatters more than a quarter of its families, as they are among others of their priority.
     pub(super) fn would_scatter(&self) -> bool {
-        // The rules of two trees are by themselves.
+        // Where there are two trees there are no families.
         let all = || self.leaves.iter().flat_map(Leaf::rules).filter_map(Place::family);
         all().filter(|at| self.families.is_alone(*at)).count() * 4 < all().count() * 3
     }
