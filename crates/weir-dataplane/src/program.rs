@@ -178,6 +178,27 @@ impl<'a> ProgramCx<'a> {
     }
 }
 
+/// Whether a program has asked ahead for all that it will read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// It has, or what is left is near.
+    All,
+    /// Some of it hangs on what it has asked for.
+    Further,
+}
+
+impl Ahead {
+    /// Bytes of what hangs on other lines, up to which asking for it ahead costs more than waiting does: what a second-level
+    /// cache of a megabyte may hold.
+    const NEAR: usize = 1 << 20;
+
+    /// What is said where so many bytes hang on what was asked for.
+    #[inline]
+    pub fn of(bytes: usize) -> Self {
+        if bytes > Self::NEAR { Self::Further } else { Self::All }
+    }
+}
+
 /// A slow-path program: a VDP's behaviour where the fast path has no rule.
 pub trait Program: Send {
     /// Its name in configuration and tables.
@@ -185,8 +206,14 @@ pub trait Program: Send {
 
     /// A frame that [`Program::frame`] will be given soon, after the others of its batch: a program
     /// with large tables asks for the lines of memory that it will read, so that its waits overlap.
-    /// Nothing else may come of it. Most programs need not know.
-    fn expect(&self, _frame: &Frame, _in_port: PortNo) {}
+    /// Nothing else may come of it. Most programs need not know. It says whether lines that are found by way of these lie
+    /// in no near cache either.
+    fn expect(&self, _frame: &Frame, _in_port: PortNo) -> Ahead {
+        Ahead::All
+    }
+    /// The same frame once more, where [`Program::expect`] said that there is more, after it has been asked about all of
+    /// the batch: what it asked for is there, and what hangs on that is asked for now.
+    fn expect_further(&self, _frame: &Frame, _in_port: PortNo) {}
 
     /// Takes one frame and ends it through `cx`, or keeps it (then counts it in
     /// [`Program::held`]).

@@ -117,6 +117,12 @@ impl Dir24 {
         }
     }
 
+    /// Bytes that are read behind first entries, at the least: a line of each group.
+    #[inline]
+    pub fn bytes_behind(&self) -> usize {
+        self.groups.len() * 64
+    }
+
     #[inline(always)]
     fn value(&self, e: u32) -> Option<u32> {
         let e = if e == 0 { self.default } else { e };

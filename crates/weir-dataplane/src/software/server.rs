@@ -6,10 +6,10 @@
 use super::channel::{BATCH, Job, SPARES, ToServer};
 use super::egress::SlowEgress;
 use super::slot::{Slot, local_no};
-use crate::action::Vid;
+use crate::action::{PortNo, Vid};
 use crate::execute::{self, ChannelTo, Egress, Source, Subject};
 use crate::packet::extract;
-use crate::program::{Done, End, Origin, ProgramCx, ProgramPort, Punt, SlowFrame};
+use crate::program::{Ahead, Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
 use crate::runner::Waker;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
@@ -122,11 +122,15 @@ impl Server {
         if let Ok(c) = self.rx.read_chunk(n) {
             batch.extend(c);
         }
+        let mut further = false;
         for f in &batch {
-            if let Some(Some(slot)) = self.slots.get(usize::from(f.vid.0))
-                && let Some(program) = &slot.program
-            {
-                program.expect(&f.frame, slot.local(f.in_port));
+            if let Some((program, in_port)) = self.program_for(f) {
+                further |= program.expect(&f.frame, in_port) == Ahead::Further;
+            }
+        }
+        for f in if further { &batch[..] } else { &[] } {
+            if let Some((program, in_port)) = self.program_for(f) {
+                program.expect_further(&f.frame, in_port);
             }
         }
         for f in batch.drain(..) {
@@ -139,6 +143,13 @@ impl Server {
         }
         self.give_back();
         n
+    }
+
+    /// The program that a frame goes to, if it goes to one, and the number that its VDP has for the port it came in by.
+    #[inline]
+    fn program_for(&self, f: &ToServer) -> Option<(&dyn Program, PortNo)> {
+        let slot = self.slots.get(usize::from(f.vid.0))?.as_ref()?;
+        Some((slot.program.as_deref()?, slot.local(f.in_port)))
     }
 
     fn tick(&mut self) {

@@ -6,7 +6,7 @@ use super::rig::*;
 use std::sync::{Arc, Mutex};
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
-use weir_packet::{DropReason, Nanos};
+use weir_packet::{DropReason, Frame, Nanos};
 
 /// What a sink was told, its frame copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +137,49 @@ fn normal_local_and_controller_each_get_their_frame() {
         assert_eq!(r.through(0, 1), [0, 0, 1]);
         assert_eq!(seen.lock().unwrap().len(), 2);
         assert_eq!(r.view(one).counters.dropped.total(), 1, "{path:?}");
+    }
+}
+
+#[test]
+fn a_program_is_asked_about_all_of_a_batch_before_its_frames() {
+    /// Notes what it is asked, and sends frames nowhere.
+    struct Notes(Ahead, Arc<Mutex<Vec<(&'static str, u16)>>>);
+    impl Notes {
+        fn note(&self, what: &'static str, in_port: PortNo) {
+            self.1.lock().unwrap().push((what, in_port.0 as u16));
+        }
+    }
+    impl Program for Notes {
+        fn name(&self) -> &'static str {
+            "notes"
+        }
+        fn expect(&self, _: &Frame, in_port: PortNo) -> Ahead {
+            self.note("expect", in_port);
+            self.0
+        }
+        fn expect_further(&self, _: &Frame, in_port: PortNo) {
+            self.note("further", in_port);
+        }
+        fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+            self.note("frame", rx.in_port);
+            cx.consume(rx.frame);
+        }
+    }
+    for (ahead, steps) in
+        [(Ahead::All, &["expect", "frame"][..]), (Ahead::Further, &["expect", "further", "frame"])]
+    {
+        let mut r = Rig::new(2);
+        let one = r.vdp(1);
+        let notes = Arc::default();
+        r.p.set_program(one, Some(Box::new(Notes(ahead, Arc::clone(&notes))))).unwrap();
+        r.all(one, &[Action::ToChannel]);
+        r.settle();
+        for _ in 0..3 {
+            r.send(0, &frame(1, 1, 0, 0));
+        }
+        r.settle();
+        let want: Vec<_> = steps.iter().flat_map(|s| [(*s, no(0).0 as u16); 3]).collect();
+        assert_eq!(*notes.lock().unwrap(), want, "{ahead:?}");
     }
 }
 

@@ -111,7 +111,9 @@ impl Rig {
         let mut frame = self.pool.alloc().expect("the rig's pool is too small");
         frame.copy_from(bytes).unwrap();
         self.given += 1;
-        self.program.expect(&frame, PortNo(port));
+        // Whether there is more is a question of time alone.
+        let _ = self.program.expect(&frame, PortNo(port));
+        self.program.expect_further(&frame, PortNo(port));
         let rx = SlowFrame { frame, in_port: PortNo(port), why: Punt::Default };
         self.with_cx(|p, cx| p.frame(rx, cx));
         self.look()

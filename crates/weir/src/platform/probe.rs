@@ -8,7 +8,7 @@
 use super::{Fed, Kind, Tables, lasting, point, served, shape, strewn};
 use weir_calibrate::shape::{Home, Maker, Shape};
 use weir_dataplane::programs::exact::Exact;
-use weir_dataplane::{PortNo, Program, ProgramCx, SlowFrame};
+use weir_dataplane::{Ahead, PortNo, Program, ProgramCx, SlowFrame};
 use weir_packet::{DropReason, Frame};
 use weir_wire::checksum::{Delta, internet};
 use weir_wire::{EthernetFrame, Ipv4Packet, MacAddr, UdpPacket};
@@ -83,8 +83,9 @@ impl<W: Work> Program for Probe<W> {
     fn name(&self) -> &'static str {
         "probe"
     }
-    fn expect(&self, frame: &Frame, _: PortNo) {
+    fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {
         self.work.expect(frame.bytes());
+        Ahead::All
     }
     #[inline]
     fn frame(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {

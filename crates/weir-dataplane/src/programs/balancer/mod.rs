@@ -33,7 +33,7 @@ use super::connection::{Endpoint, arp, usual};
 use super::exact::Exact;
 use super::hash::fold;
 use crate::action::PortNo;
-use crate::program::{Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
 use std::collections::BTreeMap;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
@@ -415,11 +415,12 @@ impl Program for Balancer {
         "balancer"
     }
 
-    fn expect(&self, frame: &Frame, _: PortNo) {
+    fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {
         if let Some((client, at, kind)) = glance(frame.bytes()) {
             let key = connection_key(client, service_key(at, kind));
             self.connections.prefetch(self.connections.hash(&key));
         }
+        Ahead::All
     }
 
     #[inline]

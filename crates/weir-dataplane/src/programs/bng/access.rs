@@ -5,6 +5,8 @@ use super::{
     subscriber_key,
 };
 use crate::action::PortNo;
+use crate::program::Ahead;
+use weir_classify::simd::prefetch_read;
 use weir_packet::{Frame, Nanos};
 use weir_wire::checksum::internet;
 use weir_wire::ipv4::header_checksum;
@@ -57,6 +59,24 @@ impl Bng {
         if let Some(key) = self.keys.get(&circuit) {
             let subscriber = subscriber_key(*key, word(QINQ + 12));
             self.subscribers.prefetch(self.subscribers.hash(&subscriber));
+        }
+    }
+
+    /// Whether the rest of a route lies in no near cache: subscribers are looked up between one and the next.
+    #[inline]
+    pub(super) fn ahead_upstream(&self) -> Ahead {
+        let subscribers = self.subscribers.len() * size_of::<(u64, Subscriber)>();
+        Ahead::of(subscribers + self.routes.bytes_behind() + size_of_val(&*self.ways))
+    }
+
+    /// Asks for the rest of a route, whose first step is near.
+    #[inline]
+    pub(super) fn expect_way(&self, bytes: &[u8]) {
+        let Some(h) = bytes.first_chunk::<{ QINQ + IPV4 }>() else { return };
+        let at = QINQ + 16;
+        let dst = u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
+        if let Some(way) = self.routes.lookup_v4(dst).and_then(|w| self.ways.get(w as usize)) {
+            prefetch_read(way);
         }
     }
 

@@ -28,7 +28,7 @@ pub use config::{AccessPort, BngConfig, BngError, BngRoute, Circuits, CorePort, 
 use super::dir24::Dir24;
 use super::exact::Exact;
 use crate::action::PortNo;
-use crate::program::{Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::MacAddr;
@@ -256,17 +256,35 @@ fn replace_front<const N: usize>(
     frame.bytes_mut().first_chunk_mut().ok_or(Stop::NoRoom)
 }
 
+impl Bng {
+    #[inline]
+    fn side(&self, port: PortNo) -> Option<Side> {
+        self.ports.iter().find(|p| p.no == port).map(|p| p.side)
+    }
+}
+
 impl Program for Bng {
     fn name(&self) -> &'static str {
         "bng"
     }
 
     #[inline]
-    fn expect(&self, frame: &Frame, in_port: PortNo) {
-        match self.ports.iter().find(|p| p.no == in_port).map(|p| p.side) {
-            Some(Side::Access) => self.expect_upstream(frame.bytes()),
+    fn expect(&self, frame: &Frame, in_port: PortNo) -> Ahead {
+        match self.side(in_port) {
+            Some(Side::Access) => {
+                self.expect_upstream(frame.bytes());
+                return self.ahead_upstream();
+            }
             Some(Side::Core) => self.expect_downstream(frame.bytes()),
             None => {}
+        }
+        Ahead::All
+    }
+
+    #[inline]
+    fn expect_further(&self, frame: &Frame, in_port: PortNo) {
+        if self.side(in_port) == Some(Side::Access) {
+            self.expect_way(frame.bytes());
         }
     }
 

@@ -26,7 +26,7 @@ use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open,
 use super::connection::usual;
 use super::exact::Exact;
 use crate::action::PortNo;
-use crate::program::{Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
 use state::{Phase, Side, State, Verdict};
 use std::net::IpAddr;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -297,11 +297,12 @@ impl Program for Firewall {
         "firewall"
     }
 
-    fn expect(&self, frame: &Frame, in_port: PortNo) {
+    fn expect(&self, frame: &Frame, in_port: PortNo) -> Ahead {
         if let Some((src, dst, kind)) = glance(frame.bytes()) {
             let from = if in_port == self.inside { Side::Inside } else { Side::Outside };
             self.table.prefetch(self.table.hash(&key(src, dst, kind, from)));
         }
+        Ahead::All
     }
 
     #[inline]

@@ -23,7 +23,7 @@
 mod table;
 
 use crate::action::PortNo;
-use crate::program::{Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
 use crate::programs::hash::fresh_seed;
 use table::{Learned, Row, Station, Table};
 use thiserror::Error;
@@ -233,10 +233,17 @@ impl Program for LearningSwitch {
         "learning"
     }
 
-    fn expect(&self, frame: &Frame, _: PortNo) {
+    fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {
         if let Ok(h) = header(frame.bytes()) {
             self.table.expect(Station(h.vlan | h.src));
             self.table.expect(Station(h.vlan | h.dst));
+        }
+        self.table.ahead()
+    }
+
+    fn expect_further(&self, frame: &Frame, _: PortNo) {
+        if let Ok(h) = header(frame.bytes()) {
+            self.table.expect_sighting(Station(h.vlan | h.src));
         }
     }
 

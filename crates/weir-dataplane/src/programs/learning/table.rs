@@ -12,6 +12,7 @@
 //! neighbours'.
 
 use crate::action::PortNo;
+use crate::program::Ahead;
 use crate::programs::hash::fold;
 use weir_classify::simd::prefetch_read;
 use weir_packet::Nanos;
@@ -148,6 +149,22 @@ impl Table {
     pub fn expect(&self, key: Station) {
         if let Some(s) = self.slots.get(self.home(key)) {
             prefetch_read(s);
+        }
+    }
+
+    /// Whether when stations were seen lies farther away than their slots.
+    #[inline]
+    pub fn ahead(&self) -> Ahead {
+        Ahead::of(self.entries.len() * size_of::<Entry>())
+    }
+
+    /// Asks for the line that says when a station was seen, where its slot is near.
+    #[inline]
+    pub fn expect_sighting(&self, key: Station) {
+        if let Ok(i) = self.find(key)
+            && let Some(e) = self.entries.get(self.slots[i].entry as usize)
+        {
+            prefetch_read(e);
         }
     }
 
@@ -406,6 +423,21 @@ mod tests {
         assert!(oracle.values().all(|v| v.0 != port || v.1.is_none_or(|s| s >= seen)));
         oracle.remove(&victim);
         true
+    }
+
+    #[test]
+    fn when_many_stations_were_seen_is_asked_for_ahead() {
+        let mut table = Table::new(100_000, Nanos(1), 7);
+        // A megabyte of entries is still near.
+        for n in 0..32_768 {
+            table.learn(Station(n), PortNo(1), Nanos(1));
+        }
+        assert_eq!(table.ahead(), Ahead::All);
+        table.learn(Station(32_768), PortNo(1), Nanos(1));
+        assert_eq!(table.ahead(), Ahead::Further);
+        // Whether it is there or not, nothing comes of it.
+        [5, 99_999].into_iter().for_each(|n| table.expect_sighting(Station(n)));
+        assert_eq!(table.len(), 32_769);
     }
 
     proptest! {

@@ -10,6 +10,7 @@
 //! Everything is allocated at the beginning.
 
 use super::config::{NatConfig, NatTimeouts, PortOrder};
+use crate::program::Ahead;
 use crate::programs::connection::age::{Limit, Stamp};
 use crate::programs::connection::{Endpoint, Kind};
 use crate::programs::exact::Exact;
@@ -289,6 +290,22 @@ impl Mappings {
     #[inline]
     pub fn expect_outward(&self, inside: Endpoint, kind: Kind) {
         self.by_inside.prefetch(self.by_inside.hash(&inside_key(inside, kind)));
+    }
+
+    /// Whether mappings lie farther away than what leads to them from inside.
+    #[inline]
+    pub fn ahead(&self) -> Ahead {
+        Ahead::of(self.by_inside.len() * size_of::<Mapping>())
+    }
+
+    /// Asks for the mapping of an internal endpoint, where what leads to it is near.
+    #[inline]
+    pub fn expect_mapping(&self, inside: Endpoint, kind: Kind) {
+        if let Some(place) = self.by_inside.get(&inside_key(inside, kind))
+            && let Some(m) = self.places.get(*place as usize)
+        {
+            prefetch_read(m);
+        }
     }
 
     /// Asks for the line that [`Mappings::inward`] will read.

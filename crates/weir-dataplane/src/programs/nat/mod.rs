@@ -33,7 +33,7 @@ use super::connection::tuple::{
 };
 use super::connection::usual;
 use crate::action::PortNo;
-use crate::program::{Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
 use mapping::{Mappings, Refused};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -327,13 +327,23 @@ impl Program for Nat {
         "nat"
     }
 
-    fn expect(&self, frame: &Frame, in_port: PortNo) {
+    fn expect(&self, frame: &Frame, in_port: PortNo) -> Ahead {
         match glance(frame.bytes()) {
             Some((src, _, kind)) if in_port == self.inside.port => {
                 self.mappings.expect_outward(src, kind);
+                return self.mappings.ahead();
             }
             Some((_, dst, kind)) => self.mappings.expect_inward(dst, kind),
             None => {}
+        }
+        Ahead::All
+    }
+
+    fn expect_further(&self, frame: &Frame, in_port: PortNo) {
+        if in_port == self.inside.port
+            && let Some((src, _, kind)) = glance(frame.bytes())
+        {
+            self.mappings.expect_mapping(src, kind);
         }
     }
 

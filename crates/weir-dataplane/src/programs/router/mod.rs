@@ -46,7 +46,7 @@ pub use neighbour::NeighbourState;
 pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
-use crate::program::{End, Origin, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, End, Origin, Program, ProgramCx, SlowFrame};
 use limit::TokenBucket;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
@@ -285,6 +285,13 @@ fn packet_mut(frame: &mut Frame) -> &mut [u8] {
     frame.bytes_mut().get_mut(ETH..).unwrap_or(&mut [])
 }
 
+/// Where an IPv4 packet is going.
+#[inline(always)]
+fn destination(frame: &Frame) -> Option<u32> {
+    let h = packet(frame).first_chunk::<20>()?;
+    Some(u32::from_be_bytes([h[16], h[17], h[18], h[19]]))
+}
+
 impl Program for Router {
     fn name(&self) -> &'static str {
         "router"
@@ -292,12 +299,13 @@ impl Program for Router {
 
     /// Asks for the route. Only glances: what is wrong with the frame is found when its turn comes.
     #[inline]
-    fn expect(&self, frame: &Frame, _: PortNo) {
+    fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {
         let bytes = frame.bytes();
         match bytes.get(12..ETH) {
             Some([0x08, 0x00]) => {
-                if let Some(h) = packet(frame).first_chunk::<20>() {
-                    self.routes.expect_v4(u32::from_be_bytes([h[16], h[17], h[18], h[19]]));
+                if let Some(dst) = destination(frame) {
+                    self.routes.expect_v4(dst);
+                    return self.routes.ahead_v4();
                 }
             }
             Some([0x86, 0xdd]) => {
@@ -307,6 +315,16 @@ impl Program for Router {
                 }
             }
             _ => {}
+        }
+        Ahead::All
+    }
+
+    #[inline]
+    fn expect_further(&self, frame: &Frame, _: PortNo) {
+        if frame.bytes().get(12..ETH) == Some(&[0x08, 0x00])
+            && let Some(dst) = destination(frame)
+        {
+            self.routes.expect_target_v4(dst);
         }
     }
 

@@ -8,6 +8,7 @@
 use super::config::bits;
 use super::lpm::Lpm;
 use super::{Hop, Target};
+use crate::program::Ahead;
 use crate::programs::dir24::{Dir24, TooMany};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -136,6 +137,20 @@ impl Routes {
     #[inline]
     pub fn expect_v4(&self, addr: u32) {
         self.v4.expect_v4(addr);
+    }
+
+    /// Whether what is behind that step lies farther away.
+    #[inline]
+    pub fn ahead_v4(&self) -> Ahead {
+        Ahead::of(self.v4.bytes_behind() + size_of_val(&*self.targets))
+    }
+
+    /// Asks for what an IPv4 address leads to, where its first step is near.
+    #[inline]
+    pub fn expect_target_v4(&self, addr: u32) {
+        if let Some(t) = self.v4.lookup_v4(addr).and_then(|at| self.targets.get(at as usize)) {
+            prefetch_read(t);
+        }
     }
 
     /// The same for IPv6, whose steps depend on each other: they are taken, for several packets at
