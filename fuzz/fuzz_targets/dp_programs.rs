@@ -159,7 +159,8 @@ fuzz_target!(|data: &[u8]| {
         now = now + Nanos::from_millis(u64::from(wait) * u64::from(wait));
         let mut cx = ProgramCx::new(Vid(1), now, &ports, &mut done, &mut spare, &mut refused);
         let in_port = PortNo(u32::from(port % 4));
-        program.expect(&frame, in_port);
+        let _ = program.expect(&frame, in_port);
+        program.expect_further(&frame, in_port);
         program.frame(SlowFrame { frame, in_port, why: Punt::Default }, &mut cx);
         program.tick(&mut cx);
         for d in done.drain(..) {

@@ -117,7 +117,7 @@ impl Dir24 {
         }
     }
 
-    /// Bytes that are read behind first entries, at the least: a line of each group.
+    /// Bytes that are read behind first entries, at the least: a line of each group, which has sixteen.
     #[inline]
     pub fn bytes_behind(&self) -> usize {
         self.groups.len() * 64

@@ -17,6 +17,8 @@ use std::sync::mpsc::Receiver;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos};
 
+const _: () = assert!(BATCH <= 64, "a bit for each of a batch");
+
 /// Time between two calls of a program's `tick`.
 const TICK: Nanos = Nanos(1_000_000);
 /// What a program is called for whenever it is: it never looks at the time.
@@ -122,14 +124,18 @@ impl Server {
         if let Ok(c) = self.rx.read_chunk(n) {
             batch.extend(c);
         }
-        let mut further = false;
-        for f in &batch {
+        // A bit for each frame.
+        let mut further = 0u64;
+        for (i, f) in batch.iter().enumerate() {
             if let Some((program, in_port)) = self.program_for(f) {
-                further |= program.expect(&f.frame, in_port) == Ahead::Further;
+                let more = program.expect(&f.frame, in_port) == Ahead::Further;
+                further |= u64::from(more) << (i % BATCH);
             }
         }
-        for f in if further { &batch[..] } else { &[] } {
-            if let Some((program, in_port)) = self.program_for(f) {
+        while further != 0 {
+            let f = batch.get(further.trailing_zeros() as usize);
+            further &= further - 1;
+            if let Some((f, (program, in_port))) = f.and_then(|f| Some((f, self.program_for(f)?))) {
                 program.expect_further(&f.frame, in_port);
             }
         }
@@ -145,9 +151,13 @@ impl Server {
         n
     }
 
-    /// The program that a frame goes to, if it goes to one, and the number that its VDP has for the port it came in by.
+    /// The program that a frame goes to, if it goes to one, or will where no slow rule takes it; and the number that its VDP has
+    /// for the port it came in by.
     #[inline]
     fn program_for(&self, f: &ToServer) -> Option<(&dyn Program, PortNo)> {
+        if !matches!(f.to, ChannelTo::Program(_)) {
+            return None;
+        }
         let slot = self.slots.get(usize::from(f.vid.0))?.as_ref()?;
         Some((slot.program.as_deref()?, slot.local(f.in_port)))
     }

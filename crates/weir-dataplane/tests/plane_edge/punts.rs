@@ -165,22 +165,30 @@ fn a_program_is_asked_about_all_of_a_batch_before_its_frames() {
             cx.consume(rx.frame);
         }
     }
-    for (ahead, steps) in
-        [(Ahead::All, &["expect", "frame"][..]), (Ahead::Further, &["expect", "further", "frame"])]
+    // Frames of the one say that there is more, those of the other that there is not.
+    let mut r = Rig::new(2);
+    let [one, other] = [r.vdp(1), r.vdp(2)];
+    let notes: [Arc<Mutex<Vec<_>>>; 2] = Default::default();
+    for ((vid, ahead), notes) in
+        [(one, Ahead::Further), (other, Ahead::All)].into_iter().zip(&notes)
     {
-        let mut r = Rig::new(2);
-        let one = r.vdp(1);
-        let notes = Arc::default();
-        r.p.set_program(one, Some(Box::new(Notes(ahead, Arc::clone(&notes))))).unwrap();
-        r.all(one, &[Action::ToChannel]);
-        r.settle();
-        for _ in 0..3 {
-            r.send(0, &frame(1, 1, 0, 0));
-        }
-        r.settle();
-        let want: Vec<_> = steps.iter().flat_map(|s| [(*s, no(0).0 as u16); 3]).collect();
-        assert_eq!(*notes.lock().unwrap(), want, "{ahead:?}");
+        r.p.set_program(vid, Some(Box::new(Notes(ahead, Arc::clone(notes))))).unwrap();
+        r.all(vid, &[Action::ToChannel]);
     }
+    r.settle();
+    for vlan in [1, 2, 1, 2, 1] {
+        r.send(0, &frame(vlan, 1, 0, 0));
+    }
+    r.settle();
+    let of = |steps: &[&'static str], n| -> Vec<_> {
+        steps.iter().flat_map(|s| vec![(*s, no(0).0 as u16); n]).collect()
+    };
+    assert_eq!(*notes[0].lock().unwrap(), of(&["expect", "further", "frame"], 3));
+    assert_eq!(*notes[1].lock().unwrap(), of(&["expect", "frame"], 2));
+    // What goes to the controllers is not the program's.
+    r.all(one, &[ctl(0)]);
+    r.through(0, 1);
+    assert_eq!(notes[0].lock().unwrap().len(), 9);
 }
 
 #[test]

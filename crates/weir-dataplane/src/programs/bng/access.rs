@@ -47,6 +47,9 @@ impl Sender {
     }
 }
 
+/// Bytes of routes' rests that the nearest cache keeps whatever else is read.
+const FEW: usize = 8 << 10;
+
 impl Bng {
     /// Asks for what a subscriber's frame will lead to: its route, and by its circuit the subscriber. Only
     /// glances: what is wrong with the frame is found when its turn comes.
@@ -65,8 +68,11 @@ impl Bng {
     /// Whether the rest of a route lies in no near cache: subscribers are looked up between one and the next.
     #[inline]
     pub(super) fn ahead_upstream(&self) -> Ahead {
-        let subscribers = self.subscribers.len() * size_of::<(u64, Subscriber)>();
-        Ahead::of(subscribers + self.routes.bytes_behind() + size_of_val(&*self.ways))
+        let rest = self.routes.bytes_behind() + size_of_val(&*self.ways);
+        match rest {
+            0..=FEW => Ahead::All,
+            _ => Ahead::of(rest + self.subscribers.len() * size_of::<(u64, Subscriber)>()),
+        }
     }
 
     /// Asks for the rest of a route, whose first step is near.

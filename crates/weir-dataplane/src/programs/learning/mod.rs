@@ -237,8 +237,9 @@ impl Program for LearningSwitch {
         if let Ok(h) = header(frame.bytes()) {
             self.table.expect(Station(h.vlan | h.src));
             self.table.expect(Station(h.vlan | h.dst));
+            return self.table.ahead();
         }
-        self.table.ahead()
+        Ahead::All
     }
 
     fn expect_further(&self, frame: &Frame, _: PortNo) {
