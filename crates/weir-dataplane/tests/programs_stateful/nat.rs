@@ -6,9 +6,9 @@ use super::*;
 use crate::programs_rig::Rig;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
-use weir_dataplane::PortNo;
 use weir_dataplane::programs::nat::{Nat, NatConfig, NatError, NatSide, NatTimeouts, PortOrder};
-use weir_packet::Nanos;
+use weir_dataplane::{Ahead, PortNo};
+use weir_packet::{Nanos, Pool};
 
 const INSIDE: u32 = 1;
 const OUTSIDE: u32 = 2;
@@ -107,6 +107,30 @@ fn a_mapping_serves_all_peers() {
     assert!(comes_in(&mut r, back(peer(1), e, L4::Answer), host(1, 9)));
     assert!(!comes_in(&mut r, back(Endpoint::new(peer(1).addr, e.port), e, L4::Ask), host(1, 9)));
     assert_eq!(external(&mut r, out(host(1, 9), peer(1), L4::Answer)), None, "nobody asked");
+}
+
+/// A megabyte of mappings, and then one more; from outside there is nothing on the way to them.
+#[test]
+fn many_mappings_are_asked_for_ahead() {
+    let mut c = config();
+    (c.ports, c.max_mappings) = (1024..=65535, 40_000);
+    let mut r = Rig::new(Nat::new(&c).unwrap(), 3);
+    let mut pool = Pool::new(1, 2048).unwrap();
+    let mut frame = pool.alloc().unwrap();
+    let first = out(host(1, 1), peer(1), L4::Udp);
+    let mut ahead = |r: &Rig, port, p: Packet<'_>| {
+        frame.copy_from(&p.frame()).unwrap();
+        r.program.expect(&frame, PortNo(port))
+    };
+    for (n, port) in (0..32_768).map(|i| (1 + i as u8 % 2, 1 + i / 2)) {
+        rx(&mut r, INSIDE, &out(host(n, port), peer(1), L4::Udp).frame()).unwrap();
+    }
+    assert_eq!(ahead(&r, INSIDE, first), Ahead::All);
+    let e = external(&mut r, out(host(3, 1), peer(1), L4::Udp)).unwrap();
+    assert_eq!(ahead(&r, INSIDE, first), Ahead::Further);
+    assert_eq!(ahead(&r, OUTSIDE, back(peer(1), e, L4::Udp)), Ahead::All);
+    assert!(comes_in(&mut r, back(peer(1), e, L4::Udp), host(3, 1)));
+    pool.free(frame);
 }
 
 #[test]
