@@ -135,7 +135,9 @@ impl Server {
         while further != 0 {
             let f = batch.get(further.trailing_zeros() as usize);
             further &= further - 1;
-            if let Some((f, (program, in_port))) = f.and_then(|f| Some((f, self.program_for(f)?))) {
+            if let Some(f) = f
+                && let Some((program, in_port)) = self.program_for(f)
+            {
                 program.expect_further(&f.frame, in_port);
             }
         }

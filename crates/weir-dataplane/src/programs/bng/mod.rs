@@ -177,6 +177,10 @@ impl Bng {
     fn port_at(&self, no: PortNo) -> Option<usize> {
         self.ports.iter().position(|p| p.no == no)
     }
+    #[inline]
+    fn side(&self, no: PortNo) -> Option<Side> {
+        self.ports.get(self.port_at(no)?).map(|p| p.side)
+    }
 }
 
 /// Why a frame went no further; the program counts it by this.
@@ -254,13 +258,6 @@ fn replace_front<const N: usize>(
     // Ethernet's padding ends here. Shorter always fits.
     frame.set_len(N + payload).map_err(room)?;
     frame.bytes_mut().first_chunk_mut().ok_or(Stop::NoRoom)
-}
-
-impl Bng {
-    #[inline]
-    fn side(&self, port: PortNo) -> Option<Side> {
-        self.ports.iter().find(|p| p.no == port).map(|p| p.side)
-    }
 }
 
 impl Program for Bng {
