@@ -7,7 +7,7 @@
 //! believed: entries carry the number of the change after which they were made.
 //! **Only where it pays.** It serves for a window at a time and counts what it answered. Where that is little it grows,
 //! and where growing does not help it gives its memory back and waits, each time longer: what trials cost is a small
-//! part of what goes by meanwhile. The hash is keyed by a random seed, and all that a hash stands for is compared.
+//! part of what goes by meanwhile. It grows by and by, serving meanwhile, so that no round is long for it. The hash is keyed by a random seed, and all that a hash stands for is compared.
 //! **What it takes.** [`MOST`] entries of a line each at most for a table, [`ALL`] bytes for all of a process; who finds none
 //! left has what it would have without.
 
@@ -30,6 +30,8 @@ const WAYS: usize = 2;
 /// Entries at first, and at most.
 const FEW: usize = 4096;
 const MOST: usize = 32_768;
+/// Sets made at a time of a cache that grows: nobody's frames wait for all of it.
+const AT_ONCE: usize = 64;
 /// Bytes of all caches of a process.
 const ALL: usize = if cfg!(test) { 8 << 20 } else { 64 << 20 };
 /// Lookups after a trial that failed, at first and at most.
@@ -79,6 +81,8 @@ pub struct FlowCache {
     /// Changes so far, and one: no entry is of change 0.
     changes: u64,
     sets: Vec<[Entry; WAYS]>,
+    /// What it grows to, as far as that is made; without memory unless it grows.
+    larger: Vec<[Entry; WAYS]>,
     /// Lookups left of the window, of which the second half is judged.
     left: u32,
     hits: u32,
@@ -87,8 +91,8 @@ pub struct FlowCache {
     sizes: Sizes,
     /// Whether what is no near flow is asked as fast of the table itself: then it does not grow.
     cheap: bool,
-    /// Whether the last trial that failed did so then.
-    stopped_cheap: bool,
+    /// If the last trial that failed did so then: no more lookups are left to wait for when that is long past.
+    stopped_cheap: Option<u32>,
     /// Lookups until the next trial, and how many the next failure costs.
     waits: u32,
     wait: u32,
@@ -120,12 +124,13 @@ impl FlowCache {
             seed: RandomState::new().hash_one(after) | 1,
             changes: 1,
             sets: Vec::new(),
+            larger: Vec::new(),
             left: 0,
             hits: 0,
             displaced: 0,
             sizes,
             cheap: false,
-            stopped_cheap: false,
+            stopped_cheap: None,
             waits: after,
             wait: WAIT,
             late: 0,
@@ -133,7 +138,7 @@ impl FlowCache {
     }
     /// Bytes held beside its own.
     pub fn heap_bytes(&self) -> usize {
-        self.sets.capacity() * size_of::<[Entry; WAYS]>()
+        (self.sets.capacity() + self.larger.capacity()) * size_of::<[Entry; WAYS]>()
     }
 
     /// The table has changed: nothing that was known holds. Between two bursts.
@@ -150,14 +155,15 @@ impl FlowCache {
         let words = table.words_union().count_ones() as usize;
         self.few = words <= MOSTLY;
         let was_cheap = std::mem::replace(&mut self.cheap, table.is_cheap());
-        if was_cheap && !self.cheap && std::mem::take(&mut self.stopped_cheap) {
-            // What did not pay before a small index may pay now.
+        if was_cheap
+            && !self.cheap
+            && self.stopped_cheap.take().is_some_and(|long_past| self.waits <= long_past)
+        {
+            // What did not pay before a small index may pay now. Not of an index that comes and goes at each change.
             (self.wait, self.waits) = (WAIT, self.waits.min(WAIT));
         }
-        if self.cheap && self.sets.len() * WAYS > self.sizes.first {
-            self.begin(self.sizes.first);
-        }
-        if words > TOLD && self.serves {
+        let too_large = self.cheap && self.heap_bytes() > self.sizes.first * size_of::<Entry>();
+        if self.serves && (too_large || words > TOLD) {
             self.stop();
         }
     }
@@ -256,7 +262,7 @@ impl FlowCache {
     }
     fn begin_when_due(&mut self, table: &FastTable) {
         if self.waits == 0 && table.words_union().count_ones() as usize <= TOLD {
-            self.begin(self.sizes.first);
+            self.begin();
         }
     }
     /// While it does not serve.
@@ -271,7 +277,9 @@ impl FlowCache {
     }
     /// Some lookups of the window are over.
     fn window_passes(&mut self) {
-        if self.left == self.judged() {
+        if self.larger.capacity() > 0 {
+            self.grow_on();
+        } else if self.left == self.judged() {
             (self.hits, self.displaced) = (0, 0);
         } else if self.left == 0 {
             self.judge();
@@ -295,24 +303,43 @@ impl FlowCache {
         (2 * self.sets.len() * WAYS) as u32
     }
 
-    fn begin(&mut self, entries: usize) {
-        if !self.exchange(entries) {
-            self.stop();
-        }
-    }
-    /// Takes the memory of so many entries for what it has. False where there is not so much: then nothing has changed.
-    fn exchange(&mut self, entries: usize) -> bool {
-        let (bytes, had) = (entries * size_of::<Entry>(), self.heap_bytes());
-        let take =
-            |held: usize| held.saturating_sub(had).checked_add(bytes).filter(|all| *all <= ALL);
-        if HELD.fetch_update(Relaxed, Relaxed, take).is_err() {
-            return false;
+    fn begin(&mut self) {
+        let entries = self.sizes.first;
+        if !Self::take(entries) {
+            return self.stop();
         }
         self.sets = vec![Default::default(); entries / WAYS];
-        self.sets.shrink_to_fit();
         self.serves = true;
         self.go_on();
-        true
+    }
+    /// Grows by and by: what it has serves meanwhile. False where there is no memory for it: then nothing has changed.
+    fn grow(&mut self) -> bool {
+        let entries = (4 * self.sets.len() * WAYS).min(self.sizes.most);
+        let taken = Self::take(entries);
+        if taken {
+            self.larger = Vec::with_capacity(entries / WAYS);
+            self.go_on();
+        }
+        taken
+    }
+    fn grow_on(&mut self) {
+        let more = AT_ONCE.min(self.larger.capacity() - self.larger.len());
+        self.larger.extend(std::iter::repeat_n([Entry::default(); WAYS], more));
+        if self.larger.len() == self.larger.capacity() {
+            let larger = std::mem::take(&mut self.larger);
+            self.release();
+            self.sets = larger;
+            self.go_on();
+        } else if self.left == 0 {
+            self.go_on();
+        }
+    }
+    /// Whether there is memory for so many entries; then they are counted.
+    fn take(entries: usize) -> bool {
+        let more = |held: usize| {
+            held.checked_add(entries * size_of::<Entry>()).filter(|all| *all <= ALL)
+        };
+        HELD.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
     fn go_on(&mut self) {
         (self.left, self.hits, self.displaced) = (2 * self.judged(), 0, 0);
@@ -321,28 +348,24 @@ impl FlowCache {
     fn judge(&mut self) {
         let (of, entries) = (self.judged(), self.sets.len() * WAYS);
         let many = self.hits >= of / 4 * 3;
-        // What a change made stale would find no entry in a larger one, either.
-        let crowded = self.displaced * 2 > of - self.hits;
-        if many && crowded && self.hits < of / 8 * 7 && !self.cheap && entries < self.sizes.most {
-            self.wait = WAIT;
-            if !self.exchange((4 * entries).min(self.sizes.most)) {
-                self.go_on();
-            }
-            return;
-        }
         let hopeless = self.hits < of / 16;
         let (most, enough) = match self.cheap {
             true => (self.sizes.first, of / 4 * 3),
             false => (self.sizes.most, of / 2),
         };
-        if many || entries >= most && self.hits >= enough {
+        // What a change made stale would find no entry in a larger one, either.
+        let crowded = self.displaced * 2 > of - self.hits;
+        let may_grow = crowded && entries < most;
+        if many && may_grow && self.hits < of / 8 * 7 {
+            self.wait = WAIT;
+            if !self.grow() {
+                self.go_on();
+            }
+        } else if many || !may_grow && self.hits >= enough {
             self.wait = WAIT;
             self.go_on();
-        } else if hopeless || entries >= most {
-            self.stopped_cheap = self.cheap;
+        } else if hopeless || !may_grow || !self.grow() {
             self.stop();
-        } else {
-            self.begin((4 * entries).min(most));
         }
     }
 
@@ -353,11 +376,12 @@ impl FlowCache {
         self.release();
         self.waits = self.wait;
         self.wait = (2 * self.wait).min(LONGEST_WAIT);
+        self.stopped_cheap = self.cheap.then(|| self.waits.saturating_sub(WAIT));
     }
 
     fn release(&mut self) {
         HELD.fetch_sub(self.heap_bytes(), Relaxed);
-        self.sets = Vec::new();
+        (self.sets, self.larger) = (Vec::new(), Vec::new());
     }
 }
 
@@ -426,7 +450,16 @@ mod tests {
 
     /// Asks for so many flows, told apart by this field, so often in all.
     fn ask(table: &FastTable, cache: &mut FlowCache, by: Field, flows: u64, times: u64) {
-        for i in 0..times {
+        ask_on(table, cache, by, flows, 0..times);
+    }
+    fn ask_on(
+        table: &FastTable,
+        cache: &mut FlowCache,
+        by: Field,
+        flows: u64,
+        asked: std::ops::Range<u64>,
+    ) {
+        for i in asked {
             let flow = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % flows;
             let k = *Match::any().with(by, flow.into()).value();
             let p = cache.probe(table, &k);
@@ -456,6 +489,60 @@ mod tests {
         assert!(cache.serves && cache.heap_bytes() == MOST * 64);
         ask(&mut cache, 1 << 30, 1_000_000);
         assert!(!cache.serves && cache.heap_bytes() == 0);
+    }
+
+    /// A larger one is made by and by, and what there was serves meanwhile.
+    #[test]
+    fn it_grows_in_steps() {
+        let mut table = FastTable::new();
+        let matcher = Match::any().with(Field::Ipv4Src, 1);
+        table.insert(Rule { matcher, priority: 1, id: RuleId(0) }).expect("a rule of its own");
+        let mut cache = FlowCache::new(1);
+        cache.refit(&table);
+        let (mut steps, mut made, mut asked) = (0, 0, 0);
+        while cache.sets.len() * WAYS < MOST && asked < 2_000_000 {
+            let more = asked..asked + u64::from(WINDOW_STEP);
+            asked = more.end;
+            ask_on(&table, &mut cache, Field::Ipv4Src, 11_000, more);
+            assert!(cache.serves && cache.larger.len().saturating_sub(made) <= AT_ONCE);
+            made = cache.larger.len();
+            steps += u32::from(made > 0);
+        }
+        assert!(steps as usize > MOST / WAYS / AT_ONCE, "{steps}");
+        assert!(cache.heap_bytes() == MOST * size_of::<Entry>());
+    }
+
+    /// An index that comes and goes with each change, faster than flows come back: trials become rare.
+    #[test]
+    fn who_changes_much_has_few_trials() {
+        let mut table = FastTable::new();
+        for n in 0..1000 {
+            let to = Match::any().with(Field::Ipv4Dst, u128::from(n / 2));
+            let matcher = if n % 2 == 0 { to.with(Field::TpDst, 7) } else { to };
+            table
+                .insert(Rule { matcher, priority: n % 2, id: RuleId(n) })
+                .expect("a rule of its own");
+        }
+        assert!(table.index_now());
+        let beside = Match::any().with(Field::InPort, 77);
+        let mut cache = FlowCache::new(1);
+        let (mut exchanges, mut cheap, mut held) = (0, 0, 0);
+        for n in 0..160u64 {
+            match n % 2 {
+                0 => _ = table.insert(Rule { matcher: beside, priority: 9, id: RuleId(1000) }),
+                _ => _ = table.remove(&beside, 9),
+            }
+            cheap += u32::from(table.is_cheap());
+            cache.refit(&table);
+            for more in (0..64).map(|i| 128 * (64 * n + i)) {
+                ask_on(&table, &mut cache, Field::Ipv4Dst, 12_000, more..more + 128);
+                exchanges += u32::from(cache.heap_bytes() != held);
+                held = cache.heap_bytes();
+            }
+        }
+        assert_eq!(cheap, 80);
+        // Two trials in 1.3 million lookups, the next in two million more.
+        assert!(exchanges <= 8 && cache.wait == 4 * WAIT, "{exchanges}, {}", cache.wait);
     }
 
     /// What serves well goes on where there is no memory for more.
