@@ -353,10 +353,10 @@ impl FlowCache {
             true => (self.sizes.first, of / 4 * 3),
             false => (self.sizes.most, of / 2),
         };
+        let may_grow = entries < most;
         // What a change made stale would find no entry in a larger one, either.
         let crowded = self.displaced * 2 > of - self.hits;
-        let may_grow = crowded && entries < most;
-        if many && may_grow && self.hits < of / 8 * 7 {
+        if many && crowded && self.hits < of / 8 * 7 && may_grow {
             self.wait = WAIT;
             if !self.grow() {
                 self.go_on();
