@@ -336,9 +336,8 @@ impl FlowCache {
     }
     /// Whether there is memory for so many entries; then they are counted.
     fn take(entries: usize) -> bool {
-        let more = |held: usize| {
-            held.checked_add(entries * size_of::<Entry>()).filter(|all| *all <= ALL)
-        };
+        let more =
+            |held: usize| held.checked_add(entries * size_of::<Entry>()).filter(|all| *all <= ALL);
         HELD.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
     fn go_on(&mut self) {

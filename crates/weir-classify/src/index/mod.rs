@@ -442,9 +442,13 @@ impl Index {
     pub(crate) fn places(&self) -> usize {
         each!(self, t => t.places())
     }
-    /// In how many leaves a rule stands.
+    /// In how many leaves a rule stands; in none where it asks what this has no words for.
     pub(crate) fn spread(&self, m: &Match) -> usize {
-        each!(self, t => t.spread(&t.form().place(0, RuleId(0), m)))
+        let words = words_of(m.mask());
+        each!(self, t => match t.form().has(words) {
+            true => t.spread(&t.form().place(0, RuleId(0), m)),
+            false => 0,
+        })
     }
     pub(crate) fn leaves(&self) -> usize {
         each!(self, t => t.leaves())

@@ -15,6 +15,8 @@ use weir_classify::{Adoption, Copying, Draft, Drafted};
 
 /// How often tables are looked at, and whether an index is made.
 const LOOK: Nanos = Nanos(10_000_000);
+/// How often it is looked whether what is behind has caught up: more changes come meanwhile.
+const SOON: Nanos = Nanos(200_000);
 /// VDPs looked at each time.
 const VDPS: usize = 16;
 /// Lookups of a table that is worth an index.
@@ -46,9 +48,16 @@ enum UnderWay {
     Nothing,
     /// The last of them, which is not whole yet.
     Copies(Vec<(Which, Draft)>),
-    /// None for what panicked.
-    Makes(Vec<Which>, JoinHandle<Vec<Option<Drafted>>>),
+    Makes(Made),
     Offers(Box<Offers>),
+}
+
+/// What a thread makes, and how often that is looked after. None for what panicked.
+#[derive(Debug)]
+struct Made {
+    of: Vec<Which>,
+    thread: JoinHandle<Vec<Option<Drafted>>>,
+    every: Nanos,
 }
 
 /// What was made, and what has become of it.
@@ -109,10 +118,10 @@ impl DataPlane {
         match std::mem::take(&mut self.indexing.under_way) {
             UnderWay::Nothing => self.look_for_tables(Vec::new()),
             UnderWay::Copies(drafts) => self.copy_some(drafts),
-            UnderWay::Makes(which, thread) if thread.is_finished() => match thread.join() {
+            UnderWay::Makes(made) if made.thread.is_finished() => match made.thread.join() {
                 Ok(all) => {
                     let mut offers = Box::new(Offers::default());
-                    for (which, drafted) in which.into_iter().zip(all) {
+                    for (which, drafted) in made.of.into_iter().zip(all) {
                         match drafted {
                             Some(drafted) => offers.made.push((which, drafted)),
                             None => self.give_up(which),
@@ -120,15 +129,21 @@ impl DataPlane {
                     }
                     self.next_round(UnderWay::Offers(offers));
                 }
-                Err(_) => self.put_off(&which),
+                Err(_) => self.put_off(&made.of),
             },
-            makes @ UnderWay::Makes(..) => self.indexing.under_way = makes,
+            UnderWay::Makes(made) => self.look_after(made),
             UnderWay::Offers(offers) => self.offer(offers),
         }
     }
     /// Goes on with this in the next round.
     fn next_round(&mut self, with: UnderWay) {
         (self.indexing.under_way, self.indexing.due) = (with, self.now);
+    }
+
+    /// Comes back to what is being made.
+    fn look_after(&mut self, made: Made) {
+        self.indexing.due = self.now + made.every;
+        self.indexing.under_way = UnderWay::Makes(made);
     }
 
     fn table_of(&mut self, (vid, table): Which) -> Option<&mut Table> {
@@ -153,19 +168,24 @@ impl DataPlane {
             aside(move || drop(done));
         }
         if !behind.is_empty() {
-            self.make(behind, |mut drafted| {
+            self.make(behind, SOON, |mut drafted| {
                 drafted.catch_up();
                 drafted
             });
         }
     }
     /// What `work` makes of each of these is for its table.
-    fn make<T: Send + 'static>(&mut self, of: Vec<(Which, T)>, work: fn(T) -> Drafted) {
+    fn make<T: Send + 'static>(
+        &mut self,
+        of: Vec<(Which, T)>,
+        every: Nanos,
+        work: fn(T) -> Drafted,
+    ) {
         let (which, of): (Vec<Which>, Vec<T>) = of.into_iter().unzip();
         // What panics goes with all that it had.
         let work = move |one| catch_unwind(AssertUnwindSafe(|| work(one))).ok();
         match aside(move || of.into_iter().map(work).collect()) {
-            Some(thread) => self.indexing.under_way = UnderWay::Makes(which, thread),
+            Some(thread) => self.look_after(Made { of: which, thread, every }),
             None => self.put_off(&which),
         }
     }
@@ -190,7 +210,7 @@ impl DataPlane {
                 self.next_round(UnderWay::Copies(drafts));
             }
             None if drafts.is_empty() => {}
-            None => self.make(drafts, Draft::make),
+            None => self.make(drafts, LOOK, Draft::make),
         }
     }
     /// Of a table of so many rules at most; a larger one comes first next time. What tables on the way there have still to move is
@@ -242,7 +262,7 @@ impl DataPlane {
         }
         match drafts.len() < TOGETHER {
             true => self.look_for_tables(drafts),
-            false => self.make(drafts, Draft::make),
+            false => self.make(drafts, LOOK, Draft::make),
         }
     }
 }
