@@ -187,10 +187,12 @@ impl FastTable {
         };
         // Few, but for those that belong to many leaves.
         let mut writes = 0;
-        for Change::In(_, _, m) | Change::Out(_, m) in noted.iter().take(FEW_NOTED) {
-            writes += drafted.made.spread(m);
-        }
-        let few = noted.len() <= FEW_NOTED && writes <= FEW_WRITES;
+        let few = noted.len() <= FEW_NOTED
+            && noted.iter().all(|change| {
+                let (Change::In(_, _, m) | Change::Out(_, m)) = change;
+                writes += drafted.made.writes(m);
+                writes <= FEW_WRITES
+            });
         drafted.note(noted);
         if !few {
             indexing.behind += 1;

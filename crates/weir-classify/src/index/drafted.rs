@@ -39,10 +39,10 @@ impl Made {
             Self::Nothing => false,
         }
     }
-    /// In how many leaves a rule stands; in parts in one place.
-    pub(crate) fn spread(&self, m: &Match) -> usize {
+    /// What a change of a rule writes to, about: the leaves in which it stands; in parts one place.
+    pub(crate) fn writes(&self, m: &Match) -> usize {
         match self {
-            Self::Index(index) => index.spread(m),
+            Self::Index(index) => index.writes(m),
             Self::Nothing | Self::Parts => 1,
         }
     }

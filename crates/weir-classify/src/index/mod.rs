@@ -442,12 +442,13 @@ impl Index {
     pub(crate) fn places(&self) -> usize {
         each!(self, t => t.places())
     }
-    /// In how many leaves a rule stands; in none where it asks what this has no words for.
-    pub(crate) fn spread(&self, m: &Match) -> usize {
+    /// What a change of a rule writes to, about: the leaves in which it stands, if it takes them; else a place beside, when
+    /// leaves have been counted.
+    pub(crate) fn writes(&self, m: &Match) -> usize {
         let words = words_of(m.mask());
         each!(self, t => match t.form().has(words) {
-            true => t.spread(&t.form().place(0, RuleId(0), m)),
-            false => 0,
+            true => t.writes(&t.form().place(0, RuleId(0), m)),
+            false => 1,
         })
     }
     pub(crate) fn leaves(&self) -> usize {

@@ -46,6 +46,8 @@ const LEFT: usize = 3;
 /// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
 const SPREAD: usize = 256;
 const SORTED: usize = 16;
+/// Writes that counting [`SPREAD`] leaves takes as long as.
+const COUNTED: usize = 16;
 /// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
 const NEAR: usize = 24;
 /// Lookups under way at a time.
@@ -450,17 +452,18 @@ impl<const W: usize> Tree<W> {
             && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
     }
 
-    /// In how many leaves a rule stands; with more than one may be added to, that is all that it says.
-    pub(super) fn spread(&self, rule: &Place<W>) -> usize {
+    /// What a change of a rule writes to, about: the leaves in which it stands. One that stands in more than it may goes beside, for
+    /// which they are counted.
+    pub(super) fn writes(&self, rule: &Place<W>) -> usize {
         if let Some(others) = self.others(&rule.asks) {
-            return others.spread(rule);
+            return others.writes(rule);
         }
         let mut n = 0;
         self.cuts.walk(&rule.asks, &mut |_, _| {
             n += 1;
             if n > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        n
+        if n > SPREAD { COUNTED } else { n }
     }
 
     /// Removes the rule that asks just this: its rank and id.

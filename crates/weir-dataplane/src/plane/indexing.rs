@@ -15,7 +15,8 @@ use weir_classify::{Adoption, Copying, Draft, Drafted};
 
 /// How often tables are looked at, and whether an index is made.
 const LOOK: Nanos = Nanos(10_000_000);
-/// How often it is looked whether what is behind has caught up: more changes come meanwhile.
+/// When it is first looked whether what is behind has caught up, since more changes come meanwhile; then after twice as long each time,
+/// up to [`LOOK`]: who changes much for a moment only is outlasted.
 const SOON: Nanos = Nanos(200_000);
 /// VDPs looked at each time.
 const VDPS: usize = 16;
@@ -52,17 +53,32 @@ enum UnderWay {
     Offers(Box<Offers>),
 }
 
-/// What a thread makes, and how often that is looked after. None for what panicked.
+/// What a thread makes. None for what panicked.
 #[derive(Debug)]
 struct Made {
     of: Vec<Which>,
     thread: JoinHandle<Vec<Option<Drafted>>>,
+    pace: Pace,
+}
+
+/// How often it is looked whether something is made, and how often what catches up with it then.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
     every: Nanos,
+    next: Nanos,
+}
+
+impl Pace {
+    const INDEX: Self = Self { every: LOOK, next: SOON };
+    fn of_next(self) -> Self {
+        Self { every: self.next, next: Nanos((2 * self.next.0).min(LOOK.0)) }
+    }
 }
 
 /// What was made, and what has become of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Offers {
+    pace: Pace,
     made: Vec<(Which, Drafted)>,
     behind: Vec<(Which, Drafted)>,
     done: Vec<Drafted>,
@@ -120,7 +136,12 @@ impl DataPlane {
             UnderWay::Copies(drafts) => self.copy_some(drafts),
             UnderWay::Makes(made) if made.thread.is_finished() => match made.thread.join() {
                 Ok(all) => {
-                    let mut offers = Box::new(Offers::default());
+                    let mut offers = Box::new(Offers {
+                        pace: made.pace.of_next(),
+                        made: Vec::new(),
+                        behind: Vec::new(),
+                        done: Vec::new(),
+                    });
                     for (which, drafted) in made.of.into_iter().zip(all) {
                         match drafted {
                             Some(drafted) => offers.made.push((which, drafted)),
@@ -142,7 +163,7 @@ impl DataPlane {
 
     /// Comes back to what is being made.
     fn look_after(&mut self, made: Made) {
-        self.indexing.due = self.now + made.every;
+        self.indexing.due = self.now + made.pace.every;
         self.indexing.under_way = UnderWay::Makes(made);
     }
 
@@ -162,30 +183,25 @@ impl DataPlane {
         if !offers.made.is_empty() {
             return self.next_round(UnderWay::Offers(offers));
         }
-        let Offers { behind, done, .. } = *offers;
+        let Offers { pace, behind, done, .. } = *offers;
         // They, or what they replace, may be thousands of pieces of memory.
         if !done.is_empty() {
             aside(move || drop(done));
         }
         if !behind.is_empty() {
-            self.make(behind, SOON, |mut drafted| {
+            self.make(behind, pace, |mut drafted| {
                 drafted.catch_up();
                 drafted
             });
         }
     }
     /// What `work` makes of each of these is for its table.
-    fn make<T: Send + 'static>(
-        &mut self,
-        of: Vec<(Which, T)>,
-        every: Nanos,
-        work: fn(T) -> Drafted,
-    ) {
+    fn make<T: Send + 'static>(&mut self, of: Vec<(Which, T)>, pace: Pace, work: fn(T) -> Drafted) {
         let (which, of): (Vec<Which>, Vec<T>) = of.into_iter().unzip();
         // What panics goes with all that it had.
         let work = move |one| catch_unwind(AssertUnwindSafe(|| work(one))).ok();
         match aside(move || of.into_iter().map(work).collect()) {
-            Some(thread) => self.look_after(Made { of: which, thread, every }),
+            Some(thread) => self.look_after(Made { of: which, thread, pace }),
             None => self.put_off(&which),
         }
     }
@@ -210,7 +226,7 @@ impl DataPlane {
                 self.next_round(UnderWay::Copies(drafts));
             }
             None if drafts.is_empty() => {}
-            None => self.make(drafts, LOOK, Draft::make),
+            None => self.make(drafts, Pace::INDEX, Draft::make),
         }
     }
     /// Of a table of so many rules at most; a larger one comes first next time. What tables on the way there have still to move is
@@ -262,7 +278,7 @@ impl DataPlane {
         }
         match drafts.len() < TOGETHER {
             true => self.look_for_tables(drafts),
-            false => self.make(drafts, LOOK, Draft::make),
+            false => self.make(drafts, Pace::INDEX, Draft::make),
         }
     }
 }
