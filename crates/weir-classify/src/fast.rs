@@ -308,17 +308,10 @@ impl FastTable {
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned, or an index of more than a leaf's few.
     pub fn is_dear(&self) -> bool {
-        self.asks_more_than(FEW_PARTS, MANY)
-    }
-    /// Whether what was so is still near enough to it: a rule that comes and goes does not decide.
-    pub fn is_nearly_dear(&self) -> bool {
-        self.asks_more_than(FEW_PARTS / 2, MANY / 2)
-    }
-    fn asks_more_than(&self, parts: usize, rules: usize) -> bool {
         self.crowded
             || self.ranked.is_some()
-            || self.index.as_ref().is_some_and(|i| i.len() >= rules)
-            || self.parts.tuples.len() + self.parts.rest.len() / LONG > parts
+            || self.index.as_ref().is_some_and(|i| i.len() >= MANY)
+            || self.parts.tuples.len() + self.parts.rest.len() / LONG > FEW_PARTS
     }
     /// Whether a lookup is no dearer than a flow that lies in no near cache: each asks one leaf, of few.
     pub(crate) fn is_cheap(&self) -> bool {

@@ -561,8 +561,7 @@ impl Table {
     }
     /// Whether a cache pays may be another matter now.
     fn refit_cache(&mut self) {
-        let (c, has_one) = (&self.classifier, self.cache.is_some());
-        match (self.caching, c.is_dear() || has_one && c.is_nearly_dear()) {
+        match (self.caching, self.classifier.is_dear()) {
             (FlowCaching::After(n), true) => {
                 let cache = self.cache.get_or_insert_with(|| Box::new(FlowCache::new(n)));
                 cache.refit(&self.classifier);
