@@ -298,6 +298,9 @@ impl FlowCache {
         (2 * self.sets.len() * WAYS) as u32
     }
 
+    // Not part of the loops that ask whether it is due.
+    #[cold]
+    #[inline(never)]
     fn begin(&mut self) {
         let entries = self.sizes.first;
         if !self.take(entries) {
@@ -317,6 +320,8 @@ impl FlowCache {
         }
         taken
     }
+    #[cold]
+    #[inline(never)]
     fn grow_on(&mut self) {
         let all = self.larger.capacity();
         let more = self.larger.len() + self.sizes.at_once;
@@ -347,6 +352,8 @@ impl FlowCache {
         (self.left, self.hits, self.displaced) = (2 * self.judged(), 0, 0);
     }
 
+    #[cold]
+    #[inline(never)]
     fn judge(&mut self) {
         let (of, entries) = (self.judged(), self.sets.len() * WAYS);
         let (most, enough) = match self.cheap {
