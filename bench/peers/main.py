@@ -100,20 +100,35 @@ def said(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return (done.stdout or done.stderr).strip().partition("\n")[0]
+    return (done.stdout or done.stderr).strip().partition("\n")[0] if done.returncode == 0 else ""
 
 
 def installed(package: str) -> str:
-    return said("dpkg-query", "-W", "-f", "${Version}", package)
+    return said("dpkg-query", "-W", "-f", "${Version}", package) or "not installed"
+
+
+def processor() -> str:
+    """Its name, which kind of that name, and the widest vectors: clouds have one name for many."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+
+    def field(name: str) -> str:
+        found = re.search(rf"^{name}\s*: (.*)", text, re.MULTILINE)
+        return found.group(1) if found else "?"
+
+    flags = field("flags").split()
+    widest = next((shown for flag, shown in (("avx512bw", ", AVX-512"), ("avx2", ", AVX2")) if flag in flags), "")
+    return f"{field('model name')} (family {field('cpu family')}, model {field('model')}{widest})"
 
 
 def about(command: str) -> str:
-    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    commit = said("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
-    changed = "" if not said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no") else ", changed"
+    version, commit = said(str(WEIR), "--version"), said("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
+    # The page itself is what a run changes.
+    tracked = ("--untracked-files=no", "--", ".", ":!docs/performance.md")
+    changed = ", changed" if said("git", "-C", str(ROOT), "status", "--porcelain", *tracked) else ""
+    scripts = "" if commit in version and not changed else f", run from {commit}{changed}"
     return (
-        f"`{command}`: {said(str(WEIR), '--version')} ({commit}{changed}); Open vSwitch {installed('openvswitch-switch')}, "
-        f"DPDK {installed('dpdk') or installed('dpdk-dev')}; {os.cpu_count()} × {model.group(1) if model else '?'}, "
+        f"`{command}`: {version}{scripts}; Open vSwitch {installed('openvswitch-switch')}, "
+        f"DPDK {installed('dpdk-dev')}; {os.cpu_count()} × {processor()}, "
         f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}; {time.strftime('%Y-%m-%d', time.gmtime())}."
     )
 
