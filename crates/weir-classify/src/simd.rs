@@ -1,10 +1,12 @@
 //! Vector code and prefetches: the ternary scan over columns, and cache-line hints.
 //!
-//! Room: with `lanes` and `neon` the only module of this crate with `unsafe`, all of it behind safe functions. Called by
+//! Room: with `lanes`, `avx2` and `neon` the only module of this crate with `unsafe`, all of it behind safe functions. Called by
 //! `scan`, `tuple` and `fast`, and (the prefetches) by the data plane. What the processor can do
 //! is found out at run time; the portable path is the judge of the vector path.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -20,6 +22,9 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// The same where PEXT takes a few cycles.
+    #[cfg(target_arch = "x86_64")]
+    Pext,
     /// AVX-512 F, and AVX2 for what is done four at a time.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -49,6 +54,9 @@ impl Vectors {
             && std::arch::is_x86_feature_detected!("popcnt")
         {
             all.push(Self(Kind::Avx2));
+            if avx2::has_fast_pext() {
+                all.push(Self(Kind::Pext));
+            }
             if std::arch::is_x86_feature_detected!("avx512f") {
                 all.push(Self(Kind::Avx512));
                 if std::arch::is_x86_feature_detected!("avx512bw")
@@ -70,6 +78,8 @@ impl Vectors {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Pext => "AVX2 PEXT",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
             #[cfg(target_arch = "x86_64")]
@@ -209,9 +219,9 @@ pub(crate) fn first_match(
             unsafe { first_match_avx512(key, c, floor) }
         }
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx2 if c.len > 2 => {
+        Kind::Avx2 | Kind::Pext if c.len > 2 => {
             assert!(c.is_sound());
-            // SAFETY: `Vectors` is made with this kind only where AVX2 was detected, and the
+            // SAFETY: `Vectors` is made with these kinds only where AVX2 was detected, and the
             // columns' shape was just checked.
             unsafe { first_match_avx2(key, c, floor) }
         }

@@ -2,6 +2,8 @@
 //!
 //! Part of `simd`, and has `unsafe` as that does. Called by `ranked` and `index`.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2::Pext;
 use super::{Kind, Vectors};
 use crate::key::WORDS;
 use crate::windows::{Picks, WINDOWS, Window, together};
@@ -107,6 +109,9 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
         // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1, BMI2 and POPCNT were detected.
         Kind::Avx2 => unsafe { with_avx2(work) },
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors` is made with this kind only where these were detected.
+        Kind::Pext => unsafe { with_pext(work) },
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1, BMI2 and POPCNT were detected.
         Kind::Avx512 => unsafe { with_avx512(work) },
         #[cfg(target_arch = "x86_64")]
@@ -169,7 +174,7 @@ impl Lanes for Plain {
     fn together(self, word: u64, mask: u64) -> u64 {
         together(word, mask)
     }
-    // Some processors that have AVX2 and not AVX-512 have BMI2's PEXT, too, and take a hundred cycles for it.
+    // Some processors that have AVX2 have BMI2's PEXT, too, and take a hundred cycles for it.
     #[inline(always)]
     fn any_bits(self) -> bool {
         false
@@ -182,6 +187,14 @@ impl Lanes for Plain {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
     work.run(Plain)
+}
+
+/// # Safety
+/// AVX2, BMI1, BMI2 and POPCNT are there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+unsafe fn with_pext<W: Work>(work: W) -> W::Out {
+    work.run(Pext(()))
 }
 
 /// # Safety

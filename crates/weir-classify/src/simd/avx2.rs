@@ -1,0 +1,118 @@
+//! Lines of bits by AVX2, and bits put together by BMI2's PEXT: for processors without AVX-512 that do that one in a few cycles.
+//!
+//! Part of `simd`, and has `unsafe` as that does. Called by `lanes`.
+
+use super::lanes::{Halves, Lanes, Line};
+use std::arch::x86_64::*;
+
+/// Whether PEXT takes a few cycles. AMD's had it in microcode, up to a hundred cycles and more, before family 0x19 (Zen 3), and
+/// so had Hygon's.
+pub(super) fn has_fast_pext() -> bool {
+    // Toolchains before 1.94 have it as unsafe.
+    #[allow(unused_unsafe)]
+    // SAFETY: x86-64 has CPUID, and every processor its leaves 0 and 1.
+    let (vendor, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    is_fast_pext(name.as_flattened(), (version >> 8 & 0xf) + (version >> 20 & 0xff))
+}
+fn is_fast_pext(vendor: &[u8], family: u32) -> bool {
+    match vendor {
+        b"AuthenticAMD" => family >= 0x19,
+        b"HygonGenuine" => false,
+        _ => true,
+    }
+}
+
+/// Made within [`with_pext`](super::lanes) alone.
+#[derive(Clone, Copy)]
+pub(super) struct Pext(pub(super) ());
+
+impl Lanes for Pext {
+    const BY_WINDOWS: bool = true;
+    type Row = [__m256i; 2];
+    #[inline(always)]
+    fn ones(self) -> Self::Row {
+        // SAFETY: AVX2 is there where a value of this type is.
+        unsafe { [_mm256_set1_epi64x(-1); 2] }
+    }
+    #[inline(always)]
+    fn and(self, row: Self::Row, line: &Line) -> Self::Row {
+        let line = load(self, line);
+        // SAFETY: AVX2 is there where a value of this type is.
+        unsafe { [_mm256_and_si256(row[0], line[0]), _mm256_and_si256(row[1], line[1])] }
+    }
+    #[inline(always)]
+    fn and_either(self, row: Self::Row, line: &Line, other: &Line) -> Self::Row {
+        let (line, other) = (load(self, line), load(self, other));
+        // SAFETY: AVX2 is there where a value of this type is.
+        unsafe {
+            let half = |i: usize| _mm256_and_si256(row[i], _mm256_or_si256(line[i], other[i]));
+            [half(0), half(1)]
+        }
+    }
+    #[inline(always)]
+    fn at_least(self, row: Self::Row, numbers: &Halves, floor: u32) -> Self::Row {
+        // SAFETY: AVX2 is there where a value of this type is; there are 64 bytes of numbers, aligned.
+        unsafe {
+            let floor = _mm256_set1_epi32(floor as i32);
+            let half = |i: usize| {
+                let numbers = _mm256_load_si256(numbers.0.as_ptr().add(8 * i).cast());
+                let kept = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, floor), numbers);
+                _mm256_and_si256(row[i], kept)
+            };
+            [half(0), half(1)]
+        }
+    }
+    #[inline(always)]
+    fn nonzero(self, row: Self::Row) -> u32 {
+        // SAFETY: AVX2 is there where a value of this type is.
+        unsafe {
+            let zero = |half| {
+                let zero = _mm256_cmpeq_epi64(half, _mm256_setzero_si256());
+                _mm256_movemask_pd(_mm256_castsi256_pd(zero)) as u32
+            };
+            (zero(row[0]) | zero(row[1]) << 4) ^ 0xff
+        }
+    }
+    #[inline(always)]
+    fn store(self, row: Self::Row) -> Line {
+        let mut out = Line::default();
+        // SAFETY: AVX2 is there where a value of this type is; a line is 64 bytes, aligned.
+        unsafe {
+            _mm256_store_si256(out.0.as_mut_ptr().cast(), row[0]);
+            _mm256_store_si256(out.0.as_mut_ptr().add(4).cast(), row[1]);
+        }
+        out
+    }
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: BMI2 is there where a value of this type is.
+        unsafe { _pext_u64(word, mask) }
+    }
+    #[inline(always)]
+    fn any_bits(self) -> bool {
+        true
+    }
+}
+
+#[inline(always)]
+fn load(_: Pext, line: &Line) -> [__m256i; 2] {
+    // SAFETY: AVX2 is there where a value of this type is; a line is 64 bytes, aligned.
+    unsafe {
+        [
+            _mm256_load_si256(line.0.as_ptr().cast()),
+            _mm256_load_si256(line.0.as_ptr().add(4).cast()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_it_in_microcode() {
+        assert!(is_fast_pext(b"GenuineIntel", 6) && is_fast_pext(b"AuthenticAMD", 0x19));
+        assert!(!is_fast_pext(b"AuthenticAMD", 0x17) && !is_fast_pext(b"HygonGenuine", 0x18));
+    }
+}
