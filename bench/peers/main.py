@@ -1,6 +1,7 @@
 """weir beside DPDK's testpmd and Open vSwitch with DPDK: frames from memory, one core, no NIC. Called by ./run.
 
-    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md
+    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md,
+                                                                         or performance-avx2.md on a machine without AVX-512
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
     main.py --workers                                   only two workers beside two processes; no peers, no root
     main.py --many                                      only few VDPs beside many; no peers, no root
@@ -37,7 +38,16 @@ import workloads
 from lookups import ROOT, TARGET
 
 WEIR = pathlib.Path(os.environ.get("WEIR", TARGET / "release/weir"))
-PAGE = ROOT / "docs" / "performance.md"
+
+
+def cpu(name: str) -> str:
+    found = re.search(rf"^{name}\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found.group(1) if found else "?"
+
+
+# The widest vectors decide what a classifier can do: a page has figures of one kind of them alone.
+WIDEST = next((shown for flag, shown in (("avx512bw", "AVX-512"), ("avx2", "AVX2")) if flag in cpu("flags").split()), "")
+PAGE = ROOT / "docs" / ("performance-avx2.md" if WIDEST == "AVX2" else "performance.md")
 # What a whole run needs built before it is without a network.
 EXAMPLES = (("weir-classify", "lookup_rate"), ("weir-dataplane", "forwarding_rate"))
 MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
@@ -108,22 +118,15 @@ def installed(package: str) -> str:
 
 
 def processor() -> str:
-    """Its name, which kind of that name, and the widest vectors: clouds have one name for many."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-
-    def field(name: str) -> str:
-        found = re.search(rf"^{name}\s*: (.*)", text, re.MULTILINE)
-        return found.group(1) if found else "?"
-
-    flags = field("flags").split()
-    widest = next((shown for flag, shown in (("avx512bw", ", AVX-512"), ("avx2", ", AVX2")) if flag in flags), "")
-    return f"{field('model name')} (family {field('cpu family')}, model {field('model')}{widest})"
+    """Its name, and which kind of that name, which clouds have for many."""
+    widest = f", {WIDEST}" if WIDEST else ""
+    return f"{cpu('model name')} (family {cpu('cpu family')}, model {cpu('model')}{widest})"
 
 
 def about(command: str) -> str:
     version, commit = said(str(WEIR), "--version"), said("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
     # The page itself is what a run changes.
-    tracked = ("--untracked-files=no", "--", ".", ":!docs/performance.md")
+    tracked = ("--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}")
     changed = ", changed" if said("git", "-C", str(ROOT), "status", "--porcelain", *tracked) else ""
     scripts = "" if commit in version and not changed else f", run from {commit}{changed}"
     return (
@@ -337,7 +340,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="run bench-peers", description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
     parser.add_argument("--repeats", type=int, default=5, help="measurements; the median counts")
-    parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; docs/performance.md stays")
+    parser.add_argument("--workload", choices=workloads.WORKLOADS, help="only this one; the page stays")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
     only.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
@@ -345,7 +348,7 @@ def main() -> None:
     only.add_argument("--many", action="store_true", help="only few VDPs beside many")
     only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
-    parser.add_argument("--set", help="of --lookups, only sets with this in their name; docs/performance.md stays")
+    parser.add_argument("--set", help="of --lookups, only sets with this in their name; the page stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
     arguments = parser.parse_args()
     window = (arguments.seconds, arguments.repeats)

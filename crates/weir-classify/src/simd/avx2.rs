@@ -1,8 +1,9 @@
-//! Lines of bits by AVX2, and bits put together by BMI2's PEXT: for processors without AVX-512 that do that one in a few cycles.
+//! Lines of bits by AVX2, and bits put together by BMI2's PEXT where the processor does that in a few cycles: for those without AVX-512.
 //!
 //! Part of `simd`, and has `unsafe` as that does. Called by `lanes`.
 
 use super::lanes::{Halves, Lanes, Line};
+use crate::windows::together;
 use std::arch::x86_64::*;
 
 /// Whether PEXT takes a few cycles. AMD's had it in microcode, up to a hundred cycles and more, before family 0x19 (Zen 3), and
@@ -23,11 +24,43 @@ fn is_fast_pext(vendor: &[u8], family: u32) -> bool {
     }
 }
 
-/// Made within [`with_pext`](super::lanes) alone.
+/// How bits are put together.
+pub(super) trait Together: Copy {
+    /// Whether any are as soon as neighbours.
+    const ANY: bool;
+    fn together(self, word: u64, mask: u64) -> u64;
+}
+
+/// By PEXT. Made within `lanes`'s `with_pext` alone, where BMI2 is.
 #[derive(Clone, Copy)]
 pub(super) struct Pext(pub(super) ());
 
-impl Lanes for Pext {
+impl Together for Pext {
+    const ANY: bool = true;
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: BMI2 is there where a value of this type is.
+        unsafe { _pext_u64(word, mask) }
+    }
+}
+
+/// By shifts, one for bits that are neighbours.
+#[derive(Clone, Copy)]
+pub(super) struct Shifts;
+
+impl Together for Shifts {
+    const ANY: bool = false;
+    #[inline(always)]
+    fn together(self, word: u64, mask: u64) -> u64 {
+        together(word, mask)
+    }
+}
+
+/// Made within `lanes`'s `with_avx2` and `with_pext` alone, where AVX2 is.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2<T>(pub(super) T);
+
+impl<T: Together> Lanes for Avx2<T> {
     const BY_WINDOWS: bool = true;
     type Row = [__m256i; 2];
     #[inline(always)]
@@ -86,17 +119,16 @@ impl Lanes for Pext {
     }
     #[inline(always)]
     fn together(self, word: u64, mask: u64) -> u64 {
-        // SAFETY: BMI2 is there where a value of this type is.
-        unsafe { _pext_u64(word, mask) }
+        self.0.together(word, mask)
     }
     #[inline(always)]
     fn any_bits(self) -> bool {
-        true
+        T::ANY
     }
 }
 
 #[inline(always)]
-fn load(_: Pext, line: &Line) -> [__m256i; 2] {
+fn load<T>(_: Avx2<T>, line: &Line) -> [__m256i; 2] {
     // SAFETY: AVX2 is there where a value of this type is; a line is 64 bytes, aligned.
     unsafe {
         [

@@ -3,7 +3,7 @@
 //! Part of `simd`, and has `unsafe` as that does. Called by `ranked` and `index`.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx2::Pext;
+use super::avx2::{Avx2, Pext, Shifts};
 use super::{Kind, Vectors};
 use crate::key::WORDS;
 use crate::windows::{Picks, WINDOWS, Window, together};
@@ -186,7 +186,7 @@ impl Lanes for Plain {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
-    work.run(Plain)
+    work.run(Avx2(Shifts))
 }
 
 /// # Safety
@@ -194,7 +194,7 @@ unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 unsafe fn with_pext<W: Work>(work: W) -> W::Out {
-    work.run(Pext(()))
+    work.run(Avx2(Pext(())))
 }
 
 /// # Safety
