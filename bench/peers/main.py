@@ -1,7 +1,7 @@
 """weir beside DPDK's testpmd and Open vSwitch with DPDK: frames from memory, one core, no NIC. Called by ./run.
 
     main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md,
-                                                                         or performance-avx2.md on a machine without AVX-512
+                                                                         or performance-avx2.md or -other.md without AVX-512
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
     main.py --workers                                   only two workers beside two processes; no peers, no root
     main.py --many                                      only few VDPs beside many; no peers, no root
@@ -45,12 +45,9 @@ def cpu(name: str) -> str:
     return found.group(1) if found else "?"
 
 
-# The widest vectors decide what a classifier can do: a page has figures of one kind of them alone.
+# The widest vectors decide most of what a classifier can do: a page has figures of one kind of them alone.
 WIDEST = next((shown for flag, shown in (("avx512bw", "AVX-512"), ("avx2", "AVX2")) if flag in cpu("flags").split()), "")
-PAGE = ROOT / "docs" / ("performance-avx2.md" if WIDEST == "AVX2" else "performance.md")
-# What a whole run needs built before it is without a network.
-EXAMPLES = (("weir-classify", "lookup_rate"), ("weir-dataplane", "forwarding_rate"))
-MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
+PAGE = ROOT / "docs" / {"AVX-512": "performance.md", "AVX2": "performance-avx2.md"}.get(WIDEST, "performance-other.md")
 
 
 def weir(name: str, trace: pathlib.Path, flows: pathlib.Path, *more: str) -> str:
@@ -105,7 +102,7 @@ def rates(names: list[str], base: pathlib.Path, switch: pathlib.Path | None, win
 
 
 def said(*command: str) -> str:
-    """The first line that a program prints, if it is there."""
+    """The first line that a program prints, if it is there and says that all is well."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
@@ -128,7 +125,8 @@ def about(command: str) -> str:
     # The page itself is what a run changes.
     tracked = ("--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}")
     changed = ", changed" if said("git", "-C", str(ROOT), "status", "--porcelain", *tracked) else ""
-    scripts = "" if commit in version and not changed else f", run from {commit}{changed}"
+    clean = commit and commit in version and not changed
+    scripts = "" if clean else f", run from {commit or 'an unknown commit'}{changed}"
     return (
         f"`{command}`: {version}{scripts}; Open vSwitch {installed('openvswitch-switch')}, "
         f"DPDK {installed('dpdk-dev')}; {os.cpu_count()} × {processor()}, "
@@ -138,7 +136,7 @@ def about(command: str) -> str:
 
 def page(results: list[dict], window: tuple[float, int]) -> str:
     lines = [
-        "# Performance beside other data planes",
+        "# Performance beside other data planes" + ("" if WIDEST == "AVX-512" else ", without AVX-512"),
         "",
         "Written by `./run bench-peers`; do not edit it. Frames of 64 bytes (FCS included) from memory, one core, no NIC:",
         "millions of frames per CPU-second of the forwarding thread, source, classification, actions and sink included;",

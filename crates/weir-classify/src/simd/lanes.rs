@@ -174,7 +174,6 @@ impl Lanes for Plain {
     fn together(self, word: u64, mask: u64) -> u64 {
         together(word, mask)
     }
-    // Some processors that have AVX2 have BMI2's PEXT, too, and take a hundred cycles for it.
     #[inline(always)]
     fn any_bits(self) -> bool {
         false
@@ -442,6 +441,34 @@ mod tests {
             for v in Vectors::available() {
                 let kept = with_vectors(v, Of(Line(row), Halves(numbers), floor));
                 prop_assert_eq!(kept, want, "{}", v.name());
+            }
+        }
+
+        /// What is left of a row, and its first word, are the same, whoever finds them.
+        #[test]
+        fn rows_that_are_looked_at(
+            row in prop::array::uniform8(prop::option::of(any::<u64>())),
+            line: [u64; 8],
+            other in prop::array::uniform8(prop::option::of(any::<u64>())),
+        ) {
+            struct Of(Line, Line, Line);
+            impl Work for Of {
+                type Out = (u32, u64, [u64; 8]);
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+                    let row = lanes.and(lanes.ones(), &self.0);
+                    let some = lanes.nonzero(row);
+                    let either = lanes.and_either(row, &self.1, &self.2);
+                    (some, lanes.first_word(row, some), lanes.store(either).0)
+                }
+            }
+            let [row, other] = [row, other].map(|words| words.map(Option::unwrap_or_default));
+            let some = (0..8).filter(|i| row[*i] != 0).fold(0, |bits, i| bits | 1 << i);
+            let first = row.iter().copied().find(|w| *w != 0).unwrap_or(0);
+            let either: [u64; 8] = std::array::from_fn(|i| row[i] & (line[i] | other[i]));
+            for v in Vectors::available() {
+                let found = with_vectors(v, Of(Line(row), Line(line), Line(other)));
+                prop_assert_eq!(found, (some, first, either), "{}", v.name());
             }
         }
 
