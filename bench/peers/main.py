@@ -48,6 +48,9 @@ def cpu(name: str) -> str:
 # The widest vectors decide most of what a classifier can do: a page has figures of one kind of them alone.
 WIDEST = next((shown for flag, shown in (("avx512bw", "AVX-512"), ("avx2", "AVX2")) if flag in cpu("flags").split()), "")
 PAGE = ROOT / "docs" / {"AVX-512": "performance.md", "AVX2": "performance-avx2.md"}.get(WIDEST, "performance-other.md")
+# What a whole run needs built before it is without a network.
+EXAMPLES = (("weir-classify", "lookup_rate"), ("weir-dataplane", "forwarding_rate"))
+MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
 
 
 def weir(name: str, trace: pathlib.Path, flows: pathlib.Path, *more: str) -> str:
