@@ -37,7 +37,7 @@ pub(super) trait Together: Copy {
     fn together(self, word: u64, mask: u64) -> u64;
 }
 
-/// By PEXT. Made within `lanes`'s `with_pext` alone, where BMI2 is.
+/// By PEXT. Made by `lanes`'s `with_vectors` alone, where BMI2 was detected.
 #[derive(Clone, Copy)]
 pub(super) struct Pext(pub(super) ());
 
@@ -62,7 +62,7 @@ impl Together for Shifts {
     }
 }
 
-/// Made within `lanes`'s `with_avx2` and `with_pext` alone, where AVX2 is.
+/// Made within `lanes`'s `with_avx2` alone, where AVX2 is.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2<T>(pub(super) T);
 

@@ -3,7 +3,7 @@
 //! Part of `simd`, and has `unsafe` as that does. Called by `ranked` and `index`.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx2::{Avx2, Pext, Shifts};
+use super::avx2::{Avx2, Pext, Shifts, Together};
 use super::{Kind, Vectors};
 use crate::key::WORDS;
 use crate::windows::{Picks, WINDOWS, Window, together};
@@ -107,10 +107,10 @@ pub(crate) fn with_vectors<W: Work>(v: Vectors, work: W) -> W::Out {
         Kind::Portable => work.run(Plain),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Vectors` is made with this kind only where AVX2, BMI1, BMI2 and POPCNT were detected.
-        Kind::Avx2 => unsafe { with_avx2(work) },
+        Kind::Avx2 => unsafe { with_avx2(work, Shifts) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors` is made with this kind only where these were detected.
-        Kind::Pext => unsafe { with_pext(work) },
+        // SAFETY: `Vectors` is made with this kind only where these were detected; BMI2 is what `Pext` stands for.
+        Kind::Pext => unsafe { with_avx2(work, Pext(())) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Vectors` is made with this kind only where AVX-512 F, AVX2, BMI1, BMI2 and POPCNT were detected.
         Kind::Avx512 => unsafe { with_avx512(work) },
@@ -184,16 +184,8 @@ impl Lanes for Plain {
 /// AVX2, BMI1, BMI2 and POPCNT are there.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-unsafe fn with_avx2<W: Work>(work: W) -> W::Out {
-    work.run(Avx2(Shifts))
-}
-
-/// # Safety
-/// AVX2, BMI1, BMI2 and POPCNT are there.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-unsafe fn with_pext<W: Work>(work: W) -> W::Out {
-    work.run(Avx2(Pext(())))
+unsafe fn with_avx2<W: Work, T: Together>(work: W, together: T) -> W::Out {
+    work.run(Avx2(together))
 }
 
 /// # Safety
