@@ -1,7 +1,6 @@
 """weir beside DPDK's testpmd and Open vSwitch with DPDK: frames from memory, one core, no NIC. Called by ./run.
 
-    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]      rates; whole: all, to docs/performance.md,
-                                                                         or performance-avx2.md or -other.md without AVX-512
+    main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]  rates; whole: all, to a page of docs (see `page_here`)
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
     main.py --workers                                   only two workers beside two processes; no peers, no root
     main.py --many                                      only few VDPs beside many; no peers, no root
@@ -47,7 +46,25 @@ def cpu(name: str) -> str:
 
 # The widest vectors decide most of what a classifier can do: a page has figures of one kind of them alone.
 WIDEST = next((shown for flag, shown in (("avx512bw", "AVX-512"), ("avx2", "AVX2")) if flag in cpu("flags").split()), "")
-PAGE = ROOT / "docs" / {"AVX-512": "performance.md", "AVX2": "performance-avx2.md"}.get(WIDEST, "performance-other.md")
+
+
+def processor() -> str:
+    """Its name, and which kind of that name, which clouds have for many."""
+    widest = f", {WIDEST}" if WIDEST else ""
+    return f"{cpu('model name')} (family {cpu('cpu family')}, model {cpu('model')}{widest})"
+
+
+def page_here() -> pathlib.Path:
+    """The page of this kind of vectors, unless it has another processor's figures: then one of this processor's own. Who wants
+    those replaced removes the page first."""
+    kind = ROOT / "docs" / {"AVX-512": "performance.md", "AVX2": "performance-avx2.md"}.get(WIDEST, "performance-other.md")
+    if not kind.exists() or processor() in kind.read_text():
+        return kind
+    maker = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(cpu("vendor_id"), "other")
+    return kind.with_name(f"performance-{maker}-{cpu('cpu family')}-{cpu('model')}.md")
+
+
+PAGE = page_here()
 # What a whole run needs built before it is without a network.
 EXAMPLES = (("weir-classify", "lookup_rate"), ("weir-dataplane", "forwarding_rate"))
 MODES = {"four-rewrites": ("io", "macswap", "5tswap"), "mac-1": ("io",), "mac-10k": ("io",), "acl-10k": ("io",)}
@@ -115,12 +132,6 @@ def said(*command: str) -> str:
 
 def installed(package: str) -> str:
     return said("dpkg-query", "-W", "-f", "${Version}", package) or "not installed"
-
-
-def processor() -> str:
-    """Its name, and which kind of that name, which clouds have for many."""
-    widest = f", {WIDEST}" if WIDEST else ""
-    return f"{cpu('model name')} (family {cpu('cpu family')}, model {cpu('model')}{widest})"
 
 
 def about(command: str) -> str:
