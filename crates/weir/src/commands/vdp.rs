@@ -91,7 +91,7 @@ struct Of {
     /// What a frame without a rule gets, as actions
     #[arg(long, value_name = "ACTIONS")]
     default: Option<String>,
-    /// Its slow-path program: forward, learning, reflector or sink (bng, router: by a file)
+    /// Its slow-path program: forward, learning, reflector or sink (balancer, bng, firewall, nat, router: by a file)
     #[arg(long)]
     program: Option<String>,
     /// A channel of its own
@@ -112,7 +112,7 @@ struct Of {
     /// Guaranteed part of the worker's cycles, in thousandths
     #[arg(long, value_name = "N")]
     cpu_permille: Option<u16>,
-    /// Its share of a port: PORT:KEY=N,... with guarantee_bps, ceiling_bps, weight, queue_frames
+    /// Its share of a port: PORT:KEY=N,... with guarantee_bps, ceiling_bps, weight, queue_frames, max_delay_us
     #[arg(long, value_name = "SHARE")]
     share: Vec<String>,
 }

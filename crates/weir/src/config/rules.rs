@@ -5,6 +5,7 @@
 //! come one by one.
 
 use super::error::{ConfigError, Place, Source, one_of};
+use super::openflow::within;
 use super::plan::{BucketPlan, GroupPlan, MeterPlan, RulePlan, VdpPlan};
 use super::read::{Read, port_name, read_file};
 use super::schema::{BandSection, GroupSection, MeterSection, RuleSection, VdpSection};
@@ -17,7 +18,10 @@ use weir_dataplane::flowtext::{
     DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, Names, parse_actions, parse_flows,
     parse_match,
 };
-use weir_dataplane::{Band, BandKind, GroupKind, Placement, RuleSpec, Unit};
+use weir_dataplane::{Band, BandKind, GroupKind, MAX_TABLES, Placement, RuleSpec, Unit};
+
+/// The last table that a frame can come to.
+const LAST_TABLE: u8 = MAX_TABLES as u8 - 1;
 
 pub(super) fn read_meter(source: &Source<'_>, m: &Spanned<MeterSection>) -> Read<MeterPlan> {
     let s = m.get_ref();
@@ -113,7 +117,7 @@ fn read_rule(
 ) -> Read<RulePlan> {
     let s = r.get_ref();
     let names = plan.names();
-    let table = s.table.unwrap_or(0);
+    let table = within(source, s.table.as_ref(), "table", 0, LAST_TABLE)?.unwrap_or(0);
     let matcher = match &s.matcher {
         Some(m) => parse_match(&m.get_ref().0, &names)
             .map_err(|e| source.error(&m.span(), flow_error("match", &e)))?,

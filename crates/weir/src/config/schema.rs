@@ -134,7 +134,7 @@ pub struct MappingSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSection {
-    pub table: Option<u8>,
+    pub table: Option<Spanned<u8>>,
     pub priority: Option<u16>,
     pub cookie: Option<u64>,
     #[serde(rename = "match")]
