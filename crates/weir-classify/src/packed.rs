@@ -24,6 +24,8 @@ const FAR: usize = 2;
 /// Rules to a bucket when buckets are made, and beyond which more are made.
 const LOOSE: usize = 2;
 const TIGHT: usize = 3;
+/// Seeds tried with so many buckets before more are.
+const SEEDS: usize = 4;
 /// Buckets for each rule beyond which there are no more.
 const SPARSE: usize = 8;
 
@@ -251,9 +253,13 @@ impl Packed {
     fn fill(&mut self, rules: &[(u64, RuleId)]) {
         let mut n = rules.len().div_ceil(LOOSE);
         while (1..=MOST).contains(&rules.len()) && n <= SPARSE * rules.len() {
-            self.buckets = vec![Bucket::default(); n].into();
-            if rules.iter().all(|&(word, id)| self.place(word, id)) {
-                return;
+            // Rules that are one behind the other have one bucket by one seed in a hundred: larger tables are no help then.
+            for _ in 0..SEEDS {
+                self.buckets = vec![Bucket::default(); n].into();
+                if rules.iter().all(|&(word, id)| self.place(word, id)) {
+                    return;
+                }
+                self.seed = self.seed.wrapping_mul(0x2545_f491).wrapping_add(0x9e37_79b9);
             }
             n *= 2;
         }

@@ -1,7 +1,9 @@
 //! A table's rules in tuples, and the rest: takes any rules, one change at a time.
 //!
 //! Room: data-path core. Called by `fast` alone, whose head says what the parts are and how they change. Where lookups do not ask
-//! them (rules that stand by rank are asked for in that order alone), they are kept in no order, without a sieve.
+//! them (rules that stand by rank are asked for in that order alone), they are kept in no order, without a sieve. A new tuple
+//! is chosen by a sample of the rest and filled a block of it at a time, so that none of this takes longer for many rules
+//! ([0088](../../../docs/decisions/0088-no-change-takes-long.md)).
 
 mod copy;
 
@@ -9,19 +11,20 @@ pub(crate) use copy::{Copied, Copy};
 
 use crate::key::{FlowKey, FlowMask};
 use crate::rule::{Match, Rule, RuleId};
-use crate::scan::Scan;
+use crate::scan::{Row, Scan};
 use crate::shape::choose;
 use crate::sieve::Sieve;
 use crate::simd::Vectors;
 use crate::tuple::{Slot, Tuple};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
 
 /// Rules that may share a slot of a tuple.
 const COMPANY: usize = 64;
-/// The rest is looked at for a new tuple each time it has grown by this much.
+/// The rest is looked at for a new tuple each time it has grown by this much, where it is long by more.
 const STEP: usize = 8;
+/// Rules of a long rest by which a new tuple's mask is chosen: no change looks at more.
+const SAMPLE: usize = if cfg!(test) { 64 } else { 128 };
 /// Rules that may be missing to a first tuple that is exact.
 const OTHERS: usize = 2;
 /// Rules that a tuple is not worth a probe for.
@@ -57,12 +60,23 @@ pub(crate) struct Parts {
     first_tuple: FirstTuple,
     /// Length of the rest at which a new tuple is looked for.
     trigger: u32,
+    /// A tuple to which rules of the rest still move.
+    gathering: Option<Box<Gathering>>,
     len: u32,
     /// Rules of the rest that have gone since [`Parts::is_stale`] said so.
     gone: u32,
     /// How often tuples have been disbanded, and how often that was when it last said so.
     disbanded: u32,
     said: u32,
+}
+
+/// Rules of the rest that fit a new tuple move there a few at a time.
+#[derive(Clone, Copy, Debug)]
+struct Gathering {
+    /// Of the tuple.
+    seed: u64,
+    /// Rules of this rank and above have been looked at.
+    from: Option<u64>,
 }
 
 impl Default for Parts {
@@ -74,6 +88,7 @@ impl Default for Parts {
             asked: true,
             first_tuple: FirstTuple::WhenDue,
             trigger: STEP as u32,
+            gathering: None,
             len: 0,
             gone: 0,
             disbanded: 0,
@@ -119,6 +134,10 @@ impl Parts {
     /// Goes on with a tuple that grows or shrinks; whether there was one.
     pub(crate) fn move_on(&mut self, slots: usize) -> bool {
         self.tuples.iter_mut().any(|t| t.move_on(slots))
+    }
+    /// Whether rules of the rest still move to a tuple: [`Parts::gather`].
+    pub(crate) fn are_gathering(&self) -> bool {
+        self.gathering.is_some()
     }
     /// Whether they are more than a tuple that says what nearly all its rules ask, or a few rules.
     pub(crate) fn are_some(&self) -> bool {
@@ -175,6 +194,7 @@ impl Parts {
             // What was found out ahead was of the first of these.
             ahead = ahead.filter(|_| word == 0 && left != 0);
             for t in each(left, tuples) {
+                let ahead = ahead.take();
                 if t.top() < (floor >> 32) as u32 {
                     // Without a sieve those behind it are no better.
                     if self.sieve.is_none() {
@@ -182,7 +202,7 @@ impl Parts {
                     }
                     continue;
                 }
-                let found = match ahead.take() {
+                let found = match ahead {
                     Some(Ahead::Slot(slot)) => t.lookup_slot(v, key, slot, floor),
                     Some(Ahead::Hash(hash)) => t.lookup(v, key, Some(hash), floor),
                     Some(Ahead::Nothing) | None => t.lookup(v, key, None, floor),
@@ -255,21 +275,15 @@ impl Parts {
 
     /// The rule with exactly this match and priority.
     pub(crate) fn find(&self, m: &Match, priority: u32) -> Option<RuleId> {
-        if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
-            return self.rest.get(i).map(|r| r.1);
+        if let Some(found) = self.rest.find(m.value(), m.mask(), priority) {
+            return Some(found.1);
         }
         self.places(m).find_map(|i| self.tuples.get(i)?.id_of(m, priority))
     }
     /// Calls `f` for every rule, with its rank.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(u64, &Rule)) {
-        self.each_of_rest(0..self.rest.len(), f);
+        each_of(self.rest.iter(), f);
         self.tuples.iter().for_each(|t| t.for_each(f));
-    }
-    fn each_of_rest(&self, which: Range<usize>, f: &mut dyn FnMut(u64, &Rule)) {
-        for (rank, id, value, mask) in which.filter_map(|i| self.rest.get(i)) {
-            let matcher = Match::new(value, mask);
-            f(rank, &Rule { matcher, priority: (rank >> 32) as u32, id });
-        }
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
@@ -280,6 +294,7 @@ impl Parts {
     /// Adds a rule that is not there.
     pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
         self.len += 1;
+        self.gather();
         if let Some(i) = self.home(m)
             && let Some(t) = self.tuples.get_mut(i)
         {
@@ -297,7 +312,7 @@ impl Parts {
     }
     /// Looks for a tuple to be made out of rules of the rest, where it has grown by a step.
     pub(crate) fn shape(&mut self) {
-        if self.rest.len() >= self.trigger as usize {
+        if self.gathering.is_none() && self.rest.len() >= self.trigger as usize {
             self.reshape();
         }
     }
@@ -325,10 +340,10 @@ impl Parts {
     }
     /// Removes the rule with exactly this match and priority: its rank and id.
     pub(crate) fn remove(&mut self, m: &Match, priority: u32) -> Option<(u64, RuleId)> {
-        if let Some(i) = self.rest.position(m.value(), m.mask(), priority) {
-            let gone = self.rest.remove(i)?;
+        if let Some(gone) = self.rest.take(m.value(), m.mask(), priority) {
             self.len -= 1;
             self.gone = self.gone.saturating_add(1);
+            self.trigger = self.trigger.min(self.grown(4));
             self.sift_out();
             return Some(gone);
         }
@@ -371,46 +386,63 @@ impl Parts {
         }
     }
 
+    /// What the rest's length is when it has grown by an `nth`, or by a step if that is more.
+    fn grown(&self, nth: usize) -> u32 {
+        (self.rest.len() + STEP.max(self.rest.len() / nth)) as u32
+    }
     /// Makes a tuple out of rules of the rest, where one is worthwhile.
     fn reshape(&mut self) {
-        let rules: Vec<_> = self.rest.iter().collect();
+        let seed = RandomState::new().hash_one(self.len);
+        let rules = self.rest.some(SAMPLE, seed);
         let masks: Vec<FlowMask> = rules.iter().map(|r| r.3).collect();
         let values: Vec<FlowKey> = rules.iter().map(|r| r.2).collect();
         // One or two may stand aside of a table's only tuple.
         let others = if self.tuples.is_empty() { OTHERS } else { 0 };
-        let wanted = worthwhile(self.tuples.len());
-        let Some(mask) = choose(&masks, &values, wanted, others) else {
-            self.trigger = (self.rest.len() + STEP.max(self.rest.len() / 4)) as u32;
+        // Of so many as there are in the sample.
+        let wanted = worthwhile(self.tuples.len()) * rules.len() / self.rest.len().max(1);
+        let Some(mask) = choose(&masks, &values, wanted.max(STEP / 2), others) else {
+            self.trigger = self.grown(4);
             return;
         };
-        let mut tuple = Tuple::new(&mask, RandomState::new().hash_one(self.len));
-        let mut moved = Vec::new();
-        for (rank, id, value, own) in &rules {
-            let m = Match::new(*value, *own);
-            if own.covers(&mask) && (*own == mask || tuple.company(&m) < COMPANY) {
-                tuple.insert(&m, *rank, *id);
-                moved.push(*rank);
-            }
-        }
-        // Both are sorted, larger first.
-        self.rest.retain(|rank| moved.binary_search_by(|m| rank.cmp(m)).is_err());
         // Most tables have one: no room for more until there are more.
         if self.tuples.is_empty() {
             self.tuples.reserve_exact(1);
         }
-        if let Some(s) = &mut self.sieve {
-            let at = self.tuples.len();
-            tuple.for_each(&mut |_, r| s.add(at, &r.matcher));
-        }
+        let tuple = Tuple::new(&mask, seed);
+        self.gathering = Some(Box::new(Gathering { seed: tuple.seed(), from: None }));
         self.tuples.push(tuple);
-        self.resort(self.tuples.len() - 1);
-        self.trigger = (self.rest.len() + STEP) as u32;
         if self.tuples.len() >= SIFTED
             && self.asked
             && self.sieve.as_ref().is_none_or(|s| !s.has_room(self.tuples.len()))
         {
             self.sift();
         }
+        self.gather();
+    }
+    /// Moves some more rules of the rest to a new tuple, if there is one that takes them: what lookups find is the same before and after.
+    pub(crate) fn gather(&mut self) {
+        let Some(gathering) = self.gathering.as_mut() else { return };
+        let seed = gathering.seed;
+        let Some(i) = self.tuples.iter().position(|t| t.seed() == seed) else {
+            self.gathering = None;
+            return;
+        };
+        let (Some(tuple), sieve) = (self.tuples.get_mut(i), &mut self.sieve) else { return };
+        gathering.from = self.rest.take_some(gathering.from, |(rank, id, value, own)| {
+            let m = Match::new(*value, *own);
+            let mask = tuple.mask();
+            let takes = own.covers(mask) && (own == mask || tuple.company(&m) < COMPANY);
+            if takes {
+                tuple.insert(&m, *rank, *id);
+                sieve.iter_mut().for_each(|s| s.add(i, &m));
+            }
+            takes
+        });
+        if gathering.from.is_none() || self.rest.below(gathering.from).next().is_none() {
+            self.gathering = None;
+            self.trigger = self.grown(16);
+        }
+        self.resort(i);
     }
 
     /// Makes the sieve anew.
@@ -438,7 +470,8 @@ impl Parts {
     fn sift_in(&mut self, i: usize, m: &Match) {
         let Some(s) = &mut self.sieve else { return };
         s.add(i, m);
-        if self.len as usize > 2 * s.made_of + COMPANY {
+        // Those of the rest are none of its.
+        if (self.len as usize).saturating_sub(self.rest.len()) > 2 * s.made_of + COMPANY {
             self.sift();
         }
     }
@@ -471,6 +504,13 @@ impl Parts {
     }
 }
 
+/// Calls `f` for each of these rules, with its rank.
+fn each_of(rules: impl Iterator<Item = Row>, f: &mut dyn FnMut(u64, &Rule)) {
+    for (rank, id, value, mask) in rules {
+        f(rank, &Rule { matcher: Match::new(value, mask), priority: (rank >> 32) as u32, id });
+    }
+}
+
 /// When rules of the rest come to a first tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstTuple {
@@ -499,4 +539,73 @@ fn each(mut left: u64, tuples: &[Tuple]) -> impl Iterator<Item = &Tuple> {
 /// every lookup, against the scan that it saves.
 pub(crate) fn worthwhile(tuples: usize) -> usize {
     STEP + 2 * tuples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+
+    fn mac(i: u64) -> Match {
+        Match::any().with(Field::EthDst, i.into())
+    }
+    fn rank(i: u64) -> u64 {
+        7 << 32 | (u64::from(u32::MAX) - i)
+    }
+
+    /// What nothing could be made of says nothing of what comes when it has gone.
+    #[test]
+    fn a_rest_that_was_long_is_looked_at_again() {
+        let mut parts = Parts::default();
+        // Each with a bit of either field that few others have.
+        let of_its_own = |i: u64| {
+            let m = Match::any().with_masked(Field::Metadata, 0, 1 << (i % 64));
+            m.with_masked(Field::Ipv6Src, 0, 1 << (i / 64))
+        };
+        for i in 0..600 {
+            parts.insert(&of_its_own(i), rank(i), RuleId(i as u32));
+        }
+        let long = parts.trigger;
+        assert!(long > 48 && !parts.rest.is_empty(), "{long}");
+        for i in 0..600 {
+            assert!(parts.remove(&of_its_own(i), 7).is_some());
+        }
+        (0..40).for_each(|i| parts.insert(&mac(i), rank(i), RuleId(i as u32)));
+        assert_eq!((parts.tuples.len(), parts.rest.len(), parts.len()), (1, 0, 40));
+    }
+
+    /// Rules are found, and win, wherever they are while they move to a new tuple; one that comes meanwhile, too.
+    #[test]
+    fn rules_move_a_block_at_a_time() {
+        let mut parts = Parts::with_first_tuple(FirstTuple::WhenTold);
+        (0..100).for_each(|i| parts.insert(&mac(i), rank(i), RuleId(i as u32)));
+        assert!(parts.tuples.is_empty());
+        parts.shape();
+        let (mut n, mut steps) = (100u64, 0);
+        let agree = |parts: &Parts, n: u64| {
+            assert_eq!(
+                parts.tuples.iter().map(Tuple::len).sum::<usize>() + parts.rest.len(),
+                n as usize
+            );
+            for i in 0..n {
+                let (m, id) = (mac(i), RuleId(i as u32));
+                assert_eq!(parts.find(&m, 7), Some(id));
+                let asked = (u64::MAX, Ahead::Nothing);
+                assert_eq!(parts.lookup(Vectors::best(), m.value(), asked, 0), Some((rank(i), id)));
+            }
+        };
+        while parts.are_gathering() {
+            agree(&parts, n);
+            match steps % 2 {
+                0 => parts.gather(),
+                _ => {
+                    parts.insert(&mac(n), rank(n), RuleId(n as u32));
+                    n += 1;
+                }
+            }
+            steps += 1;
+        }
+        agree(&parts, n);
+        assert!(steps > 2 && parts.rest.is_empty() && parts.tuples.len() == 1, "{steps}");
+    }
 }

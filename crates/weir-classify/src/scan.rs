@@ -1,30 +1,41 @@
-//! A compact ternary scan: a few rules, best first, in columns of the words that any of them looks
-//! at.
+//! A compact ternary scan: rules by rank, best first, in blocks of so few that no change moves many.
 //!
-//! Room: data-path core. Called by `fast` (the rules that no tuple holds) and by `tuple` (the
-//! rules that share a slot). Cost: a lookup compares four or eight rules a step; a change moves the columns.
-//! Memory: 16 bytes a rule and 16 for each used word, for four rules at least, or for one where it is [`Scan::tight`].
+//! Room: data-path core. Called by `parts` (the rules that no tuple holds), by `tuple` (the rules that share a slot) and by `aside`.
+//! Nearly every scan is one [`Block`], which it has in itself; who has more than [`BLOCK`] rules has further blocks behind it, in the
+//! order of ranks, and knows by a hash which rules it has. Cost: a lookup goes through the blocks until a rule fits; a change costs the
+//! columns of a block, however many there are,.
 
-use crate::key::{FlowKey, FlowMask, WORDS};
+mod block;
+mod known;
+
+use crate::key::{FlowKey, FlowMask};
 use crate::rule::RuleId;
-use crate::simd::{Columns, Vectors, first_match, prefetch_slice};
+use crate::simd::Vectors;
+use block::Block;
+use known::{Known, hash_of};
+
+/// Rules of a block, where there are several.
+const BLOCK: usize = if cfg!(test) { 24 } else { 512 };
 
 /// Rules sorted by rank, larger first. Ranks are unique (see `fast`).
-///
-/// The length stands first: who asks whether there is anything to scan asks for no other line of
-/// memory.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Scan {
-    len: u32,
+    first: Block,
+    /// Those behind the first block. Where there are any that has a rule.
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, Debug)]
+struct More {
+    /// None is empty.
+    blocks: Vec<Block>,
+    /// Rules in them.
+    len: usize,
+    /// Words that any rule has looked at since there were several blocks.
     words: u32,
-    /// Laid out as [`Columns`] says.
-    data: Box<[u64]>,
-    cap: u32,
-    /// Whether there may be room for fewer than [`FEW`].
-    tight: bool,
-    /// Whether rules have come or gone since [`Scan::is_anew`] said so.
-    anew: bool,
+    /// All rules, those of the first block, too.
+    known: Known,
 }
 
 /// Bit `i` set where `mask` looks at word `i`.
@@ -43,24 +54,35 @@ pub(crate) fn each_word(mut words: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// What a rule of a scan is: its rank, id, and what it demands.
+pub(crate) type Row = (u64, RuleId, FlowKey, FlowMask);
+
 impl Scan {
     /// One that mostly has a rule or two, of which there are many: small rather than quick.
     pub(crate) fn tight() -> Self {
-        Self { tight: true, ..Self::default() }
+        Self { first: Block::tight(), more: None }
     }
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.len as usize
+        self.first.len() + self.more.as_ref().map_or(0, |m| m.len)
     }
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.first.is_empty()
+    }
+    fn blocks(&self) -> impl Iterator<Item = &Block> {
+        std::iter::once(&self.first).chain(self.more.iter().flat_map(|m| &m.blocks))
+    }
+    fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        std::iter::once(&mut self.first).chain(self.more.iter_mut().flat_map(|m| &mut m.blocks))
     }
     /// The largest rank, or 0.
     pub(crate) fn top(&self) -> u64 {
-        self.ranks().first().copied().unwrap_or(0)
+        self.first.top()
     }
     /// Whether rules have come or gone since this was asked.
     pub(crate) fn is_anew(&mut self) -> bool {
-        std::mem::take(&mut self.anew)
+        self.first.is_anew()
     }
     /// The word of a key of which all rules ask for most bits, and these.
     pub(crate) fn common(&self) -> (usize, u64) {
@@ -68,358 +90,377 @@ impl Scan {
             let of = |m: FlowMask| m.0.get(word).copied().unwrap_or(0);
             (word, self.iter().fold(u64::MAX, |all, (.., m)| all & of(m)))
         };
-        each_word(self.words).map(in_word).max_by_key(|w| w.1.count_ones()).unwrap_or_default()
+        each_word(self.words()).map(in_word).max_by_key(|w| w.1.count_ones()).unwrap_or_default()
     }
     /// Bit `i` set where a rule may look at word `i`.
     pub(crate) fn words(&self) -> u32 {
-        self.words
+        self.first.words() | self.more.as_ref().map_or(0, |m| m.words)
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.data)
-    }
-    fn cap(&self) -> usize {
-        self.cap as usize
-    }
-    fn ranks(&self) -> &[u64] {
-        self.data.get(..self.len()).unwrap_or_default()
+        let more = |m: &More| {
+            size_of::<More>() + m.blocks.capacity() * size_of::<Block>() + m.known.heap_bytes()
+        };
+        self.blocks().map(Block::heap_bytes).sum::<usize>() + self.more.as_deref().map_or(0, more)
     }
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_slice(&self.data, 256);
+        self.first.prefetch();
     }
 
     /// The best rule that fits `key` and is above `floor`, with its rank.
     #[inline(always)]
     pub(crate) fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        // A few rules over few words are compared faster than vector code is called.
-        match (self.cap, self.data.len() / FEW) {
-            (4, 2) => self.lookup_few::<0>(key, floor),
-            (4, 4) => self.lookup_few::<1>(key, floor),
-            (4, 6) => self.lookup_few::<2>(key, floor),
-            _ => self.lookup_more(v, key, floor),
+        let found = self.first.lookup(v, key, floor);
+        match &self.more {
+            Some(more) if found.is_none() => more.lookup(v, key, floor),
+            _ => found,
         }
     }
 
-    /// [`Scan::lookup`] where there is room for [`FEW`] rules, which look at `W` words. Vacant rows
-    /// match nothing, so there is no count to look at.
-    #[inline(always)]
-    fn lookup_few<const W: usize>(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        let (columns, _) = self.data.as_chunks::<{ 2 * FEW }>();
-        let (heads, columns) = columns.split_first()?;
-        let columns = columns.first_chunk::<W>()?;
-        let mut places = self.words;
-        let mut words = [0; W];
-        for w in &mut words {
-            *w = *key.0.get(places.trailing_zeros() as usize)?;
-            places &= places.wrapping_sub(1);
-        }
-        for row in 0..FEW {
-            // By number: what becomes of iterators here hangs on who else uses them.
-            let mut differ = 0;
-            for i in 0..W {
-                differ |= words[i] & columns[i][row] ^ columns[i][FEW + row];
-            }
-            if differ == 0 {
-                return (heads[row] > floor)
-                    .then_some((heads[row], RuleId(heads[FEW + row] as u32)));
-            }
-        }
-        None
+    /// The best rule.
+    pub(crate) fn best(&self) -> Option<Row> {
+        self.first.get(0)
     }
-
-    #[inline(never)]
-    fn lookup_more(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        if self.cap() < FEW {
-            return self.lookup_tight(key, floor);
-        }
-        if self.data.len() == 8 * FEW && self.cap() == FEW {
-            return self.lookup_few::<3>(key, floor);
-        }
-        self.lookup_vector(v, key, floor)
-    }
-
-    /// Where there is room for less than vectors compare.
-    fn lookup_tight(&self, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        let (ids, columns) = self.data.get(self.cap()..)?.split_at_checked(self.cap())?;
-        let fits = |row: usize| {
-            let pairs = columns.chunks_exact(2 * self.cap());
-            each_word(self.words).zip(pairs).all(|(word, pair)| {
-                let wanted = pair.get(row).zip(pair.get(self.cap() + row));
-                let key = key.0.get(word).copied().unwrap_or(0);
-                wanted.is_some_and(|(mask, value)| key & mask == *value)
-            })
-        };
-        let row = (0..self.len()).find(|row| fits(*row))?;
-        let rank = *self.data.get(row)?;
-        (rank > floor).then_some((rank, RuleId(*ids.get(row)? as u32)))
-    }
-
-    fn lookup_vector(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
-        let c = Columns { data: &self.data, words: self.words, cap: self.cap(), len: self.len() };
-        let i = first_match(v, &key.0, c, floor)?;
-        Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32)))
-    }
-
-    /// Rule `i`: its rank, id, and what it demands.
-    pub(crate) fn get(&self, i: usize) -> Option<(u64, RuleId, FlowKey, FlowMask)> {
-        if i >= self.len() {
-            return None;
-        }
-        let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
-        for (n, word) in each_word(self.words).enumerate() {
-            let at = (2 + 2 * n) * self.cap() + i;
-            *mask.0.get_mut(word)? = *self.data.get(at)?;
-            *value.0.get_mut(word)? = *self.data.get(at + self.cap())?;
-        }
-        Some((*self.data.get(i)?, RuleId(*self.data.get(self.cap() + i)? as u32), value, mask))
-    }
-
     /// Whether all rules have this mask.
     pub(crate) fn is_all_of(&self, mask: &FlowMask) -> bool {
-        let column = |n: usize| {
-            let at = (2 + 2 * n) * self.cap();
-            self.data.get(at..at + self.len()).unwrap_or_default()
+        self.blocks().all(|b| b.is_all_of(mask))
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Row> + '_ {
+        self.blocks().flat_map(Block::iter)
+    }
+    /// The rules whose rank is below this one, all of them for none.
+    pub(crate) fn below(&self, rank: Option<u64>) -> impl Iterator<Item = Row> + '_ {
+        let of = move |b: &Block| rank.map_or(0, |rank| b.below(rank));
+        let behind = move |b: &&Block| of(b) == b.len();
+        self.blocks()
+            .skip_while(behind)
+            .flat_map(move |b| (of(b)..b.len()).filter_map(|i| b.get(i)))
+    }
+    /// So many rules, or all, of all that there are; `seed` says which. Some may be among them twice.
+    pub(crate) fn some(&self, most: usize, seed: u64) -> Vec<Row> {
+        let n = self.len();
+        if n <= most {
+            return self.iter().collect();
+        }
+        let blocks: Vec<&Block> = self.blocks().collect();
+        let pick = |i: usize| {
+            // Of blocks each as often as another, which are not unlike in size.
+            let x = (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let block = *blocks.get((x >> 32) as usize % blocks.len())?;
+            block.get((x as u32 >> 8) as usize % block.len().max(1))
         };
-        self.words == words_of(mask)
-            && each_word(self.words)
-                .enumerate()
-                .all(|(n, word)| column(n).iter().all(|bits| mask.0.get(word) == Some(bits)))
-    }
-    /// Where the rules whose rank is below this one begin.
-    pub(crate) fn below(&self, rank: u64) -> usize {
-        self.ranks().partition_point(|&r| r >= rank)
-    }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, RuleId, FlowKey, FlowMask)> + '_ {
-        (0..self.len()).filter_map(|i| self.get(i))
+        (0..most).filter_map(pick).collect()
     }
 
-    /// Where the rule with exactly this match and priority is.
-    pub(crate) fn position(
+    /// The rule with exactly this match and priority: its rank and id.
+    pub(crate) fn find(
         &self,
         value: &FlowKey,
         mask: &FlowMask,
         priority: u32,
-    ) -> Option<usize> {
-        if self.is_empty() || words_of(mask) & !self.words != 0 {
-            return None;
+    ) -> Option<(u64, RuleId)> {
+        let (block, at) = self.position(value, mask, priority)?;
+        block.get(at).map(|r| (r.0, r.1))
+    }
+    fn position(&self, value: &FlowKey, mask: &FlowMask, priority: u32) -> Option<(&Block, usize)> {
+        let Some(more) = &self.more else {
+            return Some((&self.first, self.first.position(value, mask, priority)?));
+        };
+        let hash = hash_of(more.known.seed(), value, mask, priority);
+        let rank = more.known.rank(hash)?;
+        let block = match more.before(rank) {
+            0 => &self.first,
+            n => more.blocks.get(n - 1)?,
+        };
+        let is_it = |r: Row| (r.0, r.2, r.3) == (rank, *value, *mask);
+        if let Some(at) = block.below(rank).checked_sub(1)
+            && block.get(at).is_some_and(is_it)
+            && (rank >> 32) as u32 == priority
+        {
+            return Some((block, at));
         }
-        let ranks = self.ranks();
-        let from = ranks.partition_point(|&r| (r >> 32) as u32 > priority);
-        (from..ranks.len())
-            .take_while(|&i| ranks.get(i).is_some_and(|&r| (r >> 32) as u32 == priority))
-            .find(|&i| {
-                each_word(self.words).enumerate().all(|(n, word)| {
-                    let at = (2 + 2 * n) * self.cap() + i;
-                    self.data.get(at) == mask.0.get(word)
-                        && self.data.get(at + self.cap()) == value.0.get(word)
-                })
-            })
+        // Two rules have one hash, or the rule that is meant is not there.
+        self.blocks().find_map(|b| Some((b, b.position(value, mask, priority)?)))
     }
 
     /// Adds a rule; bits of `value` outside `mask` are zero.
     pub(crate) fn insert(&mut self, rank: u64, id: RuleId, value: &FlowKey, mask: &FlowMask) {
-        let words = self.words | words_of(mask);
-        if self.len == self.cap || words != self.words {
-            let cap = if self.len < self.cap { self.cap } else { self.grown() };
-            self.relay(words, cap);
+        if self.more.is_none() && self.first.len() < BLOCK {
+            return self.first.insert(rank, id, value, mask);
         }
-        let (len, cap) = (self.len(), self.cap());
-        let at = self.ranks().partition_point(|&r| r > rank);
-        let mut put = |column: usize, x: u64| {
-            if let Some(c) = self.data.get_mut(column * cap..column * cap + len + 1) {
-                c.copy_within(at..len, at + 1);
-                c[at] = x;
-            }
-        };
-        put(0, rank);
-        put(1, u64::from(id.0));
-        for (n, word) in each_word(words).enumerate() {
-            put(2 + 2 * n, mask.0.get(word).copied().unwrap_or(0));
-            put(3 + 2 * n, value.0.get(word).copied().unwrap_or(0));
-        }
-        self.len += 1;
-        self.anew = true;
+        self.insert_more(rank, id, value, mask);
+        self.first.set_anew();
     }
-
-    /// Takes out rule `i`; its rank and id.
-    pub(crate) fn remove(&mut self, i: usize) -> Option<(u64, RuleId)> {
-        let (len, cap) = (self.len(), self.cap());
-        let (rank, id, ..) = self.get(i)?;
-        for column in self.data.chunks_exact_mut(cap) {
-            column.copy_within(i + 1..len, i);
-        }
-        self.len -= 1;
-        if self.len == 0 {
-            *self = Self { tight: self.tight, ..Self::default() };
-        } else if self.len <= self.cap / 2 {
-            self.relay(self.used_words(), self.fitting());
+    #[inline(never)]
+    fn insert_more(&mut self, rank: u64, id: RuleId, value: &FlowKey, mask: &FlowMask) {
+        let Self { first, more } = self;
+        let more = more.get_or_insert_with(|| Box::new(More::behind(first)));
+        let hash = hash_of(more.known.seed(), value, mask, (rank >> 32) as u32);
+        more.known.insert(hash, rank);
+        more.words |= words_of(mask);
+        // Of those that begin above it the last, or the first of all.
+        let n = more.before(rank);
+        let before = first.len();
+        let More { blocks, .. } = &mut **more;
+        let has_room = blocks.get(n).is_some_and(|b| b.len() < BLOCK);
+        let Some(block) = block_at(first, blocks, n) else { return };
+        let (at, len) = (block.below(rank), block.len());
+        if len < BLOCK {
+            block.insert(rank, id, value, mask);
+        } else if at == len && has_room {
+            // Between two of which the second has room.
+            blocks.get_mut(n).into_iter().for_each(|b| b.insert(rank, id, value, mask));
         } else {
-            self.vacate();
+            // Who comes at an end has a block to itself: those that come in order leave full ones.
+            let cut = if at == 0 || at == len { at } else { len / 2 };
+            let mut rest = block.split_off(cut);
+            let to = if at < cut || at == 0 { &mut *block } else { &mut rest };
+            to.insert(rank, id, value, mask);
+            blocks.insert(n, rest);
         }
-        self.anew = true;
-        Some((rank, id))
+        more.len = (more.len + before + 1).saturating_sub(first.len());
     }
 
-    /// Keeps the rules for whose rank `keep` says so.
-    pub(crate) fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        let stay: Vec<usize> =
-            (0..self.len()).filter(|&i| self.data.get(i).is_some_and(|&r| keep(r))).collect();
-        let cap = self.cap();
-        if stay.is_empty() {
-            *self = Self { tight: self.tight, anew: true, ..Self::default() };
-            return;
+    /// Removes the rule with exactly this match and priority: its rank and id.
+    pub(crate) fn take(
+        &mut self,
+        value: &FlowKey,
+        mask: &FlowMask,
+        priority: u32,
+    ) -> Option<(u64, RuleId)> {
+        if self.more.is_none() {
+            return self.first.remove(self.first.position(value, mask, priority)?);
         }
-        for column in self.data.chunks_exact_mut(cap) {
-            for (to, &from) in stay.iter().enumerate() {
-                // `to <= from`: what is read has not been written yet.
-                column.copy_within(from..=from, to);
+        let (block, at) = self.position(value, mask, priority)?;
+        let rank = block.get(at)?.0;
+        let Self { first, more: Some(more) } = self else { return None };
+        more.known.remove(hash_of(more.known.seed(), value, mask, priority), rank);
+        let n = more.before(rank);
+        let block = block_at(first, &mut more.blocks, n)?;
+        let gone = block.remove(at)?;
+        more.len -= usize::from(n > 0);
+        self.close_up(n);
+        self.first.set_anew();
+        Some(gone)
+    }
+
+    /// Calls `f` for the rules of the block in which those below this rank begin, and takes out those for which it says so. The rank
+    /// above which all have been looked at now; none where there are no others.
+    pub(crate) fn take_some(
+        &mut self,
+        below: Option<u64>,
+        mut f: impl FnMut(&Row) -> bool,
+    ) -> Option<u64> {
+        let from = self.below(below).next()?.0;
+        let n = self.more.as_ref().map_or(0, |m| m.before(from));
+        let Self { first, more } = self;
+        let mut none = Vec::new();
+        let blocks = more.as_mut().map_or(&mut none, |m| &mut m.blocks);
+        let block = block_at(first, blocks, n)?;
+        let last = block.get(block.len().wrapping_sub(1))?.0;
+        let mut taken = Vec::new();
+        for row in block.iter().filter(|r| r.0 <= from) {
+            if f(&row) {
+                taken.push(row);
             }
         }
-        self.len = stay.len() as u32;
-        self.relay(self.used_words(), self.fitting());
-        self.anew = true;
+        // Both are sorted, larger first.
+        block.retain(|rank| taken.binary_search_by(|r| rank.cmp(&r.0)).is_err());
+        if let Some(more) = more {
+            more.len -= if n > 0 { taken.len() } else { 0 };
+            for (rank, _, value, mask) in &taken {
+                let hash = hash_of(more.known.seed(), value, mask, (rank >> 32) as u32);
+                more.known.remove(hash, *rank);
+            }
+            self.close_up(n);
+        }
+        self.first.set_anew();
+        Some(last)
+    }
+
+    /// After rules of block `n` have gone: no block is empty, and none small beside a small one.
+    fn close_up(&mut self, n: usize) {
+        let Self { first, more: Some(more) } = self else { return };
+        let More { blocks, .. } = &mut **more;
+        let size = |n: usize| match n {
+            0 => first.len(),
+            n => blocks.get(n - 1).map_or(BLOCK, Block::len),
+        };
+        let (own, next) = (size(n), size(n + 1));
+        // It and the next, or the one before and it.
+        let at = match n.checked_sub(1) {
+            _ if own + next <= BLOCK / 2 => n,
+            Some(before) if own == 0 || size(before) + own <= BLOCK / 2 => before,
+            None if own == 0 => n,
+            _ => return,
+        };
+        if at < blocks.len() {
+            let behind = blocks.remove(at);
+            if let Some(block) = block_at(first, blocks, at) {
+                block.append(&behind);
+            }
+            if at == 0 {
+                more.len -= behind.len();
+            }
+        }
+        if more.blocks.is_empty() {
+            self.more = None;
+        }
     }
 
     /// Gives every rule the rank that `f` says; the order must stay.
     pub(crate) fn rerank(&mut self, f: impl Fn(u64) -> u64) {
-        let len = self.len();
-        if let Some(ranks) = self.data.get_mut(..len) {
-            ranks.iter_mut().for_each(|r| *r = f(*r));
+        self.blocks_mut().for_each(|b| b.rerank(&f));
+        let Self { first, more } = self;
+        if let Some(more) = more {
+            more.known = Known::of(std::iter::once(&*first).chain(&more.blocks));
         }
     }
 
     /// Bits that any rule looks at.
     pub(crate) fn union(&self) -> FlowMask {
-        let mut out = FlowMask::default();
-        for (n, word) in each_word(self.words).enumerate() {
-            let start = (2 + 2 * n) * self.cap();
-            if let (Some(column), Some(o)) =
-                (self.data.get(start..start + self.len()), out.0.get_mut(word))
-            {
-                *o = column.iter().fold(0, |a, m| a | m);
-            }
-        }
-        out
-    }
-
-    fn used_words(&self) -> u32 {
-        words_of(&self.union())
-    }
-
-    /// Room for one more: [`FEW`], then more by a quarter.
-    fn grown(&self) -> u32 {
-        match self.len {
-            0 if self.tight => 1,
-            1 if self.tight => 2,
-            n if n < FEW as u32 => FEW as u32,
-            n => (n + n / 4 + 4) & !3,
-        }
-    }
-    /// Room for those that there are.
-    fn fitting(&self) -> u32 {
-        match self.len {
-            1 | 2 if self.tight => self.len,
-            n => n.next_multiple_of(FEW as u32),
-        }
-    }
-
-    /// Lays the rules out anew with columns of `cap` for `words`, which covers those in use.
-    fn relay(&mut self, words: u32, cap: u32) {
-        let mut next = Scan {
-            data: vec![0; (2 + 2 * words.count_ones() as usize) * cap as usize].into(),
-            words,
-            cap,
-            len: self.len,
-            tight: self.tight,
-            anew: self.anew,
-        };
-        let (len, old_cap, new_cap) = (self.len(), self.cap(), cap as usize);
-        let mut copy = |from: usize, to: usize| {
-            if let (Some(a), Some(b)) = (
-                self.data.get(from * old_cap..from * old_cap + len),
-                next.data.get_mut(to * new_cap..to * new_cap + len),
-            ) {
-                b.copy_from_slice(a);
-            }
-        };
-        copy(0, 0);
-        copy(1, 1);
-        let mut from = 2;
-        for word in each_word(self.words) {
-            if words >> word & 1 == 1 {
-                let to = 2 + 2 * (words & ((1u32 << word) - 1)).count_ones() as usize;
-                copy(from, to);
-                copy(from + 1, to + 1);
-            }
-            from += 2;
-        }
-        *self = next;
-        self.vacate();
-    }
-
-    /// Makes the rows without a rule match nothing: a mask without bits, a value with one.
-    fn vacate(&mut self) {
-        let (len, cap) = (self.len(), self.cap());
-        for (column, x) in [(2, 0), (3, 1)] {
-            if let Some(c) = self.data.get_mut(column * cap + len..(column + 1) * cap) {
-                c.fill(x);
-            }
-        }
+        self.blocks().fold(FlowMask::default(), |all, b| all.union(&b.union()))
     }
 }
 
-/// Rules that there mostly is room for at least, and that are compared without a loop.
-const FEW: usize = 4;
+impl More {
+    /// None yet.
+    fn behind(first: &Block) -> Self {
+        let known = Known::of(std::iter::once(first));
+        // The first's rules come to stand in others.
+        Self { blocks: Vec::new(), len: 0, words: first.words(), known }
+    }
+    /// How many of these blocks begin at this rank or above: the number of the block, counted from the first of all, that has it or would.
+    fn before(&self, rank: u64) -> usize {
+        self.blocks.partition_point(|b| b.top() >= rank)
+    }
+    #[inline(never)]
+    fn lookup(&self, v: Vectors, key: &FlowKey, floor: u64) -> Option<(u64, RuleId)> {
+        let above = self.blocks.iter().take_while(|b| b.top() > floor);
+        above.filter_map(|b| b.lookup(v, key, floor)).next()
+    }
+}
 
-const _: () = assert!(WORDS < 32);
+/// Block `n`, counted from the first of all.
+fn block_at<'a>(first: &'a mut Block, blocks: &'a mut [Block], n: usize) -> Option<&'a mut Block> {
+    match n {
+        0 => Some(first),
+        n => blocks.get_mut(n - 1),
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One that is tight answers as the other, whatever comes and goes, and is smaller while there are few.
+    /// Whatever comes and goes, in order or in none, it says what a plain list says.
     #[test]
-    fn tight_or_not() {
-        let mut x = 1u64;
+    fn blocks_are_as_a_list() {
+        let mut x = 7u64;
         let mut random = |n: u64| {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (x >> 33) % n
+            (x >> 33) % n.max(1)
         };
-        let (mut loose, mut tight) = (Scan::default(), Scan::tight());
-        let mut ranks: Vec<u64> = Vec::new();
-        let mut smaller = 0;
-        for step in 0..4_000u32 {
-            // Up to seven, and none again.
-            if (step / 7 % 2 == 0 || ranks.is_empty()) && ranks.len() < 7 {
-                let rank = (u64::from(step) << 32) + random(1 << 30) + 1;
-                let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
-                for _ in 0..random(4) {
-                    let word = random(3) as usize;
-                    mask.0[word] = 3 << random(2);
-                    value.0[word] = random(8) & mask.0[word];
+        let (mut several, mut one_again) = (0, 0);
+        for round in 0..8u64 {
+            let (mut scan, mut list) = (Scan::default(), Vec::<Row>::new());
+            let mut next = 1u64 << 40;
+            for step in 0..1200u64 {
+                let grow = step / 300 % 2 == 0;
+                if list.is_empty() || random(8) < if grow { 7 } else { 1 } {
+                    let (mut value, mut mask) = (FlowKey::default(), FlowMask::default());
+                    for _ in 0..=random(3) {
+                        let word = random(4) as usize;
+                        mask.0[word] = 7 << random(3);
+                        value.0[word] = random(32) & mask.0[word];
+                    }
+                    next += 1;
+                    // Falling, rising, few priorities, any.
+                    let priority = match round % 4 {
+                        0 => 5000 - step,
+                        1 => step + 1,
+                        2 => random(3),
+                        _ => random(1 << 20),
+                    };
+                    let rank = (priority << 32) | (u64::from(u32::MAX) - (next & 0xffff_ffff));
+                    let twice = |r: &Row| (r.2, r.3, r.0 >> 32) == (value, mask, priority);
+                    let there = list.iter().find(|r| twice(r)).map(|r| (r.0, r.1));
+                    assert_eq!(scan.find(&value, &mask, priority as u32), there);
+                    if there.is_none() {
+                        let row = (rank, RuleId(step as u32), value, mask);
+                        scan.insert(row.0, row.1, &row.2, &row.3);
+                        list.insert(list.partition_point(|r| r.0 > rank), row);
+                        assert!(scan.is_anew());
+                    }
+                } else {
+                    let at = random(list.len() as u64) as usize;
+                    let (rank, id, value, mask) = list.remove(at);
+                    let priority = (rank >> 32) as u32;
+                    assert_eq!(scan.take(&value, &mask, priority), Some((rank, id)));
+                    assert_eq!(scan.take(&value, &mask, priority), None);
                 }
-                for s in [&mut loose, &mut tight] {
-                    s.insert(rank, RuleId(step), &value, &mask);
+                if step % 97 == 0 {
+                    // Those of one kind are taken out, block by block.
+                    let goes = |r: &Row| r.2.0[0] & 7 == 1;
+                    let (mut from, mut taken) = (None, Vec::new());
+                    loop {
+                        from = scan.take_some(from, |r| {
+                            taken.extend(goes(r).then_some(*r));
+                            goes(r)
+                        });
+                        if from.is_none() {
+                            break;
+                        }
+                    }
+                    assert!(taken.iter().eq(list.iter().filter(|r| goes(r))), "{round} {step}");
+                    list.retain(|r| !goes(r));
                 }
-                ranks.push(rank);
-            } else {
-                let at = random(ranks.len() as u64) as usize;
-                assert_eq!(loose.remove(at), tight.remove(at), "{step}");
-                ranks.sort_unstable_by(|a, b| b.cmp(a));
-                ranks.remove(at);
-            }
-            smaller += usize::from(tight.heap_bytes() < loose.heap_bytes());
-            assert!(tight.heap_bytes() <= loose.heap_bytes() && tight.union() == loose.union());
-            for v in Vectors::available() {
-                for _ in 0..8 {
-                    let mut key = FlowKey::default();
-                    key.0.iter_mut().take(3).for_each(|w| *w = random(8));
-                    let floor = ranks.get(random(9) as usize).copied().unwrap_or(0);
-                    let want = loose.lookup(v, &key, floor);
-                    assert_eq!(tight.lookup(v, &key, floor), want, "{step} {}", v.name());
+                if step % 101 == 0 {
+                    let more = |rank: u64| rank + (5 << 32);
+                    scan.rerank(more);
+                    list.iter_mut().for_each(|r| r.0 = more(r.0));
+                }
+                several = scan.more.as_ref().map_or(0, |m| m.blocks.len()).max(several);
+                one_again += usize::from(several > 2 && scan.more.is_none());
+                assert_eq!((scan.len(), scan.is_empty()), (list.len(), list.is_empty()));
+                if step % 11 == 0 {
+                    agree(&scan, &list, &mut random);
                 }
             }
         }
-        assert!(smaller > 500, "{smaller}");
+        assert!(several > 10 && one_again > 100, "{several} {one_again}");
+    }
+
+    fn agree(scan: &Scan, list: &[Row], random: &mut dyn FnMut(u64) -> u64) {
+        assert!(scan.iter().eq(list.iter().copied()));
+        assert_eq!(scan.best(), list.first().copied());
+        assert_eq!(scan.top(), list.first().map_or(0, |r| r.0));
+        let union = list.iter().fold(FlowMask::default(), |u, r| u.union(&r.3));
+        assert_eq!(scan.union(), union);
+        assert_eq!(words_of(&union) & !scan.words(), 0);
+        let any = |random: &mut dyn FnMut(u64) -> u64| {
+            list.get(random(list.len() as u64 + 1) as usize).map(|r| r.0)
+        };
+        let rank = any(random);
+        let below = list.iter().filter(|r| rank.is_none_or(|rank| r.0 < rank));
+        assert!(scan.below(rank).eq(below.copied()));
+        let some = scan.some(9, random(u64::MAX));
+        assert!(some.len() == list.len().min(9) && some.iter().all(|s| list.contains(s)));
+        if let Some(more) = &scan.more {
+            let sizes: Vec<usize> = scan.blocks().map(Block::len).collect();
+            assert!(sizes.iter().all(|n| (1..=BLOCK).contains(n)), "{sizes:?}");
+            assert!(sizes.windows(2).all(|two| two[0] + two[1] > BLOCK / 2), "{sizes:?}");
+            assert_eq!(more.len, sizes.iter().skip(1).sum::<usize>());
+        }
+        for v in Vectors::available() {
+            for _ in 0..4 {
+                let mut key = FlowKey::default();
+                key.0.iter_mut().take(4).for_each(|w| *w = random(256));
+                let floor = any(random).unwrap_or(0);
+                let fits = |r: &&Row| key.masked(&r.3) == r.2 && r.0 > floor;
+                let want = list.iter().find(fits).map(|r| (r.0, r.1));
+                assert_eq!(scan.lookup(v, &key, floor), want, "{}", v.name());
+            }
+        }
     }
 }

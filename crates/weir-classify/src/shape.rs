@@ -1,13 +1,13 @@
 //! Which mask a new tuple should have: the one that takes most rules and tells them apart.
 //!
-//! Room: data-path core, control side. Called by `fast` when its rest has grown. Pure.
+//! Room: data-path core, control side. Called by `parts` when its rest has grown. Pure.
 //! Cost: a few passes over the rules for each starting mask; the square of their number at most.
 
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::scan::{each_word, words_of};
-use crate::slots::hash;
+use crate::slots::{Hashed, hash};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 
 /// Rules of one slot that count for a mask: more would make its buckets long.
 const COUNTED: u32 = 16;
@@ -79,7 +79,7 @@ pub(crate) fn choose(
 /// Rules that a tuple over `mask` would take, those of crowded slots not counted. Slots are told by their hash alone: who shares one
 /// by chance is no more than counted wrong.
 fn score(seed: u64, masks: &[FlowMask], values: &[FlowKey], mask: &FlowMask) -> usize {
-    let mut slots: HashMap<u64, u32, BuildHasherDefault<Plain>> = HashMap::default();
+    let mut slots: HashMap<u64, u32, BuildHasherDefault<Hashed>> = HashMap::default();
     let (words, n) = words_in(mask);
     let words = words.get(..n).unwrap_or_default();
     let all = bits(mask);
@@ -96,22 +96,6 @@ fn score(seed: u64, masks: &[FlowMask], values: &[FlowKey], mask: &FlowMask) -> 
             *n <= COUNTED
         })
         .count()
-}
-
-/// For numbers that are hashes.
-#[derive(Default)]
-struct Plain(u64);
-
-impl Hasher for Plain {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&b| self.0 = self.0.rotate_left(8) ^ u64::from(b));
-    }
-    fn write_u64(&mut self, x: u64) {
-        self.0 = x;
-    }
 }
 
 /// The places of the words that a mask has bits in, and how many these are.

@@ -1,6 +1,6 @@
 //! Which tuples a key need not ask: a few bits of it, looked up, leave out nearly all of them.
 //!
-//! Room: data-path core. Called by `fast` where a table has several tuples. For each of a few
+//! Room: data-path core. Called by `parts` where a table has several tuples. For each of a few
 //! windows of neighbouring bits there is a row of bits for each value that a window can have: bit
 //! `i` is set where tuple `i` has a rule that the value agrees with. The rows that a key comes to,
 //! one a window, are ANDed; tuples whose bit is left are asked. A rule that leaves most of a window

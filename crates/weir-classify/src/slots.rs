@@ -1,9 +1,10 @@
 //! The slots of a tuple: open addressing with tags, and the keyed hash that says where to look.
 //!
-//! Room: data-path core. Called by `tuple` alone. Knows masked words, heads and ranks; what a head
+//! Room: data-path core. Called by `tuple`; its hash and hasher by `scan`, `shape` and `flow_cache`, too. Knows masked words, heads and ranks; what a head
 //! means is the tuple's affair, but for [`GONE`].
 
 use crate::simd::{TAGS, match_tags, prefetch_read};
+use std::hash::Hasher;
 
 /// A slot's head is `payload << 32 | kind`: the id of its only rule, the number of its bucket, or,
 /// in an array that a resize is leaving, nothing: its rule is gone, but searches must go on.
@@ -37,6 +38,22 @@ pub(crate) fn hash(seed: u64, words: &[u64]) -> u64 {
         };
     }
     h
+}
+
+/// For numbers that are hashes.
+#[derive(Default)]
+pub(crate) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.0 = self.0.rotate_left(8) ^ u64::from(b));
+    }
+    fn write_u64(&mut self, x: u64) {
+        self.0 = x;
+    }
 }
 
 /// The tag of a hash: never 0, which marks an empty slot.

@@ -428,7 +428,7 @@ impl Tuple {
         }
         let (value, mask) = self.beyond(m);
         let bucket = self.buckets.get(payload as usize)?;
-        bucket.get(bucket.position(&value, &mask, priority)?).map(|r| r.1)
+        bucket.find(&value, &mask, priority).map(|r| r.1)
     }
 
     /// How many rules share the slot that `m` would go to.
@@ -480,8 +480,7 @@ impl Tuple {
             return ((self.rank(place)? >> 32) as u32 == priority).then_some(RuleId(payload));
         }
         let bucket = self.buckets.get(payload as usize)?;
-        let at = bucket.position(&FlowKey::default(), &FlowMask::default(), priority)?;
-        bucket.get(at).map(|r| r.1)
+        bucket.find(&FlowKey::default(), &FlowMask::default(), priority).map(|r| r.1)
     }
 
     /// Adds a rule to the slot that it falls into.
@@ -585,8 +584,8 @@ impl Tuple {
         } else {
             let (value, mask) = self.beyond(m);
             let bucket = self.buckets.get_mut(payload as usize)?;
-            let gone = bucket.remove(bucket.position(&value, &mask, priority)?)?;
-            match (bucket.len(), bucket.get(0)) {
+            let gone = bucket.take(&value, &mask, priority)?;
+            match (bucket.len(), bucket.best()) {
                 (1, Some((rank, id, _, mask))) if mask.is_empty() => {
                     self.drop_bucket(payload);
                     self.set(place, u64::from(id.0) << 32 | RULE, rank);

@@ -156,7 +156,7 @@ impl FastTable {
             return self.to_pack(one);
         }
         let rest = &self.parts.rest;
-        let (.., mask) = rest.get(0)?;
+        let (.., mask) = rest.best()?;
         let none = Packed::of_mask(&mask).filter(|_| rest.is_all_of(&mask))?;
         Some((none, rest.iter().map(|(_, id, value, _)| (value, id)).collect()))
     }

@@ -6,7 +6,7 @@
 //! that is disbanded to the rest, which is copied last, by rank, and anew when that happens meanwhile. Tuples change places, so they
 //! are known by their seeds.
 
-use super::Parts;
+use super::{Parts, each_of};
 use crate::rule::Rule;
 use crate::tuple::Tuple;
 
@@ -26,7 +26,7 @@ pub(crate) struct Copy {
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     /// Rules of this rank and above have been copied.
-    from: u64,
+    from: Option<u64>,
     /// How often tuples had been disbanded when it was begun.
     disbanded: u32,
 }
@@ -48,6 +48,11 @@ impl Parts {
         slots: usize,
         f: &mut dyn FnMut(u64, &Rule),
     ) -> Copied {
+        // Rules that move to a tuple must be found there.
+        if self.are_gathering() {
+            self.gather();
+            return Copied::Some;
+        }
         let is_current = |t: &Tuple| Some(t.seed()) == copy.current;
         let current = self.tuples.iter().position(is_current);
         let next = || self.tuples.iter().position(|t| !copy.done.contains(&t.seed()));
@@ -65,18 +70,19 @@ impl Parts {
             Some(rest) if rest.disbanded == self.disbanded => rest,
             again => {
                 copy.tries += u32::from(again.is_some());
-                Rest { from: u64::MAX, disbanded: self.disbanded }
+                Rest { from: None, disbanded: self.disbanded }
             }
         };
         if copy.tries > TRIES {
             return Copied::Never;
         }
-        let from = self.rest.below(rest.from);
-        let to = self.rest.len().min(from.saturating_add(slots));
-        self.each_of_rest(from..to, f);
-        rest.from = self.rest.get(to.wrapping_sub(1)).map_or(rest.from, |r| r.0);
+        let mut more = self.rest.below(rest.from).peekable();
+        let mut from = rest.from;
+        each_of(more.by_ref().take(slots).inspect(|r| from = Some(r.0)), f);
+        let copied = if more.peek().is_some() { Copied::Some } else { Copied::All };
+        rest.from = from;
         copy.rest = Some(rest);
-        if to < self.rest.len() { Copied::Some } else { Copied::All }
+        copied
     }
 }
 
