@@ -28,15 +28,15 @@
 //! **How it changes.** A new rule goes to the tuple with its mask; else to the tuple with the most
 //! bits that its mask covers and whose slot has room; else to the rest. When the rest has grown by
 //! a step, where it is long by a quarter, `shape` looks for a mask that many of its rules cover and that tells them apart, by a sample
-//! of them, and those rules move to a new tuple, a block of the rest at each change or between bursts ([`FastTable::move_on`]). A new tuple
+//! of them, and those rules move to a new tuple, some at each change or between bursts ([`FastTable::move_on`]). A new tuple
 //! must take more rules the more tuples there are, so that inserting `n` rules makes about `√n` tuples at most however their masks are
 //! chosen: tuple explosion ends in merged tuples and a vectorised rest.
 //!
 //! **What it costs.** Lookup: one hash and one probe a tuple, plus the rest's scan; for a table
 //! with one mask, one hash, one probe, one comparison. Insert: a probe of each tuple whose mask the
 //! rule covers (to find a duplicate or room), or a block of the rest; sometimes a choice by 128 of its rules, and where rules stand by
-//! rank that order anew, of 4,096 at most: none longer for more rules (`worst_change`, an example, has figures). A sieve is made anew when
-//! rules have doubled or halved, which goes through all of them. Growth and shrinking of tuples are incremental. Rules which differ in priority alone share a bucket without limit; a lookup meets only the best.
+//! rank that order anew, of 4,096 at most: none of these longer for more rules (`worst_change`, an example, has figures). A sieve is made anew
+//! when rules have doubled or halved, which goes through all of them. Growth and shrinking of tuples are incremental. Rules which differ in priority alone share a bucket without limit; a lookup meets only the best.
 //!
 //! **Equal priorities.** Each rule has a rank: its priority above the complement of its insertion
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After
@@ -235,8 +235,9 @@ impl FastTable {
             + size_of_val(&*self.union)
             + self.miss.as_ref().map_or(0, |_| size_of::<Miss>())
     }
-    /// Moves so many slots of a hash table that grows or shrinks: every change moves some, and while there are any left, lookups look
-    /// in two places. Whether there were any. For whoever has the time, between bursts.
+    /// Moves so many slots of a hash table that grows or shrinks, or some rules that wait for a new one: every change moves some, and while
+    /// there are any left, lookups look in two places. Whether there were any. For whoever has the time, between bursts; who keeps words
+    /// asks [`FastTable::has_other_words`] afterwards where rules waited.
     pub fn move_on(&mut self, slots: usize) -> bool {
         if self.parts.are_gathering() {
             self.parts.gather();
@@ -244,6 +245,10 @@ impl FastTable {
             return true;
         }
         self.parts.move_on(slots)
+    }
+    /// Whether rules wait to be moved to a new hash table.
+    pub fn is_gathering(&self) -> bool {
+        self.parts.are_gathering()
     }
     /// Number of hash tables that a lookup may probe, beside an index if there is one: the shape, for reports.
     pub fn tuples(&self) -> usize {
@@ -266,6 +271,14 @@ impl FastTable {
     #[inline(always)]
     pub fn is_packed(&self) -> bool {
         matches!(self.packed.way, Way::Packed | Way::Near)
+    }
+    /// After a change to one rule, with which others may move to a new tuple.
+    fn settle_all(&mut self, m: &Match, edit: Edit) {
+        let waited = self.parts.are_gathering();
+        if waited {
+            self.parts.gather();
+        }
+        self.settle((!waited).then_some((m, edit)));
     }
     /// After every change, to one rule perhaps.
     fn settle(&mut self, change: Option<(&Match, Edit)>) {
@@ -299,6 +312,8 @@ impl FastTable {
         let Parts { tuples, rest, .. } = &self.parts;
         let one = tuples.is_empty() || tuples.len() == 1 && rest.len() < LONG;
         let one = one && self.index.is_none() && self.ranked.is_none();
+        // Of rules that move nobody is told.
+        let one = one && !self.parts.are_gathering();
         if one && self.bring_near(change) {
             return true;
         }
@@ -309,7 +324,8 @@ impl FastTable {
         self.packed.way = Way::Parts;
         self.parts.shape();
         let Parts { tuples, rest, .. } = &self.parts;
-        one && tuples.len() == 1 && rest.len() < LONG && self.bring_near(None)
+        let one = one && tuples.len() == 1 && rest.len() < LONG;
+        one && !self.parts.are_gathering() && self.bring_near(None)
     }
     /// Whether a lookup may be worth remembering: many parts are asked, or many rules scanned, or an index of more than a leaf's few.
     pub fn is_dear(&self) -> bool {
@@ -630,7 +646,7 @@ impl FastTable {
         {
             self.parts.insert_only(i, m, rank, id).map_err(Duplicate)?;
             self.note_in(rank, m, id);
-            self.settle(Some((m, Edit::In(id))));
+            self.settle_all(m, Edit::In(id));
             return Ok(());
         }
         match self.find(m, priority) {
@@ -664,7 +680,7 @@ impl FastTable {
         }
         self.parts.insert(m, rank, id);
         self.note_in(rank, m, id);
-        self.settle(Some((m, Edit::In(id))));
+        self.settle_all(m, Edit::In(id));
     }
 }
 
@@ -722,7 +738,7 @@ impl FastTable {
             self.narrow();
         }
         self.note_out(rank, m);
-        self.settle(Some((m, Edit::Out(id))));
+        self.settle_all(m, Edit::Out(id));
         self.dissolve_small();
         Some(id)
     }

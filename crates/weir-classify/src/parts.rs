@@ -2,7 +2,7 @@
 //!
 //! Room: data-path core. Called by `fast` alone, whose head says what the parts are and how they change. Where lookups do not ask
 //! them (rules that stand by rank are asked for in that order alone), they are kept in no order, without a sieve. A new tuple
-//! is chosen by a sample of the rest and filled a block of it at a time, so that none of this takes longer for many rules
+//! is chosen by a sample of the rest and filled by some of it at a time, so that none of this takes longer for many rules
 //! ([0088](../../../docs/decisions/0088-no-change-takes-long.md)).
 
 mod copy;
@@ -25,6 +25,8 @@ const COMPANY: usize = 64;
 const STEP: usize = 8;
 /// Rules of a long rest by which a new tuple's mask is chosen: no change looks at more.
 const SAMPLE: usize = if cfg!(test) { 64 } else { 128 };
+/// Rules of the rest that are looked at at a time for such a tuple.
+const MOVED: usize = if cfg!(test) { 48 } else { 128 };
 /// Rules that may be missing to a first tuple that is exact.
 const OTHERS: usize = 2;
 /// Rules that a tuple is not worth a probe for.
@@ -115,6 +117,7 @@ impl Parts {
     }
     pub(crate) fn heap_bytes(&self) -> usize {
         self.rest.heap_bytes()
+            + self.gathering.as_ref().map_or(0, |_| size_of::<Gathering>())
             + self.sieve.as_ref().map_or(0, |s| size_of::<Sieve>() + s.heap_bytes())
             + self.tuples.capacity() * size_of::<Tuple>()
             + self.tuples.iter().map(Tuple::heap_bytes).sum::<usize>()
@@ -289,12 +292,12 @@ impl Parts {
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
         self.tuples.iter_mut().for_each(|t| t.rerank(f));
         self.rest.rerank(f);
+        self.gathering.iter_mut().for_each(|g| g.from = g.from.map(f));
     }
 
     /// Adds a rule that is not there.
     pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
         self.len += 1;
-        self.gather();
         if let Some(i) = self.home(m)
             && let Some(t) = self.tuples.get_mut(i)
         {
@@ -357,7 +360,7 @@ impl Parts {
         let t = self.tuples.get(i)?;
         if self.sieve.is_some() {
             self.sift_out();
-        } else if t.len() <= FEW {
+        } else if t.len() <= FEW && !self.are_gathering() {
             self.disband();
         } else if t.top() != top {
             self.resort(i);
@@ -404,6 +407,7 @@ impl Parts {
             self.trigger = self.grown(4);
             return;
         };
+        self.trigger = self.grown(16);
         // Most tables have one: no room for more until there are more.
         if self.tuples.is_empty() {
             self.tuples.reserve_exact(1);
@@ -428,7 +432,7 @@ impl Parts {
             return;
         };
         let (Some(tuple), sieve) = (self.tuples.get_mut(i), &mut self.sieve) else { return };
-        gathering.from = self.rest.take_some(gathering.from, |(rank, id, value, own)| {
+        gathering.from = self.rest.take_some(gathering.from, MOVED, |(rank, id, value, own)| {
             let m = Match::new(*value, *own);
             let mask = tuple.mask();
             let takes = own.covers(mask) && (own == mask || tuple.company(&m) < COMPANY);
@@ -438,11 +442,22 @@ impl Parts {
             }
             takes
         });
-        if gathering.from.is_none() || self.rest.below(gathering.from).next().is_none() {
+        let all = gathering.from.is_none() || self.rest.below(gathering.from).next().is_none();
+        let few = tuple.len() <= FEW;
+        self.resort(i);
+        if all {
             self.gathering = None;
             self.trigger = self.grown(16);
+            match &self.sieve {
+                Some(s) if self.in_tuples() > 2 * s.made_of + COMPANY => self.sift(),
+                None if few => self.disband(),
+                _ => {}
+            }
         }
-        self.resort(i);
+    }
+    /// Rules but for those of the rest.
+    fn in_tuples(&self) -> usize {
+        self.len().saturating_sub(self.rest.len())
     }
 
     /// Makes the sieve anew.
@@ -470,8 +485,7 @@ impl Parts {
     fn sift_in(&mut self, i: usize, m: &Match) {
         let Some(s) = &mut self.sieve else { return };
         s.add(i, m);
-        // Those of the rest are none of its.
-        if (self.len as usize).saturating_sub(self.rest.len()) > 2 * s.made_of + COMPANY {
+        if self.len as usize - self.rest.len() > 2 * s.made_of + COMPANY {
             self.sift();
         }
     }
@@ -487,14 +501,17 @@ impl Parts {
     }
     /// Moves the rules of tuples that have few to the rest, and puts the others in order.
     fn disband(&mut self) {
-        let Self { tuples, rest, .. } = self;
+        let Self { tuples, rest, gathering, .. } = self;
+        // One to which rules still move has few at first.
+        let grows = gathering.as_ref().map(|g| g.seed);
         tuples.retain(|t| {
-            if t.len() <= FEW {
+            let stays = t.len() > FEW || Some(t.seed()) == grows;
+            if !stays {
                 t.for_each(&mut |rank, r| {
                     rest.insert(rank, r.id, r.matcher.value(), r.matcher.mask());
                 });
             }
-            t.len() > FEW
+            stays
         });
         tuples.sort_by_key(|t| Reverse(t.top()));
         if tuples.is_empty() {
@@ -564,6 +581,7 @@ mod tests {
         };
         for i in 0..600 {
             parts.insert(&of_its_own(i), rank(i), RuleId(i as u32));
+            parts.gather();
         }
         let long = parts.trigger;
         assert!(long > 48 && !parts.rest.is_empty(), "{long}");
@@ -571,6 +589,7 @@ mod tests {
             assert!(parts.remove(&of_its_own(i), 7).is_some());
         }
         (0..40).for_each(|i| parts.insert(&mac(i), rank(i), RuleId(i as u32)));
+        parts.gather();
         assert_eq!((parts.tuples.len(), parts.rest.len(), parts.len()), (1, 0, 40));
     }
 
@@ -578,10 +597,10 @@ mod tests {
     #[test]
     fn rules_move_a_block_at_a_time() {
         let mut parts = Parts::with_first_tuple(FirstTuple::WhenTold);
-        (0..100).for_each(|i| parts.insert(&mac(i), rank(i), RuleId(i as u32)));
+        (0..200).for_each(|i| parts.insert(&mac(i), rank(i), RuleId(i as u32)));
         assert!(parts.tuples.is_empty());
         parts.shape();
-        let (mut n, mut steps) = (100u64, 0);
+        let (mut n, mut steps) = (200u64, 0);
         let agree = |parts: &Parts, n: u64| {
             assert_eq!(
                 parts.tuples.iter().map(Tuple::len).sum::<usize>() + parts.rest.len(),

@@ -3,7 +3,7 @@
 //! Room: data-path core. Called by `parts` (the rules that no tuple holds), by `tuple` (the rules that share a slot) and by `aside`.
 //! Nearly every scan is one [`Block`], which it has in itself; who has more than [`BLOCK`] rules has further blocks behind it, in the
 //! order of ranks, and knows by a hash which rules it has. Cost: a lookup goes through the blocks until a rule fits; a change costs the
-//! columns of a block, however many there are,.
+//! columns of a block, however many there are.
 
 mod block;
 mod known;
@@ -15,7 +15,7 @@ use block::Block;
 use known::{Known, hash_of};
 
 /// Rules of a block, where there are several.
-const BLOCK: usize = if cfg!(test) { 24 } else { 512 };
+const BLOCK: usize = if cfg!(test) { 48 } else { 512 };
 
 /// Rules sorted by rank, larger first. Ranks are unique (see `fast`).
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,8 @@ struct More {
     blocks: Vec<Block>,
     /// Rules in them.
     len: usize,
-    /// Words that any rule has looked at since there were several blocks.
-    words: u32,
+    /// Bits that any rule has looked at since there were several blocks.
+    union: FlowMask,
     /// All rules, those of the first block, too.
     known: Known,
 }
@@ -94,7 +94,7 @@ impl Scan {
     }
     /// Bit `i` set where a rule may look at word `i`.
     pub(crate) fn words(&self) -> u32 {
-        self.first.words() | self.more.as_ref().map_or(0, |m| m.words)
+        self.more.as_ref().map_or(self.first.words(), |m| words_of(&m.union))
     }
     pub(crate) fn heap_bytes(&self) -> usize {
         let more = |m: &More| {
@@ -130,24 +130,32 @@ impl Scan {
     }
     /// The rules whose rank is below this one, all of them for none.
     pub(crate) fn below(&self, rank: Option<u64>) -> impl Iterator<Item = Row> + '_ {
+        // Blocks before that have none.
+        let n = match (rank, &self.more) {
+            (Some(rank), Some(more)) => more.before(rank),
+            _ => 0,
+        };
         let of = move |b: &Block| rank.map_or(0, |rank| b.below(rank));
-        let behind = move |b: &&Block| of(b) == b.len();
-        self.blocks()
-            .skip_while(behind)
-            .flat_map(move |b| (of(b)..b.len()).filter_map(|i| b.get(i)))
+        let blocks = self.more.as_ref().map_or(&[][..], |m| &m.blocks);
+        let first = (n == 0).then_some(&self.first);
+        let blocks = first.into_iter().chain(blocks.get(n.saturating_sub(1)..).unwrap_or_default());
+        blocks.flat_map(move |b| (of(b)..b.len()).filter_map(|i| b.get(i)))
     }
-    /// So many rules, or all, of all that there are; `seed` says which. Some may be among them twice.
+    /// So many rules, or all, of all that there are, as many of each part of the order; `seed` says which.
     pub(crate) fn some(&self, most: usize, seed: u64) -> Vec<Row> {
         let n = self.len();
         if n <= most {
             return self.iter().collect();
         }
-        let blocks: Vec<&Block> = self.blocks().collect();
+        let (mut blocks, mut before) = (self.blocks().peekable(), 0);
         let pick = |i: usize| {
-            // Of blocks each as often as another, which are not unlike in size.
-            let x = (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let block = *blocks.get((x >> 32) as usize % blocks.len())?;
-            block.get((x as u32 >> 8) as usize % block.len().max(1))
+            let (from, to) = (i * n / most, (i + 1) * n / most);
+            let x = (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let at = from + x as usize % (to - from).max(1);
+            while let Some(b) = blocks.next_if(|b| before + b.len() <= at) {
+                before += b.len();
+            }
+            blocks.peek()?.get(at - before)
         };
         (0..most).filter_map(pick).collect()
     }
@@ -197,7 +205,7 @@ impl Scan {
         let more = more.get_or_insert_with(|| Box::new(More::behind(first)));
         let hash = hash_of(more.known.seed(), value, mask, (rank >> 32) as u32);
         more.known.insert(hash, rank);
-        more.words |= words_of(mask);
+        more.union = more.union.union(mask);
         // Of those that begin above it the last, or the first of all.
         let n = more.before(rank);
         let before = first.len();
@@ -244,11 +252,12 @@ impl Scan {
         Some(gone)
     }
 
-    /// Calls `f` for the rules of the block in which those below this rank begin, and takes out those for which it says so. The rank
+    /// Calls `f` for so many rules of the block in which those below this rank begin, and takes out those for which it says so. The rank
     /// above which all have been looked at now; none where there are no others.
     pub(crate) fn take_some(
         &mut self,
         below: Option<u64>,
+        most: usize,
         mut f: impl FnMut(&Row) -> bool,
     ) -> Option<u64> {
         let from = self.below(below).next()?.0;
@@ -257,9 +266,10 @@ impl Scan {
         let mut none = Vec::new();
         let blocks = more.as_mut().map_or(&mut none, |m| &mut m.blocks);
         let block = block_at(first, blocks, n)?;
-        let last = block.get(block.len().wrapping_sub(1))?.0;
-        let mut taken = Vec::new();
-        for row in block.iter().filter(|r| r.0 <= from) {
+        let (mut last, mut taken) = (from, Vec::new());
+        let at = below.map_or(0, |rank| block.below(rank));
+        for row in (at..block.len()).take(most).filter_map(|i| block.get(i)) {
+            last = row.0;
             if f(&row) {
                 taken.push(row);
             }
@@ -317,9 +327,9 @@ impl Scan {
         }
     }
 
-    /// Bits that any rule looks at.
+    /// Bits that any rule looks at; where there are several blocks, or has looked at since there were.
     pub(crate) fn union(&self) -> FlowMask {
-        self.blocks().fold(FlowMask::default(), |all, b| all.union(&b.union()))
+        self.more.as_ref().map_or_else(|| self.first.union(), |m| m.union)
     }
 }
 
@@ -328,7 +338,7 @@ impl More {
     fn behind(first: &Block) -> Self {
         let known = Known::of(std::iter::once(first));
         // The first's rules come to stand in others.
-        Self { blocks: Vec::new(), len: 0, words: first.words(), known }
+        Self { blocks: Vec::new(), len: 0, union: first.union(), known }
     }
     /// How many of these blocks begin at this rank or above: the number of the block, counted from the first of all, that has it or would.
     fn before(&self, rank: u64) -> usize {
@@ -404,7 +414,7 @@ mod tests {
                     let goes = |r: &Row| r.2.0[0] & 7 == 1;
                     let (mut from, mut taken) = (None, Vec::new());
                     loop {
-                        from = scan.take_some(from, |r| {
+                        from = scan.take_some(from, 7, |r| {
                             taken.extend(goes(r).then_some(*r));
                             goes(r)
                         });
@@ -421,14 +431,14 @@ mod tests {
                     list.iter_mut().for_each(|r| r.0 = more(r.0));
                 }
                 several = scan.more.as_ref().map_or(0, |m| m.blocks.len()).max(several);
-                one_again += usize::from(several > 2 && scan.more.is_none());
+                one_again += usize::from(several > 1 && scan.more.is_none());
                 assert_eq!((scan.len(), scan.is_empty()), (list.len(), list.is_empty()));
                 if step % 11 == 0 {
                     agree(&scan, &list, &mut random);
                 }
             }
         }
-        assert!(several > 10 && one_again > 100, "{several} {one_again}");
+        assert!(several > 4 && one_again > 100, "{several} {one_again}");
     }
 
     fn agree(scan: &Scan, list: &[Row], random: &mut dyn FnMut(u64) -> u64) {
@@ -436,7 +446,7 @@ mod tests {
         assert_eq!(scan.best(), list.first().copied());
         assert_eq!(scan.top(), list.first().map_or(0, |r| r.0));
         let union = list.iter().fold(FlowMask::default(), |u, r| u.union(&r.3));
-        assert_eq!(scan.union(), union);
+        assert!(scan.union().covers(&union) && (scan.more.is_some() || scan.union() == union));
         assert_eq!(words_of(&union) & !scan.words(), 0);
         let any = |random: &mut dyn FnMut(u64) -> u64| {
             list.get(random(list.len() as u64 + 1) as usize).map(|r| r.0)

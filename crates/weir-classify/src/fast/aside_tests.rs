@@ -217,3 +217,72 @@ fn a_rule_for_all_others_is_aside() {
         }
     }
 }
+
+/// While rules move to a new tuple, and what is near changes by it, each key has its winner.
+#[test]
+fn rules_that_move_are_found() {
+    let mut x = 5u64;
+    let mut random = |n: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % n
+    };
+    let station = |n: u64| Match::any().with(Field::EthDst, 0x0200_0000_0000 + u128::from(n));
+    // Of no mask that another has.
+    let other = |n: u64| {
+        let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Match::any().with_masked(Field::EthSrc, 0, (bits >> 16).into())
+    };
+    let mut moved = 0;
+    for round in 0..60u64 {
+        let (mut owned, mut judge) = (Owned::new(Words::ByOwner), Linear::default());
+        let mut there: Vec<(Match, u32)> = Vec::new();
+        let (stations, next) = (8 + random(40), &mut 0u64);
+        for step in 0..700u64 {
+            let grow = step < 300;
+            if grow {
+                *next += 1;
+                // Stations come last, and mostly below all others.
+                let late = step > 120 && random(2) == 0;
+                let (m, priority) = match late {
+                    true => (station(random(stations)), [1, 1, 1, 9][random(4) as usize]),
+                    false => (other(*next), 2 + random(6) as u32),
+                };
+                let r = Rule { matcher: m, priority, id: RuleId(*next as u32) };
+                assert_eq!(owned.insert(r), judge.insert(r).is_ok());
+                if !there.contains(&(m, priority)) {
+                    there.push((m, priority));
+                }
+            } else if !there.is_empty() && (random(12) > 0 || there.len() > 60) {
+                // Others go first.
+                let others = |t: &(Match, u32)| t.0.mask() != station(0).mask();
+                let at = match there.iter().position(others) {
+                    Some(at) if random(20) > 0 => at,
+                    _ => random(there.len() as u64) as usize,
+                };
+                let (m, priority) = there.swap_remove(at);
+                assert_eq!(owned.remove(&m, priority), judge.remove(&m, priority));
+            } else {
+                let m = station(random(stations));
+                *next += 1;
+                let r = Rule { matcher: m, priority: 1, id: RuleId(*next as u32) };
+                assert_eq!(owned.insert(r), judge.insert(r).is_ok());
+                if !there.contains(&(m, 1)) {
+                    there.push((m, 1));
+                }
+            }
+            // By changes alone, or between them, too.
+            moved += u32::from(owned.fast.is_gathering());
+            if round % 2 == 0 && owned.fast.is_gathering() {
+                owned.fast.move_on(64);
+                owned.refit(None);
+            }
+            let all_are_asked = step % 16 == 0 || there.len() < 60;
+            for n in 0..if all_are_asked { stations + 4 } else { 2 } {
+                let key = station(n).with(Field::EthSrc, random(1 << 20).into());
+                let key = key.value();
+                assert_eq!(owned.lookup(key), judge.lookup(key), "{round} {step}");
+            }
+        }
+    }
+    assert!(moved > 3, "{moved}");
+}

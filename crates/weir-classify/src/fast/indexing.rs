@@ -135,16 +135,16 @@ impl FastTable {
 
     /// Copies some more: a leaf of an index; what stands in so many slots of tuples, or as many rules of the rest.
     pub fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
-        // Lookups go by what there is of either.
-        if self.parts.are_gathering() {
-            self.move_on(slots);
-            return Copying::More;
-        }
         let Some(indexing) = self.indexing.as_mut().filter(|i| i.token == draft.token) else {
             return Copying::Broken;
         };
         if indexing.whole {
             return Copying::Whole;
+        }
+        // Rules that move to a tuple are to be found there.
+        if self.parts.are_gathering() {
+            self.move_on(slots);
+            return Copying::More;
         }
         if let Some(index) = self.index.as_ref().filter(|i| draft.leaf < i.leaves()) {
             let leaf = draft.leaf;

@@ -196,6 +196,7 @@ impl Draft {
             // What went and came again while it was copied may stand here twice; what is noted settles which holds.
             if parts.find(m, (rank >> 32) as u32).is_none() {
                 parts.insert(m, rank, id);
+                parts.gather();
             }
             self.rules() <= MOST || !parts.are_many()
         };
@@ -207,6 +208,9 @@ impl Draft {
                 rules.iter().all(|p| add(p.rank, RuleId(p.id as u32), &form.matcher(&p.asks)))
             }
         };
+        while parts.are_gathering() {
+            parts.gather();
+        }
         few.then_some(parts)
     }
     /// Each rule once, however often it was copied.

@@ -70,7 +70,8 @@ impl Known {
     }
     pub(super) fn heap_bytes(&self) -> usize {
         let places: usize = self.maps.iter().map(HashMap::capacity).sum();
-        self.maps.capacity() * size_of::<HashMap<u64, u64>>() + places * 8 / 7 * 17
+        self.maps.capacity() * size_of::<HashMap<u64, u64, BuildHasherDefault<Hashed>>>()
+            + places * 8 / 7 * 17
     }
 }
 

@@ -16,8 +16,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
 use weir_classify::{
-    Adoption, Classifier, Drafted, Duplicate, FastTable, FlowCache, FlowCaching, Match, Rule,
-    RuleId, Words,
+    Adoption, Classifier, Copying, Draft, Drafted, Duplicate, FastTable, FlowCache, FlowCaching,
+    Match, Rule, RuleId, Words,
 };
 use weir_packet::Nanos;
 
@@ -550,6 +550,23 @@ impl Table {
             }
         }
         self.refit_cache();
+    }
+    /// Goes on with what its classifier has still to move, as [`FastTable::move_on`] says.
+    pub(crate) fn move_on(&mut self, slots: usize) -> bool {
+        self.while_moving(|c| c.move_on(slots))
+    }
+    /// Copies some more, as [`FastTable::draft_more`] says.
+    pub(crate) fn draft_more(&mut self, draft: &mut Draft, slots: usize) -> Copying {
+        self.while_moving(|c| c.draft_more(draft, slots))
+    }
+    /// Where rules move to a new hash table others may be near than before.
+    fn while_moving<T>(&mut self, f: impl FnOnce(&mut FastTable) -> T) -> T {
+        let moves = self.classifier.is_gathering();
+        let out = f(&mut self.classifier);
+        if moves {
+            self.refit(None);
+        }
+        out
     }
     /// Takes what was made of its classifier's draft, as [`FastTable::adopt`] says.
     pub(crate) fn adopt(&mut self, drafted: &mut Drafted) -> Adoption {

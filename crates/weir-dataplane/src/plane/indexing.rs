@@ -240,7 +240,7 @@ impl DataPlane {
             for (n, t) in v.fast.tables.iter_mut().enumerate() {
                 let which = (v.vid, n);
                 // What is copied already does not wait for it.
-                if room == usize::MAX && t.classifier.move_on(MOVED) {
+                if room == usize::MAX && t.move_on(MOVED) {
                     self.indexing.moves = self.indexing.moves.wrapping_add(1);
                     if !self.indexing.moves.is_multiple_of(STAYS) {
                         self.indexing.next = at;
@@ -268,9 +268,7 @@ impl DataPlane {
 
     fn copy_some(&mut self, mut drafts: Vec<(Which, Draft)>) {
         let Some((which, draft)) = drafts.last_mut() else { return };
-        let copying = self
-            .table_of(*which)
-            .map_or(Copying::Broken, |t| t.classifier.draft_more(draft, SLOTS));
+        let copying = self.table_of(*which).map_or(Copying::Broken, |t| t.draft_more(draft, SLOTS));
         match copying {
             Copying::More => return self.next_round(UnderWay::Copies(drafts)),
             Copying::Whole => {}

@@ -92,10 +92,7 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             &["t.toml:11:9: match: '10.0.0.300'"],
         ),
         ("[[vdp.rule]]\nmatch = { ip = false }\nactions = 'drop'", &["leave it out"]),
-        (
-            "[[vdp.rule]]\ntable = 255\nactions = 'drop'",
-            &["t.toml:11:9: table = 255: 0 to 254"],
-        ),
+        ("[[vdp.rule]]\ntable = 255\nactions = 'drop'", &["t.toml:11:9: table = 255: 0 to 254"]),
         ("[[vdp.rule]]\nmatch = 'ip'", &["t.toml:10:1: missing field `actions`"]),
         ("[[vdp.rule]]\nactions = 'output:3'", &["t.toml:11:11: VDP 1 (vdp1): VDP has no port 3"]),
         ("[[vdp.rule]]\nactions = 'group:1'", &["VDP has no group 1"]),

@@ -87,7 +87,7 @@ fn what_is_small_when_it_takes_parts_says_what_its_classifier_says() {
     (300..n).for_each(|n| put(&mut t, n));
     assert!(t.classifier.wants_index());
     let mut draft = t.classifier.begin_draft().unwrap();
-    while t.classifier.draft_more(&mut draft, 64) == weir_classify::Copying::More {}
+    while t.draft_more(&mut draft, 64) == weir_classify::Copying::More {}
     let mut drafted = draft.make();
     for gone in (0..n).filter(|n| !n.is_multiple_of(2) || *n > 32) {
         assert!(t.take(&station(gone).matcher, 7).is_some());
