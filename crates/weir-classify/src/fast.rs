@@ -36,7 +36,8 @@
 //! with one mask, one hash, one probe, one comparison. Insert: a probe of each tuple whose mask the
 //! rule covers (to find a duplicate or room), or a block of the rest; sometimes a choice by 128 of its rules, and where rules stand by
 //! rank that order anew, of 4,096 at most: none of these longer for more rules (`worst_change`, an example, has figures). A sieve is made anew
-//! when rules have doubled or halved, which goes through all of them. Growth and shrinking of tuples are incremental. Rules which differ in priority alone share a bucket without limit; a lookup meets only the best.
+//! when rules have doubled or halved, which goes through all of them. Growth and shrinking of tuples are incremental. Rules
+//! which differ in priority alone share a bucket without limit; a lookup meets only the best.
 //!
 //! **Equal priorities.** Each rule has a rank: its priority above the complement of its insertion
 //! number. Ranks are unique and larger wins, so that the first inserted wins among equals. After

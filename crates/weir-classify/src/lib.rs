@@ -16,6 +16,8 @@
 #![deny(unsafe_code)]
 
 mod aside;
+#[cfg(test)]
+mod dice;
 mod fast;
 mod field;
 mod flow_cache;

@@ -449,15 +449,11 @@ impl Parts {
             self.gathering = None;
             self.trigger = self.grown(16);
             match &self.sieve {
-                Some(s) if self.in_tuples() > 2 * s.made_of + COMPANY => self.sift(),
+                Some(_) => self.sift_if_outgrown(),
                 None if few => self.disband(),
-                _ => {}
+                None => {}
             }
         }
-    }
-    /// Rules but for those of the rest.
-    fn in_tuples(&self) -> usize {
-        self.len().saturating_sub(self.rest.len())
     }
 
     /// Makes the sieve anew.
@@ -485,7 +481,12 @@ impl Parts {
     fn sift_in(&mut self, i: usize, m: &Match) {
         let Some(s) = &mut self.sieve else { return };
         s.add(i, m);
-        if self.len as usize - self.rest.len() > 2 * s.made_of + COMPANY {
+        self.sift_if_outgrown();
+    }
+    /// Makes the sieve anew where tuples have twice the rules that it was made of.
+    fn sift_if_outgrown(&mut self) {
+        let in_tuples = self.len() - self.rest.len();
+        if self.sieve.as_ref().is_some_and(|s| in_tuples > 2 * s.made_of + COMPANY) {
             self.sift();
         }
     }

@@ -30,11 +30,10 @@ pub(crate) struct Scan {
 struct More {
     /// None is empty.
     blocks: Vec<Block>,
-    /// Rules in them.
+    /// All rules, those of the first block, too; `known` says which.
     len: usize,
     /// Bits that any rule has looked at since there were several blocks.
     union: FlowMask,
-    /// All rules, those of the first block, too.
     known: Known,
 }
 
@@ -64,7 +63,7 @@ impl Scan {
     }
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.first.len() + self.more.as_ref().map_or(0, |m| m.len)
+        self.more.as_ref().map_or(self.first.len(), |m| m.len)
     }
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
@@ -208,7 +207,7 @@ impl Scan {
         more.union = more.union.union(mask);
         // Of those that begin above it the last, or the first of all.
         let n = more.before(rank);
-        let before = first.len();
+        more.len += 1;
         let More { blocks, .. } = &mut **more;
         let has_room = blocks.get(n).is_some_and(|b| b.len() < BLOCK);
         let Some(block) = block_at(first, blocks, n) else { return };
@@ -226,7 +225,6 @@ impl Scan {
             to.insert(rank, id, value, mask);
             blocks.insert(n, rest);
         }
-        more.len = (more.len + before + 1).saturating_sub(first.len());
     }
 
     /// Removes the rule with exactly this match and priority: its rank and id.
@@ -246,7 +244,7 @@ impl Scan {
         let n = more.before(rank);
         let block = block_at(first, &mut more.blocks, n)?;
         let gone = block.remove(at)?;
-        more.len -= usize::from(n > 0);
+        more.len -= 1;
         self.close_up(n);
         self.first.set_anew();
         Some(gone)
@@ -277,7 +275,7 @@ impl Scan {
         // Both are sorted, larger first.
         block.retain(|rank| taken.binary_search_by(|r| rank.cmp(&r.0)).is_err());
         if let Some(more) = more {
-            more.len -= if n > 0 { taken.len() } else { 0 };
+            more.len -= taken.len();
             for (rank, _, value, mask) in &taken {
                 let hash = hash_of(more.known.seed(), value, mask, (rank >> 32) as u32);
                 more.known.remove(hash, *rank);
@@ -309,9 +307,6 @@ impl Scan {
             if let Some(block) = block_at(first, blocks, at) {
                 block.append(&behind);
             }
-            if at == 0 {
-                more.len -= behind.len();
-            }
         }
         if more.blocks.is_empty() {
             self.more = None;
@@ -338,7 +333,7 @@ impl More {
     fn behind(first: &Block) -> Self {
         let known = Known::of(std::iter::once(first));
         // The first's rules come to stand in others.
-        Self { blocks: Vec::new(), len: 0, union: first.union(), known }
+        Self { blocks: Vec::new(), len: first.len(), union: first.union(), known }
     }
     /// How many of these blocks begin at this rank or above: the number of the block, counted from the first of all, that has it or would.
     fn before(&self, rank: u64) -> usize {
@@ -362,15 +357,12 @@ fn block_at<'a>(first: &'a mut Block, blocks: &'a mut [Block], n: usize) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::dice;
 
     /// Whatever comes and goes, in order or in none, it says what a plain list says.
     #[test]
     fn blocks_are_as_a_list() {
-        let mut x = 7u64;
-        let mut random = |n: u64| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (x >> 33) % n.max(1)
-        };
+        let mut random = dice(7);
         let (mut several, mut one_again) = (0, 0);
         for round in 0..8u64 {
             let (mut scan, mut list) = (Scan::default(), Vec::<Row>::new());
@@ -460,7 +452,7 @@ mod tests {
             let sizes: Vec<usize> = scan.blocks().map(Block::len).collect();
             assert!(sizes.iter().all(|n| (1..=BLOCK).contains(n)), "{sizes:?}");
             assert!(sizes.windows(2).all(|two| two[0] + two[1] > BLOCK / 2), "{sizes:?}");
-            assert_eq!(more.len, sizes.iter().skip(1).sum::<usize>());
+            assert_eq!(more.len, sizes.iter().sum::<usize>());
         }
         for v in Vectors::available() {
             for _ in 0..4 {

@@ -1,6 +1,7 @@
 //! Tables of stations with rules for other frames aside, against the oracle: what is near, whom that lets by, who comes and goes.
 
 use super::*;
+use crate::dice::dice;
 use crate::field::Field;
 use crate::linear::Linear;
 use proptest::prelude::*;
@@ -221,11 +222,7 @@ fn a_rule_for_all_others_is_aside() {
 /// While rules move to a new tuple, and what is near changes by it, each key has its winner.
 #[test]
 fn rules_that_move_are_found() {
-    let mut x = 5u64;
-    let mut random = |n: u64| {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (x >> 33) % n
-    };
+    let mut random = dice(5);
     let station = |n: u64| Match::any().with(Field::EthDst, 0x0200_0000_0000 + u128::from(n));
     // Of no mask that another has.
     let other = |n: u64| {

@@ -141,11 +141,6 @@ impl FastTable {
         if indexing.whole {
             return Copying::Whole;
         }
-        // Rules that move to a tuple are to be found there.
-        if self.parts.are_gathering() {
-            self.move_on(slots);
-            return Copying::More;
-        }
         if let Some(index) = self.index.as_ref().filter(|i| draft.leaf < i.leaves()) {
             let leaf = draft.leaf;
             index.each_of(leaf, &mut |rank, r| draft.add(rank, r.id, &r.matcher));
@@ -154,8 +149,13 @@ impl FastTable {
         }
         let mut copy = std::mem::take(&mut draft.parts);
         let mut add = |rank, r: &Rule| draft.add(rank, r.id, &r.matcher);
+        let gathers = self.parts.are_gathering();
         let copied = self.parts.copy_some(&mut copy, slots, &mut add);
         draft.parts = copy;
+        if gathers {
+            self.settle(None);
+            return Copying::More;
+        }
         match copied {
             Copied::Some => Copying::More,
             Copied::All => {

@@ -1,6 +1,7 @@
 //! Of the shapes of a table, which its answers do not show.
 
 use super::*;
+use crate::dice::dice;
 use crate::field::Field;
 use crate::key::WORDS;
 use crate::linear::Linear;

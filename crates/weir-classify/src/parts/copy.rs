@@ -89,6 +89,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::dice;
     use crate::field::Field;
     use crate::rule::{Match, RuleId};
     use std::collections::HashSet;
@@ -96,11 +97,7 @@ mod tests {
     /// Whatever moves meanwhile, each rule that was there from the beginning to the end is copied.
     #[test]
     fn misses_none_that_stays() {
-        let mut x = 3u64;
-        let mut random = |n: u64| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (x >> 33) % n
-        };
+        let mut random = dice(3);
         let fields = [Field::EthDst, Field::Ipv4Dst, Field::TpDst, Field::VlanVid, Field::TpSrc];
         let (mut whole, mut disbanded, mut resized) = (0, 0, 0);
         for round in 0..120u64 {

@@ -4,7 +4,7 @@
 //! step; a change moves the columns. Memory: 16 bytes a rule and 16 for each used word, for four rules at least, or for one where it
 //! is [`Block::tight`].
 
-use super::{each_word, words_of};
+use super::{Row, each_word, words_of};
 use crate::key::{FlowKey, FlowMask, WORDS};
 use crate::rule::RuleId;
 use crate::simd::{Columns, Vectors, first_match, prefetch_slice};
@@ -141,7 +141,7 @@ impl Block {
     }
 
     /// Rule `i`: its rank, id, and what it demands.
-    pub(super) fn get(&self, i: usize) -> Option<(u64, RuleId, FlowKey, FlowMask)> {
+    pub(super) fn get(&self, i: usize) -> Option<Row> {
         if i >= self.len() {
             return None;
         }
@@ -169,7 +169,7 @@ impl Block {
     pub(super) fn below(&self, rank: u64) -> usize {
         self.ranks().partition_point(|&r| r >= rank)
     }
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, RuleId, FlowKey, FlowMask)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Row> + '_ {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
@@ -386,15 +386,12 @@ const _: () = assert!(WORDS < 32);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::dice;
 
     /// One that is tight answers as the other, whatever comes and goes, and is smaller while there are few.
     #[test]
     fn tight_or_not() {
-        let mut x = 1u64;
-        let mut random = |n: u64| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (x >> 33) % n
-        };
+        let mut random = dice(1);
         let (mut loose, mut tight) = (Block::default(), Block::tight());
         let mut ranks: Vec<u64> = Vec::new();
         let mut smaller = 0;

@@ -243,12 +243,7 @@ fn ranges_take_a_place_each() {
 /// What would take more memory than is allowed is made another way: rules of many words, with families that leave much open.
 #[test]
 fn an_index_that_is_too_large_is_made_another_way() {
-    let mut random = 99u64;
-    let mut below = |n: u64| {
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % n
-    };
+    let mut below = dice(99);
     let mut t = FastTable::new();
     for i in 0..8_000u32 {
         let mut m = Match::any().with(Field::IpProto, 6).with(Field::EthType, 0x86dd);

@@ -52,11 +52,7 @@ fn a_table_has_the_shape_that_it_has_without() {
 /// whatever way is asked, the answer is the judge's.
 #[test]
 fn what_asks_nothing_wins_where_it_must() {
-    let mut x = 3u64;
-    let mut number = move |below: u64| {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (x >> 33) % below
-    };
+    let mut number = dice(3);
     let (mut apart, mut demoted, mut indexed) = (0, 0, 0);
     for round in 0..60u32 {
         let (mut fast, mut judge) = (FastTable::new(), Linear::default());
