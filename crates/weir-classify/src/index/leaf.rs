@@ -88,6 +88,13 @@ impl Which {
             Self::Rank(r) => rank == r,
         }
     }
+    #[inline(always)]
+    fn priority(self) -> u32 {
+        match self {
+            Self::Priority(p) => p,
+            Self::Rank(r) => priority(r),
+        }
+    }
 }
 
 /// Of a rank.
@@ -350,6 +357,22 @@ impl<const W: usize> Leaf<W> {
         let there = |at: usize| Some((at, self.places.get(at).filter(|p| p.rank != VACANT)?));
         each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
     }
+    /// Those of this priority alone, which many places can be told by from a line.
+    #[inline(always)]
+    fn near_of<L: Lanes>(
+        &self,
+        lanes: L,
+        asks: &Asks<W>,
+        p: u32,
+    ) -> impl Iterator<Item = (usize, &Place<W>)> {
+        let picked = self.rows(lanes, &Words::new(&asks.value));
+        let there = move |at: usize| {
+            let is_so = self.priorities.get(at) == Some(&p);
+            let place = if is_so { self.places.get(at) } else { None };
+            Some((at, place.filter(|p| p.rank != VACANT)?))
+        };
+        each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
+    }
 
     pub(super) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.rows)
@@ -398,7 +421,34 @@ impl<const W: usize> Work for Finding<'_, W> {
             };
             which.is(rank).then_some(Found { place, rank, id, of })
         };
-        leaf.near(lanes, asks).find_map(is_it)
+        leaf.near_of(lanes, asks, which.priority()).find_map(is_it)
+    }
+}
+
+/// What [`Vacating`] reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expected {
+    Rows,
+    /// The first place that they leave.
+    Place,
+}
+
+/// Asks for what [`Vacating`] reads of a rule that asks this of keys that come here.
+pub(super) struct Expecting<'a, const W: usize> {
+    pub(super) leaf: &'a Leaf<W>,
+    pub(super) asks: &'a Asks<W>,
+    pub(super) what: Expected,
+}
+
+impl<const W: usize> Work for Expecting<'_, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let key = Words::new(&self.asks.value);
+        match self.what {
+            Expected::Rows => _ = self.leaf.rows(lanes, &key),
+            Expected::Place => _ = self.leaf.first(lanes, self.leaf.picked(lanes, &key)),
+        }
     }
 }
 
@@ -422,7 +472,7 @@ impl<const W: usize> Work for Vacating<'_, W> {
             (Kind::One(_), None) => p.rank == rank && p.asks == *asks,
             _ => false,
         };
-        leaf.near(lanes, narrowed).find(|(_, p)| is_it(p)).map(|f| f.0)
+        leaf.near_of(lanes, narrowed, priority(rank)).find(|(_, p)| is_it(p)).map(|f| f.0)
     }
 }
 
@@ -438,8 +488,8 @@ impl<const W: usize> Work for Returning<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { leaf, families, rule } = self;
-        leaf.near(lanes, &rule.asks).find_map(|(_, p)| match p.kind() {
-            Kind::Family(at) if priority(p.rank) == priority(rule.rank) => {
+        leaf.near_of(lanes, &rule.asks, priority(rule.rank)).find_map(|(_, p)| match p.kind() {
+            Kind::Family(at) => {
                 let seat = families.seat(at, &p.asks, &rule.asks)?;
                 families.told(seat, p.rank).is_none().then_some((at, seat))
             }

@@ -16,7 +16,9 @@
 use super::burst::{Same, Told, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
-use super::leaf::{Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which};
+use super::leaf::{
+    Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which,
+};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, OfAny, Root};
 use super::spine::Spine;
@@ -48,6 +50,8 @@ const SPREAD: usize = 256;
 const SORTED: usize = 16;
 /// Writes that counting [`SPREAD`] leaves takes as long as.
 const COUNTED: usize = 16;
+/// Leaves of which what a removal reads is asked for at a time: near caches hold it.
+const AHEAD: usize = 32;
 /// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
 const NEAR: usize = 24;
 /// Lookups under way at a time.
@@ -110,7 +114,7 @@ pub(crate) struct Tree<const W: usize> {
     to: Vec<To<W>>,
 }
 
-/// A leaf that a rule is added to, its place there, and what it asks of keys that come that way.
+/// A leaf that a rule is added to or removed from, its place there once it has one, and what it asks of keys that come that way.
 #[derive(Clone, Copy, Debug)]
 struct To<const W: usize> {
     leaf: u32,
@@ -412,6 +416,7 @@ impl<const W: usize> Tree<W> {
             to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        self.expect(&to);
         let room = self.has_room(rule, &to);
         // Others may move for it where that is one place or few.
         let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
@@ -442,6 +447,24 @@ impl<const W: usize> Tree<W> {
         let Some(leaf) = leaf else { return false };
         let to = with_vectors(v, Returning { leaf, families, rule });
         to.is_some_and(|(at, seat)| families.come_back(at, seat, rule))
+    }
+    /// Asks for what adding a rule to these leaves reads, where they are several: read one behind another they are a row of waits.
+    fn expect(&self, to: &[To<W>]) {
+        if to.len() > 1 {
+            let leaves = || to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
+            leaves().for_each(Leaf::prefetch_whole);
+            leaves().for_each(Leaf::prefetch_order);
+        }
+    }
+    /// The same for removing one.
+    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>]) {
+        if from.len() > 1 {
+            let of = || from.iter().filter_map(|f| Some((leaves.get(f.leaf as usize)?, &f.asks)));
+            of().for_each(|(leaf, _)| leaf.prefetch_whole());
+            for what in [Expected::Rows, Expected::Place] {
+                of().for_each(|(leaf, asks)| with_vectors(v, Expecting { leaf, asks, what }));
+            }
+        }
     }
     fn has_room(&self, rule: &Place<W>, to: &[To<W>]) -> bool {
         let mut leaves = to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
@@ -485,18 +508,28 @@ impl<const W: usize> Tree<W> {
             at
         });
         // A place goes with the last of its family.
-        let whole = family.is_none_or(|at| families.is_empty(at));
-        let mut first = Some(place);
-        let mut vacate = |leaf: usize, narrowed: &Asks<W>| {
-            let Some(leaf) = leaves.get_mut(leaf) else { return ControlFlow::Continue(()) };
-            let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
-            let place = first.take().or_else(seek);
-            // A leaf that is there more than once has it no more.
-            place.into_iter().for_each(|at| leaf.remove(v, at));
-            ControlFlow::Continue(())
-        };
-        if whole {
-            cuts.walk(asks, &mut vacate);
+        if family.is_none_or(|at| families.is_empty(at)) {
+            let mut from = std::mem::take(&mut self.to);
+            from.clear();
+            cuts.walk(asks, &mut |leaf, asks| {
+                from.push(To { leaf: leaf as u32, place: 0, asks: *asks });
+                ControlFlow::Continue(())
+            });
+            let mut first = Some(place);
+            for some in from.chunks(AHEAD) {
+                Self::expect_vacating(v, leaves, some);
+                for To { leaf, asks: narrowed, .. } in some {
+                    let Some(leaf) = leaves.get_mut(*leaf as usize) else { continue };
+                    let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
+                    let place = first.take().or_else(seek);
+                    // A leaf that is there more than once has it no more.
+                    place.into_iter().for_each(|at| leaf.remove(v, at));
+                }
+            }
+            // Who was made with the tree may stand in thousands.
+            from.clear();
+            from.shrink_to(SPREAD + 1);
+            self.to = from;
         }
         self.len -= 1;
         Some((rank, id))

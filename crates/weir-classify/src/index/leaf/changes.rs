@@ -11,7 +11,7 @@
 use super::super::family::{At, Families};
 use super::super::place::{Asks, Kind, Place};
 use super::{HALF, Leaf, PLACES, VACANT, VALUES, priority};
-use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, with_vectors};
+use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use std::cmp::Reverse;
 
 /// Rules of a leaf, at most: some places stay for order.
@@ -178,6 +178,10 @@ impl<const W: usize> Leaf<W> {
     fn run_of(&self, p: u32) -> (usize, usize) {
         let all = self.priorities.get(..self.sorted as usize).unwrap_or_default();
         (all.partition_point(|&q| q > p), all.partition_point(|&q| q >= p))
+    }
+    /// Asks for the leaf itself.
+    pub(in super::super) fn prefetch_whole(&self) {
+        prefetch_slice(std::slice::from_ref(self), size_of::<Self>());
     }
     /// Asks for some of the lines that [`Leaf::insert`] reads to find a place.
     pub(in super::super) fn prefetch_order(&self) {
