@@ -357,21 +357,47 @@ impl<const W: usize> Leaf<W> {
         let there = |at: usize| Some((at, self.places.get(at).filter(|p| p.rank != VACANT)?));
         each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
     }
-    /// Those of this priority alone, which many places can be told by from a line.
+    /// The same, a bit each, but for those [`HALF`]s that have none of this priority.
     #[inline(always)]
-    fn near_of<L: Lanes>(
-        &self,
-        lanes: L,
-        asks: &Asks<W>,
-        p: u32,
-    ) -> impl Iterator<Item = (usize, &Place<W>)> {
+    fn near_of<L: Lanes>(&self, lanes: L, asks: &Asks<W>, p: u32) -> Line {
         let picked = self.rows(lanes, &Words::new(&asks.value));
-        let there = move |at: usize| {
-            let is_so = self.priorities.get(at) == Some(&p);
-            let place = if is_so { self.places.get(at) } else { None };
-            Some((at, place.filter(|p| p.rank != VACANT)?))
-        };
-        each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
+        let mut left = lanes.store(self.left(lanes, picked));
+        for (at, bits) in left.0.iter_mut().enumerate() {
+            let [low, high] = [2 * at, 2 * at + 1].map(|half| u64::from(self.may_have(half, p)));
+            *bits &= low.wrapping_neg() >> 32 | high.wrapping_neg() << 32;
+        }
+        left
+    }
+    /// Whether a half may have rules of this priority.
+    #[inline(always)]
+    fn may_have(&self, half: usize, p: u32) -> bool {
+        let highest = |half: usize| self.highest.0.get(half).copied().unwrap_or(u32::MAX);
+        // Priorities fall from half to half, but for late ones, of which there may be any.
+        let next = highest(half + 1);
+        highest(half) >= p && (next <= p || next == u32::MAX || highest(half) == u32::MAX)
+    }
+    /// What `f` says of the first of these places that it says anything of, of those that have rules of this priority.
+    #[inline(always)]
+    fn find_of<T>(
+        &self,
+        places: Line,
+        p: u32,
+        f: impl Fn(usize, &Place<W>) -> Option<T>,
+    ) -> Option<T> {
+        for (word, mut bits) in places.0.into_iter().enumerate() {
+            while bits != 0 {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                // Sixteen of them lie in a line.
+                if self.priorities.get(at) == Some(&p)
+                    && let Some(place) = self.places.get(at).filter(|p| p.rank != VACANT)
+                    && let Some(found) = f(at, place)
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -409,7 +435,7 @@ impl<const W: usize> Work for Finding<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { leaf, families, asks, which } = self;
-        let is_it = |(place, p): (usize, &Place<W>)| {
+        let is_it = |place: usize, p: &Place<W>| {
             let (rank, id, of) = match p.kind() {
                 Kind::One(id) => (p.asks == *asks).then_some((p.rank, id, None))?,
                 Kind::Family(at) => {
@@ -421,7 +447,8 @@ impl<const W: usize> Work for Finding<'_, W> {
             };
             which.is(rank).then_some(Found { place, rank, id, of })
         };
-        leaf.near_of(lanes, asks, which.priority()).find_map(is_it)
+        let p = which.priority();
+        leaf.find_of(leaf.near_of(lanes, asks, p), p, is_it)
     }
 }
 
@@ -429,14 +456,15 @@ impl<const W: usize> Work for Finding<'_, W> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
     Rows,
-    /// The first place that they leave.
+    /// What these lead to.
     Place,
 }
 
-/// Asks for what [`Vacating`] reads of a rule that asks this of keys that come here.
+/// Asks for what [`Vacating`] reads of a rule of this priority that asks this of keys that come here.
 pub(super) struct Expecting<'a, const W: usize> {
     pub(super) leaf: &'a Leaf<W>,
     pub(super) asks: &'a Asks<W>,
+    pub(super) rank: u64,
     pub(super) what: Expected,
 }
 
@@ -444,10 +472,16 @@ impl<const W: usize> Work for Expecting<'_, W> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let key = Words::new(&self.asks.value);
-        match self.what {
-            Expected::Rows => _ = self.leaf.rows(lanes, &key),
-            Expected::Place => _ = self.leaf.first(lanes, self.leaf.picked(lanes, &key)),
+        let Self { leaf, asks, rank, what } = self;
+        match what {
+            Expected::Rows => _ = leaf.rows(lanes, &Words::new(&asks.value)),
+            Expected::Place => {
+                let places = leaf.near_of(lanes, asks, priority(rank));
+                if let Some(first) = each_bit(places).next() {
+                    leaf.priorities.get(first).into_iter().for_each(prefetch_read);
+                    leaf.places.get(first).into_iter().for_each(prefetch_read);
+                }
+            }
         }
     }
 }
@@ -472,7 +506,8 @@ impl<const W: usize> Work for Vacating<'_, W> {
             (Kind::One(_), None) => p.rank == rank && p.asks == *asks,
             _ => false,
         };
-        leaf.near_of(lanes, narrowed, priority(rank)).find(|(_, p)| is_it(p)).map(|f| f.0)
+        let p = priority(rank);
+        leaf.find_of(leaf.near_of(lanes, narrowed, p), p, |at, p| is_it(p).then_some(at))
     }
 }
 
@@ -488,7 +523,8 @@ impl<const W: usize> Work for Returning<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { leaf, families, rule } = self;
-        leaf.near_of(lanes, &rule.asks, priority(rule.rank)).find_map(|(_, p)| match p.kind() {
+        let p = priority(rule.rank);
+        leaf.find_of(leaf.near_of(lanes, &rule.asks, p), p, |_, p| match p.kind() {
             Kind::Family(at) => {
                 let seat = families.seat(at, &p.asks, &rule.asks)?;
                 families.told(seat, p.rank).is_none().then_some((at, seat))

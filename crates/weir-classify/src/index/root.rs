@@ -5,7 +5,7 @@
 //! words; beyond that lines of memory, [`LINE`] leaves to each.
 
 use super::place::{Asks, Words};
-use crate::simd::{Lanes, Line, prefetch_read};
+use crate::simd::{Lanes, Line, Work, prefetch_read};
 use crate::windows::{Picks, WINDOWS, Window};
 
 /// Leaves to a line of bits, and in all.
@@ -197,11 +197,12 @@ impl Root {
     }
 
     /// Sets a leaf's bit in the rows where a rule agrees.
-    pub(super) fn note<const W: usize>(&mut self, leaf: usize, asks: &Asks<W>) {
+    #[inline(always)]
+    fn note<L: Lanes, const W: usize>(&mut self, lanes: L, leaf: usize, asks: &Asks<W>) {
         let (word, bit) = (leaf / 64, 1u64 << (leaf % 64));
         let Some(noted) = self.noted.get_mut(leaf) else { return };
         for (i, (w, noted)) in self.windows.iter().zip(noted).enumerate() {
-            for (at, (has, agrees)) in noted.iter_mut().zip(agreeing(*w, asks)).enumerate() {
+            for (at, (has, agrees)) in noted.iter_mut().zip(agreeing(lanes, *w, asks)).enumerate() {
                 let mut new = agrees & !*has;
                 *has |= agrees;
                 while new != 0 {
@@ -231,10 +232,27 @@ impl Root {
     }
 }
 
+/// [`Root::note`], of what a rule asks.
+pub(super) struct Noting<'a, const W: usize> {
+    pub(super) root: &'a mut Root,
+    pub(super) leaf: usize,
+    pub(super) asks: &'a Asks<W>,
+}
+
+impl<const W: usize> Work for Noting<'_, W> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        self.root.note(lanes, self.leaf, self.asks);
+    }
+}
+
 /// The values of a window that a rule agrees with.
-fn agreeing<const W: usize>(w: Window, asks: &Asks<W>) -> Values {
-    let open = !w.of(&asks.mask) as usize % VALUES;
-    let value = w.of(&asks.value) as usize;
+#[inline(always)]
+fn agreeing<L: Lanes, const W: usize>(lanes: L, w: Window, asks: &Asks<W>) -> Values {
+    let [mask, value] = [&asks.mask, &asks.value]
+        .map(|words| lanes.together(words[usize::from(w.word) % W], w.mask) as usize);
+    let open = !mask % VALUES;
     // Within words of 64 bits, then whole words.
     let mut low = 1u64 << (value % 64);
     for bit in (0..6).filter(|b| open >> b & 1 != 0) {

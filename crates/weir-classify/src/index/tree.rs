@@ -20,7 +20,7 @@ use super::leaf::{
     Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which,
 };
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
-use super::root::{BITS, Left, OfAny, Root};
+use super::root::{BITS, Left, Noting, OfAny, Root};
 use super::spine::Spine;
 use super::walk::Walk;
 use crate::key::FlowKey;
@@ -227,7 +227,9 @@ impl<const W: usize> Tree<W> {
         for (leaf, all) in gathered.iter().enumerate() {
             for (i, asks) in all {
                 let family = kin.heads.get(*i as usize).and_then(Place::family);
-                kin.families.each_ask(family, asks, |a| root.note(leaf, a));
+                kin.families.each_ask(family, asks, |asks| {
+                    with_vectors(v, Noting { root: &mut root, leaf, asks });
+                });
             }
         }
         Some(root)
@@ -427,7 +429,7 @@ impl<const W: usize> Tree<W> {
             let there = done.iter().find(|t| t.leaf == *leaf).map(|t| t.place as usize);
             let leaf = *leaf as usize;
             if let Way::Rows(root) = &mut self.way {
-                root.note(leaf, asks);
+                with_vectors(v, Noting { root, leaf, asks });
             }
             self.raise(leaf, rule.rank);
             if let Some(leaf) = self.leaves.get_mut(leaf) {
@@ -457,12 +459,12 @@ impl<const W: usize> Tree<W> {
         }
     }
     /// The same for removing one.
-    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>]) {
+    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>], rank: u64) {
         if from.len() > 1 {
             let of = || from.iter().filter_map(|f| Some((leaves.get(f.leaf as usize)?, &f.asks)));
             of().for_each(|(leaf, _)| leaf.prefetch_whole());
             for what in [Expected::Rows, Expected::Place] {
-                of().for_each(|(leaf, asks)| with_vectors(v, Expecting { leaf, asks, what }));
+                of().for_each(|(leaf, asks)| with_vectors(v, Expecting { leaf, asks, rank, what }));
             }
         }
     }
@@ -517,7 +519,7 @@ impl<const W: usize> Tree<W> {
             });
             let mut first = Some(place);
             for some in from.chunks(AHEAD) {
-                Self::expect_vacating(v, leaves, some);
+                Self::expect_vacating(v, leaves, some, rank);
                 for To { leaf, asks: narrowed, .. } in some {
                     let Some(leaf) = leaves.get_mut(*leaf as usize) else { continue };
                     let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
