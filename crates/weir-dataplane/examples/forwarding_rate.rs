@@ -10,7 +10,7 @@
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
 //! `services-behind`: in a table that the first one's only rule leads to; `kinds`: 10,000 rules of six kinds, most by whom a frame is sent to, the others by what
-//! it asks for and where; and `sources-N`: N VDPs by source MAC, with 16 rules each. Of a case
+//! it asks for and where; and `sources-N`: N VDPs by source MAC, with 16 rules each, `sources-grown`: 10,300, for which the hash table of mapping rules has grown. Of a case
 //! with `-configured` behind it every VDP has a third port, which is down, with `-missed` a table-miss entry that asks the controller, as most have,
 //! with `-lldp` a rule for frames that find links, as most have, too, and with `-others` one for all IPv4, of a priority below all.
 
@@ -25,7 +25,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 33] = [
+const CASES: [&str; 34] = [
     "io",
     "port",
     "mac-1",
@@ -47,6 +47,7 @@ const CASES: [&str; 33] = [
     "sources-4",
     "sources-1k",
     "sources-8k",
+    "sources-grown",
     "tenants",
     "tenants-40",
     "sites-40",
@@ -218,10 +219,11 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             });
             (frames.collect(), lines(16 * networks, &rule), networks)
         }
-        "sources-4" | "sources-1k" | "sources-8k" => {
+        "sources-4" | "sources-1k" | "sources-8k" | "sources-grown" => {
             let networks = match name {
                 "sources-4" => 4,
                 "sources-1k" => 1024,
+                "sources-grown" => 10_300,
                 _ => 8192,
             };
             let of = |i: usize| mac(1000 + i);

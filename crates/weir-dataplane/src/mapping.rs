@@ -261,6 +261,10 @@ impl Mapping {
         let vid = hit.and_then(|RuleId(i)| self.vids.get(i as usize));
         Some(vid.copied().unwrap_or_default())
     }
+    /// Goes on with what its classifier has still to move after a change, as [`FastTable::move_on`] says.
+    pub(crate) fn move_on(&mut self, slots: usize) -> bool {
+        self.classifier.move_on(slots)
+    }
     /// First half of a lookup: asks for the memory that the second half needs.
     #[inline(always)]
     pub fn probe(&self, key: &FlowKey) -> Probe {

@@ -5,7 +5,7 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `spine` which rules have a tree of their own, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71, 77, 78, 80 and 84 what this does. `family`: rules that have one place together.
+//! 57, 59, 62, 64 to 67, 71, 77, 78, 80, 84 and 89 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;

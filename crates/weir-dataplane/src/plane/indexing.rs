@@ -230,8 +230,12 @@ impl DataPlane {
         }
     }
     /// Of a table of so many rules at most; a larger one comes first next time. What tables on the way there have still to move is
-    /// moved, round by round.
+    /// moved, round by round; what mapping rules have before all others, as every frame asks them.
     fn next_draft(&mut self, room: usize) -> Option<(Which, Draft)> {
+        if room == usize::MAX && self.mapping.move_on(MOVED) {
+            self.indexing.due = self.now;
+            return None;
+        }
         let all = self.vdps.len();
         for _ in 0..VDPS.min(all) {
             let at = self.indexing.next % all;
@@ -293,4 +297,32 @@ fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option
         work()
     };
     thread.spawn(work).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Config;
+    use crate::mapping::MappingRule;
+    use crate::userfield::UserFields;
+    use weir_classify::{Field, Match};
+
+    /// So many that a hash table has grown, and no change comes any more.
+    #[test]
+    fn what_mapping_rules_have_still_to_move_is_moved() {
+        let mut plane = DataPlane::new(Config::default()).unwrap();
+        let rule =
+            |i: u128| MappingRule { matcher: Match::any().with(Field::EthSrc, i), priority: 1 };
+        for i in 0..10_300 {
+            plane.mapping.add(Vid(1), &rule(i), &UserFields::default()).unwrap();
+        }
+        assert!(plane.mapping.move_on(1), "nothing to move");
+        // Each is due when the one before is done.
+        for round in 1..10_000 {
+            plane.poll(Nanos(round));
+        }
+        assert!(!plane.mapping.move_on(1), "not moved");
+        let of = plane.mapping.rules_of(Vid(1));
+        assert_eq!(of.len(), 10_300);
+    }
 }
