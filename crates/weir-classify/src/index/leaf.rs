@@ -55,7 +55,8 @@ pub(super) struct Leaf<const W: usize> {
     /// Places that are taken.
     len: usize,
     windows: [Window; WINDOWS],
-    /// Of every [`HALF`] places: no rule's priority there is above this. It may be that of one that has gone.
+    /// Of every [`HALF`] places: the first one's priority where none of them is late, else the largest there is. So no rule's priority there
+    /// is above this, and where it is not the largest no rule's before is below it. It may be that of one that has gone.
     highest: Halves,
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
@@ -374,7 +375,7 @@ impl<const W: usize> Leaf<W> {
         let highest = |half: usize| self.highest.0.get(half).copied().unwrap_or(u32::MAX);
         // Priorities fall from half to half, but for late ones, of which there may be any.
         let next = highest(half + 1);
-        highest(half) >= p && (next <= p || next == u32::MAX || highest(half) == u32::MAX)
+        highest(half) >= p && (next <= p || next == u32::MAX)
     }
     /// What `f` says of the first of these places that it says anything of, of those that have rules of this priority.
     #[inline(always)]
@@ -464,7 +465,8 @@ pub(super) enum Expected {
 pub(super) struct Expecting<'a, const W: usize> {
     pub(super) leaf: &'a Leaf<W>,
     pub(super) asks: &'a Asks<W>,
-    pub(super) rank: u64,
+    /// What the [rows](Expected::Rows) don't need.
+    pub(super) priority: u32,
     pub(super) what: Expected,
 }
 
@@ -472,11 +474,11 @@ impl<const W: usize> Work for Expecting<'_, W> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { leaf, asks, rank, what } = self;
+        let Self { leaf, asks, priority, what } = self;
         match what {
             Expected::Rows => _ = leaf.rows(lanes, &Words::new(&asks.value)),
             Expected::Place => {
-                let places = leaf.near_of(lanes, asks, priority(rank));
+                let places = leaf.near_of(lanes, asks, priority);
                 if let Some(first) = each_bit(places).next() {
                     leaf.priorities.get(first).into_iter().for_each(prefetch_read);
                     leaf.places.get(first).into_iter().for_each(prefetch_read);

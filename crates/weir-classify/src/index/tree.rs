@@ -51,7 +51,7 @@ const SORTED: usize = 16;
 /// Writes that counting [`SPREAD`] leaves takes as long as.
 const COUNTED: usize = 16;
 /// Leaves of which what a removal reads is asked for at a time: near caches hold it.
-const AHEAD: usize = 32;
+const AHEAD: usize = if cfg!(test) { 2 } else { 32 };
 /// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
 const NEAR: usize = 24;
 /// Lookups under way at a time.
@@ -418,8 +418,11 @@ impl<const W: usize> Tree<W> {
             to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
             if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        self.expect(&to);
-        let room = self.has_room(rule, &to);
+        // In more it has none, whatever they say.
+        let room = to.len() <= SPREAD && {
+            self.expect(&to);
+            self.has_room(rule, &to)
+        };
         // Others may move for it where that is one place or few.
         let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
         for at in 0..if room { to.len() } else { 0 } {
@@ -450,7 +453,7 @@ impl<const W: usize> Tree<W> {
         let to = with_vectors(v, Returning { leaf, families, rule });
         to.is_some_and(|(at, seat)| families.come_back(at, seat, rule))
     }
-    /// Asks for what adding a rule to these leaves reads, where they are several: read one behind another they are a row of waits.
+    /// Asks for some of what adding a rule to these leaves reads, where they are several: read one behind another they are a row of waits.
     fn expect(&self, to: &[To<W>]) {
         if to.len() > 1 {
             let leaves = || to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
@@ -458,13 +461,15 @@ impl<const W: usize> Tree<W> {
             leaves().for_each(Leaf::prefetch_order);
         }
     }
-    /// The same for removing one.
-    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>], rank: u64) {
+    /// The same for all that removing one of this priority reads.
+    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>], priority: u32) {
         if from.len() > 1 {
             let of = || from.iter().filter_map(|f| Some((leaves.get(f.leaf as usize)?, &f.asks)));
             of().for_each(|(leaf, _)| leaf.prefetch_whole());
             for what in [Expected::Rows, Expected::Place] {
-                of().for_each(|(leaf, asks)| with_vectors(v, Expecting { leaf, asks, rank, what }));
+                of().for_each(|(leaf, asks)| {
+                    with_vectors(v, Expecting { leaf, asks, priority, what })
+                });
             }
         }
     }
@@ -474,7 +479,7 @@ impl<const W: usize> Tree<W> {
         // A table's new rule is its youngest; others come where an index catches up.
         let between = |l: &Leaf<W>| !is_youngest && l.comes_between(&self.families, rule);
         leaves.clone().all(|l| l.has_room() && !between(l))
-            && (to.len() <= SORTED || to.len() <= SPREAD && !leaves.any(|l| l.must_sort(rule)))
+            && (to.len() <= SORTED || !leaves.any(|l| l.must_sort(rule)))
     }
 
     /// What a change of a rule writes to, about: the leaves in which it stands. One that stands in more than it may goes beside, for
@@ -501,7 +506,7 @@ impl<const W: usize> Tree<W> {
         if let Some(others) = self.others_mut(asks) {
             return others.remove(v, asks, which);
         }
-        let Self { leaves, cuts, families, .. } = self;
+        let Self { leaves, cuts, families, to, .. } = self;
         let leaf = leaves.get(cuts.first(asks)?)?;
         let Found { place, rank, id, of } =
             with_vectors(v, Finding { leaf, families: &*families, asks, which })?;
@@ -511,27 +516,27 @@ impl<const W: usize> Tree<W> {
         });
         // A place goes with the last of its family.
         if family.is_none_or(|at| families.is_empty(at)) {
-            let mut from = std::mem::take(&mut self.to);
-            from.clear();
-            cuts.walk(asks, &mut |leaf, asks| {
-                from.push(To { leaf: leaf as u32, place: 0, asks: *asks });
-                ControlFlow::Continue(())
-            });
             let mut first = Some(place);
-            for some in from.chunks(AHEAD) {
-                Self::expect_vacating(v, leaves, some, rank);
-                for To { leaf, asks: narrowed, .. } in some {
-                    let Some(leaf) = leaves.get_mut(*leaf as usize) else { continue };
+            let mut vacate = |from: &mut Vec<To<W>>| {
+                Self::expect_vacating(v, leaves, from, (rank >> 32) as u32);
+                for To { leaf, asks: narrowed, .. } in from.drain(..) {
+                    let Some(leaf) = leaves.get_mut(leaf as usize) else { continue };
+                    let narrowed = &narrowed;
                     let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
                     let place = first.take().or_else(seek);
                     // A leaf that is there more than once has it no more.
                     place.into_iter().for_each(|at| leaf.remove(v, at));
                 }
-            }
-            // Who was made with the tree may stand in thousands.
-            from.clear();
-            from.shrink_to(SPREAD + 1);
-            self.to = from;
+            };
+            to.clear();
+            cuts.walk(asks, &mut |leaf, asks| {
+                to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
+                if to.len() == AHEAD {
+                    vacate(to);
+                }
+                ControlFlow::Continue(())
+            });
+            vacate(to);
         }
         self.len -= 1;
         Some((rank, id))

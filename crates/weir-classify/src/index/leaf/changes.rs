@@ -445,6 +445,7 @@ mod tests {
         };
         let mut rule = |priority: u64, i: u64| -> Place<3> {
             youngest -= 1;
+            let priority = if priority == 39 { u64::from(u32::MAX) } else { priority };
             let rank = priority << 32 | u64::from(youngest);
             form.place(rank, RuleId(0), &Match::any().with(Field::Ipv4Src, (i % 64).into()))
         };
@@ -465,6 +466,7 @@ mod tests {
             for at in super::super::each_bit(leaf.taken) {
                 let (most, rank) = (leaf.highest.0[at / HALF], leaf.places[at].rank);
                 assert!(priority(rank) <= most, "place {at} in round {round}");
+                assert!(leaf.may_have(at / HALF, priority(rank)), "place {at} in round {round}");
                 bounded += usize::from(most != u32::MAX);
             }
         }
