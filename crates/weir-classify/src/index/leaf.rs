@@ -99,21 +99,22 @@ impl Which {
 }
 
 /// Of a rank.
-fn priority(rank: u64) -> u32 {
+pub(super) fn priority(rank: u64) -> u32 {
     (rank >> 32) as u32
 }
 
 /// The places of a line's bits.
 #[inline(always)]
-fn each_bit(line: Line) -> impl Iterator<Item = usize> {
-    line.0.into_iter().enumerate().flat_map(|(word, mut bits)| {
-        std::iter::from_fn(move || {
-            let at = word * 64 + bits.trailing_zeros() as usize;
-            (bits != 0).then(|| {
-                bits &= bits - 1;
-                at
-            })
-        })
+fn each_bit(Line(mut words): Line) -> impl Iterator<Item = usize> {
+    let mut word = 0;
+    std::iter::from_fn(move || {
+        while *words.get(word)? == 0 {
+            word += 1;
+        }
+        let bits = words.get_mut(word)?;
+        let at = word * 64 + bits.trailing_zeros() as usize;
+        *bits &= bits.wrapping_sub(1);
+        Some(at)
     })
 }
 
@@ -351,18 +352,16 @@ impl<const W: usize> Leaf<W> {
             false => None,
         }
     }
-    /// The places that the rows leave to a key that fits what a rule asks, and comes here.
+    /// The places that the rows leave to a key that fits what a rule asks, and comes here: a bit each.
     #[inline(always)]
-    fn near<L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> impl Iterator<Item = (usize, &Place<W>)> {
+    fn near<L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> Line {
         let picked = self.rows(lanes, &Words::new(&asks.value));
-        let there = |at: usize| Some((at, self.places.get(at).filter(|p| p.rank != VACANT)?));
-        each_bit(lanes.store(self.left(lanes, picked))).filter_map(there)
+        lanes.store(self.left(lanes, picked))
     }
-    /// The same, a bit each, but for those [`HALF`]s that have none of this priority.
+    /// The same, but for those of [`HALF`]s that have no rule of this priority.
     #[inline(always)]
     fn near_of<L: Lanes>(&self, lanes: L, asks: &Asks<W>, p: u32) -> Line {
-        let picked = self.rows(lanes, &Words::new(&asks.value));
-        let mut left = lanes.store(self.left(lanes, picked));
+        let mut left = self.near(lanes, asks);
         for (at, bits) in left.0.iter_mut().enumerate() {
             let [low, high] = [2 * at, 2 * at + 1].map(|half| u64::from(self.may_have(half, p)));
             *bits &= low.wrapping_neg() >> 32 | high.wrapping_neg() << 32;
@@ -377,28 +376,22 @@ impl<const W: usize> Leaf<W> {
         let next = highest(half + 1);
         highest(half) >= p && (next <= p || next == u32::MAX)
     }
-    /// What `f` says of the first of these places that it says anything of, of those that have rules of this priority.
+    /// The rules of this priority in [those places](Leaf::near_of).
     #[inline(always)]
-    fn find_of<T>(
+    fn rules_near<L: Lanes>(
         &self,
-        places: Line,
+        lanes: L,
+        asks: &Asks<W>,
         p: u32,
-        f: impl Fn(usize, &Place<W>) -> Option<T>,
-    ) -> Option<T> {
-        for (word, mut bits) in places.0.into_iter().enumerate() {
-            while bits != 0 {
-                let at = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                // Sixteen of them lie in a line.
-                if self.priorities.get(at) == Some(&p)
-                    && let Some(place) = self.places.get(at).filter(|p| p.rank != VACANT)
-                    && let Some(found) = f(at, place)
-                {
-                    return Some(found);
-                }
-            }
-        }
-        None
+    ) -> impl Iterator<Item = (usize, &Place<W>)> {
+        // Sixteen priorities lie in a line, a place in one or two.
+        let has = move |at: &usize| self.priorities.get(*at) == Some(&p);
+        each_bit(self.near_of(lanes, asks, p)).filter(has).filter_map(|at| self.rule_at(at))
+    }
+    /// A place that is not vacant.
+    #[inline(always)]
+    fn rule_at(&self, at: usize) -> Option<(usize, &Place<W>)> {
+        Some((at, self.places.get(at).filter(|p| p.rank != VACANT)?))
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -419,7 +412,8 @@ impl<const W: usize> Work for Leaving<'_, W> {
     type Out = usize;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> usize {
-        self.leaf.near(lanes, self.asks).take(self.enough).count()
+        let Self { leaf, asks, enough } = self;
+        each_bit(leaf.near(lanes, asks)).filter_map(|at| leaf.rule_at(at)).take(enough).count()
     }
 }
 
@@ -436,7 +430,7 @@ impl<const W: usize> Work for Finding<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { leaf, families, asks, which } = self;
-        let is_it = |place: usize, p: &Place<W>| {
+        let is_it = |(place, p): (usize, &Place<W>)| {
             let (rank, id, of) = match p.kind() {
                 Kind::One(id) => (p.asks == *asks).then_some((p.rank, id, None))?,
                 Kind::Family(at) => {
@@ -448,8 +442,7 @@ impl<const W: usize> Work for Finding<'_, W> {
             };
             which.is(rank).then_some(Found { place, rank, id, of })
         };
-        let p = which.priority();
-        leaf.find_of(leaf.near_of(lanes, asks, p), p, is_it)
+        leaf.rules_near(lanes, asks, which.priority()).find_map(is_it)
     }
 }
 
@@ -508,8 +501,7 @@ impl<const W: usize> Work for Vacating<'_, W> {
             (Kind::One(_), None) => p.rank == rank && p.asks == *asks,
             _ => false,
         };
-        let p = priority(rank);
-        leaf.find_of(leaf.near_of(lanes, narrowed, p), p, |at, p| is_it(p).then_some(at))
+        leaf.rules_near(lanes, narrowed, priority(rank)).find(|(_, p)| is_it(p)).map(|f| f.0)
     }
 }
 
@@ -525,8 +517,8 @@ impl<const W: usize> Work for Returning<'_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { leaf, families, rule } = self;
-        let p = priority(rule.rank);
-        leaf.find_of(leaf.near_of(lanes, &rule.asks, p), p, |_, p| match p.kind() {
+        let mut rules = leaf.rules_near(lanes, &rule.asks, priority(rule.rank));
+        rules.find_map(|(_, p)| match p.kind() {
             Kind::Family(at) => {
                 let seat = families.seat(at, &p.asks, &rule.asks)?;
                 families.told(seat, p.rank).is_none().then_some((at, seat))

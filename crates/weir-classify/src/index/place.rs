@@ -110,11 +110,17 @@ pub(super) struct Asks<const W: usize> {
 }
 
 impl<const W: usize> Asks<W> {
+    /// Of its mask and its value what a window has.
+    #[inline(always)]
+    pub(super) fn within<L: Lanes>(&self, lanes: L, w: Window) -> [u64; 2] {
+        let of = |words: &[u64; W]| lanes.together(words[usize::from(w.word) % W], w.mask);
+        [of(&self.mask), of(&self.value)]
+    }
     /// Calls `f` for each value of a window that it agrees with.
     #[inline(always)]
     pub(super) fn values<L: Lanes>(&self, lanes: L, w: Window, f: impl FnMut(usize)) {
-        let of = |words: &[u64; W]| lanes.together(words[usize::from(w.word) % W], w.mask);
-        each_value(of(&self.value), !of(&self.mask) & lanes.together(u64::MAX, w.mask), f);
+        let [mask, value] = self.within(lanes, w);
+        each_value(value, !mask & lanes.together(u64::MAX, w.mask), f);
     }
     /// Whether some key is what both ask.
     #[inline]

@@ -250,8 +250,7 @@ impl<const W: usize> Work for Noting<'_, W> {
 /// The values of a window that a rule agrees with.
 #[inline(always)]
 fn agreeing<L: Lanes, const W: usize>(lanes: L, w: Window, asks: &Asks<W>) -> Values {
-    let [mask, value] = [&asks.mask, &asks.value]
-        .map(|words| lanes.together(words[usize::from(w.word) % W], w.mask) as usize);
+    let [mask, value] = asks.within(lanes, w).map(|bits| bits as usize);
     let open = !mask % VALUES;
     // Within words of 64 bits, then whole words.
     let mut low = 1u64 << (value % 64);

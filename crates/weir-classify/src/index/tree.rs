@@ -17,7 +17,7 @@ use super::burst::{Same, Told, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
 use super::leaf::{
-    Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which,
+    Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which, priority,
 };
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, Noting, OfAny, Root};
@@ -518,7 +518,7 @@ impl<const W: usize> Tree<W> {
         if family.is_none_or(|at| families.is_empty(at)) {
             let mut first = Some(place);
             let mut vacate = |from: &mut Vec<To<W>>| {
-                Self::expect_vacating(v, leaves, from, (rank >> 32) as u32);
+                Self::expect_vacating(v, leaves, from, priority(rank));
                 for To { leaf, asks: narrowed, .. } in from.drain(..) {
                     let Some(leaf) = leaves.get_mut(leaf as usize) else { continue };
                     let narrowed = &narrowed;
