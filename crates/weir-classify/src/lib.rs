@@ -34,6 +34,7 @@ mod shape;
 mod sieve;
 pub mod simd;
 mod slots;
+mod sorted;
 mod tcam;
 mod tcam_error;
 mod telling;

@@ -10,7 +10,8 @@ use crate::packed::Way;
 use crate::parts::{Ahead, LONG};
 use crate::rule::RuleId;
 use crate::scan::Scan;
-use crate::simd::{Vectors, prefetch_slice};
+use crate::simd::prefetch_slice;
+use crate::sorted::Sorted;
 use crate::tuple::Slot;
 
 impl FastTable {
@@ -38,31 +39,40 @@ impl FastTable {
             _ => None,
         }
     }
-    /// Whether lookups ask tuples, and go on from the first one's slot by [`FastTable::resolve_many`].
+    /// How a burst of many tables asks it.
     #[inline(always)]
-    fn asks_tuples(&self) -> bool {
-        matches!(
-            self.packed.way,
-            Way::Tuple | Way::Crowded | Way::Near | Way::NearAside | Way::Aside | Way::Parts
-        )
+    fn turn(&self) -> Turn {
+        // No branches: which table is next can't be foretold.
+        let in_order = matches!(self.packed.way, Way::Ordered | Way::Beside);
+        let has_index = self.ranked.is_none() & self.index.is_some();
+        let has_one = (self.parts.tuples.len() == 1) & (self.parts.rest.len() < LONG);
+        let by_parts = [Turn::Tuples, Turn::Tuple][usize::from(has_one)];
+        let in_order = [[by_parts; 2], [Turn::Ranked, Turn::Index]][usize::from(in_order)];
+        let is_packed = self.packed.way == Way::Packed;
+        [in_order[usize::from(has_index)], Turn::Packed][usize::from(is_packed)]
     }
 }
 
-/// A lookup under way.
+/// How a table is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Index,
+    Packed,
+    /// One tuple, and a few rules aside perhaps.
+    Tuple,
+    /// Tuples one behind another, or none.
+    Tuples,
+    Ranked,
+}
+const TURNS: usize = 5;
+
+/// A lookup under way that asks tuples.
 #[derive(Clone, Copy, Default)]
 struct One<'a> {
     probe: Probe,
     /// Of the first tuple that it asks.
     slot: Slot,
     bucket: Option<&'a Scan>,
-}
-
-/// Of a burst, the lookups that ask an index, and their places.
-struct Indexed<'a> {
-    asked: [(&'a Index, &'a FlowKey); BURST],
-    places: [u8; BURST],
-    count: usize,
-    vectors: Vectors,
 }
 
 /// The table that all of these ask, if it is one.
@@ -98,27 +108,28 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
     if let Some(one) = only(tables).and_then(|t| Some((t, t.asked_index()?))) {
         return of_one(one, tables, keys, found);
     }
-    let mut all = [One::default(); BURST];
-    let asked =
-        || tables.iter().zip(keys).enumerate().filter_map(|(i, (t, k))| Some((i, (*t)?, k)));
+    let mut turns = Sorted::<TURNS>::default();
     tables.iter().flatten().for_each(|t| t.prefetch());
-    for (i, t, key) in asked() {
-        match (t.asked_index(), t.packed.way) {
-            (Some(index), _) => index.prefetch(),
-            (None, Way::Packed) => all[i % BURST].probe = t.probe(key),
-            _ => t.warm(),
+    for (i, t) in tables.iter().enumerate().take(keys.len()) {
+        if let Some(t) = t {
+            turns.add(t.turn() as usize, i);
         }
     }
-    let mut indexed: Option<Indexed> = None;
-    for (i, t, key) in asked() {
-        match t.asked_index() {
-            Some(index) => Indexed::add(&mut indexed, t.vectors, (index, key), i),
-            None if t.packed.way == Way::Packed => {}
-            None => all[i % BURST].probe = t.probe(key),
-        }
-    }
-    for (i, t, key) in asked().filter(|(_, t, _)| t.asks_tuples()) {
-        let a = &mut all[i % BURST];
+    // Each with its place.
+    let each = |of: &'static [Turn]| {
+        let places = of.iter().flat_map(|turn| turns.of(*turn as usize));
+        places.filter_map(|i| Some((i, (*tables.get(i)?)?, keys.get(i)?)))
+    };
+    const BY_PARTS: &[Turn] = &[Turn::Tuple, Turn::Tuples, Turn::Ranked];
+    const BY_TUPLES: &[Turn] = &[Turn::Tuple, Turn::Tuples];
+
+    let mut all = [One::default(); BURST];
+    each(&[Turn::Index]).filter_map(|(_, t, _)| t.asked_index()).for_each(Index::prefetch);
+    each(BY_PARTS).for_each(|(_, t, _)| t.warm());
+    each(&[Turn::Packed]).for_each(|(i, t, key)| all[i].probe = t.probe(key));
+    each(BY_PARTS).for_each(|(i, t, key)| all[i].probe = t.probe(key));
+    for (i, t, key) in each(BY_TUPLES) {
+        let a = &mut all[i];
         if let Some(tuple) = t.parts.each(a.probe.left).next() {
             a.slot = tuple.slot(key, Some(a.probe.hash));
             a.bucket = tuple.prefetch_bucket(a.slot);
@@ -128,42 +139,31 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         }
     }
     all.iter().filter_map(|a| a.bucket).for_each(Scan::prefetch);
-    for (i, t, key) in asked().filter(|(_, t, _)| t.asked_index().is_none()) {
-        let a = &all[i % BURST];
-        let id = match (t.asks_tuples(), t.parts.tuples.as_slice()) {
-            (true, [one]) if t.parts.rest.len() < LONG => {
-                t.resolve_aside(one, key, Ahead::Slot(a.slot))
-            }
-            (true, _) => t.resolve_many(key, a.probe.left, Ahead::Slot(a.slot)),
-            (false, _) => t.resolve_held(key, a.probe),
-        };
+    let mut tell = |i: usize, t: &FastTable, id: Option<RuleId>| {
         found.get_mut(i).into_iter().for_each(|f| *f = id.or_else(|| t.miss()));
+    };
+    for (i, t, key) in each(&[Turn::Packed, Turn::Ranked]) {
+        tell(i, t, t.resolve_held(key, all[i].probe));
     }
-    for (i, best) in indexed.iter().flat_map(Indexed::lookup) {
-        let table = tables.get(i).copied().flatten().zip(keys.get(i));
-        let id = table.and_then(|(t, key)| t.or_beside(key, best).or_else(|| t.miss()));
-        found.get_mut(i).into_iter().for_each(|f| *f = id);
+    for (i, t, key) in each(&[Turn::Tuple]) {
+        if let Some(one) = t.parts.tuples.first() {
+            tell(i, t, t.resolve_aside(one, key, Ahead::Slot(all[i].slot)));
+        }
     }
-}
-
-impl<'a> Indexed<'a> {
-    #[inline(always)]
-    fn add(some: &mut Option<Self>, vectors: Vectors, one: (&'a Index, &'a FlowKey), place: usize) {
-        let some = some.get_or_insert_with(|| Self {
-            asked: [one; BURST],
-            places: [0; BURST],
-            count: 0,
-            vectors,
-        });
-        let at = some.count % BURST;
-        (some.asked[at], some.places[at]) = (one, place as u8);
-        some.count += 1;
+    for (i, t, key) in each(&[Turn::Tuples]) {
+        let One { probe, slot, .. } = all[i];
+        tell(i, t, t.resolve_many(key, probe.left, Ahead::Slot(slot)));
     }
-    /// Of each its place, and rank and id of what its index has.
-    fn lookup(&self) -> impl Iterator<Item = (usize, Option<(u64, RuleId)>)> {
-        let mut own = [None; BURST];
-        let asked = self.asked.get(..self.count).unwrap_or_default();
-        Index::lookup_several(self.vectors, asked, &mut own);
-        self.places.into_iter().map(usize::from).zip(own).take(self.count)
+    let indexed = || each(&[Turn::Index]);
+    let Some((_, first, key)) = indexed().next() else { return };
+    let Some(index) = first.asked_index() else { return };
+    let (mut asked, mut own, mut count) = ([(index, key); BURST], [None; BURST], 0);
+    for (_, t, key) in indexed() {
+        asked[count % BURST] = (t.asked_index().unwrap_or(index), key);
+        count += 1;
+    }
+    Index::lookup_several(first.vectors, asked.get(..count).unwrap_or_default(), &mut own);
+    for ((i, t, key), best) in indexed().zip(own) {
+        tell(i, t, t.or_beside(key, best));
     }
 }

@@ -25,6 +25,7 @@ use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice};
+use crate::sorted::Sorted;
 use burst::{Each, Same, Told, burst};
 use cuts::Open;
 use family::Kin;
@@ -277,33 +278,26 @@ const READ: usize = 8 + std::mem::offset_of!(Tree<WIDE>, tops);
 const _: () =
     assert!(std::mem::offset_of!(Tree<WIDE>, tops) == std::mem::offset_of!(Tree<NARROW>, tops));
 
-/// Some of a burst's lookups, in trees that are asked alike, and their places in the burst.
-struct Few<'a, const W: usize> {
-    asked: [(&'a Tree<W>, &'a FlowKey); BURST],
-    places: [u8; BURST],
-    count: usize,
-}
-
-impl<'a, const W: usize> Few<'a, W> {
-    #[inline(always)]
-    fn add(few: &mut Option<Self>, tree: &'a Tree<W>, key: &'a FlowKey, place: usize) {
-        let few = few.get_or_insert_with(|| Few {
-            asked: [(tree, key); BURST],
-            places: [0; BURST],
-            count: 0,
-        });
-        if let (Some(a), Some(p)) = (few.asked.get_mut(few.count), few.places.get_mut(few.count)) {
-            (*a, *p) = ((tree, key), place as u8);
-            few.count += 1;
-        }
+/// Some of a burst's lookups, whose trees are asked alike: what each has found goes to its place.
+#[inline(always)]
+fn some<'a, const W: usize>(
+    v: Vectors,
+    asked: &[(&'a Index, &'a FlowKey)],
+    places: impl Iterator<Item = usize> + Clone,
+    tree: impl Fn(&'a Index) -> Option<&'a Tree<W>>,
+    found: &mut [Option<(u64, RuleId)>],
+) {
+    let each =
+        || places.clone().filter_map(|i| asked.get(i)).filter_map(|a| Some((tree(a.0)?, a.1)));
+    let Some(first) = each().next() else { return };
+    let (mut some, mut count) = ([first; BURST], 0);
+    for (to, one) in some.iter_mut().zip(each()) {
+        (*to, count) = (one, count + 1);
     }
-    fn lookup(&self, v: Vectors, found: &mut [Option<(u64, RuleId)>]) {
-        let mut own = [None; BURST];
-        let asked = self.asked.get(..self.count).unwrap_or_default();
-        burst::<_, _, BURST, W>(v, Each(asked), &mut own);
-        for (own, place) in own.into_iter().zip(self.places).take(self.count) {
-            found.get_mut(usize::from(place)).into_iter().for_each(|f| *f = own);
-        }
+    let mut own = [None; BURST];
+    burst::<_, _, BURST, W>(v, Each(some.get(..count).unwrap_or_default()), &mut own);
+    for (own, place) in own.into_iter().zip(places) {
+        found.get_mut(place).into_iter().for_each(|f| *f = own);
     }
 }
 
@@ -364,20 +358,28 @@ impl Index {
         });
     }
     /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
-    pub(crate) fn lookup_several(
+    pub(crate) fn lookup_several<'a>(
         v: Vectors,
-        asked: &[(&Self, &FlowKey)],
+        asked: &[(&'a Self, &'a FlowKey)],
         found: &mut [Option<(u64, RuleId)>],
     ) {
-        let (mut narrow, mut wide) = ([None, None, None], [None, None, None]);
-        for (i, (index, key)) in asked.iter().enumerate().take(BURST) {
-            match index {
-                Self::Narrow(t) => Few::add(&mut narrow[t.way().kind()], t, key, i),
-                Self::Wide(t) => Few::add(&mut wide[t.way().kind()], t, key, i),
-            }
+        let mut kinds = Sorted::<{ 2 * tree::KINDS }>::default();
+        for (i, (index, _)) in asked.iter().enumerate().take(BURST) {
+            let wide = usize::from(matches!(index, Self::Wide(_)));
+            kinds.add(wide * tree::KINDS + each!(index, t => t.way().kind()), i);
         }
-        narrow.into_iter().flatten().for_each(|f| f.lookup(v, found));
-        wide.into_iter().flatten().for_each(|f| f.lookup(v, found));
+        for kind in 0..tree::KINDS {
+            let narrow = |index: &'a Self| match index {
+                Self::Narrow(tree) => Some(tree),
+                Self::Wide(_) => None,
+            };
+            let wide = |index: &'a Self| match index {
+                Self::Narrow(_) => None,
+                Self::Wide(tree) => Some(tree),
+            };
+            some(v, asked, kinds.of(kind), narrow, found);
+            some(v, asked, kinds.of(tree::KINDS + kind), wide, found);
+        }
     }
     /// Adds a rule that is not there. False where it has no room for it; then it is nowhere.
     pub(crate) fn insert(&mut self, v: Vectors, rank: u64, id: RuleId, m: &Match) -> bool {

@@ -68,8 +68,11 @@ pub(super) enum Way<const W: usize> {
     Rows(Root),
 }
 
+/// Kinds of ways.
+pub(super) const KINDS: usize = 3;
+
 impl<const W: usize> Way<W> {
-    /// Which of three: trees of one are asked together.
+    /// Which of the [`KINDS`]: trees of one are asked together.
     #[inline(always)]
     pub(super) fn kind(&self) -> usize {
         match self {
