@@ -17,7 +17,7 @@ export CARGO_TERM_COLOR=never
 export CARGO_INCREMENTAL=0
 # The property tests and oracles run several times faster for a somewhat longer build; assertions stay on.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
-export CARGO_PROFILE_DEV_DEBUG=line-tables-only
+export CARGO_PROFILE_DEV_DEBUG=0
 # The program itself is wiring: its tests wait for others, and it is the longest to build.
 wiring='profile.dev.package.weir.opt-level=0'
 
@@ -148,15 +148,18 @@ if cargo fmt --version >/dev/null 2>&1; then step "format" formatted; else skip 
 
 # Builds and fuzzers ask for no quiet, and tests wait more than they work: one takes the time that the other leaves.
 fuzzers() {
-	beside "fuzz targets build" sh scripts/fuzz.sh build
 	for target in $(sh scripts/fuzz.sh list); do beside "fuzz $target" sh scripts/fuzz.sh 4 "$target"; done
 }
 if [ "$mode" != quick ]; then
 	(
 		lowly
 		beside "release build of what is counted" bash scripts/callgrind.sh build
-		if has c++ || has g++; then fuzzers; fi
+		if has c++ || has g++; then
+			beside "fuzz targets build" sh scripts/fuzz.sh build
+			fuzzers &
+		fi
 		beside "classifier on AArch64" sh scripts/aarch64.sh
+		wait
 	) &
 	lowly=$!
 	trap 'kill "$lowly"; pkill -P "$lowly"; exit 130' INT TERM
