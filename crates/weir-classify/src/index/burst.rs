@@ -5,7 +5,7 @@
 //! more to ask for it.
 
 use super::family::{Alone, Families, Kindred};
-use super::leaf::Leaf;
+use super::leaf::{Leaf, Narrow, Whole};
 use super::place::Words;
 use super::root::{Left, OfAny, OfFew, Root};
 use super::tree::{Tree, Way};
@@ -101,7 +101,9 @@ pub(super) fn burst<A: Asking<W>, T: Told, const N: usize, const W: usize>(
     match asked.tree(0).way() {
         // By itself: together they would be one function, slower for all.
         Way::Two(..) => with_vectors(v, InTurn::<_, _, N, W> { asked, found }),
-        Way::Walk(_) | Way::Rows(_) => with_vectors(v, Burst::<_, _, N, W> { asked, found }),
+        Way::One | Way::Walk(_) | Way::Rows(_) => {
+            with_vectors(v, Burst::<_, _, N, W> { asked, found })
+        }
     }
 }
 
@@ -143,6 +145,7 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
         }
         let trees = if A::DIFFER { asked.len() } else { 1 };
         match asked.tree(0).way() {
+            Way::One => in_one::<A, T, N, W, L>(lanes, &asked, found),
             Way::Walk(_) => match (0..trees).all(|i| asked.tree(i).families().are_none()) {
                 true => by_walk::<A, T, Alone, N, W, L>(lanes, &asked, found),
                 false => by_walk::<A, T, &Families, N, W, L>(lanes, &asked, found),
@@ -164,14 +167,14 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
 fn walk_of<const W: usize>(tree: &Tree<W>) -> Option<&Walk> {
     match tree.way() {
         Way::Walk(walk) | Way::Two(walk, _) => Some(walk),
-        Way::Rows(_) => None,
+        Way::One | Way::Rows(_) => None,
     }
 }
 #[inline(always)]
 fn root_of<const W: usize>(tree: &Tree<W>) -> Option<&Root> {
     match tree.way() {
         Way::Rows(root) => Some(root),
-        Way::Walk(_) | Way::Two(..) => None,
+        Way::One | Way::Walk(_) | Way::Two(..) => None,
     }
 }
 
@@ -217,7 +220,7 @@ impl Before for Unknown {
     }
     #[inline(always)]
     fn first<L: Lanes, const W: usize>(self, _: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
-        l.first(lanes, picked)
+        l.first::<Whole, L>(lanes, picked)
     }
     #[inline(always)]
     fn winner<'k, L: Lanes, const W: usize>(
@@ -228,7 +231,7 @@ impl Before for Unknown {
         of: impl Kindred<'k>,
         one: &One,
     ) -> Option<(u64, RuleId)> {
-        leaf.winner(lanes, of, &one.key, one.picked)
+        leaf.winner::<Whole, L>(lanes, of, &one.key, one.picked)
     }
 }
 
@@ -244,7 +247,7 @@ impl<const N: usize> Before for Found<'_, N> {
     }
     #[inline(always)]
     fn first<L: Lanes, const W: usize>(self, i: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
-        l.first_above(lanes, picked, self.floor(i))
+        l.first_above::<Whole, L>(lanes, picked, self.floor(i))
     }
     #[inline(always)]
     fn winner<'k, L: Lanes, const W: usize>(
@@ -256,7 +259,7 @@ impl<const N: usize> Before for Found<'_, N> {
         one: &One,
     ) -> Option<(u64, RuleId)> {
         let said = self.first(i, lanes, leaf, one.picked);
-        leaf.lookup(lanes, of, &one.key, one.picked, said, self.floor(i))
+        leaf.lookup::<Whole, L>(lanes, of, &one.key, one.picked, said, self.floor(i))
     }
 }
 
@@ -352,7 +355,7 @@ fn in_tree<
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.picked = leaf.rows(lanes, &a.key);
+            a.picked = leaf.rows::<Whole, L>(lanes, &a.key);
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
@@ -364,7 +367,7 @@ fn in_tree<
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
         *found = leaf
-            .lookup(
+            .lookup::<Whole, L>(
                 lanes,
                 K::of(asked.tree(i).families()),
                 &a.key,
@@ -373,6 +376,45 @@ fn in_tree<
                 before.floor(i),
             )
             .map(|f| T::of(f.0, f.1));
+    }
+}
+
+/// The same in trees of one leaf, of few places.
+#[inline(always)]
+fn in_one<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
+    lanes: L,
+    asked: &A,
+    found: &mut [Option<T>],
+) {
+    let n = asked.len().min(N);
+    let mut all = [One::default(); N];
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if let (true, Some(leaf)) = (A::DIFFER, asked.tree(i).leaf(0)) {
+            leaf.prefetch(lanes);
+        }
+        a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
+    }
+    for (i, a) in all.iter_mut().enumerate().take(n) {
+        if let Some(leaf) = asked.tree(i).leaf(0) {
+            a.picked = match A::DIFFER {
+                true => leaf.rows::<Narrow, L>(lanes, &a.key),
+                false => leaf.picked(lanes, &a.key),
+            };
+        }
+    }
+    if A::DIFFER {
+        for (i, a) in all.iter_mut().enumerate().take(n) {
+            if let Some(leaf) = asked.tree(i).leaf(0) {
+                a.said = leaf.first::<Narrow, L>(lanes, a.picked);
+            }
+        }
+    }
+    for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
+        let winner = asked.tree(i).leaf(0).and_then(|leaf| match A::DIFFER {
+            true => leaf.lookup::<Narrow, L>(lanes, Alone, &a.key, a.picked, a.said, 0),
+            false => leaf.winner::<Narrow, L>(lanes, Alone, &a.key, a.picked),
+        });
+        *found = winner.map(|f| T::of(f.0, f.1));
     }
 }
 
@@ -390,7 +432,7 @@ impl<A: Asking<W>, const W: usize> Asking<W> for Others<'_, A> {
         match self.0.tree(i).way() {
             Way::Two(_, others) => &others.tree,
             // Not asked so.
-            Way::Walk(_) | Way::Rows(_) => self.0.tree(i),
+            Way::One | Way::Walk(_) | Way::Rows(_) => self.0.tree(i),
         }
     }
     #[inline(always)]
@@ -496,30 +538,30 @@ impl<S: Left> Several<S> {
     #[inline(always)]
     fn ask<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
-            self.picked = leaf.rows(lanes, &self.key);
+            self.picked = leaf.rows::<Whole, L>(lanes, &self.key);
         }
     }
     /// Finds out the first place of its leaf whose rule may fit.
     #[inline(always)]
     fn first<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
-            self.said = leaf.first(lanes, self.picked);
+            self.said = leaf.first::<Whole, L>(lanes, self.picked);
         }
     }
     /// The same in a leaf that is not its first.
     #[inline(always)]
     fn first_above<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) {
         if let Some(leaf) = tree.leaf(self.leaf) {
-            self.said = leaf.first_above(lanes, self.picked, self.best.0);
+            self.said = leaf.first_above::<Whole, L>(lanes, self.picked, self.best.0);
         }
     }
     /// Takes what its leaf has. True where it has another to ask, whose rows are asked for.
     #[inline(always)]
     fn settle<const W: usize, L: Lanes>(&mut self, lanes: L, tree: &Tree<W>) -> bool {
         let of = tree.families();
-        let best = tree
-            .leaf(self.leaf)
-            .and_then(|l| l.lookup(lanes, of, &self.key, self.picked, self.said, self.best.0));
+        let best = tree.leaf(self.leaf).and_then(|l| {
+            l.lookup::<Whole, L>(lanes, of, &self.key, self.picked, self.said, self.best.0)
+        });
         if let Some(best) = best {
             self.best = best;
         }

@@ -5,14 +5,18 @@
 //! key would find it that fits it.
 
 mod changes;
+mod rows;
 
 pub(super) use changes::Moves;
+pub(super) use rows::{Either, Narrow, Span, Whole};
 
 use super::family::{At, Families, Kin, Kindred, Seat};
 use super::place::{Asks, Kind, Place, VACANT, Words, choose_for_leaf};
 use crate::rule::RuleId;
 use crate::simd::{Halves, Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice};
 use crate::windows::{Picks, WINDOWS, Window, every};
+use changes::Bits;
+use rows::Rows;
 use std::cmp::Reverse;
 
 /// Places of a leaf: bits of a line.
@@ -45,23 +49,22 @@ fn value_of(picked: u64, window: usize) -> usize {
 pub(super) struct Leaf<const W: usize> {
     picks: Picks,
     /// Of each window, the row of each value.
-    rows: Box<[[Line; VALUES]; WINDOWS]>,
+    rows: Rows,
     places: Vec<Place<W>>,
     /// Places in order; those behind are late.
     sorted: u32,
     /// The smallest number, of those that make ranks of equal priority differ, that a rule here has had: that of the youngest; of a
     /// family that of its oldest, as [`Leaf::comes_between`] looks at the others.
     youngest: u32,
-    /// Places that are taken.
-    len: usize,
     windows: [Window; WINDOWS],
     /// Of every [`HALF`] places: the first one's priority where none of them is late, else the largest there is. So no rule's priority there
     /// is above this, and where it is not the largest no rule's before is below it. It may be that of one that has gone.
     highest: Halves,
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
-    /// Places that have rules, a bit each.
+    /// Places that have rules, a bit each; and how many these are.
     taken: Line,
+    len: usize,
 }
 
 /// A rule that a leaf has.
@@ -138,7 +141,7 @@ impl<const W: usize> Leaf<W> {
         let windows = choose_for_leaf(v, &some, visitors, BITS);
         let mut out = Self {
             picks: Picks::new(&windows),
-            rows: Box::new([[Line::default(); VALUES]; WINDOWS]),
+            rows: Rows::lines(),
             windows,
             highest: Halves([u32::MAX; PLACES / HALF]),
             places: Vec::with_capacity(rules.len()),
@@ -159,6 +162,19 @@ impl<const W: usize> Leaf<W> {
         }
         out.all_in_order();
         out
+    }
+
+    /// Takes rows of few words, where no more places are needed. Who looks up must know.
+    pub(super) fn narrow(&mut self) -> bool {
+        let may = self.places.len() <= rows::FEW;
+        if may {
+            self.rows.narrow();
+        }
+        may
+    }
+    /// Takes rows of lines again.
+    pub(super) fn widen(&mut self) {
+        self.rows.widen();
     }
 
     /// The largest rank in it, or 0.
@@ -186,38 +202,32 @@ impl<const W: usize> Leaf<W> {
     }
     /// The same; the rows that say what may fit it are asked for.
     #[inline(always)]
-    pub(super) fn rows<L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
+    pub(super) fn rows<S: Span, L: Lanes>(&self, lanes: L, key: &Words) -> u64 {
         let picked = self.picked(lanes, key);
-        for (i, rows) in self.rows.iter().enumerate() {
-            prefetch_read(&rows[value_of(picked, i)]);
-        }
+        S::prefetch(&self.rows, picked);
         picked
     }
     /// The places whose rules may fit.
     #[inline(always)]
-    fn left<L: Lanes>(&self, lanes: L, picked: u64) -> L::Row {
-        let mut left = lanes.ones();
-        for (i, rows) in self.rows.iter().enumerate() {
-            left = lanes.and(left, &rows[value_of(picked, i)]);
-        }
-        left
+    fn left<S: Span, L: Lanes>(&self, lanes: L, picked: u64) -> L::Row {
+        S::left(&self.rows, lanes, picked)
     }
 
     /// The same, but for those whose rules can't have a rank above `floor`.
     #[inline(always)]
-    fn left_above<L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> L::Row {
-        lanes.at_least(self.left(lanes, picked), &self.highest, priority(floor))
+    fn left_above<S: Span, L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> L::Row {
+        lanes.at_least(self.left::<S, L>(lanes, picked), &self.highest, priority(floor))
     }
 
     /// The first place whose rule may fit, which is asked for, and what else there is; see [`NONE`].
     #[inline(always)]
-    pub(super) fn first<L: Lanes>(&self, lanes: L, picked: u64) -> u64 {
-        self.first_of(lanes, self.left(lanes, picked))
+    pub(super) fn first<S: Span, L: Lanes>(&self, lanes: L, picked: u64) -> u64 {
+        self.first_of(lanes, self.left::<S, L>(lanes, picked))
     }
     /// The same, of those whose rules may have a rank above `floor`.
     #[inline(always)]
-    pub(super) fn first_above<L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> u64 {
-        self.first_of(lanes, self.left_above(lanes, picked, floor))
+    pub(super) fn first_above<S: Span, L: Lanes>(&self, lanes: L, picked: u64, floor: u64) -> u64 {
+        self.first_of(lanes, self.left_above::<S, L>(lanes, picked, floor))
     }
     /// The same, where the places that are left are known.
     #[inline(always)]
@@ -245,14 +255,14 @@ impl<const W: usize> Leaf<W> {
     /// The winner here, of what the key has in the windows: the rest of a lookup at once. Nothing is asked for ahead, nor kept
     /// for later.
     #[inline(always)]
-    pub(super) fn winner<'k, L: Lanes>(
+    pub(super) fn winner<'k, S: Span, L: Lanes>(
         &self,
         lanes: L,
         of: impl Kindred<'k>,
         key: &Words,
         picked: u64,
     ) -> Option<(u64, RuleId)> {
-        let left = self.left(lanes, picked);
+        let left = self.left::<S, L>(lanes, picked);
         let found = self.first_of(lanes, left);
         match self.settled(lanes, of, key, found, 0) {
             Some(winner) => winner,
@@ -262,7 +272,7 @@ impl<const W: usize> Leaf<W> {
 
     /// The winner here, where its rank is above `floor`; [`Leaf::first`], or [`Leaf::first_above`] of the same `floor`, was `found`.
     #[inline(always)]
-    pub(super) fn lookup<'k, L: Lanes>(
+    pub(super) fn lookup<'k, S: Span, L: Lanes>(
         &self,
         lanes: L,
         of: impl Kindred<'k>,
@@ -274,7 +284,7 @@ impl<const W: usize> Leaf<W> {
         match self.settled(lanes, of, key, found, floor) {
             Some(winner) => winner,
             None => {
-                let left = self.left_above(lanes, picked, floor);
+                let left = self.left_above::<S, L>(lanes, picked, floor);
                 self.search(lanes, of, key, lanes.store(left), floor)
             }
         }
@@ -355,8 +365,8 @@ impl<const W: usize> Leaf<W> {
     /// The places that the rows leave to a key that fits what a rule asks, and comes here: a bit each.
     #[inline(always)]
     fn near<L: Lanes>(&self, lanes: L, asks: &Asks<W>) -> Line {
-        let picked = self.rows(lanes, &Words::new(&asks.value));
-        lanes.store(self.left(lanes, picked))
+        let picked = self.rows::<Either, L>(lanes, &Words::new(&asks.value));
+        lanes.store(self.left::<Either, L>(lanes, picked))
     }
     /// The same, but for those of [`HALF`]s that have no rule of this priority.
     #[inline(always)]
@@ -395,7 +405,7 @@ impl<const W: usize> Leaf<W> {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.rows)
+        self.rows.heap_bytes()
             + self.places.capacity() * size_of::<Place<W>>()
             + self.priorities.capacity() * size_of::<u32>()
     }
@@ -469,7 +479,7 @@ impl<const W: usize> Work for Expecting<'_, W> {
     fn run<L: Lanes>(self, lanes: L) {
         let Self { leaf, asks, priority, what } = self;
         match what {
-            Expected::Rows => _ = leaf.rows(lanes, &Words::new(&asks.value)),
+            Expected::Rows => _ = leaf.rows::<Either, L>(lanes, &Words::new(&asks.value)),
             Expected::Place => {
                 let places = leaf.near_of(lanes, asks, priority);
                 if let Some(first) = each_bit(places).next() {

@@ -242,9 +242,11 @@ impl Draft {
         let v = self.vectors;
         match &self.rules {
             Rules::Narrow(form, rules) => {
-                Tree::new(v, *form, kin.of(rules)?, open).map(Index::Narrow)
+                Tree::new(v, *form, kin.of(rules)?, open).map(Tree::narrowed).map(Index::Narrow)
             }
-            Rules::Wide(form, rules) => Tree::new(v, *form, kin.of(rules)?, open).map(Index::Wide),
+            Rules::Wide(form, rules) => {
+                Tree::new(v, *form, kin.of(rules)?, open).map(Tree::narrowed).map(Index::Wide)
+            }
         }
     }
 }

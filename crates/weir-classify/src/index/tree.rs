@@ -17,7 +17,8 @@ use super::burst::{Same, Told, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
 use super::leaf::{
-    Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which, priority,
+    Either, Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which,
+    Whole, priority,
 };
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, Noting, OfAny, Root};
@@ -60,6 +61,8 @@ pub(crate) const BURST: usize = 32;
 /// How a key comes to leaves.
 #[derive(Clone, Debug)]
 pub(super) enum Way<const W: usize> {
+    /// To the one that there is, whose rows are narrow; its rules are of no families.
+    One,
     /// To one.
     Walk(Walk),
     /// To one, and to one of another tree's.
@@ -69,16 +72,17 @@ pub(super) enum Way<const W: usize> {
 }
 
 /// Kinds of ways.
-pub(super) const KINDS: usize = 3;
+pub(super) const KINDS: usize = 4;
 
 impl<const W: usize> Way<W> {
     /// Which of the [`KINDS`]: trees of one are asked together.
     #[inline(always)]
     pub(super) fn kind(&self) -> usize {
         match self {
-            Self::Walk(_) => 0,
-            Self::Two(..) => 1,
-            Self::Rows(_) => 2,
+            Self::One => 0,
+            Self::Walk(_) => 1,
+            Self::Two(..) => 2,
+            Self::Rows(_) => 3,
         }
     }
 }
@@ -148,7 +152,7 @@ impl<const W: usize> Tree<W> {
         };
         let whole = |(i, asks): &(u32, Asks<W>)| kin.heads.get(*i as usize).map(|r| (*r, *asks));
         let visitors = match &way {
-            Way::Walk(_) | Way::Two(..) => Vec::new(),
+            Way::One | Way::Walk(_) | Way::Two(..) => Vec::new(),
             Way::Rows(root) => Self::visitors(v, root, &gathered),
         };
         let of = |leaf: usize| visitors.get(leaf).map_or(&[][..], Vec::as_slice);
@@ -174,6 +178,27 @@ impl<const W: usize> Tree<W> {
         })
     }
 
+    /// With narrow rows, if it has one leaf for which they are enough.
+    pub(super) fn narrowed(mut self) -> Self {
+        if let (Way::Walk(_), [leaf], true) =
+            (&self.way, self.leaves.as_mut_slice(), self.families.are_none())
+            && leaf.narrow()
+        {
+            self.way = Way::One;
+        }
+        self
+    }
+    /// With rows of lines again, where a leaf of narrow ones has no room.
+    fn widen_if_full(&mut self) {
+        if let (Way::One, [leaf]) = (&self.way, self.leaves.as_mut_slice())
+            && !leaf.has_room()
+            && let Some(walk) = self.cuts.walk_of_keys()
+        {
+            leaf.widen();
+            self.way = Way::Walk(walk);
+        }
+    }
+
     /// The same, where most have something in common, and the others a tree of their own. None but if each key has one leaf in both, and
     /// the others' leaves leave few of them to these rules' keys.
     pub(super) fn with_others(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
@@ -193,7 +218,7 @@ impl<const W: usize> Tree<W> {
         let mut own = tree(&own)?;
         own.way = match own.way {
             Way::Walk(walk) => Way::Two(walk, Box::new(Others { spine, tree: others })),
-            Way::Two(..) | Way::Rows(_) => return None,
+            Way::One | Way::Two(..) | Way::Rows(_) => return None,
         };
         Some(own)
     }
@@ -216,7 +241,7 @@ impl<const W: usize> Tree<W> {
     pub(super) fn trees(&self) -> impl Iterator<Item = &Self> {
         let others = match &self.way {
             Way::Two(_, others) => Some(&others.tree),
-            Way::Walk(_) | Way::Rows(_) => None,
+            Way::One | Way::Walk(_) | Way::Rows(_) => None,
         };
         std::iter::once(self).chain(others)
     }
@@ -282,7 +307,7 @@ impl<const W: usize> Tree<W> {
     }
     #[inline(always)]
     pub(super) fn has_walk(&self) -> bool {
-        matches!(self.way, Way::Walk(_))
+        matches!(self.way, Way::One | Way::Walk(_))
     }
     /// Whether what lookups read lies in near caches, if it is asked often.
     #[inline(always)]
@@ -298,7 +323,8 @@ impl<const W: usize> Tree<W> {
     #[inline]
     pub(super) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
         match &self.way {
-            Way::Walk(walk) => with_vectors(v, Probing { tree: self, walk, key }),
+            Way::One => with_vectors(v, Probing { tree: self, walk: None, key }),
+            Way::Walk(walk) => with_vectors(v, Probing { tree: self, walk: Some(walk), key }),
             Way::Two(..) | Way::Rows(_) => 0,
         }
     }
@@ -406,6 +432,7 @@ impl<const W: usize> Tree<W> {
             // Its leaves are few, and their windows may tell nothing of what comes later: parts do.
             return others.left_to(v, &[rule.asks.value]) < MANY_LEFT && others.insert(v, rule);
         }
+        self.widen_if_full();
         let added = self.come_back(v, rule) || self.put(v, rule);
         if added {
             self.youngest = self.youngest.min(rule.rank as u32);
@@ -593,6 +620,7 @@ impl<const W: usize> Tree<W> {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let way = match &self.way {
+            Way::One => 0,
             Way::Walk(walk) => walk.heap_bytes(),
             Way::Two(walk, others) => {
                 walk.heap_bytes() + size_of::<Others<W>>() + others.tree.heap_bytes()
@@ -646,7 +674,8 @@ impl<const W: usize> Work for Counting<'_, W> {
             left.fill(lanes, root, root.picked(lanes, &key));
             while let Some(leaf) = tree.next(&mut left, best).and_then(|at| tree.leaf(at)) {
                 asked += 1;
-                let winner = leaf.winner(lanes, &tree.families, &key, leaf.picked(lanes, &key));
+                let winner =
+                    leaf.winner::<Whole, L>(lanes, &tree.families, &key, leaf.picked(lanes, &key));
                 best = winner.map_or(best, |w| w.0.max(best));
             }
         }
@@ -657,7 +686,8 @@ impl<const W: usize> Work for Counting<'_, W> {
 /// The leaf of a key, and 1.
 struct Probing<'a, const W: usize> {
     tree: &'a Tree<W>,
-    walk: &'a Walk,
+    /// None where there is one leaf.
+    walk: Option<&'a Walk>,
     key: &'a FlowKey,
 }
 
@@ -665,22 +695,23 @@ impl<const W: usize> Work for Probing<'_, W> {
     type Out = u64;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> u64 {
-        let (key, leaf) = match self.walk.leaps() {
-            Some(leaps) if lanes.any_bits() => {
+        let (key, leaf) = match self.walk.map(|walk| (walk, walk.leaps())) {
+            None => (self.tree.form.words::<W, L>(lanes, self.key), 0),
+            Some((_, Some(leaps))) if lanes.any_bits() => {
                 let key = self.tree.form.words::<W, L>(lanes, self.key);
                 (key, leaps.leaf(lanes, leaps.bits(lanes, &key)))
             }
-            _ => {
+            Some((walk, _)) => {
                 let key = self.tree.form.words_for_bits::<W>(self.key);
                 let mut at = 0;
-                for _ in 0..self.walk.levels() {
-                    at = self.walk.next(&key, at);
+                for _ in 0..walk.levels() {
+                    at = walk.next(&key, at);
                 }
-                (key, self.walk.leaf(at))
+                (key, walk.leaf(at))
             }
         };
         if let Some(leaf) = self.tree.leaves.get(leaf) {
-            leaf.rows(lanes, &key);
+            leaf.rows::<Either, L>(lanes, &key);
         }
         leaf as u64 + 1
     }
@@ -699,6 +730,6 @@ impl<const W: usize> Work for Resolving<'_, W> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let leaf = self.tree.leaves.get(self.leaf)?;
         let key = self.tree.form.words::<W, L>(lanes, self.key);
-        leaf.winner(lanes, &self.tree.families, &key, leaf.picked(lanes, &key))
+        leaf.winner::<Either, L>(lanes, &self.tree.families, &key, leaf.picked(lanes, &key))
     }
 }

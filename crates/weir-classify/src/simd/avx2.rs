@@ -75,6 +75,14 @@ impl<T: Together> Lanes for Avx2<T> {
         unsafe { [_mm256_set1_epi64x(-1); 2] }
     }
     #[inline(always)]
+    fn row(self, words: [u64; 2]) -> Self::Row {
+        // SAFETY: AVX2 is there where a value of this type is; two words are read.
+        unsafe {
+            let low = _mm256_zextsi128_si256(_mm_loadu_si128(words.as_ptr().cast()));
+            [low, _mm256_setzero_si256()]
+        }
+    }
+    #[inline(always)]
     fn and(self, row: Self::Row, line: &Line) -> Self::Row {
         let line = load(self, line);
         // SAFETY: AVX2 is there where a value of this type is.

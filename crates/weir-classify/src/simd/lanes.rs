@@ -26,6 +26,8 @@ pub(crate) trait Lanes: Copy {
     type Row: Copy;
     /// All bits.
     fn ones(self) -> Self::Row;
+    /// These words first, and zeros.
+    fn row(self, words: [u64; 2]) -> Self::Row;
     /// `row & line`, word by word.
     fn and(self, row: Self::Row, line: &Line) -> Self::Row;
     /// `row & (line | other)`, word by word.
@@ -148,6 +150,10 @@ impl Lanes for Plain {
     #[inline(always)]
     fn ones(self) -> [u64; 8] {
         [u64::MAX; 8]
+    }
+    #[inline(always)]
+    fn row(self, words: [u64; 2]) -> [u64; 8] {
+        [words[0], words[1], 0, 0, 0, 0, 0, 0]
     }
     #[inline(always)]
     fn and(self, row: [u64; 8], line: &Line) -> [u64; 8] {
@@ -299,6 +305,12 @@ impl<E: Extension> Lanes for Avx512<E> {
         unsafe { std::arch::x86_64::_mm512_set1_epi64(-1) }
     }
     #[inline(always)]
+    fn row(self, words: [u64; 2]) -> Self::Row {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; two words are read.
+        unsafe { _mm512_zextsi128_si512(_mm_loadu_si128(words.as_ptr().cast())) }
+    }
+    #[inline(always)]
     fn and(self, row: Self::Row, line: &Line) -> Self::Row {
         use std::arch::x86_64::*;
         // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
@@ -445,13 +457,14 @@ mod tests {
         ) {
             struct Of(Line, Line, Line);
             impl Work for Of {
-                type Out = (u32, u64, [u64; 8]);
+                type Out = (u32, u64, [u64; 8], [u64; 8]);
                 #[inline(always)]
                 fn run<L: Lanes>(self, lanes: L) -> Self::Out {
                     let row = lanes.and(lanes.ones(), &self.0);
                     let some = lanes.nonzero(row);
                     let either = lanes.and_either(row, &self.1, &self.2);
-                    (some, lanes.first_word(row, some), lanes.store(either).0)
+                    let short = lanes.store(lanes.row([self.1.0[0], self.1.0[1]]));
+                    (some, lanes.first_word(row, some), lanes.store(either).0, short.0)
                 }
             }
             let [row, other] = [row, other].map(|words| words.map(Option::unwrap_or_default));
@@ -460,7 +473,8 @@ mod tests {
             let either: [u64; 8] = std::array::from_fn(|i| row[i] & (line[i] | other[i]));
             for v in Vectors::available() {
                 let found = with_vectors(v, Of(Line(row), Line(line), Line(other)));
-                prop_assert_eq!(found, (some, first, either), "{}", v.name());
+                let short = [line[0], line[1], 0, 0, 0, 0, 0, 0];
+                prop_assert_eq!(found, (some, first, either, short), "{}", v.name());
             }
         }
 

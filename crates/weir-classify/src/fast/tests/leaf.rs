@@ -53,9 +53,18 @@ impl Beside {
     /// Answers as the judge does what fits any of these, or nothing.
     fn check(&self, rules: impl Iterator<Item = Rule>) {
         assert_eq!(self.fast.len(), self.judge.len());
-        for r in rules {
-            let key = r.matcher.value();
-            assert_eq!(self.fast.lookup(key), self.judge.lookup(key), "{r:?}");
+        let (rules, nothing): (Vec<Rule>, _) = (rules.collect(), FastTable::new());
+        let keys: Vec<FlowKey> = rules.iter().map(|r| *r.matcher.value()).collect();
+        let (mut all, mut several) = (vec![None; keys.len()], vec![None; keys.len()]);
+        self.fast.lookup_all(&keys, &mut all);
+        // Beside others, which have no rule.
+        let tables: Vec<_> =
+            (0..keys.len()).map(|i| Some(if i % 8 == 7 { &nothing } else { &self.fast })).collect();
+        FastTable::lookup_several(&tables, &keys, &mut several);
+        for (i, (r, key)) in rules.iter().zip(&keys).enumerate() {
+            let want = self.judge.lookup(key);
+            assert_eq!((self.fast.lookup(key), all[i]), (want, want), "{r:?}");
+            assert_eq!(several[i], want.filter(|_| i % 8 != 7), "{r:?}");
         }
     }
 }
@@ -71,10 +80,17 @@ fn small_tables_of_several_parts_have_one_leaf() {
         assert!(t.fast.wants_index());
         let before = t.fast.memory_bytes();
         assert!(t.fast.index_now() && t.fast.leaves() == 1);
-        // A leaf's rows, and some.
-        assert!(t.fast.memory_bytes() < before + (12 << 10), "{}", t.fast.memory_bytes());
+        // A leaf's rows, which are narrow, and some.
+        assert!(t.fast.memory_bytes() < before + (6 << 10), "{}", t.fast.memory_bytes());
         t.check((0..64).map(kind));
-        (32..LEAF).for_each(|n| t.put(kind(n)));
+        // With more than 120 they are no more.
+        for n in 32..LEAF {
+            t.put(kind(n));
+            if n % 32 < 2 || (118..124).contains(&n) {
+                t.check((0..n + 8).map(kind));
+            }
+        }
+        assert!(t.fast.memory_bytes() > before + (12 << 10), "{}", t.fast.memory_bytes());
         assert!(t.fast.leaves() == 1 && t.fast.parts.is_empty() && !t.fast.wants_index());
         t.check((0..600).map(kind));
         // Who goes to and fro keeps it; with half as many as it wants for one, it has none.

@@ -10,12 +10,10 @@
 
 use super::super::family::{At, Families};
 use super::super::place::{Asks, Kind, Place};
-use super::{HALF, Leaf, PLACES, VACANT, VALUES, priority};
+use super::{HALF, Leaf, PLACES, VACANT, priority};
 use crate::simd::{Lanes, Line, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use std::cmp::Reverse;
 
-/// Rules of a leaf, at most: some places stay for order.
-const ROOM: usize = PLACES / 16 * 15;
 /// Late rules from which on all are put in order.
 const LATE: usize = 64;
 /// Places of rules of its own priority that a rule may pass on its way to a vacant one.
@@ -42,9 +40,9 @@ impl<const W: usize> Leaf<W> {
     fn vacate(&mut self, place: usize) {
         self.taken.0[place / 64 % 8] &= !(1 << (place % 64));
     }
-    /// Whether a rule more finds room.
+    /// Whether a rule more finds room: some places stay for order.
     pub(in super::super) fn has_room(&self) -> bool {
-        self.len < ROOM
+        self.len < self.rows.places() / 16 * 15
     }
     /// Adds a rule, or, if it is at this place already, what else it asks of keys. It must have room.
     pub(in super::super) fn insert(
@@ -274,7 +272,7 @@ impl<const W: usize> Leaf<W> {
         let falls = |last: &u32| *last >= priority(rank);
         let in_order =
             self.late() == 0 && self.is_youngest(rank) && self.priorities.last().is_none_or(falls);
-        let room = self.places.len() < PLACES && (in_order || self.late() < LATE);
+        let room = self.places.len() < self.rows.places() && (in_order || self.late() < LATE);
         room.then_some(in_order)
     }
 
@@ -282,7 +280,7 @@ impl<const W: usize> Leaf<W> {
     fn sort(&mut self, v: Vectors, families: &Families) {
         let mut all: Vec<Place<W>> = self.rules().copied().collect();
         all.sort_unstable_by_key(|p| Reverse(p.rank));
-        self.rows.iter_mut().flatten().for_each(|l| *l = Line::default());
+        self.rows.clear();
         (self.taken, self.len) = (Line::default(), 0);
         self.priorities.clear();
         self.places.clear();
@@ -348,6 +346,16 @@ pub(super) enum Bits {
     Clear,
 }
 
+impl Bits {
+    #[inline(always)]
+    pub(super) fn write(self, word: &mut u64, bit: u64) {
+        match self {
+            Self::Set => *word |= bit,
+            Self::Clear => *word &= !bit,
+        }
+    }
+}
+
 struct Marking<'a, const W: usize> {
     leaf: &'a mut Leaf<W>,
     place: usize,
@@ -359,16 +367,8 @@ impl<const W: usize> Work for Marking<'_, W> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let (word, bit) = (self.place / 64 % 8, 1u64 << (self.place % 64));
-        for (w, rows) in self.leaf.windows.iter().zip(&mut *self.leaf.rows) {
-            self.asks.values(lanes, *w, |v| {
-                let row = &mut rows[v % VALUES].0[word];
-                match self.bits {
-                    Bits::Set => *row |= bit,
-                    Bits::Clear => *row &= !bit,
-                }
-            });
-        }
+        let Self { leaf, place, asks, bits } = self;
+        leaf.rows.mark(lanes, &leaf.windows, place, asks, bits);
     }
 }
 
