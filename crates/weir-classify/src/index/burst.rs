@@ -118,6 +118,9 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for InTurn<'_, 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { asked, found } = self;
+        if A::DIFFER {
+            (0..asked.len()).for_each(|i| asked.tree(i).prefetch_way());
+        }
         let (mut all, mut own, mut others) = ([One::default(); N], [None; N], [None; N]);
         in_tree::<_, _, Alone, _, N, W, L>(lanes, &asked, Unknown, &mut all, &mut own);
         let (trees, before) = (Others(&asked), Found(&own));
@@ -144,6 +147,9 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for Burst<'_, A
             return;
         }
         let trees = if A::DIFFER { asked.len() } else { 1 };
+        if A::DIFFER {
+            (0..trees).for_each(|i| asked.tree(i).prefetch_way());
+        }
         match asked.tree(0).way() {
             Way::One => in_one::<A, T, N, W, L>(lanes, &asked, found),
             Way::Walk(_) => match (0..trees).all(|i| asked.tree(i).families().are_none()) {

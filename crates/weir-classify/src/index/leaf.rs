@@ -1,5 +1,5 @@
 //! A leaf of an index: up to [`PLACES`] rules in the order of their ranks, with a bit each in the rows of eight windows of four
-//! bits, a row being one line of memory. Who looks up ANDs eight lines and compares what is left, nearly always one rule.
+//! bits, a row being one line of memory, or a quarter of one where places are few (`rows`). Who looks up ANDs eight of them and compares what is left, nearly always one rule.
 //!
 //! Called by `tree` and `burst` alone; `changes` has what comes and goes, and what is meant by *in order* and *late*. A rule is found as a
 //! key would find it that fits it.

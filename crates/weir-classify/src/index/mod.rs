@@ -5,7 +5,7 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `spine` which rules have a tree of their own, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71, 77, 78, 80, 84 and 89 what this does. `family`: rules that have one place together.
+//! 57, 59, 62, 64 to 67, 71, 77, 78, 80, 84, 89 and 90 what this does. `family`: rules that have one place together.
 
 mod burst;
 mod cuts;
@@ -275,10 +275,10 @@ fn once<const W: usize>(rules: &mut Vec<Place<W>>) {
     rules.dedup_by_key(|r| r.rank);
 }
 
-/// Bytes of an index that lookups read, beside what these lead to: of a tree, and what says which it is.
-const READ: usize = 8 + std::mem::offset_of!(Tree<WIDE>, tops);
+/// Bytes of an index up to which way its tree has: what lookups read of it first, and all of it where it has one leaf of few places.
+const READ: usize = 16 + std::mem::offset_of!(Tree<WIDE>, way);
 const _: () =
-    assert!(std::mem::offset_of!(Tree<WIDE>, tops) == std::mem::offset_of!(Tree<NARROW>, tops));
+    assert!(std::mem::offset_of!(Tree<WIDE>, way) == std::mem::offset_of!(Tree<NARROW>, way));
 
 /// Some of a burst's lookups, whose trees are asked alike: what each has found goes to its place.
 #[inline(always)]

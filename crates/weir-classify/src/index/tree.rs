@@ -9,7 +9,7 @@
 //! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
-//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines, for a family's rule two more. Memory: 8 KiB a leaf, and a
+//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines, for a family's rule two more. Memory: 8 KiB a leaf, 2 where it is the only one and has at most 128 places, and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
@@ -26,7 +26,7 @@ use super::spine::Spine;
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Vectors, Work, with_vectors};
+use crate::simd::{Lanes, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use crate::windows::every;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -107,9 +107,10 @@ pub(super) struct Top {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Tree<const W: usize> {
-    way: Way<W>,
+    // What every lookup reads, then what those read whose way is not that to one leaf.
     leaves: Vec<Leaf<W>>,
     form: Form,
+    pub(super) way: Way<W>,
     families: Families,
     /// The smallest number of those that make ranks of equal priority differ, that a rule here has had.
     youngest: u32,
@@ -308,6 +309,16 @@ impl<const W: usize> Tree<W> {
     #[inline(always)]
     pub(super) fn has_walk(&self) -> bool {
         matches!(self.way, Way::One | Way::Walk(_))
+    }
+    /// Asks for what lookups read of it beside [`READ`](super::READ) bytes, by which way it has.
+    #[inline(always)]
+    pub(super) fn prefetch_way(&self) {
+        match self.way {
+            Way::One => return,
+            Way::Walk(_) | Way::Two(..) => {}
+            Way::Rows(_) => prefetch_slice(std::slice::from_ref(&self.way), size_of::<Way<W>>()),
+        }
+        prefetch_read(&self.families);
     }
     /// Whether what lookups read lies in near caches, if it is asked often.
     #[inline(always)]
