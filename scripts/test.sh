@@ -17,6 +17,7 @@ export CARGO_TERM_COLOR=never
 export CARGO_INCREMENTAL=0
 # The property tests and oracles run several times faster for a somewhat longer build; assertions stay on.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
+# What a failure says has its file and line without.
 export CARGO_PROFILE_DEV_DEBUG=0
 # The program itself is wiring: its tests wait for others, and it is the longest to build.
 wiring='profile.dev.package.weir.opt-level=0'
@@ -84,6 +85,9 @@ lowly() {
 	chrt --idle --pid 0 "$me" 2>/dev/null || renice -n 19 -p "$me" >/dev/null 2>&1 || true
 }
 
+# started_by PID: what it started and what that did, as far as these are still there.
+started_by() (for child in $(pgrep -P "$1"); do started_by "$child"; echo "$child"; done)
+
 documentation() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
 formatted() { cargo fmt --all --check && cargo fmt --manifest-path fuzz/Cargo.toml --check; }
@@ -146,7 +150,9 @@ case ${CARGO_TARGET_DIR:-} in /*) built=$CARGO_TARGET_DIR/debug/weir ;; *) built
 
 if cargo fmt --version >/dev/null 2>&1; then step "format" formatted; else skip "format" "rustfmt is not installed"; fi
 
-# Builds and fuzzers ask for no quiet, and tests wait more than they work: one takes the time that the other leaves.
+# Builds and fuzzers ask for no quiet, and tests wait more than they work: these take the time that the others leave.
+cxx=no
+if has c++ || has g++; then cxx=yes; fi
 fuzzers() {
 	for target in $(sh scripts/fuzz.sh list); do beside "fuzz $target" sh scripts/fuzz.sh 4 "$target"; done
 }
@@ -154,7 +160,7 @@ if [ "$mode" != quick ]; then
 	(
 		lowly
 		beside "release build of what is counted" bash scripts/callgrind.sh build
-		if has c++ || has g++; then
+		if [ $cxx = yes ]; then
 			beside "fuzz targets build" sh scripts/fuzz.sh build
 			fuzzers &
 		fi
@@ -162,7 +168,7 @@ if [ "$mode" != quick ]; then
 		wait
 	) &
 	lowly=$!
-	trap 'kill "$lowly"; pkill -P "$lowly"; exit 130' INT TERM
+	trap 'kill $(started_by "$lowly") "$lowly"; exit 130' INT TERM
 fi
 
 if cargo clippy --version >/dev/null 2>&1; then
@@ -197,7 +203,7 @@ else
 	step "judge: tenants of the slicer" judge slicer
 	step "judge: schemathesis against the HTTP API" judge api
 	ended "instructions per frame"
-	if has c++ || has g++; then
+	if [ $cxx = yes ]; then
 		ended "fuzz targets build"
 		for target in $(sh scripts/fuzz.sh list); do ended "fuzz $target"; done
 	else

@@ -44,7 +44,7 @@
 //! 2³² − 1 insertions the numbers are given out anew, in one pass.
 
 use crate::aside::Aside;
-use crate::index::{BURST, Change, Draft, Drafted, Index, Made, Wanted, Which};
+use crate::index::{Change, Draft, Drafted, Index, Made, Wanted, Which};
 use crate::key::{FlowKey, FlowMask};
 use crate::near::{self, Near};
 use crate::packed::{self, Packed, Way};
@@ -53,6 +53,7 @@ use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{each_word, words_of};
 use crate::simd::{Vectors, prefetch_slice};
+use crate::sorted::BURST;
 use crate::tuple::Tuple;
 use std::hash::{BuildHasher, RandomState};
 
@@ -60,7 +61,7 @@ use std::hash::{BuildHasher, RandomState};
 const MANY: usize = 128;
 const FEW_PARTS: usize = 3;
 
-/// Rules from which on they may have an index: with fewer a leaf is more memory for each than they may have.
+/// Rules from which on they may have an index: with fewer a leaf is more memory for each, and nothing gained.
 const SOME: usize = 32;
 
 /// What [`FastTable::probe`] found out about a key, for [`FastTable::resolve`].

@@ -3,7 +3,8 @@
 //!
 //! Room: data-path core. Called by `fast` and `index`, where a burst's keys are many tables'.
 
-use crate::index::BURST;
+/// Lookups under way at a time.
+pub(crate) const BURST: usize = 32;
 
 /// Places of a burst, each with those of its kind, of which there are `K`; in their order.
 pub(crate) struct Sorted<const K: usize> {

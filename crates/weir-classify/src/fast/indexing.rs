@@ -271,6 +271,10 @@ impl FastTable {
             noted => (*noted, indexing.token) = (None, 0),
         }
     }
+    #[cfg(test)]
+    pub(super) fn has_narrow_index(&self) -> bool {
+        self.index.as_ref().is_some_and(|i| i.is_narrow())
+    }
     /// How many leaves its index has: the shape, for reports.
     pub fn leaves(&self) -> usize {
         self.index.as_ref().map_or(0, |i| i.leaves())

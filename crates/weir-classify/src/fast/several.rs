@@ -1,17 +1,17 @@
-//! Lookups of a burst whose keys are many tables': in passes over all of them, of which each asks for what the next reads.
+//! Lookups of a burst whose keys are many tables': in passes over all of a kind, of which each asks for what the next reads.
 //!
 //! Part of `fast`. What is read of a table that another frame's table follows lies in no near cache, so that a lookup by itself
 //! is a row of waits; a burst's lookups wait together.
 
 use super::{FastTable, Probe};
-use crate::index::{BURST, Index};
+use crate::index::Index;
 use crate::key::FlowKey;
 use crate::packed::Way;
 use crate::parts::{Ahead, LONG};
 use crate::rule::RuleId;
 use crate::scan::Scan;
 use crate::simd::prefetch_slice;
-use crate::sorted::Sorted;
+use crate::sorted::{BURST, Sorted};
 use crate::tuple::Slot;
 
 impl FastTable {
@@ -60,13 +60,13 @@ enum Turn {
     Packed,
     /// One tuple, and a few rules aside perhaps.
     Tuple,
-    /// Tuples one behind another, or none.
+    /// Tuples one behind another, or none; or one with a long rest.
     Tuples,
     Ranked,
 }
 const TURNS: usize = 5;
 
-/// A lookup under way that asks tuples.
+/// A lookup under way that asks no index.
 #[derive(Clone, Copy, Default)]
 struct One<'a> {
     probe: Probe,

@@ -689,7 +689,7 @@ fn several_tables_answer_together() {
             (5, Draft::make_by_rows),
         ] {
             // Of several sizes, so that trees which are asked alike differ.
-            for rules in [450, 700, 1_500] {
+            for rules in [40, 100, 450, 700, 1_500] {
                 let (mut fast, judge) = table(v, rules, words, 14);
                 let made = draft(&mut fast).map(make);
                 assert!(made.is_some_and(|d| adopted(&mut fast, d)), "{words}");
@@ -700,6 +700,7 @@ fn several_tables_answer_together() {
         kinds.sort_unstable();
         kinds.dedup();
         assert_eq!(kinds.len(), 8, "{kinds:?}");
+        assert_eq!(all.iter().filter(|(t, _)| t.has_narrow_index()).count(), 4);
         for n in 1..120 {
             let (mut tables, mut keys, mut want) = (Vec::new(), Vec::new(), Vec::new());
             for i in 0..n {

@@ -118,9 +118,6 @@ impl<A: Asking<W>, T: Told, const N: usize, const W: usize> Work for InTurn<'_, 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { asked, found } = self;
-        if A::DIFFER {
-            (0..asked.len()).for_each(|i| asked.tree(i).prefetch_way());
-        }
         let (mut all, mut own, mut others) = ([One::default(); N], [None; N], [None; N]);
         in_tree::<_, _, Alone, _, N, W, L>(lanes, &asked, Unknown, &mut all, &mut own);
         let (trees, before) = (Others(&asked), Found(&own));

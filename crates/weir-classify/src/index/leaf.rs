@@ -62,9 +62,9 @@ pub(super) struct Leaf<const W: usize> {
     highest: Halves,
     /// Priority of every place; a vacant one has one between its neighbours'.
     priorities: Vec<u32>,
-    /// Places that have rules, a bit each; and how many these are.
-    taken: Line,
+    /// Places that are taken: how many, and a bit for each.
     len: usize,
+    taken: Line,
 }
 
 /// A rule that a leaf has.

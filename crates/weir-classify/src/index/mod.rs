@@ -25,7 +25,7 @@ use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice};
-use crate::sorted::Sorted;
+use crate::sorted::{BURST, Sorted};
 use burst::{Each, Same, Told, burst};
 use cuts::Open;
 use family::Kin;
@@ -35,7 +35,6 @@ use tree::Tree;
 pub use drafted::Drafted;
 pub(crate) use drafted::{Change, Made, Replaced};
 pub(crate) use leaf::Which;
-pub(crate) use tree::BURST;
 
 /// Words of the key that rules may look at, in places of one line and of two.
 const NARROW: usize = 3;
@@ -419,6 +418,11 @@ impl Index {
     /// Whether it may have the memory that it takes, for so many rules.
     pub(crate) fn is_worth(&self, rules: usize) -> bool {
         self.heap_bytes() <= BYTES * rules + SMALL
+    }
+    /// Whether it has one leaf, of few places.
+    #[cfg(test)]
+    pub(crate) fn is_narrow(&self) -> bool {
+        each!(self, t => matches!(t.way(), tree::Way::One))
     }
     /// Number of rules.
     pub(crate) fn len(&self) -> usize {

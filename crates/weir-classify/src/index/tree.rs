@@ -1,4 +1,4 @@
-//! The whole of an index: a way to the leaves, and the leaves. Where every key has one leaf (`walk`), who looks up walks the
+//! The whole of an index: a way to the leaves, and the leaves. Where there is one leaf, of few places, every key has that (`Way::One`); where every key has one of several (`walk`), who looks up walks the
 //! cuts; else rows with a bit for every leaf say which to ask (`root`), mostly one or two. Where most rules ask for a bit that others don't (`spine`) there
 //! may be two trees, in each of which a key has one leaf.
 //!
@@ -9,7 +9,7 @@
 //! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
-//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines, for a family's rule two more. Memory: 8 KiB a leaf, 2 where it is the only one and has at most 128 places, and a
+//! leaves on; or a step for several levels of the cuts (for each, where bits are not put together at once); and for each leaf asked a dozen lines, for a family's rule two more. Memory: 8 KiB a leaf (2 where it is the only one, of up to 120 rules of no families), and a
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
@@ -27,6 +27,7 @@ use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
+use crate::sorted::BURST;
 use crate::windows::every;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -55,8 +56,6 @@ const COUNTED: usize = 16;
 const AHEAD: usize = if cfg!(test) { 2 } else { 32 };
 /// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
 const NEAR: usize = 24;
-/// Lookups under way at a time.
-pub(crate) const BURST: usize = 32;
 
 /// How a key comes to leaves.
 #[derive(Clone, Debug)]
@@ -96,7 +95,7 @@ pub(super) struct Others<const W: usize> {
 
 /// What lookups know of a leaf before they ask it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Top {
+struct Top {
     /// The largest rank that it has had.
     own: u64,
     /// And that it or one behind it has had.
@@ -107,14 +106,14 @@ pub(super) struct Top {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Tree<const W: usize> {
-    // What every lookup reads, then what those read whose way is not that to one leaf.
+    // What every lookup reads, then what those read whose way is not `Way::One`.
     leaves: Vec<Leaf<W>>,
     form: Form,
     pub(super) way: Way<W>,
     families: Families,
     /// The smallest number of those that make ranks of equal priority differ, that a rule here has had.
     youngest: u32,
-    pub(super) tops: Vec<Top>,
+    tops: Vec<Top>,
     cuts: Cuts,
     len: usize,
     made_of: usize,
@@ -314,11 +313,14 @@ impl<const W: usize> Tree<W> {
     #[inline(always)]
     pub(super) fn prefetch_way(&self) {
         match self.way {
-            Way::One => return,
-            Way::Walk(_) | Way::Two(..) => {}
-            Way::Rows(_) => prefetch_slice(std::slice::from_ref(&self.way), size_of::<Way<W>>()),
+            Way::One | Way::Two(..) => {}
+            Way::Walk(_) => prefetch_read(&self.families),
+            Way::Rows(_) => {
+                prefetch_slice(std::slice::from_ref(&self.way), size_of::<Way<W>>());
+                prefetch_read(&self.families);
+                prefetch_read(&self.tops);
+            }
         }
-        prefetch_read(&self.families);
     }
     /// Whether what lookups read lies in near caches, if it is asked often.
     #[inline(always)]

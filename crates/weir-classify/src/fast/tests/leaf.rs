@@ -1,6 +1,7 @@
 //! Tables of few rules have an index of one leaf, and give it up where another shape is better.
 
 use super::*;
+use crate::dice::dice;
 
 /// Rules that a leaf has room for.
 const LEAF: u32 = 416;
@@ -102,6 +103,52 @@ fn small_tables_of_several_parts_have_one_leaf() {
         assert!(!t.fast.is_indexed() && t.fast.len() == 16);
         assert!(parts == 0 || t.fast.tuples() <= parts);
         t.check((0..600).map(kind));
+    }
+}
+
+/// In a leaf of few places rules come and go as in any, and what is done to one table is not to its clone.
+#[test]
+fn rules_come_and_go_where_places_are_few() {
+    for v in Vectors::available() {
+        for kind in [either as fn(u32) -> Rule, of_kinds] {
+            let (mut t, mut below) = (Beside::of((0..100).map(kind)), dice(7));
+            t.fast = FastTable::with_vectors(v);
+            (0..100).for_each(|n| assert!(t.fast.insert(kind(n)).is_ok()));
+            assert!(t.fast.index_now() && t.fast.has_narrow_index());
+            let (mut there, mut next): (Vec<u32>, u32) = ((0..100).collect(), 100);
+            for round in 0..2_000 {
+                if there.len() < 119 && (there.len() < 90 || below(2) == 0) {
+                    // Some of them come back.
+                    let n = if below(3) == 0 { below(next.into()) as u32 } else { next };
+                    if !there.contains(&n) {
+                        t.put(kind(n));
+                        there.push(n);
+                    }
+                    next = next.max(n + 1);
+                } else {
+                    let at = below(there.len() as u64) as usize;
+                    t.take(kind(there.swap_remove(at)));
+                }
+                if round % 100 == 0 {
+                    t.check((next.saturating_sub(200)..next + 8).map(kind));
+                }
+            }
+            assert!(t.fast.has_narrow_index() && t.fast.parts.is_empty());
+            // Beyond a leaf of few places, too.
+            for wide in [false, true] {
+                if wide {
+                    (next..next + 200).for_each(|n| t.put(kind(n)));
+                }
+                let mut clone = Beside { fast: t.fast.clone(), judge: t.judge.clone() };
+                there.iter().take(20).for_each(|n| clone.take(kind(*n)));
+                there.iter().skip(20).take(20).for_each(|n| t.take(kind(*n)));
+                there.drain(..40);
+                clone.check((0..next + 300).map(kind));
+                t.check((0..next + 300).map(kind));
+                assert_eq!(t.fast.has_narrow_index(), !wide);
+                next += 200;
+            }
+        }
     }
 }
 

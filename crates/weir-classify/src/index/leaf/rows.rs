@@ -17,9 +17,12 @@ pub(super) const FEW: usize = 64 * WORDS;
 /// Of each window, the row of each value.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-pub(in super::super) struct Table<R>([[R; VALUES]; WINDOWS]);
+struct Table<R>([[R; VALUES]; WINDOWS]);
 
-/// See the head of this file.
+/// What an `Arc` has before lines.
+const HEAD: usize = align_of::<Line>();
+
+/// See the head of this file. Clones have their lines together until one of them changes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Rows {
     /// Of a leaf whose rows are narrow [`NONE`]: so who reads lines need not ask whether there are any.
@@ -31,7 +34,7 @@ pub(in super::super) struct Rows {
 static NONE: LazyLock<Arc<Table<Line>>> = LazyLock::new(|| Arc::new(Table::lines()));
 
 /// What is known of a leaf's rows where a lookup is compiled.
-pub(in super::super) trait Span: Copy {
+pub(in super::super) trait Span {
     /// Asks for the rows of what a key has in the windows.
     fn prefetch(rows: &Rows, picked: u64);
     /// The places that have a bit in all of them.
@@ -39,13 +42,10 @@ pub(in super::super) trait Span: Copy {
 }
 
 /// Nothing is.
-#[derive(Clone, Copy)]
 pub(in super::super) struct Either;
 /// They are lines. Of others nothing is left.
-#[derive(Clone, Copy)]
 pub(in super::super) struct Whole;
 /// They are a few words each. The same.
-#[derive(Clone, Copy)]
 pub(in super::super) struct Narrow;
 
 impl Span for Either {
@@ -137,36 +137,35 @@ impl Rows {
             None => PLACES,
         }
     }
-    /// Those of the first [`FEW`] places alone.
+    /// The bits of the first [`FEW`] places in words; what further ones have is lost.
     pub(super) fn narrow(&mut self) {
-        let words = Box::new(Table([[[0; WORDS]; VALUES]; WINDOWS]));
-        self.copied_to(Self { lines: NONE.clone(), words: Some(words) });
+        if self.words.is_some() {
+            return;
+        }
+        let mut words = Box::new(Table([[[0; WORDS]; VALUES]; WINDOWS]));
+        let lines = self.lines.0.as_flattened();
+        for (to, Line([first, second, ..])) in words.0.as_flattened_mut().iter_mut().zip(lines) {
+            *to = [*first, *second];
+        }
+        *self = Self { lines: NONE.clone(), words: Some(words) };
     }
     /// The same bits in lines.
     pub(super) fn widen(&mut self) {
-        self.copied_to(Self::lines());
-    }
-    fn copied_to(&mut self, mut to: Self) {
-        for window in 0..WINDOWS {
-            for value in 0..VALUES {
-                let from = self.row_mut(window, value);
-                to.row_mut(window, value).iter_mut().zip(from).for_each(|(to, bits)| *to = *bits);
-            }
+        let Some(words) = self.words.take() else { return };
+        let mut lines = Table::lines();
+        for (to, from) in lines.0.as_flattened_mut().iter_mut().zip(words.0.as_flattened()) {
+            [to.0[0], to.0[1]] = *from;
         }
-        *self = to;
-    }
-    #[inline(always)]
-    fn row_mut(&mut self, window: usize, value: usize) -> &mut [u64] {
-        let (window, value) = (window % WINDOWS, value % VALUES);
-        match &mut self.words {
-            Some(table) => &mut table.0[window][value],
-            None => &mut Arc::make_mut(&mut self.lines).0[window][value].0,
-        }
+        self.lines = Arc::new(lines);
     }
     /// No place has any bits.
     pub(super) fn clear(&mut self) {
-        for window in 0..WINDOWS {
-            (0..VALUES).for_each(|value| self.row_mut(window, value).fill(0));
+        match &mut self.words {
+            Some(table) => table.0.as_flattened_mut().fill([0; WORDS]),
+            None => {
+                let table = Arc::make_mut(&mut self.lines);
+                table.0.as_flattened_mut().fill(Line::default());
+            }
         }
     }
     /// Sets or clears the bit of a place in the rows of all values that a rule agrees with.
@@ -179,6 +178,7 @@ impl Rows {
         asks: &Asks<W>,
         bits: Bits,
     ) {
+        debug_assert!(place < self.places());
         let (word, bit) = (place / 64, 1u64 << (place % 64));
         match &mut self.words {
             Some(table) => {
@@ -194,7 +194,7 @@ impl Rows {
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.words {
             Some(table) => size_of_val(&**table),
-            None => size_of_val(&*self.lines),
+            None => HEAD + size_of_val(&*self.lines),
         }
     }
 }
