@@ -6,6 +6,17 @@
 /// Lookups under way at a time.
 pub(crate) const BURST: usize = 32;
 
+/// The first [`BURST`] of these, and how many that is; behind them the first again. None of none.
+#[inline(always)]
+pub(crate) fn gathered<T: Copy>(mut all: impl Iterator<Item = T>) -> Option<([T; BURST], usize)> {
+    let first = all.next()?;
+    let (mut out, mut count) = ([first; BURST], 1);
+    for (to, one) in out.iter_mut().skip(1).zip(all) {
+        (*to, count) = (one, count + 1);
+    }
+    Some((out, count))
+}
+
 /// Places of a burst, each with those of its kind, of which there are `K`; in their order.
 pub(crate) struct Sorted<const K: usize> {
     places: [[u8; BURST]; K],

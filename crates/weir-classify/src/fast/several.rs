@@ -11,7 +11,7 @@ use crate::parts::{Ahead, LONG};
 use crate::rule::RuleId;
 use crate::scan::Scan;
 use crate::simd::prefetch_slice;
-use crate::sorted::{BURST, Sorted};
+use crate::sorted::{BURST, Sorted, gathered};
 use crate::tuple::Slot;
 
 impl FastTable {
@@ -47,9 +47,9 @@ impl FastTable {
         let has_index = self.ranked.is_none() & self.index.is_some();
         let has_one = (self.parts.tuples.len() == 1) & (self.parts.rest.len() < LONG);
         let by_parts = [Turn::Tuples, Turn::Tuple][usize::from(has_one)];
-        let in_order = [[by_parts; 2], [Turn::Ranked, Turn::Index]][usize::from(in_order)];
-        let is_packed = self.packed.way == Way::Packed;
-        [in_order[usize::from(has_index)], Turn::Packed][usize::from(is_packed)]
+        let by_order = [Turn::Ranked, Turn::Index][usize::from(has_index)];
+        let not_packed = [by_parts, by_order][usize::from(in_order)];
+        [not_packed, Turn::Packed][usize::from(self.packed.way == Way::Packed)]
     }
 }
 
@@ -90,12 +90,8 @@ fn of_one(
     keys: &[FlowKey],
     found: &mut [Option<RuleId>],
 ) {
-    let Some(mut asked) = keys.first().map(|k| [k; BURST]) else { return };
-    let mut count = 0;
-    for (_, key) in tables.iter().zip(keys).filter(|(t, _)| t.is_some()) {
-        asked[count % BURST] = key;
-        count += 1;
-    }
+    let asked = tables.iter().zip(keys).filter(|(t, _)| t.is_some()).map(|(_, key)| key);
+    let Some((asked, count)) = gathered(asked) else { return };
     let mut own = [None; BURST];
     index.lookup_strewn(table.vectors, asked.get(..count).unwrap_or_default(), &mut own);
     let places = found.iter_mut().zip(tables).filter(|(_, t)| t.is_some());
@@ -155,13 +151,10 @@ fn burst(tables: &[Option<&FastTable>], keys: &[FlowKey], found: &mut [Option<Ru
         tell(i, t, t.resolve_many(key, probe.left, Ahead::Slot(slot)));
     }
     let indexed = || each(&[Turn::Index]);
-    let Some((_, first, key)) = indexed().next() else { return };
-    let Some(index) = first.asked_index() else { return };
-    let (mut asked, mut own, mut count) = ([(index, key); BURST], [None; BURST], 0);
-    for (_, t, key) in indexed() {
-        asked[count % BURST] = (t.asked_index().unwrap_or(index), key);
-        count += 1;
-    }
+    let Some((_, first, _)) = indexed().next() else { return };
+    let asked = indexed().filter_map(|(_, t, key)| Some((t.asked_index()?, key)));
+    let Some((asked, count)) = gathered(asked) else { return };
+    let mut own = [None; BURST];
     Index::lookup_several(first.vectors, asked.get(..count).unwrap_or_default(), &mut own);
     for ((i, t, key), best) in indexed().zip(own) {
         tell(i, t, t.or_beside(key, best));

@@ -5,7 +5,7 @@
 //! more to ask for it.
 
 use super::family::{Alone, Families, Kindred};
-use super::leaf::{Leaf, Narrow, Whole};
+use super::leaf::{Leaf, Narrow, Span, Whole};
 use super::place::Words;
 use super::root::{Left, OfAny, OfFew, Root};
 use super::tree::{Tree, Way};
@@ -199,9 +199,15 @@ trait Before: Copy {
     /// The rank that another tree has found.
     fn floor(self, i: usize) -> u64;
     /// [`Leaf::first`] or [`Leaf::first_above`].
-    fn first<L: Lanes, const W: usize>(self, i: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64;
+    fn first<S: Span, L: Lanes, const W: usize>(
+        self,
+        i: usize,
+        lanes: L,
+        l: &Leaf<W>,
+        picked: u64,
+    ) -> u64;
     /// The winner of a leaf that lies in near caches.
-    fn winner<'k, L: Lanes, const W: usize>(
+    fn winner<'k, S: Span, L: Lanes, const W: usize>(
         self,
         i: usize,
         lanes: L,
@@ -222,11 +228,17 @@ impl Before for Unknown {
         0
     }
     #[inline(always)]
-    fn first<L: Lanes, const W: usize>(self, _: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
-        l.first::<Whole, L>(lanes, picked)
+    fn first<S: Span, L: Lanes, const W: usize>(
+        self,
+        _: usize,
+        lanes: L,
+        l: &Leaf<W>,
+        picked: u64,
+    ) -> u64 {
+        l.first::<S, L>(lanes, picked)
     }
     #[inline(always)]
-    fn winner<'k, L: Lanes, const W: usize>(
+    fn winner<'k, S: Span, L: Lanes, const W: usize>(
         self,
         _: usize,
         lanes: L,
@@ -234,7 +246,7 @@ impl Before for Unknown {
         of: impl Kindred<'k>,
         one: &One,
     ) -> Option<(u64, RuleId)> {
-        leaf.winner::<Whole, L>(lanes, of, &one.key, one.picked)
+        leaf.winner::<S, L>(lanes, of, &one.key, one.picked)
     }
 }
 
@@ -249,11 +261,17 @@ impl<const N: usize> Before for Found<'_, N> {
         self.0[i % N].map_or(0, |f| f.0)
     }
     #[inline(always)]
-    fn first<L: Lanes, const W: usize>(self, i: usize, lanes: L, l: &Leaf<W>, picked: u64) -> u64 {
-        l.first_above::<Whole, L>(lanes, picked, self.floor(i))
+    fn first<S: Span, L: Lanes, const W: usize>(
+        self,
+        i: usize,
+        lanes: L,
+        l: &Leaf<W>,
+        picked: u64,
+    ) -> u64 {
+        l.first_above::<S, L>(lanes, picked, self.floor(i))
     }
     #[inline(always)]
-    fn winner<'k, L: Lanes, const W: usize>(
+    fn winner<'k, S: Span, L: Lanes, const W: usize>(
         self,
         i: usize,
         lanes: L,
@@ -261,8 +279,8 @@ impl<const N: usize> Before for Found<'_, N> {
         of: impl Kindred<'k>,
         one: &One,
     ) -> Option<(u64, RuleId)> {
-        let said = self.first(i, lanes, leaf, one.picked);
-        leaf.lookup::<Whole, L>(lanes, of, &one.key, one.picked, said, self.floor(i))
+        let said = self.first::<S, L, W>(i, lanes, leaf, one.picked);
+        leaf.lookup::<S, L>(lanes, of, &one.key, one.picked, said, self.floor(i))
     }
 }
 
@@ -342,6 +360,29 @@ fn in_tree<
             }
         }
     }
+    in_leaves::<_, _, K, _, Whole, N, W, L>(lanes, asked, before, all, found);
+}
+
+/// What the keys' leaves have, where these are known.
+#[inline(always)]
+fn in_leaves<
+    'a,
+    A: Asking<W>,
+    T: Told,
+    K: Kindred<'a>,
+    B: Before,
+    S: Span,
+    const N: usize,
+    const W: usize,
+    L: Lanes,
+>(
+    lanes: L,
+    asked: &'a A,
+    before: B,
+    all: &mut [One; N],
+    found: &mut [Option<T>],
+) {
+    let n = asked.len().min(N);
     if !A::DIFFER && asked.tree(0).is_near() {
         for a in all.iter_mut().take(n) {
             if let Some(leaf) = asked.tree(0).leaf(a.leaf) {
@@ -351,26 +392,26 @@ fn in_tree<
         let of = K::of(asked.tree(0).families());
         for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
             let leaf = asked.tree(0).leaf(a.leaf);
-            let winner = leaf.and_then(|l| before.winner(i, lanes, l, of, a));
+            let winner = leaf.and_then(|l| before.winner::<S, L, W>(i, lanes, l, of, a));
             *found = winner.map(|f| T::of(f.0, f.1));
         }
         return;
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.picked = leaf.rows::<Whole, L>(lanes, &a.key);
+            a.picked = leaf.rows::<S, L>(lanes, &a.key);
         }
     }
     for (i, a) in all.iter_mut().enumerate().take(n) {
         if let Some(leaf) = asked.tree(i).leaf(a.leaf) {
-            a.said = before.first(i, lanes, leaf, a.picked);
+            a.said = before.first::<S, L, W>(i, lanes, leaf, a.picked);
         }
     }
     for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
         *found = None;
         let Some(leaf) = asked.tree(i).leaf(a.leaf) else { continue };
         *found = leaf
-            .lookup::<Whole, L>(
+            .lookup::<S, L>(
                 lanes,
                 K::of(asked.tree(i).families()),
                 &a.key,
@@ -382,43 +423,22 @@ fn in_tree<
     }
 }
 
-/// The same in trees of one leaf, of few places.
+/// Keys of trees of one leaf, of few places.
 #[inline(always)]
 fn in_one<A: Asking<W>, T: Told, const N: usize, const W: usize, L: Lanes>(
     lanes: L,
     asked: &A,
     found: &mut [Option<T>],
 ) {
-    let n = asked.len().min(N);
+    // The leaf of all is 0.
     let mut all = [One::default(); N];
-    for (i, a) in all.iter_mut().enumerate().take(n) {
-        if let (true, Some(leaf)) = (A::DIFFER, asked.tree(i).leaf(0)) {
+    for (i, a) in all.iter_mut().enumerate().take(asked.len()) {
+        if let (true, Some(leaf)) = (A::DIFFER, asked.tree(i).leaf(a.leaf)) {
             leaf.prefetch(lanes);
         }
         a.key = asked.tree(i).form().words::<W, L>(lanes, asked.key(i));
     }
-    for (i, a) in all.iter_mut().enumerate().take(n) {
-        if let Some(leaf) = asked.tree(i).leaf(0) {
-            a.picked = match A::DIFFER {
-                true => leaf.rows::<Narrow, L>(lanes, &a.key),
-                false => leaf.picked(lanes, &a.key),
-            };
-        }
-    }
-    if A::DIFFER {
-        for (i, a) in all.iter_mut().enumerate().take(n) {
-            if let Some(leaf) = asked.tree(i).leaf(0) {
-                a.said = leaf.first::<Narrow, L>(lanes, a.picked);
-            }
-        }
-    }
-    for (i, (a, found)) in all.iter().zip(found).enumerate().take(n) {
-        let winner = asked.tree(i).leaf(0).and_then(|leaf| match A::DIFFER {
-            true => leaf.lookup::<Narrow, L>(lanes, Alone, &a.key, a.picked, a.said, 0),
-            false => leaf.winner::<Narrow, L>(lanes, Alone, &a.key, a.picked),
-        });
-        *found = winner.map(|f| T::of(f.0, f.1));
-    }
+    in_leaves::<_, _, Alone, _, Narrow, N, W, L>(lanes, asked, Unknown, &mut all, found);
 }
 
 /// The trees of others beside these.

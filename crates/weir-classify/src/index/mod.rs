@@ -25,7 +25,7 @@ use crate::ranked::MOST;
 use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice};
-use crate::sorted::{BURST, Sorted};
+use crate::sorted::{BURST, Sorted, gathered};
 use burst::{Each, Same, Told, burst};
 use cuts::Open;
 use family::Kin;
@@ -288,13 +288,8 @@ fn some<'a, const W: usize>(
     tree: impl Fn(&'a Index) -> Option<&'a Tree<W>>,
     found: &mut [Option<(u64, RuleId)>],
 ) {
-    let each =
-        || places.clone().filter_map(|i| asked.get(i)).filter_map(|a| Some((tree(a.0)?, a.1)));
-    let Some(first) = each().next() else { return };
-    let (mut some, mut count) = ([first; BURST], 0);
-    for (to, one) in some.iter_mut().zip(each()) {
-        (*to, count) = (one, count + 1);
-    }
+    let of = places.clone().filter_map(|i| asked.get(i));
+    let Some((some, count)) = gathered(of.filter_map(|a| Some((tree(a.0)?, a.1)))) else { return };
     let mut own = [None; BURST];
     burst::<_, _, BURST, W>(v, Each(some.get(..count).unwrap_or_default()), &mut own);
     for (own, place) in own.into_iter().zip(places) {

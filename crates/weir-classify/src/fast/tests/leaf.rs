@@ -111,9 +111,10 @@ fn small_tables_of_several_parts_have_one_leaf() {
 fn rules_come_and_go_where_places_are_few() {
     for v in Vectors::available() {
         for kind in [either as fn(u32) -> Rule, of_kinds] {
-            let (mut t, mut below) = (Beside::of((0..100).map(kind)), dice(7));
-            t.fast = FastTable::with_vectors(v);
-            (0..100).for_each(|n| assert!(t.fast.insert(kind(n)).is_ok()));
+            let (fast, judge) = (FastTable::with_vectors(v), Linear::default());
+            let (mut t, mut below) = (Beside { fast, judge }, dice(7));
+            (0..100).for_each(|n| t.put(kind(n)));
+            assert_eq!(t.fast.len(), 100);
             assert!(t.fast.index_now() && t.fast.has_narrow_index());
             let (mut there, mut next): (Vec<u32>, u32) = ((0..100).collect(), 100);
             for round in 0..2_000 {
