@@ -47,7 +47,7 @@ impl FlowKey {
     #[inline]
     pub fn masked(&self, mask: &FlowMask) -> FlowKey {
         let mut out = *self;
-        for (o, m) in out.0.iter_mut().zip(mask.0) {
+        for (o, m) in out.0.iter_mut().zip(&mask.0) {
             *o &= m;
         }
         out
@@ -88,12 +88,16 @@ impl FlowMask {
     /// Whether every bit of `other` is also in this mask.
     pub fn covers(&self, other: &FlowMask) -> bool {
         // Without a way out in between: so words are compared several at a time.
-        self.0.iter().zip(other.0).fold(0, |more, (a, b)| more | b & !a) == 0
+        self.0.iter().zip(&other.0).fold(0, |more, (a, b)| more | b & !a) == 0
+    }
+    /// How many bits it looks at.
+    pub(crate) fn bits(&self) -> u32 {
+        self.0.iter().map(|w| w.count_ones()).sum()
     }
     /// The bits of either.
     pub fn union(&self, other: &FlowMask) -> FlowMask {
         let mut out = *self;
-        for (o, b) in out.0.iter_mut().zip(other.0) {
+        for (o, b) in out.0.iter_mut().zip(&other.0) {
             *o |= b;
         }
         out

@@ -230,12 +230,15 @@ impl Parts {
 
     /// The tuple that should take a rule with this match: that with its mask, else the one with the most bits that has room.
     fn home(&self, m: &Match) -> Option<usize> {
-        let covered = || self.tuples.iter().enumerate().filter(|(_, t)| m.mask().covers(t.mask()));
-        if let Some((i, _)) = covered().find(|(_, t)| t.mask() == m.mask()) {
+        let bits = m.mask().bits();
+        let own = |t: &Tuple| t.bits() == bits && t.mask() == m.mask();
+        if let Some(i) = self.tuples.iter().position(own) {
             return Some(i);
         }
+        let others = self.tuples.iter().enumerate();
+        let covered = others.filter(|(_, t)| t.bits() < bits && m.mask().covers(t.mask()));
         // Who has room is dear to ask: the best first.
-        let mut places: Vec<(u32, usize)> = covered().map(|(i, t)| (t.bits(), i)).collect();
+        let mut places: Vec<(u32, usize)> = covered.map(|(i, t)| (t.bits(), i)).collect();
         places.sort_unstable_by(|a, b| b.cmp(a));
         let has_room = |i: &usize| self.tuples.get(*i).is_some_and(|t| t.company(m) < COMPANY);
         places.into_iter().map(|(_, i)| i).find(has_room)

@@ -236,7 +236,7 @@ impl Ranked {
         for (rows, open) in windows.zip(self.open.chunks_exact(self.lines)) {
             for row in rows.chunks_exact_mut(self.lines) {
                 for (r, o) in row.iter_mut().zip(open) {
-                    r.0.iter_mut().zip(o.0).for_each(|(r, o)| *r |= o);
+                    r.0.iter_mut().zip(&o.0).for_each(|(r, o)| *r |= o);
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Match {
     /// Whether `key` fits.
     #[inline]
     pub fn matches(&self, key: &FlowKey) -> bool {
-        key.0.iter().zip(self.mask.0).zip(self.value.0).all(|((k, m), v)| k & m == v)
+        key.0.iter().zip(&self.mask.0).zip(&self.value.0).all(|((k, m), v)| k & m == *v)
     }
     /// Whether some key fits both.
     pub fn overlaps(&self, other: &Match) -> bool {

@@ -52,7 +52,7 @@ pub(crate) fn choose(
             }
             if before.is_none() {
                 let score = score(seed, masks, values, &mask);
-                let candidate = (score, bits(&mask), mask);
+                let candidate = (score, mask.bits(), mask);
                 if best.is_none_or(|b| candidate > b) {
                     best = Some(candidate);
                 }
@@ -60,7 +60,7 @@ pub(crate) fn choose(
             // Give up the fewest bits that let one rule more in.
             let (words, n) = words_in(&mask);
             let words = words.get(..n).unwrap_or_default();
-            let (all, mut most, mut next) = (bits(&mask), 0, None);
+            let (all, mut most, mut next) = (mask.bits(), 0, None);
             for (_, m) in &starts {
                 let common = common_bits(words, m, &mask);
                 if (most..all).contains(&common) {
@@ -82,7 +82,7 @@ fn score(seed: u64, masks: &[FlowMask], values: &[FlowKey], mask: &FlowMask) -> 
     let mut slots: HashMap<u64, u32, BuildHasherDefault<Hashed>> = HashMap::default();
     let (words, n) = words_in(mask);
     let words = words.get(..n).unwrap_or_default();
-    let all = bits(mask);
+    let all = mask.bits();
     let inside = masks.iter().zip(values).filter(|(m, _)| common_bits(words, m, mask) == all);
     inside
         .filter(|(_, v)| {
@@ -113,13 +113,9 @@ fn common_bits(words: &[usize], a: &FlowMask, b: &FlowMask) -> u32 {
     both.map(u64::count_ones).sum()
 }
 
-fn bits(mask: &FlowMask) -> u32 {
-    mask.0.iter().map(|w| w.count_ones()).sum()
-}
-
 fn intersection(a: &FlowMask, b: &FlowMask) -> FlowMask {
     let mut out = *a;
-    for (o, b) in out.0.iter_mut().zip(b.0) {
+    for (o, b) in out.0.iter_mut().zip(&b.0) {
         *o &= b;
     }
     out

@@ -93,7 +93,7 @@ impl Left<'_> {
     fn take(&mut self, agreeing: &Agreeing, w: Window) {
         for bit in w.bits() {
             if let Some(row) = self.row(agreeing, usize::from(w.word), bit) {
-                self.rules.0.iter_mut().zip(row.0).for_each(|(l, r)| *l &= r);
+                self.rules.0.iter_mut().zip(&row.0).for_each(|(l, r)| *l &= r);
             }
         }
     }

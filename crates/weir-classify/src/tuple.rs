@@ -127,7 +127,7 @@ impl Tuple {
             buckets: Vec::new(),
             cold: Box::new(Cold {
                 mask: *mask,
-                bits: mask.0.iter().map(|w| w.count_ones()).sum(),
+                bits: mask.bits(),
                 index,
                 union: *mask,
                 priorities: BTreeMap::new(),
@@ -390,10 +390,8 @@ impl Tuple {
     }
 
     /// The slot for what `m` demands of this tuple's bits, if there is one.
-    fn slot_of(&self, m: &Match) -> ([u64; WORDS], u64, Option<(Place, u64)>) {
-        let (want, hash) = self.gather_slow(m.value());
-        let found = self.find(hash, want.get(..usize::from(self.n())).unwrap_or_default());
-        (want, hash, found)
+    fn slot_of(&self, m: &Match) -> Slot {
+        self.slot(m.value(), None)
     }
 
     fn rank(&self, place: Place) -> Option<u64> {
@@ -420,7 +418,7 @@ impl Tuple {
 
     /// The rule with exactly this match and priority.
     pub(crate) fn id_of(&self, m: &Match, priority: u32) -> Option<RuleId> {
-        let (place, head) = self.slot_of(m).2?;
+        let (place, head) = self.slot_of(m)?;
         let payload = (head >> 32) as u32;
         if head & BUCKET == 0 {
             let same = m.mask() == self.mask() && (self.rank(place)? >> 32) as u32 == priority;
@@ -433,7 +431,7 @@ impl Tuple {
 
     /// How many rules share the slot that `m` would go to.
     pub(crate) fn company(&self, m: &Match) -> usize {
-        match self.slot_of(m).2 {
+        match self.slot_of(m) {
             None => 0,
             Some((_, head)) if head & BUCKET == 0 => 1,
             Some((_, head)) => self.buckets.get((head >> 32) as usize).map_or(0, Scan::len),
@@ -443,7 +441,7 @@ impl Tuple {
     /// What `m` demands outside this tuple's bits.
     fn beyond(&self, m: &Match) -> (FlowKey, FlowMask) {
         let mut mask = *m.mask();
-        for (b, t) in mask.0.iter_mut().zip(self.cold.mask.0) {
+        for (b, t) in mask.0.iter_mut().zip(&self.cold.mask.0) {
             *b &= !t;
         }
         (m.value().masked(&mask), mask)
@@ -453,8 +451,8 @@ impl Tuple {
     pub(crate) fn insert(&mut self, m: &Match, rank: u64, id: RuleId) {
         self.move_some();
         let exact = *m.mask() == self.cold.mask;
-        let at = self.slot_of(m);
-        self.insert_at(m, at, exact, rank, id);
+        let found = self.slot_of(m);
+        self.insert_at(m, found, exact, rank, id);
     }
 
     /// Adds a rule with exactly the tuple's mask, unless one of the same priority is here.
@@ -462,13 +460,13 @@ impl Tuple {
     /// # Errors
     /// That rule; nothing has changed, nor moved: who copies the rules meanwhile need not know.
     pub(crate) fn insert_exact(&mut self, m: &Match, rank: u64, id: RuleId) -> Result<(), RuleId> {
-        let at = self.slot_of(m);
-        if let Some(found) = at.2
+        let found = self.slot_of(m);
+        if let Some(found) = found
             && let Some(there) = self.exact_in(found, (rank >> 32) as u32)
         {
             return Err(there);
         }
-        self.insert_at(m, at, true, rank, id);
+        self.insert_at(m, found, true, rank, id);
         self.move_some();
         Ok(())
     }
@@ -484,14 +482,7 @@ impl Tuple {
     }
 
     /// Adds a rule to the slot that it falls into.
-    fn insert_at(
-        &mut self,
-        m: &Match,
-        (want, hash, found): ([u64; WORDS], u64, Option<(Place, u64)>),
-        exact: bool,
-        rank: u64,
-        id: RuleId,
-    ) {
+    fn insert_at(&mut self, m: &Match, found: Slot, exact: bool, rank: u64, id: RuleId) {
         let (value, mask) = match exact {
             // Nothing lies beyond.
             true => (FlowKey::default(), FlowMask::default()),
@@ -522,6 +513,7 @@ impl Tuple {
                     (self.keep_bucket(bucket) << 32 | BUCKET, 0)
                 };
                 self.make_room();
+                let (want, hash) = self.gather_slow(m.value());
                 let words = want.get(..usize::from(self.n())).unwrap_or_default();
                 self.slots.place(hash, head, words, rank);
                 self.cold.used += 1;
@@ -571,8 +563,7 @@ impl Tuple {
 
     /// Removes the rule with exactly this match and priority; its rank, too.
     pub(crate) fn remove(&mut self, m: &Match, priority: u32) -> Option<(u64, RuleId)> {
-        let (_, _, found) = self.slot_of(m);
-        let (place, head) = found?;
+        let (place, head) = self.slot_of(m)?;
         let payload = (head >> 32) as u32;
         let gone = if head & BUCKET == 0 {
             let rank = self.rank(place)?;
@@ -751,7 +742,7 @@ impl Tuple {
             let bucket = self.buckets.get(payload as usize);
             for (rank, id, more, mask) in bucket.into_iter().flat_map(Scan::iter) {
                 let mut value = value;
-                for (v, m) in value.0.iter_mut().zip(more.0) {
+                for (v, m) in value.0.iter_mut().zip(&more.0) {
                     *v |= m;
                 }
                 let matcher = Match::new(value, mask.union(&self.cold.mask));
