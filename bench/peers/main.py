@@ -236,10 +236,13 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
     for name in ("mac-10k", "acl-10k", "tse-8k"):
         trace, flows = workloads.write(base, name)
         r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--seconds", str(window[0]), "--repeats", str(window[1]), "--json"))["result"]
-        waits = {v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f}" for v in r["visible"]}
+        waits = {
+            v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f} | {v['bare_p50_us']:.0f}, {v['bare_p99_us']:.0f}"
+            for v in r["visible"]
+        }
         rates = f"{r['crew_mpps_per_cpu_s']:.1f} | {r['processes_mpps_per_cpu_s']:.1f} | {r['ratio_per_cpu_s']:.3f}"
         changes = max(v["changes"] for v in r["visible"])
-        rows.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '–')} | {waits.get(1, '–')} |")
+        rows.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '– | –')} | {waits.get(1, '– | –')} |")
         print(rows[-1], flush=True)
         trace.unlink()
         flows.unlink()
@@ -248,11 +251,13 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
         "",
         "`weir bench dataplane --workers 2`: two workers of one process beside two processes of one each, by turns; and, while they forward, how",
         f"long after it was asked a change holds at every worker that runs, {changes:,} changes each. Where two run, who asks takes its time from one of them.",
+        "Beside it how long it takes until threads that do nothing else see a word, in their place: what the machine itself takes, somebody else",
+        "having the processor.",
         "",
         about(f"./run bench-peers --workers --seconds {window[0]:g} --repeats {window[1]}"),
         "",
-        "| workload | two workers | two processes | ratio | a change holds at both, µs: median, p99, longest | at one |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| workload | two workers | two processes | ratio | a change holds at both, µs: median, p99, longest | a word: median, p99 | at one | a word |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     return "\n".join(lines + rows) + "\n", each
 

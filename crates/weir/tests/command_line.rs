@@ -261,6 +261,8 @@ fn several_workers_are_measured_beside_as_many_processes() {
         let seen = r["visible"].as_array().unwrap();
         assert_eq!(seen[0]["workers"], 2);
         assert!(seen.iter().all(|s| s["p50_us"].as_f64() <= s["p99_us"].as_f64()), "{r}");
+        assert!(seen.iter().all(|s| s["bare_p50_us"].as_f64() <= s["bare_p99_us"].as_f64()), "{r}");
+        assert!(seen.iter().all(|s| s["bare_p50_us"].as_f64() > Some(0.0)), "{r}");
     }
     let bench = ["bench", "dataplane", "--rules", &file, "--trace", &capture];
     refused(&[&bench[..], &["--one-queue"]].concat(), &["--workers 2 or more"]);

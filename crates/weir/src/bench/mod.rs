@@ -1,5 +1,6 @@
 //! `weir bench`: the program's own speed.
 
+mod bare;
 mod callgrind;
 mod dataplane;
 mod functions;

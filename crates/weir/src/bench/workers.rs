@@ -4,6 +4,7 @@
 //! deal them out, and has all rules. Crew and processes take turns, so that what the machine does meanwhile meets both;
 //! who is not measured stands still. `--one-queue` has worker 0 deal the whole capture out instead.
 
+use super::bare;
 use super::dataplane::{Args, median};
 use super::rig::{Output, Rig};
 use super::scaling::{Costs, Scaled, one_queue, table};
@@ -78,6 +79,9 @@ struct Visible {
     p50_us: f64,
     p99_us: f64,
     max_us: f64,
+    /// The same of a word that as many threads do nothing but look at: what the machine itself takes.
+    bare_p50_us: f64,
+    bare_p99_us: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -282,7 +286,7 @@ impl Drop for Process {
 /// Times how long after it was asked a change holds at every worker that runs: a rule that no frame meets comes and goes.
 fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> {
     let changes = (CHANGES * length.as_secs_f64()).max(50.0) as u32;
-    let _others = still(h, running)?;
+    let others = still(h, running)?;
     let matcher = Match::any().with(Field::InPort, 0xffff_fe00);
     let rule = RuleSpec { matcher, priority: 65_535, cookie: 0, actions: [Action::Drop].into() };
     let mut waits = Vec::with_capacity(changes as usize);
@@ -305,7 +309,13 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
         waits.push((last - asked).as_secs_f64() * 1e6);
     }
     waits.sort_by(f64::total_cmp);
-    let at = |q: f64| waits[((waits.len() - 1) as f64 * q) as usize];
+    drop(others);
+    let bare = {
+        let _all = still(h, 0)?;
+        bare::waits((0..running).map(|n| move || stay(n)).collect(), changes, APART)?
+    };
+    let of = |waits: &[f64], q: f64| waits[((waits.len() - 1) as f64 * q) as usize];
+    let at = |q| of(&waits, q);
     Ok(Visible {
         workers: running,
         undisturbed: running < processors(),
@@ -313,6 +323,8 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
         p50_us: at(0.5),
         p99_us: at(0.99),
         max_us: at(1.0),
+        bare_p50_us: of(&bare, 0.5),
+        bare_p99_us: of(&bare, 0.99),
     })
 }
 
@@ -439,13 +451,15 @@ fn told(r: &Report) -> String {
     );
     for v in &r.visible {
         out += &format!(
-            "  {:8.1} us until a change holds at {} worker{} (p50), {:.1} (p99), {:.1} (most of {}); who asks has {}\n",
+            "  {:8.1} us until a change holds at {} worker{} (p50), {:.1} (p99), {:.1} (most of {}), and {:.1}, {:.1} (p99) until threads that do nothing else see a word; who asks has {}\n",
             v.p50_us,
             v.workers,
             if v.workers == 1 { "" } else { "s" },
             v.p99_us,
             v.max_us,
             v.changes,
+            v.bare_p50_us,
+            v.bare_p99_us,
             if v.undisturbed { "a processor of its own" } else { "to take one from a worker" }
         );
     }
