@@ -79,7 +79,7 @@ struct Visible {
     p50_us: f64,
     p99_us: f64,
     max_us: f64,
-    /// The same of a word that as many threads do nothing but look at: what the machine itself takes.
+    /// The same of a word that as many threads look at, which read memory meanwhile: what the machine itself takes.
     bare_p50_us: f64,
     bare_p99_us: f64,
 }
@@ -451,7 +451,7 @@ fn told(r: &Report) -> String {
     );
     for v in &r.visible {
         out += &format!(
-            "  {:8.1} us until a change holds at {} worker{} (p50), {:.1} (p99), {:.1} (most of {}), and {:.1}, {:.1} (p99) until threads that do nothing else see a word; who asks has {}\n",
+            "  {:8.1} us until a change holds at {} worker{} (p50), {:.1} (p99), {:.1} (most of {}), and {:.1}, {:.1} (p99) until threads that only read memory see a word; who asks has {}\n",
             v.p50_us,
             v.workers,
             if v.workers == 1 { "" } else { "s" },
