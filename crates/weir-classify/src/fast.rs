@@ -53,7 +53,7 @@ use crate::ranked::{MOST, Ranked};
 use crate::rule::{Classifier, Duplicate, Match, Rule, RuleId};
 use crate::scan::{each_word, words_of};
 use crate::simd::{Vectors, prefetch_slice};
-use crate::sorted::BURST;
+use crate::sorted::{BURST, gathered};
 use crate::tuple::Tuple;
 use std::hash::{BuildHasher, RandomState};
 
@@ -429,8 +429,9 @@ impl FastTable {
     }
     fn lookup_beside(&self, index: &Index, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
+            let Some((asked, count)) = gathered(keys.iter()) else { continue };
             let mut best = [None; BURST];
-            index.lookup_all(self.vectors, keys, &mut best[..keys.len()]);
+            index.lookup_strewn(self.vectors, asked.get(..count).unwrap_or_default(), &mut best);
             for ((key, best), found) in keys.iter().zip(best).zip(found) {
                 *found = self.or_beside(key, best);
             }

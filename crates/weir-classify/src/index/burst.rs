@@ -71,7 +71,7 @@ impl<const W: usize> Asking<W> for Each<'_, W> {
 }
 
 /// What is told of a winner.
-pub(crate) trait Told: Copy {
+pub(super) trait Told: Copy {
     fn of(rank: u64, id: RuleId) -> Self;
 }
 impl Told for RuleId {

@@ -504,7 +504,7 @@ mod tests {
     }
     fn winner(index: &Index, key: &FlowKey) -> Option<(u64, RuleId)> {
         let mut found = [None];
-        index.lookup_all(Vectors::best(), &[*key], &mut found);
+        index.lookup_strewn(Vectors::best(), &[key], &mut found);
         found[0]
     }
     /// Lines of six rules, a priority each.

@@ -26,7 +26,7 @@ use crate::rule::{Match, Rule, RuleId};
 use crate::scan::words_of;
 use crate::simd::{Vectors, prefetch_slice};
 use crate::sorted::{BURST, Sorted, gathered};
-use burst::{Each, Same, Told, burst};
+use burst::{Each, Same, burst};
 use cuts::Open;
 use family::Kin;
 use place::{Form, Place};
@@ -329,12 +329,7 @@ impl Index {
     }
     /// The winner for each key.
     #[inline(always)]
-    pub(crate) fn lookup_all<T: Told>(
-        &self,
-        v: Vectors,
-        keys: &[FlowKey],
-        found: &mut [Option<T>],
-    ) {
+    pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         each!(self, t => t.lookup_all(v, keys, found));
     }
     /// Asks for what a burst reads of it first.

@@ -13,7 +13,7 @@
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
-use super::burst::{Same, Told, burst};
+use super::burst::{Same, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
 use super::leaf::{
@@ -354,12 +354,7 @@ impl<const W: usize> Tree<W> {
     }
     /// The winner for each key.
     #[inline]
-    pub(super) fn lookup_all<T: Told>(
-        &self,
-        v: Vectors,
-        keys: &[FlowKey],
-        found: &mut [Option<T>],
-    ) {
+    pub(super) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
         for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
             burst::<_, _, BURST, W>(v, Same { tree: self, keys }, found);
         }
