@@ -19,8 +19,9 @@ export CARGO_INCREMENTAL=0
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
 # What a failure says has its file and line without.
 export CARGO_PROFILE_DEV_DEBUG=0
+# Nor is it needed to count instructions.
 export CARGO_PROFILE_RELEASE_DEBUG=0
-# Optimising the units of a crate across each other takes a fifth of a build, and no test is slower for want of it.
+# Optimising the units of a crate across each other takes a fifth of a build; all tests together are no slower without.
 export CARGO_PROFILE_DEV_LTO=off
 # These wait for others in their tests, or compute little: optimised they take three times as long to build.
 wiring=
