@@ -1,8 +1,8 @@
 //! Huge pages for large tables: lookups that go everywhere walk the processor's page tables less.
 //!
-//! Room: the program's start. glibc takes its allocator's `malloc.hugetlb` from the environment when a program starts and at
-//! no other time, so the program starts itself once more: the same process, with the same arguments. Called by `main` for what
-//! runs a data plane. Why: decision 55.
+//! Room: the program's start. glibc takes its allocator's tunables from the environment when a program starts and at no other
+//! time, so the program starts itself once more: the same process, with the same arguments. Called by `main` for what runs a
+//! data plane. Why: decisions 55 and 92.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,6 +10,13 @@ use std::process::Command;
 
 /// Where glibc looks. Whoever has set it has decided.
 const TUNABLES: &str = "GLIBC_TUNABLES";
+/// What glibc maps or adds to its heap it asks for where that is two mebibytes or more. So the heap grows by no less, and has blocks up
+/// to 32 MiB itself, as it ends up doing anyway once such blocks were freed (mallopt(3), `M_MMAP_THRESHOLD`); twice that may lie
+/// free at its end, as there.
+const WANTED: &str = concat!(
+    "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=2097152:",
+    "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864"
+);
 /// The program has started itself: whatever became of the tunables, it does not do so again.
 const ONCE: &str = "WEIR_HUGE_PAGES_ASKED";
 /// What the kernel does of its own accord.
@@ -27,7 +34,7 @@ pub fn ask(arguments: &[OsString]) {
     // By its path: who looks for a process by name shall find it.
     let Ok(program) = std::env::current_exe() else { return };
     let mut again = Command::new(program);
-    again.arg0(name).args(rest).env(TUNABLES, "glibc.malloc.hugetlb=1").env(ONCE, "1");
+    again.arg0(name).args(rest).env(TUNABLES, WANTED).env(ONCE, "1");
     // It comes back only if the system refused.
     let _refused = again.exec();
 }
