@@ -1,11 +1,11 @@
 //! The whole of an index: a way to the leaves, and the leaves. Where there is one leaf, of few places, every key has that (`Way::One`); where every key has one of several (`walk`), who looks up walks the
 //! cuts; else rows with a bit for every leaf say which to ask (`root`), mostly one or two. Where most rules ask for a bit that others don't (`spine`) there
-//! may be two trees, in each of which a key has one leaf.
+//! may be two trees (`two`), in each of which a key has one leaf.
 //!
 //! Called by `index` and `burst`. By rows, a lookup asks those leaves that have a rule which agrees with the key in all of a few windows of
 //! its bits, the one with the best rule first as far as they have kept their order.
 //!
-//! **How it changes.** A rule is put in or taken out where the cuts lead; in all of these leaves or, where one has no room or they
+//! **How it changes** (`changes`). A rule is put in or taken out where the cuts lead; in all of these leaves or, where one has no room or they
 //! are too many, in none. Others move for it only where they are few. Rows before the leaves only gain bits.
 //!
 //! **What it costs.** Lookup: for the rows eight lines of memory, which up to 128 leaves are a cache's nearest, sixteen from 512
@@ -13,24 +13,25 @@
 //! line of 64 bytes a place, two for rules of more than three words of the key. Worst case: rules of which a key agrees
 //! with all in all windows are compared one after the other, as a scan does.
 
+mod changes;
+mod two;
+
+pub(super) use two::Others;
+
 use super::burst::{Same, burst};
 use super::cuts::{Cuts, FILL, Gathered, Open};
 use super::family::{Families, Kin};
-use super::leaf::{
-    Either, Expected, Expecting, Finding, Found, Leaf, Leaving, Moves, Returning, Vacating, Which,
-    Whole, priority,
-};
+use super::leaf::{Either, Leaf};
 use super::place::{Asks, Form, Place, Words, choose, some_keys};
 use super::root::{BITS, Left, Noting, OfAny, Root};
-use super::spine::Spine;
 use super::walk::Walk;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
 use crate::simd::{Lanes, Vectors, Work, prefetch_read, prefetch_slice, with_vectors};
 use crate::sorted::BURST;
 use crate::windows::every;
+use changes::To;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 /// Rules by which windows are chosen.
 const SAMPLE: usize = 20_000;
@@ -41,19 +42,6 @@ pub(super) const LEAVES: usize = 1024;
 const WORTH: usize = 64;
 /// Places in all.
 pub(super) const PLACES: usize = LEAVES * FILL;
-/// Leaves, of a hundred keys, that are more than one in each of two trees; and keys that are asked.
-const MANY_ASKED: usize = 125;
-const ASKING: usize = 2048;
-/// Places that a leaf of others may leave to a rule that comes; and to a key on an average, of which lookups pass over most by their ranks.
-const MANY_LEFT: usize = 16;
-const LEFT: usize = 3;
-/// Leaves that a rule may be added to; and those of which many may have to be put in order for it.
-const SPREAD: usize = 256;
-const SORTED: usize = 16;
-/// Writes that counting [`SPREAD`] leaves takes as long as.
-const COUNTED: usize = 16;
-/// Leaves of which what a removal reads is asked for at a time: near caches hold it.
-const AHEAD: usize = if cfg!(test) { 2 } else { 32 };
 /// Leaves, of 20 to 40 KiB each, that a second-level cache of one MiB holds beside other things.
 const NEAR: usize = 24;
 
@@ -86,13 +74,6 @@ impl<const W: usize> Way<W> {
     }
 }
 
-/// A tree of the rules that don't ask what most do.
-#[derive(Clone, Debug)]
-pub(super) struct Others<const W: usize> {
-    spine: Spine,
-    pub(super) tree: Tree<W>,
-}
-
 /// What lookups know of a leaf before they ask it.
 #[derive(Clone, Copy, Debug)]
 struct Top {
@@ -119,20 +100,6 @@ pub(crate) struct Tree<const W: usize> {
     made_of: usize,
     /// Leaves that a change goes to, while it does.
     to: Vec<To<W>>,
-}
-
-/// A leaf that a rule is added to or removed from, its place there once it has one, and what it asks of keys that come that way.
-#[derive(Clone, Copy, Debug)]
-struct To<const W: usize> {
-    leaf: u32,
-    place: u32,
-    asks: Asks<W>,
-}
-
-/// Keys that some of these rules fit.
-fn keys_of<const W: usize>(rules: &[Place<W>]) -> Vec<[u64; W]> {
-    let all: Vec<_> = rules.iter().map(|p| (0, &p.asks)).collect();
-    some_keys(&all, ASKING)
 }
 
 impl<const W: usize> Tree<W> {
@@ -188,64 +155,6 @@ impl<const W: usize> Tree<W> {
         }
         self
     }
-    /// With rows of lines again, where a leaf of narrow ones has no room.
-    fn widen_if_full(&mut self) {
-        if let (Way::One, [leaf]) = (&self.way, self.leaves.as_mut_slice())
-            && !leaf.has_room()
-            && let Some(walk) = self.cuts.walk_of_keys()
-        {
-            leaf.widen();
-            self.way = Way::Walk(walk);
-        }
-    }
-
-    /// The same, where most have something in common, and the others a tree of their own. None but if each key has one leaf in both, and
-    /// the others' leaves leave few of them to these rules' keys.
-    pub(super) fn with_others(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
-        Spine::of(rules).find_map(|spine| Self::by_spine(v, form, rules, spine))
-    }
-    fn by_spine(v: Vectors, form: Form, rules: &[Place<W>], spine: Spine) -> Option<Self> {
-        let (own, others): (Vec<_>, Vec<_>) = rules.iter().partition(|r| spine.is_of(&r.asks));
-        let tree = |rules: &[_]| Self::new(v, form, Kin::none(rules), Open::Both);
-        if others.len() > NEAR * FILL {
-            return None;
-        }
-        let others = tree(&others).filter(|t| t.is_near())?;
-        let keys = keys_of(rules);
-        if others.left_to(v, &keys) > keys.len() * LEFT {
-            return None;
-        }
-        let mut own = tree(&own)?;
-        own.way = match own.way {
-            Way::Walk(walk) => Way::Two(walk, Box::new(Others { spine, tree: others })),
-            Way::One | Way::Two(..) | Way::Rows(_) => return None,
-        };
-        Some(own)
-    }
-    /// The tree of others, where a rule that asks this is one of them.
-    #[inline]
-    fn others(&self, asks: &Asks<W>) -> Option<&Self> {
-        match &self.way {
-            Way::Two(_, others) if !others.spine.is_of(asks) => Some(&others.tree),
-            _ => None,
-        }
-    }
-    #[inline]
-    fn others_mut(&mut self, asks: &Asks<W>) -> Option<&mut Self> {
-        match &mut self.way {
-            Way::Two(_, others) if !others.spine.is_of(asks) => Some(&mut others.tree),
-            _ => None,
-        }
-    }
-    /// It and the tree of others, if there is one.
-    pub(super) fn trees(&self) -> impl Iterator<Item = &Self> {
-        let others = match &self.way {
-            Way::Two(_, others) => Some(&others.tree),
-            Way::One | Way::Walk(_) | Way::Rows(_) => None,
-        };
-        std::iter::once(self).chain(others)
-    }
-
     /// The rows before these leaves.
     fn root(v: Vectors, kin: &Kin<W>, gathered: &[Gathered<W>]) -> Option<Root> {
         let all = gathered.iter().enumerate();
@@ -394,192 +303,6 @@ impl<const W: usize> Tree<W> {
         tops.reverse();
         tops
     }
-    /// A leaf has a rule of this rank.
-    fn raise(&mut self, leaf: usize, rank: u64) {
-        let Some(upto) = self.tops.get_mut(..=leaf) else { return };
-        if let Some(top) = upto.last_mut() {
-            top.own = top.own.max(rank);
-        }
-        for top in upto.iter_mut().rev().take_while(|t| t.onward < rank) {
-            top.onward = rank;
-        }
-    }
-
-    /// Whether keys of these rules, all of its own, ask many leaves.
-    pub(super) fn asks_many(&self, v: Vectors, rules: &[Place<W>]) -> bool {
-        let Way::Rows(root) = &self.way else { return false };
-        let keys = keys_of(rules);
-        let many = keys.len() * MANY_ASKED / 100;
-        with_vectors(v, Counting { tree: self, root, keys: &keys, enough: many + 1 }) > many
-    }
-    /// How many places the leaves of these keys leave to them, if keys have one; of each as far as [`MANY_LEFT`].
-    fn left_to(&self, v: Vectors, keys: &[[u64; W]]) -> usize {
-        let left = |key: &[u64; W]| {
-            let asks = Asks { mask: [u64::MAX; W], value: *key };
-            let leaf = self.cuts.first(&asks).and_then(|leaf| self.leaves.get(leaf));
-            leaf.map_or(0, |leaf| with_vectors(v, Leaving { leaf, asks: &asks, enough: MANY_LEFT }))
-        };
-        keys.iter().map(left).sum()
-    }
-
-    /// The rule that asks just this: its rank and id.
-    pub(super) fn find(&self, v: Vectors, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
-        if let Some(others) = self.others(asks) {
-            return others.find(v, asks, which);
-        }
-        let leaf = self.leaves.get(self.cuts.first(asks)?)?;
-        // Who asks before it adds a rule goes on there.
-        leaf.prefetch_order();
-        let found = with_vectors(v, Finding { leaf, families: &self.families, asks, which })?;
-        Some((found.rank, found.id))
-    }
-
-    /// Adds a rule that is not there. False where there is no room; then it is nowhere.
-    pub(super) fn insert(&mut self, v: Vectors, rule: &Place<W>) -> bool {
-        if let Some(others) = self.others_mut(&rule.asks) {
-            // Its leaves are few, and their windows may tell nothing of what comes later: parts do.
-            return others.left_to(v, &[rule.asks.value]) < MANY_LEFT && others.insert(v, rule);
-        }
-        self.widen_if_full();
-        let added = self.come_back(v, rule) || self.put(v, rule);
-        if added {
-            self.youngest = self.youngest.min(rule.rank as u32);
-            self.len += 1;
-        }
-        added
-    }
-    /// Puts a rule into a place of its own in each of its leaves. False where there is no room; then it is nowhere.
-    fn put(&mut self, v: Vectors, rule: &Place<W>) -> bool {
-        let mut to = std::mem::take(&mut self.to);
-        to.clear();
-        self.cuts.walk(&rule.asks, &mut |leaf, asks| {
-            to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
-            if to.len() > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        // In more it has none, whatever they say.
-        let room = to.len() <= SPREAD && {
-            self.expect(&to);
-            self.has_room(rule, &to)
-        };
-        // Others may move for it where that is one place or few.
-        let moves = if to.len() <= SORTED { Moves::Some } else { Moves::None };
-        for at in 0..if room { to.len() } else { 0 } {
-            let (done, rest) = to.split_at_mut(at);
-            let Some(To { leaf, place, asks }) = rest.first_mut() else { continue };
-            // Small leaves share one.
-            let there = done.iter().find(|t| t.leaf == *leaf).map(|t| t.place as usize);
-            let leaf = *leaf as usize;
-            if let Way::Rows(root) = &mut self.way {
-                with_vectors(v, Noting { root, leaf, asks });
-            }
-            self.raise(leaf, rule.rank);
-            if let Some(leaf) = self.leaves.get_mut(leaf) {
-                *place = leaf.insert(v, &mut self.families, rule, asks, there, moves) as u32;
-            }
-        }
-        self.to = to;
-        room
-    }
-    /// A rule that has gone from its family comes back to it, if it may.
-    fn come_back(&mut self, v: Vectors, rule: &Place<W>) -> bool {
-        let Self { leaves, cuts, families, .. } = self;
-        if families.are_none() {
-            return false;
-        }
-        let leaf = cuts.first(&rule.asks).and_then(|leaf| leaves.get(leaf));
-        let Some(leaf) = leaf else { return false };
-        let to = with_vectors(v, Returning { leaf, families, rule });
-        to.is_some_and(|(at, seat)| families.come_back(at, seat, rule))
-    }
-    /// Asks for some of what adding a rule to these leaves reads, where they are several: read one behind another they are a row of waits.
-    fn expect(&self, to: &[To<W>]) {
-        if to.len() > 1 {
-            let leaves = || to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
-            leaves().for_each(Leaf::prefetch_whole);
-            leaves().for_each(Leaf::prefetch_order);
-        }
-    }
-    /// The same for all that removing one of this priority reads.
-    fn expect_vacating(v: Vectors, leaves: &[Leaf<W>], from: &[To<W>], priority: u32) {
-        if from.len() > 1 {
-            let of = || from.iter().filter_map(|f| Some((leaves.get(f.leaf as usize)?, &f.asks)));
-            of().for_each(|(leaf, _)| leaf.prefetch_whole());
-            for what in [Expected::Rows, Expected::Place] {
-                of().for_each(|(leaf, asks)| {
-                    with_vectors(v, Expecting { leaf, asks, priority, what })
-                });
-            }
-        }
-    }
-    fn has_room(&self, rule: &Place<W>, to: &[To<W>]) -> bool {
-        let mut leaves = to.iter().filter_map(|to| self.leaves.get(to.leaf as usize));
-        let is_youngest = (rule.rank as u32) < self.youngest;
-        // A table's new rule is its youngest; others come where an index catches up.
-        let between = |l: &Leaf<W>| !is_youngest && l.comes_between(&self.families, rule);
-        leaves.clone().all(|l| l.has_room() && !between(l))
-            && (to.len() <= SORTED || !leaves.any(|l| l.must_sort(rule)))
-    }
-
-    /// What a change of a rule writes to, about: the leaves in which it stands. One that stands in more than it may goes beside, for
-    /// which they are counted.
-    pub(super) fn writes(&self, rule: &Place<W>) -> usize {
-        if let Some(others) = self.others(&rule.asks) {
-            return others.writes(rule);
-        }
-        let mut n = 0;
-        self.cuts.walk(&rule.asks, &mut |_, _| {
-            n += 1;
-            if n > SPREAD { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if n > SPREAD { COUNTED } else { n }
-    }
-
-    /// Removes the rule that asks just this: its rank and id.
-    pub(super) fn remove(
-        &mut self,
-        v: Vectors,
-        asks: &Asks<W>,
-        which: Which,
-    ) -> Option<(u64, RuleId)> {
-        if let Some(others) = self.others_mut(asks) {
-            return others.remove(v, asks, which);
-        }
-        let Self { leaves, cuts, families, to, .. } = self;
-        let leaf = leaves.get(cuts.first(asks)?)?;
-        let Found { place, rank, id, of } =
-            with_vectors(v, Finding { leaf, families: &*families, asks, which })?;
-        let family = of.map(|(at, seat)| {
-            families.leave(seat);
-            at
-        });
-        // A place goes with the last of its family.
-        if family.is_none_or(|at| families.is_empty(at)) {
-            let mut first = Some(place);
-            let mut vacate = |from: &mut Vec<To<W>>| {
-                Self::expect_vacating(v, leaves, from, priority(rank));
-                for To { leaf, asks: narrowed, .. } in from.drain(..) {
-                    let Some(leaf) = leaves.get_mut(leaf as usize) else { continue };
-                    let narrowed = &narrowed;
-                    let seek = || with_vectors(v, Vacating { leaf, asks, narrowed, rank, family });
-                    let place = first.take().or_else(seek);
-                    // A leaf that is there more than once has it no more.
-                    place.into_iter().for_each(|at| leaf.remove(v, at));
-                }
-            };
-            to.clear();
-            cuts.walk(asks, &mut |leaf, asks| {
-                to.push(To { leaf: leaf as u32, place: 0, asks: *asks });
-                if to.len() == AHEAD {
-                    vacate(to);
-                }
-                ControlFlow::Continue(())
-            });
-            vacate(to);
-        }
-        self.len -= 1;
-        Some((rank, id))
-    }
-
     /// Whether a change scatters more than a quarter of its families, as they are among others of their priority.
     pub(super) fn would_scatter(&self) -> bool {
         // Where there are two trees there are no families.
@@ -657,37 +380,6 @@ impl Work for Visiting<'_> {
         let mut left = OfAny::default();
         left.fill(lanes, self.root, self.root.picked(lanes, &self.key));
         left
-    }
-}
-
-/// How many leaves these keys ask; so many are enough.
-struct Counting<'a, const W: usize> {
-    tree: &'a Tree<W>,
-    root: &'a Root,
-    keys: &'a [[u64; W]],
-    enough: usize,
-}
-
-impl<const W: usize> Work for Counting<'_, W> {
-    type Out = usize;
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> usize {
-        let Self { tree, root, keys, enough } = self;
-        let mut asked = 0;
-        for key in keys {
-            if asked >= enough {
-                break;
-            }
-            let (key, mut left, mut best) = (Words::new(key), OfAny::default(), 0);
-            left.fill(lanes, root, root.picked(lanes, &key));
-            while let Some(leaf) = tree.next(&mut left, best).and_then(|at| tree.leaf(at)) {
-                asked += 1;
-                let winner =
-                    leaf.winner::<Whole, L>(lanes, &tree.families, &key, leaf.picked(lanes, &key));
-                best = winner.map_or(best, |w| w.0.max(best));
-            }
-        }
-        asked
     }
 }
 
