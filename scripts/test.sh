@@ -106,6 +106,12 @@ dependencies() {
 
 captures() { testdata/check.sh testdata/real.pcap testdata/synthetic.pcap; }
 
+# Pictures of what was measured are what their pages' tables say.
+plots() {
+	has python3 || { echo "python3 is not installed"; return 77; }
+	python3 bench/peers/plots.py --check
+}
+
 # The tests of the whole workspace, with one line for each program of tests as it ends.
 cargo_tests() {
 	log=$logs/tests.log
@@ -192,6 +198,7 @@ if cargo deny --version >/dev/null 2>&1; then
 else
 	skip "dependencies: licences, bans, sources" "cargo-deny is not installed (cargo install cargo-deny --locked)"
 fi
+step "plots of pages" plots
 if has tshark && has capinfos; then step "captures" captures; else skip "captures" "tshark is not installed"; fi
 
 if [ "$mode" = quick ]; then

@@ -12,7 +12,7 @@ OVS replay it through net_pcap into net_null, weir through `weir bench dataplane
 CPU-second of the forwarding thread, which holds on a busy machine; each row is the median of the repeats. testpmd's
 `io` is what the generator and the sink cost alone, and is part of testpmd's and OVS's figures.
 
-Needs root (hugepages, a network namespace). What is not installed is said, and its rows left out.
+plots.py draws the page's tables. Needs root (hugepages, a network namespace). What is not installed is said, and its rows left out.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from collections import Counter
 
 import dpdk
 import lookups
+import plots
 import workloads
 from lookups import ROOT, TARGET
 
@@ -136,8 +137,8 @@ def installed(package: str) -> str:
 
 def about(command: str) -> str:
     version, commit = said(str(WEIR), "--version"), said("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
-    # The page itself is what a run changes.
-    tracked = ("--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}")
+    # The page and its pictures are what a run changes.
+    tracked = ("--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}", ":!docs/plots")
     changed = ", changed" if said("git", "-C", str(ROOT), "status", "--porcelain", *tracked) else ""
     clean = commit and commit in version and not changed
     scripts = "" if clean else f", run from {commit or 'an unknown commit'}{changed}"
@@ -337,6 +338,7 @@ def section(title: str, text: str) -> None:
     parts = [p for p in re.split(r"(?m)^(?=#{1,2} )", old) if p.strip() and not p.startswith(title + "\n")]
     parts = [text, *parts] if title.startswith("# ") else [*parts, text]
     PAGE.write_text("\n".join(p.strip("\n") + "\n" for p in parts))
+    plots.draw(PAGE)
 
 
 def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> list[dict]:
