@@ -2,7 +2,7 @@
 
     main.py [--seconds S] [--repeats N] [--workload NAME] [--json FILE]  rates; whole: all, to a page of docs (see `page_here`)
     main.py --compare [--workload NAME]                 the output of one pass, frame by frame, weir's and Open vSwitch's
-    main.py --workers                                   only two workers beside two processes; no peers, no root
+    main.py --workers                                   only two workers beside two processes, and more by simulation; no peers, no root
     main.py --many                                      only few VDPs beside many; no peers, no root
     main.py --networks                                  only what the slicer and the proof of isolation take; no peers, no root
     main.py --lookups [--data DIR] [--set NAME]         only lookups, beside rte_acl (lookups.py)
@@ -263,6 +263,45 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
     return "\n".join(lines + rows) + "\n", each
 
 
+def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
+    """What more workers than there are processors would forward: by simulation, which says of two what was measured."""
+    rows, each, checks = [], {}, []
+    for name in ("mac-10k", "acl-10k"):
+        trace, flows = workloads.write(base, name)
+        length = ("--seconds", str(window[0]), "--repeats", str(window[1]))
+        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--one-queue", *length, "--json"))["result"]
+        about_it, scaling = workloads.WORKLOADS[name].about, r["scaling"]
+        for w in scaling["workers"]:
+            figures = (w["queue_each"], w["queue_each_without_loss"], w["one_queue"])
+            rows.append(f"| {about_it} | {w['workers']} | " + " | ".join(f"{f:.1f}" for f in figures) + f" | {w['buckets_at_home']} |")
+            print(rows[-1], flush=True)
+        both = (f"{m:.1f} and {s:.1f}" for m, s in zip(scaling["measured"], scaling["simulated"]))
+        costs = scaling["costs"]
+        checks.append(
+            f"{about_it}: {', '.join(both)}; a frame takes {costs['alone_ns']:.1f} ns where a worker has a queue of its own, {costs['home_ns']:.1f} "
+            f"where worker 0 has all, {costs['deal_ns']:.1f} to deal out, {costs['far_ns']:.1f} where it was dealt out."
+        )
+        trace.unlink()
+        flows.unlink()
+    lines = [
+        "## More workers than processors",
+        "",
+        "`weir bench dataplane --workers 2 --one-queue`, by simulation, million frames a second. A worker takes up to 64 frames a round, which lasts as long as",
+        "they take. With a queue each nothing is shared: each does what one does as long as it has frames; *without loss* is until the busiest is full, by",
+        "the hash of the capture's flows. With one queue worker 0 deals frames out in lanes as long as they are, and of 256 buckets keeps what is best. Left out:",
+        "memory and caches that processors share, and whatever else runs. What two workers do where worker 0 has all, half and none of the buckets, measured and",
+        "by the simulation:",
+        "",
+        *(f"- {c}" for c in checks),
+        "",
+        about(f"./run bench-peers --workers --seconds {window[0]:g} --repeats {window[1]}"),
+        "",
+        "| workload | workers | a queue each | without loss | one queue | buckets that worker 0 keeps |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    return "\n".join(lines + rows) + "\n", each
+
+
 def many(repeats: int) -> tuple[str, dict]:
     """What a frame takes where VDPs are few, and where they are many; by turns."""
     program = lookups.example("weir-dataplane", "forwarding_rate")
@@ -363,7 +402,7 @@ def main() -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--compare", action="store_true", help="compare the output of one pass instead of rates")
     only.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
-    only.add_argument("--workers", action="store_true", help="only two workers beside two processes")
+    only.add_argument("--workers", action="store_true", help="only two workers beside two processes, and more by simulation")
     only.add_argument("--many", action="store_true", help="only few VDPs beside many")
     only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
@@ -373,17 +412,20 @@ def main() -> None:
     window = (arguments.seconds, arguments.repeats)
     # What is measured beside no peer, by the option that asks for it alone.
     own = {
-        "workers": lambda base: crews(base, window),
-        "many": lambda _: many(arguments.repeats),
-        "networks": lambda _: networks(arguments.repeats),
+        "workers": (lambda base: crews(base, window), lambda base: more_workers(base, window)),
+        "many": (lambda _: many(arguments.repeats),),
+        "networks": (lambda _: networks(arguments.repeats),),
     }
     alone = next((name for name in own if getattr(arguments, name)), None)
     if alone:
+        every = {}
         with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
-            text, each = own[alone](pathlib.Path(temporary))
-        section(text.partition("\n")[0], text)
+            for measure in own[alone]:
+                text, each = measure(pathlib.Path(temporary))
+                section(text.partition("\n")[0], text)
+                every |= {text.partition("\n")[0].strip("# "): each}
         if arguments.json:
-            arguments.json.write_text(json.dumps(each, indent=1) + "\n")
+            arguments.json.write_text(json.dumps(every, indent=1) + "\n")
         return
     if os.geteuid() != 0:
         sys.exit("bench-peers: needs root for hugepages and a network namespace; try sudo ./run bench-peers")
@@ -422,7 +464,7 @@ def main() -> None:
             text = page(results, window)
             section(text.partition("\n")[0], text)
             # One after the other: what fails loses nothing that was measured before.
-            for measure in own.values():
+            for measure in (measure for some in own.values() for measure in some):
                 text, _ = measure(base)
                 section(text.partition("\n")[0], text)
             classifier(arguments.data, None, arguments.repeats)

@@ -52,6 +52,14 @@ CHARTS = (
         ("workload",),
         {"two workers": "two workers", "two processes": "two processes"},
     ),
+    Chart(
+        "## More workers than processors",
+        "more-workers",
+        "More workers than processors, by simulation",
+        "million frames a second",
+        ("workload", "workers"),
+        {"a queue each": "a queue each", "without loss": "without loss", "one queue": "one queue"},
+    ),
     Chart("## Few VDPs and many", "vdps", "What a frame takes", "ns", ("VDPs told apart by", "VDPs"), {"ns a frame": "weir"}),
     Chart(
         "## Lookups alone",

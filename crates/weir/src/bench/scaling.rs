@@ -1,7 +1,8 @@
 //! What a crew would forward on more processors than there are, by simulation.
 //!
 //! The model. Rounds of workers are events; a worker takes up to 64 frames a round, and a round lasts as long as its frames
-//! take. With a queue for each worker nothing is shared, so each does what one does. With one queue, worker 0 spends `deal`
+//! take. With a queue for each worker nothing is shared, so each does what one does as long as it has frames; the capture's flows fall to
+//! them by their hash, bucket by bucket in turn, so that the busiest is full before the others are. With one queue, worker 0 spends `deal`
 //! on each frame of another worker's (receiving, finding the bucket, lending) and `home` on each of its own; another
 //! spends `far` on each of its own; between them lie lanes as long as they are, and worker 0 takes no burst while one has no
 //! room for it. Frames fall to workers by chance, in proportion to their buckets; of all ways to deal buckets out the best is
@@ -9,7 +10,8 @@
 //! share, and whatever else runs.
 
 use serde::Serialize;
-use weir_dataplane::crew::LANE_FRAMES;
+use weir_dataplane::crew::flow::bucket;
+use weir_dataplane::crew::{BUCKETS, LANE_FRAMES};
 use weir_packet::BURST;
 
 /// Nanoseconds that a frame takes.
@@ -29,7 +31,10 @@ pub struct Costs {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scaled {
     pub workers: usize,
+    /// Where each always has frames.
     pub queue_each: f64,
+    /// As far as none is lost: until the worker with most of the capture's frames is full.
+    pub queue_each_without_loss: f64,
     pub one_queue: f64,
     /// Of 256 buckets, those that worker 0 has then.
     pub buckets_at_home: usize,
@@ -37,15 +42,38 @@ pub struct Scaled {
 
 /// Simulated frames: enough for a per cent.
 const FRAMES: u64 = 40_000;
-const BUCKETS: usize = 256;
+
+/// A capture's frames by the bucket of their flow.
+#[derive(Clone, Debug)]
+pub struct Flows([u64; BUCKETS]);
+
+impl Flows {
+    /// Of these.
+    pub fn of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut all = [0; BUCKETS];
+        frames.for_each(|f| all[usize::from(bucket(f))] += 1);
+        Self(all)
+    }
+    /// How much of all the busiest of so many workers has, to which buckets fall in turn.
+    fn busiest(&self, workers: usize) -> f64 {
+        let of = |w: usize| self.0.iter().skip(w).step_by(workers).sum::<u64>();
+        let most = (0..workers).map(of).max().unwrap_or(0);
+        most as f64 / self.0.iter().sum::<u64>().max(1) as f64
+    }
+}
 
 /// For each number of workers.
-pub fn table(c: &Costs, workers: &[usize]) -> Vec<Scaled> {
+pub fn table(c: &Costs, flows: &Flows, workers: &[usize]) -> Vec<Scaled> {
     let one = |&n: &usize| {
         let shares = (0..=BUCKETS).step_by(16).map(|own| (one_queue(c, n, own), own));
         let best = shares.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0));
-        let queue_each = n as f64 * 1e3 / c.alone_ns;
-        Scaled { workers: n, queue_each, one_queue: best.0, buckets_at_home: best.1 }
+        Scaled {
+            workers: n,
+            queue_each: n as f64 * 1e3 / c.alone_ns,
+            queue_each_without_loss: 1e3 / c.alone_ns / flows.busiest(n).max(1.0 / n as f64),
+            one_queue: best.0,
+            buckets_at_home: best.1,
+        }
     };
     workers.iter().map(one).collect()
 }
@@ -111,6 +139,7 @@ mod tests {
     use super::*;
 
     const COSTS: Costs = Costs { deal_ns: 10.0, home_ns: 30.0, far_ns: 40.0, alone_ns: 25.0 };
+    const EVEN: Flows = Flows([7; BUCKETS]);
 
     #[test]
     fn the_simulation_is_what_arithmetic_says_where_that_is_easy() {
@@ -127,9 +156,27 @@ mod tests {
 
     #[test]
     fn more_workers_are_never_slower_and_one_queue_ends_where_its_home_does() {
-        let t = table(&COSTS, &[1, 2, 4, 8, 16]);
+        let t = table(&COSTS, &EVEN, &[1, 2, 4, 8, 16]);
         assert!(t.windows(2).all(|w| w[1].one_queue >= w[0].one_queue * 0.99), "{t:?}");
         assert!(t.iter().all(|s| s.one_queue <= 1e3 / COSTS.deal_ns * 1.01), "{t:?}");
         assert!(t.iter().all(|s| s.queue_each == s.workers as f64 * 40.0), "{t:?}");
+    }
+
+    #[test]
+    fn the_busiest_worker_decides_what_is_carried_without_loss() {
+        let carried = |flows: &Flows| -> Vec<f64> {
+            let all = table(&COSTS, flows, &[1, 2, 4, 16]);
+            all.iter().map(|s| s.queue_each_without_loss).collect()
+        };
+        assert_eq!(carried(&EVEN), [40.0, 80.0, 160.0, 640.0]);
+        // One flow is never divided; of two in buckets 0 and 2 two workers have one that has both.
+        let frame = [1; 60];
+        assert_eq!(carried(&Flows::of([&frame[..]; 9].into_iter())), [40.0; 4]);
+        let mut two = [0; BUCKETS];
+        (two[0], two[2]) = (30, 10);
+        let carried = carried(&Flows(two));
+        assert_eq!(carried[..2], [40.0, 40.0]);
+        assert!((carried[2] - 40.0 * 4.0 / 3.0).abs() < 1e-9, "{carried:?}");
+        assert_eq!(Flows::of(std::iter::empty()).busiest(3), 0.0);
     }
 }

@@ -7,7 +7,7 @@
 use super::bare;
 use super::dataplane::{Args, median};
 use super::rig::{Output, Rig};
-use super::scaling::{Costs, Scaled, one_queue, table};
+use super::scaling::{Costs, Flows, Scaled, one_queue, table};
 use crate::commands::say::{put, say};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
@@ -329,7 +329,12 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
 }
 
 /// What frames take, by two workers' rates with all, half and none of the buckets at worker 0; and what more would do.
-fn scaling(h: &CrewHandle, length: Duration, alone_ns: f64) -> Result<Option<Scaling>> {
+fn scaling(
+    h: &CrewHandle,
+    length: Duration,
+    alone_ns: f64,
+    arena: &Arena,
+) -> Result<Option<Scaling>> {
     let ports = h.spreads();
     let (Some(port), 2) = (ports.first(), h.workers()) else { return Ok(None) };
     let rate = |own: usize| {
@@ -349,7 +354,8 @@ fn scaling(h: &CrewHandle, length: Duration, alone_ns: f64) -> Result<Option<Sca
     // If dealing took longest with none, the other takes no longer than this.
     let costs = Costs { deal_ns, home_ns, far_ns: 1e3 / measured[2], alone_ns };
     let simulated = [256, 128, 0].map(|own| one_queue(&costs, 2, own));
-    let workers = table(&costs, &[1, 2, 3, 4, 6, 8, 16]);
+    let flows = Flows::of(arena.iter().map(|f| f.bytes));
+    let workers = table(&costs, &flows, &[1, 2, 3, 4, 6, 8, 16]);
     Ok(Some(Scaling { costs, measured, simulated, workers }))
 }
 
@@ -399,7 +405,7 @@ pub fn run(a: &Args, arena: &Arc<Arena>, rules: &[FlowSpec]) -> Result<()> {
         .map(|n| visible(&h, n, length))
         .collect::<Result<_>>()?;
     let alone_ns = 1e3 / median(repeats.iter().map(|r| r.processes.per_cpu()).collect());
-    let scaling = scaling(&h, length, alone_ns)?;
+    let scaling = scaling(&h, length, alone_ns, arena)?;
     let planes = crew.stop()?;
     crew::snapshot_of(&planes).check()?;
     let of = |f: &dyn Fn(&Repeat) -> f64| median(repeats.iter().map(f).collect());
@@ -477,8 +483,8 @@ fn told(r: &Report) -> String {
         }
         for w in &s.workers {
             out += &format!(
-                "  {:8.1} by simulation: {} workers, a queue each; {:.1} with one queue and {} of 256 buckets at worker 0\n",
-                w.queue_each, w.workers, w.one_queue, w.buckets_at_home
+                "  {:8.1} by simulation: {} workers, a queue each, {:.1} before the busiest loses any; {:.1} with one queue and {} of 256 buckets at worker 0\n",
+                w.queue_each, w.workers, w.queue_each_without_loss, w.one_queue, w.buckets_at_home
             );
         }
     }
