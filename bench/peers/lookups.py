@@ -84,9 +84,9 @@ def build_theirs(to: pathlib.Path) -> pathlib.Path | None:
 
 
 def pinned(command: list, limit: float | None = None) -> str:
-    # Memory in huge pages, as `weir run` asks for it (huge_pages.rs) and DPDK has it.
-    tunables = ["hugetlb=1", "mmap_threshold=33554432", "trim_threshold=67108864", "top_pad=2097152"]
-    env = os.environ | {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{t}" for t in tunables)}
+    # Memory in huge pages, as `weir run` asks for it and DPDK has it.
+    wanted = "".join(re.findall(r'"(glibc\.[^"]+)"', (ROOT / "crates/weir/src/huge_pages.rs").read_text()))
+    env = os.environ | {"GLIBC_TUNABLES": wanted}
     done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, timeout=limit, env=env)
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("EAL:")]

@@ -264,8 +264,8 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
 
 
 def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
-    """What more workers than there are processors would forward: by simulation, which says of two what was measured."""
-    rows, each, checks = [], {}, []
+    """What more workers would forward if there were processors for them: by simulation, of costs that two say here."""
+    rows, each, told = [], {}, []
     for name in ("mac-10k", "acl-10k"):
         trace, flows = workloads.write(base, name)
         length = ("--seconds", str(window[0]), "--repeats", str(window[1]))
@@ -275,24 +275,24 @@ def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, di
             figures = (w["queue_each"], w["queue_each_without_loss"], w["one_queue"])
             rows.append(f"| {about_it} | {w['workers']} | " + " | ".join(f"{f:.1f}" for f in figures) + f" | {w['buckets_at_home']} |")
             print(rows[-1], flush=True)
-        both = (f"{m:.1f} and {s:.1f}" for m, s in zip(scaling["measured"], scaling["simulated"]))
         costs = scaling["costs"]
-        checks.append(
-            f"{about_it}: {', '.join(both)}; a frame takes {costs['alone_ns']:.1f} ns where a worker has a queue of its own, {costs['home_ns']:.1f} "
-            f"where worker 0 has all, {costs['deal_ns']:.1f} to deal out, {costs['far_ns']:.1f} where it was dealt out."
+        checks = (f"with {c['buckets_at_home']} {c['measured']:.1f}, {c['simulated']:.1f} by the simulation" for c in scaling["checks"])
+        told.append(
+            f"- {about_it}: {costs['alone_ns']:.1f} ns a frame where a worker has a queue of its own, {costs['home_ns']:.1f} where worker 0 has all, "
+            f"{costs['deal_ns']:.1f} to deal one out, {costs['far_ns']:.1f} where it was dealt out. Of 256 buckets, {'; '.join(checks)}."
         )
         trace.unlink()
         flows.unlink()
     lines = [
-        "## More workers than processors",
+        "## More workers, on more processors",
         "",
         "`weir bench dataplane --workers 2 --one-queue`, by simulation, million frames a second. A worker takes up to 64 frames a round, which lasts as long as",
-        "they take. With a queue each nothing is shared: each does what one does as long as it has frames; *without loss* is until the busiest is full, by",
-        "the hash of the capture's flows. With one queue worker 0 deals frames out in lanes as long as they are, and of 256 buckets keeps what is best. Left out:",
-        "memory and caches that processors share, and whatever else runs. What two workers do where worker 0 has all, half and none of the buckets, measured and",
-        "by the simulation:",
+        "they take. With a queue each nothing is shared: each does what one does as long as it has frames; *without loss* is until the busiest is full, where",
+        "weir's own hash deals the capture's flows out (a device's would be another). With one queue worker 0 deals frames out, in lanes as long as they are, all",
+        "buckets having as many, and of 256 it keeps what is best. Left out: memory and caches that processors share, and whatever else runs. What frames take is",
+        "measured here, on two workers where worker 0 keeps all, half and none of the buckets; a quarter and three, of which that knows nothing, say how right it is:",
         "",
-        *(f"- {c}" for c in checks),
+        *told,
         "",
         about(f"./run bench-peers --workers --seconds {window[0]:g} --repeats {window[1]}"),
         "",
@@ -407,7 +407,7 @@ def main() -> None:
     only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
     parser.add_argument("--set", help="of --lookups, only sets with this in their name; the page stays")
-    parser.add_argument("--json", type=pathlib.Path, help="write every single result here")
+    parser.add_argument("--json", type=pathlib.Path, help="write every single result here; of --workers, --many, --networks by section")
     arguments = parser.parse_args()
     window = (arguments.seconds, arguments.repeats)
     # What is measured beside no peer, by the option that asks for it alone.
@@ -424,8 +424,8 @@ def main() -> None:
                 text, each = measure(pathlib.Path(temporary))
                 section(text.partition("\n")[0], text)
                 every |= {text.partition("\n")[0].strip("# "): each}
-        if arguments.json:
-            arguments.json.write_text(json.dumps(every, indent=1) + "\n")
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(every, indent=1) + "\n")
         return
     if os.geteuid() != 0:
         sys.exit("bench-peers: needs root for hugepages and a network namespace; try sudo ./run bench-peers")

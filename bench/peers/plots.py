@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 from dataclasses import dataclass
+from itertools import zip_longest
 from xml.sax.saxutils import escape
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
@@ -30,7 +31,8 @@ class Chart:
     file: str
     title: str
     unit: str
-    names: tuple[str, ...]
+    # What a row is called, of its cells.
+    name: str
     # How a bar is called, by the heading of its column.
     bars: dict[str, str]
 
@@ -41,7 +43,7 @@ CHARTS = (
         "data-path",
         "Frames of 64 bytes from memory",
         "million frames per CPU-second",
-        ("workload",),
+        "{workload}",
         {"weir": "weir", "Open vSwitch": "Open vSwitch with DPDK"},
     ),
     Chart(
@@ -49,24 +51,24 @@ CHARTS = (
         "workers",
         "Two workers beside two processes",
         "million frames per CPU-second",
-        ("workload",),
+        "{workload}",
         {"two workers": "two workers", "two processes": "two processes"},
     ),
     Chart(
-        "## More workers than processors",
+        "## More workers, on more processors",
         "more-workers",
-        "More workers than processors, by simulation",
+        "More workers, on more processors, by simulation",
         "million frames a second",
-        ("workload", "workers"),
+        "{workload}, {workers} workers",
         {"a queue each": "a queue each", "without loss": "without loss", "one queue": "one queue"},
     ),
-    Chart("## Few VDPs and many", "vdps", "What a frame takes", "ns", ("VDPs told apart by", "VDPs"), {"ns a frame": "weir"}),
+    Chart("## Few VDPs and many", "vdps", "What a frame takes", "ns", "{VDPs} VDPs by {VDPs told apart by}", {"ns a frame": "weir"}),
     Chart(
         "## Lookups alone",
         "lookups",
         "Lookups alone, whole traces, no flow cache",
         "million per CPU-second",
-        ("set",),
+        "{set}",
         {"weir": "weir", "AVX-512": "rte_acl, AVX-512", "AVX2": "rte_acl, AVX2"},
     ),
 )
@@ -89,7 +91,7 @@ def table(section: str) -> list[dict[str, str]]:
         if not line.startswith("|"):
             break
         row: dict[str, str] = {}
-        for heading, cell in zip(cells(lines[start]), cells(line)):
+        for heading, cell in zip_longest(cells(lines[start]), cells(line), fillvalue=""):
             row.setdefault(heading, cell)
         rows.append(row)
     return rows
@@ -103,15 +105,21 @@ def number(cell: str) -> float:
     return float(cell.replace(",", ""))
 
 
+def shortened(cell: str) -> str:
+    return cell if len(cell) <= LETTERS else cell[: LETTERS - 1].rstrip(" ,;") + "…"
+
+
 def groups(chart: Chart, section: str) -> list[Group]:
-    """The rows that have a bar: a cell without a figure is none."""
+    """The rows that have a bar: a cell without a figure is none, a column that is not there an error."""
     out = []
     for row in table(section):
+        for heading in (*chart.bars, *re.findall(r"{(.*?)}", chart.name)):
+            if heading not in row:
+                sys.exit(f"plots.py: '{chart.section}' has no column '{heading}' any more: name it anew in CHARTS")
         bars = {shown: row.get(heading, "") for heading, shown in chart.bars.items()}
-        drawn = {shown: cell for shown, cell in bars.items() if re.fullmatch(r"[\d,]+(\.\d+)?", cell)}
+        drawn = {shown: cell for shown, cell in bars.items() if re.fullmatch(r"\d[\d,]*(\.\d+)?", cell)}
         if drawn:
-            name = ", ".join(row.get(n, "") for n in chart.names)
-            out.append((name if len(name) <= LETTERS else name[: LETTERS - 1].rstrip(" ,;") + "…", drawn))
+            out.append((chart.name.format_map({heading: shortened(cell) for heading, cell in row.items()}), drawn))
     return out
 
 
@@ -145,10 +153,11 @@ def svg(chart: Chart, rows: list[Group], machine: str) -> str:
         text(14, 46, machine),
     ]
     x = float(WIDTH - 14)
-    for colour, name in reversed(list(zip(COLOURS, shown))):
+    colours = dict(zip(chart.bars.values(), COLOURS))
+    for name in reversed(shown):
         out.append(text(x, 25, name, "end"))
         x -= 6.6 * len(name) + 16
-        out.append(f'<rect x="{x:.1f}" y="15" width="11" height="11" fill="{colour}"/>\n')
+        out.append(f'<rect x="{x:.1f}" y="15" width="11" height="11" fill="{colours[name]}"/>\n')
         x -= 14
     for mark in marks:
         out.append(f'<path d="M{at(mark):.1f} {TOP}V{bottom}" stroke="{GRID}"/>\n')
@@ -160,7 +169,7 @@ def svg(chart: Chart, rows: list[Group], machine: str) -> str:
         for j, bar in enumerate(shown):
             if bar in bars:
                 end, y = at(number(bars[bar])), top + j * BAR
-                out.append(f'<rect x="{left}" y="{y}" width="{max(end - left, 1):.1f}" height="{BAR - 1}" fill="{COLOURS[j]}"/>\n')
+                out.append(f'<rect x="{left}" y="{y}" width="{max(end - left, 1):.1f}" height="{BAR - 1}" fill="{colours[bar]}"/>\n')
                 out.append(text(end + 5, y + BAR - 3, bars[bar], size=11))
     return "".join([*out, "</svg>\n"])
 
@@ -175,7 +184,7 @@ def drawn(page: pathlib.Path) -> tuple[str, dict[pathlib.Path, str]]:
     """The page with its pictures in it, and these."""
     parts, files = [], {}
     for part in sections(page.read_text()):
-        part = re.sub(r"(?m)^!\[.*\]\(plots/.*\)\n\n", "", part)
+        part = re.sub(r"(?m)^!\[.*\]\(plots/.*\)\n+", "", part)
         chart = next((c for c in CHARTS if part.startswith(c.section)), None)
         rows = groups(chart, part) if chart else []
         if chart and rows:
@@ -204,7 +213,9 @@ def stale(page: pathlib.Path) -> list[str]:
 
 def main() -> None:
     pages = sorted(DOCS.glob("performance*.md"))
-    if "--check" in sys.argv[1:]:
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    if sys.argv[1:]:
         old = [name for page in pages for name in stale(page)]
         known = {path for page in pages for path in drawn(page)[1]}
         left = [str(path.relative_to(DOCS.parent)) for path in sorted((DOCS / "plots").glob("*.svg")) if path not in known]

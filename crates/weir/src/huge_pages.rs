@@ -10,11 +10,12 @@ use std::process::Command;
 
 /// Where glibc looks. Whoever has set it has decided.
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// What glibc maps or adds to its heap it asks for where that is two mebibytes or more. So the heap grows by no less, and has blocks up
-/// to 32 MiB itself, as it ends up doing anyway once such blocks were freed (mallopt(3), `M_MMAP_THRESHOLD`); twice that may lie
-/// free at its end, as there.
+/// glibc asks for what it adds to its heap, and for each thread's when it begins, and for blocks that it maps by themselves if these are two
+/// mebibytes or more. So what it adds is 64 MiB at least, which is all that a thread's has; memory that nobody touches is only
+/// reserved. And blocks up to 32 MiB lie there, as they end up doing anyway once such were freed (mallopt(3), `M_MMAP_THRESHOLD`),
+/// with twice that free at an end before it is given back, as there. `bench/peers/lookups.py` reads this, too.
 const WANTED: &str = concat!(
-    "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=2097152:",
+    "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:",
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864"
 );
 /// The program has started itself: whatever became of the tunables, it does not do so again.

@@ -2,7 +2,7 @@
 //!
 //! The model. Rounds of workers are events; a worker takes up to 64 frames a round, and a round lasts as long as its frames
 //! take. With a queue for each worker nothing is shared, so each does what one does as long as it has frames; the capture's flows fall to
-//! them by their hash, bucket by bucket in turn, so that the busiest is full before the others are. With one queue, worker 0 spends `deal`
+//! them by weir's own hash (a device's would be another), bucket by bucket in turn, so that the busiest is full before the others are. With one queue, worker 0 spends `deal`
 //! on each frame of another worker's (receiving, finding the bucket, lending) and `home` on each of its own; another
 //! spends `far` on each of its own; between them lie lanes as long as they are, and worker 0 takes no burst while one has no
 //! room for it. Frames fall to workers by chance, in proportion to their buckets; of all ways to deal buckets out the best is

@@ -106,12 +106,19 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct Scaling {
+    /// By what two workers forward with all, half and none of the buckets at worker 0.
     costs: Costs,
-    /// What two workers forward with all, half and none of the buckets at worker 0, in million frames a second: measured, and
-    /// by the simulation.
-    measured: [f64; 3],
-    simulated: [f64; 3],
+    /// What says whether the simulation is right: of these buckets the costs know nothing.
+    checks: Vec<Check>,
     workers: Vec<Scaled>,
+}
+
+/// What two workers forward with so many of the 256 buckets at worker 0, in million frames a second.
+#[derive(Debug, Serialize)]
+struct Check {
+    buckets_at_home: usize,
+    measured: f64,
+    simulated: f64,
 }
 
 /// The flows of a capture that are one worker's.
@@ -328,7 +335,8 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
     })
 }
 
-/// What frames take, by two workers' rates with all, half and none of the buckets at worker 0; and what more would do.
+/// What frames take, by two workers' rates with all, half and none of the buckets at worker 0; what the simulation makes of that, beside what they do with a
+/// quarter and three; and what more would do.
 fn scaling(
     h: &CrewHandle,
     length: Duration,
@@ -347,16 +355,20 @@ fn scaling(
         }
         Ok::<_, anyhow::Error>(measure(h, length)?.per_wall())
     };
-    let measured = [rate(256)?, rate(128)?, rate(0)?];
-    let home_ns = 1e3 / measured[0];
+    let [all, half, none] = [rate(256)?, rate(128)?, rate(0)?];
+    let home_ns = 1e3 / all;
     // Half are its own, half are dealt out; with half of all the other is never the slower one.
-    let deal_ns = (2e3 / measured[1] - home_ns).max(0.1);
+    let deal_ns = (2e3 / half - home_ns).max(0.1);
     // If dealing took longest with none, the other takes no longer than this.
-    let costs = Costs { deal_ns, home_ns, far_ns: 1e3 / measured[2], alone_ns };
-    let simulated = [256, 128, 0].map(|own| one_queue(&costs, 2, own));
+    let costs = Costs { deal_ns, home_ns, far_ns: 1e3 / none, alone_ns };
+    let check = |own| {
+        let (measured, simulated) = (rate(own)?, one_queue(&costs, 2, own));
+        Ok(Check { buckets_at_home: own, measured, simulated })
+    };
+    let checks = [192, 64].into_iter().map(check).collect::<Result<_>>()?;
     let flows = Flows::of(arena.iter().map(|f| f.bytes));
     let workers = table(&costs, &flows, &[1, 2, 3, 4, 6, 8, 16]);
-    Ok(Some(Scaling { costs, measured, simulated, workers }))
+    Ok(Some(Scaling { costs, checks, workers }))
 }
 
 /// Runs it.
@@ -404,7 +416,9 @@ pub fn run(a: &Args, arena: &Arc<Arena>, rules: &[FlowSpec]) -> Result<()> {
         .filter(|n| *n > 0)
         .map(|n| visible(&h, n, length))
         .collect::<Result<_>>()?;
-    let alone_ns = 1e3 / median(repeats.iter().map(|r| r.processes.per_cpu()).collect());
+    // By the clock on the wall, as all of the simulation.
+    let alone = median(repeats.iter().map(|r| r.processes.per_wall()).collect());
+    let alone_ns = 1e3 * a.workers as f64 / alone;
     let scaling = scaling(&h, length, alone_ns, arena)?;
     let planes = crew.stop()?;
     crew::snapshot_of(&planes).check()?;
@@ -475,10 +489,10 @@ fn told(r: &Report) -> String {
             "  {:8.1} ns for worker 0 to deal a frame out, {:.1} for one of its own; {:.1} for another worker\n",
             c.deal_ns, c.home_ns, c.far_ns
         );
-        for (own, (m, by)) in ["all", "half", "none"].iter().zip(s.measured.iter().zip(s.simulated))
-        {
+        for c in &s.checks {
             out += &format!(
-                "  {m:8.2} million frames per second with {own} of the buckets at worker 0, {by:.2} by simulation\n"
+                "  {:8.2} million frames per second with {} of 256 buckets at worker 0, {:.2} by simulation\n",
+                c.measured, c.buckets_at_home, c.simulated
             );
         }
         for w in &s.workers {
