@@ -279,7 +279,8 @@ def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, di
         checks = (f"with {c['buckets_at_home']} {c['measured']:.1f}, {c['simulated']:.1f} by the simulation" for c in scaling["checks"])
         told.append(
             f"- {about_it}: {costs['alone_ns']:.1f} ns a frame where a worker has a queue of its own, {costs['home_ns']:.1f} where worker 0 has all, "
-            f"{costs['deal_ns']:.1f} to deal one out, {costs['far_ns']:.1f} where it was dealt out. Of 256 buckets, {'; '.join(checks)}."
+            f"{costs['deal_ns']:.1f} to deal one out, {costs['mixed_ns']:.1f} more for each where it does both, {costs['far_ns']:.1f} where it was dealt out. "
+            f"Of 256 buckets, {'; '.join(checks)}."
         )
         trace.unlink()
         flows.unlink()
@@ -290,7 +291,8 @@ def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, di
         "they take. With a queue each nothing is shared: each does what one does as long as it has frames; *without loss* is until the busiest is full, where",
         "weir's own hash deals the capture's flows out (a device's would be another). With one queue worker 0 deals frames out, in lanes as long as they are, all",
         "buckets having as many, and of 256 it keeps what is best. Left out: memory and caches that processors share, and whatever else runs. What frames take is",
-        "measured here, on two workers where worker 0 keeps all, half and none of the buckets; a quarter and three, of which that knows nothing, say how right it is:",
+        "measured here, on two workers where worker 0 keeps all, three quarters, a quarter and none of the buckets; other shares, of which that knows nothing, say",
+        "how right it is:",
         "",
         *told,
         "",

@@ -3,10 +3,10 @@
 //! The model. Rounds of workers are events; a worker takes up to 64 frames a round, and a round lasts as long as its frames
 //! take. With a queue for each worker nothing is shared, so each does what one does as long as it has frames; the capture's flows fall to
 //! them by weir's own hash (a device's would be another), bucket by bucket in turn, so that the busiest is full before the others are. With one queue, worker 0 spends `deal`
-//! on each frame of another worker's (receiving, finding the bucket, lending) and `home` on each of its own; another
-//! spends `far` on each of its own; between them lie lanes as long as they are, and worker 0 takes no burst while one has no
+//! on each frame of another worker's (receiving, finding the bucket, lending), `home` on each of its own, and `mixed` more on every
+//! frame of a round that has both, as its own come in smaller bursts then; another spends `far` on each of its own; between them lie lanes as long as they are, and worker 0 takes no burst while one has no
 //! room for it. Frames fall to workers by chance, in proportion to their buckets; of all ways to deal buckets out the best is
-//! shown. The three times are measured here, on two workers. What the model leaves out: memory and caches that processors
+//! shown. The times are measured here, on two workers. What the model leaves out: memory and caches that processors
 //! share, and whatever else runs.
 
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub struct Costs {
     pub deal_ns: f64,
     /// Worker 0, with one of its own.
     pub home_ns: f64,
+    /// Worker 0, more for each of a round with both.
+    pub mixed_ns: f64,
     /// Another worker, with one of its own.
     pub far_ns: f64,
     /// A worker that has a queue of its own.
@@ -107,17 +109,17 @@ pub fn one_queue(c: &Costs, workers: usize, own: usize) -> f64 {
             if lanes.iter().skip(1).any(|n| n + BURST > LANE_FRAMES) {
                 0.0
             } else {
-                let mut took = 0.0;
+                let mut kept = 0;
                 for _ in 0..BURST {
                     if pick.below(BUCKETS) < own {
-                        took += c.home_ns;
-                        done += 1;
+                        kept += 1;
                     } else {
-                        took += c.deal_ns;
                         lanes[1 + pick.below(workers - 1)] += 1;
                     }
                 }
-                took
+                done += kept as u64;
+                let mixed = if kept % BURST == 0 { 0.0 } else { c.mixed_ns };
+                kept as f64 * c.home_ns + (BURST - kept) as f64 * c.deal_ns + BURST as f64 * mixed
             }
         } else {
             let n = lanes[w].min(BURST);
@@ -138,7 +140,8 @@ pub fn one_queue(c: &Costs, workers: usize, own: usize) -> f64 {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs { deal_ns: 10.0, home_ns: 30.0, far_ns: 40.0, alone_ns: 25.0 };
+    const COSTS: Costs =
+        Costs { deal_ns: 10.0, home_ns: 30.0, mixed_ns: 0.0, far_ns: 40.0, alone_ns: 25.0 };
     const EVEN: Flows = Flows([7; BUCKETS]);
 
     #[test]
@@ -150,8 +153,11 @@ mod tests {
         // Three others take 13.3 ns a frame together, nine 4.4: then dealing is what takes longest.
         near(one_queue(&COSTS, 4, 0), 3e3 / 40.0);
         near(one_queue(&COSTS, 10, 0), 1e3 / 10.0);
-        // Half at home: 15 + 5 ns there.
+        // Half at home: 15 + 5 ns there; where both in a round cost 4 ns more, that, but not of rounds of one kind.
         near(one_queue(&COSTS, 2, 128), 1e3 / 20.0);
+        let mixed = Costs { mixed_ns: 4.0, ..COSTS };
+        near(one_queue(&mixed, 2, 128), 1e3 / 24.0);
+        near(one_queue(&mixed, 10, 0), 1e3 / 10.0);
     }
 
     #[test]

@@ -106,7 +106,7 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct Scaling {
-    /// By what two workers forward with all, half and none of the buckets at worker 0.
+    /// By what two workers forward with all, three quarters, a quarter and none of the buckets at worker 0.
     costs: Costs,
     /// What says whether the simulation is right: of these buckets the costs know nothing.
     checks: Vec<Check>,
@@ -335,8 +335,8 @@ fn visible(h: &CrewHandle, running: usize, length: Duration) -> Result<Visible> 
     })
 }
 
-/// What frames take, by two workers' rates with all, half and none of the buckets at worker 0; what the simulation makes of that, beside what they do with a
-/// quarter and three; and what more would do.
+/// What frames take, by two workers' rates with all, three quarters, a quarter and none of the buckets at worker 0; what the simulation makes of
+/// that, beside what they do with other shares; and what more would do.
 fn scaling(
     h: &CrewHandle,
     length: Duration,
@@ -355,17 +355,18 @@ fn scaling(
         }
         Ok::<_, anyhow::Error>(measure(h, length)?.per_wall())
     };
-    let [all, half, none] = [rate(256)?, rate(128)?, rate(0)?];
+    let [all, most, some, none] = [rate(256)?, rate(192)?, rate(64)?, rate(0)?];
     let home_ns = 1e3 / all;
-    // Half are its own, half are dealt out; with half of all the other is never the slower one.
-    let deal_ns = (2e3 / half - home_ns).max(0.1);
+    // Of 1e3 / most = 3/4 home + 1/4 deal + mixed, and the same with a quarter and three; the other is the slower one in neither.
+    let deal_ns = (2.0 * (1e3 / some - 1e3 / most) + home_ns).max(0.1);
+    let mixed_ns = (1e3 / most - 0.75 * home_ns - 0.25 * deal_ns).max(0.0);
     // If dealing took longest with none, the other takes no longer than this.
-    let costs = Costs { deal_ns, home_ns, far_ns: 1e3 / none, alone_ns };
+    let costs = Costs { deal_ns, home_ns, mixed_ns, far_ns: 1e3 / none, alone_ns };
     let check = |own| {
         let (measured, simulated) = (rate(own)?, one_queue(&costs, 2, own));
         Ok(Check { buckets_at_home: own, measured, simulated })
     };
-    let checks = [192, 64].into_iter().map(check).collect::<Result<_>>()?;
+    let checks = [224, 128, 32].into_iter().map(check).collect::<Result<_>>()?;
     let flows = Flows::of(arena.iter().map(|f| f.bytes));
     let workers = table(&costs, &flows, &[1, 2, 3, 4, 6, 8, 16]);
     Ok(Some(Scaling { costs, checks, workers }))
@@ -486,8 +487,8 @@ fn told(r: &Report) -> String {
     if let Some(s) = &r.scaling {
         let c = s.costs;
         out += &format!(
-            "  {:8.1} ns for worker 0 to deal a frame out, {:.1} for one of its own; {:.1} for another worker\n",
-            c.deal_ns, c.home_ns, c.far_ns
+            "  {:8.1} ns for worker 0 to deal a frame out, {:.1} for one of its own, {:.1} more where it has both; {:.1} for another worker\n",
+            c.deal_ns, c.home_ns, c.mixed_ns, c.far_ns
         );
         for c in &s.checks {
             out += &format!(
