@@ -59,7 +59,7 @@ CHARTS = (
         "more-workers",
         "More workers, on more processors, by simulation",
         "million frames a second",
-        "{workload}, {workers} workers",
+        "{workload}; workers: {workers}",
         {"a queue each": "a queue each", "without loss": "without loss", "one queue": "one queue"},
     ),
     Chart("## Few VDPs and many", "vdps", "What a frame takes", "ns", "{VDPs} VDPs by {VDPs told apart by}", {"ns a frame": "weir"}),
