@@ -5,6 +5,7 @@ testdata/rules/README.md describes them; else the project's samples are taken. r
 rebuild, and its time to build stands beside its rate. Weir's tables were filled rule by rule and can be changed.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -83,10 +84,17 @@ def build_theirs(to: pathlib.Path) -> pathlib.Path | None:
     return to
 
 
-def pinned(command: list, limit: float | None = None) -> str:
-    # Memory in huge pages, as `weir run` asks for it and DPDK has it.
+@functools.cache
+def huge_pages() -> str:
+    """Memory in huge pages, as `weir run` asks for it and DPDK has it."""
     wanted = "".join(re.findall(r'"(glibc\.[^"]+)"', (ROOT / "crates/weir/src/huge_pages.rs").read_text()))
-    env = os.environ | {"GLIBC_TUNABLES": wanted}
+    if "hugetlb=1" not in wanted:
+        raise dpdk.Failed("huge_pages.rs does not say any more how weir asks for huge pages")
+    return wanted
+
+
+def pinned(command: list, limit: float | None = None) -> str:
+    env = os.environ | {"GLIBC_TUNABLES": huge_pages()}
     done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, timeout=limit, env=env)
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("EAL:")]

@@ -231,12 +231,21 @@ def networks(repeats: int) -> tuple[str, dict]:
 # ---- workers, and many VDPs --------------------------------------------------------------------------------------------
 
 
+def two_workers(name: str, base: pathlib.Path, window: tuple[float, int], *more: str) -> dict:
+    """What `weir bench dataplane --workers 2` says of a workload."""
+    trace, flows = workloads.write(base, name)
+    length = ("--seconds", str(window[0]), "--repeats", str(window[1]))
+    said = weir(name, trace, flows, "--workers", "2", *more, *length, "--json")
+    trace.unlink()
+    flows.unlink()
+    return json.loads(said)["result"]
+
+
 def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
     """Two workers beside two processes, and how long a change takes to hold at the workers."""
     rows, each, changes = [], {}, 0
     for name in ("mac-10k", "acl-10k", "tse-8k"):
-        trace, flows = workloads.write(base, name)
-        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--seconds", str(window[0]), "--repeats", str(window[1]), "--json"))["result"]
+        r = each[name] = two_workers(name, base, window)
         waits = {
             v["workers"]: f"{v['p50_us']:.0f}, {v['p99_us']:.0f}, {v['max_us']:,.0f} | {v['bare_p50_us']:.0f}, {v['bare_p99_us']:.0f}"
             for v in r["visible"]
@@ -245,8 +254,6 @@ def crews(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, dict]:
         changes = max(v["changes"] for v in r["visible"])
         rows.append(f"| {workloads.WORKLOADS[name].about} | {rates} | {waits.get(2, '– | –')} | {waits.get(1, '– | –')} |")
         print(rows[-1], flush=True)
-        trace.unlink()
-        flows.unlink()
     lines = [
         "## Two workers",
         "",
@@ -267,9 +274,7 @@ def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, di
     """What more workers would forward if there were processors for them: by simulation, of costs that two say here."""
     rows, each, told = [], {}, []
     for name in ("mac-10k", "acl-10k"):
-        trace, flows = workloads.write(base, name)
-        length = ("--seconds", str(window[0]), "--repeats", str(window[1]))
-        r = each[name] = json.loads(weir(name, trace, flows, "--workers", "2", "--one-queue", *length, "--json"))["result"]
+        r = each[name] = two_workers(name, base, window, "--one-queue")
         about_it, scaling = workloads.WORKLOADS[name].about, r["scaling"]
         for w in scaling["workers"]:
             figures = (w["queue_each"], w["queue_each_without_loss"], w["one_queue"])
@@ -282,8 +287,6 @@ def more_workers(base: pathlib.Path, window: tuple[float, int]) -> tuple[str, di
             f"{costs['deal_ns']:.1f} to deal one out, {costs['mixed_ns']:.1f} more for each where it does both, {costs['far_ns']:.1f} where it was dealt out. "
             f"Of 256 buckets, {'; '.join(checks)}."
         )
-        trace.unlink()
-        flows.unlink()
     lines = [
         "## More workers, on more processors",
         "",
@@ -373,13 +376,15 @@ def compare(names: list[str], base: pathlib.Path, switch: pathlib.Path) -> tuple
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
-def section(title: str, text: str) -> None:
-    """Puts a section of the page in place of the one of the same title."""
+def section(text: str) -> str:
+    """Puts a section of the page in place of the one of the same title, which it says."""
+    title = text.partition("\n")[0]
     old = PAGE.read_text() if PAGE.exists() else ""
-    parts = [p for p in re.split(r"(?m)^(?=#{1,2} )", old) if p.strip() and not p.startswith(title + "\n")]
+    parts = [p for p in plots.sections(old) if not p.startswith(title + "\n")]
     parts = [text, *parts] if title.startswith("# ") else [*parts, text]
     PAGE.write_text("\n".join(p.strip("\n") + "\n" for p in parts))
     plots.draw(PAGE)
+    return title
 
 
 def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> list[dict]:
@@ -390,7 +395,7 @@ def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> lis
         text[2:2] = [about(whole if data else "./run bench-peers --lookups"), ""]
         # What there is of whole sets is worth more than the samples that come along.
         if data or not PAGE.exists() or whole not in PAGE.read_text():
-            section(text[0], "\n".join(text) + "\n")
+            section("\n".join(text) + "\n")
         else:
             print(f"{PAGE.name} keeps its figures of whole sets: --data DIR measures those anew")
     return found
@@ -413,19 +418,19 @@ def main() -> None:
     arguments = parser.parse_args()
     window = (arguments.seconds, arguments.repeats)
     # What is measured beside no peer, by the option that asks for it alone.
-    own = {
-        "workers": (lambda base: crews(base, window), lambda base: more_workers(base, window)),
-        "many": (lambda _: many(arguments.repeats),),
-        "networks": (lambda _: networks(arguments.repeats),),
-    }
-    alone = next((name for name in own if getattr(arguments, name)), None)
+    own = (
+        ("workers", lambda base: crews(base, window)),
+        ("workers", lambda base: more_workers(base, window)),
+        ("many", lambda _: many(arguments.repeats)),
+        ("networks", lambda _: networks(arguments.repeats)),
+    )
+    alone = [measure for name, measure in own if getattr(arguments, name)]
     if alone:
         every = {}
         with tempfile.TemporaryDirectory(prefix="weir-peers-") as temporary:
-            for measure in own[alone]:
+            for measure in alone:
                 text, each = measure(pathlib.Path(temporary))
-                section(text.partition("\n")[0], text)
-                every |= {text.partition("\n")[0].strip("# "): each}
+                every[section(text).strip("# ")] = each
                 if arguments.json:
                     arguments.json.write_text(json.dumps(every, indent=1) + "\n")
         return
@@ -457,18 +462,16 @@ def main() -> None:
             if not arguments.workload:
                 head = ["## What comes out", "", "One pass of each workload, weir's output and Open vSwitch's as sets of frames."]
                 head += ["", about("./run bench-peers --compare"), "", "| workload | weir | Open vSwitch | |", "| --- | ---: | ---: | --- |"]
-                section(head[0], "\n".join(head + lines) + "\n")
+                section("\n".join(head + lines) + "\n")
             sys.exit(0 if same else 1)
         results = rates(names, base, switch, window)
         if arguments.json:
             arguments.json.write_text(json.dumps(results, indent=1) + "\n")
         if not arguments.workload:
-            text = page(results, window)
-            section(text.partition("\n")[0], text)
+            section(page(results, window))
             # One after the other: what fails loses nothing that was measured before.
-            for measure in (measure for some in own.values() for measure in some):
-                text, _ = measure(base)
-                section(text.partition("\n")[0], text)
+            for _, measure in own:
+                section(measure(base)[0])
             classifier(arguments.data, None, arguments.repeats)
     if any("error" in result for result in results):
         sys.exit(1)

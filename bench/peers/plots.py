@@ -134,7 +134,7 @@ def text(x: float, y: float, said: str, anchor: str = "start", size: int = 12) -
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="{INK}" text-anchor="{anchor}" font-size="{size}">{escape(said)}</text>\n'
 
 
-def svg(chart: Chart, rows: list[Group], machine: str) -> str:
+def svg(chart: Chart, rows: list[Group], on: str) -> str:
     shown = [s for s in chart.bars.values() if any(s in bars for _, bars in rows)]
     marks = steps(max(number(cell) for _, bars in rows for cell in bars.values()))
     tall = len(shown) * BAR + GAP
@@ -150,7 +150,7 @@ def svg(chart: Chart, rows: list[Group], machine: str) -> str:
         f'{head} font-family="Helvetica, Arial, sans-serif"><title>{escape(chart.title)}</title>\n',
         '<rect width="100%" height="100%" fill="#ffffff"/>\n',
         text(14, 25, chart.title, size=16),
-        text(14, 46, machine),
+        text(14, 46, on),
     ]
     x = float(WIDTH - 14)
     colours = dict(zip(chart.bars.values(), COLOURS))

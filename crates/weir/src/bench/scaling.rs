@@ -72,7 +72,7 @@ pub fn table(c: &Costs, flows: &Flows, workers: &[usize]) -> Vec<Scaled> {
         Scaled {
             workers: n,
             queue_each: n as f64 * 1e3 / c.alone_ns,
-            queue_each_without_loss: 1e3 / c.alone_ns / flows.busiest(n).max(1.0 / n as f64),
+            queue_each_without_loss: 1e3 / c.alone_ns / flows.busiest(n),
             one_queue: best.0,
             buckets_at_home: best.1,
         }
@@ -118,7 +118,7 @@ pub fn one_queue(c: &Costs, workers: usize, own: usize) -> f64 {
                     }
                 }
                 done += kept as u64;
-                let mixed = if kept % BURST == 0 { 0.0 } else { c.mixed_ns };
+                let mixed = if (1..BURST).contains(&kept) { c.mixed_ns } else { 0.0 };
                 kept as f64 * c.home_ns + (BURST - kept) as f64 * c.deal_ns + BURST as f64 * mixed
             }
         } else {
