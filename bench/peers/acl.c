@@ -5,13 +5,7 @@
  * RULES and TRACE as testdata/rules/README.md describes them, not compressed. Bursts of 32, one category, each of the
  * library's algorithms that the processor has; every answer is checked against the trace's.
  */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "sets.h"
 
 #include <rte_acl.h>
 #include <rte_eal.h>
@@ -46,42 +40,19 @@ static const struct part twelve[] = {
 	PART(12, 0, BITMASK, 2, 12, 9, 36), PART(5, 0, BITMASK, 1, 13, 9, 38),	PART(9, 0, BITMASK, 1, 14, 9, 39),
 };
 
-#define VALUES 13
 #define MOST_FIELDS 15
 RTE_ACL_RULE_DEF(rule, MOST_FIELDS);
 
-struct kind {
+struct fields {
 	const struct part *parts;
 	uint32_t count;
 };
-static const struct kind five_tuple = { five, 5 }, twelve_tuple = { twelve, 15 };
-
-struct line {
-	uint64_t value[VALUES], mask[VALUES];
-	uint32_t priority;
-};
+static const struct fields five_tuple = { five, 5 }, twelve_tuple = { twelve, 15 };
 
 struct lookup {
 	uint8_t key[KEY];
 	int64_t expected;
 };
-
-static void fail(const char *format, ...)
-{
-	va_list list;
-	va_start(list, format);
-	vfprintf(stderr, format, list);
-	va_end(list);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-static double seconds(clockid_t clock)
-{
-	struct timespec t;
-	clock_gettime(clock, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static size_t allocated(void)
 {
@@ -94,74 +65,7 @@ static size_t allocated(void)
 	return sum;
 }
 
-/* ---- files ---- */
-
-static FILE *opened(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	if (!file)
-		fail("%s: cannot be read", path);
-	return file;
-}
-
-static bool is_twelve(const char *text)
-{
-	return text[0] != '@';
-}
-
-/* A prefix's length stands where a mask would, as a range's end does: what rte_acl wants to be told. */
-static void read_five(const char *text, struct line *line)
-{
-	unsigned a[4], b[4], from[2], to[2], length[2], proto, all;
-	if (sscanf(text, "@%u.%u.%u.%u/%u %u.%u.%u.%u/%u %u : %u %u : %u %x/%x", &a[0], &a[1], &a[2], &a[3], &length[0],
-		   &b[0], &b[1], &b[2], &b[3], &length[1], &from[0], &to[0], &from[1], &to[1], &proto, &all) != 16)
-		fail("not a rule: %s", text);
-	line->value[0] = a[0] << 24 | a[1] << 16 | a[2] << 8 | a[3];
-	line->value[1] = b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
-	for (int i = 0; i < 2; i++) {
-		line->mask[i] = length[i];
-		line->value[2 + i] = from[i];
-		line->mask[2 + i] = to[i];
-	}
-	line->value[4] = proto & all;
-	line->mask[4] = all;
-}
-
-static void read_twelve(const char *text, struct line *line)
-{
-	int at;
-	if (sscanf(text, "%" SCNu32 " %" SCNu64 "%n", &line->priority, &line->value[12], &at) != 2)
-		fail("not a rule: %s", text);
-	line->mask[12] = 0xffff;
-	for (int i = 0; i < 12; i++) {
-		int length;
-		if (sscanf(text + at, "%" SCNx64 "/%" SCNx64 "%n", &line->value[i], &line->mask[i], &length) != 2)
-			fail("not a rule: %s", text);
-		at += length;
-	}
-}
-
-static struct line *read_rules(const char *path, uint32_t *count, const struct kind **kind)
-{
-	FILE *file = opened(path);
-	struct line *lines = NULL;
-	char *text = NULL;
-	size_t room = 0, capacity = 0;
-	*count = 0;
-	while (getline(&text, &room, file) > 0) {
-		if (*count == capacity)
-			lines = realloc(lines, (capacity = 2 * capacity + 1024) * sizeof *lines);
-		*kind = is_twelve(text) ? &twelve_tuple : &five_tuple;
-		memset(&lines[*count], 0, sizeof *lines);
-		(is_twelve(text) ? read_twelve : read_five)(text, &lines[*count]);
-		++*count;
-	}
-	free(text);
-	fclose(file);
-	if (*count == 0)
-		fail("%s: no rules", path);
-	return lines;
-}
+/* ---- keys ---- */
 
 static void put(const struct part *part, const uint64_t *values, uint8_t *key)
 {
@@ -170,67 +74,36 @@ static void put(const struct part *part, const uint64_t *values, uint8_t *key)
 		key[part->def.offset + i] = value >> 8 * (part->def.size - 1 - i);
 }
 
-static struct lookup *read_trace(const char *path, const struct kind *kind, size_t *count)
+static struct lookup *keys(const struct trace *trace, const struct fields *fields)
 {
-	FILE *file = opened(path);
-	struct lookup *all = NULL;
-	char *text = NULL;
-	size_t room = 0, capacity = 0;
-	*count = 0;
-	while (getline(&text, &room, file) > 0) {
-		uint64_t values[VALUES] = { 0 };
-		char *at = text;
-		if (*count == capacity)
-			all = realloc(all, (capacity = 2 * capacity + 1024) * sizeof *all);
-		if (kind == &twelve_tuple)
-			values[12] = strtoull(at, &at, 10);
-		for (int i = 0; i < (kind == &twelve_tuple ? 12 : 5); i++)
-			values[i] = strtoull(at, &at, kind == &twelve_tuple ? 16 : 10);
-		struct lookup *one = &all[(*count)++];
-		memset(one, 0, sizeof *one);
-		one->expected = strtoll(at, &at, 10);
-		for (uint32_t i = 0; i < kind->count; i++)
-			put(&kind->parts[i], values, one->key);
+	struct lookup *all = calloc(trace->count, sizeof *all);
+	if (!all)
+		fail("no memory for %zu lookups", trace->count);
+	for (size_t i = 0; i < trace->count; i++) {
+		all[i].expected = trace->question[i].expected;
+		for (uint32_t f = 0; f < fields->count; f++)
+			put(&fields->parts[f], trace->question[i].value, all[i].key);
 	}
-	free(text);
-	fclose(file);
-	if (*count == 0)
-		fail("%s: no lookups", path);
 	return all;
 }
 
 /* ---- the library ---- */
 
-static const struct line *ordering;
-
-/* Best first: the highest priority, then the first line. */
-static int better(const void *a, const void *b)
+static struct rte_acl_ctx *built(const struct lines *lines, const struct fields *fields)
 {
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	if (ordering[i].priority != ordering[j].priority)
-		return ordering[i].priority > ordering[j].priority ? -1 : 1;
-	return i < j ? -1 : i > j;
-}
-
-static struct rte_acl_ctx *built(const struct line *lines, uint32_t count, const struct kind *kind)
-{
-	uint32_t *order = malloc(count * sizeof *order);
-	for (uint32_t i = 0; i < count; i++)
-		order[i] = i;
-	ordering = lines;
-	qsort(order, count, sizeof *order, better);
-	struct rte_acl_param param = { "weir", SOCKET_ID_ANY, RTE_ACL_RULE_SZ(kind->count), count };
+	uint32_t *order = ranked(lines), count = lines->count;
+	struct rte_acl_param param = { "weir", SOCKET_ID_ANY, RTE_ACL_RULE_SZ(fields->count), count };
 	struct rte_acl_ctx *acl = rte_acl_create(&param);
 	if (!acl)
 		fail("rte_acl_create: %s", rte_strerror(rte_errno));
-	struct rte_acl_config config = { .num_categories = 1, .num_fields = kind->count };
-	for (uint32_t f = 0; f < kind->count; f++)
-		config.defs[f] = kind->parts[f].def;
+	struct rte_acl_config config = { .num_categories = 1, .num_fields = fields->count };
+	for (uint32_t f = 0; f < fields->count; f++)
+		config.defs[f] = fields->parts[f].def;
 	for (uint32_t rank = 0; rank < count; rank++) {
-		const struct line *line = &lines[order[rank]];
+		const struct line *line = &lines->line[order[rank]];
 		struct rule rule = { .data = { 1, RTE_ACL_MAX_PRIORITY - rank, order[rank] + 1 } };
-		for (uint32_t f = 0; f < kind->count; f++) {
-			const struct part *part = &kind->parts[f];
+		for (uint32_t f = 0; f < fields->count; f++) {
+			const struct part *part = &fields->parts[f];
 			uint64_t bits = part->def.size == 4 ? UINT32_MAX : (1u << 8 * part->def.size) - 1;
 			uint64_t value = line->value[part->value] >> part->shift & bits;
 			uint64_t mask = line->mask[part->value] >> part->shift & bits;
@@ -284,11 +157,10 @@ int main(int argc, char **argv)
 {
 	if (argc < 6)
 		fail("usage: acl RULES TRACE SECONDS REPEATS EAL-ARGUMENTS...");
-	const struct kind *kind = &five_tuple;
-	uint32_t count;
-	size_t lookups;
-	struct line *lines = read_rules(argv[1], &count, &kind);
-	struct lookup *trace = read_trace(argv[2], kind, &lookups);
+	struct lines lines = read_rules(argv[1]);
+	struct trace trace = read_trace(argv[2], lines.kind);
+	const struct fields *fields = lines.kind == FIVE ? &five_tuple : &twelve_tuple;
+	struct lookup *all_keys = keys(&trace, fields);
 	double least = atof(argv[3]);
 	int repeats = atoi(argv[4]);
 	argv[4] = argv[0];
@@ -296,8 +168,8 @@ int main(int argc, char **argv)
 		fail("rte_eal_init: %s", rte_strerror(rte_errno));
 	size_t before = allocated();
 	double start = seconds(CLOCK_MONOTONIC);
-	struct rte_acl_ctx *acl = built(lines, count, kind);
-	printf("{\"rules\": %u, \"build_s\": %.4f, \"bytes\": %zu, \"mlps_per_cpu_s\": {", count,
+	struct rte_acl_ctx *acl = built(&lines, fields);
+	printf("{\"rules\": %u, \"build_s\": %.4f, \"bytes\": %zu, \"mlps_per_cpu_s\": {", lines.count,
 	       seconds(CLOCK_MONOTONIC) - start, allocated() - before);
 	static const struct {
 		const char *name;
@@ -309,12 +181,12 @@ int main(int argc, char **argv)
 	for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
 		if (rte_acl_set_ctx_classify(acl, all[a].algorithm) != 0)
 			continue;
-		size_t errors = wrong(acl, trace, lookups, all[a].algorithm);
+		size_t errors = wrong(acl, all_keys, trace.count, all[a].algorithm);
 		if (errors)
-			fail("%s: %zu of %zu answers differ from the trace's", all[a].name, errors, lookups);
+			fail("%s: %zu of %zu answers differ from the trace's", all[a].name, errors, trace.count);
 		printf("%s\"%s\": [", comma, all[a].name);
 		for (int i = 0; i < repeats; i++)
-			printf("%s%.3f", i ? ", " : "", rate(acl, trace, lookups, all[a].algorithm, least));
+			printf("%s%.3f", i ? ", " : "", rate(acl, all_keys, trace.count, all[a].algorithm, least));
 		printf("]");
 		comma = ", ";
 	}

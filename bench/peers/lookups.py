@@ -1,8 +1,9 @@
-"""Lookups alone: weir's classifier beside DPDK's rte_acl on the same rule sets and traces, one core. Called by main.py.
+"""Lookups alone: weir's classifier beside DPDK's rte_acl and Open vSwitch's classifier on the same rule sets and traces, one core.
+Called by main.py.
 
 Sets come from a folder (--data, or WEIR_DATA) with `rules/SET[.oft][.zst]` and `traces/SET_trace_u[.oft][.zst]`, as
 testdata/rules/README.md describes them; else the project's samples are taken. rte_acl is static: any change is a
-rebuild, and its time to build stands beside its rate. Weir's tables were filled rule by rule and can be changed.
+rebuild, and its time to build stands beside its rate. Weir's tables and Open vSwitch's were filled rule by rule and can be changed.
 """
 
 import functools
@@ -15,11 +16,12 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Callable
 
 import dpdk
+import ovs_classifier
+from ovs_classifier import ROOT, TARGET
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROFILE = "release"
 # Larger sets keep the library at building for minutes, or for ever.
 MOST_SECONDS = 120
@@ -132,6 +134,26 @@ def theirs(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, wind
     return result
 
 
+def updatable(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, window: tuple[float, int]) -> dict:
+    """Open vSwitch's, by the faster of its two ways to ask."""
+    try:
+        result = json.loads(pinned([program, rules, trace, str(window[0]), str(window[1])], MOST_SECONDS))
+    except subprocess.TimeoutExpired as error:
+        raise dpdk.Failed(f"not measured in {MOST_SECONDS} s") from error
+    result["mlps"] = {way: statistics.median(each) for way, each in result["mlps_per_cpu_s"].items()}
+    result["updates_m"] = statistics.median(result["updates_m_per_cpu_s"])
+    result["bytes"] //= result["lines"]
+    return result
+
+
+def tried(run: Callable[..., dict], *arguments: object) -> dict:
+    """What a peer says, or why it says nothing."""
+    try:
+        return run(*arguments)
+    except (dpdk.Failed, OSError) as error:
+        return {"error": str(error)}
+
+
 def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, int]) -> list[dict]:
     results = []
     program = example("weir-classify", "lookup_rate")
@@ -140,6 +162,11 @@ def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, 
         peer = build_theirs(base / "acl")
         if peer is None:
             print("rte_acl is not to be had (apt-get install libdpdk-dev gcc pkg-config): its columns are left out")
+        switch = None
+        try:
+            switch = ovs_classifier.build(base / "ovs_classifier")
+        except (dpdk.Failed, OSError) as error:
+            print(f"Open vSwitch's classifier is not to be had ({error}): its table is left out")
         for each in sets(folder):
             if only and only not in each.name:
                 continue
@@ -147,11 +174,11 @@ def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, 
             row = {"set": each.name, "weir": ours(program, rules, trace)}
             if peer:
                 with tempfile.TemporaryDirectory(prefix="weir-acl-") as own:
-                    try:
-                        row["rte_acl"] = theirs(peer, rules, trace, window, pathlib.Path(own))
-                    except (dpdk.Failed, OSError) as error:
-                        row["rte_acl"] = {"error": str(error)}
+                    row["rte_acl"] = tried(theirs, peer, rules, trace, window, pathlib.Path(own))
             print(line(row), flush=True)
+            if switch:
+                row["Open vSwitch"] = tried(updatable, switch, rules, trace, window)
+                print(updatable_line(row), flush=True)
             results.append(row)
     return results
 
@@ -182,4 +209,32 @@ def page(results: list[dict], folder: pathlib.Path | None) -> list[str]:
         "| set | rules | before | weir | rte_acl scalar | AVX2 | AVX-512 | weir / best | rte_acl build, s | bytes a rule | weir build, s | index, s | bytes a rule | updates | kept |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(line(row) for row in results),
+    ]
+
+
+def updatable_line(row: dict) -> str:
+    w, o = row["weir"], row["Open vSwitch"]
+    ours = f"{w['build_s']:.3f} | {w['bytes']:,} | {w['updates_m']:.2f}"
+    if "error" in o:
+        return f"| {row['set']} | {w['mlps']:.1f} | {o['error']} | | | | | | | {ours} |"
+    rule, bits = o["mlps"]["rule"], o["mlps"]["rule and bits"]
+    # Of what is slow fewer answers are checked than the trace has.
+    checked = "all" if o["checked"] == o["lookups"] else f"{o['checked']:,}"
+    theirs = f"{o['rules']:,} | {checked} | {o['build_s']:.3f} | {o['bytes']:,} | {o['updates_m']:.3f}"
+    return f"| {row['set']} | {w['mlps']:.1f} | {rule:.3g} | {bits:.3g} | {w['mlps'] / max(rule, bits):,.1f} | {theirs} | {ours} |"
+
+
+def updatable_page(results: list[dict], folder: pathlib.Path | None) -> list[str]:
+    source = "whole sets" if folder else "the samples in `testdata/rules`"
+    return [
+        "## Lookups beside a classifier that can be updated",
+        "",
+        f"Open vSwitch's ({ovs_classifier.version()}, built here from its sources), {source}, in the same run as the lookups alone: million per CPU-second,",
+        "uniform traces, memory in huge pages, one classifier for each VID, with the prefix tries and segments that Open vSwitch gives its own tables. It is asked",
+        "for the rule alone, and for the rule and the bits that were looked at, as Open vSwitch asks. It has no ranges: ports become as many rules as they",
+        "have prefixes. Answers are compared with the trace's, as many as it gives in five seconds. Updates are lines taken out and put back, millions a second.",
+        "",
+        "| set | weir | Open vSwitch, rule | rule and bits | weir / best | its rules | answers checked | build, s | bytes a line | updates | weir build, s | bytes a line | updates |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(updatable_line(row) for row in results if "Open vSwitch" in row),
     ]

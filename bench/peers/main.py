@@ -5,7 +5,7 @@
     main.py --workers                                   only two workers beside two processes, and more by simulation; no peers, no root
     main.py --many                                      only few VDPs beside many; no peers, no root
     main.py --networks                                  only what the slicer and the proof of isolation take; no peers, no root
-    main.py --lookups [--data DIR] [--set NAME]         only lookups, beside rte_acl (lookups.py)
+    main.py --lookups [--data DIR] [--set NAME]         only lookups, beside rte_acl and Open vSwitch's classifier (lookups.py)
 
 Each workload is a trace and rules in ovs-ofctl's syntax (workloads.py). Every program gets the same trace: testpmd and
 OVS replay it through net_pcap into net_null, weir through `weir bench dataplane`. The figure is millions of frames per
@@ -16,6 +16,7 @@ plots.py draws the page's tables. Needs root (hugepages, a network namespace). W
 """
 
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -33,6 +34,7 @@ from collections import Counter
 
 import dpdk
 import lookups
+import ovs_classifier
 import plots
 import workloads
 from lookups import ROOT, TARGET
@@ -390,14 +392,17 @@ def section(text: str) -> str:
 def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> list[dict]:
     found = lookups.measure(data, only, (0.3, repeats))
     if not only:
-        text = lookups.page(found, data)
         whole = "./run bench-peers --lookups --data DIR"
-        text[2:2] = [about(whole if data else "./run bench-peers --lookups"), ""]
-        # What there is of whole sets is worth more than the samples that come along.
-        if data or not PAGE.exists() or whole not in PAGE.read_text():
-            section("\n".join(text) + "\n")
-        else:
-            print(f"{PAGE.name} keeps its figures of whole sets: --data DIR measures those anew")
+        pages = [lookups.page(found, data)]
+        if any("Open vSwitch" in row for row in found):
+            pages.append(lookups.updatable_page(found, data))
+        for text in pages:
+            text[2:2] = [about(whole if data else "./run bench-peers --lookups"), ""]
+            # What there is of whole sets is worth more than the samples that come along.
+            if data or not PAGE.exists() or whole not in PAGE.read_text():
+                section("\n".join(text) + "\n")
+            else:
+                print(f"{PAGE.name} keeps its figures of whole sets: --data DIR measures those anew")
     return found
 
 
@@ -411,7 +416,7 @@ def main() -> None:
     only.add_argument("--networks", action="store_true", help="only what the slicer and the proof of isolation take")
     only.add_argument("--workers", action="store_true", help="only two workers beside two processes, and more by simulation")
     only.add_argument("--many", action="store_true", help="only few VDPs beside many")
-    only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl")
+    only.add_argument("--lookups", action="store_true", help="only the classifier, beside rte_acl and Open vSwitch's")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("WEIR_DATA"), help="folder of rule sets and traces for lookups")
     parser.add_argument("--set", help="of --lookups, only sets with this in their name; the page stays")
     parser.add_argument("--json", type=pathlib.Path, help="write every single result here; of --workers, --many, --networks by section")
@@ -456,6 +461,9 @@ def main() -> None:
         if not arguments.workload and not arguments.compare:
             for package, program in EXAMPLES:
                 lookups.example(package, program)
+            # Who cannot have them is told when lookups come.
+            with contextlib.suppress(dpdk.Failed, OSError):
+                ovs_classifier.sources()
         unshare_network()  # from here on no network is needed
         if arguments.compare:
             lines, same = compare([n for n in names if comparable(n)], base, switch)
