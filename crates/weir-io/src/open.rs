@@ -11,6 +11,8 @@ use crate::sys::netdev::Control;
 use crate::tap::{Lifetime, Tap};
 use crate::vxlan::{self, Vxlan};
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -133,6 +135,24 @@ impl PortSpec {
         Some((what, &self.target))
     }
 
+    /// The capture that it reads or writes, and whether it writes it.
+    fn capture(&self) -> Option<(&Path, Touch)> {
+        let touch = match self.kind {
+            Kind::PcapOut => Touch::Writes,
+            Kind::Pcap | Kind::Replay => Touch::Reads,
+            _ => return None,
+        };
+        Some((Path::new(&self.target), touch))
+    }
+
+    /// Whether the two are of one file, by whatever names, which one of them at least writes.
+    pub fn spoils(&self, other: &Self) -> bool {
+        let (Some((a, how)), Some((b, other))) = (self.capture(), other.capture()) else {
+            return false;
+        };
+        (how, other) != (Touch::Reads, Touch::Reads) && is_one_file(a, b)
+    }
+
     /// Whether the two can't be open at the same time, as far as their names tell: the same target, or
     /// ends of tunnels that share a network identifier at one address.
     pub fn meets(&self, other: &Self) -> bool {
@@ -146,6 +166,29 @@ impl PortSpec {
             }
             _ => self.target == other.target,
         }
+    }
+}
+
+/// What a port does with a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Reads,
+    Writes,
+}
+
+/// Whether two names are one file's: what lies there now, links followed, or what would be made there.
+pub fn is_one_file(a: &Path, b: &Path) -> bool {
+    let there = |p: &Path| fs::metadata(p).ok().map(|m| (m.dev(), m.ino()));
+    // Of a file that is not there yet, its directory and its name in it.
+    let to_be = |p: &Path| {
+        let directory = p.parent().filter(|d| !d.as_os_str().is_empty());
+        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+        Some((directory, p.file_name()?.to_owned()))
+    };
+    match (there(a), there(b)) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => a == b || to_be(a).is_some_and(|a| Some(a) == to_be(b)),
+        _ => false,
     }
 }
 

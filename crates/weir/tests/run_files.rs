@@ -65,6 +65,67 @@ fn two_vdps_are_joined_by_a_wire() {
     d.stop();
 }
 
+/// What goes round in wires comes to rest as all else does; an end without another has nothing to wait for.
+#[test]
+fn a_data_plane_with_wires_comes_to_its_end() {
+    let config = format!(
+        "[[port]]\nname = 'in'\ndevice = 'pcap:{}'\n\
+         [[port]]\nname = 'w1'\ndevice = 'memory:w'\n\
+         [[port]]\nname = 'w2'\ndevice = 'memory:w'\n\
+         [[port]]\nname = 'lone'\ndevice = 'memory:lone'\n\
+         [[port]]\nname = 'out'\ndevice = 'pcap-out:out.pcap'\n\
+         [[vdp]]\nvid = 1\nports = ['in', 'w1']\nmapping = ['in_port=in']\n\
+         rule = [{{ actions = 'output:w1' }}]\n\
+         [[vdp]]\nvid = 2\nports = ['w2', 'out']\nmapping = ['in_port=w2']\n\
+         rule = [{{ actions = 'output:out' }}]\n",
+        capture()
+    );
+    for workers in ["", "[dataplane]\nworkers = 2\n"] {
+        let mut d = Daemon::spawn(&format!("{config}{workers}"), &["--until-done"]);
+        let status = d.end();
+        assert!(status.success(), "{}", d.said.join("\n"));
+        let [sent, got] = [Path::new(&capture()), &d.path("out.pcap")]
+            .map(|file| Arena::load(file).unwrap().len());
+        assert_eq!(sent, got);
+    }
+}
+
+/// Not all of it came: the work is not done, whatever else was.
+#[test]
+fn a_capture_that_is_cut_short_is_a_failure() {
+    let whole = std::fs::read(capture()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let cut = directory.path().join("cut.pcap");
+    std::fs::write(&cut, &whole[..whole.len() - 7]).unwrap();
+    let text = config("program = 'forward'").replace(&capture(), &cut.display().to_string());
+    let mut d = Daemon::spawn(&text, &["--until-done"]);
+    assert_eq!(d.end().code(), Some(1));
+    let frames = Arena::load(Path::new(&capture())).unwrap().len();
+    assert_eq!(Arena::load(&d.path("out.pcap")).unwrap().len(), frames - 1);
+}
+
+/// No port's file is another's that writes it, and no pipe keeps all else waiting.
+#[test]
+fn what_a_port_reads_is_not_written_and_a_pipe_is_refused() {
+    let d = Daemon::start(&endless(RULE), &[]);
+    std::fs::copy(capture(), d.path("read.pcap")).unwrap();
+    std::os::unix::fs::symlink(d.path("read.pcap"), d.path("link.pcap")).unwrap();
+    let device = |kind: &str, file: &str| format!("{kind}:{}", d.path(file).display());
+    d.ask(&["port", "add", "reads", &device("pcap", "read.pcap")]);
+    let error = d.refused(&["port", "add", "writes", &device("pcap-out", "link.pcap")]);
+    assert!(error.contains("is port 'reads'"), "{error}");
+    let length = |file: &Path| std::fs::metadata(file).unwrap().len();
+    assert_eq!(length(&d.path("read.pcap")), length(Path::new(&capture())));
+    let made = std::process::Command::new("mkfifo").arg(d.path("pipe")).status().unwrap();
+    assert!(made.success());
+    for kind in ["pcap", "replay", "pcap-out"] {
+        let error = d.refused(&["port", "add", "pipe", &device(kind, "pipe")]);
+        assert!(error.contains("pipe"), "{error}");
+    }
+    assert_eq!(d.port("in")["name"], "in");
+    d.stop();
+}
+
 /// A source that never ends, and a port that swallows.
 fn endless(rest: &str) -> String {
     format!(

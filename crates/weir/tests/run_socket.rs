@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use run_daemon::{Daemon, has, is_root, skipped, weir};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
 const NOTHING: &str = "[[port]]\nname = 'a'\ndevice = 'null'\n";
@@ -132,6 +132,34 @@ fn the_socket_is_its_owners() {
         let said = String::from_utf8_lossy(&o.stdout).into_owned();
         assert!(said.contains("its owner's"), "{said}{}", String::from_utf8_lossy(&o.stderr));
     }
+    d.stop();
+}
+
+/// Whoever has taken the file away, or its place: the data plane ends when it is told to, and leaves what is another's.
+#[test]
+fn a_data_plane_whose_socket_has_gone_ends() {
+    let mut first = Daemon::start(NOTHING, &[]);
+    let socket = first.socket();
+    std::fs::remove_file(&socket).unwrap();
+    let other = UnixListener::bind(&socket).unwrap();
+    first.signal(rustix::process::Signal::TERM);
+    assert!(first.end().success() && socket.exists());
+    drop(other);
+    let second = Daemon::start(NOTHING, &[]);
+    std::fs::remove_file(second.socket()).unwrap();
+    second.stop();
+}
+
+#[test]
+fn two_vdps_have_two_names() {
+    let d = Daemon::start(NOTHING, &[]);
+    for (vid, name) in [("1", "one"), ("2", "two")] {
+        d.ask(&["vdp", "create", vid, "--name", name]);
+    }
+    let error = d.refused(&["vdp", "set", "two", "--name", "one"]);
+    assert!(error.contains("VDP 1 is called 'one' already"), "{error}");
+    d.ask(&["vdp", "set", "two", "--name", "second"]);
+    assert_eq!(d.json(&["show", "--vdp", "one"])["vdps"][0]["vid"], 1);
     d.stop();
 }
 

@@ -29,7 +29,10 @@ impl DataPlane {
         if share.weight == 0 {
             return refuse("weight 0 would never send: 1 is the least");
         }
-        if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps || c == 0) {
+        if share.ceiling_bps == Some(0) {
+            return refuse("a ceiling of 0 would never send: leave it out for none, or raise it");
+        }
+        if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps) {
             return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
         }
         let default = PortShare::default();

@@ -13,7 +13,7 @@ use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled, Vdp};
 use crate::written::Lists;
 use thiserror::Error;
-use weir_packet::{DeviceCounters, Nanos, PortId, WayQuality};
+use weir_packet::{Arrival, DeviceCounters, Nanos, PortId, WayQuality};
 
 /// A rule with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub struct PortView {
     pub fault: Option<String>,
     /// Whether nothing more will ever come from its device.
     pub exhausted: bool,
+    /// Whether nothing waits there, and nothing will come but what this data plane itself sends: a wire in memory, or what is exhausted.
+    pub quiet: bool,
     /// What its device forwards by itself.
     pub shortcut: ShortcutView,
 }
@@ -248,6 +250,9 @@ impl DataPlane {
                 ways: p.tx.device.ways(),
                 fault: p.tx.device.fault(),
                 exhausted: p.tx.device.exhausted(),
+                // What is down may come back with more.
+                quiet: p.tx.device.exhausted()
+                    || p.tx.is_up() && matches!(p.tx.device.arrival(), Arrival::Never),
                 shortcut: self.shortcut_view(p),
             })
             .collect();
@@ -263,6 +268,7 @@ impl DataPlane {
                 ways: Vec::new(),
                 fault: None,
                 exhausted: true,
+                quiet: true,
                 shortcut: ShortcutView::NotOffered,
             });
         }

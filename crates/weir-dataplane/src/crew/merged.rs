@@ -67,6 +67,7 @@ fn add_port(a: &mut PortView, p: &PortView) {
     a.ways.extend(p.ways.iter().cloned());
     a.fault = a.fault.take().or_else(|| p.fault.clone());
     a.exhausted &= p.exhausted;
+    a.quiet &= p.quiet;
 }
 
 fn sum(a: DeviceCounters, b: DeviceCounters) -> DeviceCounters {

@@ -8,7 +8,8 @@ use super::{CaptureError, Format, LINKTYPE_ETHERNET, Reader, Writer};
 use crate::clock;
 use crate::file::trouble;
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Nanos, Pool};
 
@@ -166,7 +167,16 @@ impl PcapOut {
     /// # Errors
     /// [`DeviceError::File`].
     pub fn create_as(path: &Path, format: Format) -> Result<Self, DeviceError> {
-        let made = File::create(path).and_then(|f| {
+        let mut options = File::options();
+        // A pipe that nobody reads would not be opened before somebody came.
+        let options =
+            options.write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK);
+        let opened = options.open(path).and_then(|file| match file.metadata()?.file_type() {
+            kind if kind.is_fifo() => Err(io::Error::other("it is a pipe: name a file")),
+            kind if kind.is_file() => file.set_len(0).map(|()| file),
+            _ => Ok(file),
+        });
+        let made = opened.and_then(|f| {
             let mut w = Writer::new(BufWriter::with_capacity(256 << 10, f), format, 0)?;
             w.add_interface("weir")?;
             Ok(w)

@@ -20,6 +20,7 @@ use crate::file::trouble;
 use input::Input;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thiserror::Error;
 use weir_packet::{DeviceError, Nanos};
@@ -167,15 +168,22 @@ pub struct Reader<R> {
 }
 
 impl Reader<BufReader<File>> {
-    /// Opens a file and reads its header.
+    /// Opens a file and reads its header. What may keep who reads it waiting, such as a pipe, is refused.
     ///
     /// # Errors
     /// [`DeviceError::File`] with the reason.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let file = File::open(path).map_err(|e| DeviceError::File {
-            path: path.display().to_string(),
-            problem: format!("can't be opened: {}", trouble(&e)),
-        })?;
+        let wrong = |problem| DeviceError::File { path: path.display().to_string(), problem };
+        let mut options = File::options();
+        // A pipe whose other end nobody has would not be opened before somebody came.
+        let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let refused = |e| wrong(format!("can't be opened: {}", trouble(&e)));
+        let file = opened.map_err(refused)?;
+        let kind = file.metadata().map_err(refused)?.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            let problem = "is no file but a pipe or a device: write the capture to a file first";
+            return Err(wrong(problem.to_owned()));
+        }
         Self::new(BufReader::with_capacity(256 << 10, file)).map_err(|e| e.in_file(path))
     }
 }

@@ -131,6 +131,11 @@ pub fn run(a: &Args) -> Result<()> {
         return workers::run(a, &arena, &rules);
     }
     if let Some(out) = &a.out {
+        if weir_io::is_one_file(out, &a.trace) {
+            return Err(bad_input(
+                "--out and --trace are one file, which would be lost: write another",
+            ));
+        }
         let passes = Passes::Times(1);
         let mut rig = Rig::new(&arena, &rules, a.in_port, a.vdps, passes, Output::Keep)?;
         return keep(&mut rig, a.path, out);

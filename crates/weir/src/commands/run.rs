@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let listener = server::bind(&socket)?;
-    let bound = Bound(&socket);
+    let bound = Bound { path: &socket, own: server::lies_at(&socket) };
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
     let (workers, model) = Workers::start(&plan)?;
     let serving = plan.fixed.serving;
@@ -165,12 +165,17 @@ impl Drop for Routing<'_> {
 }
 
 /// Takes the socket away again if starting fails.
-struct Bound<'a>(&'a std::path::Path);
+struct Bound<'a> {
+    path: &'a std::path::Path,
+    own: Option<(u64, u64)>,
+}
 
 impl Drop for Bound<'_> {
     fn drop(&mut self) {
-        // It may be gone already.
-        let _ = std::fs::remove_file(self.0);
+        // It may be gone already, and another's lie there.
+        if self.own.is_some() && self.own == server::lies_at(self.path) {
+            let _ = std::fs::remove_file(self.path);
+        }
     }
 }
 
@@ -211,12 +216,21 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
         let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
         if args.until_done && still.is_done(&snapshot) {
             tell(format_args!("stopping: every port is exhausted"));
-            return Ok(());
+            tell_changes(&mut seen, snapshot.ports.clone(), live.switches());
+            return ended_whole(&snapshot.ports);
         }
         tell_changes(&mut seen, snapshot.ports, live.switches());
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Whether all that ports had to read or write has been: a capture that is cut short has not.
+fn ended_whole(ports: &[PortView]) -> Result<()> {
+    match ports.iter().find_map(|p| Some((&p.name, p.fault.as_ref()?))) {
+        Some((name, fault)) => bail!("not all was done: port {name}: {fault}"),
+        None => Ok(()),
+    }
 }
 
 /// Prints what has changed at ports since the last look, and tells the switches.
@@ -255,7 +269,7 @@ impl Still {
     fn is_done(&mut self, s: &Snapshot) -> bool {
         let moved = s.vdps.iter().map(|v| v.counters.came() + v.counters.ended()).sum();
         let rest = self.before.replace(moved) == Some(moved);
-        rest && s.ports.iter().all(|p| p.exhausted && p.backlog == 0)
+        rest && s.ports.iter().all(|p| p.quiet && p.backlog == 0)
             && s.vdps.iter().all(|v| v.held == 0)
     }
 }

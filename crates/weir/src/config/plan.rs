@@ -318,21 +318,37 @@ impl Plan {
         Self { fixed, places: FixedPlaces::default(), ports: Vec::new(), vdps }
     }
     /// Refuses a device that another port has: an interface makes one port, and so does a file that is
-    /// written.
+    /// written, by whatever name; a wire in memory has two ends.
     ///
     /// # Errors
     /// Whose it is.
     pub fn check_device(&self, spec: &PortSpec) -> Result<(), String> {
         let taken = |p: &&PortPlan| match spec.kind {
             Kind::Vxlan => p.spec.kind == Kind::Vxlan && p.spec.meets(spec),
-            _ => p.spec.owns().is_some() && p.spec.owns() == spec.owns(),
+            _ => p.spec.owns().is_some() && p.spec.owns() == spec.owns() || p.spec.spoils(spec),
         };
+        if spec.kind == Kind::Memory && !spec.target.is_empty() {
+            let ends = self.ports.iter().filter(|p| p.spec == *spec).map(|p| p.name.as_str());
+            if let [a, b, ..] = *ends.collect::<Vec<_>>() {
+                let text = "are its two ends already: name another wire";
+                return Err(format!("'{spec}': ports '{a}' and '{b}' {text}"));
+            }
+        }
         let Some(p) = self.ports.iter().find(taken) else { return Ok(()) };
         let at = p.place.as_ref().map(|p| format!(" in line {}", p.line)).unwrap_or_default();
         let (what, name) = (&spec.target, &p.name);
         Err(format!(
             "'{what}' is port '{name}'{at} already: take another, or one of the ports away"
         ))
+    }
+    /// Refuses a VDP's name that another has: who names a VDP means one.
+    ///
+    /// # Errors
+    /// Whose it is.
+    pub fn check_vdp_name(&self, v: &VdpPlan) -> Result<(), String> {
+        let taken = |o: &&VdpPlan| o.name == v.name && o.vid != v.vid;
+        let Some(o) = self.vdps.values().find(taken) else { return Ok(()) };
+        Err(format!("VDP {} is called '{}' already: give another name", o.vid, o.name))
     }
     /// The VDP with this number or name.
     pub fn find(&self, which: &str) -> Option<&VdpPlan> {

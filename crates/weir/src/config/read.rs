@@ -15,7 +15,7 @@ use super::schema::{
     VdpSection,
 };
 use super::words::{self, PortRef, TextOr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::Spanned;
 use weir_classify::{Geometry, Match};
@@ -244,9 +244,7 @@ fn insert(source: &Source<'_>, v: &VdpSection, plan: &mut Plan, vdp: VdpPlan) ->
         Some(_) if vid != 0 => return twice(format!("VDP {vid} is there already")),
         _ => {}
     }
-    if let Some(o) = plan.vdps.values().find(|o| o.name == vdp.name && o.vid != vdp.vid) {
-        return twice(format!("VDP {} is called '{}', too: give another name", o.vid, o.name));
-    }
+    plan.check_vdp_name(&vdp).or_else(twice)?;
     plan.vdps.insert(vid, vdp);
     Ok(())
 }
@@ -327,6 +325,14 @@ fn read_vdp(
     }
     plan.tcam_entries = v.tcam_entries.unwrap_or(plan.tcam_entries);
     plan.tcam_limit = v.tcam_limit_entries.or(plan.tcam_limit);
+    if let Some(limit) = plan.tcam_limit.filter(|l| (*l as usize) < plan.tcam_entries) {
+        let text = format!(
+            "tcam_limit_entries = {limit}: less than the {} of tcam_entries, which it has to itself: \
+             raise the one or lower the other",
+            plan.tcam_entries
+        );
+        return Err(source.error(&v.vid.span(), text));
+    }
     if let Some(c) = &v.cpu_permille {
         plan.cpu_permille = *c.get_ref();
         if plan.cpu_permille > 1000 {
@@ -337,8 +343,13 @@ fn read_vdp(
     if let Some(isolated) = v.isolated {
         plan.isolation = if isolated { Isolation::CutOff } else { Isolation::Joined };
     }
+    let mut shared = BTreeSet::new();
     for s in &v.share {
         let (port, share) = read_share(source, s, &plan.ports)?;
+        if !shared.insert(port.clone()) {
+            let text = "the share of a port that has one above: write one for each port";
+            return Err(source.error(&s.span(), text));
+        }
         match share == PortShare::default() {
             true => plan.shares.remove(&port),
             false => plan.shares.insert(port, share),

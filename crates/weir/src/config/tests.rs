@@ -127,7 +127,7 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             &["t.toml:10:1:", "33 bits"],
         ),
         ("[[vdp]]\nvid = 1", &["t.toml:11:7: VDP 1 is there already in line 8"]),
-        ("[[vdp]]\nvid = 2\nname = 'vdp1'", &["VDP 1 is called 'vdp1', too"]),
+        ("[[vdp]]\nvid = 2\nname = 'vdp1'", &["VDP 1 is called 'vdp1' already"]),
         ("[[vdp]]\nvid = 2\nname = '2'", &["VDP name '2'", "a letter in front"]),
         ("[[vdp]]\nvid = 65535", &["1 to 65534"]),
         ("[[vdp]]\nvid = 70000", &["t.toml:11:7: vid = 70000: 1 to 65534"]),
@@ -144,6 +144,27 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         (
             "[[port]]\nname = 'c'\ndevice = 'pcap-out:x'\n[[port]]\nname = 'd'\ndevice = 'pcap-out:x'",
             &["t.toml:15:10: port 'd': ", "x' is port 'c'"],
+        ),
+        (
+            "[[port]]\nname = 'c'\ndevice = 'pcap-out:x'\n[[port]]\nname = 'd'\ndevice = 'pcap-out:./x'",
+            &["t.toml:15:10: port 'd': ", "x' is port 'c'"],
+        ),
+        (
+            "[[port]]\nname = 'c'\ndevice = 'pcap:x'\n[[port]]\nname = 'd'\ndevice = 'pcap-out:x'",
+            &["t.toml:15:10: port 'd': ", "x' is port 'c'"],
+        ),
+        (
+            "[[port]]\nname = 'c'\ndevice = 'memory:w'\n[[port]]\nname = 'd'\ndevice = 'memory:w'\n\
+             [[port]]\nname = 'e'\ndevice = 'memory:w'",
+            &["t.toml:18:10: port 'e': 'memory:w': ports 'c' and 'd' are its two ends already"],
+        ),
+        (
+            "tcam_entries = 32\ntcam_limit_entries = 16",
+            &["t.toml:8:7: tcam_limit_entries = 16: less than the 32 of tcam_entries"],
+        ),
+        (
+            "share = [{ port = 'a', weight = 2 }, { port = 1, weight = 3 }]",
+            &["t.toml:10:", "write one for each port"],
         ),
         ("[[port]]\nname = 'c'\ndevice = 'pcpa:x'", &["t.toml:12:10:", "did you mean 'pcap'?"]),
         ("[[port]]\nname = 'c d'\ndevice = 'null'", &["t.toml:11:8: port name 'c d'"]),

@@ -312,10 +312,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         }
         Request::VdpCreate { toml, file } => {
             let v = read::vdp_from(&toml, file.as_deref(), &ports, None)?;
-            if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
-                let text = format!("VDP {} is called '{}' already", o.vid, o.name);
-                return Err(bad(format!("{text}: give another name")));
-            }
+            m.plan.check_vdp_name(&v).map_err(bad)?;
             vec![Step::CreateVdp(Box::new(VdpPlan { place: None, ..v }))]
         }
         Request::VdpSet { vdp, toml } => {
@@ -323,14 +320,12 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             let toml = format!("[[vdp]]\nvid = {}\n{toml}", old.vid);
             let new = read::vdp_from(&toml, None, &ports, Some(old))?;
             let new = VdpPlan { place: None, ..new };
+            m.plan.check_vdp_name(&new).map_err(bad)?;
             rehearsed(m, diff_vdp(old, &new)?, new)?
         }
         Request::VdpPut { toml } => {
             let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
-            if let Some(o) = m.plan.vdps.values().find(|o| o.name == v.name && o.vid != v.vid) {
-                let text = format!("VDP {} is called '{}' already", o.vid, o.name);
-                return Err(bad(format!("{text}: give another name")));
-            }
+            m.plan.check_vdp_name(&v).map_err(bad)?;
             if m.part(v.vid).is_some() {
                 let text = "it is a virtual router: it becomes a VDP by a request of its own";
                 return Err(bad(format!("{}: {text}", v.called())));

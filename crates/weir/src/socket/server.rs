@@ -11,7 +11,7 @@ use super::protocol::{Fault, MAX_REQUEST_BYTES, Refusal, Reply};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
+    /// What lies there while it is this one's.
+    own: Option<(u64, u64)>,
+    listener: Arc<UnixListener>,
     stop: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -66,24 +69,32 @@ impl Server {
     /// # Errors
     /// The system has no thread for it.
     pub fn start(listener: UnixListener, path: &Path, live: Arc<Live>) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
+        let (listener, stop) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let (at, flag) = (Arc::clone(&listener), Arc::clone(&stop));
         let accepting = std::thread::Builder::new()
             .name("weir-control".to_owned())
-            .spawn(move || accept(&listener, &live, &flag))?;
-        Ok(Self { path: path.to_owned(), stop, accepting: Some(accepting) })
+            .spawn(move || accept(&at, &live, &flag))?;
+        let (path, own) = (path.to_owned(), lies_at(path));
+        Ok(Self { path, own, listener, stop, accepting: Some(accepting) })
     }
 
     /// Ends it: no more requests, the socket is gone.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Wakes the thread that waits for a client.
-        let _ = UnixStream::connect(&self.path);
+        // Wakes the thread that waits for a client. By its path it might be another's by now, or nobody's.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(t) = self.accepting.take() {
             let _ = t.join();
         }
-        let _ = fs::remove_file(&self.path);
+        if self.own.is_some() && self.own == lies_at(&self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Which file that is, if one is there: its device and its number there.
+pub fn lies_at(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
 impl Drop for Server {
