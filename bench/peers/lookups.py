@@ -27,6 +27,8 @@ PROFILE = "release"
 MOST_SECONDS = 120
 # Sizes as names of sets end, in the order of the page.
 ORDER = ["1k", "10k", "50k", "100k", "8k"]
+# The section that is Open vSwitch's.
+UPDATABLE = "## Lookups beside a classifier that can be updated"
 
 
 class Set:
@@ -141,6 +143,7 @@ def updatable(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, w
     except subprocess.TimeoutExpired as error:
         raise dpdk.Failed(f"not measured in {MOST_SECONDS} s") from error
     result["mlps"] = {way: statistics.median(each) for way, each in result["mlps_per_cpu_s"].items()}
+    result["build_s"] = statistics.median(result["build_s"])
     result["updates_m"] = statistics.median(result["updates_m_per_cpu_s"])
     result["bytes"] //= result["lines"]
     return result
@@ -216,23 +219,28 @@ def updatable_line(row: dict) -> str:
     w, o = row["weir"], row["Open vSwitch"]
     ours = f"{w['build_s']:.3f} | {w['bytes']:,} | {w['updates_m']:.2f}"
     if "error" in o:
-        return f"| {row['set']} | {w['mlps']:.1f} | {o['error']} | | | | | | | {ours} |"
+        return f"| {row['set']} | {w['mlps']:.1f} | {o['error']} | | | | | | | | {ours} |"
     rule, bits = o["mlps"]["rule"], o["mlps"]["rule and bits"]
     # Of what is slow fewer answers are checked than the trace has.
     checked = "all" if o["checked"] == o["lookups"] else f"{o['checked']:,}"
     theirs = f"{o['rules']:,} | {checked} | {o['build_s']:.3f} | {o['bytes']:,} | {o['updates_m']:.3f}"
-    return f"| {row['set']} | {w['mlps']:.1f} | {rule:.3g} | {bits:.3g} | {w['mlps'] / max(rule, bits):,.1f} | {theirs} | {ours} |"
+    return f"| {row['set']} | {w['mlps']:.1f} | {rule:.3g} | {bits:.3g} | {times(w['mlps'] / max(rule, bits))} | {theirs} | {ours} |"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 def updatable_page(results: list[dict], folder: pathlib.Path | None) -> list[str]:
     source = "whole sets" if folder else "the samples in `testdata/rules`"
     return [
-        "## Lookups beside a classifier that can be updated",
+        UPDATABLE,
         "",
         f"Open vSwitch's ({ovs_classifier.version()}, built here from its sources), {source}, in the same run as the lookups alone: million per CPU-second,",
         "uniform traces, memory in huge pages, one classifier for each VID, with the prefix tries and segments that Open vSwitch gives its own tables. It is asked",
-        "for the rule alone, and for the rule and the bits that were looked at, as Open vSwitch asks. It has no ranges: ports become as many rules as they",
-        "have prefixes. Answers are compared with the trace's, as many as it gives in five seconds. Updates are lines taken out and put back, millions a second.",
+        "for the rule alone, and for the rule and the bits that were looked at, as Open vSwitch asks. Rules of one priority that some header fits both have",
+        "priorities of their own, since it does not say which wins. It has no ranges: ports become as many rules as they have prefixes. Answers are compared",
+        "with the trace's, as many as it gives in five seconds. Updates are lines taken out and put back, millions a second, all rules of a line at once.",
         "",
         "| set | weir | Open vSwitch, rule | rule and bits | weir / best | its rules | answers checked | build, s | bytes a line | updates | weir build, s | bytes a line | updates |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -389,20 +389,30 @@ def section(text: str) -> str:
     return title
 
 
+def without(title: str) -> None:
+    """Takes a section off the page, if it is there."""
+    old = PAGE.read_text() if PAGE.exists() else ""
+    PAGE.write_text("".join(p for p in plots.sections(old) if not p.startswith(title + "\n")))
+
+
 def classifier(data: pathlib.Path | None, only: str | None, repeats: int) -> list[dict]:
     found = lookups.measure(data, only, (0.3, repeats))
-    if not only:
-        whole = "./run bench-peers --lookups --data DIR"
-        pages = [lookups.page(found, data)]
-        if any("Open vSwitch" in row for row in found):
-            pages.append(lookups.updatable_page(found, data))
-        for text in pages:
-            text[2:2] = [about(whole if data else "./run bench-peers --lookups"), ""]
-            # What there is of whole sets is worth more than the samples that come along.
-            if data or not PAGE.exists() or whole not in PAGE.read_text():
-                section("\n".join(text) + "\n")
-            else:
-                print(f"{PAGE.name} keeps its figures of whole sets: --data DIR measures those anew")
+    if only:
+        return found
+    whole = "./run bench-peers --lookups --data DIR"
+    # What there is of whole sets is worth more than the samples that come along.
+    if not data and PAGE.exists() and whole in PAGE.read_text():
+        print(f"{PAGE.name} keeps its figures of whole sets: --data DIR measures those anew")
+        return found
+    pages = [lookups.page(found, data)]
+    if any("Open vSwitch" in row for row in found):
+        pages.append(lookups.updatable_page(found, data))
+    else:
+        # It would be of another run.
+        without(lookups.UPDATABLE)
+    for text in pages:
+        text[2:2] = [about(whole if data else "./run bench-peers --lookups"), ""]
+        section("\n".join(text) + "\n")
     return found
 
 

@@ -2,6 +2,7 @@
 and kept beside what cargo builds, and ovs_classifier.c, which puts sets and traces to it. Called by lookups.py and main.py.
 """
 
+import hashlib
 import os
 import pathlib
 import re
@@ -13,11 +14,14 @@ import tempfile
 import dpdk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 PACKAGE = "openvswitch-source"
-LIBRARIES = ("lib/.libs/libopenvswitch.a", "lib/.libs/libopenvswitchavx512.a")
+LIBRARY = "lib/.libs/libopenvswitch.a"
+# Where the compiler and the linker have it.
+AVX512 = "lib/.libs/libopenvswitchavx512.a"
 # Of both the library and the program, as rte_acl's program is built.
 FLAGS = "-O2 -march=native"
+OPTIONS = ("--disable-ssl", "--disable-shared", f"CFLAGS={FLAGS}")
 NEEDED = ("apt-get", "dpkg", "tar", "make", "cc")
 
 
@@ -27,15 +31,25 @@ def run(*command: object, cwd: pathlib.Path) -> None:
         raise dpdk.Failed(f"{command[0]} in {cwd}: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
+def kind() -> str:
+    """Of processors, and of how it is built: what is built for one may not run on another."""
+    flags = re.search(r"^(flags|Features)\s*:.*", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return hashlib.sha256(f"{flags and flags[0]} {OPTIONS}".encode()).hexdigest()[:12]
+
+
+def built_before() -> pathlib.Path | None:
+    found = (TARGET / "peers").glob(f"openvswitch-*-{kind()}")
+    return next((tree for tree in found if (tree / LIBRARY).exists()), None)
+
+
 def sources() -> pathlib.Path:
     """The sources with their library built: a minute the first time."""
-    kept = TARGET / "peers"
-    for found in sorted(kept.glob("openvswitch-*"), reverse=True):
-        if all((found / library).exists() for library in LIBRARIES):
-            return found
+    if found := built_before():
+        return found
     missing = [program for program in NEEDED if not shutil.which(program)]
     if missing:
         raise dpdk.Failed(f"{', '.join(missing)} not installed")
+    kept = TARGET / "peers"
     kept.mkdir(parents=True, exist_ok=True)
     print(f"building Open vSwitch's library from {PACKAGE}: about a minute, once", flush=True)
     with tempfile.TemporaryDirectory(dir=kept) as temporary:
@@ -45,24 +59,29 @@ def sources() -> pathlib.Path:
         run("dpkg", "-x", package, here / "package", cwd=here)
         run("tar", "-xf", here / "package/usr/src/openvswitch/openvswitch.tar.gz", cwd=here)
         tree = here / "openvswitch"
-        run("./configure", "--disable-ssl", "--disable-shared", f"CFLAGS={FLAGS}", cwd=tree)
+        run("./configure", *OPTIONS, cwd=tree)
         # What the library's sources include is made by a target of which nothing else is built.
         (tree / "includes.mk").write_text("includes: $(BUILT_SOURCES)\n")
         jobs = f"-j{os.cpu_count() or 1}"
         run("make", jobs, "-f", "Makefile", "-f", "includes.mk", "includes", cwd=tree)
         run("make", jobs, "lib/libopenvswitch.la", cwd=tree)
-        version = package.name.split("_")[1]
-        return tree.rename(kept / f"openvswitch-{version}")
+        to = kept / f"openvswitch-{package.name.split('_')[1]}-{kind()}"
+        # Somebody else may have been sooner; what is not whole is nobody's.
+        if not (to / LIBRARY).exists():
+            shutil.rmtree(to, ignore_errors=True)
+            tree.rename(to)
+        return to
 
 
 def version() -> str:
-    return sources().name.removeprefix("openvswitch-")
+    return sources().name.removeprefix("openvswitch-").removesuffix(f"-{kind()}")
 
 
 def build(to: pathlib.Path) -> pathlib.Path:
     tree = sources()
     found = re.search(r"^LIBS = (.*)", (tree / "Makefile").read_text(), re.MULTILINE)
-    libraries = [*(tree / library for library in LIBRARIES), *shlex.split(found[1] if found else ""), "-lpthread"]
+    own = [tree / library for library in (LIBRARY, AVX512) if (tree / library).exists()]
+    libraries = [*own, *shlex.split(found[1] if found else ""), "-lpthread"]
     includes = [f"-I{tree / folder}" for folder in ("include", "lib", ".")]
     source = pathlib.Path(__file__).with_name("ovs_classifier.c")
     run("cc", *FLAGS.split(), *includes, source, "-o", to, *libraries, cwd=to.parent)

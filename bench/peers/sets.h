@@ -1,5 +1,5 @@
 /* Rule sets and traces as testdata/rules/README.md describes them, not compressed, read into memory: what the peers' programs
- * (acl.c, classifier.c) have alike. What cannot be read ends the program with a word.
+ * (acl.c, ovs_classifier.c) have alike. What cannot be read ends the program with a word.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -82,6 +82,9 @@ static void read_five(const char *text, struct line *line)
 	if (sscanf(text, "@%u.%u.%u.%u/%u %u.%u.%u.%u/%u %u : %u %u : %u %x/%x", &a[0], &a[1], &a[2], &a[3], &length[0],
 		   &b[0], &b[1], &b[2], &b[3], &length[1], &from[0], &to[0], &from[1], &to[1], &proto, &all) != 16)
 		fail("not a rule: %s", text);
+	for (int i = 0; i < 2; i++)
+		if (length[i] > 32 || from[i] > to[i] || to[i] > UINT16_MAX)
+			fail("a prefix or a range that can't be: %s", text);
 	line->value[0] = a[0] << 24 | a[1] << 16 | a[2] << 8 | a[3];
 	line->value[1] = b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
 	for (int i = 0; i < 2; i++) {
@@ -117,7 +120,10 @@ static struct lines read_rules(const char *path)
 		all.line = room_for_one(all.line, all.count, &capacity, sizeof *all.line);
 		struct line *line = &all.line[all.count++];
 		memset(line, 0, sizeof *line);
-		all.kind = text[0] == '@' ? FIVE : TWELVE;
+		enum kind kind = text[0] == '@' ? FIVE : TWELVE;
+		if (all.count > 1 && kind != all.kind)
+			fail("%s: rules of two kinds", path);
+		all.kind = kind;
 		(all.kind == FIVE ? read_five : read_twelve)(text, line);
 	}
 	free(text);
