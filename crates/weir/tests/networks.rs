@@ -302,6 +302,17 @@ fn the_shipped_lab_is_applied() {
         s.ask(&words);
     }
     assert_eq!(names(&d), ["red.s1", "blue.s1"]);
+    // Whose VDP somebody has deleted is not there, which is said, and is made again.
+    d.ask(&["vdp", "delete", "red.s1"]);
+    let shown = s.run(&["net", "show", "red"]);
+    let said = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(shown.status.success() && said.contains("node red.s1 is not at host"), "{said}");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("not there"));
+    let monitor = ["net", "monitor", "red", "--count", "1", "--interval-ms", "50"];
+    assert!(s.ask(&monitor).contains("node red.s1 is not there: 'weir apply'"));
+    s.ask(&["apply", &text(&lab)]);
+    assert_eq!(names(&d), ["red.s1", "blue.s1", "guest.s1"]);
+    assert!(!s.ask(&monitor).contains("not there"));
     d.stop();
 }
 

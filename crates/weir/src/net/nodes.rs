@@ -6,7 +6,7 @@
 use super::moving::is_moving;
 use crate::commands::stats::Stats;
 use crate::config::read::read_file;
-use crate::fault::bad_input;
+use crate::fault::{bad_input, is_bad_input};
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
 use crate::socket::protocol::{Became, Done, Item, Request, TcamItem, VdpItem, WithRules};
@@ -173,13 +173,18 @@ impl Nodes {
         Ok(all)
     }
 
-    /// What a node says of one VDP.
+    /// What a node says of one VDP, if it has one of this number.
     ///
     /// # Errors
-    /// It does not answer, or has none of this number.
+    /// It does not answer.
     pub fn vdp(&mut self, host: &str, vid: u16) -> Result<Option<VdpItem>> {
         let request = Request::Show { vdp: Some(vid.to_string()), rules: WithRules::No };
-        let (items, _) = self.client(host)?.ask(&request)?;
+        let items = match self.client(host)?.ask(&request) {
+            Ok((items, _)) => items,
+            // Of what was asked only the number can be wrong.
+            Err(e) if is_bad_input(&e) => return Ok(None),
+            Err(e) => return Err(e).with_context(|| format!("host '{host}'")),
+        };
         Ok(items.into_iter().find_map(|i| match i {
             Item::Vdp(v) => Some(*v),
             _ => None,

@@ -179,6 +179,12 @@ pub fn show(args: &Show) -> Result<()> {
             None => None,
         };
     }
+    for p in shown.places.iter().filter(|p| p.vid.is_some() && p.vdp.is_none()) {
+        let (network, node, host) = (&network.name, p.node, p.host);
+        note(format_args!(
+            "weir: node {network}.{node} is not at host '{host}' any more: 'weir apply' makes it again"
+        ));
+    }
     if args.output == Output::Json {
         return say(serde_json::to_string_pretty(&Envelope::new("network", shown))?);
     }

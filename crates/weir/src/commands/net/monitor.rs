@@ -145,6 +145,8 @@ struct TakesLook {
 #[derive(Debug, Serialize)]
 struct NodeLook<'n> {
     node: &'n str,
+    /// Whether its host has it.
+    there: bool,
     received_frames: u64,
     received_bytes: u64,
     forwarded_frames: u64,
@@ -371,7 +373,7 @@ impl Watched {
             .map(|n| {
                 let (c, links, ends) = one(n);
                 let node = |v: &'_ Node| each.get(&(n.name.clone(), v.name.clone())).copied();
-                let nodes = n.node.iter().map(|v| look_at(&v.name, &node(v).unwrap_or_default()));
+                let nodes = n.node.iter().map(|v| look_at(&v.name, node(v)));
                 Look { nodes: nodes.collect(), links, ends, ..look(&n.name, ns, &c) }
             })
             .collect()
@@ -439,9 +441,11 @@ fn look<'n>(network: &'n str, interval_ns: u64, c: &Counts) -> Look<'n> {
     }
 }
 
-fn look_at<'n>(node: &'n str, c: &Counts) -> NodeLook<'n> {
+fn look_at(node: &str, counted: Option<Counts>) -> NodeLook<'_> {
+    let (there, c) = (counted.is_some(), &counted.unwrap_or_default());
     NodeLook {
         node,
+        there,
         received_frames: c.received.0,
         received_bytes: c.received.1,
         forwarded_frames: c.forwarded.0,
@@ -522,5 +526,12 @@ fn as_table(looks: &[Look<'_>]) -> String {
             );
         }
     }
-    c.text()
+    let mut text = c.text();
+    for l in looks {
+        for n in l.nodes.iter().filter(|n| !n.there) {
+            let (network, node) = (l.network, n.node);
+            text += &format!("node {network}.{node} is not there: 'weir apply' makes it again\n");
+        }
+    }
+    text
 }
