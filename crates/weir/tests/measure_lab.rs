@@ -1,8 +1,11 @@
 //! `weir measure` on real switches, made by its own lab: Open vSwitch and weir. Needs root, iproute2 and
 //! Open vSwitch; skipped, visibly, without. tshark is the judge of what was said.
 
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().unwrap()
@@ -380,4 +383,105 @@ fn a_suite_leaves_a_directory_of_results_and_a_report() {
     for name in ["echo-honest.json", "packet-out-honest.json", "echo-silent.json", "report.html"] {
         assert!(out.join(name).exists(), "{name}: {said}");
     }
+}
+
+/// A measurement of half a minute, in a group of its own, with temporary files of its own.
+struct Running {
+    child: Child,
+    /// What runs in its lab.
+    switch: Vec<String>,
+    temporary: tempfile::TempDir,
+}
+
+impl Running {
+    fn start() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["measure", "run", "echo", "--lab", "honest"]);
+        command.args(["--set", "requests=1500", "--set", "rate=50"]);
+        command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.process_group(0).spawn().unwrap();
+        let mut it = Self { child, switch: Vec::new(), temporary };
+        let device = format!("weir-lab-{}-1d", it.child.id());
+        let begin = Instant::now();
+        while it.switch.is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "no switch in {device}");
+            std::thread::sleep(Duration::from_millis(50));
+            let pids = Command::new("ip").args(["netns", "pids", &device]).output().unwrap();
+            // While the lab is made, 'ip' is there, too.
+            let is_switch = |p: &&str| {
+                let line = std::fs::read_to_string(format!("/proc/{p}/cmdline"));
+                line.is_ok_and(|l| l.contains("--profile"))
+            };
+            let pids = String::from_utf8(pids.stdout).unwrap();
+            it.switch = pids.lines().filter(is_switch).map(str::to_owned).collect();
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        it
+    }
+
+    fn kill(&self, args: &[&str]) {
+        assert!(Command::new("kill").args(args).status().unwrap().success(), "{args:?}");
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// How it ended, and what it said.
+    fn ended(&mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+
+    /// Its namespaces, folders and processes that are there.
+    fn left(&self) -> Vec<String> {
+        let names = |folder: &Path| -> Vec<String> {
+            let all = std::fs::read_dir(folder).into_iter().flatten();
+            all.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+        };
+        let mine = format!("weir-lab-{}-", self.child.id());
+        let mut left = names(Path::new("/run/netns"));
+        left.retain(|n| n.starts_with(&mine));
+        left.extend(names(self.temporary.path()));
+        // One that has ended and was not asked how is in no namespace any more.
+        let lives = |p: &&String| Path::new(&format!("/proc/{p}/ns/net")).exists();
+        left.extend(self.switch.iter().filter(lives).cloned());
+        left
+    }
+}
+
+#[test]
+fn however_it_is_ended_nothing_is_left() {
+    if labs("however_it_is_ended_nothing_is_left").is_empty() {
+        return;
+    }
+    // As 'timeout' does: the program, and then the group that it is in.
+    let mut once = Running::start();
+    once.kill(&["-TERM", &once.pid()]);
+    once.kill(&["-TERM", "--", &format!("-{}", once.pid())]);
+    let (code, said) = once.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    assert_eq!(once.left(), [""; 0]);
+    // A switch that does not answer is waited for, until somebody has waited enough.
+    let mut again = Running::start();
+    again.switch.iter().for_each(|p| again.kill(&["-STOP", p]));
+    again.kill(&["-TERM", &again.pid()]);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(again.child.try_wait().unwrap(), None);
+    again.kill(&["-TERM", &again.pid()]);
+    assert_eq!(again.ended().0, Some(1));
+    assert_eq!(again.left(), [""; 0]);
+    // What was killed can't; the next one does.
+    let mut killed = Running::start();
+    killed.kill(&["-KILL", &killed.pid()]);
+    killed.child.wait().unwrap();
+    assert_eq!(killed.left().len(), 4, "{:?}", killed.left());
+    let mut next = Command::new(env!("CARGO_BIN_EXE_weir"));
+    next.args(["measure", "run", "echo", "--lab", "honest", "--quick", "--set", "requests=20"]);
+    let next = next.env("TMPDIR", killed.temporary.path()).output().unwrap();
+    assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
+    assert_eq!(killed.left(), [""; 0]);
 }

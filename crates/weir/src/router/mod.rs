@@ -21,6 +21,6 @@ mod frr;
 pub mod kinds;
 mod netlink;
 pub mod node;
-mod programs;
+pub mod programs;
 mod shape;
 mod wires;

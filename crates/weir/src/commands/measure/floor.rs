@@ -4,6 +4,7 @@
 //! Room: a namespace of its own, gone afterwards. The measuring is `weir_measure::engine::floor`'s.
 
 use super::held::Held;
+use super::left;
 use super::target::Target;
 use crate::fault::bad_input;
 use crate::namespace::{Namespace, QUIET};
@@ -69,7 +70,7 @@ fn own(settings: FloorSettings, stop: &AtomicBool) -> Result<WireFloor> {
     if !rustix::process::geteuid().is_root() {
         bail!("a pair of veths takes root");
     }
-    let place = Namespace::new("weir-wire", "w")?;
+    let place = Namespace::new(left::WIRE, "w")?;
     place.set(QUIET)?;
     place.ip("link add name w1 type veth peer name w2\nlink set w1 up\nlink set w2 up\n")?;
     let open = || Ok((wire::interface("w1")?, wire::interface("w2")?));

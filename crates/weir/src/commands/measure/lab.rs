@@ -2,7 +2,7 @@
 //! in a network namespace of its own, wired to another in which the tester's ports are.
 //!
 //! Room: processes, files in a directory of its own, namespaces. Needs root and iproute2. All of it is gone
-//! when the [`Lab`] is dropped.
+//! when the [`Lab`] is dropped; what one that was killed has left, before the next is made.
 //!
 //! ```text
 //!  tester   e1        e2
@@ -11,6 +11,7 @@
 //! ```
 
 use super::agent;
+use super::left;
 use super::reset::Restarted;
 use crate::commands::dut;
 use crate::config::error::nearest;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
@@ -111,8 +113,9 @@ impl Lab {
         if !rustix::process::geteuid().is_root() {
             bail!("--lab makes network namespaces: run it as root");
         }
-        let tester = Namespace::new("weir-lab", "t")?;
-        let device = Namespace::new("weir-lab", "d")?;
+        left::sweep();
+        let tester = Namespace::new(left::LAB, "t")?;
+        let device = Namespace::new(left::LAB, "d")?;
         tester.set(QUIET)?;
         device.set(QUIET)?;
         let mut lines = String::new();
@@ -318,7 +321,8 @@ impl Lab {
     fn logging(&self, program: &str, args: &[&str], log: &str) -> Result<Command> {
         let log = std::fs::File::create(self.directory.join(log))?;
         let mut command = self.command(program, args);
-        command.stdout(log.try_clone()?).stderr(log);
+        // A group of its own, so that Ctrl-C is for the measurement, which still puts the switch's flows back.
+        command.stdout(log.try_clone()?).stderr(log).process_group(0);
         Ok(command)
     }
 

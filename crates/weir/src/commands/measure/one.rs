@@ -5,6 +5,7 @@
 use super::device::Manner;
 use super::floor;
 use super::held;
+use super::left;
 use super::target::Target;
 use crate::environment::PROGRAM;
 use anyhow::{Context, Result, anyhow};
@@ -12,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_measure::control;
 use weir_measure::control::pcap::Conversation;
 use weir_measure::document::{Document, Dut};
@@ -34,8 +35,11 @@ pub struct Ask {
     pub pcap: Option<Conversation>,
 }
 
-/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one puts the user's interfaces
-/// back and ends the program at once.
+/// Signals so soon after the first are one with it: `timeout` signals the program, and then the group that it is in.
+const ONE: Duration = Duration::from_secs(1);
+
+/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one, later than [`ONE`], puts the
+/// user's interfaces back, takes away what was made here and ends the program at once.
 ///
 /// # Errors
 /// Signals can't be caught.
@@ -44,9 +48,12 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("catching signals")?;
     let raised = Arc::clone(&stop);
     let watch = move || {
+        let mut first = None;
         for _ in signals.forever() {
-            if raised.swap(true, Ordering::Release) {
+            raised.store(true, Ordering::Release);
+            if first.get_or_insert_with(Instant::now).elapsed() > ONE {
                 held::put_all_back();
+                left::take_own_away();
                 std::process::exit(1);
             }
         }

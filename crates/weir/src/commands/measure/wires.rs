@@ -3,6 +3,7 @@
 //! Room: a namespace of its own, gone afterwards. Of two wires made here the second ends in AF_XDP.
 
 use super::held::Held;
+use super::left;
 use super::target::Target;
 use crate::fault::bad_input;
 use crate::namespace::{Namespace, QUIET};
@@ -48,7 +49,7 @@ fn ours() -> Result<(Namespace, Vec<Channel>)> {
     if !rustix::process::geteuid().is_root() {
         bail!("wires are made in a network namespace: run it as root, or give --ports IF,IF");
     }
-    let place = Namespace::new("weir-wire", "w")?;
+    let place = Namespace::new(left::WIRE, "w")?;
     place.set(QUIET)?;
     let [a, b, c, d] = OURS;
     place.ip(&format!(
