@@ -28,8 +28,16 @@ pub fn document<T>(
         return Err(Fault::new(file, format!("{} bytes: at most {MAX_FILE_BYTES}", text.len())));
     }
     let source = Source::new(file, text);
-    let table =
-        DeTable::parse(text).map_err(|e| source.fault(&e.span().unwrap_or(0..0), e.message()))?;
+    let table = DeTable::parse(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        let key = text.get(span.clone()).filter(|_| e.message() == "duplicate key");
+        match key.map(|k| k.trim_matches(['"', '\''])) {
+            Some(key) => {
+                source.fault(&span, format!("duplicate key '{key}': leave one of them out"))
+            }
+            None => source.fault(&span, e.message()),
+        }
+    })?;
     let section = Section::new(&source, table.get_ref(), 0..0, String::new());
     let value = read(&section)?;
     section.finish()?;

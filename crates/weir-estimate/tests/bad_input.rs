@@ -72,6 +72,7 @@ fn models() {
     says(&m("b = 6"), "x.toml:4:", &["a step is one of"]);
     says(&model("stepz = []"), "x.toml:", &["'steps' is missing"]);
     says(&model("steps = [{ eo = "), "x.toml:4:", &[]);
+    says(&model("steps = []\nsteps = []"), "x.toml:5:1:", &["duplicate key 'steps'", "leave one"]);
     says(&model("steps = 3"), "x.toml:4:", &["expected a list of tables, not a number"]);
     let twice = "steps = [{ branch = [{ steps = [] }, { steps = [] }] }]";
     says(&model(twice), "x.toml:4:", &["without 'probability'"]);

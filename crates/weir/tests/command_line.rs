@@ -142,6 +142,18 @@ fn files_that_are_not_there_are_told_with_what_to_do() {
     );
     refused(&["trace", "--rules", &good, "--pcap", &none], &["can't be opened: No such", mend]);
     refused(&["vdp", "create", "--file", &none], &["none: No such file", mend]);
+    let script = format!("{none}.rhai");
+    refused(&["measure", "run", &script, "--lab", "weir"], &["none.rhai: No such file", mend]);
+    let echo = ["measure", "run", "echo", "--lab", "weir"];
+    refused(&[&echo[..], &["--config", &none]].concat(), &["none: No such file", mend]);
+    refused(&[&echo[..], &["--traffic", &none]].concat(), &["none: No such file", mend]);
+    refused(&["report", &none], &["none: No such file", mend]);
+    refused(&["place", &none], &["none: No such file", mend]);
+    let l2 = ["estimate", "sweep", "l2-basic", "--profile", "xeon-e5-2690v2", "--over", "cores=1"];
+    let svg = &[&l2[..], &["--svg", &nowhere]].concat();
+    refused(svg, &["--svg ", "no/where: No such file", mend]);
+    let refine = ["estimate", "refine", "--profile", "xeon-e5-2690v2", &none];
+    refused(&refine, &["none: No such file", mend]);
     refused(&["demo", "--out", &good], &["--out", "rules: "]);
 }
 

@@ -195,6 +195,14 @@ fn bad_input_is_told() {
     refuse(&["--traffic", "zopf:1,flows=3"], &["did you mean 'zipf'?"]);
     refuse(&["--set", "entrys=3"], &["unknown parameter 'entrys'"]);
     refuse(&["--target", "20"], &["20Mpps or 10Gbps"]);
+    for outside in ["0Mpps", "1e9Mpps"] {
+        refuse(&["--target", outside], &["more than 0 and less than 1e9"]);
+    }
+    for outside in ["entries=-5", "entries=1e18"] {
+        refuse(&["--set", outside], &[outside, "a number from 0 to less than 1e18"]);
+    }
+    refuse(&["--set", "entries"], &["expected NAME=VALUE"]);
+    refuse(&["--host", "virtual-xeon"], &["--host virtual-xeon", "leave '--host' out"]);
     refused(&["estimate", "./none.toml", P[0], P[1]], &["./none.toml"]);
     refused(&["place", "none.toml"], &["none.toml"]);
     let over = ["estimate", "sweep", "l2-basic", P[0], P[1], "--over", "fram=1..3"];

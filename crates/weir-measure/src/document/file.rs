@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use weir_io::file::trouble;
 
 /// The longest document that is read, in bytes.
 pub const LONGEST: u64 = 64 << 20;
@@ -23,12 +24,12 @@ pub const LONGEST_SAMPLES: u64 = 256 << 20;
 #[non_exhaustive]
 pub enum DocumentError {
     /// Not to be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), trouble(error))]
     File {
         /// Which file.
         path: PathBuf,
         /// The system's word.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// Beyond [`LONGEST`] or [`LONGEST_SAMPLES`].
     #[error("{}: longer than the {} MB that are read of one file", path.display(), limit >> 20)]
@@ -259,8 +260,7 @@ fn parse_samples(text: &str, count: u64) -> Result<Vec<f64>, DocumentError> {
 }
 
 pub(super) fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
-    std::fs::write(path, text)
-        .map_err(|source| DocumentError::File { path: path.to_owned(), source })
+    std::fs::write(path, text).map_err(|error| DocumentError::File { path: path.to_owned(), error })
 }
 
 /// The text of a file, if it is not longer than `limit` bytes.
@@ -268,7 +268,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
 /// # Errors
 /// [`DocumentError::File`], [`DocumentError::Long`].
 pub fn read(path: &Path, limit: u64) -> Result<String, DocumentError> {
-    let failed = |source| DocumentError::File { path: path.to_owned(), source };
+    let failed = |error| DocumentError::File { path: path.to_owned(), error };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(limit + 1).read_to_string(&mut text).map_err(failed)?;

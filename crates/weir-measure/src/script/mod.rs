@@ -26,6 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use weir_io::file::trouble;
 
 /// How a script's file name ends.
 pub const EXTENSION: &str = "rhai";
@@ -81,11 +82,11 @@ impl Script {
     /// It can't be read, or [`Script::read`]'s.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let at = |e: &dyn std::fmt::Display| ScriptError(format!("{}: {e}", path.display()));
-        let size = std::fs::metadata(path).map_err(|e| at(&e))?.len();
+        let size = std::fs::metadata(path).map_err(|e| at(&trouble(&e)))?.len();
         if size > LONGEST {
             return Err(at(&format!("longer than {LONGEST} bytes")));
         }
-        let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
+        let text = std::fs::read_to_string(path).map_err(|e| at(&trouble(&e)))?;
         Self::read(&path.display().to_string(), &text)
     }
 

@@ -72,9 +72,18 @@ impl<'a> Source<'a> {
     }
     /// The error of TOML's reader, with the nearest known key where a key is unknown.
     pub fn toml(&self, e: &toml::de::Error) -> ConfigError {
-        let message = e.message().replace('\n', " ");
+        let message = toml_says(self.text, e);
         let text = unknown_key(&message).unwrap_or_else(|| in_numbers(message));
         ConfigError { place: e.span().map(|s| self.place(s.start)), text }
+    }
+}
+
+/// What TOML's reader says in a line, with a key's name where it is there twice.
+pub fn toml_says(text: &str, e: &toml::de::Error) -> String {
+    let key = e.span().and_then(|s| text.get(s)).filter(|_| e.message() == "duplicate key");
+    match key.map(|k| k.trim_matches(['"', '\''])) {
+        Some(key) => format!("duplicate key '{key}': leave one of them out"),
+        None => e.message().replace('\n', " "),
     }
 }
 

@@ -82,7 +82,10 @@ fn setting(text: &str) -> Result<(String, f64), String> {
     let expected = || format!("'{text}': expected NAME=VALUE, as in entries=1000");
     let (name, value) = text.split_once('=').ok_or_else(expected)?;
     let value = weir_estimate::traffic::count(value).or_else(|_| {
-        value.parse::<f64>().ok().filter(|v| (0.0..1e18).contains(v)).ok_or_else(expected)
+        let v = value.parse::<f64>().ok().filter(|v| (0.0..1e18).contains(v));
+        v.ok_or_else(|| {
+            format!("'{text}': expected a number from 0 to less than 1e18, as in entries=64k")
+        })
     })?;
     Ok((name.to_owned(), value))
 }
@@ -90,8 +93,9 @@ fn setting(text: &str) -> Result<(String, f64), String> {
 fn target(text: &str) -> Result<Target, String> {
     let expected = || format!("'{text}': expected a rate, as in 20Mpps or 10Gbps");
     let number = |digits: &str| {
-        let n = digits.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && *n < 1e9);
-        n.ok_or_else(expected)
+        let n = digits.trim().parse::<f64>().map_err(|_| expected())?;
+        let fits = n > 0.0 && n < 1e9;
+        fits.then_some(n).ok_or_else(|| format!("'{text}': expected more than 0 and less than 1e9"))
     };
     if let Some(d) = text.strip_suffix("Mpps") {
         return number(d).map(Target::Mpps);
@@ -118,6 +122,12 @@ impl QuestionArgs {
             Hardware::Pipeline(p) => p.software.as_ref().map(|s| s.host.to_string()),
             Hardware::Processor(_) => None,
         };
+        if let (Some(host), None) = (&self.host, &by_itself) {
+            return Err(bad_input(format!(
+                "--host {host}: '{}' is no hardware pipeline with software beside it: leave '--host' out",
+                profile.name
+            )));
+        }
         // A host that a profile names need not come along; one that was asked for must.
         let host = match (&self.host, by_itself) {
             (Some(name), _) => Some(shelf::profile(library, name)?),

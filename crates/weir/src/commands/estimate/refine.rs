@@ -7,8 +7,8 @@ use super::{Files, shelf};
 use crate::commands::columns::Columns;
 use crate::commands::say::put;
 use crate::environment::Envelope;
-use crate::fault::bad_input;
-use anyhow::{Context, Result};
+use crate::fault::{self, bad_input};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ pub fn run(a: &Args) -> Result<()> {
         // Nobody shall find later that what was written can't be read.
         let name = path.display().to_string();
         Profile::read(&name, &text, library.operations()).map_err(bad_input)?;
-        std::fs::write(path, text).with_context(|| name)?;
+        std::fs::write(path, text).map_err(|e| fault::file(format_args!("--out {name}"), &e))?;
     }
     let mean = |f: &dyn Fn(&weir_estimate::Estimate) -> f64| {
         let sum: f64 = estimates.iter().map(|(e, m)| (f(e) / m - 1.0).abs()).sum();

@@ -3,7 +3,7 @@
 //! Room: files. Called by every verb that estimates or places.
 
 use super::Files;
-use crate::fault::bad_input;
+use crate::fault::{self, bad_input};
 use anyhow::Result;
 use std::path::Path;
 use weir_estimate::fault::{nearest, unknown};
@@ -76,12 +76,13 @@ fn is_path(name: &str) -> bool {
 /// # Errors
 /// What can't be read is bad input.
 pub fn read(path: &Path) -> Result<String> {
-    let wrong = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
-    let size = std::fs::metadata(path).map_err(|e| wrong(&e))?.len();
+    let wrong = |e: std::io::Error| fault::file(path.display(), &e);
+    let size = std::fs::metadata(path).map_err(wrong)?.len();
     if size > MAX_FILE_BYTES {
-        return Err(wrong(&format_args!("{size} bytes: at most {MAX_FILE_BYTES} are read")));
+        let shown = path.display();
+        return Err(bad_input(format!("{shown}: {size} bytes: at most {MAX_FILE_BYTES} are read")));
     }
-    std::fs::read_to_string(path).map_err(|e| wrong(&e))
+    std::fs::read_to_string(path).map_err(wrong)
 }
 
 /// Everything that comes along, and the files that are named.

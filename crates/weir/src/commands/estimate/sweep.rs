@@ -7,8 +7,8 @@ use super::{json, picture, say, shelf};
 use crate::commands::columns::Columns;
 use crate::commands::say::put;
 use crate::environment::Envelope;
-use crate::fault::bad_input;
-use anyhow::{Context, Result};
+use crate::fault::{self, bad_input};
+use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_estimate::estimate::estimate_again;
@@ -60,8 +60,9 @@ fn axis(text: &str) -> Result<Axis, String> {
         || format!("'{text}': expected NAME=FROM..TO:STEP, NAME=FROM..TO*FACTOR or NAME=A,B,C");
     let number = |t: &str| -> Result<f64, String> {
         weir_estimate::traffic::count(t.trim()).or_else(|_| {
-            let n = t.trim().parse::<f64>().ok().filter(|n| (0.0..1e18).contains(n));
-            n.ok_or_else(expected)
+            let n = t.trim().parse::<f64>().map_err(|_| expected())?;
+            let fits = (0.0..1e18).contains(&n);
+            fits.then_some(n).ok_or_else(|| format!("'{text}': {n}: expected 0 to less than 1e18"))
         })
     };
     let (name, values) = text.split_once('=').ok_or_else(expected)?;
@@ -82,8 +83,11 @@ fn axis(text: &str) -> Result<Axis, String> {
         let mut i = 0u32;
         loop {
             let v = if times { from * step.powi(i as i32) } else { from + f64::from(i) * step };
-            if v > end || all.len() > MAX_POINTS {
+            if v > end {
                 break;
+            }
+            if all.len() == MAX_POINTS {
+                return Err(format!("'{text}': more than {MAX_POINTS} points: take larger steps"));
             }
             all.push(v);
             i += 1;
@@ -217,7 +221,8 @@ pub fn run(a: &Args) -> Result<()> {
     let names: Vec<&str> = a.over.iter().map(|x| x.name.as_str()).collect();
     if let Some(path) = &a.svg {
         let svg = picture::svg(&format!("{name} on {}", profile.name), &names, &points)?;
-        std::fs::write(path, svg).with_context(|| path.display().to_string())?;
+        std::fs::write(path, svg)
+            .map_err(|e| fault::file(format_args!("--svg {}", path.display()), &e))?;
     }
     if a.json {
         let points = points.iter();
@@ -296,6 +301,12 @@ mod tests {
         for bad in ["x", "x=", "x=3..1", "x=1..3:0", "x=0..8*2", "x=1..8*1", "x=1..", "x=-1"] {
             assert!(axis(bad).is_err(), "{bad}");
         }
-        assert!(values("x=0..9e9:1").is_ok_and(|v| v.len() <= MAX_POINTS + 1));
+        assert_eq!(values("x=1..100000").map(|v| v.len()), Ok(MAX_POINTS));
+        for many in ["x=1..100001", "x=1..1e12:1", "x=0..9e9:1"] {
+            assert!(values(many).is_err_and(|e| e.contains("more than 100000 points")), "{many}");
+        }
+        for range in ["x=-1", "x=1..1e18", "x=1..3:-1"] {
+            assert!(values(range).is_err_and(|e| e.contains("0 to less than 1e18")), "{range}");
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! password never stands on the command line, which every user of the machine can read and which results
 //! repeat; nor in what is printed.
 
-use crate::fault::bad_input;
+use crate::config::error::toml_says;
+use crate::fault::{self, bad_input};
 use anyhow::{Result, anyhow};
 use std::path::Path;
 use std::time::Duration;
@@ -35,21 +36,24 @@ pub fn sampler(given: &str) -> Result<Box<dyn Sampler>> {
 fn target(given: &str) -> Result<Target> {
     let bad = |e: &dyn std::fmt::Display| bad_input(format!("--snmp {given}: {e}"));
     if Path::new(given).extension().is_some_and(|e| e == "toml") {
-        let size = std::fs::metadata(given).map_err(|e| bad(&e))?.len();
+        let read = |e: std::io::Error| fault::file(format_args!("--snmp {given}"), &e);
+        let size = std::fs::metadata(given).map_err(read)?.len();
         if size > LONGEST {
             return Err(bad(&format!("longer than {LONGEST} bytes")));
         }
-        let text = std::fs::read_to_string(given).map_err(|e| bad(&e))?;
+        let text = std::fs::read_to_string(given).map_err(read)?;
         // Only what is wrong and where: the whole message would repeat the line, with its password.
         return toml::from_str(&text).map_err(|e: toml::de::Error| {
             let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             // serde repeats a value of a wrong type, which may be a password without quotes.
             let what = match e.message() {
-                m if m.starts_with("invalid type") => "a value of another type than it must have",
-                m => m,
+                m if m.starts_with("invalid type") => {
+                    "a value of another type than it must have".to_owned()
+                }
+                _ => toml_says(&text, &e),
             };
-            bad(&format!("line {line}: {}", what.replace('\n', " ")))
+            bad(&format!("line {line}: {what}"))
         });
     }
     if given.contains('@') {

@@ -1,6 +1,6 @@
 //! What the user gave: the module (its name, or a script), its parameters from a file and the command line.
 
-use crate::config::error::nearest;
+use crate::config::error::{nearest, toml_says};
 use crate::fault::{self, bad_input};
 use anyhow::Result;
 use std::path::Path;
@@ -76,7 +76,8 @@ pub fn traffic(given: &str) -> Result<Traffic> {
     let text = if given.contains('=') {
         given.to_owned()
     } else {
-        std::fs::read_to_string(given).map_err(|e| bad(&e))?
+        std::fs::read_to_string(given)
+            .map_err(|e| fault::file(format_args!("--traffic {given}"), &e))?
     };
     Traffic::read(&text).map_err(|e| bad(&e))
 }
@@ -84,11 +85,11 @@ pub fn traffic(given: &str) -> Result<Traffic> {
 /// The table of one module: names and values as text. Tables of other modules must be modules' too.
 fn from_file(path: &Path, module: &str) -> Result<Vec<(String, String)>> {
     let at = |e: &dyn std::fmt::Display| bad_input(format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| at(&e))?;
+    let text = std::fs::read_to_string(path).map_err(|e| fault::file(path.display(), &e))?;
     let all: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        at(&format!("line {line}: {}", e.message().replace('\n', " ")))
+        at(&format!("line {line}: {}", toml_says(&text, &e)))
     })?;
     let mut found = Vec::new();
     for (name, value) in &all {

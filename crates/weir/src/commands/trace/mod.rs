@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// With --rules, the slow-path program: what no rule takes, and NORMAL, go there
-    #[arg(long, value_name = "NAME", requires = "rules")]
+    #[arg(long, value_name = "NAME", requires = "rules", conflicts_with = "config")]
     program: Option<String>,
     /// The port by which the frame comes in: its name, or its number in the configuration's order;
     /// with --rules its number there
