@@ -109,6 +109,17 @@ fn arguments_that_are_wrong_are_told_in_a_line() {
             &["'0'", "--vdps", "1..=65534"],
         ),
         (&["vdp", "create", "65535"], &["65535", "1..=65534"]),
+        (&["vdp", "create"], &["<VID|--file <FILE>>"]),
+        (&["vdp", "create", "--file", "f", "--name", "n"], &["--file <FILE>", "--name <NAME>"]),
+        (&["net", "migrate", "blue", "s1"], &["--path <PATH>", "--kind <KIND>", "--to <HOST>"]),
+        (&["net", "verify", "--leaks", "0"], &["'0'", "--leaks", "1..=1000"]),
+        (&["trace", "c.toml", "--frame", "00", "--program", "sink"], &["--program", "CONFIG.toml"]),
+        (
+            &["bench", "callgrind", "--function", "l2-basic", "--frames", "0"],
+            &["--frames: at least 1"],
+        ),
+        (&["measure", "list", "."], &[".: no scripts in it", "end with .rhai"]),
+        (&["bench", "slicer", "--only", "memory", "--entries", "0"], &["--entries 1 to 8388608"]),
         (&["run", "two\nlines", "--chekc"], &["--chekc"]),
     ] {
         refused(arguments, parts);

@@ -81,6 +81,12 @@ fn arguments_that_can_not_be() {
         (&["run", "counters", "--switch", "tcp:127.0.0.1:1"], "counters needs 2 interfaces"),
         (&["suite", "--switch", "tcp:127.0.0.1:1"], "needs 2 interfaces"),
         (&["run", "echo", "--lab", "ovs", "--traffic", "times = 'x'"], "line 1: unknown variant"),
+        (
+            &["run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "a0,xdp:a0"],
+            "--ports: 'a0' is there twice",
+        ),
+        (&["run", "timestamps", "--ports", "a0,a0"], "--ports: 'a0' is there twice"),
+        (&["run", "echo", "--lab", "ovs", "--wire", "a0,a0"], "--wire: 'a0' is there twice"),
     ] {
         let done = weir().arg("measure").args(args).output().unwrap();
         told(&done, 2, says);
@@ -108,7 +114,7 @@ fn traffic_and_generators_that_can_not_be() {
     if std::path::Path::new("/proc/net/pktgen").exists() {
         return skipped("traffic_and_generators_that_can_not_be", "this kernel has pktgen");
     }
-    let done = run("rfc2544", &["--ports", "pktgen:lo,pktgen:lo"]);
+    let done = run("rfc2544", &["--ports", "pktgen:lo,pktgen:lo0"]);
     told(&done, 2, "modprobe pktgen");
 }
 
@@ -298,7 +304,8 @@ fn without_rights() {
     let mut c = Command::new("setpriv");
     c.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     c.arg(env!("CARGO_BIN_EXE_weir"));
-    let args = ["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "lo,lo"];
+    let args =
+        ["measure", "run", "flow-insert", "--switch", "tcp:127.0.0.1:1", "--ports", "lo,lo0"];
     let done = c.args(args).output().unwrap();
     if done.status.code() == Some(127) || done.status.code() == Some(126) {
         return skipped("without_rights", "nobody may not run the program from where it is built");

@@ -37,6 +37,9 @@ pub fn run(a: &Args) -> Result<()> {
     if !(f.least_frame()..=1514).contains(&a.length) {
         return Err(bad_input(format!("--length: {name} takes {} to 1514", f.least_frame())));
     }
+    if a.frames == 0 {
+        return Err(bad_input("--frames: at least 1"));
+    }
     let order: Vec<u32> = (0..a.entries).collect();
     let mut plane = functions::playing(f, a.entries, &order, a.length)?.plane;
     let mut clock = 0;

@@ -39,12 +39,13 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Make a VDP
+    #[command(group(clap::ArgGroup::new("which").required(true).args(["vid", "file"])))]
     Create {
         /// Its number, 1 to 65534
-        #[arg(required_unless_present = "file", value_parser = clap::value_parser!(u16).range(1..=65_534))]
+        #[arg(value_parser = clap::value_parser!(u16).range(1..=65_534))]
         vid: Option<u16>,
         /// A file with its `[[vdp]]` section, instead of options
-        #[arg(long, value_name = "FILE", conflicts_with = "vid")]
+        #[arg(long, value_name = "FILE", conflicts_with = "Of")]
         file: Option<PathBuf>,
         #[command(flatten)]
         of: Of,

@@ -85,8 +85,11 @@ struct Report {
 
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
-    if args.messages == 0 || args.rules < u32::from(SLICES) || args.entries > 1 << 23 {
-        let text = "--messages at least 1, --rules at least 100, --entries at most 8388608";
+    if args.messages == 0
+        || args.rules < u32::from(SLICES)
+        || !(1..=1 << 23).contains(&args.entries)
+    {
+        let text = "--messages at least 1, --rules at least 100, --entries 1 to 8388608";
         return Err(bad_input(text));
     }
     if !(1..=20_000).contains(&args.rate) || args.rules > 1 << 20 || args.messages > 1 << 20 {

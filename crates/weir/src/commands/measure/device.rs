@@ -99,8 +99,10 @@ impl SwitchArgs {
     /// Whether there is what a module needs; said before anything is opened.
     ///
     /// # Errors
-    /// No switch, or too few interfaces to it.
+    /// No switch, or too few interfaces to it, or one twice.
     pub fn suits(&self, about: &About) -> Result<()> {
+        once("--ports", &self.ports)?;
+        once("--wire", &self.wire)?;
         if !self.lab.is_empty() || about.on == On::Wire {
             return Ok(());
         }
@@ -129,6 +131,18 @@ impl SwitchArgs {
             }
             Wanted::Wires => Ok(Device::Wires),
         }
+    }
+}
+
+/// Refuses an interface that is there twice, however it is opened.
+fn once(option: &str, ports: &[String]) -> Result<()> {
+    let interface = |p: &String| p.split_once(':').map_or(p.clone(), |(_, name)| name.to_owned());
+    let all: Vec<String> = ports.iter().map(interface).collect();
+    match all.iter().enumerate().find(|(n, name)| all.iter().take(*n).any(|o| o == *name)) {
+        None => Ok(()),
+        Some((_, name)) => Err(bad_input(format!(
+            "{option}: '{name}' is there twice: give another interface for one of them"
+        ))),
     }
 }
 

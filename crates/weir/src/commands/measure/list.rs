@@ -3,11 +3,13 @@
 use super::given;
 use crate::commands::say::{complain, put};
 use crate::environment::Envelope;
+use crate::fault::bad_input;
 use anyhow::Result;
 use serde::Serialize;
 use std::path::Path;
 use weir_measure::module::Entry;
 use weir_measure::modules;
+use weir_measure::script::EXTENSION;
 
 #[derive(Serialize)]
 struct Listed {
@@ -53,8 +55,13 @@ fn listed(e: &Entry) -> Listed {
 pub fn run(module: Option<&str>, json: bool) -> Result<()> {
     let entries = match module {
         Some(path) if Path::new(path).is_dir() => {
-            let (good, bad): (Vec<_>, Vec<_>) =
-                given::scripts(Path::new(path))?.into_iter().partition(Result::is_ok);
+            let scripts = given::scripts(Path::new(path))?;
+            if scripts.is_empty() {
+                return Err(bad_input(format!(
+                    "{path}: no scripts in it: the names of modules' scripts end with .{EXTENSION}"
+                )));
+            }
+            let (good, bad): (Vec<_>, Vec<_>) = scripts.into_iter().partition(Result::is_ok);
             bad.into_iter().filter_map(Result::err).for_each(complain);
             good.into_iter().flatten().collect()
         }

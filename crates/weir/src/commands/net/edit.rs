@@ -60,7 +60,9 @@ pub struct Set {
 
 /// Move a node to another path or another host, or make it one of the other kind, frames flowing
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Examples:\n  \
+#[command(
+    group(clap::ArgGroup::new("where").required(true).multiple(true).args(["path", "kind", "to"])),
+    after_long_help = "Examples:\n  \
                              weir net migrate red s1 --path slow\n  \
                              weir net migrate red s1 --kind router\n  \
                              weir net migrate red s1 --to west\n  \
@@ -70,14 +72,15 @@ pub struct Set {
                              back. Nothing is lost, duplicated or reordered; rules, counters and \
                              controllers' connections go along. -o json prints the proof.\n\n\
                              A node says what it is as the other kind in the LAB file: a VDP has \
-                             [network.node.router], a router what VDPs have.")]
+                             [network.node.router], a router what VDPs have."
+)]
 pub struct Migrate {
     /// The network
     network: String,
     /// Its node
     node: String,
     /// fast or slow
-    #[arg(long, value_parser = ["fast", "slow"], required_unless_present_any = ["kind", "to"])]
+    #[arg(long, value_parser = ["fast", "slow"])]
     path: Option<String>,
     /// What it becomes: vdp or router
     #[arg(long, value_parser = ["vdp", "router"])]

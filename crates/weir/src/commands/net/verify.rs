@@ -35,7 +35,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME=VDP,…")]
     network: Vec<String>,
     /// Leaks that are told at most
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u16).range(1..=MOST_LEAKS as i64)
+    )]
     leaks: u16,
     /// As JSON
     #[arg(long)]
@@ -52,8 +57,8 @@ struct Verified {
 /// Runs it.
 pub fn run(a: &Args) -> Result<()> {
     let networks = a.network.iter().map(|n| network(n)).collect::<Result<_>>()?;
-    let most = usize::from(a.leaks).clamp(1, MOST_LEAKS);
-    let (items, _) = a.to.ask(&Request::Verify { networks, leaks: most, after: Vec::new() })?;
+    let leaks = usize::from(a.leaks);
+    let (items, _) = a.to.ask(&Request::Verify { networks, leaks, after: Vec::new() })?;
     let (mut leaks, mut done) = (Vec::new(), None);
     for i in items {
         match i {
@@ -106,8 +111,10 @@ fn words(v: &Verified) -> String {
         true => format!("isolated: {size}; no frame of one network reaches another\n"),
         false => format!("looked at: {size}\n"),
     });
-    if d.more > 0 {
-        out.push_str(&format!("{} more leaks are not told: --leaks N tells more\n", d.more));
+    match d.more {
+        0 => {}
+        1 => out.push_str("1 more leak is not told: --leaks N tells more\n"),
+        n => out.push_str(&format!("{n} more leaks are not told: --leaks N tells more\n")),
     }
     for u in &d.undecided {
         out.push_str(&format!("not decided: VDP {u}: its rules took too much work\n"));
@@ -142,4 +149,22 @@ fn leak(out: &mut String, n: usize, l: &LeakItem) -> std::fmt::Result {
         writeln!(out, "  trace   in the running data plane it {says}")?;
     }
     writeln!(out, "          weir trace CONFIG.toml --in-port {} --frame {frame}\n", l.in_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_that_are_not_told_are_counted() {
+        let said = |more| {
+            words(&Verified {
+                done: VerifiedItem { more, ..VerifiedItem::default() },
+                leaks: vec![],
+            })
+        };
+        assert!(!said(0).contains("not told"), "{}", said(0));
+        assert!(said(1).contains("1 more leak is not told"), "{}", said(1));
+        assert!(said(2).contains("2 more leaks are not told"), "{}", said(2));
+    }
 }
