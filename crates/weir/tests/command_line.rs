@@ -132,6 +132,24 @@ fn arguments_that_are_wrong_are_told_in_a_line() {
     }
 }
 
+/// As the guide says.
+#[test]
+fn every_commands_help_has_examples() {
+    let o = weir(&["--help"]).output().unwrap();
+    let text = String::from_utf8(o.stdout).unwrap();
+    let (_, commands) = text.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    let name = |l: &str| l.strip_prefix("  ")?.split(' ').next().map(str::to_owned);
+    let names: Vec<String> = commands.lines().filter_map(name).filter(|n| !n.is_empty()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names.iter().filter(|n| *n != "help") {
+        let o = weir(&["help", name]).output().unwrap();
+        let text = String::from_utf8(o.stdout).unwrap();
+        let (_, examples) = text.split_once("Example").unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(examples.contains(&format!("weir {name}")), "{name}: {text}");
+    }
+}
+
 #[test]
 fn files_that_are_not_there_are_told_with_what_to_do() {
     let (dir, good) = rules("actions=output:2\n");

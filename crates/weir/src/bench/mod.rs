@@ -15,6 +15,14 @@ use clap::Subcommand;
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+                       weir bench dataplane --rules rules.txt --trace capture.pcap\n  \
+                       weir bench functions --profile virtual-xeon --only l2-basic\n  \
+                       weir bench callgrind --function l2-basic --frames 4096\n  \
+                       weir bench openflow --target 127.0.0.1:16631\n  \
+                       weir bench slicer --only memory\n  \
+                       weir bench verify\n\n\
+                       'bench openflow' needs a switch there: 'weir run labs/openflow.toml' is one.")]
 pub enum Bench {
     /// The five stages from memory: a capture through rules, one core
     Dataplane(dataplane::Args),

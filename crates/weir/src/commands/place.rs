@@ -19,7 +19,10 @@ use weir_estimate::place::{Answer, Objective, Plan, RESOURCES, Request, openstac
 #[command(after_help = "A request names hosts and functions:\n\n  \
     objective = \"fewest-hosts\"\n\n  [[host]]\n  name = \"rack\"\n  count = 3\n  \
     profile = \"xeon-e5-2690v2\"\n\n  [[function]]\n  name = \"gateway\"\n  function = \"bng\"\n  \
-    rate = \"4 Mpps\"")]
+    rate = \"4 Mpps\"\n\n\
+    Examples:\n  \
+    weir place request.toml\n  \
+    weir place request.toml --objective most-headroom --json")]
 pub struct Args {
     /// What is asked for: a TOML file
     #[arg(value_name = "REQUEST.toml")]

@@ -12,6 +12,10 @@ use std::path::PathBuf;
 
 /// Tokens for the HTTP API: who may ask, as what, and until when
 #[derive(Debug, clap::Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+                       weir token add --role operator >token\n  \
+                       weir token add --role owner --owner alice --expires 30d\n  \
+                       weir token list")]
 pub enum Args {
     Add(Add),
     List(List),

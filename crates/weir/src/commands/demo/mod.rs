@@ -45,6 +45,10 @@ const PAGE: &str = "report.html";
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+                       weir demo\n  \
+                       weir demo --quick --out tour\n  \
+                       weir demo --quick --json >demo.json")]
 pub struct Args {
     /// Write demo.json, the forwarded frames (pcapng), and the page into this directory; without it the
     /// page goes where temporary files go

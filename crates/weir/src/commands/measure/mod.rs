@@ -28,6 +28,11 @@ use std::path::PathBuf;
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+                       weir measure list flow-insert\n  \
+                       weir measure run flow-insert --lab weir,early-barrier --quick --out results\n  \
+                       weir measure run echo --switch tcp:192.0.2.7:6653\n  \
+                       weir measure suite --lab weir --only echo,packet-out --quick --out results")]
 pub enum Args {
     /// The modules there are, with their parameters
     List {

@@ -20,6 +20,15 @@ use std::path::PathBuf;
 
 /// Virtual networks: instantiate, delete, migrate, set, monitor
 #[derive(Debug, clap::Subcommand)]
+#[command(
+    after_long_help = "Examples, with 'weir run labs/node.toml' running and 'weir apply labs/networks.toml' done:\n  \
+                       weir net list\n  \
+                       weir net show red\n  \
+                       weir net set red s1 cpu_permille=200\n  \
+                       weir net migrate blue s1 --path slow\n  \
+                       weir net monitor --count 3\n  \
+                       weir net delete guest"
+)]
 pub enum Args {
     Create(edit::Create),
     Delete(edit::Delete),

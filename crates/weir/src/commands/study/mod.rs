@@ -21,6 +21,10 @@ use weir_measure::studies::{Study, oflops as studies};
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
+#[command(after_long_help = "Examples:\n  \
+                       weir study list\n  \
+                       weir study run vdp-throughput --place memory --quick\n  \
+                       weir study run oflops-all --place memory --quick --out results")]
 pub enum Args {
     /// The studies there are
     List {
