@@ -14,6 +14,7 @@ mod environment;
 mod fault;
 mod functions;
 mod huge_pages;
+mod left;
 mod namespace;
 mod net;
 mod openflow;

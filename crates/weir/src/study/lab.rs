@@ -10,6 +10,7 @@
 //! ```
 
 use super::load::{PORTS, To, adjacent, dut_mac, host_mac, tester_mac};
+use crate::left;
 use crate::namespace::{Namespace, QUIET, batch};
 use anyhow::{Context, Result, anyhow};
 use std::fmt::Write as _;
@@ -78,7 +79,8 @@ impl Lab {
     /// # Errors
     /// No rights, no iproute2, no bridge in the kernel.
     pub fn new(kind: Kind) -> Result<Self> {
-        let tester = Namespace::new("weir-study", "t")?;
+        left::sweep();
+        let tester = Namespace::new(left::STUDY, "t")?;
         tester.set(QUIET)?;
         let mut lines = String::new();
         let device = if kind == Kind::Wire {
@@ -95,7 +97,7 @@ impl Lab {
             }
             None
         } else {
-            let device = Namespace::new("weir-study", "d")?;
+            let device = Namespace::new(left::STUDY, "d")?;
             device.set(QUIET)?;
             for port in 0..PORTS {
                 let _ = writeln!(

@@ -5,6 +5,7 @@
 //! [`missing`] says which. Everything is gone when the [`Switch`] is dropped. `bench/peers` compares
 //! whole programs by the same means.
 
+use crate::left;
 use crate::namespace::Namespace;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{self, File};
@@ -108,7 +109,7 @@ impl Switch {
     /// # Errors
     /// It did not come up, or refuses a rule.
     pub fn new(flows: &str) -> Result<Self> {
-        let namespace = Namespace::new("weir-study", "o")?;
+        let namespace = Namespace::new(left::STUDY, "o")?;
         namespace.ip("link set lo up\n")?;
         let pages = Pages::take()?;
         let directory = std::env::temp_dir().join(namespace.name());

@@ -4,9 +4,9 @@
 //! Room: a namespace of its own, gone afterwards. The measuring is `weir_measure::engine::floor`'s.
 
 use super::held::Held;
-use super::left;
 use super::target::Target;
 use crate::fault::bad_input;
+use crate::left;
 use crate::namespace::{Namespace, QUIET};
 use anyhow::{Result, bail};
 use std::sync::atomic::AtomicBool;

@@ -11,10 +11,10 @@
 //! ```
 
 use super::agent;
-use super::left;
 use super::reset::Restarted;
 use crate::commands::dut;
 use crate::config::error::nearest;
+use crate::left;
 use crate::namespace::{Door, Namespace, QUIET};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};

@@ -4,7 +4,7 @@
 //!
 //! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
 //!   none is at hand, `target` is the way to one, by TLS where `secure` is; `agent` is its SNMP agent.
-//! - `reset`: a switch's reset, by a command or of a lab's process. `left`: what labs leave that nobody drops.
+//! - `reset`: a switch's reset, by a command or of a lab's process.
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
 mod agent;
@@ -13,7 +13,6 @@ mod floor;
 mod given;
 mod held;
 pub mod lab;
-mod left;
 mod list;
 pub mod one;
 mod reset;

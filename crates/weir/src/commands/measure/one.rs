@@ -5,9 +5,9 @@
 use super::device::Manner;
 use super::floor;
 use super::held;
-use super::left;
 use super::target::Target;
 use crate::environment::PROGRAM;
+use crate::left;
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -3,9 +3,9 @@
 //! Room: a namespace of its own, gone afterwards. Of two wires made here the second ends in AF_XDP.
 
 use super::held::Held;
-use super::left;
 use super::target::Target;
 use crate::fault::bad_input;
+use crate::left;
 use crate::namespace::{Namespace, QUIET};
 use anyhow::{Result, bail};
 use std::io;

@@ -15,6 +15,7 @@ use super::control::{MESSAGES, flows};
 use crate::controller::flows::add;
 use crate::controller::link::Link;
 use crate::fault::is_bad_input;
+use crate::left;
 use crate::namespace::{Door, Namespace, QUIET};
 use crate::socket::client::Client;
 use crate::socket::protocol::Request;
@@ -76,8 +77,9 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Self> {
-        let tester = Namespace::new("weir-study", "t")?;
-        let device = Namespace::new("weir-study", "d")?;
+        left::sweep();
+        let tester = Namespace::new(left::STUDY, "t")?;
+        let device = Namespace::new(left::STUDY, "d")?;
         tester.set(QUIET)?;
         device.set(QUIET)?;
         let mut lines = String::new();

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::commands::measure::lab;
+use crate::left;
 use crate::namespace::{Namespace, QUIET, batch};
 use crate::socket::protocol::{Item, Request, RouterItem};
 use crate::study::load::{dut_mac, host_mac, tester_mac};
@@ -229,14 +230,15 @@ impl Bed {
     }
 
     fn in_namespaces(element: Element, shape: Shape) -> Result<Self> {
-        let tester = Namespace::new("weir-study", "t")?;
+        left::sweep();
+        let tester = Namespace::new(left::STUDY, "t")?;
         tester.set(QUIET)?;
         if element == Element::PointToPoint {
             tester
                 .ip("link add name e1 type veth peer name e2\nlink set e1 up\nlink set e2 up\n")?;
             return Ok(Self { element, own: Some(tester), device: Device::Kernel(None) });
         }
-        let device = Namespace::new("weir-study", "d")?;
+        let device = Namespace::new(left::STUDY, "d")?;
         device.set(QUIET)?;
         let (mut lines, mut up) = (String::new(), String::new());
         for n in 1..=2u16 {

@@ -1,7 +1,7 @@
-//! What labs and wires have made, found by its names, which have the process in them: taken away where nobody drops
-//! it. Of a process that was killed, the next lab does that; of this one, who ends it at once.
+//! What labs, wires and studies have made, found by its names, which have the process in them: taken away where nobody
+//! drops it. Of a process that was killed, the next lab does that; of this one, who ends it at once.
 //!
-//! Room: namespaces, the processes inside, folders among the temporary files.
+//! Room: namespaces, the processes inside, folders among the temporary files. Called by `commands::measure` and `study`.
 
 use crate::namespace;
 use crate::router::programs::{end, inside};
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub const LAB: &str = "weir-lab";
 /// What those of wires are made for.
 pub const WIRE: &str = "weir-wire";
+/// What those of studies are made for.
+pub const STUDY: &str = "weir-study";
 
 /// Takes away what processes that are gone have left.
 pub fn sweep() {
@@ -48,7 +50,7 @@ fn take_away(whose: impl Fn(u32) -> bool) {
 /// The process that has made it, if its name is one that [`namespace::Namespace::new`] gives.
 fn maker(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
-    let (pid, rest) = [LAB, WIRE]
+    let (pid, rest) = [LAB, WIRE, STUDY]
         .iter()
         .find_map(|p| name.strip_prefix(p)?.strip_prefix('-')?.split_once('-'))?;
     let number = rest.strip_suffix(|c: char| c.is_ascii_lowercase())?;
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_labs_and_wires_are_called_is_theirs() {
+    fn only_what_they_are_called_is_theirs() {
         for (name, pid) in [
             ("weir-lab-17-1d", Some(17)),
             ("weir-wire-4000000-12w", Some(4_000_000)),
@@ -70,7 +72,8 @@ mod tests {
             ("weir-lab-17-d", None),
             ("weir-lab-17-1d.old", None),
             ("weir-lab-notes-1d", None),
-            ("weir-study-17-1d", None),
+            ("weir-study-17-1d", Some(17)),
+            ("weir-run-17-1d", None),
         ] {
             assert_eq!(maker(Path::new("/tmp").join(name).as_path()), pid, "{name}");
         }
