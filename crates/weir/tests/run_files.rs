@@ -45,43 +45,38 @@ fn a_capture_goes_through_unchanged_and_in_order() {
     }
 }
 
-#[test]
-fn two_vdps_are_joined_by_a_wire() {
-    let config = format!(
+/// A capture through two VDPs that a wire joins, to a port of this device; `first` is what the first one does.
+fn by_a_wire(out: &str, first: &str, rest: &str) -> String {
+    format!(
         "[[port]]\nname = 'in'\ndevice = 'pcap:{}'\n\
          [[port]]\nname = 'w1'\ndevice = 'memory:w'\n\
          [[port]]\nname = 'w2'\ndevice = 'memory:w'\n\
-         [[port]]\nname = 'out'\ndevice = 'null'\n\
-         [[vdp]]\nvid = 1\nports = ['in', 'w1']\nmapping = ['in_port=in']\nprogram = 'forward'\n\
+         [[port]]\nname = 'out'\ndevice = '{out}'\n\
+         [[vdp]]\nvid = 1\nports = ['in', 'w1']\nmapping = ['in_port=in']\n{first}\n\
          [[vdp]]\nvid = 2\nports = ['w2', 'out']\nmapping = ['in_port=w2']\n\
-         rule = [{{ actions = 'output:out' }}]\n",
+         rule = [{{ actions = 'output:out' }}]\n{rest}",
         capture()
-    );
+    )
+}
+
+#[test]
+fn two_vdps_are_joined_by_a_wire() {
     let frames = Arena::load(Path::new(&capture())).unwrap().len() as u64;
-    let d = Daemon::start(&config, &[]);
+    let d = Daemon::start(&by_a_wire("null", "program = 'forward'", ""), &[]);
     d.until("all frames through both", |d| d.port("out")["tx"]["frames"] == frames);
     assert_eq!(d.vdp(1)["forwarded"]["frames"], frames);
     assert_eq!(d.vdp(2)["received"]["frames"], frames);
     d.stop();
 }
 
-/// What goes round in wires comes to rest as all else does; an end without another has nothing to wait for.
+/// What goes through wires comes to rest as all else does; an end without another has nothing to wait for.
 #[test]
 fn a_data_plane_with_wires_comes_to_its_end() {
-    let config = format!(
-        "[[port]]\nname = 'in'\ndevice = 'pcap:{}'\n\
-         [[port]]\nname = 'w1'\ndevice = 'memory:w'\n\
-         [[port]]\nname = 'w2'\ndevice = 'memory:w'\n\
-         [[port]]\nname = 'lone'\ndevice = 'memory:lone'\n\
-         [[port]]\nname = 'out'\ndevice = 'pcap-out:out.pcap'\n\
-         [[vdp]]\nvid = 1\nports = ['in', 'w1']\nmapping = ['in_port=in']\n\
-         rule = [{{ actions = 'output:w1' }}]\n\
-         [[vdp]]\nvid = 2\nports = ['w2', 'out']\nmapping = ['in_port=w2']\n\
-         rule = [{{ actions = 'output:out' }}]\n",
-        capture()
-    );
+    let lone = "[[port]]\nname = 'lone'\ndevice = 'memory:lone'\n";
     for workers in ["", "[dataplane]\nworkers = 2\n"] {
-        let mut d = Daemon::spawn(&format!("{config}{workers}"), &["--until-done"]);
+        let first = "rule = [{ actions = 'output:w1' }]";
+        let config = by_a_wire("pcap-out:out.pcap", first, &format!("{lone}{workers}"));
+        let mut d = Daemon::spawn(&config, &["--until-done"]);
         let status = d.end();
         assert!(status.success(), "{}", d.said.join("\n"));
         let [sent, got] = [Path::new(&capture()), &d.path("out.pcap")]
