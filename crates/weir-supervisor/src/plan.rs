@@ -157,17 +157,25 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
             };
             there.insert((host.as_str(), v.vid));
             let put = |how| Step::Put { wanted: (*w).clone(), how };
+            let migrate = || {
+                let (host, name) = (host.clone(), v.name.clone());
+                Step::Migrate { host, vid: v.vid, name, to: w.path }
+            };
             match &ours.label {
                 Some(l) if l.whole == w.label.whole => {
                     if v.path.is_some_and(|p| p != w.path) {
-                        let (host, name) = (host.clone(), v.name.clone());
-                        paths.push(Step::Migrate { host, vid: v.vid, name, to: w.path });
+                        paths.push(migrate());
                     }
                 }
                 _ if v.kind != w.kind() => come.push(put(How::Become)),
                 Some(l) if l.nature != w.label.nature => {
                     go.push(delete());
                     come.push(put(How::Anew));
+                }
+                // A router is put without its path.
+                _ if v.path.is_some_and(|p| p != w.path) && v.kind == Kind::Router => {
+                    come.push(put(How::Change));
+                    paths.push(migrate());
                 }
                 _ if v.path.is_some_and(|p| p != w.path) => come.push(put(How::Reroute)),
                 _ => come.push(put(How::Change)),

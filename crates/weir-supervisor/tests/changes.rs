@@ -5,7 +5,7 @@ mod world;
 
 use proptest::prelude::*;
 use weir_supervisor::admission::admit;
-use weir_supervisor::model::{Lab, Path};
+use weir_supervisor::model::{Kind, Lab, Path};
 use weir_supervisor::plan::{How, Step, plan};
 use weir_supervisor::section::Label;
 use weir_supervisor::store::{Memory, Places, State, Store};
@@ -128,6 +128,34 @@ fn what_somebody_else_has_changed_is_seen_and_put_right() {
     world.host("east").vdps.get_mut(&vid).unwrap().path = Path::Slow;
     let (all, _) = steps(&lab, &world, &places);
     assert!(matches!(&all[..], [Step::Migrate { to: Path::Fast, .. }]), "{all:?}");
+}
+
+/// A router is put without its path, which is a step of its own in the same change.
+#[test]
+fn a_routers_path_is_changed_with_what_else_is() {
+    let (lab, mut store) = (lab(), Memory::new(STORE));
+    let mut world = World::of(&lab);
+    change(&mut store, &mut world, &lab, None);
+    let places = store.load().unwrap().state.places;
+    let (mut wanted, _) = admit(&lab, &world.observed(), &places, STORE).unwrap();
+    let mut seen = world.observed();
+    let w = wanted.iter_mut().find(|w| w.label.network == "red" && w.label.node == "s1").unwrap();
+    w.router = Some(Box::default());
+    let v = seen.get_mut(&w.host).unwrap().vdps.iter_mut().find(|v| v.vid == w.vid).unwrap();
+    v.kind = Kind::Router;
+    let (path, whole) = (w.path, w.label.whole);
+    for (to, whole, how) in [(path, whole, 0), (Path::Slow, whole, 1), (Path::Slow, whole + 1, 2)] {
+        let w = wanted.iter_mut().find(|w| w.router.is_some()).unwrap();
+        (w.path, w.label.whole) = (to, whole);
+        let all = plan(&wanted, &seen, STORE, &places);
+        let done = match &all[..] {
+            [] => 0,
+            [Step::Migrate { to: Path::Slow, .. }] => 1,
+            [Step::Put { how: How::Change, .. }, Step::Migrate { to: Path::Slow, .. }] => 2,
+            _ => panic!("{all:?}"),
+        };
+        assert_eq!(done, how);
+    }
 }
 
 #[test]
