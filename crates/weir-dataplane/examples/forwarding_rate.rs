@@ -5,7 +5,7 @@
 //! The first prints nanoseconds per frame and CPU time of this thread, and where they go; the second forwards a
 //! fixed number of frames, to be run under `valgrind --tool=callgrind` with two of them. `io` only moves frames
 //! from the source to the sink: what every other case contains. The cases are those of `./run bench-peers`; `tenants`:
-//! 128 VDPs, with 256 rules of many kinds each; `tenants-40`: 1,024 of 40 rules, `sites-40`: without IPv6, so that flows may be cached; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
+//! 128 VDPs, with 256 rules of many kinds each; `tenants-24`, `tenants-40`: 1,024 of 24 or 40 rules, `sites-40`: without IPv6, so that flows may be cached; `acl-promised`: `acl` with half of the worker promised; `subscribers`: 65,536 rules by source address that change a frame's addresses, with
 //! `meters` each with a meter of its own, which in `policed` a table of stations stands behind, with `tunnels` each with a tunnel's headers; `learning`: a table of
 //! stations that may send, and one of where they are; `written`: a table that writes where they are to the action set, and one of
 //! which may send; `hops`: 10,000 addresses by way of 1,000 indirect groups, which change MACs, `ecmp`: by way of a select group with eight of such buckets; `services`: 5,000 of an address and a port and 5,000 addresses,
@@ -25,7 +25,7 @@ use weir_dataplane::{
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_packet::{BURST, Burst, Device, Nanos, Pool};
 
-const CASES: [&str; 34] = [
+const CASES: [&str; 35] = [
     "io",
     "port",
     "mac-1",
@@ -49,6 +49,7 @@ const CASES: [&str; 34] = [
     "sources-8k",
     "sources-grown",
     "tenants",
+    "tenants-24",
     "tenants-40",
     "sites-40",
     "mpls",
@@ -237,8 +238,12 @@ fn case(name: &str) -> Option<(Vec<Vec<u8>>, String, usize)> {
             (frames.collect(), lines(16 * networks, &rule), networks)
         }
         // Each with a table of rules of twelve kinds, IPv6 among them: they look at more words than flows are cached by.
-        "tenants" | "tenants-40" | "sites-40" => {
-            let (tenants, each) = if name == "tenants" { (128, 256) } else { (1024, 40) };
+        "tenants" | "tenants-24" | "tenants-40" | "sites-40" => {
+            let (tenants, each) = match name {
+                "tenants" => (128, 256),
+                "tenants-24" => (1024, 24),
+                _ => (1024, 40),
+            };
             let kinds = if name == "sites-40" { 11 } else { 12 };
             let of = |i: usize| i / each + 1;
             let rule = |i: usize| {
