@@ -28,6 +28,20 @@ class Failed(Exception):
     """A measurement that did not come about; the message says why."""
 
 
+def run(*command: object, cwd: pathlib.Path) -> None:
+    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{command[0]} in {cwd}: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def unpacked(package: str, work: pathlib.Path) -> pathlib.Path:
+    """A package's file, whose contents are below `work` then: the system keeps its own."""
+    run("apt-get", "download", "-qq", package, cwd=work)
+    file = next(work.glob(f"{package}*.deb"))
+    run("dpkg", "-x", file, work, cwd=work)
+    return file
+
+
 @contextlib.contextmanager
 def hugepages(directory: pathlib.Path):
     """A hugetlbfs of our own, and enough pages; both put back as found."""
@@ -139,9 +153,8 @@ def switch_binary(work: pathlib.Path) -> pathlib.Path | None:
     for root in (pathlib.Path("/"), work):
         if (root / inside).exists():
             return root / inside
-    subprocess.run(["apt-get", "download", "-qq", "openvswitch-switch-dpdk"], cwd=work, capture_output=True, check=False)
-    for package in work.glob("openvswitch-switch-dpdk*.deb"):
-        subprocess.run(["dpkg", "-x", package, work], check=True)
+    with contextlib.suppress(Failed):
+        unpacked("openvswitch-switch-dpdk", work)
     return work / inside if (work / inside).exists() else None
 
 

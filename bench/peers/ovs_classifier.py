@@ -8,7 +8,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 
 import dpdk
@@ -23,12 +22,6 @@ AVX512 = "lib/.libs/libopenvswitchavx512.a"
 FLAGS = "-O2 -march=native"
 OPTIONS = ("--disable-ssl", "--disable-shared", f"CFLAGS={FLAGS}")
 NEEDED = ("apt-get", "dpkg", "tar", "make", "cc")
-
-
-def run(*command: object, cwd: pathlib.Path) -> None:
-    done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise dpdk.Failed(f"{command[0]} in {cwd}: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
 def kind() -> str:
@@ -54,17 +47,15 @@ def sources() -> pathlib.Path:
     print(f"building Open vSwitch's library from {PACKAGE}: about a minute, once", flush=True)
     with tempfile.TemporaryDirectory(dir=kept) as temporary:
         here = pathlib.Path(temporary)
-        run("apt-get", "download", "-qq", PACKAGE, cwd=here)
-        package = next(here.glob("*.deb"))
-        run("dpkg", "-x", package, here / "package", cwd=here)
-        run("tar", "-xf", here / "package/usr/src/openvswitch/openvswitch.tar.gz", cwd=here)
+        package = dpdk.unpacked(PACKAGE, here)
+        dpdk.run("tar", "-xf", here / "usr/src/openvswitch/openvswitch.tar.gz", cwd=here)
         tree = here / "openvswitch"
-        run("./configure", *OPTIONS, cwd=tree)
+        dpdk.run("./configure", *OPTIONS, cwd=tree)
         # What the library's sources include is made by a target of which nothing else is built.
         (tree / "includes.mk").write_text("includes: $(BUILT_SOURCES)\n")
         jobs = f"-j{os.cpu_count() or 1}"
-        run("make", jobs, "-f", "Makefile", "-f", "includes.mk", "includes", cwd=tree)
-        run("make", jobs, "lib/libopenvswitch.la", cwd=tree)
+        dpdk.run("make", jobs, "-f", "Makefile", "-f", "includes.mk", "includes", cwd=tree)
+        dpdk.run("make", jobs, "lib/libopenvswitch.la", cwd=tree)
         to = kept / f"openvswitch-{package.name.split('_')[1]}-{kind()}"
         # Somebody else may have been sooner; what is not whole is nobody's.
         if not (to / LIBRARY).exists():
@@ -84,5 +75,5 @@ def build(to: pathlib.Path) -> pathlib.Path:
     libraries = [*own, *shlex.split(found[1] if found else ""), "-lpthread"]
     includes = [f"-I{tree / folder}" for folder in ("include", "lib", ".")]
     source = pathlib.Path(__file__).with_name("ovs_classifier.c")
-    run("cc", *FLAGS.split(), *includes, source, "-o", to, *libraries, cwd=to.parent)
+    dpdk.run("cc", *FLAGS.split(), *includes, source, "-o", to, *libraries, cwd=to.parent)
     return to

@@ -36,6 +36,15 @@ fn change(store: &mut Memory, world: &mut World, lab: &Lab, killed: Option<usize
     }
 }
 
+/// The lab, made: where it is kept, what there is, and its places.
+fn made() -> (Lab, Memory, World, Places) {
+    let (lab, mut store) = (lab(), Memory::new(STORE));
+    let mut world = World::of(&lab);
+    change(&mut store, &mut world, &lab, None);
+    let places = store.load().unwrap().state.places;
+    (lab, store, world, places)
+}
+
 fn all_but(lab: &Lab, name: &str) -> Lab {
     let mut out = lab.clone();
     out.network.retain(|n| n.name != name);
@@ -109,10 +118,7 @@ fn what_differs_is_changed_and_no_other_node_is_touched() {
 
 #[test]
 fn what_somebody_else_has_changed_is_seen_and_put_right() {
-    let (lab, mut store) = (lab(), Memory::new(STORE));
-    let mut world = World::of(&lab);
-    change(&mut store, &mut world, &lab, None);
-    let places = store.load().unwrap().state.places;
+    let (lab, _, mut world, places) = made();
     let vid = places["red/s1"].vid;
     let v = world.host("east").vdps.get_mut(&vid).unwrap();
     v.label = None;
@@ -133,10 +139,7 @@ fn what_somebody_else_has_changed_is_seen_and_put_right() {
 /// A router is put without its path, which is a step of its own in the same change.
 #[test]
 fn a_routers_path_is_changed_with_what_else_is() {
-    let (lab, mut store) = (lab(), Memory::new(STORE));
-    let mut world = World::of(&lab);
-    change(&mut store, &mut world, &lab, None);
-    let places = store.load().unwrap().state.places;
+    let (lab, _, world, places) = made();
     let (mut wanted, _) = admit(&lab, &world.observed(), &places, STORE).unwrap();
     let mut seen = world.observed();
     let w = wanted.iter_mut().find(|w| w.label.network == "red" && w.label.node == "s1").unwrap();

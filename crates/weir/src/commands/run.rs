@@ -100,8 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
             (p, SocketGiven::InTheFile)
         }
     };
-    let listener = server::bind(&socket)?;
-    let bound = Bound { path: &socket, own: server::lies_at(&socket) };
+    let bound = server::bind(&socket)?;
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
     let (workers, model) = Workers::start(&plan)?;
     let serving = plan.fixed.serving;
@@ -112,7 +111,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(why) = live.follow()?.into_iter().next() {
         bail!(why);
     }
-    let mut server = server::Server::start(listener, &socket, Arc::clone(&live))?;
+    let mut server = server::Server::start(bound, Arc::clone(&live))?;
     let api = match (node, &plan.fixed.api) {
         (Some(listener), Some(p)) => Some(api::Api::start(listener, p, Arc::clone(&live))?),
         _ => None,
@@ -138,7 +137,6 @@ pub fn run(args: &Args) -> Result<()> {
     drop(api);
     drop(routing);
     drop(stopping);
-    drop(bound);
     let stopped = workers.stop();
     if ended.is_ok() || stopped.is_ok() {
         finish(stopped?)?;
@@ -161,21 +159,6 @@ struct Routing<'a>(&'a Live);
 impl Drop for Routing<'_> {
     fn drop(&mut self) {
         self.0.routers().clear(self.0);
-    }
-}
-
-/// Takes the socket away again if starting fails.
-struct Bound<'a> {
-    path: &'a std::path::Path,
-    own: Option<(u64, u64)>,
-}
-
-impl Drop for Bound<'_> {
-    fn drop(&mut self) {
-        // It may be gone already, and another's lie there.
-        if self.own.is_some() && self.own == server::lies_at(self.path) {
-            let _ = std::fs::remove_file(self.path);
-        }
     }
 }
 

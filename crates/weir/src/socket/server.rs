@@ -29,19 +29,34 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// A served socket.
 #[derive(Debug)]
 pub struct Server {
+    /// Until it is stopped.
+    bound: Option<Bound>,
+    stop: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// A socket in its place. Its file goes with it, unless it has gone already, and another's lies there.
+#[derive(Debug)]
+pub struct Bound {
+    listener: Arc<UnixListener>,
     path: PathBuf,
     /// What lies there while it is this one's.
     own: Option<(u64, u64)>,
-    listener: Arc<UnixListener>,
-    stop: Arc<AtomicBool>,
-    accepting: Option<JoinHandle<()>>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.own.is_some() && self.own == lies_at(&self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Takes the socket's place, before anything else is begun.
 ///
 /// # Errors
 /// Somebody else serves there, something else lies there, or the system refuses.
-pub fn bind(path: &Path) -> Result<UnixListener> {
+pub fn bind(path: &Path) -> Result<Bound> {
     let shown = path.display();
     if let Ok(meta) = fs::symlink_metadata(path) {
         if !meta.file_type().is_socket() {
@@ -58,9 +73,11 @@ pub fn bind(path: &Path) -> Result<UnixListener> {
     }
     let listener = UnixListener::bind(path)
         .with_context(|| format!("{shown}: control socket; name another by --socket"))?;
+    let (listener, own) = (Arc::new(listener), lies_at(path));
+    let bound = Bound { listener, path: path.to_owned(), own };
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .with_context(|| format!("{shown}: control socket"))?;
-    Ok(listener)
+    Ok(bound)
 }
 
 impl Server {
@@ -68,40 +85,35 @@ impl Server {
     ///
     /// # Errors
     /// The system has no thread for it.
-    pub fn start(listener: UnixListener, path: &Path, live: Arc<Live>) -> Result<Self> {
-        let (listener, stop) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
-        let (at, flag) = (Arc::clone(&listener), Arc::clone(&stop));
+    pub fn start(bound: Bound, live: Arc<Live>) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (listener, flag) = (Arc::clone(&bound.listener), Arc::clone(&stop));
         let accepting = std::thread::Builder::new()
             .name("weir-control".to_owned())
-            .spawn(move || accept(&at, &live, &flag))?;
-        let (path, own) = (path.to_owned(), lies_at(path));
-        Ok(Self { path, own, listener, stop, accepting: Some(accepting) })
+            .spawn(move || accept(&listener, &live, &flag))?;
+        Ok(Self { bound: Some(bound), stop, accepting: Some(accepting) })
     }
 
     /// Ends it: no more requests, the socket is gone.
     pub fn stop(&mut self) {
+        let Some(bound) = self.bound.take() else { return };
         self.stop.store(true, Ordering::Release);
         // Wakes the thread that waits for a client. By its path it might be another's by now, or nobody's.
-        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(&*bound.listener, rustix::net::Shutdown::Both);
         if let Some(t) = self.accepting.take() {
             let _ = t.join();
-        }
-        if self.own.is_some() && self.own == lies_at(&self.path) {
-            let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 /// Which file that is, if one is there: its device and its number there.
-pub fn lies_at(path: &Path) -> Option<(u64, u64)> {
+fn lies_at(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.accepting.is_some() {
-            self.stop();
-        }
+        self.stop();
     }
 }
 

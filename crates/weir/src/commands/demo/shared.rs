@@ -57,7 +57,7 @@ pub fn run(flood: Duration, progress: &mut Progress) -> Result<Shared> {
     std::fs::write(&lab, LAB).with_context(|| lab.display().to_string())?;
     let (live, runner, peers) = node()?;
     let socket = folder.0.join("node.sock");
-    let mut server = Server::start(server::bind(&socket)?, &socket, Arc::clone(&live))?;
+    let mut server = Server::start(server::bind(&socket)?, Arc::clone(&live))?;
     let mut shared = Shared::default();
     let stage = AtomicU8::new(BEFORE);
     progress.say("applying labs/demo.toml, attacking one tenant, moving the other");
