@@ -2,7 +2,8 @@
 //!
 //! Room: data-path core, control side. Pure. What a lookup loses is rules that agree with a key in all windows and do not fit: each is
 //! a comparison, and the first of them a branch that nobody foretells. So windows are chosen one beside the other, and their
-//! bits likewise, by how many such are left of a sample of keys.
+//! bits likewise, by how many such are left of a sample of keys; those before the first that fits, which a lookup compares, count for more
+//! than those behind it, which it does not come to.
 
 use crate::simd::{Lanes, Line, Vectors, Work, with_vectors};
 use crate::windows::{WINDOWS, Window, both};
@@ -10,7 +11,11 @@ use crate::windows::{WINDOWS, Window, both};
 /// Rules to choose windows by, at most: a line of bits.
 pub(crate) const RULES: usize = 512;
 
-/// Rules, up to [`RULES`] of them, mask and value of each; and keys. All have the same words.
+/// What a rule counts for, beside one, where it is before the first that fits. Those behind it count, too: for keys that the first does
+/// not fit, and for changes.
+const AHEAD: usize = 3;
+
+/// Rules by rank, up to [`RULES`] of them, mask and value of each; and keys. All have the same words.
 pub(crate) struct Telling<'a> {
     pub(crate) rules: &'a [(&'a [u64], &'a [u64])],
     pub(crate) keys: &'a [&'a [u64]],
@@ -26,6 +31,8 @@ type Agreeing = Vec<[[Line; 2]; 64]>;
 struct Left<'a> {
     key: &'a [u64],
     rules: Line,
+    /// Of these, those before the first that fits.
+    ahead: Line,
 }
 
 impl Telling<'_> {
@@ -75,12 +82,15 @@ impl Telling<'_> {
 
     /// The rules that do not fit the key.
     fn others<'a>(&self, key: &'a [u64]) -> Left<'a> {
-        let mut rules = Line::default();
+        let (mut rules, mut ahead) = (Line::default(), Line::default());
+        let mut found = false;
         for (i, (mask, value)) in self.rules.iter().enumerate().take(RULES) {
             let fits = key.iter().zip(*mask).zip(*value).all(|((k, m), v)| k & m == *v);
+            found |= fits;
             rules.0[i / 64] |= u64::from(!fits) << (i % 64);
+            ahead.0[i / 64] |= u64::from(!found) << (i % 64);
         }
-        Left { key, rules }
+        Left { key, rules, ahead }
     }
 }
 
@@ -94,8 +104,19 @@ impl Left<'_> {
         for bit in w.bits() {
             if let Some(row) = self.row(agreeing, usize::from(w.word), bit) {
                 self.rules.0.iter_mut().zip(&row.0).for_each(|(l, r)| *l &= r);
+                self.ahead.0.iter_mut().zip(&row.0).for_each(|(l, r)| *l &= r);
             }
         }
+    }
+    /// What they count for.
+    #[inline(always)]
+    fn weight(&self) -> usize {
+        ones(&self.rules) + AHEAD * ones(&self.ahead)
+    }
+    /// The same of those that agree with a row.
+    #[inline(always)]
+    fn weight_with(&self, row: &Line) -> usize {
+        both((&self.rules, row)) + AHEAD * both((&self.ahead, row))
     }
 }
 
@@ -158,7 +179,7 @@ impl Next<'_> {
                 for l in left.iter() {
                     let mut l = *l;
                     l.take(self.agreeing, window);
-                    n += ones(&l.rules);
+                    n += l.weight();
                 }
                 if n < after {
                     (mask, after) = (window.mask, n);
@@ -199,7 +220,7 @@ impl Next<'_> {
         (both < z && both < o || both < z.max(o) && both > 0).then_some(z * z + o * o)
     }
 
-    /// How many rules a bit leaves.
+    /// What those count for that a bit leaves.
     #[inline(always)]
     fn with(&self, word: usize, bit: usize, left: &[Left]) -> usize {
         let Some(rows) = self.agreeing.get(word).and_then(|w| w.get(bit)) else {
@@ -211,7 +232,7 @@ impl Next<'_> {
                 Some(k) => (k >> bit & 1) as usize,
                 None => 0,
             };
-            n += both((&l.rules, &rows[set % 2]));
+            n += l.weight_with(&rows[set % 2]);
         }
         n
     }
