@@ -1,5 +1,5 @@
 //! What happens to frames that no flow takes (1.3 §6.3.2, 1.0 §4.3 and §3.4): dropped where 1.3
-//! rules, sent to controllers of 1.0, treated as by a plain switch when controllers stay away.
+//! rules, sent to controllers and listening tools of 1.0, treated as by a plain switch when controllers stay away.
 
 use crate::config::FailMode;
 use crate::dp;
@@ -48,11 +48,10 @@ impl Switch {
         }
         self.settle_ttl(cx)?;
         let alone = self.alone_at().is_some_and(|at| at <= cx.now);
-        let wanted = match (self.conns.any_controller(), self.conns.any_old_controller()) {
-            (true, true) => Miss::Controller,
-            (true, false) => Miss::Drop,
-            _ if alone || self.miss == Some(Miss::Normal) => Miss::Normal,
-            _ => Miss::Drop,
+        let wanted = match (self.conns.any_controller(), self.conns.any_old_listener()) {
+            (false, _) if alone || self.miss == Some(Miss::Normal) => Miss::Normal,
+            (_, true) => Miss::Controller,
+            (_, false) => Miss::Drop,
         };
         if self.miss == Some(wanted) {
             return Ok(());

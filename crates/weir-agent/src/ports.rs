@@ -5,6 +5,8 @@ use crate::dp;
 use crate::outbox::Outbox;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
+use crate::roles::Conn;
+use crate::stats::has_number_for;
 use crate::switch::Switch;
 use weir_openflow::model::{
     ErrorCode, Message, Port, PortConfig, PortDesc, PortMod, PortReason, PortState, PortStatus,
@@ -91,7 +93,8 @@ impl Switch {
     }
 
     fn tell_port(&self, reason: PortReason, desc: PortDesc, out: &mut Outbox) {
-        for (id, _) in self.conns.all.iter().filter(|(_, c)| c.wants_port(reason)) {
+        let wants = |c: &Conn| c.wants_port(reason) && has_number_for(c.version, desc.no);
+        for (id, _) in self.conns.all.iter().filter(|(_, c)| wants(c)) {
             out.tell(*id, Message::PortStatus(PortStatus { reason, desc: desc.clone() }));
         }
     }

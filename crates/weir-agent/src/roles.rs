@@ -120,10 +120,9 @@ impl Conns {
     pub fn any_controller(&self) -> bool {
         self.all.values().any(|c| c.purpose == Purpose::Controller)
     }
-    /// Whether a controller of 1.0 is, which gets what no flow takes.
-    pub fn any_old_controller(&self) -> bool {
-        let old = |c: &Conn| c.purpose == Purpose::Controller && c.version == Version::V10;
-        self.all.values().any(old)
+    /// Whether somebody of 1.0 is that gets what no flow takes: a controller, or a tool that asked for packets.
+    pub fn any_old_listener(&self) -> bool {
+        self.all.values().any(|c| c.version == Version::V10 && c.listens == Listens::Yes)
     }
     /// Gives a connection the role it asks for.
     ///

@@ -66,7 +66,9 @@ impl World for State {
         self.meters.contains_key(&meter)
     }
     fn has_queue(&self, port: Port, queue: u32) -> bool {
-        self.queues.iter().any(|q| q.id == queue && (port == Port::ANY || q.port == port))
+        // Which port a frame will come in by is not known yet.
+        let any = matches!(port, Port::ANY | Port::IN_PORT);
+        self.queues.iter().any(|q| q.id == queue && (any || q.port == port))
     }
     fn tables(&self) -> u8 {
         self.tables

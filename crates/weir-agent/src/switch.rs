@@ -16,7 +16,7 @@ use crate::ports::first;
 use crate::request::{Asker, Cx, Stop};
 use crate::roles::{Conn, Conns, Listens, Purpose, changes};
 use crate::state::State;
-use crate::stats::Walk;
+use crate::stats::{Walk, has_number_for};
 use std::collections::BTreeMap;
 use weir_dataplane::{DataPlane, InvalidTtl};
 use weir_openflow::model::{
@@ -255,7 +255,7 @@ impl Switch {
                 Ok(())
             }
             Message::FeaturesRequest => {
-                who.reply(Message::FeaturesReply(self.features()), cx.out);
+                who.reply(Message::FeaturesReply(self.features(who.version)), cx.out);
                 Ok(())
             }
             Message::SetConfig(c) => self.set_config(who, c, cx),
@@ -298,7 +298,8 @@ impl Switch {
         Ok(self.conns.all.get_mut(&who.conn).ok_or(ErrorCode::RequestEperm)?)
     }
 
-    fn features(&self) -> Features {
+    fn features(&self, version: Version) -> Features {
+        let ports = self.state.ports.values().filter(|p| has_number_for(version, p.no));
         Features {
             datapath_id: self.config.datapath_id,
             buffers: self.buffers.most(),
@@ -312,7 +313,7 @@ impl Switch {
                 | Capabilities::ARP_MATCH_IP,
             // 1.0's twelve: output to enqueue.
             actions: 0xfff,
-            ports: self.state.ports.values().cloned().collect(),
+            ports: ports.cloned().collect(),
         }
     }
 
@@ -343,7 +344,7 @@ impl Switch {
             cx.plane.with(move |plane| dp::set_fragments(plane, vid, fragments))?;
             self.fragments = c.fragments;
         }
-        Ok(())
+        self.settle_miss(cx)
     }
 
     fn table_mod(&mut self, table: u8, config: u32) -> Result<(), ErrorCode> {

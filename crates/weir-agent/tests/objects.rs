@@ -2,6 +2,8 @@
 
 mod rig;
 use rig::*;
+use weir_agent::{ConnId, Link, PortUpdate, Purpose};
+use weir_openflow::codec::encode;
 use weir_openflow::model::*;
 
 fn bucket(actions: Vec<Action>) -> Bucket {
@@ -184,6 +186,54 @@ fn ports_are_changed_and_told_of() {
     assert_eq!(rig.refused(NEW, table(4, 0)), TableBadTable);
     assert_eq!(rig.refused(NEW, table(1, 8)), TableBadConfig);
     rig.ok(NEW, table(TABLE_ALL, 3));
+}
+
+/// What 1.0 has no words or no numbers for is left out; all else is told, to the last part.
+#[test]
+fn older_ones_are_told_what_they_have_words_for() {
+    let mut c = config();
+    c.ports.push(PortDesc { no: Port(70_000), ..port_desc(9) });
+    c.queues.push(QueueDesc { id: 7, port: Port(70_000), properties: vec![] });
+    let mut rig = Rig::with(c, |_| {});
+    let ip = || any().with(Field::EthType, 0x0800);
+    let no_words = [
+        any().with_masked(Field::EthDst, 1 << 40, 1 << 40),
+        ip().with_masked(Field::Ipv4Src, 1, 0xff00_00ff),
+        any().with_masked(Field::VlanVid, 0x1000, 0x1000),
+        any().with(Field::EthType, 0x0806).with(Field::ArpOp, 0x100),
+    ];
+    for (i, m) in no_words.into_iter().chain([ip()]).enumerate() {
+        rig.ok(NEW, Message::FlowMod(flow(m, i as u16, to(2))));
+    }
+    assert_eq!(rig.flows(NEW).len(), 5);
+    let shown: Vec<u16> = rig.flows(OLD).iter().map(|f| f.priority).collect();
+    assert_eq!(shown, [4]);
+    let numbers = |rig: &mut Rig, conn| -> Vec<u32> {
+        let parts = rig.stats(conn, StatsRequest::Port(Port::ANY));
+        let [StatsReply::Port(all)] = &parts[..] else { panic!("{parts:?}") };
+        all.iter().map(|p| p.port.0).collect()
+    };
+    assert_eq!(numbers(&mut rig, NEW), [1, 2, 3, 4, 70_000]);
+    assert_eq!(numbers(&mut rig, OLD), [1, 2, 3, 4]);
+    let all = StatsRequest::Queue { port: Port::ANY, queue: QUEUE_ALL };
+    let parts = rig.stats(OLD, all);
+    let [StatsReply::Queue(queues)] = &parts[..] else { panic!("{parts:?}") };
+    assert_eq!(queues.iter().map(|q| q.port).collect::<Vec<_>>(), [Port(2)]);
+    let got = rig.ask(OLD, Message::FeaturesRequest);
+    let [Message::FeaturesReply(f)] = &got[..] else { panic!("{got:?}") };
+    assert_eq!(f.ports.len(), 4);
+    // All of it can be said.
+    let asks = [StatsRequest::Flow(FlowFilter::every_flow()), StatsRequest::Port(Port::ANY)];
+    let asks = asks.map(|body| Message::StatsRequest { more: Part::Last, body });
+    for ask in asks.into_iter().chain([Message::FeaturesRequest]) {
+        for body in rig.ask(OLD, ask) {
+            encode(Version::V10, &Msg { xid: 1, body }, &mut Vec::new()).unwrap();
+        }
+    }
+    // Nor of its changes.
+    rig.connect(ConnId(11), Version::V10, Purpose::Controller);
+    rig.switch.port_changed(PortUpdate::Link(Port(70_000), Link::Down), rig.now, &mut rig.out);
+    assert_eq!(rig.out.take().iter().map(|s| s.to).collect::<Vec<_>>(), [NEW]);
 }
 
 #[test]

@@ -269,3 +269,89 @@ fn a_flow_takes_the_buffered_packet_and_order_is_kept() {
     let ports: Vec<u32> = rig.settle().into_iter().map(|(n, _)| n).collect();
     assert_eq!(ports, [2, 2, 3]);
 }
+
+/// The packets that somebody was sent.
+fn packets(rig: &mut Rig, to: ConnId) -> Vec<PacketIn> {
+    let of = |s: weir_agent::Sent| match s.msg.body {
+        Message::PacketIn(p) if s.to == to => Some(p),
+        _ => None,
+    };
+    rig.out.take().into_iter().filter_map(of).collect()
+}
+
+/// What a bucket or the action set sends is no one flow's: not that of the last table, least of all (1.3.5 §7.4.1).
+#[test]
+fn what_no_one_flow_sends_has_no_cookie() {
+    let to_controller = || Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN };
+    let mut rig = Rig::new();
+    let buckets = vec![Bucket {
+        weight: 0,
+        watch_port: Port::ANY,
+        watch_group: GROUP_ANY,
+        actions: vec![to_controller()],
+    }];
+    let (command, kind) = (GroupCommand::Add, GroupKind::All);
+    rig.ok(NEW, Message::GroupMod(GroupMod { command, kind, id: 1, buckets }));
+    let set = vec![Instruction::Write(vec![to_controller()]), Instruction::GotoTable(1)];
+    let group = vec![Instruction::Apply(vec![Action::Group(1)])];
+    let own = vec![Instruction::Apply(vec![to_controller()])];
+    for (i, instructions) in [set, group, own].into_iter().enumerate() {
+        let cookie = 0x70 + i as u64;
+        let f = flow(dst(i as u8), 5, instructions);
+        rig.ok(NEW, Message::FlowMod(FlowMod { cookie, ..f }));
+    }
+    let last = FlowMod { cookie: 0x88, table: 1, ..flow(any(), 0, vec![]) };
+    rig.ok(NEW, Message::FlowMod(last));
+    for (i, cookie) in [u64::MAX, u64::MAX, 0x72].into_iter().enumerate() {
+        rig.send(1, &frame(i as u8));
+        let got = packets(&mut rig, NEW);
+        let [p] = &got[..] else { panic!("{i}: {got:?}") };
+        assert_eq!((p.cookie, p.reason), (cookie, PacketInReason::Action), "{i}");
+    }
+}
+
+/// A tool of 1.0 that has asked for packets gets what no flow takes, with a controller of 1.3 there, or nobody.
+#[test]
+fn a_listening_tool_gets_what_no_flow_takes() {
+    let mut rig = Rig::new();
+    let listens = |miss_send_len| {
+        Message::SetConfig(SwitchConfig { fragments: Fragments::Normal, miss_send_len })
+    };
+    rig.send(1, &frame(1));
+    assert_eq!(packets(&mut rig, OLD), []);
+    rig.ok(OLD, listens(64));
+    for alone in [false, true] {
+        if alone {
+            rig.disconnect(NEW);
+        }
+        rig.send(1, &frame(1));
+        let got = packets(&mut rig, OLD);
+        let [p] = &got[..] else { panic!("{alone}: {got:?}") };
+        assert_eq!(p.reason, PacketInReason::NoMatch);
+    }
+    rig.disconnect(OLD);
+    rig.send(1, &frame(1));
+    assert_eq!(rig.out.take(), []);
+}
+
+/// A packet-out from no port says so where it comes back (1.0.1 §5.3.6: OFPP_NONE), and a queue of the port that a frame will come in by can
+/// be named (§5.2.4).
+#[test]
+fn no_port_and_the_port_it_came_in_by() {
+    let mut rig = Rig::new();
+    rig.ok(
+        OLD,
+        Message::SetConfig(SwitchConfig { fragments: Fragments::Normal, miss_send_len: 64 }),
+    );
+    let back = vec![Action::Output { port: Port::CONTROLLER, max_len: NO_MAX_LEN }];
+    rig.ok(OLD, out(NO_BUFFER, Port::ANY, back, frame(1)));
+    rig.settle();
+    let got = packets(&mut rig, OLD);
+    let [p] = &got[..] else { panic!("{got:?}") };
+    assert_eq!(p.matcher, any().with(Field::InPort, Port::ANY.0.into()));
+    let enqueue = |queue| Action::Enqueue { port: Port::IN_PORT, queue };
+    let f = |queue| flow(any(), 5, vec![Instruction::Apply(vec![enqueue(queue)])]);
+    rig.ok(OLD, Message::FlowMod(f(7)));
+    assert_eq!(rig.refused(OLD, Message::FlowMod(f(8))), ErrorCode::ActionBadQueue);
+    assert_eq!(rig.send(2, &frame(3)), [(2, frame(3))]);
+}

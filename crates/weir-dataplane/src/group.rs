@@ -44,9 +44,9 @@ pub struct Bucket<T> {
     pub id: Option<u32>,
     /// Share of a select group's flows; zero: none.
     pub weight: u16,
-    /// Not live while this port can't send.
+    /// It is live while this port can send.
     pub watch_port: Option<u32>,
-    /// Not live while this group has no live bucket. A bucket that watches nothing is live.
+    /// It is live while this group has a live bucket, whatever the port is. A bucket that watches nothing is live.
     pub watch_group: Option<u32>,
     /// What it does.
     pub payload: T,
@@ -66,7 +66,9 @@ impl<T> Bucket<T> {
         port.into_iter().chain(self.watch_group.map(Watch::Group))
     }
     fn is_live(&self, live: &dyn Fn(Watch) -> bool) -> bool {
-        self.watches().all(live)
+        // Either will do (1.3.5 §6.5).
+        let mut watches = self.watches().peekable();
+        watches.peek().is_none() || watches.any(live)
     }
 }
 

@@ -10,13 +10,13 @@ use crate::compile::{PuntMeta, PuntReason};
 /// A frame for the controllers (OpenFlow 1.3, §A.4.1; 1.0, §5.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
-    /// The VDP's number of the port it came in by; 0xffff_fffd for a packet-out of a controller.
+    /// The VDP's number of the port it came in by; 0xffff_fffd for a packet-out of a controller, 0xffff_ffff for one from no port.
     pub in_port: PortNo,
     /// Why it comes.
     pub reason: PuntReason,
     /// The table of the rule that sent it.
     pub table: u8,
-    /// That rule's cookie; all ones for the VDP's default.
+    /// That rule's cookie; all ones for the VDP's default, and what a group's bucket or the action set sends.
     pub cookie: u64,
     /// Bytes of it that are wanted.
     pub max_len: u16,

@@ -156,6 +156,20 @@ fn a_watched_group_lives_by_its_buckets() {
     assert_eq!(groups[&1].counted().frames, 4);
 }
 
+/// Who watches a port and a group lives by either (1.3.5 §6.5).
+#[test]
+fn one_of_two_that_are_watched_will_do() {
+    let port = |p| Bucket { watch_port: Some(p), ..Bucket::new(vec![]) };
+    let both = Bucket { watch_port: Some(10), ..watching(2) };
+    let failover = |buckets| Group::new(GroupKind::FastFailover, buckets).unwrap();
+    let mut groups = BTreeMap::from([(1, failover(vec![both])), (2, failover(vec![port(20)]))]);
+    let mut choose = |up: &[u32]| choose_bucket(&mut groups, 1, 0, 60, &|p| up.contains(&p));
+    for up in [&[10, 20][..], &[10], &[20]] {
+        assert_eq!(choose(up), Some(Chosen::One(0)), "{up:?}");
+    }
+    assert_eq!(choose(&[]), Some(Chosen::None));
+}
+
 #[test]
 fn watching_in_circles_ends() {
     // Each of many groups watches all of them: without a bound this would never end.

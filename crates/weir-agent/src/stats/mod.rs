@@ -7,6 +7,7 @@ mod ports;
 mod project;
 
 pub(crate) use flows::Walk;
+pub(crate) use project::has_number_for;
 
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
@@ -47,6 +48,7 @@ impl Switch {
             StatsRequest::Experimenter { .. } => return Err(ErrorCode::BadExperimenter.into()),
             _ => return Err(ErrorCode::BadMultipart.into()),
         };
+        let body = project::told(body, who.version);
         who.reply(Message::StatsReply { more: Part::Last, body }, cx.out);
         Ok(())
     }

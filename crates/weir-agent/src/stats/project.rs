@@ -1,7 +1,8 @@
 //! Flows of one version as the other sees them: what was added by 1.0 in 1.3's words, and what 1.0
 //! has words for.
 
-use weir_openflow::model::{Action, Field, Instruction, Match, Version};
+use weir_openflow::model::{Action, Field, Instruction, Match, Port, StatsReply, Version};
+use weir_openflow::of10;
 
 /// Instructions for whoever speaks `version`; `None` where that has no words for them.
 pub(crate) fn shown(
@@ -12,7 +13,7 @@ pub(crate) fn shown(
     if version != Version::V10 {
         return Some(instructions.iter().map(|i| newer(i, matcher)).collect());
     }
-    if !matcher.0.iter().all(|f| in_10(f.field)) {
+    if !of10::has_words_for(matcher) {
         return None;
     }
     match instructions {
@@ -49,38 +50,26 @@ fn newer_action(a: &Action, m: &Match) -> Vec<Action> {
     }]
 }
 
-fn in_10(f: Field) -> bool {
-    use Field::*;
-    matches!(
-        f,
-        InPort
-            | EthDst
-            | EthSrc
-            | EthType
-            | VlanVid
-            | VlanPcp
-            | IpDscp
-            | IpProto
-            | Ipv4Src
-            | Ipv4Dst
-            | TcpSrc
-            | TcpDst
-            | UdpSrc
-            | UdpDst
-            | Icmpv4Type
-            | Icmpv4Code
-            | ArpOp
-            | ArpSpa
-            | ArpTpa
-    )
+/// Whether a version has a number for a port. Ports that have none are left out of what is told of all.
+pub(crate) fn has_number_for(version: Version, port: Port) -> bool {
+    version != Version::V10 || of10::has_number_for(port)
+}
+
+/// A reply without the ports that a version has no number for.
+pub(super) fn told(mut body: StatsReply, version: Version) -> StatsReply {
+    match &mut body {
+        StatsReply::Port(all) => all.retain(|p| has_number_for(version, p.port)),
+        StatsReply::Queue(all) => all.retain(|q| has_number_for(version, q.port)),
+        _ => {}
+    }
+    body
 }
 
 fn action_in_10(a: &Action) -> bool {
     use Field::*;
     match a {
-        Action::Output { .. }
-        | Action::Enqueue { .. }
-        | Action::SetVlanVid(_)
+        Action::Output { port, .. } | Action::Enqueue { port, .. } => of10::has_number_for(*port),
+        Action::SetVlanVid(_)
         | Action::SetVlanPcp(_)
         | Action::SetNwTos(_)
         | Action::SetTpSrc(_)
@@ -109,5 +98,8 @@ mod tests {
         assert_eq!(shown(&[Instruction::GotoTable(1)], &m, Version::V10), None);
         let v6 = Match::default().with(Field::Ipv6Src, 1);
         assert_eq!(shown(&[], &v6, Version::V10), None);
+        let to = |port| apply(vec![Action::Output { port: Port(port), max_len: 0 }]);
+        assert_eq!(shown(&to(70_000), &m, Version::V10), None);
+        assert_eq!(shown(&to(7), &m, Version::V10), Some(to(7)));
     }
 }

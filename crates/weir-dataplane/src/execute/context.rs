@@ -51,11 +51,19 @@ impl Mark {
         };
         Self { table, slot, cookie: t.cookie(slot), reason }
     }
+    /// The same of what no one rule sends: of a bucket, or the action set (1.3.5 §7.4.1).
+    pub(super) fn of_none(self) -> Self {
+        Self { cookie: u64::MAX, reason: PuntReason::Action, ..self }
+    }
 }
 
 impl Cx {
     pub(super) fn punt(&self, s: &Subject<'_>, max_len: u16) -> PuntMeta {
-        let Mark { table, cookie, reason, .. } = self.rule;
+        let Mark { table, cookie, reason, .. } = match self.depth {
+            0 => self.rule,
+            // Of a bucket.
+            _ => self.rule.of_none(),
+        };
         // Neither is wider than 64 bits.
         let metadata = s.key.get(Field::Metadata) as u64;
         let tunnel_id = s.key.get(Field::TunnelId) as u64;

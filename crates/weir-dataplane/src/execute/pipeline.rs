@@ -109,6 +109,7 @@ fn action_set<E: Egress>(
     let Some(set) = cx.set.take() else {
         return e.drop(frame, DropReason::Action, cx.origin);
     };
+    cx.rule = cx.rule.of_none();
     for op in set.ops(tables) {
         match op {
             Op::Mirror(_) => {

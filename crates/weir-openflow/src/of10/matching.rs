@@ -84,6 +84,11 @@ impl Kind for OfpMatch {
     }
 }
 
+/// Whether 1.0 has words for a match.
+pub(super) fn has_words_for(matcher: &Match) -> bool {
+    Raw::of(matcher).is_some()
+}
+
 impl Raw {
     fn read(r: &mut Reader<'_>) -> Result<Self, ErrorCode> {
         let mut m = Raw { wildcards: r.u32()?, in_port: r.u16()?, ..Raw::default() };

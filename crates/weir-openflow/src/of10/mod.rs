@@ -16,7 +16,7 @@ mod queues;
 mod stats;
 
 use crate::codec::EncodeError;
-use crate::model::{ErrorCode, Message, Version};
+use crate::model::{ErrorCode, Match, Message, Port, Version};
 use crate::wire::{self, Kind, Reader, Writer};
 use layouts as l;
 
@@ -40,6 +40,16 @@ mod kind {
     pub(super) const BARRIER_REPLY: u8 = 19;
     pub(super) const QUEUE_CONFIG_REQUEST: u8 = 20;
     pub(super) const QUEUE_CONFIG_REPLY: u8 = 21;
+}
+
+/// Whether 1.0 has words for a match: it knows twelve fields (§5.2.3), addresses by prefix alone, and no other masks.
+pub fn has_words_for(matcher: &Match) -> bool {
+    matching::has_words_for(matcher)
+}
+
+/// Whether 1.0 has a number for a port: up to OFPP_MAX, 0xff00, or a reserved one (§5.2.1).
+pub fn has_number_for(port: Port) -> bool {
+    numbers::narrow(port).is_some()
 }
 
 /// Types that switches alone send.
