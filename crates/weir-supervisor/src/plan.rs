@@ -167,7 +167,13 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
                         paths.push(migrate());
                     }
                 }
-                _ if v.kind != w.kind() => come.push(put(How::Become)),
+                // What it becomes is put without its path, too.
+                _ if v.kind != w.kind() => {
+                    come.push(put(How::Become));
+                    if v.path.is_some_and(|p| p != w.path) {
+                        paths.push(migrate());
+                    }
+                }
                 Some(l) if l.nature != w.label.nature => {
                     go.push(delete());
                     come.push(put(How::Anew));

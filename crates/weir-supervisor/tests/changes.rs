@@ -161,6 +161,31 @@ fn a_routers_path_is_changed_with_what_else_is() {
     }
 }
 
+/// A VDP becomes a router, and a router a VDP, on the other path: both in one change.
+#[test]
+fn a_nodes_path_is_changed_with_its_kind() {
+    let (lab, _, world, places) = made();
+    for router in [true, false] {
+        let (mut wanted, _) = admit(&lab, &world.observed(), &places, STORE).unwrap();
+        let mut seen = world.observed();
+        let w = wanted.iter_mut().find(|w| w.label.network == "red" && w.label.node == "s1");
+        let w = w.unwrap();
+        let v = seen.get_mut(&w.host).unwrap().vdps.iter_mut().find(|v| v.vid == w.vid).unwrap();
+        v.kind = if router { Kind::Vdp } else { Kind::Router };
+        w.router = router.then(Box::default);
+        w.label.whole += 1;
+        let all = plan(&wanted, &seen, STORE, &places);
+        assert!(matches!(&all[..], [Step::Put { how: How::Become, .. }]), "{all:?}");
+        let w = wanted.iter_mut().find(|w| w.label.network == "red" && w.label.node == "s1");
+        w.unwrap().path = Path::Slow;
+        let all = plan(&wanted, &seen, STORE, &places);
+        let [Step::Put { how: How::Become, .. }, Step::Migrate { to: Path::Slow, .. }] = &all[..]
+        else {
+            panic!("{all:?}")
+        };
+    }
+}
+
 #[test]
 fn marks_are_read_as_they_are_written_and_nothing_else_is_one() {
     let l = Label { store: 1, network: "n".into(), node: "s".into(), nature: 2, whole: u64::MAX };
