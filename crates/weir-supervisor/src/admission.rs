@@ -4,6 +4,7 @@
 //! Room: a checked lab and what nodes report in, sections out. Called before a plan is made.
 
 use crate::away::BODY;
+use crate::model::router::has_cpus;
 use crate::model::{Lab, Made, Network, Node};
 use crate::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use crate::refusal::{Refusal, Way, instead};
@@ -65,6 +66,7 @@ pub fn admit(
             let w = section(lab, n, v, place.vid, store, &at);
             if let Some(host) = hosts.get_mut(v.host.as_str()) {
                 ports(lab, host, n, v, &at)?;
+                processors(host, n, v, &at)?;
                 host.take(&w, v.tcam_entries, v.cpu_permille, &at)?;
             }
             // A relay at each of its ports elsewhere, for the port's frames and those of the tunnel.
@@ -193,6 +195,17 @@ fn ports(lab: &Lab, host: &Host<'_>, n: &Network, v: &Node, at: &Way) -> Result<
         }
     }
     Ok(())
+}
+
+/// A router's programs run on processors that are there.
+fn processors(host: &Host<'_>, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    let asked = v.as_router().and_then(|r| r.cpus);
+    let (Some(asked), Some(there)) = (asked, &host.seen.processors) else { return Ok(()) };
+    if has_cpus(there, &asked) {
+        return Ok(());
+    }
+    let text = format!("host '{}': router {} wants processors {asked}", v.host, v.vdp_name(n));
+    Err(Refusal::new(at.key("router").key("cpus"), format!("{text}, there are {there}")))
 }
 
 /// What is promised on a port is at most what it carries.

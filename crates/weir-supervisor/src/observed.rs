@@ -23,6 +23,8 @@ pub struct ObservedHost {
     pub mapping: Budget,
     /// The TCAM's part for action rules.
     pub action: Budget,
+    /// Processors that programs of virtual routers may run on, as its kernel lists them, where it says so.
+    pub processors: Option<String>,
 }
 
 /// A part of a TCAM.

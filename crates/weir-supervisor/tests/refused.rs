@@ -3,7 +3,8 @@
 mod world;
 
 use weir_supervisor::admission::admit;
-use weir_supervisor::model::{Lab, check};
+use weir_supervisor::model::router::Router;
+use weir_supervisor::model::{Kind, Lab, check};
 use weir_supervisor::store::Places;
 use world::{Vlans, World, lab};
 
@@ -55,6 +56,11 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
         ),
         ("[[host]]\nname = 'h'\napi = 'x'\n", "host[0].api", "api 'x': \"HOST:PORT\" by TLS"),
         ("[[host]]\nname = 'h'\napi = 'x:1'\n", "host[0].api", "say who asks in [tls]"),
+        (
+            &format!("{HOSTS}[[host]]\nname = 'north'\napi = 'unix:w'\n"),
+            "host[2].api",
+            "api 'unix:w' is where host 'west' is reached: each host is a data plane",
+        ),
         (
             &format!("{HOSTS}[[host]]\nname = 'west'\napi = 'unix:z'\n"),
             "host[2].name",
@@ -220,6 +226,16 @@ fn what_a_host_does_not_have_is_refused_before_anything_is_touched() {
     no(&|_, w| w.host("east").mapping_slices = 1, "TCAM entries for mapping, 0 are left");
     no(&|_, w| w.host("east").action_slices = 0, "TCAM entries of its own");
     no(&|l, _| l.network[0].node[0].cpu_permille = 1000, "permille of its worker");
+    let pinned = |l: &mut Lab, cpus: &str| {
+        let v = &mut l.network[0].node[0];
+        v.kind = Kind::Router;
+        v.router = Some(Router { cpus: Some(cpus.into()), ..Router::default() });
+    };
+    no(
+        &|l, _| pinned(l, "1-2"),
+        "network[0].node[0].router.cpus: host 'east': router red.s1 wants processors 1-2, there are 0-1",
+    );
+    assert_eq!(ask(&|l, _| pinned(l, "0-1")), Ok(()));
     no(&|l, _| l.host[0].port[0].capacity_bps = 10, "are promised to red.s1");
     no(&|_, w| w.host("east").put(9, "red.s1", None), "called 'red.s1' that is not ours");
 }

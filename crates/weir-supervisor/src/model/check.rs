@@ -39,11 +39,14 @@ pub trait FlowSyntax {
 /// # Errors
 /// The first thing that can't be.
 pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut reached) = (BTreeSet::new(), BTreeMap::new());
     for (i, h) in lab.host.iter().enumerate() {
         let at = Way::item("host", i);
         unique("host", &h.name, &mut seen, &at.key("name"))?;
         host(lab, h, &at)?;
+        if let Some(other) = reached.insert(h.api.as_str(), h.name.as_str()) {
+            return Err(one_plane(h, other, &at));
+        }
     }
     tunnels(lab)?;
     links(lab)?;
@@ -61,6 +64,12 @@ pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
     }
     listeners(lab)?;
     spaces(lab, flows)
+}
+
+/// Refuses a host that is the data plane of another: what one has would be taken away as the other's.
+pub fn one_plane(h: &Host, other: &str, at: &Way) -> Refusal {
+    let text = format!("api '{}' is where host '{other}' is reached", h.api);
+    Refusal::new(at.key("api"), format!("{text}: each host is a data plane of its own"))
 }
 
 fn unique<'n>(

@@ -133,6 +133,15 @@ pub fn cpus(text: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
+/// Whether all processors that are asked for are there, both as the kernel lists them; what is there may be
+/// unreadable, and then says nothing.
+pub fn has_cpus(there: &str, asked: &str) -> bool {
+    match (cpus(there.trim()), cpus(asked)) {
+        (Some(there), Some(asked)) => asked.iter().all(|n| there.contains(n)),
+        _ => true,
+    }
+}
+
 /// The VLAN of a flow space that is one VLAN.
 pub fn vlan_of(flow_space: &[String]) -> Option<u16> {
     match flow_space {

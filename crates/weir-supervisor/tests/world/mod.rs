@@ -139,6 +139,7 @@ impl World {
                 .collect(),
             mapping: Budget { slice_entries: 16, free_entries: h.mapping_slices * 16 },
             action: Budget { slice_entries: 16, free_entries: h.action_slices * 16 },
+            processors: Some("0-1".to_owned()),
         };
         self.hosts.iter().map(|(n, h)| (n.clone(), host(h))).collect()
     }

@@ -297,6 +297,7 @@ fn seen(items: Vec<Item>) -> ObservedHost {
         vdps: stats.vdps.iter().filter(|v| v.vid != 0).map(vdp).collect(),
         mapping,
         action,
+        processors: stats.plane.processors.clone(),
     }
 }
 

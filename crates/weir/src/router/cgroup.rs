@@ -84,6 +84,21 @@ fn machine() -> Vec<Hierarchy> {
     })
 }
 
+/// Processors that groups may have, as the kernel lists them; none where it does not say.
+pub fn processors() -> Option<String> {
+    processors_of(&machine())
+}
+
+fn processors_of(all: &[Hierarchy]) -> Option<String> {
+    let h = all.iter().find(|h| h.controllers.iter().any(|c| c == "cpuset"))?;
+    let file = match h.version {
+        Version::One => "cpuset.cpus",
+        Version::Two => "cpuset.cpus.effective",
+    };
+    let text = fs::read_to_string(h.root.join(file)).ok()?.trim().to_owned();
+    Some(text).filter(|t| !t.is_empty())
+}
+
 fn put(path: &Path, value: &str) -> Result<()> {
     fs::write(path, value).with_context(|| format!("writing '{value}' to {}", path.display()))
 }
@@ -302,6 +317,22 @@ mod tests {
         }
         let h = Hierarchy { version, root: root.to_owned(), controllers };
         Group { name: "g".to_owned(), of: vec![h] }
+    }
+
+    #[test]
+    fn processors_are_what_the_kernel_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
+        for (version, file) in
+            [(Version::One, "cpuset.cpus"), (Version::Two, "cpuset.cpus.effective")]
+        {
+            let all =
+                [Hierarchy { version, root: root.clone(), controllers: vec!["cpuset".into()] }];
+            assert_eq!(processors_of(&all), None);
+            fs::write(root.join(file), "0-1\n").unwrap();
+            assert_eq!(processors_of(&all), Some("0-1".to_owned()));
+        }
+        assert_eq!(processors_of(&[]), None);
     }
 
     fn quarter_of(cpus: &str) -> Limits {

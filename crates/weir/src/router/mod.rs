@@ -13,7 +13,7 @@
 //! - [`fib`]: what routes come to; [`follow`]: the thread that keeps rules as the routes are;
 //! - [`container`]: a VDP's slow path inside.
 
-mod cgroup;
+pub mod cgroup;
 pub mod container;
 mod fib;
 mod follow;

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use weir_dataplane::Vid;
 use weir_io::open::{self, PortSpec};
 use weir_supervisor::model::Kind;
-use weir_supervisor::model::router::{DataPlane, Router, Wire, check};
+use weir_supervisor::model::router::{DataPlane, Router, Wire, check, has_cpus};
 use weir_supervisor::refusal::Way;
 use weir_supervisor::section::digest;
 use weir_wire::MacAddr;
@@ -159,6 +159,12 @@ impl Routers {
         let v = read(live, &all, toml)?;
         let ports: Vec<&str> = v.ports.iter().map(|(n, _)| n.as_str()).collect();
         check(&router, &ports, &Way::default()).map_err(|e| bad(format!("{}: {e}", e.at)))?;
+        if let (Some(asked), Some(there)) = (&router.cpus, &live.own().processors)
+            && !has_cpus(there, asked)
+        {
+            let text = format!("router '{}' wants processors {asked}, there are {there}", v.name);
+            return Err(bad(text));
+        }
         let before = match all.contains_key(&v.vid.0) {
             true => None,
             false => live.look(|m| kinds::before(m, &v))??,

@@ -49,6 +49,7 @@ pub fn handle(
                         .with_switches(live.switches().status())
                         .with_routers(live.routers().status())
                         .with_moves(&moves::stages(live))
+                        .with_own(live.own())
                         .tell(|i| reply(lines, &Reply::Item(i)))?;
                     Ok(Reply::Ok(Done::default()))
                 }

@@ -13,10 +13,12 @@ use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::read;
 use crate::openflow::service::Switches;
 use crate::openflow::wanted;
+use crate::router::cgroup::processors;
 use crate::router::node::Routers;
 use crate::verify::Kept;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_dataplane::{DataPlane, Handle, Path, Phase, Vid, WorkerGone};
@@ -92,6 +94,26 @@ pub struct Live {
     proof: Kept,
     /// Unix time of the worker's time zero, in nanoseconds.
     epoch_ns: u64,
+    /// What it is known by.
+    own: Own,
+}
+
+/// What a data plane is known by, and what its machine has: for as long as it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    /// What no other has.
+    pub instance: String,
+    /// Processors that programs of virtual routers may run on, as the kernel lists them.
+    pub processors: Option<String>,
+}
+
+impl Own {
+    /// Of one that starts.
+    fn drawn() -> Self {
+        // Drawn by the system for hash maps.
+        let one = || RandomState::new().hash_one(Instant::now());
+        Self { instance: format!("{:016x}{:016x}", one(), one()), processors: processors() }
+    }
 }
 
 /// How long VDPs that are being deleted, or are between two paths, are waited for.
@@ -112,7 +134,8 @@ impl Live {
         let plain = Plain::default();
         let (model, turns) = (Mutex::new(Some(model)), Turns::default());
         let proof = Kept::default();
-        Ok(Self { handle, model, switches, routers, plain, turns, proof, epoch_ns })
+        let own = Own::drawn();
+        Ok(Self { handle, model, switches, routers, plain, turns, proof, epoch_ns, own })
     }
 
     /// VDPs as OpenFlow switches.
@@ -123,6 +146,11 @@ impl Live {
     /// Virtual routers.
     pub fn routers(&self) -> &Routers {
         &self.routers
+    }
+
+    /// What it is known by.
+    pub fn own(&self) -> &Own {
+        &self.own
     }
 
     /// Whose turn it is to change networks.

@@ -377,6 +377,12 @@ pub struct PlaneItem {
     pub unmapped_dropped: BTreeMap<String, u64>,
     /// The first sum that does not hold, if any: a defect.
     pub imbalance: Option<String>,
+    /// What no other data plane has: drawn at its start. `show` tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// Processors that programs of virtual routers may run on, as the kernel lists them. `show` tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<String>,
 }
 
 /// Where the region's frames are.

@@ -2,6 +2,7 @@
 //!
 //! Room: reading only. Called by the handler, between two bursts where the data plane is needed.
 
+use super::live::Own;
 use super::protocol::{
     Count, DelayItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem,
     Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
@@ -170,6 +171,8 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
         channels: p.channels(),
         unmapped_dropped: drops(&s.unmapped.dropped),
         imbalance: s.check().err().map(|e| e.to_string()),
+        instance: None,
+        processors: None,
     }
 }
 
@@ -347,6 +350,17 @@ impl Asked {
         for v in &mut self.vdps {
             if let Some(d) = &mut v.item.detail {
                 d.moving = stages.get(&v.item.vid).and_then(|s| s.word());
+            }
+        }
+        self
+    }
+
+    /// The same with what the data plane is known by.
+    pub fn with_own(mut self, own: &Own) -> Self {
+        for i in &mut self.items {
+            if let Item::Plane(p) = i {
+                p.instance = Some(own.instance.clone());
+                p.processors.clone_from(&own.processors);
             }
         }
         self
