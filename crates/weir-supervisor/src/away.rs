@@ -5,7 +5,7 @@
 //! made of the same section. A body is known by its mark, which names the node with a `~` behind it; nobody
 //! else's plans look at it. Called by whoever moves nodes, which is the binary's.
 
-use crate::model::{Lab, Network, Node, Openflow, tunnel_end};
+use crate::model::{Lab, Network, Node, Openflow, Rule, tunnel_end};
 use crate::observed::{Observed, ObservedHost, ObservedVdp};
 use crate::refusal::{Refusal, Way};
 use crate::section::{Label, digest, section};
@@ -17,6 +17,16 @@ use std::net::SocketAddr;
 
 /// What ends the name of a node in its body's mark.
 pub const BODY: char = '~';
+
+/// Whoever reads the flow syntax of rules.
+pub trait RuleSyntax {
+    /// The same rule with a node's own numbers of its ports in the place of their names, which are given in
+    /// their order from number 1 on.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    fn by_number(&self, rule: &Rule, ports: &[String]) -> Result<Rule, String>;
+}
 
 /// A tunnel from a port of a node to its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +107,7 @@ pub fn body(
     vid: u16,
     observed: &Observed,
     store: u64,
+    rules: &impl RuleSyntax,
 ) -> Result<Body, Refusal> {
     let place = |x: usize| Way::item("network", x);
     let at = lab.network.iter().position(|o| o.name == n.name).map(place).unwrap_or_default();
@@ -160,6 +171,8 @@ pub fn body(
             }
         }
     }
+    // Its ports are others there, in the same order.
+    let v = &numbered(lab, n, v, rules).map_err(|e| refuse(format!("{}: {e}", v.vdp_name(n))))?;
     Ok(Body {
         node: format!("{}/{}", n.name, v.name),
         home: (v.host.clone(), vid),
@@ -167,6 +180,20 @@ pub fn body(
         away: (other, number),
         tunnels,
     })
+}
+
+/// A node whose rules name its ports by their numbers.
+fn numbered(lab: &Lab, n: &Network, v: &Node, rules: &impl RuleSyntax) -> Result<Node, String> {
+    let ports = lab.attachments(n, v);
+    let mut node = v.clone();
+    for r in &mut node.rule {
+        *r = rules.by_number(r, &ports)?;
+    }
+    if let Some(actions) = node.default.take() {
+        let whole = Rule { priority: None, matcher: String::new(), actions };
+        node.default = Some(rules.by_number(&whole, &ports)?.actions);
+    }
+    Ok(node)
 }
 
 /// A node that another host shall process than before.
@@ -198,6 +225,7 @@ pub fn moves(
     observed: &Observed,
     places: &Places,
     store: u64,
+    rules: &impl RuleSyntax,
 ) -> Result<Vec<Move>, Refusal> {
     let mut all = Vec::new();
     let at = |v: &Node| v.away.clone().unwrap_or_else(|| v.host.clone());
@@ -205,7 +233,7 @@ pub fn moves(
         for v in &n.node {
             let place = places.get(&format!("{}/{}", n.name, v.name));
             if let (Some(place), Some(_)) = (place, &v.away) {
-                body(lab, n, v, place.vid, observed, store)?;
+                body(lab, n, v, place.vid, observed, store, rules)?;
             }
             let old = before.network(&n.name).and_then(|n| n.node(&v.name));
             // One that comes, or is made anew elsewhere, comes to its own host first.
@@ -301,9 +329,24 @@ mod tests {
         }
     }
 
+    /// `NAME` alone.
+    struct Words;
+
+    impl RuleSyntax for Words {
+        fn by_number(&self, rule: &Rule, ports: &[String]) -> Result<Rule, String> {
+            let no = |text: &str| match ports.iter().position(|p| p == text) {
+                Some(i) => Ok((i + 1).to_string()),
+                None if text.is_empty() => Ok(String::new()),
+                None => Err(format!("no port '{text}'")),
+            };
+            let (matcher, actions) = (no(&rule.matcher)?, no(&rule.actions)?);
+            Ok(Rule { matcher, actions, ..rule.clone() })
+        }
+    }
+
     fn asked(lab: &Lab, observed: &Observed) -> Result<Body, Refusal> {
         let n = &lab.network[0];
-        body(lab, n, &n.node[0], 3, observed, 9)
+        body(lab, n, &n.node[0], 3, observed, 9, &Words)
     }
 
     fn seen() -> Observed {
@@ -345,11 +388,32 @@ mod tests {
         before.network[0].node[0].away = None;
         let places = [("red/s1".to_owned(), Place { host: "east".to_owned(), vid: 3 })].into();
         let told = |from: &Lab| -> Vec<String> {
-            let all = moves(&lab, from, &observed, &places, 9).unwrap();
+            let all = moves(&lab, from, &observed, &places, 9, &Words).unwrap();
             all.iter().map(Move::to_string).collect()
         };
         assert_eq!(told(&before), ["> red/s1: from east to west"]);
         assert_eq!(told(&lab), [""; 0]);
+    }
+
+    #[test]
+    fn rules_that_name_ports_name_their_numbers_at_the_body() {
+        let mut lab = lab();
+        let v = &mut lab.network[0].node[0];
+        v.default = Some("e1".to_owned());
+        let rule = |a: &str, b: &str| Rule {
+            priority: Some(7),
+            matcher: a.to_owned(),
+            actions: b.to_owned(),
+        };
+        v.rule = vec![rule("e1", "e2"), rule("", "e1")];
+        let toml = asked(&lab, &seen()).unwrap().toml;
+        for what in ["default = \"1\"", "match = \"1\"\nactions = \"2\"", "actions = \"1\""] {
+            assert!(toml.contains(what), "{toml}");
+        }
+        lab.network[0].node[0].rule = vec![rule("e1", "e9")];
+        let told = asked(&lab, &seen()).unwrap_err();
+        assert_eq!(told.text, "red.s1: no port 'e9'");
+        assert_eq!(told.at.to_string(), "network[0].node[0].away");
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //! may be done twice; [`store::Store`] keeps what is wanted, and which change is under way, so that a
 //! supervisor that is killed at any moment finds its place again.
 //!
-//! [`away`] says what must be there for a node to be processed by another host.
+//! [`goal`] puts these together. [`rename`] has one name for a host that two labs call differently, and [`silent`]
+//! says what becomes of one that does not answer. [`away`] says what must be there for a node to be processed
+//! by another host.
 //!
 //! Beside them, [`guard`]: rules that act when a node goes beyond a rate; [`verify`]: proof that no
 //! network reaches another, from the rules as installed; and
@@ -19,12 +21,15 @@
 
 pub mod admission;
 pub mod away;
+pub mod goal;
 pub mod guard;
 pub mod model;
 pub mod observed;
 pub mod plan;
 pub mod refusal;
+pub mod rename;
 pub mod section;
+pub mod silent;
 pub mod slicer;
 pub mod store;
 pub mod verify;

@@ -1,6 +1,7 @@
 //! Virtual networks on real `weir run`s: by their node APIs, from LAB files, killed at any moment.
 
 mod certificates;
+mod networks_hosts;
 mod networks_links;
 mod networks_moves;
 mod openflow_rig;

@@ -43,11 +43,11 @@ pub fn run(args: &Args) -> Result<()> {
     let file = LabFile::load(&args.lab)?;
     let mut keeper = args.kept.open()?;
     let prepared = keeper.prepare(file.lab.clone(), Some(&file), Verify::AsTheLabSays)?;
+    report(&prepared)?;
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
         return say(format_args!("nothing differs; revision {n} holds"));
     }
-    report(&prepared)?;
     if args.dry_run {
         return say(format_args!("nothing was touched"));
     }

@@ -2,11 +2,14 @@
 //!
 //! Room: the store and the nodes, in this order: checked, observed, admitted, planned; noted in the
 //! store as under way; carried out; noted as done. Whatever fails before the note touches nothing, and
-//! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`].
+//! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`]. Hosts that
+//! do not answer are left out where nothing is to be made there.
 
+use super::flows::Flows;
 use super::lab::{LabFile, checked, refused};
 use super::moving::{self, Moved};
 use super::nodes::{Nodes, Proof};
+use super::reach::Reached;
 use super::store::Redb;
 use crate::config::read::vdp_from;
 use crate::fault::{bad_input, is_bad_input};
@@ -17,15 +20,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use weir_supervisor::admission::admit;
 use weir_supervisor::away::{Move, moves};
+use weir_supervisor::goal::Goal;
 use weir_supervisor::model::Lab;
 use weir_supervisor::observed::Observed;
-use weir_supervisor::plan::{Step, plan};
+use weir_supervisor::plan::Step;
 use weir_supervisor::refusal::Refusal;
 use weir_supervisor::section::Wanted;
+use weir_supervisor::silent::{self, Missed, What, split, supposed};
 use weir_supervisor::store::{Places, Saved, State, Store};
-use weir_supervisor::wires::{self, Before, Links, WantedPort, lay};
+use weir_supervisor::wires::{Links, WantedPort};
 
 /// Keeps networks.
 #[derive(Debug)]
@@ -43,7 +47,10 @@ pub struct Keeper {
 #[derive(Debug)]
 pub struct Prepared {
     nodes: Nodes,
+    known: Known,
     target: State,
+    /// What is not done at hosts that do not answer.
+    pub missed: Vec<Missed>,
     /// What it takes.
     pub steps: Vec<Step>,
     /// Nodes that go to other hosts then, or come back.
@@ -133,54 +140,46 @@ impl Keeper {
     /// Works out what it takes for `lab` to hold. Touches nothing.
     ///
     /// # Errors
-    /// It can't be, with the reason; or a node does not answer.
+    /// It can't be, with the reason; or a node does not answer that has something to do.
     pub fn prepare(&self, lab: Lab, file: Option<&LabFile>, verify: Verify) -> Result<Prepared> {
         checked(&lab, file)?;
+        let id = self.saved.id;
         let left = self.saved.under_way.as_ref();
-        let labs = [&lab, &self.saved.state.lab].into_iter().chain(left.map(|s| &s.lab));
-        let mut nodes = Nodes::connect(labs)?;
-        let observed = nodes.observe()?;
-        let known = self.places();
-        let goal = Goal::of(&lab, &observed, &known, &self.links(), self.saved.id)
+        let labs: Vec<&Lab> = [&self.saved.state].into_iter().chain(left).map(|s| &s.lab).collect();
+        let mut reached = Reached::of(&lab, labs, file)?;
+        let known = Known::of(&self.saved, &reached);
+        let observed = known.observed(&reached, reached.observed.clone(), &lab, id);
+        let places = known.places();
+        let goal = Goal::of(&lab, &observed, &places, &known.links(), id)
             .map_err(|r| refused(file, &r))?;
         for w in &goal.wanted {
             readable(w, &observed, &goal.ports)
                 .map_err(|e| refused(file, &Refusal::new(w.at.clone(), e)))?;
         }
-        let steps = goal.steps(&observed, self.saved.id, &known);
-        if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
-            apart(&nodes.verify(&steps)?)?;
+        let split = split(goal.steps(&observed, id, &places), |h| !reached.nodes.answers(h));
+        if let Some((host, what)) = split.needed.first() {
+            return Err(reached.why_not(host, what));
         }
-        let moves = moves(&lab, &self.saved.state.lab, &observed, &goal.places, self.saved.id)
+        let steps = split.steps;
+        if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
+            apart(&reached.nodes.verify(&steps)?)?;
+        }
+        let now = known.now();
+        let moves = moves(&lab, &now.lab, &observed, &goal.places, id, &Flows)
             .map_err(|r| refused(file, &r))?;
+        for m in &moves {
+            let home = lab.network(&m.network).and_then(|n| n.node(&m.node)).map(|v| &v.host);
+            let needed = [Some(&m.to), home].into_iter().flatten();
+            if let Some(host) = needed.into_iter().find(|h| reached.silent.contains_key(*h)) {
+                return Err(reached.why_not(host, &format!("{}.{}", m.network, m.node)));
+            }
+        }
+        let missed = known.missed(&reached, split.gone, &lab);
+        let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
+        let before = before.map(|g| g.wanted).unwrap_or_default();
         let revision = self.saved.state.revision + 1;
         let target = State { revision, lab, places: goal.places, links: goal.links };
-        let before = self.sections(&observed);
-        Ok(Prepared { nodes, target, steps, moves, before })
-    }
-
-    /// Where virtual nodes live or may have come to live.
-    fn places(&self) -> Places {
-        let mut all = self.saved.state.places.clone();
-        if let Some(s) = &self.saved.under_way {
-            all.extend(s.places.iter().map(|(k, v)| (k.clone(), v.clone())));
-        }
-        all
-    }
-
-    /// Where virtual links go or may have come to go.
-    fn links(&self) -> Links {
-        let mut all = self.saved.state.links.clone();
-        let left = self.saved.under_way.iter().flat_map(|s| &s.links);
-        all.extend(left.map(|(k, v)| (k.clone(), v.clone())));
-        all
-    }
-
-    /// The sections that hold, for showing what changes in them.
-    fn sections(&self, observed: &Observed) -> Vec<Wanted> {
-        let s = &self.saved.state;
-        let goal = Goal::of(&s.lab, observed, &s.places, &s.links, self.saved.id);
-        goal.map(|g| g.wanted).unwrap_or_default()
+        Ok(Prepared { nodes: reached.nodes, known, target, missed, steps, moves, before })
     }
 
     /// Whether a prepared change would change nothing at all, the store included.
@@ -193,18 +192,22 @@ impl Keeper {
     /// # Errors
     /// Why it failed, and whether all is as before.
     pub fn make(&mut self, mut p: Prepared) -> Result<()> {
-        let before = (self.places(), self.saved.state.links.clone());
+        // What was under way before is forgotten by the store now.
+        let earlier = self.saved.under_way.clone();
         self.store.begin(&p.target)?;
-        self.saved.under_way = Some(p.target);
-        let target = self.saved.under_way.clone().unwrap_or_default();
+        self.saved.under_way = Some(p.target.clone());
         let id = self.saved.id;
         let done = p.nodes.begin_turn(id).and_then(|()| p.nodes.perform(&p.steps));
         let done = done.and_then(|became| {
-            Ok((became, moving::lead(&mut p.nodes, &target.lab, &target.places, id)?))
+            let at = moving::Known { places: &p.target.places, states: &p.known.0, store: id };
+            Ok((became, moving::lead(&mut p.nodes, &p.target.lab, at)?))
         });
         match done {
             Ok((became, moved)) => (self.became, self.moved) = (became, moved),
-            Err(e) => return Err(self.put_back(&mut p.nodes, &before, &e)),
+            Err(e) => {
+                drop(p.nodes);
+                return Err(self.put_back(earlier.as_ref(), &e));
+            }
         }
         self.done()
     }
@@ -216,19 +219,16 @@ impl Keeper {
     }
 
     /// Undoes what was done of a change that failed, and says so behind the reason.
-    fn put_back(
-        &mut self,
-        nodes: &mut Nodes,
-        (places, links): &(Places, Links),
-        why: &Error,
-    ) -> Error {
-        let lab = self.saved.state.lab.clone();
-        let back = lead(nodes, &lab, places, links, self.saved.id)
-            .and_then(|_| Ok(self.store.abandon()?));
+    fn put_back(&mut self, earlier: Option<&State>, why: &Error) -> Error {
+        let left = self.saved.under_way.clone();
+        let others: Vec<&State> = left.iter().chain(earlier).collect();
+        let back = lead(Way::Back, &self.saved.state, &others, self.saved.id)
+            .and_then(|led| self.store.abandon().map(|()| led.missed).map_err(Error::from));
         let text = match back {
-            Ok(()) => {
+            Ok(missed) => {
                 self.saved.under_way = None;
-                format!("{why:#}; all is as before")
+                let missed: String = missed.iter().map(|m| format!("; {m}")).collect();
+                format!("{why:#}; all is as before{missed}")
             }
             Err(e) => format!(
                 "{why:#}; and it could not be undone: {e:#}; 'weir net recover --back' tries again"
@@ -241,64 +241,104 @@ impl Keeper {
     ///
     /// # Errors
     /// It can't be, now; the store still says that it is under way.
-    pub fn recover(&mut self, way: Way) -> Result<Option<usize>> {
+    pub fn recover(&mut self, way: Way) -> Result<Option<Led>> {
         let Some(left) = self.saved.under_way.clone() else { return Ok(None) };
-        let mut nodes = Nodes::connect([&left.lab, &self.saved.state.lab])?;
-        nodes.begin_turn(self.saved.id)?;
-        let goal = match way {
-            Way::On => left,
-            Way::Back => self.saved.state.clone(),
+        let now = &self.saved.state;
+        let (goal, other) = match way {
+            Way::On => (&left, now),
+            Way::Back => (now, &left),
         };
-        let mut known = self.places();
-        known.extend(goal.places);
-        let steps = lead(&mut nodes, &goal.lab, &known, &goal.links, self.saved.id)?;
+        let led = lead(way, goal, &[other], self.saved.id)?;
         match way {
             Way::On => self.store.finish()?,
             Way::Back => self.store.abandon()?,
         }
         self.saved = self.store.load()?;
-        Ok(Some(steps))
+        Ok(Some(led))
     }
 }
 
-/// Makes a lab that was admitted hold, from whatever is there.
-fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, links: &Links, store: u64) -> Result<usize> {
-    let observed = nodes.observe()?;
-    let goal = Goal::of(lab, &observed, places, links, store).map_err(|r| refused(None, &r))?;
-    let steps = goal.steps(&observed, store, places);
-    nodes.perform(&steps)?;
-    let moved = moving::lead(nodes, lab, places, store)?;
-    Ok(steps.len() + moved.len())
+/// A change that was interrupted, led to an end.
+#[derive(Debug)]
+pub struct Led {
+    /// In so many steps.
+    pub steps: usize,
+    /// What was not done at hosts that do not answer.
+    pub missed: Vec<Missed>,
 }
 
-/// What must be there for a lab to hold.
-struct Goal {
-    wanted: Vec<Wanted>,
-    ports: Vec<WantedPort>,
-    places: Places,
-    links: Links,
+/// Makes a state hold that was admitted, from whatever is there: what others may have made, too.
+fn lead(way: Way, goal: &State, others: &[&State], store: u64) -> Result<Led> {
+    let mut labs: Vec<&Lab> = others.iter().map(|s| &s.lab).collect();
+    if way == Way::Back {
+        // What held is remembered itself: none of its hosts is new.
+        labs.push(&goal.lab);
+    }
+    let mut reached = Reached::of(&goal.lab, labs, None)?;
+    reached.nodes.begin_turn(store)?;
+    let others = others.iter().map(|s| reached.renamed(s));
+    let known = Known(others.chain([goal.clone()]).collect());
+    let observed = reached.nodes.observe()?;
+    let observed = known.observed(&reached, observed, &goal.lab, store);
+    let places = known.places();
+    let wanted = Goal::of(&goal.lab, &observed, &places, &goal.links, store);
+    let wanted = wanted.map_err(|r| refused(None, &r))?;
+    let split = split(wanted.steps(&observed, store, &places), |h| !reached.nodes.answers(h));
+    let mut missed = known.missed(&reached, split.gone, &goal.lab);
+    match split.needed.first() {
+        Some((host, what)) if way == Way::On => return Err(reached.why_not(host, what)),
+        _ => missed.extend(silent::missed(&split.needed, What::NotPutBack)),
+    }
+    reached.nodes.perform(&split.steps)?;
+    let at = moving::Known { places: &places, states: &known.0, store };
+    let moved = moving::lead(&mut reached.nodes, &goal.lab, at)?;
+    Ok(Led { steps: split.steps.len() + moved.len(), missed })
 }
 
-impl Goal {
-    fn of(
-        lab: &Lab,
-        observed: &Observed,
-        places: &Places,
-        links: &Links,
-        store: u64,
-    ) -> Result<Self, Refusal> {
-        let laid = lay(lab, observed, Before { places, links }, store)?;
-        let (mut wanted, mut places) = admit(lab, observed, places, store)?;
-        wanted.extend(laid.relays);
-        places.extend(laid.places);
-        Ok(Self { wanted, ports: laid.ports, places, links: laid.links })
+/// States that things may be in, hosts by the names that they have now; in a later one is what counts where
+/// they differ.
+#[derive(Debug, Default)]
+struct Known(Vec<State>);
+
+impl Known {
+    /// What holds, and what a change that was interrupted led to.
+    fn of(saved: &Saved, reached: &Reached) -> Self {
+        let all = [&saved.state].into_iter().chain(&saved.under_way);
+        Self(all.map(|s| reached.renamed(s)).collect())
     }
 
-    /// Ports come before the VDPs that use them, and go after them.
-    fn steps(&self, observed: &Observed, store: u64, known: &Places) -> Vec<Step> {
-        let (first, last) = wires::steps(&self.ports, observed, store);
-        let vdps = plan(&self.wanted, observed, store, known);
-        first.into_iter().chain(vdps).chain(last).collect()
+    /// The first of them.
+    fn now(&self) -> State {
+        self.0.first().cloned().unwrap_or_default()
+    }
+
+    /// Where virtual nodes live or may have come to live.
+    fn places(&self) -> Places {
+        self.0.iter().flat_map(|s| s.places.clone()).collect()
+    }
+
+    /// Where virtual links go or may have come to go.
+    fn links(&self) -> Links {
+        self.0.iter().flat_map(|s| s.links.clone()).collect()
+    }
+
+    /// What is there, and what is supposed to be where nobody answers.
+    fn observed(&self, reached: &Reached, seen: Observed, lab: &Lab, store: u64) -> Observed {
+        reached.with_silent(seen, |host| supposed(host, &self.0, lab, store))
+    }
+
+    /// What becomes of hosts that do not answer when a lab holds.
+    fn missed(&self, reached: &Reached, gone: Vec<(String, String)>, lab: &Lab) -> Vec<Missed> {
+        let hosts = reached.silent.keys();
+        let bodies = hosts.flat_map(|h| silent::bodies_gone(&self.0, lab, h));
+        let gone: Vec<_> = gone.into_iter().chain(bodies).collect();
+        let mut all = silent::missed(&gone, What::GivenUp);
+        for host in reached.silent.keys().filter(|h| lab.find_host(h).is_some()) {
+            if !all.iter().any(|m| m.host == *host) {
+                all.push(Missed { host: host.clone(), network: None, what: What::Stays });
+            }
+        }
+        all
     }
 }
 

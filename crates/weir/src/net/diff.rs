@@ -6,6 +6,7 @@ use super::change::Prepared;
 use std::collections::BTreeSet;
 use weir_supervisor::model::NAME_BYTES;
 use weir_supervisor::plan::Step;
+use weir_supervisor::silent::Missed;
 
 /// A step and what changes in its VDP's section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Told {
     pub added: Vec<String>,
 }
 
-/// All steps of a change.
+/// All steps of a change, and before them what is not done.
 pub fn told(p: &Prepared) -> Vec<Told> {
     let moves = p.moves.iter().map(|m| Told {
         line: m.to_string(),
@@ -30,7 +31,12 @@ pub fn told(p: &Prepared) -> Vec<Told> {
         network: Some(m.network.clone()),
         ..Told::default()
     });
-    p.steps.iter().map(|s| one(p, s)).chain(moves).collect()
+    p.missed.iter().map(missed).chain(p.steps.iter().map(|s| one(p, s))).chain(moves).collect()
+}
+
+fn missed(m: &Missed) -> Told {
+    let (host, network) = (m.host.clone(), m.network.clone());
+    Told { line: m.to_string(), host, network, ..Told::default() }
 }
 
 fn one(p: &Prepared, s: &Step) -> Told {

@@ -2,7 +2,7 @@
 //!
 //! Room: files, the store, node APIs. What is decided is decided in `weir-supervisor`, which touches
 //! nothing; here [`lab`] reads what is wanted, [`nodes`] asks the physical nodes and changes them,
-//! [`moving`] takes nodes from one of them to another, [`store`] remembers, and [`change`] leads one change through all of it. Called by `weir apply` and
+//! `reach` has one name for each, [`moving`] takes nodes from one of them to another, [`store`] remembers, and [`change`] leads one change through all of it. Called by `weir apply` and
 //! `weir net`.
 
 pub mod change;
@@ -11,4 +11,5 @@ pub mod flows;
 pub mod lab;
 pub mod moving;
 pub mod nodes;
+mod reach;
 pub mod store;

@@ -11,6 +11,7 @@
 //! into the one at home; the home holds frames until those under way have come back, and processes them
 //! again; counters and connections follow; the body goes.
 
+use super::flows::Flows;
 use super::nodes::Nodes;
 use crate::socket::moves::{MovingItem, PlaceItem, Way};
 use crate::socket::protocol::{Item, Request};
@@ -19,9 +20,9 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
 use weir_supervisor::away::{self, Body, Tunnel};
-use weir_supervisor::model::{Lab, Network};
+use weir_supervisor::model::{Lab, Network, Node};
 use weir_supervisor::observed::Observed;
-use weir_supervisor::store::Places;
+use weir_supervisor::store::{Places, State};
 
 /// How long frames may be held, in milliseconds, attempt by attempt: a node that is late is tried again, and
 /// has its frames meanwhile. What a tunnel has lost is found out by the last alone.
@@ -78,11 +79,38 @@ impl Moved {
     }
 }
 
-/// Makes every node of a lab be where it shall be. Returns how nodes were moved.
+/// What is known of nodes beside what their hosts say.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'k> {
+    /// Where they live.
+    pub places: &'k Places,
+    /// States that they may be in.
+    pub states: &'k [State],
+    /// Whose they are.
+    pub store: u64,
+}
+
+/// A body of a node: its host and its number there.
+type Here<'b> = &'b (String, u16, (String, String));
+
+impl Known<'_> {
+    /// Which of a node's bodies is its own. There are several where one was given up with a host that did not
+    /// answer, and has come back with it: it is not the one that was made since.
+    fn own<'b>(&self, n: &Network, v: &Node, bodies: &[Here<'b>]) -> Option<Here<'b>> {
+        let old = |s: &State| s.lab.network(&n.name)?.node(&v.name)?.away.clone();
+        let places = v.away.iter().cloned().chain(self.states.iter().filter_map(old));
+        let mut likely = places.filter_map(|p| bodies.iter().find(|(host, ..)| *host == p));
+        likely.next().or(bodies.first()).copied()
+    }
+}
+
+/// Makes every node of a lab be where it shall be. Returns how nodes were moved. What is at a host that does
+/// not answer is let alone.
 ///
 /// # Errors
 /// A node refuses a step, or does not answer; asked again, it goes on where it was.
-pub fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result<Vec<Moved>> {
+pub fn lead(nodes: &mut Nodes, lab: &Lab, known: Known<'_>) -> Result<Vec<Moved>> {
+    let Known { places, store, .. } = known;
     let observed = nodes.observe()?;
     let mut out = Vec::new();
     let there: Vec<(String, u16, (String, String))> = away::bodies(&observed, store)
@@ -102,7 +130,15 @@ pub fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result
             let home =
                 observed.get(&v.host).and_then(|h| h.vdps.iter().find(|o| o.vid == place.vid));
             let moving = home.is_some_and(|o| o.moving);
-            let body = there.iter().find(|(_, _, (nw, nd))| (nw, nd) == (&n.name, &v.name));
+            if ![Some(&v.host), v.away.as_ref()].into_iter().flatten().all(|h| nodes.answers(h)) {
+                continue;
+            }
+            let of = |(_, _, (nw, nd)): &Here<'_>| (nw, nd) == (&n.name, &v.name);
+            let bodies: Vec<Here<'_>> = there.iter().filter(of).collect();
+            let body = known.own(n, v, &bodies);
+            for (host, vid, _) in bodies.iter().filter(|b| Some(**b) != body) {
+                remove(nodes, host, *vid)?;
+            }
             if v.away.is_none() && body.is_none() && !moving {
                 continue;
             }
@@ -124,7 +160,7 @@ pub fn lead(nodes: &mut Nodes, lab: &Lab, places: &Places, store: u64) -> Result
             }
             if v.away.is_some() {
                 let observed = nodes.observe()?;
-                let body = away::body(lab, n, v, place.vid, &observed, store);
+                let body = away::body(lab, n, v, place.vid, &observed, store, &Flows);
                 let body = body.map_err(|r| crate::net::lab::refused(None, &r))?;
                 out.extend(m.send(nodes, &body, &observed)?);
             }
@@ -215,17 +251,32 @@ impl Mover {
         Ok(s.phase != "away" && matches!(s.stage.as_str(), "come" | "whole"))
     }
 
-    /// A node that never left, or is back, goes on. One whose body has gone with its host can't.
+    /// A node that never left, or is back, goes on. One whose body has gone with its host is again what it was
+    /// when it left, and what was on its way is lost.
     fn wake_home(&self, nodes: &mut Nodes) -> Result<()> {
         if status(nodes, self.home(), Way::Status {})?.phase == "away" {
-            bail!(
-                "{}: it is away and its body is nowhere: 'weir net migrate … --to' another host makes it \
-                 anew, as it was when it left",
-                self.node
-            );
+            self.resume(nodes)?;
         }
         ask(nodes, self.home(), Way::Home {})?;
         ask(nodes, self.home(), Way::Wake {}).map(drop)
+    }
+
+    /// Has frames processed at home again that went nowhere.
+    fn resume(&self, nodes: &mut Nodes) -> Result<()> {
+        let mut last = Ok(());
+        for ms in HOLD_MS {
+            let came = status(nodes, self.home(), Way::Hold { ms })?.came;
+            let path = self.path.to_owned();
+            last = ask(nodes, self.home(), Way::Fetch { path, came, quiet_ms: None }).map(drop);
+            if last.is_err() {
+                ask(nodes, self.home(), Way::Stay {})?;
+            }
+            if self.settled(nodes)?.phase != "away" {
+                return Ok(());
+            }
+            std::thread::sleep(pause(ms));
+        }
+        last.with_context(|| self.node.clone())
     }
 
     /// How far the node came at home, where frames are held for nobody: whoever had them held is past.

@@ -1,7 +1,7 @@
 //! Physical nodes, asked and changed by their node APIs.
 //!
 //! Room: connections to `weir run`s; from their answers to what `weir-supervisor` looks at, and from
-//! its steps to their requests. A node is known by nothing else.
+//! its steps to their requests. A node is known by nothing else; for a change [`super::reach`] connects to it.
 
 use super::moving::is_moving;
 use crate::commands::stats::Stats;
@@ -39,9 +39,9 @@ pub struct Proof {
 }
 
 /// Connections to physical nodes, by name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Nodes {
-    all: BTreeMap<String, Client>,
+    pub(super) all: BTreeMap<String, Client>,
     /// The turn of ours that has begun: the store's number, and the turn's at each node.
     turn: Option<(u64, BTreeMap<String, u64>)>,
 }
@@ -58,7 +58,7 @@ impl Nodes {
                 if all.contains_key(&h.name) {
                     continue;
                 }
-                let client = reach(h, lab.tls.as_ref());
+                let client = client(h, lab.tls.as_ref());
                 all.insert(h.name.clone(), client.with_context(|| format!("host '{}'", h.name))?);
             }
         }
@@ -118,15 +118,19 @@ impl Nodes {
         Ok(())
     }
 
+    /// Whether a node is connected.
+    pub fn answers(&self, host: &str) -> bool {
+        self.all.contains_key(host)
+    }
+
     /// Asks every node what it has.
     ///
     /// # Errors
     /// One does not answer.
     pub fn observe(&mut self) -> Result<Observed> {
-        let request = Request::Show { vdp: None, rules: WithRules::No };
         let mut all = Observed::new();
         for (name, client) in &mut self.all {
-            let (items, _) = client.ask(&request).with_context(|| format!("host '{name}'"))?;
+            let (items, _) = client.ask(&show()).with_context(|| format!("host '{name}'"))?;
             all.insert(name.clone(), seen(items));
         }
         Ok(all)
@@ -215,6 +219,11 @@ impl Nodes {
     }
 }
 
+/// The question what a node has.
+pub(super) fn show() -> Request {
+    Request::Show { vdp: None, rules: WithRules::No }
+}
+
 /// Whether a step is a request of its own: one that is waited for.
 fn alone(s: &Step) -> bool {
     match s {
@@ -252,7 +261,11 @@ fn request(s: &Step) -> Request {
     }
 }
 
-fn reach(h: &Host, tls: Option<&Tls>) -> Result<Client> {
+/// Connects to a host.
+///
+/// # Errors
+/// It can't be reached, or an identity can't be used.
+pub(super) fn client(h: &Host, tls: Option<&Tls>) -> Result<Client> {
     if let Some(path) = h.api.strip_prefix("unix:") {
         return Client::unix(Path::new(path));
     }
@@ -281,7 +294,8 @@ fn identity(t: &Tls, peer: Option<&str>) -> Result<Identity> {
     })
 }
 
-fn seen(items: Vec<Item>) -> ObservedHost {
+/// What the supervisor looks at of an answer to `show`.
+pub(super) fn seen(items: Vec<Item>) -> ObservedHost {
     let stats = Stats::of(items);
     let budget = |part: &str| {
         let of =

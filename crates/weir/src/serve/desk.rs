@@ -226,7 +226,7 @@ impl Desk {
         let saved = keeper.saved.clone();
         drop(keeper);
         self.note(&saved);
-        Ok((done, saved.state.revision))
+        Ok((done.map(|led| led.steps), saved.state.revision))
     }
 
     /// What held at a revision, as far back as is kept.

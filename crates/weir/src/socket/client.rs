@@ -7,9 +7,10 @@ use super::protocol::{Done, Fault, Item, MAX_REPLY_BYTES, MAX_REQUEST_BYTES, Rep
 use crate::commands::say::say;
 use crate::fault::bad_input;
 use crate::openflow::tls::{Identity, io_in_words};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
-use std::io::ErrorKind;
+use std::fmt;
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,34 @@ pub struct Where {
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take: changes wait for VDPs to go and for migrations to arrive.
 const ANSWER: Duration = Duration::from_secs(30);
+
+/// Nobody answers: what an error says then, whatever else it says.
+#[derive(Debug)]
+pub struct NoAnswer(String);
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// Why nobody was reached. Who may not ask does not know whether somebody is there.
+fn nobody(e: io::Error, text: String) -> Error {
+    match e.kind() {
+        ErrorKind::PermissionDenied => Error::new(e).context(text),
+        _ => Error::new(e).context(NoAnswer(text)),
+    }
+}
+
+/// Why a conversation ended. What TLS refuses somebody has said.
+fn broken(e: &io::Error, text: String) -> Error {
+    match e.kind() {
+        ErrorKind::InvalidData => Error::msg(text),
+        _ => NoAnswer(text).into(),
+    }
+}
 
 /// A connection.
 #[derive(Debug)]
@@ -83,8 +112,9 @@ impl Client {
     /// Nobody serves there.
     pub fn unix(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
-        let stream = UnixStream::connect(path).with_context(|| {
-            format!("{shown}: no data plane answers there; start 'weir run', or name its --socket")
+        let stream = UnixStream::connect(path).map_err(|e| {
+            let text = "no data plane answers there; start 'weir run', or name its --socket";
+            nobody(e, format!("{shown}: {text}"))
         })?;
         Ok(Self { lines: Lines::new(Link::Unix(stream), MAX_REPLY_BYTES), shown })
     }
@@ -99,10 +129,10 @@ impl Client {
             .ok_or_else(|| bad_input(format!("{address}: HOST:PORT, as in 127.0.0.1:6680")))?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = identity.expected(host).map_err(|e| bad_input(format!("{address}: {e}")))?;
-        let nobody = || format!("{address}: no node API answers there; see [api] of 'weir run'");
+        let text = || format!("{address}: no node API answers there; see [api] of 'weir run'");
         let until = Instant::now() + CONNECT;
         let mut last = None;
-        for at in address.to_socket_addrs().with_context(nobody)? {
+        for at in address.to_socket_addrs().map_err(|e| nobody(e, text()))? {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -117,8 +147,8 @@ impl Client {
             }
         }
         match last {
-            Some(e) => Err(e).with_context(nobody),
-            None => bail!(nobody()),
+            Some(e) => Err(nobody(e, text())),
+            None => Err(NoAnswer(text()).into()),
         }
     }
 
@@ -142,7 +172,7 @@ impl Client {
         match self.lines.send(&bytes, ANSWER) {
             // Whoever hung up without listening has said why.
             Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-            other => other.map_err(|e| anyhow!("{}: {}", self.shown, io_in_words(&e))),
+            other => other.map_err(|e| broken(&e, format!("{}: {}", self.shown, io_in_words(&e)))),
         }
     }
 
@@ -153,10 +183,12 @@ impl Client {
     pub fn next(&mut self) -> Result<Next> {
         let shown = &self.shown;
         let line = self.lines.next(ANSWER).map_err(|e| match e {
-            NoLine::End => anyhow!("{shown}: the data plane has ended"),
-            NoLine::Late => anyhow!("{shown}: no answer within {} s", ANSWER.as_secs()),
+            NoLine::End => NoAnswer(format!("{shown}: the data plane has ended")).into(),
+            NoLine::Late => {
+                NoAnswer(format!("{shown}: no answer within {} s", ANSWER.as_secs())).into()
+            }
             NoLine::TooLong => anyhow!("{shown}: not weir's: a line without an end"),
-            NoLine::System(e) => anyhow!("{shown}: {}", io_in_words(&e)),
+            NoLine::System(e) => broken(&e, format!("{shown}: {}", io_in_words(&e))),
         })?;
         let reply = serde_json::from_slice(&line)
             .map_err(|e| anyhow!("{shown}: not weir's answer: {e}"))?;
@@ -188,7 +220,7 @@ impl Client {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub fn hang_up(&self) -> std::io::Result<impl Fn() + Send + 'static> {
+    pub fn hang_up(&self) -> io::Result<impl Fn() + Send + 'static> {
         self.lines.link().hang_up()
     }
 }

@@ -24,7 +24,7 @@ use weir_openflow::model::{
 };
 
 /// Addresses of this machine that no other test has.
-fn address(n: u8) -> String {
+pub fn address(n: u8) -> String {
     let pid = std::process::id();
     format!("127.{}.{}.{n}", 64 + (pid >> 8 & 63), pid & 255)
 }

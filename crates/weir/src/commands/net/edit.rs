@@ -3,7 +3,7 @@
 //! Room: arguments; each is a change of the lab that the store holds, made like `weir apply`'s.
 
 use super::{Kept, report};
-use crate::commands::say::{put, say};
+use crate::commands::say::{note, put, say};
 use crate::config::error::{Source, nearest};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
@@ -263,13 +263,14 @@ fn changed(
     let mut lab = keeper.saved.state.lab.clone();
     edit(&mut lab)?;
     let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
+    match form {
+        Form::Text => report(&prepared)?,
+        Form::Json => prepared.missed.iter().for_each(|m| note(format_args!("weir: {m}"))),
+    }
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
         tell(format_args!("nothing differs; revision {n} holds"))?;
         return Ok(Some(keeper));
-    }
-    if form == Form::Text {
-        report(&prepared)?;
     }
     if how.dry_run {
         tell(format_args!("nothing was touched"))?;
@@ -318,7 +319,9 @@ fn recovered(keeper: &mut Keeper, dry_run: bool) -> Result<()> {
     if dry_run {
         return Err(bad_input("a change was interrupted: 'weir net recover' finishes it"));
     }
-    keeper.recover(Way::On)?;
+    for m in keeper.recover(Way::On)?.into_iter().flat_map(|led| led.missed) {
+        say(m)?;
+    }
     say(format_args!("a change that was interrupted is finished"))
 }
 

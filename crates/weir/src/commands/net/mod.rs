@@ -99,7 +99,10 @@ fn recover(args: &Recover) -> Result<()> {
     let n = keeper.saved.state.revision;
     match done {
         None => say(format_args!("no change was interrupted; revision {n} holds")),
-        Some(steps) => say(format_args!("{steps} steps; revision {n} holds")),
+        Some(led) => {
+            led.missed.iter().try_for_each(say)?;
+            say(format_args!("{} steps; revision {n} holds", led.steps))
+        }
     }
 }
 
