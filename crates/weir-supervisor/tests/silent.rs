@@ -36,24 +36,24 @@ fn only(name: &str) -> (Vec<String>, Vec<String>) {
 #[test]
 fn what_stays_asks_nothing_and_what_goes_is_given_up() {
     let first = lab();
-    let kept = state(&first);
+    let kept = [state(&first)];
     let nothing = (Vec::new(), Vec::new());
-    assert_eq!(asked(&[kept.clone()], &first), nothing);
+    assert_eq!(asked(&kept, &first), nothing);
     let mut next = first.clone();
     next.network[0].node[0].cpu_permille = 1;
     next.network.truncate(1);
-    assert_eq!(asked(&[kept.clone()], &next), nothing);
+    assert_eq!(asked(&kept, &next), nothing);
     let mut next = first.clone();
     next.network.remove(0);
-    assert_eq!(asked(&[kept.clone()], &next), (vec!["red.s2".to_owned()], Vec::new()));
+    assert_eq!(asked(&kept, &next), (vec!["red.s2".to_owned()], Vec::new()));
     // What is to be another there, what is new there, and what is to come there.
     let mut next = first.clone();
     next.network[0].node[1].cpu_permille = 1;
-    assert_eq!(asked(&[kept.clone()], &next), only("red.s2"));
+    assert_eq!(asked(&kept, &next), only("red.s2"));
     let mut next = first.clone();
     next.network[1].node[0].host = "west".into();
     next.network[1].node[0].ports = vec!["new".into()];
-    assert_eq!(asked(&[kept], &next), only("blue.s1"));
+    assert_eq!(asked(&kept, &next), only("blue.s1"));
 }
 
 #[test]
