@@ -40,6 +40,8 @@ pub struct Plan {
     pub bound: f64,
     /// Whether nothing better can be.
     pub optimal: bool,
+    /// What whoever reads the plan should know.
+    pub notes: Vec<String>,
 }
 
 /// A function's place.
@@ -62,7 +64,7 @@ pub struct HostUse {
     pub profile: String,
     /// Used of each resource, what ran there before included; see [`RESOURCES`].
     pub used: [f64; 4],
-    /// What there is of each.
+    /// What there is of each; infinite where nothing limits it.
     pub whole: [f64; 4],
 }
 

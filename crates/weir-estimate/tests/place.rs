@@ -12,8 +12,8 @@ use weir_estimate::{Library, Profile};
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(library);
 static PROFILES: LazyLock<BTreeMap<String, Profile>> = LazyLock::new(|| {
-    let name = "xeon-e5-2690v2";
-    BTreeMap::from([(name.to_owned(), profile(&LIBRARY, name))])
+    let names = ["xeon-e5-2690v2", "virtual-epyc", "virtual-xeon"];
+    names.map(|name| (name.to_owned(), profile(&LIBRARY, name))).into()
 });
 
 fn ask(text: &str) -> Answer {
@@ -101,6 +101,30 @@ fn a_refusal_says_what_would_be_enough() {
     let late = "latency = \"1 ns\"\n";
     let r = refused(&format!("{}{}{late}", hosts(2), function("f", "l2-basic", 1.0)));
     assert!(r.constraint.contains("and may take 0.0"), "{r:?}");
+}
+
+/// What `weir calibrate` writes says nothing of cards: their links limit nothing, as in an estimate.
+#[test]
+fn hosts_without_cards_have_no_limit_by_links() {
+    let two = "[[host]]\nname = \"a\"\nprofile = \"virtual-epyc\"\n\
+               [[host]]\nname = \"b\"\nprofile = \"virtual-xeon\"\n";
+    let both = format!("{two}{}", function("f", "l2-basic", 2.0) + &function("g", "bng-core", 1.0));
+    for objective in ["fewest-hosts", "most-headroom", "least-energy"] {
+        let plan = placed(&format!("objective = \"{objective}\"\n{both}"));
+        check(&plan, 2);
+        assert!(plan.optimal && plan.objective.is_finite() && plan.bound.is_finite(), "{plan:?}");
+        let note = "links are no limit without [[nic]]: virtual-epyc, virtual-xeon";
+        assert_eq!(plan.notes, [note]);
+    }
+    // Beside hosts with cards: what those have too little of goes to one without, at any rate.
+    let big = function("big", "l2-basic", 25.0).replace("100k", "100");
+    let mixed =
+        placed(&format!("{}[[host]]\nname = \"w\"\nprofile = \"virtual-epyc\"\n{big}", hosts(1)));
+    check(&mixed, 1);
+    let (cards, none) = (&mixed.hosts[0].whole, &mixed.hosts[1].whole);
+    assert!(cards[1].is_finite() && none[1].is_infinite(), "{mixed:?}");
+    let known = placed(&format!("{}{}", hosts(1), function("f", "l2-basic", 4.0)));
+    assert_eq!(known.notes, [""; 0]);
 }
 
 #[test]

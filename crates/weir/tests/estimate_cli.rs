@@ -145,6 +145,25 @@ fn chains_hosts_and_refinement() {
     refused(&["place", &big], &["infeasible: links: 'f' takes 33.60 Gbit/s", "Enough would be"]);
 }
 
+/// A profile without cards, as calibration writes it: no limit by links, which the plan says.
+#[test]
+fn calibrated_hosts_can_be_asked_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("r.toml").display().to_string();
+    let request = "[[host]]\nname = \"h\"\ncount = 2\nprofile = \"virtual-epyc\"\n\
+                   [[function]]\nname = \"g\"\nfunction = \"l2-basic\"\nrate = \"2 Mpps\"\n";
+    std::fs::write(&path, request).expect("written");
+    let note = "links are no limit without [[nic]]: virtual-epyc";
+    let p = json(&["place", &path, "--json"]);
+    assert_eq!(p["result"]["notes"], serde_json::json!([note]));
+    let links = &p["result"]["hosts"][0]["resources"]["links"];
+    assert!(links["whole"].is_null() && links["used"].as_f64() > Some(1.0), "{links}");
+    let text = weir(&["place", &path]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert_eq!(text.matches(&format!("note: {note}\n")).count(), 1, "{text}");
+    assert!(text.contains("  1.3 Gbit/s  ") && !text.contains("inf"), "{text}");
+}
+
 #[test]
 fn a_profile_of_another_machine_is_warned_about() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -30,6 +30,8 @@ pub struct Need {
 pub(super) struct Problem {
     pub hosts: Vec<Site>,
     pub demands: Vec<Wanted>,
+    /// What whoever reads a plan should know.
+    pub notes: Vec<String>,
 }
 
 /// A host, as numbers.
@@ -39,6 +41,7 @@ pub(super) struct Site {
     pub profile: String,
     /// A place in [`Wanted::needs`]: hosts of one profile are alike to a function.
     pub kind: usize,
+    /// What there is of each resource; infinite where nothing limits it.
     pub whole: [f64; 4],
     /// Taken already.
     pub taken: [f64; 4],
@@ -88,7 +91,7 @@ pub(super) fn problem(
             kind,
             whole: [
                 cores,
-                profile.line_rate() / 1e9,
+                links(profile),
                 p.memory.bandwidth() * sockets / 1e9,
                 p.memory.bytes * sockets / 1e9,
             ],
@@ -116,7 +119,20 @@ pub(super) fn problem(
         }
         demands.push(Wanted { name: d.name.clone(), needs });
     }
-    Ok(Problem { hosts, demands })
+    let notes = unlimited(&kinds).into_iter().collect();
+    Ok(Problem { hosts, demands, notes })
+}
+
+/// Gbit/s of a profile's ports: without cards nothing is known that limits them, as in an estimate.
+fn links(profile: &Profile) -> f64 {
+    if profile.nics.is_empty() { f64::INFINITY } else { profile.line_rate() / 1e9 }
+}
+
+/// Says so where links limit nothing.
+fn unlimited(kinds: &[&Profile]) -> Option<String> {
+    let names: Vec<&str> =
+        kinds.iter().filter(|p| p.nics.is_empty()).map(|p| p.name.as_ref()).collect();
+    (!names.is_empty()).then(|| format!("links are no limit without [[nic]]: {}", names.join(", ")))
 }
 
 fn once<'d>(

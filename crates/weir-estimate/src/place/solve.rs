@@ -317,5 +317,6 @@ fn plan(
         host.used.iter_mut().zip(n.takes).for_each(|(u, t)| *u += t);
         places.push(Place { name: wanted.name.clone(), host: host.name.clone(), need: *n });
     }
-    Plan { places, hosts, objective: value(problem, objective, a), bound, optimal }
+    let notes = problem.notes.clone();
+    Plan { places, hosts, objective: value(problem, objective, a), bound, optimal, notes }
 }

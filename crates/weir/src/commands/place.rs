@@ -55,6 +55,7 @@ struct Shown {
     hosts: Vec<ShownHost>,
     openstack: Option<String>,
     growth: Vec<ShownGrowth>,
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -77,7 +78,8 @@ struct ShownHost {
 #[derive(Serialize)]
 struct ShownUse {
     used: f64,
-    whole: f64,
+    /// Nothing where there is no limit.
+    whole: Option<f64>,
     unit: &'static str,
 }
 
@@ -186,7 +188,8 @@ fn shown(
             .iter()
             .zip(h.used.iter().zip(&h.whole))
             .map(|((name, unit), (used, whole))| {
-                (*name, ShownUse { used: *used, whole: *whole, unit })
+                let whole = whole.is_finite().then_some(*whole);
+                (*name, ShownUse { used: *used, whole, unit })
             })
             .collect(),
     };
@@ -209,6 +212,7 @@ fn shown(
         hosts: plan.hosts.iter().map(host).collect(),
         openstack,
         growth,
+        notes: plan.notes.clone(),
     }
 }
 
@@ -240,7 +244,8 @@ fn text(s: &Shown) -> String {
         for (name, unit) in RESOURCES {
             let u = h.resources.get(name);
             cells.push(u.map_or_else(String::new, |u| {
-                format!("{:.1} of {:.1} {unit}", u.used, u.whole).trim_end().to_owned()
+                let of = u.whole.map_or_else(String::new, |w| format!(" of {w:.1}"));
+                format!("{:.1}{of} {unit}", u.used).trim_end().to_owned()
             }));
         }
         hosts.row(cells);
@@ -263,6 +268,9 @@ fn text(s: &Shown) -> String {
     }
     if let Some(line) = &s.openstack {
         out += &format!("\n[ovs]\n{line}\n");
+    }
+    for note in &s.notes {
+        out += &format!("\nnote: {note}\n");
     }
     out
 }

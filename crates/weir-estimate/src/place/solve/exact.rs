@@ -70,7 +70,8 @@ pub(super) fn assign(problem: &Problem, objective: Objective) -> Outcome {
     }
     let free = free(problem);
     for ((h, site), (free, y)) in problem.hosts.iter().enumerate().zip(free.iter().zip(&y)) {
-        for (r, room) in free.iter().enumerate() {
+        // What nothing limits is no constraint, and would be none that a solver can read.
+        for (r, room) in free.iter().enumerate().filter(|(_, room)| room.is_finite()) {
             let mut used = Expression::from(0.0);
             for d in demands.clone() {
                 if let (Some(x), Some(n)) = (at(d, h), need(problem, d, h)) {

@@ -43,7 +43,7 @@ fn by_size(problem: &Problem, objective: Objective, by: Option<usize>) -> Option
                 return None;
             }
             let left: f64 = (0..4)
-                .filter(|r| site.whole[*r] > 0.0)
+                .filter(|r| site.whole[*r] > 0.0 && site.whole[*r].is_finite())
                 .map(|r| (f[r] - n.takes[r]) / site.whole[r])
                 .fold(1.0, f64::min);
             let opened = if on.get(h) == Some(&true) { 0.0 } else { 1.0 };
