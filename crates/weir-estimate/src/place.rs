@@ -34,9 +34,10 @@ pub struct Plan {
     pub places: Vec<Place>,
     /// Each host, in the request's order.
     pub hosts: Vec<HostUse>,
-    /// What was sought: hosts in use, the fullest host's part, or watts.
+    /// What was sought, the less the better: hosts in use, the fullest host's part, or watts. As people read it, by
+    /// [`Objective::told`].
     pub objective: f64,
-    /// No assignment can be better than this.
+    /// No assignment can be better than this; the objective itself where nothing better can be.
     pub bound: f64,
     /// Whether nothing better can be.
     pub optimal: bool,

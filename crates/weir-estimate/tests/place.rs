@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use support::{library, profile};
-use weir_estimate::place::{Answer, Plan, Refusal, Request, openstack, place};
+use weir_estimate::place::{Answer, Objective, Plan, Refusal, Request, openstack, place};
 use weir_estimate::{Library, Profile};
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(library);
@@ -75,6 +75,23 @@ fn objectives_differ_as_they_should() {
     let cold = placed(&format!("objective = \"least-energy\"\n{}{functions}", hosts(4)));
     check(&cold, 6);
     assert_eq!(used(&cold), used(&few));
+    // What is said of headroom is what the fullest host has.
+    assert!((Objective::MostHeadroom.told(wide.objective) - least(&wide)).abs() < 1e-9, "{wide:?}");
+}
+
+/// Where a value is proved to be the best, sums over resources bound nothing better.
+#[test]
+fn a_bound_agrees_with_what_is_proved() {
+    // One that can't be split on two hosts; and three of 12 Gbit/s each on hosts of 20.
+    let one = function("f", "l2-basic", 8.0);
+    let three: String = (0..3).map(|i| function(&format!("f{i}"), "l2-basic", 18.0)).collect();
+    for (functions, n) in [(one, 2), (three, 4)] {
+        for objective in ["fewest-hosts", "most-headroom", "least-energy"] {
+            let plan = placed(&format!("objective = \"{objective}\"\n{}{functions}", hosts(n)));
+            assert!(plan.optimal, "{objective}: {plan:?}");
+            assert_eq!(plan.objective, plan.bound, "{objective}");
+        }
+    }
 }
 
 #[test]

@@ -145,6 +145,27 @@ fn chains_hosts_and_refinement() {
     refused(&["place", &big], &["infeasible: links: 'f' takes 33.60 Gbit/s", "Enough would be"]);
 }
 
+/// Headroom is said as headroom, by value, bound and table, in text and JSON.
+#[test]
+fn most_headroom_is_headroom() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("r.toml").display().to_string();
+    let request = "[[host]]\nname = \"h\"\ncount = 2\nprofile = \"xeon-e5-2690v2\"\n\
+                   [[function]]\nname = \"f\"\nfunction = \"l2-basic\"\nrate = \"5 Mpps\"\n";
+    std::fs::write(&path, request).expect("written");
+    let ask = ["place", &path, "--objective", "most-headroom"];
+    let p = json(&[&ask[..], &["--json"]].concat());
+    let (p, hosts) = (&p["result"], p["result"]["hosts"].as_array().expect("hosts"));
+    let least = hosts.iter().filter_map(|h| h["headroom"].as_f64()).fold(1.0, f64::min);
+    assert!((p["value"].as_f64().expect("a value") - least).abs() < 1e-9 && least > 0.5, "{p}");
+    assert_eq!((&p["optimal"], &p["bound"]), (&Value::Bool(true), &p["value"]));
+    let text = weir(&ask);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let said =
+        format!("most-headroom: {least:.2}; nothing can be better than {least:.2}, and this");
+    assert!(text.starts_with(&said), "{text}");
+}
+
 /// A profile without cards, as calibration writes it: no limit by links, which the plan says.
 #[test]
 fn calibrated_hosts_can_be_asked_for() {

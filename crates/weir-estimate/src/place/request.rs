@@ -50,6 +50,13 @@ impl Objective {
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|n| n.1 == self).map_or("", |n| n.0)
     }
+    /// A plan's value as its name says it: headroom is what the fullest host has left.
+    pub fn told(self, value: f64) -> f64 {
+        match self {
+            Objective::MostHeadroom => 1.0 - value,
+            Objective::FewestHosts | Objective::LeastEnergy => value,
+        }
+    }
 }
 
 /// A host.

@@ -31,10 +31,12 @@ pub(super) fn solve(problem: &Problem, objective: Objective) -> Answer {
     if !optimal && exact::small_enough(problem) {
         match exact::assign(problem, objective) {
             exact::Outcome::Best(a) => {
-                if fits(problem, &a) && best.as_ref().is_none_or(|b| value(&a) <= value(b) + 1e-6) {
+                let least = value(&a);
+                if fits(problem, &a) && best.as_ref().is_none_or(|b| least <= value(b) + 1e-6) {
                     best = Some(a);
                 }
-                optimal = best.is_some();
+                // One of the solver's that does not fit is still as good as any that does.
+                optimal = best.as_ref().is_some_and(|b| value(b) <= least + 1e-6);
             }
             exact::Outcome::Found(a) => {
                 if fits(problem, &a) && best.as_ref().is_none_or(|b| value(&a) < value(b)) {
@@ -45,7 +47,11 @@ pub(super) fn solve(problem: &Problem, objective: Objective) -> Answer {
         }
     }
     match best {
-        Some(a) => Answer::Placed(plan(problem, objective, &a, bound, optimal)),
+        Some(a) => {
+            // Where nothing can be better than the value, that is the bound.
+            let bound = if optimal { value(&a) } else { bound.min(value(&a)) };
+            Answer::Placed(plan(problem, objective, &a, bound, optimal))
+        }
         None => Answer::Infeasible(too_little(problem)),
     }
 }

@@ -195,8 +195,8 @@ fn shown(
     };
     Shown {
         objective: request.objective.name(),
-        value: plan.objective,
-        bound: plan.bound,
+        value: request.objective.told(plan.objective),
+        bound: request.objective.told(plan.bound),
         optimal: plan.optimal,
         places: plan
             .places
