@@ -4,7 +4,7 @@
 //! Room: arithmetic over estimates; switch and channels are models like any other. Called by the binary
 //! and by placement.
 
-use crate::estimate::{Estimate, Limit, Numa, Question, estimate, gbps};
+use crate::estimate::{Estimate, Limit, Numa, Question, cores_beyond, estimate, gbps};
 use crate::fault::Fault;
 use crate::model::Library;
 use crate::profile::{Contention, Hardware, Profile};
@@ -61,6 +61,8 @@ pub struct Joined {
     pub cycles: f64,
     /// The longest that a frame waits for its turn at the cores, in seconds.
     pub turn_s: f64,
+    /// What whoever reads the figures should know.
+    pub notes: Vec<String>,
 }
 
 /// A switch or a function in a chain.
@@ -163,7 +165,12 @@ pub fn join(
     let wall = matches!(bottleneck.as_str(), "line rate" | "bus" | "card");
     let part = if wall { 0.0 } else { (off / cycles).min(0.9) };
     let interval_mpps = (mpps / (1.0 + part), mpps / (1.0 - part));
+    let taken = match chain.cores {
+        Cores::Own(each) => each.saturating_mul(tasks.len() as u32),
+        Cores::Shared(all) => all,
+    };
     Ok(Joined {
+        notes: cores_beyond(profile, taken).into_iter().collect(),
         tasks,
         passes: n32 + 1,
         crossings: 2 * n32,

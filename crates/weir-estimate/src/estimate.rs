@@ -300,6 +300,21 @@ pub fn gbps(mpps: f64, frame: u32, giga: f64) -> f64 {
     mpps * (f64::from(frame) + WIRE_BYTES) * 8.0 / giga
 }
 
+/// Says so where more cores are asked for than a profile's machine has; nothing of a pipeline, which has none.
+pub fn cores_beyond(profile: &Profile, asked: u32) -> Option<String> {
+    let has = profile.cores();
+    (has > 0 && asked > has)
+        .then(|| format!("{asked} cores are asked for, and the machine has {has}"))
+}
+
+/// The same of an answer: of the cores asked about, and of those that a target takes.
+fn beyond_machine(profile: &Profile, asked: u32, needed: Option<&Needed>) -> Vec<String> {
+    let has = profile.cores();
+    let taken = needed.and_then(|n| n.cores).filter(|c| has > 0 && *c > has);
+    let target = taken.map(|c| format!("the target takes {c} cores, and the machine has {has}"));
+    cores_beyond(profile, asked).into_iter().chain(target).collect()
+}
+
 /// Bytes of a model's tables, and of those of the models that it uses.
 ///
 /// # Errors

@@ -145,6 +145,42 @@ fn chains_hosts_and_refinement() {
     refused(&["place", &big], &["infeasible: links: 'f' takes 33.60 Gbit/s", "Enough would be"]);
 }
 
+/// More cores than a profile's machine has are no mistake, and told: asked for, or taken by a target.
+#[test]
+fn cores_beyond_the_machine_are_noted() {
+    let of = |more: &[&'static str]| {
+        [&["estimate", "l2-basic", "--profile", "virtual-epyc"], more].concat()
+    };
+    let text = |arguments: &[&str]| {
+        let out = weir(arguments);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let both = |arguments: &[&str], note: &str| {
+        let e = json(&[arguments, &["--json"]].concat());
+        let notes = if e["notes"].is_array() { &e["notes"] } else { &e["result"]["notes"] };
+        assert!(notes.as_array().is_some_and(|n| n.iter().any(|n| n == note)), "{notes}");
+        assert!(text(arguments).contains(&format!("note: {note}\n")), "{arguments:?}");
+    };
+    both(&of(&["--cores", "3"]), "3 cores are asked for, and the machine has 2");
+    let e = json(&of(&["--target", "500Mpps", "--json"]));
+    let cores = e["needed"]["cores"].as_u64().expect("cores");
+    let note = format!("the target takes {cores} cores, and the machine has 2");
+    both(&of(&["--target", "500Mpps"]), &note);
+    let paper = ["estimate", "l2-basic", P[0], P[1], "--mode", "paper", "--cores", "64"];
+    both(&paper, "64 cores are asked for, and the machine has 20");
+    let chain = ["estimate", "chain", "l2-basic,mpls-switch", "--profile", "virtual-epyc"];
+    both(&chain, "3 cores are asked for, and the machine has 2");
+    let sweep = ["estimate", "sweep", "l2-basic", "--profile", "virtual-epyc", "--over"];
+    let up_to = |over| text(&[&sweep[..], &[over]].concat());
+    assert!(
+        up_to("cores=1..4")
+            .ends_with("\nnote: up to 4 cores are asked for, and the machine has 2\n")
+    );
+    assert!(!up_to("cores=1,2").contains("note:"));
+    assert!(!text(&of(&["--cores", "2", "--target", "1Mpps"])).contains("note:"));
+}
+
 /// Headroom is said as headroom, by value, bound and table, in text and JSON.
 #[test]
 fn most_headroom_is_headroom() {

@@ -8,7 +8,8 @@ use super::charge::{Case, Charge, Tariff};
 use super::expand::{Done, expand, passed, value};
 use super::paper::{in_mpps, short};
 use super::{
-    Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES, gbps,
+    Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES,
+    beyond_machine, gbps,
 };
 use crate::fault::Fault;
 use crate::formula::Formula;
@@ -543,11 +544,17 @@ impl<'q> Sum<'q> {
         let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
         let interval = (at(cycles + off), at(cycles - off));
         let g = |mpps| gbps(mpps, question.frame, GIGA);
-        let mut notes = Vec::new();
-        if question.cores > profile.cores() {
-            let (asked, has) = (question.cores, profile.cores());
-            notes.push(format!("{asked} cores are asked for, and the machine has {has}"));
-        }
+        let needed = question.target.map(|t| {
+            let mpps = in_mpps(t, question.frame, GIGA);
+            let wall = limits.iter().find(|l| l.mpps < mpps && !scales(&l.name));
+            let cores = (mpps * 1e6 * cycles / p.clock_hz).ceil().min(f64::from(u32::MAX));
+            Needed {
+                mpps,
+                cores: wall.is_none().then_some(cores as u32),
+                hindered_by: wall.map(|l| l.name.clone()),
+            }
+        });
+        let notes = beyond_machine(profile, question.cores, needed.as_ref());
         Ok(Estimate {
             model: Arc::clone(&model.name),
             profile: Arc::clone(&profile.name),
@@ -571,16 +578,7 @@ impl<'q> Sum<'q> {
             interval_mpps: interval,
             interval_gbps: (g(interval.0), g(interval.1)),
             hits,
-            needed: question.target.map(|t| {
-                let mpps = in_mpps(t, question.frame, GIGA);
-                let wall = limits.iter().find(|l| l.mpps < mpps && !scales(&l.name));
-                let cores = (mpps * 1e6 * cycles / p.clock_hz).ceil().min(f64::from(u32::MAX));
-                Needed {
-                    mpps,
-                    cores: wall.is_none().then_some(cores as u32),
-                    hindered_by: wall.map(|l| l.name.clone()),
-                }
-            }),
+            needed,
             limits,
             quoted: Vec::new(),
             notes,

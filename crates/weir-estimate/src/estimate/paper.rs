@@ -6,7 +6,9 @@
 
 use super::charge::{Case, Tariff};
 use super::expand::expand;
-use super::{Estimate, Limit, Line, Mode, Needed, Numa, Question, Rates, Target, gbps};
+use super::{
+    Estimate, Limit, Line, Mode, Needed, Numa, Question, Rates, Target, beyond_machine, gbps,
+};
 use crate::fault::Fault;
 use crate::model::{Library, Model};
 use crate::operation::Where;
@@ -104,6 +106,17 @@ pub(super) fn estimate(
             short(line)
         ));
     }
+    let needed = question.target.map(|t| {
+        let mpps = in_mpps(t, question.frame, convention.giga);
+        let hindered = bound < mpps && bottleneck == "memory";
+        let cores = (mpps * 1e6 * cycles / convention.clock_hz).ceil();
+        Needed {
+            mpps,
+            cores: (!hindered).then_some(cores.min(f64::from(u32::MAX)) as u32),
+            hindered_by: hindered.then(|| bottleneck.to_owned()),
+        }
+    });
+    notes.extend(beyond_machine(profile, question.cores, needed.as_ref()));
     let quoted: Vec<_> = published
         .map(|p| p.quoted.as_slice())
         .unwrap_or_default()
@@ -128,16 +141,7 @@ pub(super) fn estimate(
         interval_mpps: (rates.mpps * (1.0 - e), rates.mpps * (1.0 + e)),
         interval_gbps: (rates.gbps * (1.0 - e), rates.gbps * (1.0 + e)),
         hits: Vec::new(),
-        needed: question.target.map(|t| {
-            let mpps = in_mpps(t, question.frame, convention.giga);
-            let hindered = bound < mpps && bottleneck == "memory";
-            let cores = (mpps * 1e6 * cycles / convention.clock_hz).ceil();
-            Needed {
-                mpps,
-                cores: (!hindered).then_some(cores.min(f64::from(u32::MAX)) as u32),
-                hindered_by: hindered.then(|| bottleneck.to_owned()),
-            }
-        }),
+        needed,
         quoted,
         notes,
     })

@@ -8,7 +8,7 @@ use super::charge::{Case, Tariff};
 use super::expand::{Done, expand, value};
 use super::full::{cards, charged, traffic_of};
 use super::paper::{in_mpps, short};
-use super::{Estimate, Limit, Line, Mode, Needed, Question, Rates, gbps};
+use super::{Estimate, Limit, Line, Mode, Needed, Question, Rates, cores_beyond, gbps};
 use crate::fault::Fault;
 use crate::locality::{Memo, flow_cache};
 use crate::model::{Library, Model};
@@ -174,6 +174,8 @@ fn software(
     let (sum, _) = charged(soft, host, processor, question, &traffic, &Memo::default())?;
     let cycles = sum.work + sum.wait;
     if cycles > 0.0 {
+        let beyond = cores_beyond(host, question.cores);
+        notes.extend(beyond.map(|n| format!("the host ({}): {n}", host.name)));
         limits.push(Limit {
             name: "host".into(),
             mpps: f64::from(question.cores) * processor.clock_hz / cycles / 1e6,

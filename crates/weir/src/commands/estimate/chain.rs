@@ -56,6 +56,7 @@ struct Shown {
     turn_us: f64,
     tasks: Vec<ShownTask>,
     limits: Vec<ShownLimit>,
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -133,6 +134,9 @@ pub fn run(a: &Args) -> Result<()> {
         limits.row(vec![l.name.clone(), number(l.mpps), l.about.clone()]);
     }
     text += &limits.text();
+    for note in &joined.notes {
+        text += &format!("\nnote: {note}\n");
+    }
     put(&text)
 }
 
@@ -224,5 +228,6 @@ fn shown(chain: &Chain, profile: &str, j: &Joined) -> Shown {
             .iter()
             .map(|l| ShownLimit { name: l.name.clone(), mpps: l.mpps, about: l.about.clone() })
             .collect(),
+        notes: j.notes.clone(),
     }
 }

@@ -11,7 +11,7 @@ use crate::fault::{self, bad_input};
 use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
-use weir_estimate::estimate::estimate_again;
+use weir_estimate::estimate::{cores_beyond, estimate_again};
 use weir_estimate::fault::nearest;
 use weir_estimate::locality::Memo;
 use weir_estimate::profile::Hardware;
@@ -232,7 +232,13 @@ pub fn run(a: &Args) -> Result<()> {
         let shown = Envelope::new("sweep", Shown { over, points: points.collect() });
         return put(&(serde_json::to_string(&shown)? + "\n"));
     }
-    put(&if a.csv { csv(&names, &points) } else { table(&names, &points) })
+    if a.csv {
+        return put(csv(&names, &points));
+    }
+    // Once for all points, by the most cores of any.
+    let most = points.iter().map(|p| p.answer.cores).max().unwrap_or(0);
+    let note = cores_beyond(&profile, most).map(|n| format!("\nnote: up to {n}\n"));
+    put(table(&names, &points) + &note.unwrap_or_default())
 }
 
 const FIGURES: [&str; 8] = [
