@@ -63,13 +63,17 @@ pub struct Stream {
     pub buffers: f64,
 }
 
+impl Stream {
+    /// Lines of the frames of so long a time.
+    fn held(self, frames: f64) -> f64 {
+        self.lines * frames.min(self.buffers)
+    }
+}
+
 /// The part of the lookups in each table that a cache answers.
 pub fn hits(tables: &[Footprint], traffic: &Traffic, cache: Capacity, stream: Stream) -> Vec<f64> {
     let tables = Seen::all(tables, traffic, cache);
-    let held = |t: f64| {
-        let frames = stream.lines * t.min(stream.buffers);
-        frames + tables.iter().map(|s| s.lines(t)).sum::<f64>()
-    };
+    let held = |t: f64| stream.held(t) + tables.iter().map(|s| s.lines(t)).sum::<f64>();
     let mut found = vec![0.0; tables.len()];
     for (filling, weight) in fillings(cache.ways) {
         let t = characteristic_time(held, cache.lines * filling);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use support::{ask, library, profile};
 use weir_estimate::chain::{Chain, Cores, join};
 use weir_estimate::estimate::Numa;
+use weir_estimate::locality::ERROR;
 use weir_estimate::profile::Hardware;
 use weir_estimate::series::{Hop, series};
 use weir_estimate::traffic::{Spread, Traffic};
@@ -175,6 +176,26 @@ fn a_load_waits_as_long_as_its_line_was_left_behind() {
     // Never nearer than the nearest; what took longer than all is as it was.
     assert!((over(small, 0.0) - 100.0).abs() < 1e-9);
     assert!((over(large, 1.0) - 400.0).abs() < 1e-9);
+}
+
+/// Of frames from a card a core's own caches see headers, however long they are: what these answer stays, and what they
+/// do not is farther away. Longer frames cost no less, but for what locality may be off.
+#[test]
+fn longer_frames_are_no_quicker() {
+    let library = library();
+    let machine = profile(&library, "virtual-epyc");
+    for name in ["bng-access-plain", "l2-basic", "l2-learning"] {
+        let traffic = Some(Traffic::read("zipf:1.1,flows=1M").expect("traffic"));
+        let cycles = |frame| {
+            let question = Question { frame, traffic: traffic.clone(), ..Question::default() };
+            ask(&library, name, &machine, &question).cycles
+        };
+        let short = cycles(64);
+        for frame in [512, 1024, 9000] {
+            let long = cycles(frame);
+            assert!(long > short * (1.0 - ERROR), "{name}, {frame} bytes: {long}, not {short}");
+        }
+    }
 }
 
 #[test]

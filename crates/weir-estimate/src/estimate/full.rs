@@ -160,6 +160,20 @@ pub(super) fn traffic_of(
     Ok(Traffic::uniform(most.min(crate::traffic::MAX_FLOWS)))
 }
 
+/// What a core's frames put into caches, in whole.
+fn whole_stream(p: &Processor, question: &Question) -> Stream {
+    Stream {
+        lines: (f64::from(question.frame) / p.line_bytes).ceil(),
+        buffers: question.played.unwrap_or(p.buffers),
+    }
+}
+
+/// What they put into its own caches: those see headers alone, but where the core copies what a source plays.
+fn near_stream(p: &Processor, question: &Question) -> Stream {
+    let whole = whole_stream(p, question);
+    if question.played.is_some() { whole } else { Stream { lines: 1.0, ..whole } }
+}
+
 /// How far the lookups of a table go.
 struct Found<'s> {
     levels: &'s Levels,
@@ -240,13 +254,14 @@ impl Tables {
                 ways: f64::from(cache.ways),
                 split,
             };
-            let lines = (f64::from(question.frame) / p.line_bytes).ceil();
-            // The nearest caches see headers, the shared one whole frames.
-            let stream = match (question.played, cache.shared) {
-                (Some(buffers), _) => Stream { lines, buffers },
-                (None, Shared::Core) => Stream { lines: 1.0, buffers: p.buffers },
-                (None, Shared::Socket) => {
-                    Stream { lines, buffers: p.buffers * f64::from(cores) / split }
+            let stream = match cache.shared {
+                Shared::Core => near_stream(p, question),
+                Shared::Socket => {
+                    let buffers = p.buffers * f64::from(cores) / split;
+                    Stream {
+                        buffers: question.played.unwrap_or(buffers),
+                        ..whole_stream(p, question)
+                    }
                 }
             };
             let found = memo.hits(&self.footprints, traffic, capacity, stream);
@@ -284,11 +299,8 @@ impl Tables {
             split,
         };
         let page = p.tlb.map_or(PAGE_BYTES, |t| t.page_bytes);
-        let stream = Stream {
-            lines: (f64::from(question.frame) / p.line_bytes).ceil(),
-            buffers: question.played.unwrap_or(p.buffers),
-        };
-        Some(memo.beyond(&self.footprints, traffic, own, page, stream))
+        let (near, stream) = (near_stream(p, question), whole_stream(p, question));
+        Some(memo.beyond(&self.footprints, traffic, (own, near), page, stream))
     }
 
     /// The part of the accesses to each table whose address has to be translated by a walk: the cache of

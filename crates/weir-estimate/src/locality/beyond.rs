@@ -29,22 +29,22 @@ const STEPS: i32 = 60;
 /// A part that is left and not worth another window.
 const LITTLE: f64 = 1e-3;
 
-/// How far lookups of each table go that `own`, the last cache before, does not answer; nothing where it
-/// answers all.
+/// How far lookups of each table go that the last cache before does not answer; nothing where it answers all. That is
+/// `own`, with what frames put into it: less than `stream`, what they put in between two lookups, where only their
+/// headers come so near.
 pub fn beyond(
     tables: &[Footprint],
     traffic: &Traffic,
-    own: Capacity,
+    (own, near): (Capacity, Stream),
     page_bytes: f64,
     stream: Stream,
 ) -> Vec<Vec<Beyond>> {
     let lines = Seen::all(tables, traffic, own);
     let pages = Seen::all(tables, traffic, Capacity { line_bytes: page_bytes, ..own });
     let touched = |of: &[Seen], unit: f64, t: f64| {
-        let frames = stream.lines * own.line_bytes * t.min(stream.buffers);
-        frames + of.iter().map(|s| s.lines(t)).sum::<f64>() * unit
+        stream.held(t) * own.line_bytes + of.iter().map(|s| s.lines(t)).sum::<f64>() * unit
     };
-    let held = |t: f64| touched(&lines, own.line_bytes, t) / own.line_bytes;
+    let held = |t: f64| near.held(t) + lines.iter().map(|s| s.lines(t)).sum::<f64>();
     let Some(first) = characteristic_time(held, own.lines) else {
         return vec![Vec::new(); tables.len()];
     };
@@ -100,16 +100,17 @@ mod tests {
         // 4096 entries one after the other: 256 KiB of lines, in pages that are full.
         let order: Vec<u32> = (0..4096).collect();
         let traffic = Traffic::played(&order).expect("frames");
-        let far = |stream| beyond(&[table(4096.0)], &traffic, OWN, 4096.0, stream);
+        let far = |stream| beyond(&[table(4096.0)], &traffic, (OWN, stream), 4096.0, stream);
         let alone = mean(&far(Stream::default())[0]);
         assert!((alone / (4096.0 * 64.0)).ln().abs() < STEP.ln(), "{alone}");
         // Frames of 24 lines in between: 25 times as far.
         let among = mean(&far(Stream { lines: 24.0, buffers: 4096.0 })[0]);
         assert!((among / alone / 25.0).ln().abs() < STEP.ln(), "{among} {alone}");
+        let none = Stream::default();
         // Strewn over sixteen times as many entries, each in a page of its own.
         let traffic = Traffic::played(&order.iter().map(|e| e * 64).collect::<Vec<_>>());
         let strewn =
-            beyond(&[table(65536.0)], &traffic.expect("frames"), OWN, 4096.0, Stream::default());
+            beyond(&[table(65536.0)], &traffic.expect("frames"), (OWN, none), 4096.0, none);
         let strewn = mean(&strewn[0]);
         assert!(strewn > 1.9 * alone && strewn < 5.0 * alone, "{strewn} {alone}");
     }
@@ -118,12 +119,12 @@ mod tests {
     fn what_is_rarely_asked_for_is_farther() {
         let zipf = Traffic::read("zipf:1.1,flows=65536").expect("traffic");
         let none = Stream::default();
-        let of = |t: &Traffic| mean(&beyond(&[table(65536.0)], t, OWN, 64.0, none)[0]);
+        let of = |t: &Traffic| mean(&beyond(&[table(65536.0)], t, (OWN, none), 64.0, none)[0]);
         let (rare, even) = (of(&zipf), of(&Traffic::uniform(65536.0)));
         assert!(rare > 64.0 * 1024.0 && rare < 65536.0 * 64.0, "{rare}");
         assert!(even > rare && even < 65536.0 * 64.0, "{even} {rare}");
         // All is near.
-        let near = beyond(&[table(512.0)], &Traffic::uniform(512.0), OWN, 64.0, none);
+        let near = beyond(&[table(512.0)], &Traffic::uniform(512.0), (OWN, none), 64.0, none);
         assert_eq!(near, [Vec::new()]);
     }
 }

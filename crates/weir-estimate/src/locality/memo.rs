@@ -27,8 +27,8 @@ impl Asked {
     }
 }
 
-/// What was asked, with the bytes of a page, and what was answered.
-type Reached = (Asked, f64, Vec<Vec<Beyond>>);
+/// What was asked, with the bytes of a page and what frames put in between, and what was answered.
+type Reached = (Asked, (f64, Stream), Vec<Vec<Beyond>>);
 
 /// The latest answers about locality, for whoever asks for many estimates.
 #[derive(Debug, Default)]
@@ -69,18 +69,20 @@ impl Memo {
         &self,
         tables: &[Footprint],
         traffic: &Traffic,
-        own: Capacity,
+        (own, near): (Capacity, Stream),
         page_bytes: f64,
         stream: Stream,
     ) -> Vec<Vec<Beyond>> {
         let mut known = self.beyond.borrow_mut();
-        let same = |k: &&Reached| k.1 == page_bytes && k.0.is(tables, traffic, own, stream);
+        let between = (page_bytes, stream);
+        let same = |k: &&Reached| k.1 == between && k.0.is(tables, traffic, own, near);
         if let Some(k) = known.iter().rev().find(same) {
             return k.2.clone();
         }
-        let answer = beyond(tables, traffic, own, page_bytes, stream);
-        let asked = Asked { cache: own, stream, tables: tables.to_vec(), traffic: traffic.clone() };
-        keep(&mut known, (asked, page_bytes, answer.clone()));
+        let answer = beyond(tables, traffic, (own, near), page_bytes, stream);
+        let (tables, traffic) = (tables.to_vec(), traffic.clone());
+        let asked = Asked { cache: own, stream: near, tables, traffic };
+        keep(&mut known, (asked, between, answer.clone()));
         answer
     }
 }
