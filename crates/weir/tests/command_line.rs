@@ -347,3 +347,39 @@ fn the_benchmark_says_what_was_done() {
     let share = r["forwarded_share"].as_f64().unwrap();
     assert!((0.0..=1.0).contains(&share), "{share}");
 }
+
+#[test]
+fn a_token_that_nobody_has_seen_is_none_and_names_fit_their_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens").display().to_string();
+    let add = ["token", "add", "--role", "reader", "--tokens", &path];
+    for nowhere in ["/dev/full", "/dev/null"] {
+        let out = std::fs::File::options().write(true).open(nowhere).unwrap();
+        let o = weir(&add).stdout(out).stderr(Stdio::piped()).output().unwrap();
+        let error = String::from_utf8(o.stderr).unwrap();
+        assert!(!o.status.success() && error.contains("could not be told, and is none"), "{error}");
+    }
+    let list = ["token", "list", "--json", "--tokens", &path];
+    let listed = || -> serde_json::Value {
+        serde_json::from_slice(&weir(&list).output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(listed()["result"], serde_json::json!([]));
+    for owner in ["a\nb", "a\u{1b}[2J", &"x".repeat(65)] {
+        let add = ["token", "add", "--role", "owner", "--owner", owner, "--tokens", &path];
+        refused(&add, &["--owner: at most 64 bytes, none of them a control character"]);
+    }
+    let add = ["token", "add", "--role", "owner", "--owner", "a\"b c", "--tokens", &path];
+    assert!(weir(&add).output().unwrap().status.success());
+    let one = &listed()["result"][0];
+    assert_eq!(
+        (&one["owner"], &one["role"], &one["holds"]),
+        (&"a\"b c".into(), &"owner".into(), &true.into())
+    );
+    assert!(one.get("hash").is_none() && one["expires_s"].is_u64());
+    // What was taken before names were looked at keeps to its cell.
+    let old = std::fs::read_to_string(&path).unwrap().replace("'a\"b c'", "\"a\\nb\"");
+    std::fs::write(&path, &old).unwrap();
+    let table = weir(&["token", "list", "--tokens", &path]).output().unwrap().stdout;
+    let table = String::from_utf8(table).unwrap();
+    assert!(table.lines().count() == 2 && table.contains("a b"), "{table}{old}");
+}

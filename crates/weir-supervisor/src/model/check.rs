@@ -216,12 +216,19 @@ fn known_host(lab: &Lab, name: &str, at: &Way) -> Result<(), Refusal> {
     Err(Refusal::new(at.clone(), format!("no host '{name}': {near}")))
 }
 
-fn network(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
-    let printable = n.owner.len() <= 64 && !n.owner.chars().any(char::is_control);
-    if !printable {
-        let text = "owner: at most 64 characters, none of them a control character";
-        return Err(Refusal::new(at.key("owner"), text));
+/// Whether an owner may be called so, in a lab and wherever else owners are named.
+///
+/// # Errors
+/// What is allowed.
+pub fn owner_name(given: &str) -> Result<(), &'static str> {
+    match given.len() <= 64 && !given.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err("owner: at most 64 bytes, none of them a control character"),
     }
+}
+
+fn network(lab: &Lab, n: &Network, at: &Way) -> Result<(), Refusal> {
+    owner_name(&n.owner).map_err(|e| Refusal::new(at.key("owner"), e))?;
     if n.node.is_empty() {
         let text = format!("network '{}' has no node: give it a [[network.node]]", n.name);
         return Err(Refusal::new(at.key("name"), text));

@@ -18,7 +18,7 @@ mod spread;
 pub use carry::{Attachment, Made, NAME_BYTES};
 pub(crate) use carry::{Carrier, end};
 pub(crate) use check::tunnel_end;
-pub use check::{FlowSyntax, check, one_plane};
+pub use check::{FlowSyntax, check, one_plane, owner_name};
 pub use guard::{Act, Guard, Rate};
 pub use identity::SwitchTls;
 use serde::{Deserialize, Serialize};

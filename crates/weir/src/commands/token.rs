@@ -3,12 +3,16 @@
 //! Room: arguments and output; `crate::serve::tokens` keeps them.
 
 use super::columns::Columns;
-use super::say::{note, put, say};
+use super::say::{Reader, note, offer, put, say};
+use crate::environment::Envelope;
 use crate::fault::bad_input;
 use crate::serve::caller::now_s;
-use crate::serve::tokens::{Role, Tokens, default_path};
-use anyhow::Result;
+use crate::serve::tokens::{Entry, Role, Tokens, default_path};
+use anyhow::{Result, anyhow};
+use serde::Serialize;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
+use weir_supervisor::model::owner_name;
 
 /// Tokens for the HTTP API: who may ask, as what, and until when
 #[derive(Debug, clap::Subcommand)]
@@ -59,6 +63,9 @@ pub struct Add {
 /// List the tokens: ids, roles, and until when they hold
 #[derive(Debug, clap::Args)]
 pub struct List {
+    /// For programs: the ids, roles, owners, and when they were made and end, in seconds since 1970
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     kept: Kept,
 }
@@ -92,11 +99,34 @@ fn add(a: &Add) -> Result<()> {
         }
         _ => {}
     }
+    // A token whose networks no lab can have is one for nothing.
+    owner.map_or(Ok(()), owner_name).map_err(|e| bad_input(format_args!("--{e}")))?;
     let now = now_s();
     let expires = lasting(&a.expires)?.map(|s| now.saturating_add(s));
-    let (entry, text) = a.kept.open().add(a.role, owner.map(str::to_owned), now, expires)?;
-    note(format_args!("token {}: this is the only time it is shown", entry.id));
-    say(text)
+    let tokens = a.kept.open();
+    let (entry, text) = tokens.add(a.role, owner.map(str::to_owned), now, expires)?;
+    let id = &entry.id;
+    note(format_args!("token {id}: this is the only time it is shown"));
+    let unread = match offer(format_args!("{text}\n")) {
+        Ok(Reader::There) if !is_nowhere("/dev/stdout") => return Ok(()),
+        Ok(_) => anyhow!("nobody reads the standard output"),
+        Err(e) => e,
+    };
+    // Nobody has seen it: it is none.
+    Err(match tokens.remove(id) {
+        Ok(()) => unread.context(format!("token {id} could not be told, and is none")),
+        Err(e) => {
+            let left = format!("token {id} could not be told, and not be removed, either: {e:#}");
+            unread.context(left)
+        }
+    })
+}
+
+/// Whether what is written there is lost: where the output was closed, the runtime has put the same.
+fn is_nowhere(path: &str) -> bool {
+    let device = |p: &str| std::fs::metadata(p).ok().map(|m| (m.file_type(), m.rdev()));
+    let nowhere = device("/dev/null").filter(|(kind, _)| kind.is_char_device());
+    nowhere.is_some() && device(path) == nowhere
 }
 
 /// Seconds; `None` for ever.
@@ -116,8 +146,35 @@ fn lasting(text: &str) -> Result<Option<u64>> {
     number.filter(|n| *n > 0).and_then(|n| n.checked_mul(unit)).map(Some).ok_or_else(wrong)
 }
 
+/// A token as it is listed: without its hash.
+#[derive(Debug, Serialize)]
+struct Listed<'t> {
+    id: &'t str,
+    role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'t str>,
+    created_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_s: Option<u64>,
+    /// Whether it holds now.
+    holds: bool,
+}
+
+impl<'t> Listed<'t> {
+    fn of(e: &'t Entry, now_s: u64) -> Self {
+        let (role, created_s, expires_s) = (e.role, e.created_s, e.expires_s);
+        let (owner, holds) = (e.owner.as_deref(), e.holds(now_s));
+        Self { id: &e.id, role, owner, created_s, expires_s, holds }
+    }
+}
+
 fn list(a: &List) -> Result<()> {
     let now = now_s();
+    if a.json {
+        let all = a.kept.open().all()?;
+        let tokens: Vec<Listed<'_>> = all.iter().map(|e| Listed::of(e, now)).collect();
+        return say(serde_json::to_string_pretty(&Envelope::new("tokens", tokens))?);
+    }
     let mut c = Columns::new(&["id", "role", "owner", "holds for"]);
     for e in a.kept.open().all()?.iter() {
         let role = format!("{:?}", e.role).to_lowercase();
@@ -130,9 +187,14 @@ fn list(a: &List) -> Result<()> {
                 s => format!("{s} s"),
             },
         };
-        c.row(vec![e.id.clone(), role, e.owner.clone().unwrap_or("-".to_owned()), left]);
+        c.row(vec![e.id.clone(), role, e.owner.as_deref().map_or("-".to_owned(), shown), left]);
     }
     put(c.text())
+}
+
+/// A name in a cell: one of before names were looked at may have anything in it.
+fn shown(owner: &str) -> String {
+    owner.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
