@@ -5,14 +5,15 @@
 use super::App;
 use super::caller::Caller;
 use super::desk::Change;
-use super::networks::How;
+use super::networks::{How, etag, tagged};
 use super::problem::Problem;
-use super::take::{Asked, Named, Said};
+use super::take::{Asked, IfMatch, Named, Said};
 use crate::net::change::Way;
 use crate::net::nodes::Nodes;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -85,30 +86,35 @@ pub struct HostVerified {
 /// The lab that holds: hosts, links and networks.
 #[utoipa::path(
     get, path = "/v1/lab", tag = "lab",
-    responses((status = 200, description = "The lab", body = LabItem))
+    responses((status = 200, description = "The lab", body = LabItem,
+        headers(("ETag" = String, description = "For If-Match"))))
 )]
-pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<LabItem>, Problem> {
+pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.must_see_all("the lab")?;
     let saved = app.desk(|d| d.look().map_err(Problem::from)).await?;
     let s = &saved.state;
     let (revision, lab) = (s.revision, s.lab.clone());
-    Ok(Json(LabItem { revision, interrupted: saved.under_way.is_some(), lab }))
+    let item = LabItem { revision, interrupted: saved.under_way.is_some(), lab };
+    Ok(tagged(StatusCode::OK, Some(etag(&s.lab)), item))
 }
 
 /// Makes the running networks what is said, as `weir apply` does. An operator's.
 #[utoipa::path(
-    put, path = "/v1/lab", tag = "lab", params(How), request_body = Lab,
+    put, path = "/v1/lab", tag = "lab", request_body = Lab,
+    params(How, ("If-Match" = Option<String>, Header, description = "Only if its ETag is this")),
     responses((status = 200, description = "It holds, or what a dry run would do", body = Change))
 )]
 pub async fn apply(
     State(app): State<Arc<App>>,
     caller: Caller,
     Asked(how): Asked<How>,
+    if_match: IfMatch,
     Said(lab): Said<Lab>,
 ) -> Result<Json<Change>, Problem> {
     caller.must_operate("applying a lab")?;
     absolute(&lab)?;
     let change = app.change(caller, how.dry(), move |held, _| {
+        if_match.holds(&etag(held))?;
         *held = lab;
         Ok(())
     });

@@ -81,10 +81,10 @@ pub struct Move {
     to: Option<String>,
 }
 
-/// What a network is known by: it changes whenever the network does.
-pub fn etag(n: &Network) -> String {
+/// What a network or a lab is known by: it changes whenever that does.
+pub fn etag(of: &impl Serialize) -> String {
     // Plain data: JSON has a form for all of it.
-    let text = serde_json::to_string(n).unwrap_or_default();
+    let text = serde_json::to_string(of).unwrap_or_default();
     let digest = super::tokens::hash(&text);
     format!("\"{}\"", digest.get(..16).unwrap_or_default())
 }
@@ -123,7 +123,8 @@ fn item(n: &Network, places: &Places) -> NetworkItem {
     NetworkItem { network: n.clone(), places: n.node.iter().map(place).collect() }
 }
 
-fn tagged(status: StatusCode, tag: Option<String>, body: impl Serialize) -> Response {
+/// An answer with what it is known by.
+pub fn tagged(status: StatusCode, tag: Option<String>, body: impl Serialize) -> Response {
     let mut r = (status, Json(body)).into_response();
     if let Some(v) = tag.and_then(|t| HeaderValue::try_from(t).ok()) {
         r.headers_mut().insert(ETAG, v);
@@ -257,6 +258,7 @@ pub async fn put(
                 });
             }
             Err(_) => {
+                held.holds_of_nothing()?;
                 lab.network.push(network);
                 *is_new.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
             }
@@ -327,23 +329,26 @@ pub async fn delete(
 #[utoipa::path(
     get, path = "/v1/networks/{network}/nodes/{node}", tag = "nodes",
     params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node")),
-    responses((status = 200, description = "The node", body = Node))
+    responses((status = 200, description = "The node", body = Node,
+        headers(("ETag" = String, description = "Its network's, for If-Match"))))
 )]
 pub async fn node(
     State(app): State<Arc<App>>,
     caller: Caller,
     Named((network, node)): Named<(String, String)>,
-) -> Result<Json<Node>, Problem> {
+) -> Result<Response, Problem> {
     let saved = app.desk(|d| d.look().map_err(Problem::from)).await?;
     let n = find(&saved.state.lab, &caller, &network)?;
-    n.node(&node).cloned().map(Json).ok_or_else(|| no_node(&n.name, &node))
+    let found = n.node(&node).ok_or_else(|| no_node(&n.name, &node))?;
+    Ok(tagged(StatusCode::OK, Some(etag(n)), found))
 }
 
 /// Sets resources of a running node, by a JSON merge patch; what is not named stays as it is.
 #[utoipa::path(
     patch, path = "/v1/networks/{network}/nodes/{node}", tag = "nodes",
     request_body(content = Object, content_type = "application/merge-patch+json"),
-    params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How),
+    params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How,
+        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this")),
     responses((status = 200, description = "It is so", body = Change))
 )]
 pub async fn set(
@@ -351,10 +356,11 @@ pub async fn set(
     caller: Caller,
     Named((network, node)): Named<(String, String)>,
     Asked(how): Asked<How>,
+    held: IfMatch,
     Said(patch): Said<Value>,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
-        edit_node(lab, caller, &network, &node, |v| {
+        edit_node(lab, caller, (&network, &node), &held, |v| {
             let new: Node = merged(v, &patch)?;
             if new.name != v.name {
                 return Err(Problem::refused("name: a node keeps its name"));
@@ -369,7 +375,8 @@ pub async fn set(
 /// Moves a node to another path or another host, or makes it one of the other kind, frames flowing.
 #[utoipa::path(
     post, path = "/v1/networks/{network}/nodes/{node}/migrate", tag = "nodes", request_body = Move,
-    params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How),
+    params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How,
+        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this")),
     responses((status = 200, description = "It is there", body = Change))
 )]
 pub async fn migrate(
@@ -377,10 +384,11 @@ pub async fn migrate(
     caller: Caller,
     Named((network, node)): Named<(String, String)>,
     Asked(how): Asked<How>,
+    held: IfMatch,
     Said(to): Said<Move>,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
-        edit_node(lab, caller, &network, &node, |v| {
+        edit_node(lab, caller, (&network, &node), &held, |v| {
             v.path = to.path.unwrap_or(v.path);
             v.kind = to.kind.unwrap_or(v.kind);
             if let Some(host) = to.to {
@@ -395,11 +403,12 @@ pub async fn migrate(
 fn edit_node(
     lab: &mut Lab,
     caller: &Caller,
-    network: &str,
-    node: &str,
+    (network, node): (&str, &str),
+    held: &IfMatch,
     edit: impl FnOnce(&mut Node) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let old = find_mut(lab, caller, network)?;
+    held.holds(&etag(old))?;
     let mut new = old.clone();
     edit(node_of(&mut new, node)?)?;
     caller.may_make(old, &new)?;

@@ -76,13 +76,22 @@ impl IfMatch {
         let Some(wanted) = &self.0 else { return Ok(()) };
         match wanted.split(',').map(str::trim).any(|w| w == "*" || w == etag) {
             true => Ok(()),
-            false => Err(Problem::new(
-                StatusCode::PRECONDITION_FAILED,
-                "changed",
-                "it has changed since it was read: read it again, and send its ETag as If-Match",
-            )),
+            false => Err(changed()),
         }
     }
+
+    /// Whether it is, of what is not there.
+    ///
+    /// # Errors
+    /// It was to be something.
+    pub fn holds_of_nothing(&self) -> Result<(), Problem> {
+        if self.0.is_none() { Ok(()) } else { Err(changed()) }
+    }
+}
+
+fn changed() -> Problem {
+    let text = "it has changed since it was read: read it again, and send its ETag as If-Match";
+    Problem::new(StatusCode::PRECONDITION_FAILED, "changed", text)
 }
 
 /// A body in JSON.
