@@ -25,8 +25,8 @@ use weir_supervisor::goal::Goal;
 use weir_supervisor::model::Lab;
 use weir_supervisor::observed::Observed;
 use weir_supervisor::plan::Step;
-use weir_supervisor::refusal::Refusal;
-use weir_supervisor::section::Wanted;
+use weir_supervisor::refusal::{Refusal, Way as Place};
+use weir_supervisor::section::{Wanted, section};
 use weir_supervisor::silent::{self, Missed, What, split, supposed};
 use weir_supervisor::store::{Places, Saved, State, Store};
 use weir_supervisor::wires::{Links, WantedPort};
@@ -347,8 +347,28 @@ fn readable(w: &Wanted, observed: &Observed, ports: &[WantedPort]) -> Result<(),
     let mut known: Vec<String> =
         observed.get(&w.host).map(|h| h.ports.iter().cloned().collect()).unwrap_or_default();
     known.extend(ports.iter().filter(|p| p.host == w.host).map(|p| p.name.clone()));
+    read_as_told(w, &known)
+}
+
+/// Reads every node's section as its data plane will, with no ports but its own: what is wrong with it
+/// by itself.
+///
+/// # Errors
+/// The first thing that can't be read, with the node's name.
+pub fn readable_alone(lab: &Lab) -> Result<()> {
+    for (n, v) in lab.network.iter().flat_map(|n| n.node.iter().map(move |v| (n, v))) {
+        // Whichever number it has, and whoever keeps it.
+        let w = section(lab, n, v, 1, 0, &Place::default());
+        let known: Vec<String> =
+            lab.attached(n, v).into_iter().map(|a| a.port.into_owned()).collect();
+        read_as_told(&w, &known).map_err(bad_input)?;
+    }
+    Ok(())
+}
+
+fn read_as_told(w: &Wanted, known: &[String]) -> Result<(), String> {
     let text = without_files(&w.toml);
-    vdp_from(&text, None, &known, None).map(|_| ()).map_err(|e| format!("{}: {e}", w.name))
+    vdp_from(&text, None, known, None).map(|_| ()).map_err(|e| format!("{}: {e}", w.name))
 }
 
 /// A section without its identity, whose files are on the node's machine: for reading it here.

@@ -2,9 +2,10 @@
 //!
 //! Room: a request's head in, a [`Caller`] out; comparing networks. Every operation takes one.
 
-use super::App;
 use super::problem::Problem;
-use super::tokens::{Entry, Role};
+use super::shares::Share;
+use super::tokens::{Entry, Role, Tokens};
+use super::{App, JOBS};
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
@@ -18,6 +19,8 @@ use weir_supervisor::model::{Network, Openflow};
 #[derive(Clone, Debug)]
 pub struct Caller {
     entry: Entry,
+    /// His part of what may be at work, while something is.
+    at_work: Option<Arc<Share>>,
 }
 
 /// Seconds since 1970.
@@ -38,7 +41,13 @@ impl FromRequestParts<Arc<App>> for Caller {
         let who = app.tokens.who(token, now_s()).map_err(|e| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "tokens", format!("{e:#}"))
         })?;
-        who.map(|entry| Self { entry }).ok_or_else(Problem::unauthorized)
+        let mut caller = Self { entry: who.ok_or_else(Problem::unauthorized)?, at_work: None };
+        let part = caller.part(JOBS);
+        let share = app.at_work.take(caller.payer(), part).ok_or_else(|| {
+            Problem::busy(format!("{part} requests are at work for you: try again"))
+        })?;
+        caller.at_work = Some(Arc::new(share));
+        Ok(caller)
     }
 }
 
@@ -47,13 +56,37 @@ impl Caller {
     pub fn guard(name: &str) -> Self {
         let (id, hash) = (format!("guard {name}"), String::new());
         let role = Role::Operator;
-        Self { entry: Entry { id, hash, role, owner: None, created_s: 0, expires_s: None } }
+        let entry = Entry { id, hash, role, owner: None, created_s: 0, expires_s: None };
+        Self { entry, at_work: None }
     }
 
     /// Of a token.
     #[cfg(test)]
     pub fn new(entry: Entry) -> Self {
-        Self { entry }
+        Self { entry, at_work: None }
+    }
+
+    /// The same, with nothing at work.
+    pub fn at_rest(&self) -> Self {
+        Self { entry: self.entry.clone(), at_work: None }
+    }
+
+    /// Who has part of what all share: an owner, whichever of his tokens he shows, or a token.
+    pub fn payer(&self) -> String {
+        match &self.entry.owner {
+            Some(owner) => format!("owner {owner}"),
+            None => format!("token {}", self.entry.id),
+        }
+    }
+
+    /// How much of what all share he may have at once: others' requests shall find room, too.
+    pub fn part(&self, all: usize) -> usize {
+        if self.sees_all() { all / 2 } else { all / 4 }
+    }
+
+    /// Whether his token is still what it was when he asked.
+    pub fn holds(&self, tokens: &Tokens) -> bool {
+        tokens.all().is_ok_and(|all| self.entry.holds(now_s()) && all.contains(&self.entry))
     }
 
     /// The token's id.

@@ -6,7 +6,8 @@
 use super::caller::Caller;
 use super::events::{Event, Hub};
 use super::problem::Problem;
-use crate::net::change::{Keeper, Verify, Way};
+use crate::fault::bad_input;
+use crate::net::change::{Keeper, Verify, Way, readable_alone};
 use crate::net::diff::{Told, told};
 use crate::net::lab::checked;
 use crate::net::moving::Moved;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use utoipa::ToSchema;
-use weir_supervisor::model::{Lab, Network};
+use weir_supervisor::model::{Isolation, Lab, Network, Path};
 use weir_supervisor::store::Saved;
 
 /// Whether a change is made.
@@ -93,6 +94,14 @@ impl Desk {
         Ok((Self { path, verify, turn: Mutex::new(()), seen, events }, left))
     }
 
+    /// Whether changes are proved to keep networks apart.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn proves(&self) -> Result<bool> {
+        Ok(self.verify == Verify::Always || self.look()?.state.lab.verify)
+    }
+
     /// What holds: as before or after a change that is being made.
     ///
     /// # Errors
@@ -154,23 +163,18 @@ impl Desk {
                 let text = "a change was interrupted: POST /v1/recover finishes or undoes it";
                 return Err(Problem::new(StatusCode::CONFLICT, "interrupted", text));
             }
-            keeper.recover(Way::On)?;
+            keeper.recover(Way::On).map_err(|e| hushed(caller, &Lab::default(), e))?;
         }
         self.note(&keeper.saved);
         let before = keeper.saved.state.lab.clone();
         let mut lab = before.clone();
         edit(&mut lab)?;
         let after = lab.clone();
-        let prepared = keeper
-            .prepare(lab, None, self.verify)
-            .map_err(|e| self.hushed(caller, &before, &after, e))?;
+        let prepared =
+            keeper.prepare(lab, None, self.verify).map_err(|e| hushed(caller, &after, e))?;
         let steps = told(&prepared);
-        let mine = |t: &&Told| {
-            let own = |l: &Lab, n: &str| l.network(n).is_some_and(|n| caller.sees(&n.owner));
-            let network = t.network.as_deref();
-            caller.sees_all() || network.is_some_and(|n| own(&before, n) || own(&after, n))
-        };
-        let shown = steps.iter().filter(mine).cloned().map(StepItem::from).collect();
+        let about: Vec<About> = concerned(&before, &after).collect();
+        let shown = shown(&steps, &about, caller);
         let revision = keeper.saved.state.revision;
         if dry == Dry::Run || keeper.is_done(&prepared) {
             return Ok(Change { revision, made: false, steps: shown, ..Change::default() });
@@ -189,30 +193,10 @@ impl Desk {
         });
         drop(keeper);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(saved.clone());
-        made.map_err(|e| self.hushed(caller, &before, &after, e))?;
+        made.map_err(|e| hushed(caller, &after, e))?;
         let revision = saved.state.revision;
         self.publish(revision, Some(caller.id()), changed(&before, &after), steps);
         Ok(Change { revision, made: true, steps: shown, moved, became })
-    }
-
-    /// Why something was refused, without what the caller may not know: what is wrong with his own
-    /// networks by themselves is told, and else only that there are others.
-    fn hushed(&self, caller: &Caller, before: &Lab, after: &Lab, e: anyhow::Error) -> Problem {
-        if caller.sees_all() {
-            return e.into();
-        }
-        let mut alone = after.clone();
-        alone.network.retain(|n| caller.sees(&n.owner));
-        match checked(&alone, None) {
-            Err(own) => own.into(),
-            Ok(()) => {
-                let _ = before;
-                let p = Problem::from(e);
-                let text = "it can't be beside what else is there: ask an operator";
-                let status = StatusCode::from_u16(p.status);
-                Problem::new(status.unwrap_or(StatusCode::UNPROCESSABLE_ENTITY), p.code, text)
-            }
-        }
     }
 
     /// Leads a change that was interrupted to its end, or undoes it.
@@ -239,6 +223,52 @@ impl Desk {
     }
 }
 
+/// Why something was refused, without what the caller may not know: what is wrong with his own networks
+/// by themselves is told, and else only that there are others.
+fn hushed(caller: &Caller, after: &Lab, e: anyhow::Error) -> Problem {
+    if caller.sees_all() {
+        return e.into();
+    }
+    let mut alone = after.clone();
+    alone.network.retain(|n| caller.sees(&n.owner));
+    let own = checked(&alone, None).and_then(|()| readable_alone(&alone));
+    if let Err(own) = own.and_then(|()| few_enough(&alone)) {
+        return own.into();
+    }
+    let p = Problem::from(e);
+    let status = StatusCode::from_u16(p.status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
+    let text = match status {
+        StatusCode::UNPROCESSABLE_ENTITY if p.leaks.is_empty() => {
+            "it can't be beside what else is there: ask an operator"
+        }
+        StatusCode::UNPROCESSABLE_ENTITY => {
+            "networks would not be apart: look at what rules rewrite and where they send it"
+        }
+        _ => "it can't be done now: try again, or ask an operator",
+    };
+    Problem::new(status, p.code, text)
+}
+
+/// Whether nodes have no more rules than they were granted entries: each rule takes one at least.
+fn few_enough(lab: &Lab) -> Result<()> {
+    for (n, v) in lab.network.iter().flat_map(|n| n.node.iter().map(move |v| (n, v))) {
+        let granted = match n.isolation {
+            Isolation::Strong => Some(v.tcam_entries),
+            Isolation::Weak => v.tcam_limit_entries,
+        };
+        let fast = v.path == Path::Fast && v.as_router().is_none();
+        let rules = v.rule.len();
+        if let Some(most) = granted.filter(|m| fast && rules > *m as usize) {
+            let (name, mend) =
+                (v.vdp_name(n), "give it fewer, or ask an operator for more entries");
+            return Err(bad_input(format_args!(
+                "{name}: {rules} rules, and it may have {most} TCAM entries: {mend}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// A network that an event is about, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -246,18 +276,116 @@ pub struct About {
     pub network: String,
     /// Its owner.
     pub owner: String,
+    /// How much of it is his.
+    pub part: Part,
 }
 
-/// Networks in which two labs differ; for one that has changed hands, both owners.
+/// How much of a change of a network is this owner's to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All: it was his before and is after, as far as it was or is anybody's.
+    Whole,
+    /// What it has become: it was another's before.
+    Came,
+    /// That it is his no more: what it has become is another's.
+    Went,
+}
+
+/// What one who asks may know of steps.
+pub fn shown(steps: &[Told], about: &[About], caller: &Caller) -> Vec<StepItem> {
+    let part = |t: &Told| {
+        let his = |a: &&About| t.network.as_ref() == Some(&a.network) && caller.sees(&a.owner);
+        match caller.sees_all() {
+            true => Some(Part::Whole),
+            false => about.iter().find(his).map(|a| a.part),
+        }
+    };
+    let one = |t: &Told| match part(t)? {
+        Part::Whole => Some(StepItem::from(t.clone())),
+        Part::Came => Some(StepItem { removed: Vec::new(), ..StepItem::from(t.clone()) }),
+        Part::Went => None,
+    };
+    steps.iter().filter_map(one).collect()
+}
+
+/// All networks of two labs, and whose they are; for one that has changed hands, both owners.
+fn concerned<'l>(before: &'l Lab, after: &'l Lab) -> impl Iterator<Item = About> + 'l {
+    let about = |n: &Network, part| {
+        let (network, owner) = (n.name.clone(), n.owner.clone());
+        About { network, owner, part }
+    };
+    let gone = before.network.iter().filter(|n| after.network(&n.name).is_none());
+    let there = after.network.iter().map(|n| (before.network(&n.name), n));
+    let there = there.flat_map(move |(old, n)| match old.filter(|o| o.owner != n.owner) {
+        None => [None, Some(about(n, Part::Whole))],
+        Some(old) => [Some(about(old, Part::Went)), Some(about(n, Part::Came))],
+    });
+    gone.map(move |n| about(n, Part::Whole)).chain(there.flatten())
+}
+
+/// Networks in which two labs differ, and whose they are.
 fn changed(a: &Lab, b: &Lab) -> Vec<About> {
-    let mut out = Vec::new();
-    for (one, other) in [(a, b), (b, a)] {
-        for n in one.network.iter().filter(|n| other.network(&n.name) != Some(n)) {
-            let about = About { network: n.name.clone(), owner: n.owner.clone() };
-            if !out.contains(&about) {
-                out.push(about);
-            }
+    concerned(a, b).filter(|n| a.network(&n.network) != b.network(&n.network)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::tokens::{Entry, Role};
+
+    fn owner(name: &str) -> Caller {
+        let (id, hash, owner) = (String::new(), String::new(), Some(name.to_owned()));
+        let (role, created_s, expires_s) = (Role::Owner, 0, None);
+        Caller::new(Entry { id, hash, role, owner, created_s, expires_s })
+    }
+
+    fn lab(owner: &str) -> Lab {
+        toml::from_str(&format!(
+            "[[network]]\nname = 'red'\nowner = '{owner}'\nnode = []\n\
+             [[network]]\nname = 'grey'\nnode = []\n"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_owner_is_told_what_is_his_to_mend_and_nothing_of_others() {
+        let text = |rules: usize| {
+            let rule = |n| format!("{{ priority = {n}, actions = 'drop' }},");
+            let rules: String = (1..=rules).map(rule).collect();
+            format!(
+                "[[host]]\nname = 'h'\napi = 'unix:/x'\n\
+                 [[network]]\nname = 'blue'\nowner = 'bob'\n[[network.node]]\nname = 's'\n\
+                 host = 'h'\nports = ['q']\ntcam_limit_entries = 2\nrule = [{rules}]\n"
+            )
+        };
+        let lab = |rules| toml::from_str::<Lab>(&text(rules)).unwrap();
+        let why = || bad_input("host 'h': red.s wants 7 of them");
+        let told = |caller, rules| hushed(&owner(caller), &lab(rules), why()).detail;
+        let detail = told("bob", 3);
+        assert!(detail.contains("blue.s: 3 rules, and it may have 2 TCAM entries"), "{detail}");
+        for (caller, rules) in [("bob", 2), ("alice", 3)] {
+            let detail = told(caller, rules);
+            assert_eq!(detail, "it can't be beside what else is there: ask an operator");
         }
     }
-    out
+
+    #[test]
+    fn what_has_changed_hands_shows_each_owner_his_part_alone() {
+        let (before, after) = (lab("alice"), lab("bob"));
+        let about = changed(&before, &after);
+        assert_eq!(about.len(), 2, "{about:?}");
+        let (removed, added) = (vec!["hers".to_owned()], vec!["his".to_owned()]);
+        let network = Some("red".to_owned());
+        let steps = [Told { network, removed, added, ..Told::default() }];
+        assert!(shown(&steps, &about, &owner("alice")).is_empty());
+        let his = shown(&steps, &about, &owner("bob"));
+        assert!(his.len() == 1 && his[0].removed.is_empty() && his[0].added == ["his"]);
+        // Of what stays in one hand all is told, and as much of what goes for good.
+        for after in [before.clone(), Lab::default()] {
+            let about: Vec<About> = concerned(&before, &after).collect();
+            let hers = shown(&steps, &about, &owner("alice"));
+            assert!(hers.len() == 1 && hers[0].removed == ["hers"]);
+            assert!(shown(&steps, &about, &owner("bob")).is_empty());
+        }
+    }
 }

@@ -5,10 +5,13 @@
 
 use super::App;
 use super::caller::{Caller, now_s};
-use super::desk::{About, StepItem};
+use super::desk::{About, StepItem, shown};
 use super::problem::Problem;
+use super::room::Endless;
+use super::shares::{Share, Shares};
 use super::take::Asked;
 use crate::net::diff::Told;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -24,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use utoipa::{IntoParams, ToSchema};
 
 /// Events that are kept.
@@ -33,6 +36,8 @@ const KEPT: usize = 1024;
 const MOST: usize = 64;
 /// How often a listener to whom nothing happens is shown that somebody is there.
 const ALIVE: Duration = Duration::from_secs(15);
+/// How often it is asked whether a listener's token is still one.
+const HOLDS: Duration = Duration::from_secs(1);
 /// How often counters are looked at for listeners who ask for them.
 const OBSERVE_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
@@ -100,13 +105,16 @@ pub struct Hub {
     /// How many there have been.
     count: watch::Sender<u64>,
     listeners: AtomicUsize,
+    /// Whose they are.
+    shares: Arc<Shares>,
 }
 
 impl Hub {
     /// An empty one, of this run.
     pub fn new(epoch: u64) -> Self {
         let (count, _) = watch::channel(0);
-        Self { epoch, ring: Mutex::default(), count, listeners: AtomicUsize::new(0) }
+        let (ring, listeners, shares) = Default::default();
+        Self { epoch, ring, count, listeners, shares }
     }
 
     /// Tells of something; `make` is given the time.
@@ -165,7 +173,7 @@ pub struct Listen {
 }
 
 /// Counted as long as it lives.
-struct Counted(Arc<App>);
+struct Counted(Arc<App>, #[expect(dead_code, reason = "held")] Share);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -196,92 +204,117 @@ pub async fn listen(
         let text = format!("observe_ms: {} to {}", OBSERVE_MS.start(), OBSERVE_MS.end());
         return Err(Problem::new(StatusCode::BAD_REQUEST, "query", text));
     }
+    let caller = caller.at_rest();
+    let part = caller.part(MOST);
+    let Some(share) = app.events.shares.take(caller.payer(), part) else {
+        return Err(Problem::busy(format!("{part} listen to events for you already: end one")));
+    };
     if app.events.listeners.fetch_add(1, Ordering::AcqRel) >= MOST {
         app.events.listeners.fetch_sub(1, Ordering::AcqRel);
         return Err(Problem::busy(format!("{MOST} listen to events already: try again later")));
     }
-    let counted = Counted(Arc::clone(&app));
+    let counted = Counted(Arc::clone(&app), share);
     let last = headers.get("last-event-id").map(|v| v.to_str().unwrap_or_default().to_owned());
     // One event waits here; the others stay in the ring.
     let (to, from) = mpsc::channel(1);
     tokio::spawn(async move {
-        // Whoever listened has gone.
-        let _ = feed(&counted.0, &caller, last.as_deref(), asked.observe_ms, &to).await;
+        let line = Line { app: &counted.0, caller: &caller, to };
+        // Whoever listened has gone, or may not any more.
+        let _ = line.feed(last.as_deref(), asked.observe_ms).await;
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::from_stream(Fed(from))).into_response())
+    Ok((headers, Extension(Endless), Body::from_stream(Fed(from))).into_response())
 }
 
-/// Nobody listens any more.
+/// Nobody listens any more, or nobody who may.
 struct Gone;
 
-type To = mpsc::Sender<String>;
-
-async fn send(to: &To, text: String) -> Result<(), Gone> {
-    to.send(text).await.map_err(|_| Gone)
+/// A listener, as whoever feeds him has him.
+struct Line<'a> {
+    app: &'a Arc<App>,
+    caller: &'a Caller,
+    to: mpsc::Sender<String>,
 }
 
-async fn feed(
-    app: &Arc<App>,
-    caller: &Caller,
-    last: Option<&str>,
-    observe_ms: Option<u64>,
-    to: &To,
-) -> Result<(), Gone> {
-    let hub = &app.events;
-    let mut count = hub.count.subscribe();
-    // Whoever has heard the head hears of everything from then on.
-    let begin = hub.count();
-    send(to, ": weir\n\n".to_owned()).await?;
-    let mut next = match last {
-        None => begin + 1,
-        Some(id) => match hub.number(id).filter(|n| *n <= begin) {
-            Some(n) => n + 1,
-            None => {
-                send(to, block("missed", Some(&hub.id(begin)), "{}")).await?;
-                begin + 1
-            }
-        },
-    };
-    let mut every = tokio::time::interval(Duration::from_millis(observe_ms.unwrap_or(60_000)));
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        match hub.get(next) {
-            Err(first) => {
-                let missed = format!("{{\"events\":{}}}", first - next);
-                send(to, block("missed", Some(&hub.id(first - 1)), &missed)).await?;
-                next = first;
-                continue;
-            }
-            Ok(Some(e)) => {
-                if let Some(item) = told(&e, caller) {
-                    let data = serde_json::to_string(&item).unwrap_or_default();
-                    let kind = if item.guard.is_some() { "guard" } else { "change" };
-                    send(to, block(kind, Some(&hub.id(next)), &data)).await?;
+impl Line<'_> {
+    /// A token that has ended, was removed or is another one now hears no more.
+    fn holds(&self) -> Result<(), Gone> {
+        if self.caller.holds(&self.app.tokens) { Ok(()) } else { Err(Gone) }
+    }
+
+    async fn send(&self, text: String) -> Result<(), Gone> {
+        let room = self.to.reserve().await.map_err(|_| Gone)?;
+        // Asked when it is told, not when it was to be.
+        self.holds()?;
+        room.send(text);
+        Ok(())
+    }
+
+    async fn feed(&self, last: Option<&str>, observe_ms: Option<u64>) -> Result<(), Gone> {
+        let hub = &self.app.events;
+        let mut count = hub.count.subscribe();
+        // Whoever has heard the head hears of everything from then on.
+        let begin = hub.count();
+        self.send(": weir\n\n".to_owned()).await?;
+        let mut next = match last {
+            None => begin + 1,
+            Some(id) => match hub.number(id).filter(|n| *n <= begin) {
+                Some(n) => n + 1,
+                None => {
+                    self.send(block("missed", Some(&hub.id(begin)), "{}")).await?;
+                    begin + 1
                 }
-                next += 1;
-                continue;
-            }
-            Ok(None) => {}
-        }
-        tokio::select! {
-            more = timeout(ALIVE, count.changed()) => match more {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Ok(()),
-                Err(_) => send(to, ": here\n\n".to_owned()).await?,
             },
-            _ = every.tick(), if observe_ms.is_some() => {
-                let counters = super::monitor::visible(app, caller).await;
-                let data = match &counters {
-                    Ok(c) => serde_json::to_string(c),
-                    Err(p) => serde_json::to_string(p),
-                };
-                let kind = if counters.is_ok() { "counters" } else { "problem" };
-                send(to, block(kind, None, &data.unwrap_or_default())).await?;
+        };
+        let mut every = rarely(Duration::from_millis(observe_ms.unwrap_or(60_000)));
+        let (mut holds, mut alive) = (rarely(HOLDS), rarely(ALIVE));
+        alive.reset();
+        loop {
+            match hub.get(next) {
+                Err(first) => {
+                    let missed = format!("{{\"events\":{}}}", first - next);
+                    self.send(block("missed", Some(&hub.id(first - 1)), &missed)).await?;
+                    next = first;
+                    continue;
+                }
+                Ok(Some(e)) => {
+                    if let Some(item) = told(&e, self.caller) {
+                        let data = serde_json::to_string(&item).unwrap_or_default();
+                        let kind = if item.guard.is_some() { "guard" } else { "change" };
+                        self.send(block(kind, Some(&hub.id(next)), &data)).await?;
+                        alive.reset();
+                    }
+                    next += 1;
+                    continue;
+                }
+                Ok(None) => {}
             }
-            () = to.closed() => return Err(Gone),
+            tokio::select! {
+                more = count.changed() => if more.is_err() {
+                    return Ok(());
+                },
+                _ = holds.tick() => self.holds()?,
+                _ = alive.tick() => self.send(": here\n\n".to_owned()).await?,
+                _ = every.tick(), if observe_ms.is_some() => {
+                    let counters = super::monitor::visible(self.app, self.caller).await;
+                    let data = match &counters {
+                        Ok(c) => serde_json::to_string(c),
+                        Err(p) => serde_json::to_string(p),
+                    };
+                    let kind = if counters.is_ok() { "counters" } else { "problem" };
+                    self.send(block(kind, None, &data.unwrap_or_default())).await?;
+                }
+                () = self.to.closed() => return Err(Gone),
+            }
         }
     }
+}
+
+/// A clock that does not catch up.
+fn rarely(every: Duration) -> Interval {
+    let mut clock = interval(every);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock
 }
 
 /// An event for this listener; nothing where it is about others' networks alone.
@@ -290,9 +323,10 @@ fn told(e: &Event, caller: &Caller) -> Option<EventItem> {
     if mine.is_empty() && !caller.sees_all() {
         return None;
     }
-    let names: Vec<String> = mine.iter().map(|a| a.network.clone()).collect();
-    let of = |t: &&Told| caller.sees_all() || t.network.as_ref().is_some_and(|n| names.contains(n));
-    let steps = e.steps.iter().filter(of).cloned().map(StepItem::from).collect();
+    let mut names: Vec<String> = mine.iter().map(|a| a.network.clone()).collect();
+    // What has changed hands is about two owners.
+    names.dedup();
+    let steps = shown(&e.steps, &e.about, caller);
     let by = e.by.clone().filter(|_| caller.sees_all());
     let (at_s, revision) = (e.at_s, e.revision);
     let guard = e.guard.clone().map(|mut g| {
@@ -312,7 +346,15 @@ fn block(kind: &str, id: Option<&str>, data: &str) -> String {
 }
 
 /// What a task feeds, as a stream.
-struct Fed(mpsc::Receiver<String>);
+pub struct Fed(mpsc::Receiver<String>);
+
+#[cfg(test)]
+impl Fed {
+    /// Of this.
+    pub fn new(from: mpsc::Receiver<String>) -> Self {
+        Self(from)
+    }
+}
 
 impl Stream for Fed {
     type Item = Result<Bytes, Infallible>;
@@ -325,10 +367,12 @@ impl Stream for Fed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::desk::Part;
     use crate::serve::tokens::{Entry, Role};
 
     fn event(revision: u64, owner: &str) -> Event {
-        let about = vec![About { network: format!("{owner}-net"), owner: owner.to_owned() }];
+        let (network, owned) = (format!("{owner}-net"), owner.to_owned());
+        let about = vec![About { network, owner: owned, part: Part::Whole }];
         let told = Told { network: Some(format!("{owner}-net")), ..Told::default() };
         let by = Some("id".to_owned());
         Event { at_s: 0, revision, by, about, steps: vec![told], guard: None }

@@ -5,9 +5,10 @@
 
 use super::App;
 use super::caller::Caller;
-use super::desk::{About, Dry};
+use super::desk::{About, Dry, Part};
 use super::events::{Event, GuardItem};
 use super::monitor::counters;
+use super::observer::Seen;
 use crate::commands::say::tell;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use weir_supervisor::guard::{self, Alarm, Counted, Watch};
+use weir_supervisor::store::Saved;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -50,10 +52,18 @@ pub async fn watch(app: Arc<App>, guards: Guards) {
     let mut looks = Looks { began: Instant::now(), watch: Watch::default(), before: None };
     loop {
         sleep(EVERY).await;
-        let a = Arc::clone(&app);
         // One look is over before the next; a store that can't be read now is read at the next.
+        let Ok(saved) = app.desk(|d| Ok(d.look()?)).await else { continue };
+        if saved.state.lab.guard.is_empty() {
+            looks.before = None;
+            continue;
+        }
+        let wanted = saved.state.lab.host.iter().map(|h| h.name.clone()).collect();
+        let seen = app.observer.look(&saved.state.lab, &wanted, Duration::ZERO).await;
+        let at = looks.began.elapsed();
+        let a = Arc::clone(&app);
         let done = app.desk(move |_| {
-            looks.look(&a, guards);
+            looks.look(&a, guards, &saved, &seen, at);
             Ok(looks)
         });
         looks = match done.await {
@@ -64,16 +74,11 @@ pub async fn watch(app: Arc<App>, guards: Guards) {
 }
 
 impl Looks {
-    fn look(&mut self, app: &App, guards: Guards) {
-        let Ok(saved) = app.desk.look() else { return };
-        if saved.state.lab.guard.is_empty() {
-            self.before = None;
-            return;
-        }
-        let seen = app.observer.ask(&saved.state.lab);
-        let at = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    /// What hosts have answered, when `at` had passed.
+    fn look(&mut self, app: &App, guards: Guards, saved: &Saved, seen: &Seen, at: Duration) {
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
         let mut now = Sums::new();
-        for n in counters(&saved.state, &seen, |_| true) {
+        for n in counters(&saved.state, seen, |_| true) {
             for v in n.nodes.into_iter().filter(|v| v.there) {
                 let counted = Counted {
                     received_frames: v.received_frames,
@@ -138,7 +143,7 @@ fn told(app: &App, a: Alarm, owner: String, outcome: String) {
         a.guard, a.network, a.node, a.per_s
     ));
     let Ok(saved) = app.desk.look() else { return };
-    let about = vec![About { network: a.network.clone(), owner }];
+    let about = vec![About { network: a.network.clone(), owner, part: Part::Whole }];
     let guard = GuardItem {
         guard: a.guard,
         network: a.network,

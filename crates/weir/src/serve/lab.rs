@@ -150,7 +150,7 @@ pub async fn revision(
     Named(number): Named<u64>,
 ) -> Result<Json<LabItem>, Problem> {
     caller.must_see_all("what held before")?;
-    let lab = app.desk(move |d| d.revision(number)).await?.ok_or_else(|| {
+    let lab = app.slowly(move |d| d.revision(number)).await?.ok_or_else(|| {
         let text = format!("revision {number} is not kept: the last 32 are");
         Problem::new(StatusCode::NOT_FOUND, "no-revision", text)
     })?;
@@ -172,7 +172,7 @@ pub async fn recover(
         Whereto::On => Way::On,
         Whereto::Back => Way::Back,
     };
-    let (done, revision) = app.desk(move |d| d.recover(way)).await?;
+    let (done, revision) = app.slowly(move |d| d.recover(way)).await?;
     let (interrupted, steps) = (done.is_some(), done.unwrap_or(0));
     Ok(Json(Recovered { interrupted, steps, revision }))
 }
@@ -188,7 +188,7 @@ pub async fn verify(
 ) -> Result<Json<Verified>, Problem> {
     caller.must_see_all("the proof of isolation")?;
     let hosts = app
-        .desk(|d| {
+        .slowly(|d| {
             let saved = d.look()?;
             let proofs = Nodes::connect([&saved.state.lab])?.verify(&[])?;
             Ok(proofs)

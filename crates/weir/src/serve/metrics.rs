@@ -5,7 +5,7 @@
 
 use super::App;
 use super::caller::Caller;
-use super::monitor::{Counters, NodeCounters, counters};
+use super::monitor::{Counters, FRESH, NodeCounters, counters};
 use super::problem::Problem;
 use crate::commands::net::ends::EndsLook;
 use crate::commands::net::links::LinkLook;
@@ -159,12 +159,12 @@ fn quality(all: &[Counters]) -> String {
 )]
 pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.must_see_all("all metrics")?;
-    let a = Arc::clone(&app);
+    let saved = app.desk(|d| Ok(d.look()?)).await?;
+    let wanted = saved.state.lab.host.iter().map(|h| h.name.clone()).collect();
+    let seen = app.observer.look(&saved.state.lab, &wanted, FRESH).await;
     let (revision, hosts, all) = app
-        .desk(move |d| {
-            let saved = d.look()?;
-            let seen = a.observer.look(&saved.state.lab);
-            let host = |(h, s): (&String, &Option<Stats>)| {
+        .desk(move |_| {
+            let host = |(h, s): (&String, &Option<Arc<Stats>>)| {
                 let took = s.as_ref().map(|s| (seconds(s.plane.cpu_ns), s.work()));
                 (h.clone(), took)
             };

@@ -3,11 +3,12 @@
 //! Room: one thread for sockets, on which nothing blocks, and threads for what does: the store and the
 //! physical nodes. What is decided is decided in `weir-supervisor`; `crate::net` leads a change through.
 //!
-//! - `service`: listener, TLS, limits of a client; `patient`: deadlines of its bytes; `plan`: its configuration;
+//! - `service`: listener, TLS, limits of a client; `room`: how many there are; `patient`: deadlines of their
+//!   bytes; `shares`: what one may have of what all share; `plan`: its configuration;
 //! - `tokens`: who may ask; `caller`: what he may see and change; `problem`: what goes wrong (RFC 9457);
 //!   `take`: what a request brings; `merge`: JSON merge patches;
-//! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `monitor`, `metrics`:
-//!   what networks count; `guards`: rules that act;
+//! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `observer`: hosts,
+//!   asked; `monitor`, `metrics`: what networks count; `guards`: rules that act;
 //! - `networks`, `lab`: the operations; `openapi`: the document made from them.
 
 pub mod caller;
@@ -19,11 +20,14 @@ pub mod merge;
 pub mod metrics;
 pub mod monitor;
 pub mod networks;
+pub mod observer;
 pub mod openapi;
 mod patient;
 pub mod plan;
 pub mod problem;
+mod room;
 pub mod service;
+mod shares;
 pub mod take;
 pub mod tokens;
 
@@ -39,6 +43,7 @@ use caller::Caller;
 use desk::{Change, Desk, Dry};
 use plan::Plan;
 use problem::Problem;
+use shares::Shares;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,8 +55,13 @@ use weir_supervisor::model::Lab;
 
 /// What may block at once; what comes beyond that is asked to come again.
 const JOBS: usize = 32;
+/// Of these, what may take as long as a node does not answer: looks find room beside them.
+const SLOW: usize = JOBS / 2;
 /// How long an answer is waited for. A change goes on behind it.
 const ANSWER: Duration = Duration::from_secs(120);
+/// Said at the start where owners' changes are not proved.
+const UNPROVED: &str = "owners have tokens, and changes are not proved: rules of theirs may send frames \
+                        into others' networks; 'verify = true', here or in the lab, refuses such rules";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What all requests share.
@@ -60,8 +70,11 @@ pub struct App {
     desk: Arc<Desk>,
     tokens: Tokens,
     events: Arc<events::Hub>,
-    observer: monitor::Observer,
+    observer: observer::Observer,
     jobs: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+    /// Whose requests are at work.
+    at_work: Arc<Shares>,
     requests: AtomicU64,
     /// Tells the request ids of one run from another's.
     run: u64,
@@ -81,6 +94,10 @@ impl App {
             tell(format_args!("no token yet: 'weir token add --tokens {at}' makes one"));
         }
         let (desk, left) = Desk::new(plan.store, plan.verify, Arc::clone(&events))?;
+        let owners = tokens.all()?.iter().any(|t| t.role == tokens::Role::Owner);
+        if owners && !desk.proves()? {
+            tell(UNPROVED);
+        }
         if let Some(why) = left {
             tell(format_args!("a change was interrupted, and can't be finished now: {why}"));
         }
@@ -88,8 +105,10 @@ impl App {
             desk: Arc::new(desk),
             tokens,
             events,
-            observer: monitor::Observer::default(),
+            observer: observer::Observer::default(),
             jobs: Arc::new(Semaphore::new(JOBS)),
+            slow: Arc::new(Semaphore::new(SLOW)),
+            at_work: Arc::default(),
             requests: AtomicU64::new(0),
             run,
         })
@@ -107,18 +126,27 @@ impl App {
             return Err(Problem::busy(format!("{JOBS} requests are at work: try again")));
         };
         let desk = Arc::clone(&self.desk);
-        let job = tokio::task::spawn_blocking(move || {
-            let done = f(&desk);
-            drop(place);
-            done
-        });
-        match job.await {
-            Ok(done) => done,
-            Err(_) => {
-                let text = "a defect of weir: its log says where; nothing is half done";
-                Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text))
-            }
-        }
+        // Its place is free when what it did has been taken, so that whoever waits for that waits for both.
+        let job = tokio::task::spawn_blocking(move || (f(&desk), place));
+        job.await.map_err(|_| defect()).and_then(|(done, _place)| done)
+    }
+
+    /// The same, of what waits for nodes or for changes.
+    ///
+    /// # Errors
+    /// As [`App::desk`].
+    pub async fn slowly<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Desk) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Ok(place) = Arc::clone(&self.slow).try_acquire_owned() else {
+            return Err(Problem::busy(format!("{SLOW} changes and proofs are at work: try again")));
+        };
+        self.desk(move |d| {
+            let _place = place;
+            f(d)
+        })
+        .await
     }
 
     /// Makes a change of the lab.
@@ -131,7 +159,7 @@ impl App {
         dry: Dry,
         edit: impl FnOnce(&mut Lab, &Caller) -> Result<(), Problem> + Send + 'static,
     ) -> Result<Change, Problem> {
-        self.desk(move |d| d.change(&caller, dry, |lab| edit(lab, &caller))).await
+        self.slowly(move |d| d.change(&caller, dry, |lab| edit(lab, &caller))).await
     }
 
     /// Waits until nothing is at work.
@@ -187,21 +215,38 @@ async fn around(State(app): State<Arc<App>>, req: Request, next: Next) -> Respon
         None => HeaderValue::try_from(format!("{:016x}-{number}", app.run))
             .unwrap_or(HeaderValue::from_static("-")),
     };
-    let (method, path) = (req.method().clone(), req.uri().path().to_owned());
-    let mut response = match timeout(ANSWER, next.run(req)).await {
-        Ok(r) => r,
-        Err(_) => {
-            let text = "no answer within 120 s; a change goes on: GET /v1/networks says what holds";
-            Problem::new(StatusCode::GATEWAY_TIMEOUT, "late", text).into_response()
+    let mut response = match *req.method() {
+        Method::GET | Method::HEAD => answer(req, next).await,
+        // A change goes on and is told of, whoever has gone meanwhile.
+        _ => {
+            let led = tokio::spawn(told(id.clone(), req, next));
+            led.await.unwrap_or_else(|_| defect().into_response())
         }
     };
-    if method != Method::GET && method != Method::HEAD {
-        let (id, status) = (id.to_str().unwrap_or("-"), response.status().as_u16());
-        let path: String = path.chars().take(200).collect();
-        tell(format_args!("request {id}: {method} {path}: {status}"));
-    }
     response.headers_mut().insert(REQUEST_ID, id);
     response
+}
+
+/// What changes something, and its line in the log.
+async fn told(id: HeaderValue, req: Request, next: Next) -> Response {
+    let method = req.method().clone();
+    let path: String = req.uri().path().chars().take(200).collect();
+    let response = answer(req, next).await;
+    let (id, status) = (id.to_str().unwrap_or("-"), response.status().as_u16());
+    tell(format_args!("request {id}: {method} {path}: {status}"));
+    response
+}
+
+async fn answer(req: Request, next: Next) -> Response {
+    timeout(ANSWER, next.run(req)).await.unwrap_or_else(|_| {
+        let text = "no answer within 120 s; a change goes on: GET /v1/networks says what holds";
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, "late", text).into_response()
+    })
+}
+
+fn defect() -> Problem {
+    let text = "a defect of weir: its log says where; nothing is half done";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", text)
 }
 
 #[cfg(test)]

@@ -1,29 +1,27 @@
 //! What networks count: asked of the nodes, for requests, listeners and `/metrics`.
 //!
-//! Room: reading only. One look serves everybody who asks within [`FRESH`]; hosts are asked beside each
-//! other, and one that does not answer costs the others nothing.
+//! Room: reading only. One look serves everybody who asks within [`FRESH`]; [`super::observer`] asks hosts.
 
 use super::App;
 use super::caller::Caller;
 use super::networks::find;
+use super::observer::Seen;
 use super::problem::Problem;
 use super::take::Named;
 use crate::commands::net::ends::{self, EndsLook};
 use crate::commands::net::links::{self, LinkLook};
-use crate::commands::stats::Stats;
-use crate::net::nodes::Nodes;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 use utoipa::ToSchema;
-use weir_supervisor::model::{Host, Lab, Tls};
-use weir_supervisor::store::State as Held;
+use weir_supervisor::model::{Network, Node};
+use weir_supervisor::store::{Saved, State as Held};
 
 /// How long a look serves.
-const FRESH: Duration = Duration::from_millis(250);
+pub const FRESH: Duration = Duration::from_millis(250);
 
 /// What a network counts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -86,81 +84,23 @@ pub struct NodeCounters {
     pub messages_out: u64,
 }
 
-/// A host, if it has answered.
-pub type Seen = BTreeMap<String, Option<Stats>>;
-
-/// A connection that is kept: to which host, by which identity.
-type Kept = (Host, Option<Tls>, Nodes);
-
-/// Asks nodes for everybody.
-#[derive(Debug, Default)]
-pub struct Observer {
-    last: Mutex<Option<(Instant, Arc<Seen>)>>,
-    /// Connections that are kept, by host and what it is reached by.
-    open: Mutex<BTreeMap<String, Kept>>,
-}
-
-impl Observer {
-    /// What the hosts of a lab count now, or a moment ago. Blocks.
-    pub fn look(&self, lab: &Lab) -> Arc<Seen> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |s: &Seen| lab.host.iter().all(|h| s.contains_key(&h.name));
-        if let Some((_, seen)) = last.as_ref().filter(|(at, s)| at.elapsed() < FRESH && known(s)) {
-            return Arc::clone(seen);
-        }
-        let seen = Arc::new(self.ask(lab));
-        *last = Some((Instant::now(), Arc::clone(&seen)));
-        seen
-    }
-
-    /// What they count now. Blocks.
-    pub fn ask(&self, lab: &Lab) -> Seen {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = std::mem::take(&mut *open);
-        let one = |h: &Host, kept: Option<Kept>| {
-            let same = |k: &Kept| k.0 == *h && k.1 == lab.tls;
-            let again = kept.filter(same).and_then(|(_, _, mut n)| {
-                let s = n.stats().ok()?.remove(&h.name)?;
-                Some((n, s))
-            });
-            let (nodes, stats) = again.or_else(|| {
-                let host = vec![h.clone()];
-                let alone = Lab { tls: lab.tls.clone(), host, ..Lab::default() };
-                let mut n = Nodes::connect([&alone]).ok()?;
-                let s = n.stats().ok()?.remove(&h.name)?;
-                Some((n, s))
-            })?;
-            Some(((h.clone(), lab.tls.clone(), nodes), stats))
-        };
-        let mut seen = Seen::new();
-        std::thread::scope(|s| {
-            let asked: Vec<_> = lab
-                .host
-                .iter()
-                .map(|h| (h, kept.remove(&h.name)))
-                .map(|(h, k)| (h.name.clone(), s.spawn(move || one(h, k))))
-                .collect();
-            for (name, answer) in asked {
-                let (connection, stats) = answer.join().ok().flatten().unzip();
-                if let Some(c) = connection {
-                    open.insert(name.clone(), c);
-                }
-                seen.insert(name, stats);
-            }
-        });
-        seen
-    }
+/// The hosts on which something of these networks is.
+fn hosts(held: &Held, mine: impl Fn(&Network) -> bool) -> BTreeSet<String> {
+    let chosen = held.lab.network.iter().enumerate().filter(|(_, n)| mine(n));
+    let of = |(i, n): (usize, &Network)| {
+        let place = |v: &Node| held.places.get(&format!("{}/{}", n.name, v.name));
+        let nodes = n.node.iter().filter_map(|v| Some(place(v)?.host.clone()));
+        let ends = held.lab.tunnelled(i).into_iter().flat_map(|t| t.hosts.map(str::to_owned));
+        nodes.chain(ends).collect::<Vec<_>>()
+    };
+    chosen.flat_map(of).collect()
 }
 
 /// What the networks count that `mine` chooses.
-pub fn counters(
-    held: &Held,
-    seen: &Seen,
-    mine: impl Fn(&weir_supervisor::model::Network) -> bool,
-) -> Vec<Counters> {
-    let node = |n: &str, v: &weir_supervisor::model::Node| {
+pub fn counters(held: &Held, seen: &Seen, mine: impl Fn(&Network) -> bool) -> Vec<Counters> {
+    let node = |n: &str, v: &Node| {
         let place = held.places.get(&format!("{n}/{}", v.name));
-        let stats = place.and_then(|p| seen.get(&p.host)?.as_ref());
+        let stats = place.and_then(|p| seen.get(&p.host)?.as_deref());
         let vdp = place.zip(stats).and_then(|(p, s)| s.whole(p.vid));
         let blank =
             NodeCounters { node: v.name.clone(), host: v.host.clone(), ..NodeCounters::default() };
@@ -191,7 +131,7 @@ pub fn counters(
     let chosen = held.lab.network.iter().filter(|n| mine(n));
     chosen
         .map(|n| {
-            let stats = |host: &str| seen.get(host)?.as_ref();
+            let stats = |host: &str| seen.get(host)?.as_deref();
             let links = links::seen(&held.lab, |o| o.name == n.name, stats);
             Counters {
                 network: n.name.clone(),
@@ -203,18 +143,29 @@ pub fn counters(
         .collect()
 }
 
+/// What the networks count that `mine` chooses, asked now or a moment ago. Only their hosts are waited
+/// for, and nothing is at work meanwhile.
+///
+/// # Errors
+/// Too much is asked at once.
+async fn look(
+    app: &App,
+    saved: Arc<Saved>,
+    mine: impl Fn(&Network) -> bool + Send + 'static,
+) -> Result<Vec<Counters>, Problem> {
+    let hosts = hosts(&saved.state, &mine);
+    let seen = app.observer.look(&saved.state.lab, &hosts, FRESH).await;
+    app.desk(move |_| Ok(counters(&saved.state, &seen, mine))).await
+}
+
 /// What all networks that a caller may see count.
 ///
 /// # Errors
 /// The store can't be read.
-pub async fn visible(app: &Arc<App>, caller: &Caller) -> Result<Vec<Counters>, Problem> {
-    let (a, caller) = (Arc::clone(app), caller.clone());
-    app.desk(move |d| {
-        let saved = d.look()?;
-        let seen = a.observer.look(&saved.state.lab);
-        Ok(counters(&saved.state, &seen, |n| caller.sees(&n.owner)))
-    })
-    .await
+pub async fn visible(app: &App, caller: &Caller) -> Result<Vec<Counters>, Problem> {
+    let saved = app.desk(|d| Ok(d.look()?)).await?;
+    let caller = caller.clone();
+    look(app, saved, move |n| caller.sees(&n.owner)).await
 }
 
 /// What a network counts, node by node.
@@ -228,13 +179,9 @@ pub async fn network(
     caller: Caller,
     Named(name): Named<String>,
 ) -> Result<Json<Counters>, Problem> {
-    let a = Arc::clone(&app);
-    let found = app.desk(move |d| {
-        let saved = d.look()?;
-        find(&saved.state.lab, &caller, &name)?;
-        let seen = a.observer.look(&saved.state.lab);
-        let all = counters(&saved.state, &seen, |n| n.name == name);
-        all.into_iter().next().ok_or_else(|| Problem::no_network(&name))
-    });
-    found.await.map(Json)
+    let saved = app.desk(|d| Ok(d.look()?)).await?;
+    find(&saved.state.lab, &caller, &name)?;
+    let of = name.clone();
+    let all = look(&app, saved, move |n| n.name == of).await?;
+    all.into_iter().next().map(Json).ok_or_else(|| Problem::no_network(&name))
 }

@@ -1,10 +1,13 @@
 //! A connection on which nobody is waited for longer than said.
 //!
 //! Room: bytes. A client that does not read what it asked for is let go; how long a request's head and
-//! body may take is the server's and [`super::take`]'s to say.
+//! body may take is the server's and [`super::take`]'s to say. One that says no more after its request
+//! has not gone: its answer is still read.
 
+use super::room::Client;
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Patient<S> {
     stream: S,
+    client: Arc<Client>,
     /// Runs while the stream takes nothing.
     late: Pin<Box<Sleep>>,
     patience: Duration,
@@ -30,13 +34,13 @@ enum Waits {
 }
 
 impl<S> Patient<S> {
-    /// Around a stream.
-    pub fn new(stream: S) -> Self {
-        Self::lasting(stream, PATIENCE)
+    /// Around a stream of this client's.
+    pub fn new(stream: S, client: Arc<Client>) -> Self {
+        Self::lasting(stream, client, PATIENCE)
     }
 
-    fn lasting(stream: S, patience: Duration) -> Self {
-        Self { stream, late: Box::pin(sleep(patience)), patience, waits: Waits::No }
+    fn lasting(stream: S, client: Arc<Client>, patience: Duration) -> Self {
+        Self { stream, client, late: Box::pin(sleep(patience)), patience, waits: Waits::No }
     }
 
     fn patient<T>(&mut self, cx: &mut Context<'_>, poll: Poll<Result<T>>) -> Poll<Result<T>> {
@@ -60,7 +64,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        // Whoever is told of the end gives up what is at work.
+        let end = buf.filled().len() == before && buf.remaining() > 0;
+        if end && self.client.is_owed(cx) { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 }
 
@@ -94,7 +102,8 @@ mod tests {
         let runtime = b.enable_time().build().unwrap();
         runtime.block_on(async {
             let (near, _far) = tokio::io::duplex(4);
-            let mut near = Patient::lasting(near, Duration::from_millis(5));
+            let mut near =
+                Patient::lasting(near, Arc::new(Client::new()), Duration::from_millis(5));
             let e = near.write_all(b"longer than four").await.unwrap_err();
             assert_eq!(e.kind(), ErrorKind::TimedOut);
         });

@@ -5,19 +5,26 @@
 use super::guards;
 use super::patient::Patient;
 use super::plan::Plan;
+use super::problem::Problem;
+use super::room::{Client, Endless, Holding, Room};
 use super::{App, router};
 use crate::openflow::log::Lines;
 use anyhow::{Context, Result};
 use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -81,9 +88,13 @@ async fn watch(app: Arc<App>) {
     }
 }
 
-/// Serves clients, each with limits, for ever.
+/// Serves clients, each with limits, for ever. Where there is no room, one that has asked for nothing goes.
 pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
-    let room = Arc::new(Semaphore::new(MOST));
+    at_most(MOST, listener, tls, router).await;
+}
+
+async fn at_most(most: usize, listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+    let room = Arc::new(Room::new(most));
     let lines = Lines::new("api".to_owned());
     loop {
         let (tcp, from) = match listener.accept().await {
@@ -94,37 +105,177 @@ pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, router: Rou
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-            lines.tell(format_args!("{from} refused: {MOST} clients are there"));
+        let Some(place) = room.enter() else {
+            lines.tell(format_args!("{from} refused: {most} clients have requests at work"));
+            refuse(most, tcp, tls.as_ref());
             continue;
         };
         // A socket that refuses has gone already.
         let _ = tcp.set_nodelay(true);
         let (tls, router) = (tls.clone(), router.clone());
         tokio::spawn(async move {
-            client(tcp, tls, router).await;
-            drop(place);
+            tokio::select! {
+                () = serve(tcp, tls, router, Arc::clone(&place.client)) => {}
+                () = place.client.goes() => {}
+            }
         });
     }
 }
 
-async fn client(tcp: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
+/// Says that there is no room, without waiting; to whom TLS would have to be made first, nothing.
+fn refuse(most: usize, tcp: TcpStream, tls: Option<&TlsAcceptor>) {
+    let Ok(mut tcp) = tcp.into_std() else { return };
+    if tls.is_some() {
+        return;
+    }
+    let problem = Problem::busy(format_args!("{most} clients have requests at work: try again"));
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n\
+                Retry-After: 1\r\nConnection: close\r\n";
+    let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    // What is unread when it is closed would take the answer with it; there is room for as much as this.
+    let _ = tcp.read(&mut [0; HEAD_BYTES]);
+    let _ = tcp.write_all(answer.as_bytes());
+}
+
+async fn serve(tcp: TcpStream, tls: Option<TlsAcceptor>, router: Router, client: Arc<Client>) {
     match tls {
-        None => http(tcp, router).await,
+        None => http(tcp, router, client).await,
         Some(acceptor) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(tcp)).await {
-                http(stream, router).await;
+                http(stream, router, client).await;
             }
         }
     }
 }
 
-async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, router: Router) {
+async fn http<S>(stream: S, router: Router, client: Arc<Client>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = Patient::new(stream, Arc::clone(&client));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (read, answered) = client.asks();
+        let answer = router.call(request.map(|b| Body::new(Holding::new(b, read))));
+        let client = Arc::clone(&client);
+        async move {
+            let response = answer.await?;
+            if response.extensions().get::<Endless>().is_some() {
+                client.listens();
+            }
+            Ok::<_, Infallible>(response.map(|b| Holding::new(b, answered)))
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     // Whoever hangs up in the midst of it has had enough.
     let _ = served.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Extension;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::{Notify, mpsc};
+
+    const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// What a router answers to those who come, two at most.
+    fn served<F: Future<Output = ()>>(router: Router, ask: impl FnOnce(SocketAddr) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let at = listener.local_addr().unwrap();
+            tokio::spawn(at_most(2, listener, None, router));
+            timeout(END, ask(at)).await.unwrap();
+        });
+    }
+
+    /// One that answers when it is let, having said that it was asked.
+    fn gate() -> (Router, Arc<Notify>, Arc<Notify>) {
+        let (asked, let_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (a, l) = (Arc::clone(&asked), Arc::clone(&let_go));
+        let answer = async move || {
+            a.notify_one();
+            l.notified().await;
+            "done"
+        };
+        (Router::new().route("/", get(answer)), asked, let_go)
+    }
+
+    async fn all(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    #[test]
+    fn who_says_no_more_is_answered() {
+        let (router, asked, let_go) = gate();
+        served(router, |at| async move {
+            let mut c = TcpStream::connect(at).await.unwrap();
+            c.write_all(ASK).await.unwrap();
+            c.shutdown().await.unwrap();
+            asked.notified().await;
+            // The end is there to be read by now.
+            sleep(Duration::from_millis(20)).await;
+            let_go.notify_one();
+            let text = all(c).await;
+            assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("done"), "{text}");
+        });
+    }
+
+    #[test]
+    fn connections_that_ask_nothing_keep_nobody_out() {
+        let (router, asked, let_go) = gate();
+        served(router, |at| async move {
+            let mut idle = Vec::new();
+            for _ in 0..4 {
+                let mut c = TcpStream::connect(at).await.unwrap();
+                c.write_all(b"GET / HT").await.unwrap();
+                idle.push(c);
+            }
+            let mut one = TcpStream::connect(at).await.unwrap();
+            one.write_all(ASK).await.unwrap();
+            asked.notified().await;
+            let mut two = TcpStream::connect(at).await.unwrap();
+            two.write_all(ASK).await.unwrap();
+            asked.notified().await;
+            // Who is at work is not let go: whoever comes then is told.
+            let mut three = TcpStream::connect(at).await.unwrap();
+            three.write_all(ASK).await.unwrap();
+            let text = all(three).await;
+            assert!(text.starts_with("HTTP/1.1 503") && text.ends_with('}'), "{text}");
+            for mut c in [one, two] {
+                let_go.notify_one();
+                let mut head = [0; 12];
+                c.read_exact(&mut head).await.unwrap();
+                assert_eq!(&head, b"HTTP/1.1 200");
+            }
+        });
+    }
+
+    #[test]
+    fn a_listener_who_hangs_up_is_gone_at_once() {
+        let (to, mut streams) = mpsc::channel(1);
+        let answer = async move || {
+            let (feed, from) = mpsc::channel(1);
+            feed.send("x".to_owned()).await.unwrap();
+            to.send(feed).await.unwrap();
+            (Extension(Endless), Body::from_stream(crate::serve::events::Fed::new(from)))
+        };
+        served(Router::new().route("/", get(answer)), |at| async move {
+            let mut c = TcpStream::connect(at).await.unwrap();
+            c.write_all(ASK).await.unwrap();
+            let feed = streams.recv().await.unwrap();
+            drop(c);
+            feed.closed().await;
+        });
+    }
 }

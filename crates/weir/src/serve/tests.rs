@@ -153,3 +153,107 @@ fn bodies_and_paths_of_any_shape_are_refused_in_a_line() {
     let (_, _, text) = with("GET", "/v1/networks", json, vec![]);
     assert_eq!(text, "{\"revision\":0,\"interrupted\":false,\"networks\":[]}");
 }
+
+/// An app with a token of each of these owners.
+fn with_owners(dir: &std::path::Path, owners: &[&str]) -> (Arc<App>, Vec<String>) {
+    let app = app(dir);
+    let token = |o: &&str| {
+        let owner = Some((*o).to_owned());
+        app.tokens.add(tokens::Role::Owner, owner, caller::now_s(), None).unwrap().1
+    };
+    let all = owners.iter().map(token).collect();
+    (app, all)
+}
+
+fn shown(method: &str, path: &str, token: &str) -> Request {
+    let r = Request::builder().method(method).uri(path);
+    r.header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap()
+}
+
+async fn next(body: &mut Body) -> Option<String> {
+    let bytes = body.frame().await?.unwrap().into_data().unwrap();
+    Some(String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn tell_of(app: &App, owner: &str) {
+    let (network, owner) = ("net".to_owned(), owner.to_owned());
+    let about = vec![desk::About { network, owner, part: desk::Part::Whole }];
+    let (revision, by, steps, guard) = (1, None, Vec::new(), None);
+    app.events.tell(|at_s| events::Event { at_s, revision, by, about, steps, guard });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_token_that_is_removed_hears_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (app, tokens) = with_owners(dir.path(), &["alice", "alice"]);
+    let router = router(Arc::clone(&app));
+    runtime().block_on(async {
+        let mut streams = Vec::new();
+        for t in &tokens {
+            let r = router.clone().oneshot(shown("GET", "/v1/events", t)).await.unwrap();
+            let mut body = r.into_body();
+            assert_eq!(next(&mut body).await.as_deref(), Some(": weir\n\n"));
+            streams.push(body);
+        }
+        tell_of(&app, "alice");
+        for s in &mut streams {
+            assert!(next(s).await.unwrap().starts_with("event: change"));
+        }
+        let id = tokens[0].split('_').nth(1).unwrap();
+        Tokens::new(app.tokens.path().to_owned()).remove(id).unwrap();
+        tell_of(&app, "alice");
+        assert_eq!(next(&mut streams[0]).await, None);
+        assert!(next(&mut streams[1]).await.unwrap().starts_with("event: change"));
+        // Nothing needs to happen for it.
+        let id = tokens[1].split('_').nth(1).unwrap();
+        Tokens::new(app.tokens.path().to_owned()).remove(id).unwrap();
+        assert_eq!(next(&mut streams[1]).await, None);
+    });
+}
+
+#[test]
+fn one_owner_leaves_others_their_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let (app, tokens) = with_owners(dir.path(), &["alice", "alice", "bob"]);
+    let router = router(Arc::clone(&app));
+    let [alice, again, bob] = tokens.as_slice() else { panic!() };
+    runtime().block_on(async {
+        let ask =
+            |path: &'static str, token: &str| router.clone().oneshot(shown("GET", path, token));
+        // Streams: whichever of her tokens she shows.
+        let mut streams = Vec::new();
+        for n in 0..64 {
+            let r = ask("/v1/events", if n % 2 == 0 { alice } else { again }).await.unwrap();
+            assert_eq!(r.status().as_u16(), if n < 16 { 200 } else { 503 }, "{n}");
+            streams.push(r);
+        }
+        assert_eq!(ask("/v1/events", bob).await.unwrap().status(), 200);
+        assert_eq!(ask("/v1/networks", alice).await.unwrap().status(), 200);
+        // What is at work: bodies that do not come.
+        let slow = || {
+            let (to, from) = tokio::sync::mpsc::channel::<String>(1);
+            let stream = events::Fed::new(from);
+            let r = Request::builder().method("PATCH").uri("/v1/networks/red");
+            let r = r.header("authorization", format!("Bearer {alice}"));
+            let answer = router.clone().oneshot(r.body(Body::from_stream(stream)).unwrap());
+            (to, tokio::spawn(answer))
+        };
+        let slow: Vec<_> = (0..JOBS / 4).map(|_| slow()).collect();
+        while app.at_work.take("owner alice".to_owned(), JOBS / 4).is_some() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ask("/v1/networks", again).await.unwrap().status(), 503);
+        assert_eq!(ask("/v1/networks", bob).await.unwrap().status(), 200);
+        // Whoever has ended has his part again.
+        for (to, answer) in slow {
+            drop(to);
+            assert_eq!(answer.await.unwrap().unwrap().status(), 400);
+        }
+        assert_eq!(ask("/v1/networks", alice).await.unwrap().status(), 200);
+        drop(streams);
+    });
+}

@@ -4,13 +4,15 @@ mod fvctl;
 
 use super::{BLUE, RED, Supervisor, TRUNK, has, names, two};
 use crate::certificates::Authority;
-use crate::run_daemon::{LIMIT, weir};
+use crate::run_daemon::{Daemon, LIMIT, weir};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -19,6 +21,10 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 pub struct Serving {
     child: Child,
     at: String,
+    /// What it has said before it served.
+    begins: Vec<String>,
+    /// What it says.
+    said: Mutex<Receiver<String>>,
 }
 
 impl Drop for Serving {
@@ -63,15 +69,18 @@ pub fn spawn(s: &Supervisor, config: &str) -> Serving {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut begins = Vec::new();
     let at = loop {
         let line = lines.next().expect("it has ended").unwrap();
         if let Some((_, at)) = line.split_once("://") {
             break at.to_owned();
         }
+        begins.push(line);
     };
-    // What it says later is nobody's, but must find room.
-    std::thread::spawn(move || lines.for_each(drop));
-    Serving { child, at }
+    let (say, said) = channel();
+    // What it says later may be nobody's, but must find room.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(|l| drop(say.send(l))));
+    Serving { child, at, begins, said: Mutex::new(said) }
 }
 
 pub fn token(s: &Supervisor, arguments: &[&str]) -> String {
@@ -496,6 +505,151 @@ fn elsewhere_it_is_tls_and_bytes_that_are_no_request_end_alone() {
     let answer = by_tls(large.as_bytes());
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     assert!(by_tls(good.as_bytes()).starts_with("HTTP/1.1 200"));
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+/// Red, and blue of another owner.
+fn two_tenants() -> (Daemon, Daemon, Supervisor) {
+    let (east, west, s) = two();
+    let blue = BLUE.replace("name = 'blue'\n", "name = 'blue'\nowner = 'bob'\n");
+    s.apply(&format!("{TRUNK}{RED}{blue}"));
+    (east, west, s)
+}
+
+fn owner(s: &Supervisor, name: &str) -> String {
+    token(s, &["--role", "owner", "--owner", name])
+}
+
+#[test]
+fn an_owner_is_told_what_is_wrong_with_his_own() {
+    let (east, west, s) = two_tenants();
+    let alice = owner(&s, "alice");
+    let api = spawn(&s, "");
+    let proofs = |l: &String| l.contains("changes are not proved") && l.contains("verify = true");
+    assert!(api.begins.iter().any(proofs), "{:?}", api.begins);
+    let rule = |matcher: &str, actions: &str| json!({ "rule": [{ "match": matcher, "actions": actions }] });
+    for (patch, word) in [
+        (rule("frobnicate", "drop"), "frobnicate"),
+        (rule("in_port=nowhere", "drop"), "nowhere"),
+        (rule("", "fry"), "fry"),
+        (rule("", "output:w1"), "w1"),
+        (json!({ "program": "router" }), "program 'router'"),
+        (
+            json!({ "program": null, "openflow": { "controllers": ["unix:/etc/passwd"] } }),
+            "unix:/etc/passwd",
+        ),
+    ] {
+        for dry in ["", "?dry_run=true"] {
+            let at = format!("/v1/networks/red/nodes/s1{dry}");
+            let told = api.ask(&alice, "PATCH", &at, &patch).of(422);
+            let detail = told["detail"].as_str().unwrap();
+            assert!(detail.contains("red.s1: ") && detail.contains(word), "{detail}");
+            assert!(!detail.contains("blue") && !detail.contains("network["), "{detail}");
+        }
+    }
+    api.stop();
+    // Where changes are proved nobody needs to be told.
+    let api = spawn(&s, "verify = true\n");
+    assert!(!api.begins.iter().any(proofs), "{:?}", api.begins);
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn of_what_changes_hands_each_owner_hears_his_part() {
+    let (east, west, s) = two_tenants();
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let (alice, bob) = (owner(&s, "alice"), owner(&s, "bob"));
+    let mut streams = [&op, &alice, &bob].map(|t| api.events(t));
+    let mut red = network(RED);
+    red["owner"] = "bob".into();
+    red["node"][0]["program"] = "sink".into();
+    api.ask(&op, "PUT", "/v1/networks/red", &red).of(200);
+    let [all, hers, his] = streams.each_mut().map(|s| event(s, "change").1);
+    for told in [&all, &hers, &his] {
+        assert_eq!(told["networks"], json!(["red"]));
+    }
+    let part = |told: &Value, which: &str| told["steps"][0][which].to_string();
+    assert!(part(&all, "removed").contains("learning") && part(&all, "added").contains("sink"));
+    assert_eq!(hers["steps"], json!([]), "{hers}");
+    assert!(part(&his, "added").contains("sink"), "{his}");
+    assert_eq!(his["steps"][0]["removed"], Value::Null, "{his}");
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn if_match_holds_of_nodes_and_of_the_lab() {
+    let (east, west, s) = two();
+    s.apply(&format!("{TRUNK}{RED}"));
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let node = "/v1/networks/red/nodes/s1";
+    let migrate = format!("{node}/migrate");
+    let tag = |path: &str| api.get(&op, path).header("etag").unwrap().to_owned();
+    assert_eq!(tag(node), tag("/v1/networks/red"));
+    let wanted = lab(&s, TRUNK).to_string();
+    let asked = [
+        ("PATCH", node, node, "{\"cpu_permille\":9}"),
+        ("POST", &migrate, node, "{\"path\":\"slow\"}"),
+        ("PUT", "/v1/lab", "/v1/lab", &wanted),
+    ];
+    let with = |method: &str, path: &str, tag: &str, body: &str| {
+        api.ask_with(&op, method, path, &format!("If-Match: {tag}\r\n"), body)
+    };
+    for (method, path, of, body) in asked {
+        let before = tag(of);
+        assert_eq!(with(method, path, "\"0000\"", body).of(412)["code"], "changed");
+        assert_eq!(tag(of), before);
+        with(method, path, &before, body).of(200);
+    }
+    // What is not there is not what it was.
+    assert_eq!(with("PUT", "/v1/networks/red", "*", &network(RED).to_string()).status, 412);
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
+#[test]
+fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever_has_gone() {
+    let (east, west, s) = two_tenants();
+    let api = spawn(&s, "");
+    let op = token(&s, &["--role", "operator"]);
+    let (alice, bob) = (owner(&s, "alice"), owner(&s, "bob"));
+    west.signal(Signal::STOP);
+    let began = Instant::now();
+    // Red is at both, blue at the one that is well.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let red = api.get(&alice, "/v1/networks/red/counters").of(200);
+                let there = |i: usize| red["nodes"][i]["there"].clone();
+                assert_eq!((there(0), there(1)), (true.into(), false.into()));
+            });
+        }
+        for _ in 0..40 {
+            let blue = api.get(&bob, "/v1/networks/blue/counters").of(200);
+            assert_eq!(blue["nodes"][0]["there"], true);
+        }
+    });
+    // A host's own deadline is half a minute.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let mut tcp = api.connect();
+    let body = "{\"cpu_permille\":7}";
+    let more = "X-Request-Id: gone\r\n";
+    let patch = request("PATCH", "/v1/networks/red/nodes/s1", &op, more, body);
+    tcp.write_all(patch.as_bytes()).unwrap();
+    drop(tcp);
+    // It is at work, and whoever asked has gone.
+    std::thread::sleep(Duration::from_millis(300));
+    west.signal(Signal::CONT);
+    let line = api.said.lock().unwrap().iter().find(|l| l.contains("request gone: ")).unwrap();
+    assert!(line.ends_with("PATCH /v1/networks/red/nodes/s1: 200"), "{line}");
     api.stop();
     east.stop();
     west.stop();
