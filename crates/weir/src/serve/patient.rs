@@ -4,7 +4,7 @@
 //! body may take is the server's and [`super::take`]'s to say. One that says no more after its request
 //! has not gone: its answer is still read.
 
-use super::room::Client;
+use super::room::{Client, Owed};
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use tokio::time::{Instant, Sleep, sleep};
 /// How long a client may take none of what is sent.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a request that has come whole may take to be read, once its client says no more.
+const WHOLE: Duration = Duration::from_secs(2);
+
 /// A stream with a deadline on writing.
 #[derive(Debug)]
 pub struct Patient<S> {
@@ -25,6 +28,8 @@ pub struct Patient<S> {
     late: Pin<Box<Sleep>>,
     patience: Duration,
     waits: Waits,
+    /// Runs once the client says no more, while its request is read.
+    end: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,14 @@ impl<S> Patient<S> {
     }
 
     fn lasting(stream: S, client: Arc<Client>, patience: Duration) -> Self {
-        Self { stream, client, late: Box::pin(sleep(patience)), patience, waits: Waits::No }
+        Self {
+            stream,
+            client,
+            late: Box::pin(sleep(patience)),
+            patience,
+            waits: Waits::No,
+            end: None,
+        }
     }
 
     fn patient<T>(&mut self, cx: &mut Context<'_>, poll: Poll<Result<T>>) -> Poll<Result<T>> {
@@ -66,9 +78,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     ) -> Poll<Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        if buf.filled().len() > before || buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
         // Whoever is told of the end gives up what is at work.
-        let end = buf.filled().len() == before && buf.remaining() > 0;
-        if end && self.client.is_owed(cx) { Poll::Pending } else { Poll::Ready(Ok(())) }
+        match self.client.owed(cx) {
+            Owed::No => Poll::Ready(Ok(())),
+            Owed::Yes => Poll::Pending,
+            Owed::IfWhole => {
+                let end = self.end.get_or_insert_with(|| Box::pin(sleep(WHOLE)));
+                end.as_mut().poll(cx).map(Ok)
+            }
+        }
     }
 }
 

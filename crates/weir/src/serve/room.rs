@@ -61,6 +61,17 @@ enum At {
     Listens,
 }
 
+/// Whether a client that says no more is owed an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// It has asked for nothing, or for what has no end.
+    No,
+    /// If its request, which has not been read to its end, has one.
+    IfWhole,
+    /// It is.
+    Yes,
+}
+
 /// Said of an answer that has no end: who hangs up has had enough of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Endless;
@@ -134,14 +145,16 @@ impl Client {
         self.wake();
     }
 
-    /// Whether it is owed an answer, though it will say no more; if so, `cx` hears of its end.
-    pub fn is_owed(&self, cx: &Context<'_>) -> bool {
+    /// Whether it is owed an answer, though it will say no more; if it may be, `cx` hears of what changes.
+    pub fn owed(&self, cx: &Context<'_>) -> Owed {
         let mut state = self.state();
-        if state.at != At::Waits {
-            return false;
-        }
+        let owed = match state.at {
+            At::Rests(_) | At::Listens => return Owed::No,
+            At::Asks => Owed::IfWhole,
+            At::Waits => Owed::Yes,
+        };
         state.waits = Some(cx.waker().clone());
-        true
+        owed
     }
 
     fn wake(&self) {
@@ -220,15 +233,15 @@ mod tests {
         let c = room.enter().unwrap();
         assert_eq!(room.inside().clients.keys().copied().collect::<Vec<_>>(), [a.id, c.id]);
         let cx = Context::from_waker(Waker::noop());
-        assert!(!a.client.is_owed(&cx));
+        assert_eq!(a.client.owed(&cx), Owed::IfWhole);
         drop(read);
-        assert!(a.client.is_owed(&cx));
+        assert_eq!(a.client.owed(&cx), Owed::Yes);
         let at_work = c.client.asks();
         c.client.listens();
-        assert!(!c.client.is_owed(&cx));
+        assert_eq!(c.client.owed(&cx), Owed::No);
         assert!(room.enter().is_none());
         drop(answered);
-        assert!(!a.client.is_owed(&cx));
+        assert_eq!(a.client.owed(&cx), Owed::No);
         let d = room.enter().unwrap();
         // The places of those who went are not taken from those who came.
         drop((a, b));

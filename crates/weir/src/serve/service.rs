@@ -232,6 +232,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_comes_with_its_end_is_answered_and_a_part_of_one_is_let_go() {
+        let echo = async |said: String| said;
+        served(Router::new().route("/", axum::routing::post(echo)), |at| async move {
+            for (length, whole) in [(4, true), (5, false)] {
+                let mut c = TcpStream::connect(at).await.unwrap();
+                let ask =
+                    format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\nsaid");
+                c.write_all(ask.as_bytes()).await.unwrap();
+                c.shutdown().await.unwrap();
+                let text = all(c).await;
+                let answered = text.starts_with("HTTP/1.1 200") && text.ends_with("said");
+                assert_eq!(answered, whole, "{text}");
+            }
+        });
+    }
+
+    #[test]
     fn connections_that_ask_nothing_keep_nobody_out() {
         let (router, asked, let_go) = gate();
         served(router, |at| async move {

@@ -648,7 +648,14 @@ fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever
     // It is at work, and whoever asked has gone.
     std::thread::sleep(Duration::from_millis(300));
     west.signal(Signal::CONT);
-    let line = api.said.lock().unwrap().iter().find(|l| l.contains("request gone: ")).unwrap();
+    let said = api.said.lock().unwrap();
+    let line = loop {
+        let line = said.recv_timeout(LIMIT).unwrap();
+        if line.contains("request gone: ") {
+            break line;
+        }
+    };
+    drop(said);
     assert!(line.ends_with("PATCH /v1/networks/red/nodes/s1: 200"), "{line}");
     api.stop();
     east.stop();
