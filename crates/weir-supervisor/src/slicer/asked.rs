@@ -8,6 +8,7 @@ use super::flows::{cookies_of, owner};
 use super::ledger::{Ask, Asker, Seen, Sum, What};
 use super::slice::Slice;
 use super::switch::{Out, Switch};
+use core::time::Duration;
 use std::collections::HashMap;
 use weir_openflow::model::{
     Aggregate, ErrorCode, FlowFilter, FlowStats, GROUP_ALL, GroupDesc, METER_ALL, Message, Part,
@@ -146,7 +147,7 @@ impl Switch {
                     self.ledger.close(xid)
                 && let Ok(s) = self.slice(&asker)
             {
-                let body = s.flows(&filter, sum, &seen);
+                let body = s.flows(&filter, sum, &seen, self.now);
                 self.answer(&asker, Message::StatsReply { more: Part::Last, body }, out);
             }
             return;
@@ -226,7 +227,13 @@ impl Slice {
     }
 
     /// Its flows that are asked for, as it asked for them.
-    fn flows(&self, filter: &FlowFilter, sum: Sum, seen: &HashMap<FlowId, Seen>) -> StatsReply {
+    fn flows(
+        &self,
+        filter: &FlowFilter,
+        sum: Sum,
+        seen: &HashMap<FlowId, Seen>,
+        now: Duration,
+    ) -> StatsReply {
         let s = Selection {
             table: filter.table,
             matcher: &filter.matcher,
@@ -238,10 +245,11 @@ impl Slice {
         let told = |id: &FlowId| {
             let f = self.book.get(*id)?;
             let at = seen.get(id).copied().unwrap_or_default();
+            let lived = f.age(at.lived, now);
             Some(FlowStats {
                 table: f.table,
-                duration_sec: at.lived.0,
-                duration_nsec: at.lived.1,
+                duration_sec: lived.0,
+                duration_nsec: lived.1,
                 priority: f.priority,
                 idle_timeout: f.idle_timeout,
                 hard_timeout: f.hard_timeout,

@@ -5,8 +5,9 @@
 //!
 //! A flow of the slice is a rule for each piece of its match. Two flows may come to the same rule (what
 //! tells them apart lies outside of the flow space); the later covers the earlier, which returns when the
-//! later goes.
+//! later goes (`covered`).
 
+use super::covered::Lived;
 use super::cube;
 use std::collections::{BTreeMap, HashMap};
 use weir_openflow::model::{
@@ -47,8 +48,10 @@ pub struct Flow {
     pub instructions: Vec<Instruction>,
     /// Its rules.
     pub pieces: Vec<Piece>,
-    /// Packets and bytes of rules that are gone.
+    /// Packets and bytes of rules that are gone or covered.
     pub counted: (u64, u64),
+    /// How old it was when one of its rules was covered.
+    pub lived: Option<Lived>,
 }
 
 /// What is to be done at the switch.
@@ -56,6 +59,15 @@ pub struct Flow {
 pub enum Change {
     /// Install a flow's rule, in place of any with the same match, table and priority.
     Install(FlowId, Match),
+    /// Install a flow's rule in the place of another flow's, which keeps what it has counted.
+    Cover {
+        /// The flow.
+        id: FlowId,
+        /// Its rule.
+        matcher: Match,
+        /// The other.
+        of: FlowId,
+    },
     /// Give a flow's rule its new instructions.
     Alter(FlowId, Match),
     /// Take a rule away.
@@ -139,6 +151,10 @@ impl Book {
     pub fn get(&self, id: FlowId) -> Option<&Flow> {
         self.flows.get(&id)
     }
+    /// A flow, to be told what its rules have counted.
+    pub fn flow_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
+        self.flows.get_mut(&id)
+    }
     /// All flows.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
         self.flows.iter().map(|(id, f)| (*id, f))
@@ -181,25 +197,53 @@ impl Book {
 
     /// Adds a flow; one with the same key must have been taken out before.
     pub fn add(&mut self, id: FlowId, flow: Flow, changes: &mut Vec<Change>) {
+        self.put(id, flow, &[], changes);
+    }
+
+    /// Adds a flow, over rules of the one before it in its place that still are at the switch.
+    fn put(&mut self, id: FlowId, flow: Flow, over: &[Match], changes: &mut Vec<Change>) {
         self.by_key.insert((flow.table, flow.priority, flow.matcher.clone()), id);
         self.pieces += flow.pieces.len();
         for p in &flow.pieces {
             let key = (flow.table, flow.priority, p.matcher.clone());
-            self.rules.entry(key).or_default().push(id);
-            changes.push(Change::Install(id, p.matcher.clone()));
+            let stack = self.rules.entry(key).or_default();
+            let of = stack.last().copied().filter(|_| !over.contains(&p.matcher));
+            stack.push(id);
+            let matcher = p.matcher.clone();
+            changes.push(match of {
+                Some(of) => Change::Cover { id, matcher, of },
+                None => Change::Install(id, matcher),
+            });
         }
         self.flows.insert(id, flow);
         self.touched.push(id);
     }
 
-    /// Takes a flow out. With `instead`, the rules that it shares with that flow are left to be
-    /// overwritten by it.
-    pub fn remove(
+    /// Takes a flow out.
+    pub fn remove(&mut self, id: FlowId, changes: &mut Vec<Change>) -> Option<Flow> {
+        self.take(id, &[], changes).map(|(flow, _)| flow)
+    }
+
+    /// Has a flow take the place of `old`: rules that they share are overwritten, and go on counting.
+    pub fn replace(
+        &mut self,
+        old: FlowId,
+        id: FlowId,
+        flow: Flow,
+        changes: &mut Vec<Change>,
+    ) -> Option<Flow> {
+        let (was, left) = self.take(old, &flow.pieces, changes).unzip();
+        self.put(id, flow, &left.unwrap_or_default(), changes);
+        was
+    }
+
+    /// Takes a flow out. Of its rules those that are in `instead`, too, are left at the switch: says which.
+    fn take(
         &mut self,
         id: FlowId,
         instead: &[Piece],
         changes: &mut Vec<Change>,
-    ) -> Option<Flow> {
+    ) -> Option<(Flow, Vec<Match>)> {
         let flow = self.flows.remove(&id)?;
         self.touched.push(id);
         let key = (flow.table, flow.priority, flow.matcher.clone());
@@ -207,12 +251,16 @@ impl Book {
             self.by_key.remove(&key);
         }
         self.pieces -= flow.pieces.len();
+        let mut left = Vec::new();
         for p in &flow.pieces {
-            let spared = instead.iter().any(|i| i.matcher == p.matcher);
-            let change = self.uncover(&flow, id, &p.matcher, Standing::Yes);
-            changes.extend(change.filter(|_| !spared));
+            let Some(change) = self.uncover(&flow, id, &p.matcher, Standing::Yes) else { continue };
+            if instead.iter().any(|i| i.matcher == p.matcher) {
+                left.push(p.matcher.clone());
+            } else {
+                changes.push(change);
+            }
         }
-        Some(flow)
+        Some((flow, left))
     }
 
     /// A rule is gone from the switch. The flow's last one takes the flow along.
@@ -231,7 +279,25 @@ impl Book {
         f.counted.1 = f.counted.1.saturating_add(counted.1);
         let f = f.clone();
         changes.extend(self.uncover(&f, id, matcher, Standing::No));
-        if f.pieces.is_empty() { self.remove(id, &[], changes) } else { None }
+        if f.pieces.is_empty() { self.remove(id, changes) } else { None }
+    }
+
+    /// A flow's time is over, which its rule of this match has told: no covered one comes back.
+    pub fn over(&mut self, id: FlowId, told: &Match) {
+        let Some(f) = self.flows.get(&id) else { return };
+        let (table, priority) = (f.table, f.priority);
+        let mut gone = Vec::new();
+        for m in f.pieces.iter().map(|p| &p.matcher).filter(|m| *m != told) {
+            let Some(stack) = self.rules.get_mut(&(table, priority, m.clone())) else { continue };
+            if stack.last() != Some(&id) {
+                stack.retain(|i| *i != id);
+                gone.push(m.clone());
+            }
+        }
+        if let Some(f) = self.flows.get_mut(&id) {
+            f.pieces.retain(|p| !gone.contains(&p.matcher));
+            self.pieces -= gone.len();
+        }
     }
 
     /// How many of a flow's rules stand at the switch: the rest is covered by other flows' rules.
@@ -257,7 +323,8 @@ impl Book {
         }
         match next {
             _ if !was_top => None,
-            Some(next) => Some(Change::Install(next, m.clone())),
+            Some(next) if stands == Standing::No => Some(Change::Install(next, m.clone())),
+            Some(next) => Some(Change::Cover { id: next, matcher: m.clone(), of: id }),
             None if stands == Standing::No => None,
             None => Some(Change::Remove { table: f.table, priority: f.priority, matcher: key.2 }),
         }

@@ -124,17 +124,9 @@ impl Switch {
         self.next_flow += 1;
         let id = FlowId(self.next_flow);
         let (mut undo, mut changes) = (Vec::new(), Vec::new());
-        let mut counted = (0, 0);
-        if let Some(old) = old
-            && let Some(was) = s.book.remove(old, &pieces, &mut changes)
-        {
-            // 1.3 §6.4: without the flag the counters go on.
-            if self.version == Version::V13 && !m.flags.has(FlowFlags::RESET_COUNTS) {
-                counted = was.counted;
-            }
-            undo.push(Undo::Restore(old, Box::new(was)));
-        }
-        undo.push(Undo::Remove(id));
+        // 1.3 §6.4: without the flag the counters go on.
+        let goes_on = self.version == Version::V13 && !m.flags.has(FlowFlags::RESET_COUNTS);
+        let was = old.and_then(|id| s.book.get(id)).filter(|_| goes_on);
         let flow = Flow {
             table: m.table,
             priority: m.priority,
@@ -145,9 +137,17 @@ impl Switch {
             hard_timeout: m.hard_timeout,
             instructions: m.instructions.clone(),
             pieces,
-            counted,
+            counted: was.map_or((0, 0), |f| f.counted),
+            lived: None,
         };
-        s.book.add(id, flow, &mut changes);
+        match old {
+            Some(old) => {
+                let was = s.book.replace(old, id, flow, &mut changes);
+                undo.extend(was.map(|w| Undo::Restore(old, Box::new(w))));
+            }
+            None => s.book.add(id, flow, &mut changes),
+        }
+        undo.push(Undo::Remove(id));
         let op = self.ledger.begin(asker.clone(), undo, Vec::new());
         self.carry_out(asker.slice, op, &changes, m.flags, Some(m.buffer_id), out);
         Ok(())
@@ -215,7 +215,7 @@ impl Switch {
         let (mut changes, mut deaths, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for id in meant {
             let left = s.book.standing(*id);
-            let Some(flow) = s.book.remove(*id, &[], &mut changes) else { continue };
+            let Some(flow) = s.book.remove(*id, &mut changes) else { continue };
             if !flow.flags.has(FlowFlags::SEND_FLOW_REM) {
                 continue;
             }
@@ -257,6 +257,7 @@ impl Switch {
         if !f.flags.has(FlowFlags::SEND_FLOW_REM) {
             return;
         }
+        let lived = f.age(lived, self.now);
         let removed = FlowRemoved {
             cookie: f.cookie,
             priority: f.priority,
@@ -289,40 +290,55 @@ impl Switch {
         buffer: Option<u32>,
         out: &mut Out,
     ) {
-        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        let at = usize::from(slice.0);
+        let Some(s) = self.slices.get_mut(at) else { return };
         let mut waits = buffer.filter(|b| *b != NO_BUFFER).and_then(|b| s.buffers.take(b));
         let counting = FlowFlags::NO_PKT_COUNTS.0 | FlowFlags::NO_BYT_COUNTS.0;
         for change in changes {
             let m = match change {
-                Change::Install(id, matcher) | Change::Alter(id, matcher) => {
-                    let Some(f) = s.book.get(*id) else { continue };
+                Change::Install(id, matcher)
+                | Change::Cover { id, matcher, .. }
+                | Change::Alter(id, matcher) => {
+                    let Some(f) = self.slices.get(at).and_then(|s| s.book.get(*id)) else {
+                        continue;
+                    };
                     let Some(piece) = f.pieces.iter().find(|p| p.matcher == *matcher) else {
                         continue;
                     };
                     let fits =
                         waits.as_ref().is_some_and(|(_, h)| super::cube::is_within(h, matcher));
-                    let installs = matches!(change, Change::Install(..));
+                    let installs = !matches!(change, Change::Alter(..));
                     // Always told of its end, since the book must be true.
                     let kept = FlowFlags(f.flags.0 & counting) | FlowFlags::SEND_FLOW_REM;
-                    let reset = FlowFlags(flags.0 & FlowFlags::RESET_COUNTS.0);
-                    FlowMod {
+                    // In 1.0 every addition does, without a flag for it.
+                    let resets = match change {
+                        Change::Cover { .. } if self.version == Version::V13 => {
+                            FlowFlags::RESET_COUNTS.0
+                        }
+                        _ => flags.0 & FlowFlags::RESET_COUNTS.0,
+                    };
+                    let m = FlowMod {
                         cookie: cookie(slice, *id),
                         table: f.table,
                         idle_timeout: f.idle_timeout,
-                        hard_timeout: f.hard_timeout,
+                        hard_timeout: f.time_left(self.now),
                         priority: f.priority,
                         buffer_id: match fits {
                             true => waits.take().map_or(NO_BUFFER, |(physical, _)| physical),
                             false => NO_BUFFER,
                         },
-                        flags: kept | reset,
+                        flags: kept | FlowFlags(resets),
                         matcher: matcher.clone(),
                         instructions: piece.instructions.clone(),
                         ..FlowMod::new(match installs {
                             true => FlowCommand::Add,
                             false => FlowCommand::ModifyStrict,
                         })
+                    };
+                    if let Change::Cover { of, .. } = change {
+                        self.ask_covered(slice, *of, (m.table, m.priority, matcher), out);
                     }
+                    m
                 }
                 Change::Remove { table, priority, matcher } => FlowMod {
                     table: *table,
@@ -368,10 +384,10 @@ impl Switch {
             match step {
                 Undo::Restore(..) if judged.is_err() => {}
                 Undo::Alter(id, ..) if judged.is_err() => {
-                    s.book.remove(id, &[], &mut changes);
+                    s.book.remove(id, &mut changes);
                 }
                 Undo::Remove(id) => {
-                    s.book.remove(id, &[], &mut changes);
+                    s.book.remove(id, &mut changes);
                 }
                 Undo::Restore(id, flow) => {
                     // Somebody may have taken its place meanwhile.

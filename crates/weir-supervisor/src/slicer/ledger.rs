@@ -6,6 +6,7 @@
 //! which the slicer sends by itself where controllers don't.
 
 use super::book::{Flow, FlowId};
+use super::covered::Covering;
 use super::resume::Asks;
 use super::space::SliceId;
 use super::switch::ConnId;
@@ -108,6 +109,8 @@ pub enum What {
     Asked(Asker, Ask),
     /// A slice's barrier; how often the slice's changes had been taken back when it was sent.
     Barrier(Asker, u64),
+    /// What a rule has counted, asked by the slicer before another flow's takes its place.
+    Covered(Covering),
     /// The slicer's own barrier.
     OwnBarrier,
     /// The slicer's own question.
@@ -165,7 +168,7 @@ impl Ledger {
                 self.order.push_back(xid);
             }
             What::Barrier(..) | What::OwnBarrier => self.order.push_back(xid),
-            What::Asked(..) | What::Own | What::Compared(_) => {}
+            What::Asked(..) | What::Covered(_) | What::Own | What::Compared(_) => {}
         }
         if let Some(s) = slice {
             *self.by_slice.entry(s).or_default() += 1;

@@ -12,12 +12,13 @@
 //! - `switch`: one switch, sliced: the door. `requests` come in by it from controllers (`flows`, `packets`,
 //!   `groups`, `asked`), `replies` from the switch; `ledger` knows whose every xid is, and takes back what failed;
 //!   `replan` gives other slices and another flow space to a switch that runs; `resume` takes up what slices had
-//!   before a connection, or the slicer, ended.
+//!   before a connection, or the slicer, ended; `covered`: what a flow has counted whose rule another's covers.
 
 mod asked;
 mod book;
 mod buffers;
 mod compile;
+mod covered;
 pub mod cube;
 mod flows;
 mod groups;

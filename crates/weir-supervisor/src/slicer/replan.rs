@@ -118,8 +118,7 @@ impl Switch {
                     used += pieces.len();
                     let Some(s) = self.slices.get_mut(at) else { continue };
                     let mut changes = Vec::new();
-                    s.book.remove(id, &pieces, &mut changes);
-                    s.book.add(id, Flow { pieces, ..f }, &mut changes);
+                    s.book.replace(id, id, Flow { pieces, ..f }, &mut changes);
                     let (go, come) =
                         changes.into_iter().partition(|c| matches!(c, Change::Remove { .. }));
                     going.extend::<Vec<_>>(go);

@@ -14,6 +14,7 @@ use weir_openflow::model::{
 impl Switch {
     /// A message from the switch.
     pub fn from_switch(&mut self, msg: Msg, now: Duration, out: &mut Out) {
+        self.now = now;
         self.hear(msg, now, out);
         self.remember(out);
     }
@@ -32,6 +33,7 @@ impl Switch {
                     self.learnt_ports(ports, more, out);
                 }
                 (Some(What::Compared(_)), body) => self.compared(xid, more, body, out),
+                (Some(What::Covered(_)), body) => self.covered(xid, more, &body),
                 (_, body) => self.answered(xid, more, body, out),
             },
             Message::BarrierReply => self.barrier_reply(xid, out),
@@ -88,7 +90,9 @@ impl Switch {
                 asker
             }
             Some(What::Told(asker) | What::Asked(asker, _) | What::Barrier(asker, _)) => asker,
-            Some(What::OwnBarrier | What::Own | What::Compared(_)) | None => return,
+            Some(What::OwnBarrier | What::Own | What::Covered(_) | What::Compared(_)) | None => {
+                return;
+            }
         };
         self.touched.note(asker.slice);
         if let Ok(s) = self.slice_mut(&asker) {
@@ -121,6 +125,9 @@ impl Switch {
         }
         self.touched.note(slice);
         let mut changes = Vec::new();
+        if r.reason == RemovedReason::HardTimeout {
+            s.book.over(id, &r.matcher);
+        }
         let counted = (r.packets, r.bytes);
         let gone = s.book.gone(id, &r.matcher, counted, &mut changes);
         self.reinstall(slice, &changes, out);

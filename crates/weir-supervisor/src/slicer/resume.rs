@@ -141,6 +141,7 @@ impl Switch {
                         instructions: m.instructions,
                         pieces: Vec::new(),
                         counted: (0, 0),
+                        lived: None,
                     };
                     if s.book.find(flow.table, flow.priority, &flow.matcher).is_none() {
                         s.book.add(FlowId(id), flow, &mut Vec::new());
@@ -312,8 +313,15 @@ impl Switch {
         let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
         let Some(f) = s.book.get(id) else { return };
         let Some(p) = f.pieces.iter().find(|p| p.matcher == r.matcher) else { return };
-        let as_made = (cookie(slice, id), f.idle_timeout, f.hard_timeout);
-        let change = if as_made != (r.cookie, r.idle_timeout, r.hard_timeout) {
+        // One that was covered for a time has less left than was asked for.
+        let hard =
+            (1..=f.hard_timeout).contains(&r.hard_timeout) || r.hard_timeout == f.hard_timeout;
+        let mut flags = FlowFlags(0);
+        let change = if (cookie(slice, id), f.idle_timeout) != (r.cookie, r.idle_timeout) || !hard {
+            // What another flow's rule has counted is not this one's.
+            if cookie(slice, id) != r.cookie && self.version == Version::V13 {
+                flags = FlowFlags::RESET_COUNTS;
+            }
             Change::Install(id, p.matcher.clone())
         } else if p.instructions != r.instructions {
             Change::Alter(id, p.matcher.clone())
@@ -321,7 +329,7 @@ impl Switch {
             return;
         };
         let op = self.nobodys(slice, vec![Undo::Remove(id)]);
-        self.carry_out(slice, op, &[change], FlowFlags(0), None, out);
+        self.carry_out(slice, op, &[change], flags, None, out);
     }
 
     fn compare_group(&mut self, g: &GroupDesc, known: Known, out: &mut Out) {

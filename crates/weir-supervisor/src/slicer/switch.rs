@@ -85,6 +85,8 @@ pub struct Switch {
     pub(super) next_id: u32,
     pub(super) past: Past,
     pub(super) touched: Touched,
+    /// When a message was handled last.
+    pub(super) now: Duration,
 }
 
 impl Switch {
@@ -104,6 +106,7 @@ impl Switch {
             next_id: 0,
             past: Past::default(),
             touched: Touched::default(),
+            now: Duration::ZERO,
         }
     }
 
@@ -373,6 +376,7 @@ impl Switch {
         now: Duration,
         out: &mut Out,
     ) {
+        self.now = now;
         let Some(slice) = self.controllers.get(&conn).map(|c| c.slice) else { return };
         let asker = Asker { slice, conn, xid: msg.xid, head: head.to_vec() };
         if let Some(s) = self.slices.get_mut(usize::from(slice.0)) {

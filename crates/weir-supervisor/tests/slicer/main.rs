@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bench;
+mod covered;
 mod numbers;
 mod ordinary;
 mod replan;

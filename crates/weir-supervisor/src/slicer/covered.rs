@@ -1,0 +1,113 @@
+//! Flows whose rules are covered by other flows' rules: what they had counted, how long they live, and their time-outs.
+//!
+//! Room: between `flows`, which covers and uncovers, and the switch. A rule that takes another flow's place counts from
+//! naught; what the other had counted is asked for first, and stays with its flow. The switch knows nothing of a flow
+//! that is covered: how old it is is reckoned from what it said last.
+
+use super::book::{Flow, FlowId};
+use super::flows::{cookie, owner};
+use super::ledger::What;
+use super::slice::Slice;
+use super::space::SliceId;
+use super::switch::{Out, Switch};
+use core::time::Duration;
+use weir_openflow::model::{
+    FlowFilter, FlowStats, Match, Message, Part, StatsReply, StatsRequest, Version,
+};
+
+/// A rule that is being covered, by what the switch is asked about it.
+#[derive(Debug)]
+pub struct Covering {
+    slice: SliceId,
+    flow: FlowId,
+    priority: u16,
+    matcher: Match,
+}
+
+impl Covering {
+    fn is(&self, r: &FlowStats) -> bool {
+        owner(r.cookie) == Some((self.slice, self.flow))
+            && r.priority == self.priority
+            && r.matcher == self.matcher
+    }
+}
+
+impl Switch {
+    /// Asks what a flow's rule has counted, before `by` takes its place: where somebody will be told.
+    pub(super) fn ask_covered(
+        &mut self,
+        slice: SliceId,
+        flow: FlowId,
+        by: (u8, u16, &Match),
+        out: &mut Out,
+    ) {
+        let known = |s: &Slice| s.book.get(flow).is_some() || s.dying.contains_key(&flow);
+        if !self.slices.get(usize::from(slice.0)).is_some_and(known) {
+            return;
+        }
+        let (table, priority, matcher) = by;
+        let mut filter = FlowFilter { table, matcher: matcher.clone(), ..FlowFilter::every_flow() };
+        if self.version == Version::V13 {
+            (filter.cookie, filter.cookie_mask) = (cookie(slice, flow), u64::MAX);
+        }
+        let what = What::Covered(Covering { slice, flow, priority, matcher: matcher.clone() });
+        let body = StatsRequest::Flow(filter);
+        let body = Message::StatsRequest { more: Part::Last, body };
+        self.ledger.send(Some(slice), what, body, &mut out.to_switch);
+    }
+
+    /// What the switch says about it.
+    pub(super) fn covered(&mut self, xid: u32, more: Part, body: &StatsReply) {
+        let Some(What::Covered(c)) = self.ledger.peek(xid) else { return };
+        if let StatsReply::Flow(all) = body
+            && let Some(r) = all.iter().find(|r| c.is(r))
+            && let Some(s) = self.slices.get_mut(usize::from(c.slice.0))
+        {
+            let flow = match s.dying.get_mut(&c.flow) {
+                Some(d) => Some(&mut d.flow),
+                None => s.book.flow_mut(c.flow),
+            };
+            if let Some(f) = flow {
+                f.counted.0 = f.counted.0.saturating_add(r.packets);
+                f.counted.1 = f.counted.1.saturating_add(r.bytes);
+                let lived = Duration::new(r.duration_sec.into(), r.duration_nsec);
+                let lived = f.lived.map_or(lived, |l| lived.max(l.until(self.now)));
+                f.lived = Some(Lived { lived, at: self.now });
+            }
+        }
+        if more == Part::Last {
+            self.ledger.close(xid);
+        }
+    }
+}
+
+/// How long a flow had lived at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lived {
+    lived: Duration,
+    at: Duration,
+}
+
+impl Lived {
+    fn until(self, now: Duration) -> Duration {
+        self.lived.saturating_add(now.saturating_sub(self.at))
+    }
+}
+
+impl Flow {
+    /// How long it has lived, by what the switch says of its rules (seconds, nanoseconds).
+    pub(super) fn age(&self, by_rules: (u32, u32), now: Duration) -> (u32, u32) {
+        let Some(own) = self.lived.map(|l| l.until(now)) else { return by_rules };
+        by_rules.max((u32::try_from(own.as_secs()).unwrap_or(u32::MAX), own.subsec_nanos()))
+    }
+
+    /// The hard time-out of a rule that is installed now: what is left of the flow's. One that is over gets a
+    /// second, so that its end is told as every other.
+    pub(super) fn time_left(&self, now: Duration) -> u16 {
+        let Some(lived) = self.lived.filter(|_| self.hard_timeout > 0) else {
+            return self.hard_timeout;
+        };
+        let past = u16::try_from(lived.until(now).as_secs()).unwrap_or(u16::MAX);
+        self.hard_timeout.saturating_sub(past).max(1)
+    }
+}
