@@ -17,9 +17,9 @@ impl fmt::Display for Marked {
 
 impl std::error::Error for Marked {}
 
-/// An error in what the user gave: exit status 2.
+/// An error in what the user gave: exit status 2. Another error is said with its causes.
 pub fn bad_input(text: impl fmt::Display) -> Error {
-    Error::new(Marked(text.to_string()))
+    Error::new(Marked(format!("{text:#}")))
 }
 
 /// A file that can't be used: exit status 2.
@@ -35,4 +35,16 @@ pub fn exit_code(e: &Error) -> ExitCode {
 /// Whether the input was bad, and not the work.
 pub fn is_bad_input(e: &Error) -> bool {
     e.chain().any(|c| c.is::<Marked>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_gave_is_said_with_its_cause() {
+        let e = bad_input(Error::msg("another kind of file").context("remember: kept"));
+        assert_eq!(e.to_string(), "remember: kept: another kind of file");
+        assert!(is_bad_input(&e));
+    }
 }

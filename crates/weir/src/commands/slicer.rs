@@ -7,6 +7,7 @@ use crate::config;
 use crate::config::slicer::SlicerPlan;
 use crate::fault::bad_input;
 use crate::slicer::fvctl::Document;
+use crate::slicer::journal::Journal;
 use crate::slicer::service::{self, Order, Shim};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,7 +37,7 @@ pub struct Args {
     /// Slices, their controllers, and the flow space
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
-    /// Only read the configuration, and say what is wrong with it
+    /// Only read the configuration and the files that it names, and say what is wrong with them
     #[arg(long)]
     check: bool,
 }
@@ -44,7 +45,11 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
     let plan = config::slicer::load(&args.config).map_err(bad_input)?;
+    let (plan, document) = changed(plan, &args.config)?;
     if args.check {
+        if let Some(path) = &plan.remember {
+            Journal::check(path).map_err(bad_input)?;
+        }
         let (slices, rules) = (plan.tenants.len(), plan.rules.len());
         return say(format_args!("{slices} slices, {rules} rules of the flow space"));
     }
@@ -52,7 +57,8 @@ pub fn run(args: &Args) -> Result<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let (to, orders) = mpsc::channel(16);
     let path = args.config.clone();
-    let (plan, shim) = shim(plan, &path, &to)?;
+    let api = plan.api.clone().zip(document);
+    let shim = api.map(|(plan, document)| Shim { plan, document, orders: to.clone() });
     std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             match signal {
@@ -72,19 +78,15 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// What serves FlowVisor's names, where the file asks for it; slices and flow space are those that were
+/// What FlowVisor's names change, where the file asks for them; slices and flow space are those that were
 /// changed by them before.
-fn shim(
-    plan: SlicerPlan,
-    path: &Path,
-    to: &mpsc::Sender<Order>,
-) -> Result<(SlicerPlan, Option<Shim>)> {
-    let Some(api) = plan.api.clone() else { return Ok((plan, None)) };
+fn changed(plan: SlicerPlan, path: &Path) -> Result<(SlicerPlan, Option<Document>)> {
+    let Some(api) = &plan.api else { return Ok((plan, None)) };
     let text = config::read::read_file(path).map_err(bad_input)?;
     let base = path.parent().unwrap_or(Path::new(""));
     let document = Document::new(&text, base, api.state.clone())?;
     let plan = document.plan().map_err(|e| bad_input(e.text))?;
-    Ok((plan, Some(Shim { plan: api, document, orders: to.clone() })))
+    Ok((plan, Some(document)))
 }
 
 /// Reads the file again, and has the running slicer become what it says.

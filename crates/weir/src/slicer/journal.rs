@@ -8,17 +8,22 @@
 //! of OpenFlow (1), length of the slice's name (1), the name, and the OpenFlow message that asks for it. The last record
 //! about a number holds. A record that is not whole ends the file: it was being written. When most of the file does
 //! not hold any more it is written anew beside, and renamed.
+//!
+//! A file that can't be written is not true any more: nothing is left in it but the line, until all that holds
+//! has room in a new one.
 
+use crate::fault::file as unusable;
 use anyhow::{Context, Result, bail};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_io::file::trouble;
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::model::{Msg, Version};
 use weir_supervisor::slicer::space::SliceId;
@@ -31,6 +36,10 @@ const LONGEST: usize = 66_000;
 const SLACK: u64 = 1 << 20;
 /// How long a file is waited for that another still has.
 const LETTING_GO: Duration = Duration::from_secs(1);
+/// How long at least a file that could not be written anew is left alone.
+const REST: Duration = Duration::from_secs(1);
+/// One part in so many of the time may go into writing files anew that can't be.
+const PART: u32 = 16;
 
 /// Who writes about a switch: the last connection that took it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +65,18 @@ struct Inner {
     file_bytes: u64,
     /// Not written yet.
     pending: Vec<u8>,
+    state: State,
+    /// Not before then is it written anew.
+    rest_until: Option<Instant>,
     turns: BTreeMap<u64, u64>,
+}
+
+/// Whether what is in the file is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    True,
+    /// Something could not be written.
+    Lost,
 }
 
 impl Journal {
@@ -68,7 +88,7 @@ impl Journal {
         let name = path.display();
         let mut o = OpenOptions::new();
         let file = o.read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| format!("remember: {name}"))?;
+        let file = file.map_err(|e| unusable(format_args!("remember: {name}"), &e))?;
         let Ok(alone) = alone_with(path) else {
             bail!("remember: {name}: another slicer has it open: give each a file of its own");
         };
@@ -80,10 +100,29 @@ impl Journal {
             live_bytes: 0,
             file_bytes: 0,
             pending: Vec::new(),
+            state: State::True,
+            rest_until: None,
             turns: BTreeMap::new(),
         };
         i.read().with_context(|| format!("remember: {name}"))?;
         Ok(Self(RefCell::new(i)))
+    }
+
+    /// Whether a file could be opened, as far as can be seen without making one or asking who has it.
+    ///
+    /// # Errors
+    /// As of [`Journal::open`].
+    pub fn check(path: &Path) -> Result<()> {
+        let name = path.display();
+        let looked = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => return begun(&file).map(drop).with_context(|| format!("remember: {name}")),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let beside = path.parent().filter(|p| !p.as_os_str().is_empty());
+                std::fs::read_dir(beside.unwrap_or(Path::new("."))).map(drop)
+            }
+            Err(e) => Err(e),
+        };
+        looked.map_err(|e| unusable(format_args!("remember: {name}"), &e))
     }
 
     /// What slices have at a switch that is there now, by their names; what is kept of slices that are no more
@@ -132,27 +171,28 @@ impl Journal {
     /// Writes what was noted.
     ///
     /// # Errors
-    /// The file can't be written. It is emptied then, if that can be, since it is not true any more.
+    /// The file can't be written, said once: it is emptied then, if that can be, since it is not true any more. All
+    /// that holds is written when something changes and there is room again.
     pub fn flush(&self) -> Result<(), String> {
         let i = &mut *self.0.borrow_mut();
-        i.flush().map_err(|e| {
-            i.pending.clear();
-            // It may be the same that fails.
-            let _ = i.file.set_len(0);
-            format!("remember: {}: {e}; nothing is kept of this any more", i.path.display())
-        })
+        let before = i.state;
+        let Err(e) = i.flush() else { return Ok(()) };
+        match before {
+            State::Lost => Ok(()),
+            State::True => {
+                i.empty();
+                let (name, why) = (i.path.display(), trouble(&e));
+                Err(format!("remember: {name}: {why}; nothing is kept until that can be"))
+            }
+        }
     }
 }
 
 impl Inner {
     fn read(&mut self) -> Result<()> {
+        let begun = begun(&self.file)?;
         let all = self.file.metadata()?.len();
         let mut from = BufReader::new(&self.file);
-        let mut head = vec![0; HEAD.len()];
-        let begun = from.by_ref().take(HEAD.len() as u64).read(&mut head)?;
-        if head[..begun] != HEAD[..begun] {
-            bail!("this is another kind of file: name one that is not there yet");
-        }
         let mut at = HEAD.len() as u64;
         let (mut live, mut live_bytes) = (BTreeMap::new(), 0);
         while let Some((size, record)) = next(&mut from)? {
@@ -169,9 +209,7 @@ impl Inner {
         }
         (self.live, self.live_bytes) = (live, live_bytes);
         if begun < HEAD.len() {
-            self.file.set_len(0)?;
-            self.file.rewind()?;
-            self.file.write_all(HEAD)?;
+            self.begin()?;
         } else if at < all {
             // What was being written when its slicer ended.
             self.file.set_len(at)?;
@@ -196,15 +234,45 @@ impl Inner {
         self.pending.extend(record);
     }
 
+    /// Nothing is in the file but the line that says what it is.
+    fn begin(&mut self) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(HEAD)?;
+        self.file_bytes = HEAD.len() as u64;
+        Ok(())
+    }
+
+    /// What is in the file is not so any more.
+    fn empty(&mut self) {
+        self.state = State::Lost;
+        // It may be the same that fails: a file that is cut off anywhere can be read.
+        let _ = self.begin();
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.file.write_all(&self.pending)?;
-        self.file_bytes += self.pending.len() as u64;
-        self.pending.clear();
-        if self.file_bytes > 2 * self.live_bytes + SLACK {
-            self.rewrite()?;
+        let pending = std::mem::take(&mut self.pending);
+        if self.state == State::True {
+            self.file.write_all(&pending)?;
+            self.file_bytes += pending.len() as u64;
+            if self.file_bytes <= 2 * self.live_bytes + SLACK {
+                return Ok(());
+            }
+        }
+        let begun = Instant::now();
+        if self.rest_until.is_some_and(|t| begun < t) {
+            return Ok(());
+        }
+        match self.rewrite() {
+            Ok(()) => self.state = State::True,
+            Err(e) => {
+                self.rest_until = Some(begun + REST + PART * begun.elapsed());
+                // The old file still is so, only longer than it need be.
+                return if self.state == State::True { Ok(()) } else { Err(e) };
+            }
         }
         Ok(())
     }
@@ -213,18 +281,44 @@ impl Inner {
     fn rewrite(&mut self) -> std::io::Result<()> {
         let mut beside = self.path.clone().into_os_string();
         beside.push(".new");
-        let mut o = OpenOptions::new();
-        let mut new = o.read(true).write(true).create(true).truncate(true).open(&beside)?;
         let mut bytes = HEAD.to_vec();
         for ((datapath, key), held) in &self.live {
             bytes.extend(framed(*datapath, *key, held));
         }
-        new.write_all(&bytes)?;
-        std::fs::rename(&beside, &self.path)?;
+        let write = || {
+            let mut o = OpenOptions::new();
+            let mut new = o.read(true).write(true).create(true).truncate(true).open(&beside)?;
+            new.write_all(&bytes)?;
+            std::fs::rename(&beside, &self.path)?;
+            Ok(new)
+        };
+        self.file = write().inspect_err(|_: &std::io::Error| {
+            // What was written of it takes room that is wanted.
+            let _ = std::fs::remove_file(&beside);
+        })?;
         self.file_bytes = bytes.len() as u64;
-        self.file = new;
         Ok(())
     }
+}
+
+/// How much of the line that says what it is a file begins with; its position is behind that.
+fn begun(mut file: &File) -> Result<usize> {
+    if !file.metadata()?.is_file() {
+        bail!("this is no file: name one, or one that is not there yet");
+    }
+    let mut head = Vec::new();
+    file.rewind()?;
+    file.take(HEAD.len() as u64).read_to_end(&mut head)?;
+    if HEAD.starts_with(&head) {
+        return Ok(head.len());
+    }
+    if head.iter().all(|b| *b == 0) {
+        bail!(
+            "its beginning is lost, and with it all that is in it: delete it; what slices had is deleted at \
+             switches as they connect"
+        );
+    }
+    bail!("this is another kind of file: name one that is not there yet");
 }
 
 /// A claim to a file that ends with the process, whatever ends that: a name in the kernel (unix(7), abstract), made of the
@@ -413,6 +507,57 @@ mod tests {
         assert!(std::fs::metadata(&path).unwrap().len() < 2 * SLACK);
         let last = |id: u64| (Key::Flow(id), 39_995 + id);
         assert_eq!(kept(&path), (0..5).map(last).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_for_which_there_was_no_room_is_whole_again_when_there_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let j = Journal::open(&path).unwrap();
+        let (turn, _) = j.take_up(7, Version::V13, |_| Some(SliceId(0)));
+        let write = |id| {
+            j.note(turn, flow(id, 10 * id), "red");
+            j.flush()
+        };
+        write(1).unwrap();
+        // No file can be made beside, either.
+        let beside = dir.path().join("journal.new");
+        std::fs::create_dir(&beside).unwrap();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut j.0.borrow_mut().file, full);
+        let why = write(2).unwrap_err();
+        assert!(why.contains("make room") && why.contains("nothing is kept until"), "{why}");
+        // It is said once.
+        write(3).unwrap();
+        j.0.borrow_mut().file = file;
+        j.0.borrow_mut().empty();
+        write(4).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), HEAD);
+        std::fs::remove_dir(&beside).unwrap();
+        j.0.borrow_mut().rest_until = None;
+        write(5).unwrap();
+        write(6).unwrap();
+        drop(j);
+        assert_eq!(kept(&path), (1..=6).map(|id| (Key::Flow(id), 10 * id)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_can_be_no_such_file_is_found_before_it_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let said = |path: &Path| Journal::check(path).map_err(|e| format!("{e:#}"));
+        assert_eq!(said(&path), Ok(()));
+        assert!(!path.exists());
+        assert!(said(&path.join("x")).unwrap_err().contains("check the name"));
+        assert!(said(dir.path()).unwrap_err().contains("name a file in it"));
+        for (text, why) in [(&b"[[slice]]\n"[..], "another kind"), (&[0; 80], "delete it")] {
+            std::fs::write(&path, text).unwrap();
+            assert!(said(&path).unwrap_err().contains(why));
+            assert!(format!("{:#}", Journal::open(&path).unwrap_err()).contains(why));
+            assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
+        std::fs::write(&path, HEAD).unwrap();
+        assert_eq!(said(&path), Ok(()));
     }
 
     proptest! {

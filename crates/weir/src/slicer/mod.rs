@@ -11,7 +11,7 @@
 mod controllers;
 mod desk;
 pub mod fvctl;
-mod journal;
+pub mod journal;
 mod peer;
 mod pump;
 pub mod service;

@@ -227,3 +227,24 @@ fn a_file_is_read_again_and_one_with_a_mistake_changes_nothing() {
     again();
     assert_eq!(said.next().unwrap().unwrap(), "reload: 1 slices, 0 rules of the flow space");
 }
+
+#[test]
+fn a_file_in_which_nothing_can_be_kept_is_said_with_its_cause_when_asked_and_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slices.toml");
+    std::fs::write(dir.path().join("other"), "[[slice]]\n").unwrap();
+    let said = |kept: &str, arguments: &[&str]| {
+        let text = format!("listen = ['ptcp:0:127.0.0.1']\nremember = '{kept}'\n");
+        std::fs::write(&path, text).unwrap();
+        let o = weir().arg("slicer").args(arguments).arg(&path).output().unwrap();
+        (o.status.code(), String::from_utf8(o.stderr).unwrap())
+    };
+    for (kept, why) in [("other", "another kind of file"), ("nowhere/kept", "No such file")] {
+        for arguments in [&["--check"][..], &[]] {
+            let (code, text) = said(kept, arguments);
+            assert!(code == Some(2) && text.contains(why), "{arguments:?}: {text}");
+        }
+    }
+    assert_eq!(said("new", &["--check"]).0, Some(0));
+    assert!(!dir.path().join("new").exists());
+}
