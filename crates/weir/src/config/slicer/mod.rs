@@ -224,14 +224,24 @@ struct SpaceSection {
     by: Option<Spanned<String>>,
     datapath: Option<Spanned<DatapathId>>,
     /// What FlowVisor knows of it beside.
-    #[serde(default, rename = "fv")]
-    _fv: Option<toml::Table>,
+    fv: Option<toml::Table>,
+}
+
+impl SpaceSection {
+    /// What it is called where it was made by FlowVisor's names.
+    fn called(&self) -> Option<String> {
+        let name = self.fv.as_ref()?.get("name")?.as_str()?;
+        Some(name.chars().filter(|c| !c.is_control()).take(64).collect())
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "ports: each by its number, or in quotes by the switch's name for it"
+)]
 enum PortWord {
-    Number(u32),
+    Number(i64),
     Name(String),
 }
 
@@ -278,7 +288,11 @@ pub fn from_text(text: &str, name: &str, base: &Path) -> Read<SlicerPlan> {
     // Those that are delegated are looked at after those that are there to be delegated from.
     let at = |i: usize| f.flowspace.get(i).map_or(0..0, Spanned::span);
     slicer::check(&rules).map_err(|(i, other, e)| {
-        let with = other.map(|o| format!(" (in line {})", source.place(at(o).start).line));
+        // Whoever made entries by requests knows them by their names, and nothing of lines.
+        let with = other.map(|o| match f.flowspace.get(o).and_then(|r| r.get_ref().called()) {
+            Some(name) => format!(" (it is called '{name}')"),
+            None => format!(" (in line {})", source.place(at(o).start).line),
+        });
         let e = called(&e.to_string(), &tenants);
         source.error(&at(i), format!("{e}{}", with.unwrap_or_default()))
     })?;
@@ -381,7 +395,7 @@ impl Doors<'_> {
 }
 
 /// Most rules, groups or meters that may be allowed.
-const MOST: usize = 1 << 24;
+pub const MOST_RULES: usize = 1 << 24;
 
 fn tenant(source: &Source<'_>, s: &SliceSection, doors: &Doors<'_>) -> Read<Tenant> {
     check_name("slice", s.name.get_ref()).map_err(|e| source.error(&s.name.span(), e))?;
@@ -393,10 +407,10 @@ fn tenant(source: &Source<'_>, s: &SliceSection, doors: &Doors<'_>) -> Read<Tena
         Ok(n.map(|n| Rate { per_second: n, burst: (n / 10).max(1) }))
     };
     let limits = Limits {
-        rules: within(source, l.rules.as_ref(), "rules", 0, MOST)?.unwrap_or(d.rules),
+        rules: within(source, l.rules.as_ref(), "rules", 0, MOST_RULES)?.unwrap_or(d.rules),
         tables: within(source, l.tables.as_ref(), "tables", 1, 254)?.unwrap_or(d.tables),
-        groups: within(source, l.groups.as_ref(), "groups", 0, MOST)?.unwrap_or(d.groups),
-        meters: within(source, l.meters.as_ref(), "meters", 0, MOST)?.unwrap_or(d.meters),
+        groups: within(source, l.groups.as_ref(), "groups", 0, MOST_RULES)?.unwrap_or(d.groups),
+        meters: within(source, l.meters.as_ref(), "meters", 0, MOST_RULES)?.unwrap_or(d.meters),
         packet_ins: rate(&l.packet_ins_per_s, "packet_ins_per_s")?,
         pieces: within(source, l.rules_per_flow.as_ref(), "rules_per_flow", 1, 4096)?
             .unwrap_or(d.pieces),
@@ -455,10 +469,12 @@ fn rule(source: &Source<'_>, given: &Spanned<SpaceSection>, all: &[Tenant]) -> R
     let port = |p: &Spanned<PortWord>| {
         Ok(match p.get_ref() {
             PortWord::Name(n) => PortRef::Name(n.clone()),
-            PortWord::Number(n) if Port(*n).is_physical() => PortRef::Number(Port(*n)),
             PortWord::Number(n) => {
-                let text = format!("{n} is no port's number: 1 to {}", Port::MAX.0);
-                return Err(source.error(&p.span(), text));
+                let no = u32::try_from(*n).ok().map(Port).filter(|p| p.is_physical());
+                PortRef::Number(no.ok_or_else(|| {
+                    let text = format!("{n} is no port's number: 1 to {}", Port::MAX.0);
+                    source.error(&p.span(), text)
+                })?)
             }
         })
     };

@@ -60,6 +60,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (&space("[[flowspace]]\nmatch = \"tpc\"\n"), "s.toml:7:9: match: 'tpc'"),
         (&space("[[flowspace]]\nports = [0]\n"), "s.toml:7:10: 0 is no port's number"),
+        (&space("[[flowspace]]\nports = [-1]\n"), "s.toml:7:10: -1 is no port's number: 1 to"),
+        (&space("[[flowspace]]\nports = [1.5]\n"), "s.toml:7:9: ports: each by its number, or"),
         (
             &space("[[flowspace]]\nports = [1]\nmatch = \"in_port=2\"\n"),
             "in_port is what 'ports' says",

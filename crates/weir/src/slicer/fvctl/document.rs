@@ -3,8 +3,10 @@
 //! Room: text and a file, which is written whole before anything becomes true. What FlowVisor knows of a slice or
 //! of an entry and weir does not stands under `fv`.
 
-use super::{Refused, matches};
-use crate::config::slicer::{SlicerPlan, from_text};
+use super::Refused;
+use super::entry::{datapath, entry, entry_name, grants, name_all, own_words};
+use crate::config::slicer::{MOST_RULES, SlicerPlan, from_text};
+use crate::openflow::address::{Controller, Security};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,11 +40,6 @@ struct Held {
     flowspace: Vec<Table>,
 }
 
-/// Rights in FlowVisor's bits: delegate 1, read 2, write 4.
-const DELEGATE: u64 = 1;
-const READ: u64 = 2;
-const WRITE: u64 = 4;
-
 impl Document {
     /// Of a configuration's text, which has been read already; what was changed before is in `state`.
     ///
@@ -63,12 +60,14 @@ impl Document {
         if let Some(path) = &state {
             match std::fs::read_to_string(path) {
                 Ok(text) => {
-                    held = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;
+                    let read = toml::from_str(&text).with_context(|| path.display().to_string());
+                    held = read.map_err(crate::fault::bad_input)?;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(crate::fault::file(path.display(), &e)),
             }
         }
+        name_all(&mut held.flowspace);
         Ok(Self { rest, base: base.to_owned(), state, held })
     }
 
@@ -155,15 +154,13 @@ impl Document {
             let fv = r.get("fv").and_then(|v| v.as_table());
             let kept =
                 |key: &str| fv.and_then(|t| t.get(key)).and_then(|v| serde_json::to_value(v).ok());
-            let text = r.get("match").and_then(|v| v.as_str()).unwrap_or_default();
-            let dpid = r.get("datapath").and_then(|v| v.as_str()).unwrap_or("any");
             out.push(serde_json::json!({
                 "id": i + 1,
-                "name": kept("name").unwrap_or_else(|| Value::from(format!("entry-{}", i + 1))),
-                "dpid": if dpid == "any" { "any".to_owned() } else { super::methods::colons(dpid) },
+                "name": entry_name(r),
+                "dpid": datapath(r),
                 "priority": r.get("priority").and_then(|v| v.as_integer()).unwrap_or(100),
                 // One that the configuration has is said in its own words.
-                "match": kept("match").unwrap_or_else(|| serde_json::json!({ "text": text })),
+                "match": kept("match").unwrap_or_else(|| own_words(r)),
                 "slice-action": actions,
                 "queues": kept("queues").unwrap_or_else(|| Value::Array(Vec::new())),
             }));
@@ -199,14 +196,10 @@ impl Document {
     pub fn update_slice(&mut self, p: &Map<String, Value>) -> Result<(), Refused> {
         let name = text(p, "slice-name")?;
         let mut s = self.slice(name)?.clone();
-        let (host, port) = address(&s);
-        let new_host = p.get("controller-host").and_then(Value::as_str);
-        let new_port = p.get("controller-port").map(|v| count(v, "controller-port")).transpose()?;
-        if new_host.is_some() || new_port.is_some() {
-            let host = new_host.unwrap_or(&host);
-            let port = new_port.unwrap_or(port);
-            let url = controller(&format!("tcp:{host}:{port}"))?;
-            s.insert("controllers".to_owned(), toml::Value::Array(vec![url.into()]));
+        let host = p.get("controller-host").map(|_| text(p, "controller-host")).transpose()?;
+        let port = p.get("controller-port").map(|v| count(v, "controller-port")).transpose()?;
+        if host.is_some() || port.is_some() {
+            move_first(&mut s, host, port)?;
         }
         self.settings(&mut s, p)?;
         if let Some(old) = self.held.slice.iter_mut().find(|s| named(s) == name) {
@@ -218,15 +211,20 @@ impl Document {
     /// What `add-slice` and `update-slice` say alike.
     fn settings(&self, s: &mut Table, p: &Map<String, Value>) -> Result<(), Refused> {
         let mut limits = s.get("limits").and_then(|l| l.as_table()).cloned().unwrap_or_default();
-        for (key, own) in [("flowmod-limit", "rules"), ("rate-limit", "messages_per_s")] {
-            match p.get(key).map(|v| v.as_i64().ok_or(v)) {
-                None => {}
-                // None is meant.
-                Some(Ok(n)) if n < 0 => drop(limits.remove(own)),
-                Some(Ok(n)) => drop(limits.insert(own.to_owned(), n.into())),
-                Some(Err(_)) => {
-                    return Err(Refused::params(format!("{key}: a number, or -1 for none")));
-                }
+        // Without a word about rules there is a limit of them, and none of messages.
+        let none = i64::try_from(MOST_RULES).ok();
+        for (key, own, none) in
+            [("flowmod-limit", "rules", none), ("rate-limit", "messages_per_s", None)]
+        {
+            let Some(given) = p.get(key) else { continue };
+            let n = match given.as_i64() {
+                Some(-1) => none,
+                Some(n) if n >= 0 => Some(n),
+                _ => return Err(Refused::params(format!("{key}: a number, or -1 for none"))),
+            };
+            match n {
+                Some(n) => drop(limits.insert(own.to_owned(), n.into())),
+                None => drop(limits.remove(own)),
             }
         }
         if limits.is_empty() {
@@ -340,87 +338,6 @@ impl Document {
     }
 }
 
-/// Puts what is said of an entry into it.
-fn entry(r: &mut Table, v: &Map<String, Value>) -> Result<(), Refused> {
-    let mut fv = r.get("fv").and_then(|l| l.as_table()).cloned().unwrap_or_default();
-    if v.get("force-enqueue").is_some_and(|q| q.as_i64() != Some(-1)) {
-        return Err(Refused::params(
-            "force-enqueue: is not done here: leave it out, and give the slice queues",
-        ));
-    }
-    if let Some(name) = v.get("name") {
-        let name = name.as_str().ok_or_else(|| Refused::params("name: a text"))?;
-        fv.insert("name".to_owned(), name.into());
-    }
-    match v.get("dpid").map(|d| d.as_str().ok_or(d)) {
-        None => {}
-        Some(Ok("any" | "all" | "ALL_DPIDS")) => drop(r.remove("datapath")),
-        Some(Ok(d)) => {
-            let id =
-                super::methods::dpid(d).ok_or_else(|| Refused::params("dpid: no datapath's id"))?;
-            r.insert("datapath".to_owned(), format!("{id:016x}").into());
-        }
-        Some(Err(_)) => return Err(Refused::params("dpid: a text")),
-    }
-    if let Some(n) = v.get("priority") {
-        r.insert("priority".to_owned(), i64::from(count(n, "priority")?).into());
-    }
-    if let Some(m) = v.get("match") {
-        let m = m.as_object().ok_or_else(|| Refused::params("match: an object of fields"))?;
-        let (text, port) = matches::read(m)?;
-        r.insert("match".to_owned(), if text.is_empty() { "any".into() } else { text.into() });
-        match port {
-            Some(n) => {
-                drop(r.insert("ports".to_owned(), toml::Value::Array(vec![i64::from(n).into()])))
-            }
-            None => drop(r.remove("ports")),
-        }
-        let kept = toml::Value::try_from(m).map_err(|e| Refused::params(format!("match: {e}")))?;
-        fv.insert("match".to_owned(), kept);
-    }
-    if let Some(q) = v.get("queues") {
-        let kept = toml::Value::try_from(q).map_err(|e| Refused::params(format!("queues: {e}")))?;
-        fv.insert("queues".to_owned(), kept);
-    }
-    if let Some(all) = v.get("slice-action") {
-        let all = all.as_array().ok_or_else(|| Refused::params("slice-action: a list"))?;
-        ["read", "write", "delegate"].iter().for_each(|k| drop(r.remove(*k)));
-        let mut reads = Vec::new();
-        for a in all {
-            let a =
-                a.as_object().ok_or_else(|| Refused::params("slice-action: a list of objects"))?;
-            let (name, bits) = (
-                text(a, "slice-name")?,
-                u64::from(count(a.get("permission").unwrap_or(&Value::Null), "permission")?),
-            );
-            let key = match bits {
-                b if b & !(DELEGATE | READ | WRITE) != 0 || b == 0 => {
-                    return Err(Refused::params(
-                        "permission: delegate 1, read 2, write 4, added up",
-                    ));
-                }
-                b if b & DELEGATE != 0 => "delegate",
-                b if b & WRITE != 0 => "write",
-                _ => {
-                    reads.push(toml::Value::from(name));
-                    continue;
-                }
-            };
-            if r.contains_key("write") || r.contains_key("delegate") {
-                let text =
-                    "one slice alone may write or delegate, any number may read (permission 2)";
-                return Err(Refused::params(format!("slice-action: {text}")));
-            }
-            r.insert(key.to_owned(), name.into());
-        }
-        if !reads.is_empty() {
-            r.insert("read".to_owned(), toml::Value::Array(reads));
-        }
-    }
-    r.insert("fv".to_owned(), toml::Value::Table(fv));
-    Ok(())
-}
-
 fn named(s: &Table) -> &str {
     s.get("name").and_then(|n| n.as_str()).unwrap_or_default()
 }
@@ -430,46 +347,46 @@ fn enabled(s: &Table) -> bool {
     status.unwrap_or(true)
 }
 
-fn entry_name(r: &Table) -> Option<&str> {
-    r.get("fv")?.get("name")?.as_str()
+/// A slice's first controller, which is the one that FlowVisor knows.
+pub fn first(s: &Table) -> Option<Controller> {
+    let text = s.get("controllers").and_then(|c| c.as_array()?.first()?.as_str())?;
+    Controller::parse(text).ok()
 }
 
-/// Who may do what with an entry, in FlowVisor's bits.
-fn grants(r: &Table) -> Vec<(String, u64)> {
-    let one = |key: &str, bits| {
-        let name = r.get(key).and_then(|v| v.as_str());
-        name.map(|n| (n.to_owned(), bits))
+/// Has a slice's first controller be elsewhere; the others stay.
+fn move_first(s: &mut Table, host: Option<&str>, port: Option<u32>) -> Result<(), Refused> {
+    let old = first(s);
+    let security = old.as_ref().map_or(Security::Plain, |c| c.security);
+    let old_host = old.as_ref().map(|c| c.host.as_str());
+    let host = host.or(old_host).ok_or_else(|| Refused::params("controller-host: is needed"))?;
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    let port = match port.map(u16::try_from) {
+        None => old.as_ref().map(|c| c.port),
+        Some(p) => Some(p.map_err(|_| Refused::params("controller-port: 1 to 65535"))?),
     };
-    let mut out = Vec::new();
-    out.extend(one("delegate", DELEGATE | READ | WRITE));
-    out.extend(one("write", READ | WRITE));
-    let reads = r.get("read").and_then(|v| v.as_array()).map(Vec::as_slice).unwrap_or_default();
-    out.extend(reads.iter().filter_map(|n| Some((n.as_str()?.to_owned(), READ))));
-    out
-}
-
-/// Host and port of a slice's first controller.
-pub fn address(s: &Table) -> (String, u32) {
-    let first = s.get("controllers").and_then(|c| c.as_array()?.first()?.as_str());
-    let parts = first.and_then(|c| c.split_once(':')?.1.rsplit_once(':'));
-    match parts {
-        Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(0)),
-        None => (String::new(), 0),
+    let port = port.ok_or_else(|| Refused::params("controller-port: is needed"))?;
+    let new = Controller { security, host: host.to_owned(), port };
+    let new = toml::Value::from(controller(&new.to_string())?);
+    let all = s.entry("controllers").or_insert_with(|| toml::Value::Array(Vec::new()));
+    match all.as_array_mut() {
+        Some(all) if !all.is_empty() => all.iter_mut().take(1).for_each(|c| *c = new.clone()),
+        _ => *all = toml::Value::Array(vec![new]),
     }
+    Ok(())
 }
 
 /// `tcp:HOST:PORT`; what FlowVisor calls `ssl:` is ours as well.
 fn controller(url: &str) -> Result<String, Refused> {
     let wrong = || Refused::params("controller-url: tcp:HOST:PORT");
-    crate::openflow::address::Controller::parse(url).map(|_| url.to_owned()).map_err(|_| wrong())
+    Controller::parse(url).map(|_| url.to_owned()).map_err(|_| wrong())
 }
 
-fn text<'v>(p: &'v Map<String, Value>, key: &str) -> Result<&'v str, Refused> {
+pub(super) fn text<'v>(p: &'v Map<String, Value>, key: &str) -> Result<&'v str, Refused> {
     let t = p.get(key).and_then(Value::as_str).filter(|t| !t.is_empty());
     t.ok_or_else(|| Refused::params(format!("{key}: is needed, a text")))
 }
 
-fn count(v: &Value, key: &str) -> Result<u32, Refused> {
+pub(super) fn count(v: &Value, key: &str) -> Result<u32, Refused> {
     let n = v.as_u64().or_else(|| v.as_str()?.parse().ok()).and_then(|n| u32::try_from(n).ok());
     n.ok_or_else(|| Refused::params(format!("{key}: a number")))
 }
@@ -490,4 +407,105 @@ fn no_entry(name: &str) -> Refused {
         "there is no flowspace '{}': list-flowspace says which there are",
         short(name)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const CONFIG: &str = "listen = ['ptcp:0']\n\
+        [[slice]]\nname = 'red'\ncontrollers = ['tcp:127.0.0.1:1', 'tcp:[::1]:2']\n\
+        [[slice]]\nname = 'blue'\nlimits = { rules = 5 }\n\
+        [[flowspace]]\nmatch = 'dl_vlan=1'\nports = [1, 'eth2']\nwrite = 'red'\n\
+        [[flowspace]]\nmatch = 'dl_vlan=2'\nwrite = 'red'\ndatapath = 7\n\
+        [[flowspace]]\nmatch = 'dl_vlan=3'\nwrite = 'red'\nfv = { name = 'entry-1' }\n";
+
+    fn of(state: Option<PathBuf>) -> Document {
+        Document::new(CONFIG, Path::new(""), state).unwrap()
+    }
+    fn object(v: Value) -> Map<String, Value> {
+        v.as_object().unwrap().clone()
+    }
+    fn names(d: &Document) -> Vec<Value> {
+        d.flowspace(None, true).iter().map(|e| e["name"].clone()).collect()
+    }
+
+    #[test]
+    fn entries_of_the_configuration_are_changed_by_the_names_that_the_list_gives_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = Some(dir.path().join("state.toml"));
+        let mut d = of(state.clone());
+        assert_eq!(names(&d), ["entry-2", "entry-3", "entry-1"]);
+        let list = d.flowspace(None, true);
+        assert_eq!(list[0]["match"], json!({ "text": "dl_vlan=1", "ports": [1, "eth2"] }));
+        assert_eq!(list[1]["dpid"], "00:00:00:00:00:00:00:07");
+        d.update_flowspace(&[json!({ "name": "entry-2", "priority": 7 })]).unwrap();
+        // What is listed can be given back.
+        let all = d.flowspace(None, true);
+        let back = json!({ "name": "entry-2", "match": all[0]["match"], "dpid": all[1]["dpid"] });
+        d.update_flowspace(&[back]).unwrap();
+        assert_eq!(d.flowspace(None, true)[0]["match"], all[0]["match"]);
+        let wrong = json!({ "name": "entry-2", "match": { "text": "", "prts": [1] } });
+        assert!(d.update_flowspace(&[wrong]).is_err());
+        let wrong = json!({ "name": "entry-2", "match": { "text": "", "ports": [-1] } });
+        let mut other = d.clone();
+        other.update_flowspace(&[wrong]).unwrap();
+        assert!(other.plan().unwrap_err().text.contains("-1 is no port's number"));
+        // One that goes leaves the others' names.
+        d.remove_flowspace(&[json!("entry-2")]).unwrap();
+        assert_eq!(names(&d), ["entry-3", "entry-1"]);
+        d.keep().unwrap();
+        assert_eq!(names(&of(state)), ["entry-3", "entry-1"]);
+        assert_eq!(d.plan().unwrap().rules.len(), 2);
+    }
+
+    #[test]
+    fn what_clashes_is_called_by_its_name_and_not_by_a_line_of_no_text() {
+        let mut d = of(None);
+        let entry = json!({ "name": "mine", "dpid": "any", "priority": 100, "match": { "dl_vlan": 3 },
+                            "slice-action": [{ "slice-name": "blue", "permission": 4 }] });
+        d.add_flowspace(&[entry]).unwrap();
+        let why = d.plan().unwrap_err().text;
+        assert!(why.contains("(it is called 'entry-1')") && !why.contains("line"), "{why}");
+    }
+
+    #[test]
+    fn one_controller_that_is_elsewhere_leaves_the_others() {
+        let mut d = of(None);
+        let controllers = |d: &Document, name| {
+            let all = d.plan().unwrap().tenants.into_iter().find(|t| t.plan.name == name).unwrap();
+            all.controllers.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let mut update = |v| d.update_slice(&object(v)).map(|()| d.clone());
+        let new = update(json!({ "slice-name": "red", "controller-port": 27005 })).unwrap();
+        assert_eq!(controllers(&new, "red"), ["tcp:127.0.0.1:27005", "tcp:[::1]:2"]);
+        let new = update(json!({ "slice-name": "red", "controller-host": "[::2]" })).unwrap();
+        assert_eq!(controllers(&new, "red"), ["tcp:[::2]:27005", "tcp:[::1]:2"]);
+        assert!(update(json!({ "slice-name": "red", "controller-port": 65536 })).is_err());
+        assert!(update(json!({ "slice-name": "red", "controller-host": 5 })).is_err());
+        // There is none to be elsewhere.
+        let of_blue = json!({ "slice-name": "blue", "controller-port": 7 });
+        assert!(update(of_blue).unwrap_err().text.contains("controller-host: is needed"));
+        let of_blue = json!({ "slice-name": "blue", "controller-port": 7, "controller-host": "h" });
+        assert_eq!(controllers(&update(of_blue).unwrap(), "blue"), ["tcp:h:7"]);
+        // What protects the connection stays.
+        let mut s: Table = "controllers = ['ssl:h:1']".parse().unwrap();
+        move_first(&mut s, None, Some(2)).unwrap();
+        assert_eq!(first(&s).unwrap().to_string(), "ssl:h:2");
+    }
+
+    #[test]
+    fn minus_one_is_no_limit() {
+        let mut d = of(None);
+        let mut rules = |n: Value| {
+            d.update_slice(&object(json!({ "slice-name": "blue", "flowmod-limit": n })))?;
+            Ok::<_, Refused>(d.plan()?.tenants[1].plan.limits.rules)
+        };
+        assert_eq!(rules(json!(7)).unwrap(), 7);
+        assert_eq!(rules(json!(-1)).unwrap(), MOST_RULES);
+        for wrong in [json!(-2), json!("1"), json!(1.5)] {
+            assert!(rules(wrong).is_err());
+        }
+    }
 }

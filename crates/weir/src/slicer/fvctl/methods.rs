@@ -3,7 +3,7 @@
 //! Room: between a call, the document, and the running slicer. A change is worked out on a copy of the document,
 //! found good, kept in its file, and becomes true at every switch at once; or nothing of it does.
 
-use super::document::address;
+use super::document::first;
 use super::{Call, Document, Refused, Who};
 use crate::environment::VERSION;
 use crate::slicer::service::Running;
@@ -124,7 +124,8 @@ fn slice_info(
     object: &Map<String, Value>,
 ) -> Result<Value, Refused> {
     let (name, s) = of_slice(held, call, object)?;
-    let (host, port) = address(s);
+    let at = first(s);
+    let (host, port) = at.as_ref().map_or(("", 0), |c| (c.host.as_str(), c.port));
     let fv =
         |key: &str| s.get("fv").and_then(|f| f.get(key)).and_then(|v| serde_json::to_value(v).ok());
     let rules: usize = running.counters(name).map(|(_, c)| c.2).sum();
@@ -132,7 +133,7 @@ fn slice_info(
         "slice-name": name,
         "admin-contact": fv("admin-contact").unwrap_or_else(|| "".into()),
         "admin-status": fv("admin-status").unwrap_or(Value::Bool(true)),
-        "controller-url": format!("tcp:{host}:{port}"),
+        "controller-url": at.as_ref().map(ToString::to_string).unwrap_or_default(),
         "controller-hostname": host,
         "controller-port": port,
         "drop-policy": fv("drop-policy").unwrap_or_else(|| "exact".into()),
@@ -236,7 +237,7 @@ pub fn dpid(text: &str) -> Option<u64> {
 }
 
 /// As FlowVisor shows it: `00:00:00:00:00:00:00:01`.
-fn shown(id: u64) -> String {
+pub fn shown(id: u64) -> String {
     let bytes = id.to_be_bytes().map(|b| format!("{b:02x}"));
     bytes.join(":")
 }

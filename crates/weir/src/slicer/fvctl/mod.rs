@@ -4,10 +4,11 @@
 //! A request is what `fvctl` of FlowVisor 1.4 sends: JSON-RPC 2.0 by POST, basic authentication, whose password
 //! is a token of `weir token`.
 //!
-//! - `document`: slices and flow space as text, changed by requests, kept in a file;
+//! - `document`: slices and flow space as text, changed by requests, kept in a file; `entry`: one of the flow space;
 //! - `methods`: what each name does; `matches`: FlowVisor's matches in our words.
 
 mod document;
+mod entry;
 mod matches;
 mod methods;
 
