@@ -7,6 +7,7 @@ use super::desk::{Desk, Stage};
 use super::fvctl::{Call, Document, answer, router};
 use super::journal::Journal;
 use super::peer::{Peer, Who};
+use super::places::{Place, Places, Room, Side};
 use super::pump;
 use crate::commands::say::tell;
 use crate::config::slicer::{ApiPlan, SlicerPlan, Tenant};
@@ -18,6 +19,7 @@ use crate::serve::service as http;
 use crate::serve::tokens::Tokens;
 use anyhow::{Context, Result};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -106,7 +108,7 @@ struct House {
     lines: Lines,
     next: Rc<Cell<u64>>,
     epoch: Instant,
-    open: Cell<usize>,
+    places: Rc<Places>,
     journal: Option<Rc<Journal>>,
 }
 
@@ -132,7 +134,7 @@ pub fn run(
         lines: Lines::new("slicer".to_owned()),
         next: Rc::default(),
         epoch: Instant::now(),
-        open: Cell::new(0),
+        places: Rc::default(),
         journal: journal.map(Rc::new),
     });
     let tasks = LocalSet::new();
@@ -186,6 +188,12 @@ pub fn run(
 impl House {
     fn plan(&self) -> Rc<SlicerPlan> {
         Rc::clone(&self.plan.borrow())
+    }
+
+    /// How many may come.
+    fn room(&self) -> Room {
+        let slices: BTreeSet<SliceId> = self.doors.borrow().iter().map(|d| d.0).collect();
+        Room { connections: self.plan().connections, slices: slices.len() }
     }
 
     fn may_become(&self, plan: &SlicerPlan) -> Result<(), String> {
@@ -268,13 +276,19 @@ fn bind(l: Listener, told: &mut impl FnMut(&str, SocketAddr), what: &str) -> Res
     Ok(TcpListener::from_std(bound)?)
 }
 
-async fn incoming(house: &House, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+async fn incoming(
+    house: &House,
+    side: Side,
+    listener: &TcpListener,
+) -> (TcpStream, SocketAddr, Place) {
     loop {
         match listener.accept().await {
-            Ok((tcp, from)) if house.open.get() < house.plan().connections => return (tcp, from),
-            Ok((_, from)) => {
-                house.lines.tell(format_args!("{from} refused: too many connections"));
-            }
+            Ok((tcp, from)) => match house.places.take(side, house.room()) {
+                Some(place) => return (tcp, from, place),
+                None => {
+                    house.lines.tell(format_args!("{from} refused: too many connections"));
+                }
+            },
             Err(e) => {
                 house.lines.tell(format_args!("can't accept: {e}"));
                 sleep(REST).await;
@@ -286,15 +300,14 @@ async fn incoming(house: &House, listener: &TcpListener) -> (TcpStream, SocketAd
 /// Switches that connect.
 async fn switches(house: Rc<House>, l: Listener, listener: TcpListener) {
     loop {
-        let (tcp, from) = incoming(&house, &listener).await;
+        let (tcp, from, place) = incoming(&house, Side::Switches, &listener).await;
         let house = Rc::clone(&house);
-        house.open.set(house.open.get() + 1);
         spawn_local(async move {
+            let _place = place;
             match accept(tcp, l.security, house.plan().tls.as_ref()).await {
                 Ok(stream) => serve(&house, from.to_string(), stream).await,
                 Err(why) => house.lines.tell(format_args!("{from}: {why}")),
             }
-            house.open.set(house.open.get() - 1);
         });
     }
 }
@@ -357,10 +370,10 @@ async fn open(desk: Rc<Desk>) {
 /// Controllers and tools that come to a slice by themselves: they get the switch with the lowest id.
 async fn visitors(house: Rc<House>, slice: SliceId, l: Listener, listener: TcpListener) {
     loop {
-        let (tcp, from) = incoming(&house, &listener).await;
+        let (tcp, from, place) = incoming(&house, Side::Slice(slice), &listener).await;
         let house = Rc::clone(&house);
-        house.open.set(house.open.get() + 1);
         spawn_local(async move {
+            let _place = place;
             let ready = |d: &Rc<Desk>| match *d.stage().borrow() {
                 Stage::Ready(v) => Some((Rc::clone(d), v)),
                 _ => None,
@@ -376,7 +389,6 @@ async fn visitors(house: Rc<House>, slice: SliceId, l: Listener, listener: TcpLi
                 }
                 (Err(why), _) => house.lines.tell(format_args!("{from}: {why}")),
             }
-            house.open.set(house.open.get() - 1);
         });
     }
 }
