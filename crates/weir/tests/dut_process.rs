@@ -191,6 +191,7 @@ fn its_words() {
         (&["--profile", "/dev/zero"], "longer than 1048576 bytes"),
         (&["--listen", "nowhere"], "--listen 'nowhere'"),
         (&["--ports", "nosuchport0", "--listen", "127.0.0.1:0"], "'nosuchport0' does not exist"),
+        (&["--ports", "e2,af-packet:e2"], "--ports: 'e2' is there twice"),
         (&["--ports", "xpd:a", "--listen", "127.0.0.1:0"], "did you mean 'xdp'?"),
     ] {
         let (code, _, error) = out(arguments);

@@ -37,6 +37,34 @@ fn published_studies_and_a_document_together() {
     assert_eq!(std::fs::read_dir(dir.path().join("tables")).unwrap().count(), 5);
 }
 
+/// Whatever the output is called, and before another is written.
+#[test]
+fn a_result_that_is_read_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("r");
+    std::fs::create_dir(&results).unwrap();
+    let seed = std::fs::read(root().join("fuzz/seeds/measure_document/all")).unwrap();
+    std::fs::write(results.join("echo.json"), &seed).unwrap();
+    std::fs::hard_link(results.join("echo.json"), dir.path().join("other")).unwrap();
+    std::os::unix::fs::symlink("r/echo.json", dir.path().join("link")).unwrap();
+    for args in [
+        &["r/echo.json", "--out", "r/echo.json"][..],
+        &["r", "--out", "r/echo.json"],
+        &["r", "--out", "./r/../r/echo.json"],
+        &["r", "--out", "link"],
+        &["r", "--out", "page.html", "--jsonl", "other"],
+        &["link", "--jsonl", "r/echo.json"],
+    ] {
+        let o = weir(dir.path(), args);
+        let said = err(&o);
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("is one of the results that are read"), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert_eq!(std::fs::read(results.join("echo.json")).unwrap(), seed, "{args:?}");
+        assert!(!dir.path().join("page.html").exists(), "{args:?}");
+    }
+}
+
 #[test]
 fn what_is_refused_is_one_line() {
     let dir = tempfile::tempdir().unwrap();

@@ -25,11 +25,16 @@ impl List {
     fn word(&mut self, id: &str, what: String) {
         self.0.push(Fault { id: id.to_owned(), what, value: None, unit: "" });
     }
+    /// One whose absence is 0.
     fn figure(&mut self, id: &str, what: &str, value: f64, unit: &'static str) {
         if value != 0.0 {
-            let what = what.to_owned();
-            self.0.push(Fault { id: id.to_owned(), what, value: Some(value), unit });
+            self.given(id, what, value, unit);
         }
+    }
+    /// One that is there whatever its value: a table without room for any entry of a kind is a fault, too.
+    fn given(&mut self, id: &str, what: &str, value: f64, unit: &'static str) {
+        let what = what.to_owned();
+        self.0.push(Fault { id: id.to_owned(), what, value: Some(value), unit });
     }
 }
 
@@ -56,7 +61,7 @@ impl Profile {
             ("table.wildcard_entries", t.wildcard_entries),
         ] {
             if let Some(n) = n {
-                f.figure(id, "the table holds so many of the kind", n as f64, "entries");
+                f.given(id, "the table holds so many of the kind", n as f64, "entries");
             }
         }
         if t.past == Past::Lost {
@@ -81,13 +86,14 @@ impl Profile {
             u.modify_gap_us.micros(),
             "µs",
         );
-        for (id, what, past) in [
-            ("update.insert_past", "insertion", u.insert_past),
-            ("update.modify_past", "modification", u.modify_past),
+        for (id, what, before, past) in [
+            ("update.insert_past", "insertion", u.insert_us, u.insert_past),
+            ("update.modify_past", "modification", u.modify_us, u.modify_past),
         ] {
-            if let Some(p) = past {
+            // No time at all is a change where each took some before.
+            if let Some(p) = past.filter(|p| p.us != before) {
                 let what = format!("from {} entries on, {what} takes so long", p.entries);
-                f.figure(id, &what, p.us.micros(), "µs");
+                f.given(id, &what, p.us.micros(), "µs");
             }
         }
         if let Some(s) = u.shift {
@@ -237,5 +243,30 @@ impl super::ActionKind {
             Mpls => "mpls",
             Other => "other",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `weir dut --print-truth` says of a profile.
+    fn faults(text: &str) -> Vec<(String, Option<f64>)> {
+        let text = format!("name = 'x'\nabout = 'y'\n{text}");
+        let faults = Profile::read("x.toml", &text).unwrap().faults();
+        faults.into_iter().map(|f| (f.id, f.value)).collect()
+    }
+
+    #[test]
+    fn a_fault_whose_figure_is_0_is_told() {
+        let one = |id: &str| vec![(id.to_owned(), Some(0.0))];
+        for key in ["exact_entries", "wildcard_entries"] {
+            assert_eq!(faults(&format!("[table]\n{key} = 0")), one(&format!("table.{key}")));
+        }
+        let past = "insert_past = { entries = 9, us = 0 }";
+        let costly = faults(&format!("[update]\ninsert_us = 5\n{past}"));
+        assert_eq!(costly[1..], one("update.insert_past"));
+        assert_eq!(faults(&format!("[update]\n{past}")), []);
+        assert_eq!(faults("[forwarding]\nlose_percent = 0\n[packet_in]\nper_second = 0"), []);
     }
 }

@@ -135,7 +135,10 @@ impl SwitchArgs {
 }
 
 /// Refuses an interface that is there twice, however it is opened.
-fn once(option: &str, ports: &[String]) -> Result<()> {
+///
+/// # Errors
+/// Which.
+pub fn once(option: &str, ports: &[String]) -> Result<()> {
     let interface = |p: &String| p.split_once(':').map_or(p.clone(), |(_, name)| name.to_owned());
     let all: Vec<String> = ports.iter().map(interface).collect();
     match all.iter().enumerate().find(|(n, name)| all.iter().take(*n).any(|o| o == *name)) {

@@ -9,7 +9,9 @@ use super::say::{complain, note, put};
 use crate::fault::{self, bad_input};
 use anyhow::Result;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use weir_measure::document::comparison::{self, Comparison};
 use weir_measure::document::{Document, file};
@@ -53,17 +55,23 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
-    let documents = read_all(&args.results)?;
+    let mut inputs = Inputs::default();
+    let documents = read_all(&args.results, &mut inputs)?;
     let nothing_else = args.csv.is_none() && args.jsonl.is_none() && !args.text;
     let page = args.out.clone().or_else(|| nothing_else.then(|| PathBuf::from(PAGE)));
+    let tables = args.csv.as_deref().map(|dir| (dir, report::csv::files(&documents)));
+    // Before anything is written.
+    page.iter().chain(&args.jsonl).try_for_each(|path| inputs.spare(path))?;
+    if let Some((dir, files)) = &tables {
+        files.iter().try_for_each(|(name, _)| inputs.spare(&dir.join(name)))?;
+    }
     if let Some(path) = page {
         write(&path, &report::html(&documents), "the report")?;
     }
-    if let Some(dir) = &args.csv {
+    if let Some((dir, files)) = &tables {
         std::fs::create_dir_all(dir)
             .map_err(|e| fault::file(format_args!("--csv {}", dir.display()), &e))?;
-        let files = report::csv::files(&documents);
-        for (name, text) in &files {
+        for (name, text) in files {
             let path = dir.join(name);
             std::fs::write(&path, text).map_err(|e| fault::file(path.display(), &e))?;
         }
@@ -101,18 +109,45 @@ fn write(path: &Path, text: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
-fn read_all(results: &[PathBuf]) -> Result<Vec<Document>> {
+/// Files that are read, whatever they are called: nothing is written over them.
+#[derive(Default)]
+struct Inputs(BTreeSet<(u64, u64)>);
+
+impl Inputs {
+    fn add(&mut self, path: &Path) {
+        self.0.extend(identity(path));
+    }
+
+    /// Refuses an output that is one of them.
+    fn spare(&self, output: &Path) -> Result<()> {
+        match identity(output) {
+            Some(id) if self.0.contains(&id) => Err(bad_input(format!(
+                "{} is one of the results that are read: write elsewhere",
+                output.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One for all names of a file; `None`: it is not there, or is '-'.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = std::fs::metadata(path).ok().filter(|_| path != Path::new("-"))?;
+    Some((meta.dev(), meta.ino()))
+}
+
+fn read_all(results: &[PathBuf], inputs: &mut Inputs) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for path in results {
         if !path.is_dir() {
-            documents.extend(read(path)?);
+            documents.extend(read(path, inputs)?);
             continue;
         }
         let mut inside = json_files(path)?;
         inside.sort();
         let before = documents.len();
         for file in &inside {
-            match read(file) {
+            match read(file, inputs) {
                 Ok(all) => documents.extend(all),
                 // A directory may hold other things; what is left out is said.
                 Err(e) => complain(format_args!("left out: {e:#}")),
@@ -146,7 +181,16 @@ struct Head {
 }
 
 /// A file's results, whichever shape they have.
-fn read(path: &Path) -> Result<Vec<Document>> {
+fn read(path: &Path, inputs: &mut Inputs) -> Result<Vec<Document>> {
+    inputs.add(path);
+    let documents = shaped(path)?;
+    let samples =
+        documents.iter().flat_map(|d| &d.distributions).filter_map(|d| d.samples.as_ref());
+    samples.for_each(|s| inputs.add(&path.with_file_name(&s.file)));
+    Ok(documents)
+}
+
+fn shaped(path: &Path) -> Result<Vec<Document>> {
     let text = file::read(path, file::LONGEST).map_err(bad_input)?;
     let head: Option<Head> = serde_json::from_str(&text).ok();
     match head.and_then(|h| h.kind).as_deref() {
