@@ -55,6 +55,24 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
+/// One-sided, of the normal distribution: by chance in one of twenty.
+const SELDOM: f64 = 1.645;
+
+/// Whether values are so large that it can't well be chance: larger than what `least` makes of those that they are
+/// compared with, by the rank-sum test of Mann and Whitney (1947) with its continuity correction. Three values
+/// beside three must all be; of fewer the test can say nothing, and all must be, too.
+pub fn clearly_more(values: &[f64], others: &[f64], least: impl Fn(f64) -> f64) -> bool {
+    let (a, b) = (sorted(values), sorted(others));
+    let (n, m) = (a.len() as f64, b.len() as f64);
+    let below = |v: f64| b.iter().filter(|&&o| v > least(o)).count() as f64;
+    let more: f64 = a.iter().map(|&v| below(v)).sum();
+    let all = n * m;
+    if all < 9.0 {
+        return all > 0.0 && more == all;
+    }
+    (more - all / 2.0 - 0.5) / (all * (n + m + 1.0) / 12.0).sqrt() > SELDOM
+}
+
 /// The slope of the straight line through points (x, y) whose squared distances in y are least. Points that
 /// are not finite are left out; `None` of fewer than two, or of one x.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
@@ -185,5 +203,20 @@ mod tests {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&j), "{j}");
             }
         }
+    }
+
+    #[test]
+    fn what_may_be_chance_is_not_clearly_more() {
+        let twice = |v: f64| 2.0 * v;
+        assert!(clearly_more(&[5.0, 6.0, 9.0], &[1.0, 2.0, 1.0], twice));
+        // Two of three repetitions stood still for a while.
+        assert!(!clearly_more(&[1.0, 6.0, 9.0], &[1.0, 2.0, 1.0], twice));
+        assert!(!clearly_more(&[5.0, 6.0, 9.0], &[1.0, 2.0, 4.0], twice));
+        // Of many a few may be anything.
+        let many = |v: f64, odd: f64| [vec![v; 18], vec![odd; 2]].concat();
+        assert!(clearly_more(&many(5.0, 1.0), &many(1.0, 30.0), twice));
+        assert!(!clearly_more(&many(1.5, 30.0), &many(1.0, 1.0), twice));
+        assert!(clearly_more(&[5.0], &[1.0], twice) && !clearly_more(&[], &[1.0], twice));
+        assert!(!clearly_more(&[5.0, f64::NAN], &[3.0], twice));
     }
 }

@@ -237,6 +237,35 @@ fn frames_that_are_heard_of_late_change_no_figure() {
     }
 }
 
+/// Frames that are overtaken by the next are of another flow where probes go round-robin: what was looked at is said,
+/// and how to look closer.
+#[test]
+fn order_is_claimed_of_what_was_looked_at() {
+    let mut profile = Profile::builtin("honest").unwrap();
+    profile.forwarding.swap_percent = 1.0.try_into().unwrap();
+    for (flows, says) in [
+        ("32", "No frame came behind one of its flow that had left 2.56 ms later, or more."),
+        ("1", "came behind a later one of their flow"),
+    ] {
+        let mut device = Configured::new(profile.clone());
+        let set = [("flows", flows), ("repetitions", "6")];
+        let d = simulate(core("consistency", &set), &mut device, World::default()).unwrap();
+        let v = d.verdicts.iter().find(|v| v.id == "frames-in-order").unwrap();
+        let s = &v.sentence;
+        assert!(s.contains(says), "{s}");
+        assert_eq!(s.contains("overtaken by frames of other flows"), flows == "32", "{s}");
+    }
+}
+
+/// More entries than there are can't change; what is recorded is what was done.
+#[test]
+fn a_parameter_that_is_cut_is_recorded_as_it_was_used() {
+    let set = [("flows", "10"), ("changed", "100"), ("rates", "5"), ("repetitions", "1")];
+    let d = on("honest", "interaction", &set);
+    let changed = d.parameters.iter().find(|p| p.name == "changed").unwrap();
+    assert_eq!(changed.value, Cell::Number(10.0));
+}
+
 /// What these say beforehand is what they take on an honest device.
 #[test]
 fn how_long_it_takes_is_known_beforehand() {

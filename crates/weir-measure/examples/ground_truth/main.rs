@@ -185,7 +185,7 @@ fn faults(
     Ok(())
 }
 
-pub(crate) const HEAD: &str = "| fault | module | what says so | configured | told | found |\n\
+pub(crate) const HEAD: &str = "| fault | module, and its parameters where they are not those of `--quick` | what says so | configured | told | found |\n\
      | --- | --- | --- | ---: | ---: | ---: |";
 
 /// A row of the table up to what was told.
@@ -198,7 +198,8 @@ pub(crate) fn row(case: &Case) -> String {
         Must::Tell(id, what, f) => (format!("`{id}`: {what}"), shown(f.want)),
         Must::Refuse(words) => (format!("no result: '{words}'"), String::new()),
     };
-    format!("| `{}` | `{}` | {by} | {want} | ", case.fault, case.module)
+    let set: String = case.set.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+    format!("| `{}` | `{}`{set} | {by} | {want} | ", case.fault, case.module)
 }
 
 fn listed(ids: &[&str]) -> String {

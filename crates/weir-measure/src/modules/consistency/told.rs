@@ -173,20 +173,33 @@ impl Consistency {
     fn in_order(&self) -> Verdict {
         let id = "frames-in-order";
         let (n, of) = (self.sum(|r| r.late), self.sum(|r| r.came));
+        let others = self.sum(|r| r.late_to_others);
+        // Who overtakes the next frame alone is seen with one flow.
+        let apart_ms = self.flows as f64 / self.fps * 1e3;
         let (outcome, s) = match (of, n) {
             (0, _) => (Outcome::Unclear, "No frame came.".to_owned()),
+            (_, 0) if self.flows > 1 => {
+                let more = match others {
+                    0 => String::new(),
+                    n => format!(
+                        " {n} were overtaken by frames of other flows: '--set flows=1' looks closer."
+                    ),
+                };
+                let s = format!(
+                    "No frame came behind one of its flow that had left {apart_ms:.2} ms later, or more.{more}"
+                );
+                (Outcome::Holds, s)
+            }
             (_, 0) => (Outcome::Holds, "Frames of a flow leave in their order.".to_owned()),
             _ => (
                 Outcome::Fails,
                 format!("{n} of {of} frames came behind a later one of their flow."),
             ),
         };
-        let others = self.sum(|r| r.late_to_others) as f64;
-        Verdict::new(id, outcome, s).with("reordered", n as f64, "").with(
-            "behind frames of other flows only",
-            others,
-            "",
-        )
+        Verdict::new(id, outcome, s)
+            .with("reordered", n as f64, "")
+            .with("behind frames of other flows only", others as f64, "")
+            .with("between two frames of a flow", apart_ms, "ms")
     }
 
     fn once(&self) -> Verdict {

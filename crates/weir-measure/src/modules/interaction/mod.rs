@@ -12,7 +12,7 @@
 mod told;
 
 use super::verdicts::barrier_truthful;
-use crate::document::{Document, ProbeResolution, Samples};
+use crate::document::{Cell, Document, ProbeResolution, Samples};
 use crate::module::{
     About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, Sample, ns_between,
     rules,
@@ -30,7 +30,14 @@ pub(super) fn about() -> About {
         .leaving(Leaves::Sizes)
         .paper("001 figure 6")
         .count("flows", "", "exact entries in the table", 1024, 1, 65_000)
-        .count("changed", "", "of them, entries that an update modifies", 100, 1, 65_000)
+        .count(
+            "changed",
+            "",
+            "of them, entries that an update modifies; all, if there are fewer",
+            100,
+            1,
+            65_000,
+        )
         .numbers(
             "rates",
             "1/s",
@@ -442,6 +449,10 @@ impl Module for Interaction {
     fn finish(&mut self, bench: &Bench, document: &mut Document) {
         let (bytes, flows) = (self.frame.saturating_sub(4) as u32, self.changed as u32);
         document.probe = Some(ProbeResolution::shared(self.fps, bytes, flows));
+        // What was done stands there: no more can change than there are.
+        if let Some(p) = document.parameters.iter_mut().find(|p| p.name == "changed") {
+            p.value = Cell::from(self.changed as f64);
+        }
         self.table(document);
         self.figures(document);
         for r in self.rows.iter().filter(|r| r.updates > 0) {

@@ -6,7 +6,7 @@ use super::{Interaction, Row};
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
 };
-use crate::stats::{median, quantile};
+use crate::stats::{clearly_more, median, quantile};
 
 /// Slower by this factor, and by more than the probes' resolution.
 const SLOWER: f64 = 1.3;
@@ -91,9 +91,13 @@ impl Interaction {
         let Some(alone) = self.rows.first().and_then(of) else {
             return Verdict::new(id, Outcome::Unclear, "No update without polling was measured.");
         };
-        let most = alone * SLOWER;
-        let most = most.max(alone + 1.5 * self.round_ms() + 1.0);
+        let least = |ms: f64| (ms * SLOWER).max(ms + 1.5 * self.round_ms() + 1.0);
+        let most = least(alone);
+        let unpolled = self.rows.first().map_or(&[][..], |r| &r.delays);
+        let clearly = |r: &Row| clearly_more(&r.delays, unpolled, least);
         let mut worst: Option<(f64, f64)> = None;
+        // The slowest of those that can't be so by chance.
+        let mut proven: Option<(f64, f64)> = None;
         let mut compared = 0;
         let mut stuck = None;
         for r in self.rows.iter().skip(1).filter(|r| r.updates > 0) {
@@ -102,11 +106,14 @@ impl Interaction {
                 if worst.is_none_or(|(_, w)| ms > w) {
                     worst = Some((r.rate, ms));
                 }
+                if ms > most && proven.is_none_or(|(_, w)| ms > w) && clearly(r) {
+                    proven = Some((r.rate, ms));
+                }
             } else if stuck.is_none() {
                 stuck = Some(r.rate);
             }
         }
-        let verdict = match (stuck, worst) {
+        let verdict = match (stuck, proven.or(worst)) {
             _ if compared == 0 => {
                 return Verdict::new(id, Outcome::Unclear, "No update under polling was measured.");
             }
@@ -116,6 +123,12 @@ impl Interaction {
                     self.wait.as_secs_f64()
                 );
                 Verdict::new(id, Outcome::Fails, s)
+            }
+            (None, Some((rate, ms))) if ms > most && proven.is_none() => {
+                let s = format!(
+                    "An update takes {alone:.1} ms alone, and {ms:.1} ms while statistics are polled {rate} times a second; repetitions are too few, or differ too much, to tell that from chance."
+                );
+                Verdict::new(id, Outcome::Unclear, s)
             }
             (None, Some((rate, ms))) if ms > most => {
                 let s = format!(
