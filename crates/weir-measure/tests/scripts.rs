@@ -25,7 +25,9 @@ fn script(file: &str, toy: &mut Toy, set: &[(&str, &str)]) -> (Document, f64) {
     let settings = Settings::new(if script.about().channels == 0 { vec![] } else { names });
     let core = Core::new(settings, script.make(&params), params, document, EPOCH);
     let takes = core.status().takes.unwrap().as_secs_f64();
-    (simulate(core, toy, World::default()).unwrap(), takes)
+    let found = simulate(core, toy, World::default()).unwrap();
+    found.to_json().expect("what is found can be written and read");
+    (found, takes)
 }
 
 fn outcome(d: &Document, id: &str) -> Outcome {

@@ -2,7 +2,8 @@
 //!
 //! Touches the files that it is asked to, as [`super::file`] does and by the same rules.
 
-use super::file::{DocumentError, LONGEST, of_kind, read, within, write};
+use super::file::{DocumentError, LONGEST, of_kind, read, within};
+use super::whole::Whole;
 use super::{Document, SCHEMA};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -61,9 +62,11 @@ impl Comparison {
             d.name_samples(&format!("{stem}.{}", n + 1));
         }
         let json = self.to_json()?;
-        self.documents.iter().try_for_each(|d| d.write_samples(dir))?;
+        let mut files = Whole::default();
+        self.documents.iter().try_for_each(|d| d.write_samples(dir, &mut files))?;
         let path = dir.join(format!("{stem}.json"));
-        write(&path, &json)?;
+        files.write(&path, &json)?;
+        files.finish()?;
         Ok(path)
     }
 

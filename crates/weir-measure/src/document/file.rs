@@ -4,6 +4,7 @@
 //! names of files can't leave the document's directory, and every error is one line.
 
 use super::distribution::{Distribution, SampleFile};
+use super::whole::Whole;
 use super::{Document, KIND, SCHEMA};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -110,16 +111,19 @@ impl Document {
     }
 
     /// Writes `STEM.json` and, for each distribution with samples, `STEM.ID.samples.txt` into `dir`,
-    /// which must exist. The document comes last, so that one that is there has its samples.
+    /// which must exist. None has its name before all are written, and the document comes last, so that one that is
+    /// there has its samples.
     ///
     /// # Errors
     /// A file can't be written, or the document would not be read back.
     pub fn save(&mut self, dir: &Path, stem: &str) -> Result<PathBuf, DocumentError> {
         self.name_samples(stem);
         let json = self.to_json()?;
-        self.write_samples(dir)?;
+        let mut files = Whole::default();
+        self.write_samples(dir, &mut files)?;
         let path = dir.join(format!("{stem}.json"));
-        write(&path, &json)?;
+        files.write(&path, &json)?;
+        files.finish()?;
         Ok(path)
     }
 
@@ -132,10 +136,10 @@ impl Document {
     }
 
     /// Writes those files into `dir`.
-    pub(super) fn write_samples(&self, dir: &Path) -> Result<(), DocumentError> {
+    pub(super) fn write_samples(&self, dir: &Path, files: &mut Whole) -> Result<(), DocumentError> {
         for d in &self.distributions {
             if let Some(s) = d.samples.as_ref().filter(|_| !d.raw.is_empty()) {
-                write(&dir.join(&s.file), &sample_text(d))?;
+                files.write(&dir.join(&s.file), &sample_text(d))?;
             }
         }
         Ok(())
@@ -198,11 +202,8 @@ impl Document {
         }
         for d in &self.distributions {
             let id = &d.id;
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if id.is_empty() || !id.chars().all(plain) {
-                return wrong(format!(
-                    "distribution {id:?}: an id has letters, digits, '-' and '_'"
-                ));
+            if !is_plain(id) {
+                return wrong(format!("distribution {id:?}: {PLAIN}"));
             }
             if !d.percentiles.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1) {
                 return wrong(format!("distribution {id:?}: the percentiles don't rise"));
@@ -218,6 +219,15 @@ impl Document {
 
 pub(super) fn within(path: &Path, error: DocumentError) -> DocumentError {
     DocumentError::In { path: path.to_owned(), error: Box::new(error) }
+}
+
+/// What [`is_plain`] asks for, in words.
+pub const PLAIN: &str = "an id has letters, digits, '-' and '_'";
+
+/// Whether a distribution may have this id: files are called after it.
+pub fn is_plain(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !id.is_empty() && id.chars().all(plain)
 }
 
 /// Whether a name stays in its directory.
@@ -257,10 +267,6 @@ fn parse_samples(text: &str, count: u64) -> Result<Vec<f64>, DocumentError> {
         return Err(DocumentError::Value { what });
     }
     Ok(values)
-}
-
-pub(super) fn write(path: &Path, text: &str) -> Result<(), DocumentError> {
-    std::fs::write(path, text).map_err(|error| DocumentError::File { path: path.to_owned(), error })
 }
 
 /// The text of a file, if it is not longer than `limit` bytes.

@@ -7,7 +7,7 @@
 //! - [`figure`]: axes and curves. [`table`]: typed columns. [`distribution`]: percentiles, and the raw
 //!   samples they come from. [`verdict`]: what follows, in words.
 //! - [`comparison`]: documents of several devices in one file.
-//! - [`mod@file`]: to JSON and back, with the samples in files beside it.
+//! - [`mod@file`]: to JSON and back, with the samples in files beside it; [`whole`]: all of them or none.
 //!
 //! Numbers are never formatted here. A value that could not be measured is absent (`null`), not zero.
 //! Two documents of the same [`Document::id`] can be laid side by side: their figures, tables and
@@ -19,6 +19,7 @@ pub mod figure;
 pub mod file;
 pub mod table;
 pub mod verdict;
+pub mod whole;
 
 pub use comparison::Comparison;
 pub use distribution::{Distribution, SampleFile, Samples};

@@ -6,6 +6,7 @@
 
 use super::{rules, told};
 use crate::document::Samples;
+use crate::document::file::{PLAIN, is_plain};
 use crate::engine::pairing::Pairing;
 use crate::module::{Act, Bench, Context, LoadId, Params};
 use rhai::{Array, Dynamic, Engine, EvalAltResult, Map};
@@ -132,6 +133,9 @@ impl Cx {
     }
 
     fn series(&mut self, id: &str, title: &str, unit: &str) -> Fails<()> {
+        if !is_plain(id) {
+            return Err(wrong(format!("series {id:?}: {PLAIN}")));
+        }
         let mut d = self.desk();
         if d.series.len() >= SERIES {
             return Err(wrong(format!("more than {SERIES} series of samples")));

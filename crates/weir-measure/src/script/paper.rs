@@ -109,6 +109,11 @@ impl Doc {
         let mut table = Table::new(id, title, columns);
         for row in rows {
             let cells = row.try_cast::<Array>().ok_or_else(|| wrong("table", "a row is a list"))?;
+            let (n, width) = (cells.len(), table.columns.len());
+            if n != width {
+                let why = format!("{id:?}: a row has {n} cells for {width} columns");
+                return Err(wrong("table", why));
+            }
             table.row(cells.into_iter().map(cell).collect::<Fails<Vec<_>>>()?);
         }
         let mut parts = self.parts();
@@ -200,6 +205,9 @@ fn figure(map: Map) -> Result<Figure, String> {
 /// `[x, y]` or `[x, y, low, high]`; `()` for what could not be measured.
 fn point(p: Array) -> Result<Point, String> {
     let n = |i: usize| p.get(i).cloned().and_then(|v| number(v).ok());
+    if n(0).is_some_and(|x| !x.is_finite()) {
+        return Err("a point's x is a finite number".to_owned());
+    }
     match (n(0), n(1), n(2), n(3)) {
         (Some(x), Some(y), Some(lo), Some(hi)) => Ok(Point::with_spread(x, y, lo, hi)),
         (Some(x), Some(y), ..) => Ok(Point::new(x, y)),

@@ -69,6 +69,7 @@ fn what_goes_wrong_later_ends_the_measurement_in_a_line() {
         ("this.f(cx); } fn f(cx) { this.f(cx);", "Stack overflow"),
         ("loop { cx.barrier(); }", "more than 100000 messages and timers at once"),
         ("cx.record(\"n\", 1);", "there is no series 'n'"),
+        ("cx.series(\"s/../x\", \"t\", \"ms\");", "x.rhai:2: series \"s/../x\": an id has letters"),
         ("cx.timer_in(-1, 1);", "is no time to wait"),
         ("cx.param(\"n\");", "there is no parameter 'n'"),
         ("sleep(100);", "Function not found: sleep"),
@@ -106,4 +107,31 @@ fn a_finish_that_fails_keeps_what_was_recorded() {
     let d = run(text).unwrap();
     assert!(d.partial.unwrap().contains("x.rhai:3: verdict: 'maybe'"));
     assert_eq!((d.distributions[0].count, d.distributions[0].max), (1, Some(3.0)));
+}
+
+/// Said where it is made, with what was found before: at the end nobody could read the document.
+#[test]
+fn what_would_not_be_read_back_is_told_where_it_is_made() {
+    for (finish, says) in [
+        ("cx.series(\"a b\", \"t\", \"ms\");", "series \"a b\": an id has letters"),
+        (
+            "doc.table(\"t\", \"\", [\"a\", \"b\"], [[1]]);",
+            "table: \"t\": a row has 1 cells for 2 columns",
+        ),
+        (
+            "doc.figure(#{ id: \"f\", title: \"\", x: [\"\", \"\", \"log\"], y: [\"\", \"\", \"log\"],
+             series: [#{ name: \"s\", points: [[1.0 / 0.0, 1]] }] });",
+            "figure: a point's x is a finite number",
+        ),
+    ] {
+        let text = format!(
+            "fn start(cx) {{ cx.series(\"s\", \"t\", \"ms\"); cx.record(\"s\", 3); cx.over(); }}
+            fn finish(doc) {{ let cx = doc.cx(); {finish} }}"
+        );
+        let d = run(&text).unwrap();
+        assert!(d.partial.clone().unwrap().contains(says), "{:?}", d.partial);
+        assert!(d.partial.clone().unwrap().starts_with("x.rhai:3"), "{:?}", d.partial);
+        assert_eq!(d.distributions[0].count, 1);
+        d.to_json().unwrap();
+    }
 }

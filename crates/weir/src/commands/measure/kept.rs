@@ -1,0 +1,119 @@
+//! Where results go: names in the directory of `--out` that destroy no other device's.
+//!
+//! Room: files that are there already, and names. What is written is `weir_measure::document`'s.
+
+use anyhow::{Result, anyhow};
+use serde::Deserialize;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use weir_measure::document::{Document, Dut, file, whole};
+use weir_measure::report;
+
+/// Names that are tried.
+const MOST: usize = 10_000;
+
+/// Whose results a file of a document or of several has.
+#[derive(Deserialize)]
+struct Head {
+    dut: Option<Dut>,
+    #[serde(default)]
+    documents: Vec<Head>,
+}
+
+impl Head {
+    fn names(&self) -> Vec<&str> {
+        let inner = self.documents.iter().flat_map(Head::names);
+        self.dut.iter().map(|d| d.name.as_str()).chain(inner).collect()
+    }
+}
+
+/// A stem for results of these devices, `stem` if that is free or has been theirs: a device that is measured again
+/// has its newest result there, and nobody else's is lost.
+pub fn free(dir: &Path, stem: &str, devices: &[&str]) -> String {
+    let name = |n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") };
+    let free = |s: &String| is_theirs(&dir.join(format!("{s}.json")), devices);
+    (1..MOST).map(name).find(free).unwrap_or_else(|| name(MOST))
+}
+
+/// Whether a file is not there, or has results of these devices alone.
+fn is_theirs(path: &Path, devices: &[&str]) -> bool {
+    if !path.exists() {
+        return true;
+    }
+    let text = file::read(path, file::LONGEST).unwrap_or_default();
+    let Ok(head) = serde_json::from_str::<Head>(&text) else { return false };
+    let names = head.names();
+    !names.is_empty() && names.iter().all(|n| devices.contains(n))
+}
+
+/// Writes one result; says where.
+///
+/// # Errors
+/// It can't be written. What was there before is as it was.
+pub fn save(document: &mut Document, dir: &Path, stem: &str) -> Result<PathBuf> {
+    let stem = free(dir, stem, &[&document.dut.name]);
+    document.save(dir, &stem).map_err(|e| anyhow!("the result could not be saved: {e}"))
+}
+
+/// Writes the report.
+///
+/// # Errors
+/// The file can't be written.
+pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
+    let written = whole::write(path, &report::html(documents));
+    written.map_err(|e| anyhow!("the report could not be saved: {e}"))
+}
+
+/// Keeps flows that a switch could not be given back, in a file that is nobody's yet; says where.
+pub fn flows(dir: &Path, stem: &str, text: &str) -> Option<PathBuf> {
+    for n in 1..MOST {
+        let again = if n == 1 { String::new() } else { format!("-{n}") };
+        let path = dir.join(format!("{stem}{again}.flows.txt"));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut f) => {
+                let done = f.write_all(text.as_bytes()).and_then(|()| f.sync_all());
+                return done.is_ok().then_some(path);
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_elses_result_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let named =
+            |name: &str| serde_json::json!({ "dut": Dut { name: name.into(), ..Dut::default() } });
+        assert_eq!(free(dir.path(), "echo-a", &["a"]), "echo-a");
+        write("echo-a.json", &named("a").to_string());
+        assert_eq!(free(dir.path(), "echo-a", &["a"]), "echo-a");
+        assert_eq!(free(dir.path(), "echo-a", &["A"]), "echo-a-2");
+        write(
+            "echo.json",
+            &serde_json::json!({ "documents": [named("a"), named("b")] }).to_string(),
+        );
+        assert_eq!(free(dir.path(), "echo", &["b", "a"]), "echo");
+        assert_eq!(free(dir.path(), "echo", &["b", "c"]), "echo-2");
+        // What can't be read may be anybody's.
+        write("echo-2.json", "{");
+        assert_eq!(free(dir.path(), "echo", &["b", "c"]), "echo-3");
+    }
+
+    #[test]
+    fn flows_that_are_kept_are_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = flows(dir.path(), "echo-a", "x").unwrap();
+        let two = flows(dir.path(), "echo-a", "y").unwrap();
+        assert_eq!(std::fs::read_to_string(&one).unwrap(), "x");
+        assert!(one.ends_with("echo-a.flows.txt") && two.ends_with("echo-a-2.flows.txt"));
+        assert_eq!(flows(&dir.path().join("none"), "echo-a", "x"), None);
+    }
+}
