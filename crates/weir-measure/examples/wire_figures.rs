@@ -98,8 +98,9 @@ fn pacing(left: &str, right: &str, seconds: &str) -> Result<(), Anything> {
     let core = Core::new(settings, (entry.make)(&params), params, document, unix_now());
     let dial: control::Dial = Box::new(|_| Err(std::io::Error::other("there is no switch")));
     let (versions, patience) = (Versions::ALL, Duration::from_secs(1));
-    let control = control::Settings { dial, versions, patience, pcap: None };
-    let rig = Rig { channels, control, sampler: None, reset: None };
+    let control =
+        control::Settings { dial, comes: control::Comes::Us, versions, patience, pcap: None };
+    let rig = Rig { channels, control, sampler: None, reset: None, keep: None };
     let done = run(core, rig, &mut |_| {}, &AtomicBool::new(false))?;
     for t in done.tables.iter().filter(|t| t.id == "pacing") {
         for row in &t.rows {

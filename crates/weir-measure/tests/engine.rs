@@ -5,7 +5,10 @@ mod toy;
 
 use toy::{Barrier, Toy, number, on, outcome};
 use weir_measure::document::Outcome;
-use weir_openflow::model::{Action, Field, Match, Port};
+use weir_measure::engine::Settings;
+use weir_measure::engine::simulation::{World, simulate};
+use weir_openflow::channel::Versions;
+use weir_openflow::model::{Action, Field, Match, Port, Version};
 use weir_packet::Nanos;
 
 #[test]
@@ -120,6 +123,85 @@ fn the_table_is_left_as_it_was_found() {
     assert_eq!((e.as_str(), &toy.rules), ("the control connection: it went", &before));
 }
 
+/// A switch that restarts is tried again for as long as putting back may take.
+#[test]
+fn a_connection_that_comes_back_late_puts_the_table_back_all_the_same() {
+    let before = vec![(
+        Match::default().with(Field::InPort, 1),
+        77,
+        vec![Action::Output { port: Port(2), max_len: 0 }],
+    )];
+    let set = [("entries", "20"), ("repetitions", "9")];
+    // A try each half second; there are fifteen seconds.
+    for (refuses, back) in [(6, true), (1_000, false)] {
+        let mut toy = Toy {
+            rules: before.clone(),
+            active: before.clone(),
+            closes_after: Some(40),
+            refuses,
+            ..Toy::default()
+        };
+        let d = on(&mut toy, "flow-insert", &set).unwrap();
+        assert_eq!(toy.rules == before, back, "{:?}", toy.rules);
+        let told = d.notes.iter().any(|n| n.contains("could not be asked to put its flows back"));
+        assert_eq!(told, !back, "{:?}", d.notes);
+        assert!(toy.connections < 40, "{}", toy.connections);
+    }
+    // It is lost again while flows are put back.
+    let mut toy = Toy {
+        rules: before.clone(),
+        active: before.clone(),
+        closes_after: Some(40),
+        closes_again: Some(2),
+        ..Toy::default()
+    };
+    on(&mut toy, "flow-insert", &set).unwrap();
+    assert_eq!((toy.rules, toy.connections), (before, 3));
+}
+
+/// Before anything is taken away.
+#[test]
+fn flows_that_could_not_be_put_back_are_left_where_they_are() {
+    let to = vec![Action::Output { port: Port(2), max_len: 0 }];
+    let one = (Match::default().with(Field::InPort, 1), 77, to);
+    let measure = |versions, toy: &mut Toy| {
+        let names = ["a", "b"].map(str::to_owned).to_vec();
+        let settings = Settings { versions, ..Settings::new(names) };
+        simulate(toy::core_of("flow-insert", &[], settings), toy, World::default()).unwrap_err()
+    };
+    let only = Versions::only(Version::V10);
+    for (table, before, says) in [
+        (1, vec![one.clone()], "can't put back (one is in table 1): take '--openflow 1.3'"),
+        (0, vec![one.clone(), one.clone()], "(two have one match and one priority)"),
+    ] {
+        let (rules, active) = (before.clone(), before.clone());
+        let mut toy = Toy { version: Version::V10, table, rules, active, ..Toy::default() };
+        let e = measure(only, &mut toy);
+        assert!(e.contains(says), "{e}");
+        assert_eq!(toy.rules, before);
+    }
+    // A switch that has no other version finds the tables itself.
+    let rules = vec![one.clone()];
+    let mut toy = Toy { version: Version::V10, table: 1, rules, ..Toy::default() };
+    let e = measure(Versions::ALL, &mut toy);
+    assert!(!e.contains("put back"), "{e}");
+    // A match that can't be read can't be written either.
+    let mut toy = Toy { has_own_fields: true, rules: vec![one.clone()], ..Toy::default() };
+    let e = on(&mut toy, "flow-insert", &[]).unwrap_err();
+    assert_eq!(
+        e,
+        "the switch has a flow with a match that weir can't put back (OXM class 0x0001, field 0): take such flows out first"
+    );
+    assert_eq!(toy.rules, [one]);
+}
+
+/// No cable is to blame.
+#[test]
+fn a_refusal_while_it_is_set_up_is_told_as_that() {
+    let e = on(&mut Toy { room: 1, ..Toy::default() }, "flow-insert", &[]).unwrap_err();
+    assert_eq!(e, "the switch refuses the flow that frames are to pass by with FlowTableFull");
+}
+
 #[test]
 fn switches_that_can_not_be_measured_are_told_in_a_line() {
     let mut toy = Toy { mute: true, ..Toy::default() };
@@ -177,6 +259,27 @@ fn changes_that_are_dearer_than_insertions_are_named() {
         Toy { insertion: cheap, change: cheap, barrier: Barrier::Early, ..Toy::default() };
     let d = on(&mut toy, "flow-modify", &set).unwrap();
     assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Fails, "{:?}", d.verdicts);
+}
+
+/// A busy machine makes a few runs of one kind slow: that is not the switch's doing, and not told as if.
+#[test]
+fn runs_that_stood_still_by_chance_accuse_nobody() {
+    let set = [("entries", "10,40"), ("repetitions", "3")];
+    // Of three runs that modify ten entries two, and all.
+    for stalls in [&[1, 11][..], &[1, 11, 21]] {
+        let mut toy = Toy { stalls, ..Toy::default() };
+        let d = on(&mut toy, "flow-modify", &set).unwrap();
+        assert_eq!(outcome(&d, "modification-as-cheap"), Outcome::Unclear, "{:?}", d.verdicts);
+        let v = d.verdicts.iter().find(|v| v.id == "modification-as-cheap").unwrap();
+        assert!(v.sentence.contains("to tell it from chance"), "{}", v.sentence);
+    }
+    let set = [("flows", "40"), ("changed", "10"), ("rates", "5"), ("repetitions", "4")];
+    // The first four updates are without polling.
+    let d = on(&mut Toy { stalls: &[41, 51, 61], ..Toy::default() }, "interaction", &set).unwrap();
+    assert_eq!(outcome(&d, "updates-undisturbed"), Outcome::Unclear, "{:?}", d.verdicts);
+    let all = &[41, 51, 61, 71];
+    let d = on(&mut Toy { stalls: all, ..Toy::default() }, "interaction", &set).unwrap();
+    assert_eq!(outcome(&d, "updates-undisturbed"), Outcome::Fails, "{:?}", d.verdicts);
 }
 
 #[test]

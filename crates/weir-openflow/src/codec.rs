@@ -38,13 +38,16 @@ pub struct DecodeError {
     pub code: ErrorCode,
     /// The message's first bytes: all, or [`ERROR_DATA_MAX`].
     pub data: Vec<u8>,
+    /// Of a reply with flows, one of which matches a field that is none of OpenFlow's: its OXM class and number.
+    pub field: Option<(u16, u8)>,
 }
 
 impl DecodeError {
     /// An error about this message, given whole.
     pub fn new(frame: &[u8], code: ErrorCode) -> Self {
         let (xid, kind) = Header::read(frame).map_or((0, 0), |h| (h.xid, h.kind));
-        Self { xid, kind, code, data: error_data(frame) }
+        let unknown = (code == ErrorCode::MatchBadField).then(|| of13::unknown_field(frame));
+        Self { xid, kind, code, data: error_data(frame), field: unknown.flatten() }
     }
 
     /// The error to send, with the offending message's xid. `None`: the message was an error

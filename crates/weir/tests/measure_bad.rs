@@ -198,6 +198,49 @@ fn a_switch_whose_answers_can_not_be_read() {
     assert!(said.contains(&5) && !said.contains(&1), "an error to a reply: {said:?}");
 }
 
+/// Where the switch is waited for, anybody may come: a scan of ports, a browser.
+#[test]
+fn whoever_is_no_switch_is_passed_over() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let at = format!("ptcp:{port}:127.0.0.1");
+    let strangers = move || {
+        let until = Instant::now() + LIMIT;
+        let knock = || loop {
+            match std::net::TcpStream::connect(("127.0.0.1", port)) {
+                Ok(s) => return s,
+                Err(e) => assert!(Instant::now() < until, "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        drop(knock());
+        let mut browser = knock();
+        browser.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let _ = std::io::copy(&mut browser, &mut std::io::sink());
+    };
+    let knocking = std::thread::spawn(strangers);
+    let args = ["measure", "run", "echo", "--switch", &at, "--patience", "20", "--json"];
+    let mut c = weir();
+    c.args(args).args(["--set", "requests=20", "--set", "rate=100"]);
+    let running = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    knocking.join().unwrap();
+    let dut = ["dut", "--controller", &format!("127.0.0.1:{port}")];
+    let mut switch = weir().args(dut).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let done = running.wait_with_output().unwrap();
+    switch.kill().unwrap();
+    switch.wait().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("that is no switch, and was passed over"), "{notes}");
+    // And if no switch comes at all, the last who did is told of.
+    let knocking = std::thread::spawn(strangers);
+    let done = echo(&at, &[]);
+    knocking.join().unwrap();
+    told(&done, 1, "the last that connected was none: ");
+}
+
 /// The tester's and the device's ends of three wires in one namespace, the third not the device's.
 struct Wires(String);
 

@@ -67,6 +67,87 @@ fn the_agent_of_a_switch_is_asked() {
     }
 }
 
+/// What was measured is printed all the same, and what was there before is as it was.
+#[test]
+fn a_result_that_can_not_be_written_is_not_lost() {
+    let d = Device::start("honest");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("results");
+    let measured = |json: &[&str]| {
+        let mut c = weir();
+        c.args(["measure", "run", "echo", "--switch", &d.at, "--name", "mine", "--out"]);
+        c.arg(&out).args(["--set", "requests=100", "--set", "rate=50"]).args(json);
+        let running = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(800));
+        // No disk of a test is full; a directory that is gone has no room either.
+        std::fs::remove_dir_all(&out).unwrap();
+        running.wait_with_output().unwrap()
+    };
+    for json in [&[][..], &["--json"]] {
+        let done = measured(json);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains("the result could not be saved: "), "{said}");
+        let printed = String::from_utf8_lossy(&done.stdout);
+        assert!(printed.contains("echo-repeats") || printed.contains("✓"), "{printed}");
+    }
+}
+
+/// Files are called after their device, and nobody else's is written over.
+#[test]
+fn results_of_two_devices_stand_side_by_side() {
+    let d = Device::start("honest");
+    let dir = tempfile::tempdir().unwrap();
+    let measured = |name: &str| {
+        let out = dir.path().to_str().unwrap();
+        let done = echo(&d.at, &["--name", name, "--out", out]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    // The last two have one name in files.
+    for name in ["a", "b", "a", "b c", "b-c"] {
+        measured(name);
+    }
+    let all = std::fs::read_dir(dir.path()).unwrap();
+    let mut names: Vec<_> = all.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|n| n.ends_with(".json"));
+    names.sort();
+    assert_eq!(names, ["echo-a.json", "echo-b-c-2.json", "echo-b-c.json", "echo-b.json"]);
+}
+
+/// A disk without room, above all for what is written at the very end.
+#[test]
+fn a_conversation_that_is_not_saved_is_told() {
+    let d = Device::start("honest");
+    let done = echo(&d.at, &["--pcap", "/dev/full", "--json"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.contains("The conversation could not be saved: "), "{text}");
+}
+
+/// A terminal that goes is one more interruption; under 'nohup' it is none.
+#[test]
+fn a_hangup_ends_it_as_an_interruption_does_unless_it_is_ignored() {
+    let d = Device::start("honest");
+    let measured = |before: &str| {
+        let mut c = std::process::Command::new("sh");
+        c.args(["-c", &format!("{before} exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_weir")]);
+        c.args(["measure", "run", "echo", "--switch", &d.at, "--json"]);
+        c.args(["--set", "requests=150", "--set", "rate=50"]);
+        let running = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let pid = running.id().to_string();
+        assert!(
+            std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success()
+        );
+        running.wait_with_output().unwrap()
+    };
+    let done = measured("");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(1) && said.contains("interrupted"), "{said}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("\"partial\":\"interrupted\""));
+    let done = measured("trap '' HUP;");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
 #[test]
 fn agents_that_can_not_be_asked_are_told_in_a_line() {
     let d = Device::start("silent");

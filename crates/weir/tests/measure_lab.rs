@@ -465,6 +465,13 @@ fn however_it_is_ended_nothing_is_left() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("interrupted"), "{said}");
     assert_eq!(once.left(), [""; 0]);
+    // A terminal that goes, as with a connection of ssh: the switch is put back all the same.
+    let mut hung = Running::start();
+    hung.kill(&["-HUP", &hung.pid()]);
+    let (code, said) = hung.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    assert_eq!(hung.left(), [""; 0]);
     // A switch that does not answer is waited for, until somebody has waited enough.
     let mut again = Running::start();
     again.switch.iter().for_each(|p| again.kill(&["-STOP", p]));

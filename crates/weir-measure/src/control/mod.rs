@@ -22,17 +22,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_openflow::channel::{Channel, Config, Event, SendError, Side, Versions};
+use weir_openflow::channel::{Channel, CloseReason, Config, Event, SendError, Side, Versions};
 use weir_openflow::model::Msg;
 use weir_packet::Nanos;
 
 /// Makes a connection, in so long at most: connects, or waits for a switch that does.
 pub type Dial = Box<dyn FnMut(Duration) -> io::Result<Box<dyn Stream>> + Send>;
 
+/// Who comes to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comes {
+    /// We to the switch: what does not work is told.
+    Us,
+    /// The switch to us: anybody else may come to an open port, and is passed over.
+    Switch,
+}
+
 /// How to speak to the switch.
 pub struct Settings {
     /// Makes connections.
     pub dial: Dial,
+    /// Which way.
+    pub comes: Comes,
     /// Versions offered.
     pub versions: Versions,
     /// How long a connection and its greeting may take.
@@ -71,10 +82,14 @@ impl Bell {
 
 /// Bytes given to the system at once: so that messages of a long batch have stamps of their own.
 const CHUNK: usize = 4096;
-/// The longest wait, so that a stop is heard.
+/// The longest wait, so that a stop is heard; and how long after a stranger it is listened again.
 const TURN: Duration = Duration::from_millis(50);
 
 struct Line {
+    /// Whether it has turned out to be a switch's: versions are agreed, or it offers others.
+    is_switch: bool,
+    /// When a switch should have come.
+    until: Instant,
     stream: Box<dyn Stream>,
     /// Whether the stream may have bytes that the socket has given already: the last read was not told to
     /// wait.
@@ -93,24 +108,25 @@ enum Turn {
     Over(String),
 }
 
-/// The thread's work, until it is stopped.
+/// The thread's work, until it is stopped. What it returns could not be told of any more: that the conversation was
+/// not saved, and why.
 pub(crate) fn serve(
     mut settings: Settings,
     mut orders: Take<Order>,
     mut events: Give<(Nanos, Input)>,
     bell: &Bell,
     stop: &AtomicBool,
-) {
+) -> Option<String> {
     let mut line: Option<Line> = None;
     let mut input = vec![0; 65_536];
     while !stop.load(Ordering::Acquire) {
         bell.clear();
         while let Some(order) = orders.take() {
             match order {
-                Order::Connect => match open(&mut settings) {
-                    Ok(new) => line = Some(new),
-                    Err(e) => tell(&mut events, Input::Closed(e.to_string())),
-                },
+                Order::Connect => {
+                    let until = Instant::now() + settings.patience;
+                    line = reach(&mut settings, until, &mut events, stop);
+                }
                 Order::Disconnect => {
                     if let Some(mut l) = line.take() {
                         // What was said last still goes out, as far as the switch takes it.
@@ -132,17 +148,22 @@ pub(crate) fn serve(
         match l.turn(&mut settings.pcap, &mut events, &mut input, bell) {
             Turn::Goes => {}
             Turn::Over(why) => {
+                let (is_switch, until) = (l.is_switch, l.until);
                 line = None;
-                tell(&mut events, Input::Closed(why));
+                if is_switch || settings.comes == Comes::Us {
+                    tell(&mut events, Input::Closed(why));
+                } else {
+                    tell(&mut events, Input::Stranger(why));
+                    line = reach(&mut settings, until, &mut events, stop);
+                }
             }
         }
     }
     if let Some(mut l) = line {
         let _ = l.write(&mut settings.pcap, &mut events);
     }
-    if let Some(Err(e)) = settings.pcap.as_mut().map(Conversation::finish) {
-        tell(&mut events, Input::Note(format!("The conversation could not be saved: {e}.")));
-    }
+    let saved = settings.pcap.as_mut().map(Conversation::finish);
+    saved?.err().map(|e| format!("The conversation could not be saved: {e}."))
 }
 
 fn timespec(d: Duration) -> Timespec {
@@ -155,8 +176,31 @@ fn tell(events: &mut Give<(Nanos, Input)>, input: Input) {
     events.wake();
 }
 
-fn open(settings: &mut Settings) -> io::Result<Line> {
-    let stream = (settings.dial)(settings.patience)?;
+/// Makes a connection, and passes over whoever comes and can't be a switch. `None`: that was told.
+fn reach(
+    settings: &mut Settings,
+    until: Instant,
+    events: &mut Give<(Nanos, Input)>,
+    stop: &AtomicBool,
+) -> Option<Line> {
+    loop {
+        match open(settings, until) {
+            Ok(line) => return Some(line),
+            Err(e) if settings.comes == Comes::Us || Instant::now() >= until => {
+                tell(events, Input::Closed(e.to_string()));
+                return None;
+            }
+            Err(e) => tell(events, Input::Stranger(e.to_string())),
+        }
+        if stop.load(Ordering::Acquire) {
+            return None;
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+fn open(settings: &mut Settings, until: Instant) -> io::Result<Line> {
+    let stream = (settings.dial)(until.saturating_duration_since(Instant::now()))?;
     stream.ready()?;
     let may_hold = stream.buffers();
     if let Some(p) = &mut settings.pcap {
@@ -170,6 +214,8 @@ fn open(settings: &mut Settings) -> io::Result<Line> {
     config.limits.handshake = settings.patience.saturating_add(Duration::from_secs(1));
     let since = Instant::now();
     Ok(Line {
+        is_switch: false,
+        until,
         stream,
         may_hold,
         channel: Channel::new(config, Duration::ZERO),
@@ -255,10 +301,17 @@ impl Line {
         let mut over = None;
         while let Some(event) = self.channel.next_event(self.now()) {
             let input = match event {
-                Event::Up(version) => Input::Up(version),
+                Event::Up(version) => {
+                    self.is_switch = true;
+                    Input::Up(version)
+                }
                 Event::Message(received) => Input::Message(received.msg),
                 Event::Misread(e) => Input::Misread(e),
                 Event::Closed(why) => {
+                    self.is_switch |= matches!(
+                        why,
+                        CloseReason::NoCommonVersion { .. } | CloseReason::Refused { .. }
+                    );
                     over = Some(why.to_string());
                     break;
                 }

@@ -56,6 +56,8 @@ pub struct Core {
     deadlines: VecDeque<(Nanos, u32)>,
     /// When the phase itself wants to be called.
     pub(super) phase_at: Option<Nanos>,
+    /// When to connect again, to put the switch back.
+    pub(super) retry_at: Option<Nanos>,
     out: VecDeque<Command>,
     acts: Vec<Act>,
     pub(super) pairing: Pairing,
@@ -113,6 +115,7 @@ impl Core {
             expected: BTreeMap::new(),
             deadlines: VecDeque::new(),
             phase_at: Some(now + nanos(settings.patience)),
+            retry_at: None,
             out: VecDeque::from([Command::Connect]),
             acts: Vec::new(),
             pairing: Pairing::default(),
@@ -186,7 +189,8 @@ impl Core {
     pub fn wake_at(&self) -> Option<Nanos> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         let deadline = self.deadlines.front().map(|(at, _)| *at);
-        [self.phase_at, timer, deadline, self.pairing.wake_at()].into_iter().flatten().min()
+        let due = [self.phase_at, self.retry_at, timer, deadline, self.pairing.wake_at()];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -214,6 +218,12 @@ impl Core {
         if self.phase_at.is_some_and(|at| at <= now) {
             self.phase_at = None;
             self.phase_is_due(now);
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            if self.phase == Phase::CleanUp {
+                self.connect();
+            }
         }
     }
 
@@ -270,6 +280,7 @@ impl Core {
                 }
             }
             Input::Closed(why) => self.closed(now, at, &why),
+            Input::Stranger(why) => self.stranger(why),
             Input::Message(msg) => self.message(now, at, msg),
             Input::Written(xid) => self.call(now, |m, cx| m.written(cx, xid, at)),
             Input::Misread(e) => self.misread(now, &e),
@@ -370,7 +381,7 @@ impl Core {
         self.connected = false;
         self.forget_expected();
         match self.phase {
-            Phase::CleanUp => self.restore_is_late(now),
+            Phase::CleanUp => self.restore_again(now),
             Phase::Done => {}
             Phase::Measure => {
                 let mut expected = false;
@@ -379,7 +390,10 @@ impl Core {
                     self.blame(now, format!("the control connection is lost: {why}"));
                 }
             }
-            _ => self.fail(now, format!("the control connection: {why}")),
+            _ => {
+                let last = self.setup.last_stranger();
+                self.fail(now, format!("the control connection: {why}{last}"));
+            }
         }
     }
 
@@ -554,6 +568,7 @@ impl Core {
     pub(super) fn over(&mut self) {
         self.phase = Phase::Done;
         self.phase_at = None;
+        self.retry_at = None;
         self.forget_expected();
         if self.connected {
             self.disconnect();

@@ -39,6 +39,17 @@ impl Core {
     /// A message can't be read.
     pub(super) fn misread(&mut self, now: Nanos, e: &DecodeError) {
         let expected = self.expected.remove(&e.xid);
+        if self.setup.asks_for_flows(e.xid)
+            && let Some((class, number)) = e.field
+        {
+            // The switch may have its own fields; what can't be read can't be put back.
+            return self.fail(
+                now,
+                format!(
+                    "the switch has a flow with a match that weir can't put back (OXM class {class:#06x}, field {number}): take such flows out first"
+                ),
+            );
+        }
         let version = if self.bench.is_13() { "1.3" } else { "1.0" };
         let how =
             format!("a message of type {} that is not OpenFlow {version} ({:?})", e.kind, e.code);
@@ -46,7 +57,7 @@ impl Core {
         self.misread.count += 1;
         self.misread.first.get_or_insert_with(|| format!("{how}{to}"));
         if self.phase == Phase::CleanUp && self.restored_by == Some(e.xid) {
-            return self.over();
+            return self.restored();
         }
         if let Some(expected) = expected {
             self.unanswered(now, e.xid, &expected, &Lack::Misread(how));

@@ -4,7 +4,8 @@
 //!
 //! - [`Core`] is sans-I/O: what happened goes in with its time ([`Input`]), what is to be done comes out
 //!   ([`Command`]), and at the end a [`crate::document::Document`]. Its phases are in files of their own:
-//!   [`setup`] (ask, clear, find the wires), measuring in `core`, [`restore`] (leave the switch as it was).
+//!   [`setup`] (ask, clear, find the wires), measuring in `core`, [`restore`] (leave the switch as it was; `by_hand`:
+//!   what could not be put back, as text).
 //! - [`forecast`]: how long it takes.
 //! - [`sampling`]: the switch's own readings.
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
@@ -16,6 +17,7 @@
 //!   [`mod@recorded`]: with all that passes saved.
 //! - [`floor`]: delay, jitter and drift of a wire without the device, before all that.
 
+mod by_hand;
 mod conclusion;
 pub mod configured;
 mod core;

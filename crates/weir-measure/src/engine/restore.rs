@@ -3,6 +3,7 @@
 //! Sans-I/O: a part of [`Core`]. Also after an interruption, an error or a lost connection, which is made
 //! again for this. Counters and the ages of time-outs begin anew: no message could set them.
 
+use super::by_hand;
 use super::core::{Core, Expected};
 use super::terms::{Phase, nanos};
 use std::collections::BTreeMap;
@@ -15,6 +16,9 @@ use weir_packet::Nanos;
 
 /// How long putting back may take beyond an answer's patience, for each thousand flows.
 const PER_THOUSAND: Duration = Duration::from_secs(5);
+
+/// From one try to connect to the next.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Groups and meters that a module made: the switch shall have them no longer than the measurement.
 #[derive(Debug, Default)]
@@ -42,9 +46,9 @@ impl Made {
         self.0.remove(&xid);
     }
 
-    /// What takes all of it away; flows that use it must be gone.
-    fn undo(&mut self) -> impl Iterator<Item = Message> + use<> {
-        std::mem::take(&mut self.0).into_values().map(|thing| match thing {
+    /// What takes all of it away, as often as it must be said; flows that use it must be gone.
+    fn undo(&self) -> impl Iterator<Item = Message> {
+        self.0.values().map(|&thing| match thing {
             Thing::Group(id) => Message::GroupMod(GroupMod {
                 command: GroupCommand::Delete,
                 kind: GroupKind::All,
@@ -83,10 +87,12 @@ impl Core {
     pub(super) fn put_back(&mut self, _now: Nanos) {
         let Some(version) = self.bench.version else { return self.over() };
         self.send(Message::FlowMod(FlowMod::delete_all(version)));
-        for undone in self.made.undo() {
+        for undone in self.made.undo().collect::<Vec<_>>() {
             self.send(undone);
         }
-        for flow in std::mem::take(&mut self.before) {
+        // Kept until the switch has them: the connection may be lost over it.
+        for n in 0..self.before.len() {
+            let Some(flow) = self.before.get(n).cloned() else { break };
             let flags = Self::flags_of(&flow);
             self.send(Message::FlowMod(FlowMod {
                 cookie: flow.cookie,
@@ -111,7 +117,7 @@ impl Core {
 
     pub(super) fn restore_message(&mut self, _now: Nanos, msg: &Msg, _: Option<&Expected>) {
         if Some(msg.xid) == self.restored_by {
-            return self.over();
+            return self.restored();
         }
         if let Message::Error(e) = &msg.body {
             self.late_note(format!(
@@ -121,16 +127,44 @@ impl Core {
         }
     }
 
-    /// The time is over, or the connection can't be had.
+    /// The switch has its flows.
+    pub(super) fn restored(&mut self) {
+        self.before.clear();
+        self.over();
+    }
+
+    /// The connection is lost, or can't be had: it is tried again as long as there is time.
+    pub(super) fn restore_again(&mut self, now: Nanos) {
+        let again = now + nanos(AGAIN);
+        if self.phase_at.is_none_or(|end| end <= again) {
+            return self.restore_is_late(now);
+        }
+        self.retry_at = Some(again);
+    }
+
+    /// The time is over.
     pub(super) fn restore_is_late(&mut self, _now: Nanos) {
-        self.late_note(if self.connected && !self.bench.barriers {
-            "The switch's flows were put back; without barriers it does not say when that was done."
+        if self.connected && !self.bench.barriers {
+            self.late_note(
+                "The switch's flows were put back; without barriers it does not say when that was done."
+                    .to_owned(),
+            );
+            return self.restored();
+        }
+        self.late_note(if self.connected {
+            "The switch was asked to put its flows back, and did not say that it has: its table may hold rules of this measurement."
                 .to_owned()
         } else {
             "The switch could not be asked to put its flows back: its table may hold rules of this measurement."
                 .to_owned()
         });
         self.over();
+    }
+
+    /// The flows of before that the switch may not have again, once it is over, as `ovs-ofctl` reads them.
+    pub fn flows_by_hand(&self) -> Option<String> {
+        let version = self.bench.version.filter(|_| self.touched && !self.before.is_empty())?;
+        Some(by_hand::text(&self.before, version))
     }
 }
 
@@ -164,6 +198,7 @@ mod tests {
             ),
             "{undone:?}"
         );
-        assert_eq!(made.undo().count(), 0);
+        // The connection may be lost over it.
+        assert_eq!(made.undo().count(), 2);
     }
 }

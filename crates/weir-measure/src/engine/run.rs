@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, Scope, Thread};
+use std::thread::{self, Scope, ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 use weir_packet::{LinkState, Nanos};
 
@@ -33,7 +33,12 @@ pub struct Rig {
     pub sampler: Option<Box<dyn Sampler>>,
     /// Resets it, where that can be.
     pub reset: Option<Reset>,
+    /// Keeps the flows that the switch could not be given back.
+    pub keep: Option<Keep>,
 }
+
+/// Keeps flows, as text for `ovs-ofctl`, so that somebody can put them back by hand; says where they are.
+pub type Keep = Box<dyn FnMut(&str) -> String>;
 
 /// Resets the switch; gives up, with an error, once the flag is raised. In words: why it could not.
 pub type Reset = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
@@ -56,25 +61,42 @@ const STEP: Duration = Duration::from_millis(2);
 /// A thread can't be made; or what [`Core::result`] says.
 pub fn run(
     mut core: Core,
-    rig: Rig,
+    mut rig: Rig,
     watch: &mut dyn FnMut(Status),
     stop: &AtomicBool,
 ) -> Result<Document, String> {
     let over = AtomicBool::new(false);
+    let keep = rig.keep.take();
     let wake_at = AtomicU64::new(u64::MAX);
     let bell = Bell::new().map_err(|e| format!("an event for the control channel: {e}"))?;
     let cores = Cores::part();
     let done = thread::scope(|scope| {
         let started = Desk::start(scope, rig, &bell, &over, &wake_at, &cores);
-        let done = started
-            .map_err(|e| format!("a thread for the measurement: {e}"))
-            .map(|mut desk| desk.work(&mut core, watch, stop));
+        let done = started.map_err(|e| format!("a thread for the measurement: {e}"));
+        let done = done.map(|(mut desk, talk)| {
+            desk.work(&mut core, watch, stop);
+            talk
+        });
         over.store(true, Ordering::Release);
         bell.ring();
-        done
+        // What was said last is saved when the thread ends, after the desk is gone.
+        done.map(|talk| talk.join().ok().flatten())
     });
-    done.and_then(|()| core.result())
+    let unsaved = done?;
+    let flows = core.flows_by_hand();
+    let kept = flows.and_then(|f| keep.map(|mut keep| keep(&f)));
+    let late: Vec<_> = kept.into_iter().chain(unsaved).collect();
+    match core.result() {
+        Ok(mut document) => {
+            document.notes.extend(late);
+            Ok(document)
+        }
+        Err(why) => Err([vec![why], late].concat().join(". ").trim_end_matches('.').to_owned()),
+    }
 }
+
+/// The control channel's thread, and what it says at its end.
+type Talk<'s> = ScopedJoinHandle<'s, Option<String>>;
 
 /// The core's ends of all rings.
 struct Desk<'a> {
@@ -100,7 +122,7 @@ impl<'a> Desk<'a> {
         over: &'s AtomicBool,
         wake_at: &'a AtomicU64,
         cores: &'s Cores,
-    ) -> io::Result<Self>
+    ) -> io::Result<(Self, Talk<'s>)>
     where
         'a: 's,
     {
@@ -112,8 +134,8 @@ impl<'a> Desk<'a> {
         // The control channel waits for its socket and this bell, so nobody unparks it.
         let (orders, order_ends) = ring(MESSAGES, me.clone());
         let settings = rig.control;
-        named("control").spawn_scoped(scope, move || {
-            control::serve(settings, order_ends, control_events, bell, over);
+        let talk = named("control").spawn_scoped(scope, move || {
+            control::serve(settings, order_ends, control_events, bell, over)
         })?;
 
         let (mut outlets, mut frames) = (Vec::new(), Vec::new());
@@ -169,7 +191,7 @@ impl<'a> Desk<'a> {
             .spawn_scoped(scope, move || keep_time(give, &me, wake_at, over))?
             .thread()
             .clone();
-        Ok(Self {
+        let desk = Self {
             control,
             orders,
             bell,
@@ -182,7 +204,8 @@ impl<'a> Desk<'a> {
             thinning,
             wake_at,
             keeper,
-        })
+        };
+        Ok((desk, talk))
     }
 
     fn work(&mut self, core: &mut Core, watch: &mut dyn FnMut(Status), stop: &AtomicBool) {

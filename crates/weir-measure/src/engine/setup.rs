@@ -10,6 +10,7 @@ use super::misread::Lack;
 use super::terms::{Phase, nanos};
 use crate::module::{Captured, Load, LoadId, Packets, Table, rules};
 use crate::probe::{Headers, Vary};
+use std::collections::HashSet;
 use std::time::Duration;
 use weir_openflow::model::{
     Field, FlowFilter, FlowFlags, FlowMod, FlowStats, Fragments, Match, Message, Msg, NO_BUFFER,
@@ -64,10 +65,33 @@ pub struct Setup {
     ports_asked: Option<u32>,
     flows: Option<u32>,
     barrier: Option<u32>,
+    /// The latest rule that joins two channels.
+    rule: Option<u32>,
     ports: Vec<PortDesc>,
+    /// How it showed of the last who connected that it was no switch.
+    stranger: Option<String>,
+}
+
+impl Setup {
+    /// Whether that request was for the flows to be put back.
+    pub(super) fn asks_for_flows(&self, xid: u32) -> bool {
+        self.flows == Some(xid)
+    }
+
+    /// What is added where no switch came.
+    pub(super) fn last_stranger(&self) -> String {
+        let told = |why| format!("; the last that connected was none: {why}");
+        self.stranger.as_ref().map_or_else(String::new, told)
+    }
 }
 
 impl Core {
+    /// Somebody came who is no switch.
+    pub(super) fn stranger(&mut self, why: String) {
+        self.note(format!("Somebody connected that is no switch, and was passed over: {why}."));
+        self.setup.stranger = Some(why);
+    }
+
     /// The switch is there.
     pub(super) fn ask(&mut self, now: Nanos, version: Version) {
         self.phase_at = None;
@@ -134,6 +158,18 @@ impl Core {
                     return self.fail(now, format!("the switch answers {what} with {:?}", e.code));
                 }
             }
+            Message::Error(e) if xid == self.setup.rule => {
+                if let Stage::Joining { load, .. } = self.setup.stage {
+                    self.stop(load);
+                }
+                return self.fail(
+                    now,
+                    format!(
+                        "the switch refuses the flow that frames are to pass by with {:?}",
+                        e.code
+                    ),
+                );
+            }
             Message::Error(e) => {
                 self.note(format!("While it was set up, the switch reported {:?}.", e.code));
             }
@@ -146,6 +182,9 @@ impl Core {
             || s.ports_asked.is_some()
             || s.flows.is_some();
         if s.stage == Stage::Asking && !waits {
+            if let Some(why) = self.is_cut_short() {
+                return self.fail(now, why);
+            }
             self.clear(now);
         }
     }
@@ -157,6 +196,26 @@ impl Core {
         if self.before.len() > MOST_FLOWS {
             self.fail(now, format!("the switch says it has more than {MOST_FLOWS} flows"));
         }
+    }
+
+    /// Why the flows of before could not be put back as they are, as far as that shows: 1.0 was asked for, and
+    /// tells of a table that 1.3 has filled. A switch that speaks 1.0 alone finds a table for each by itself.
+    fn is_cut_short(&self) -> Option<String> {
+        let all = self.settings.versions.has(Version::V13) || self.bench.is_13();
+        let how = if all {
+            None
+        } else if let Some(f) = self.before.iter().find(|f| f.table != 0) {
+            Some(format!("one is in table {}", f.table))
+        } else {
+            let mut seen = HashSet::new();
+            let twice = !self.before.iter().all(|f| seen.insert((f.priority, &f.matcher)));
+            twice.then(|| "two have one match and one priority".to_owned())
+        };
+        how.map(|how| {
+            format!(
+                "the switch has flows that OpenFlow 1.0 can't put back ({how}): take '--openflow 1.3', or empty its table first"
+            )
+        })
     }
 
     pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, what: &str, lack: &Lack) {
@@ -228,9 +287,10 @@ impl Core {
         match self.setup.stage {
             Stage::Connecting => {
                 let s = self.settings.patience.as_secs_f64();
+                let last = self.setup.last_stranger();
                 self.fail(
                     now,
-                    format!("no OpenFlow connection within {s} s: the switch does not greet"),
+                    format!("no OpenFlow connection within {s} s: the switch does not greet{last}"),
                 );
             }
             Stage::Clearing | Stage::Leaving => self.table_is_ready(now),
@@ -363,7 +423,8 @@ impl Core {
         let to = self.next_channel(from);
         let (here, there) = (self.bench.port(from), self.bench.port(to));
         let matcher = Match::default().with(Field::InPort, u128::from(here.0));
-        self.send(Message::FlowMod(rules::add(matcher, 1000, vec![rules::output(there)])));
+        let rule = rules::add(matcher, 1000, vec![rules::output(there)]);
+        self.setup.rule = Some(self.send(Message::FlowMod(rule)));
         self.loads = self.loads.wrapping_add(1);
         let load = LoadId(self.loads);
         self.setup.stage = Stage::Joining { from, load };

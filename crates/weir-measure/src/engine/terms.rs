@@ -6,6 +6,7 @@ use super::forecast;
 use crate::module::traffic::Traffic;
 use crate::module::{Captured, Count, Load, LoadDone, LoadId, Sample};
 use std::time::Duration;
+use weir_openflow::channel::Versions;
 use weir_openflow::codec::DecodeError;
 use weir_openflow::model::{Msg, Version};
 use weir_packet::Nanos;
@@ -16,6 +17,8 @@ pub enum Input {
     Up(Version),
     /// The control connection is over, or could not be made; why.
     Closed(String),
+    /// Somebody connected who is no switch, and was passed over; how that showed.
+    Stranger(String),
     /// A message came.
     Message(Msg),
     /// A message of ours went out: its transaction id.
@@ -131,6 +134,8 @@ pub struct Settings {
     pub channels: Vec<String>,
     /// The switch's ports behind them, where the user says so: checked.
     pub expected_ports: Option<Vec<u32>>,
+    /// Versions that the switch is offered.
+    pub versions: Versions,
     /// How long an answer may take.
     pub patience: Duration,
     /// Quiet before measuring.
@@ -170,6 +175,7 @@ impl Settings {
         Self {
             channels,
             expected_ports: None,
+            versions: Versions::ALL,
             patience: Duration::from_secs(10),
             warm_up: Duration::from_millis(200),
             drain: Duration::from_millis(300),

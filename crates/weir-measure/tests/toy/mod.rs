@@ -39,6 +39,8 @@ pub struct Toy {
     pub wired: [u32; 2],
     /// Messages after which it closes the connection.
     pub closes_after: Option<u64>,
+    /// Messages of the second connection after which it does so once more.
+    pub closes_again: Option<u64>,
     /// Messages that it does not answer, by what they are.
     pub mute: bool,
     /// Its answers from that number on can't be read.
@@ -53,6 +55,20 @@ pub struct Toy {
     pub forgets: usize,
     /// Its table is empty once the controller goes.
     pub empties: bool,
+    /// What it speaks.
+    pub version: Version,
+    /// The table that its rules are in, as statistics tell.
+    pub table: u8,
+    /// Its statistics have a match of its own making.
+    pub has_own_fields: bool,
+    /// So many connections after the first are refused.
+    pub refuses: u64,
+    pub connections: u64,
+    /// It hears nothing of what was still on its way.
+    pub is_gone: bool,
+    /// At these of its modifications it stands still for 40 ms.
+    pub stalls: &'static [u64],
+    pub modified: u64,
     pub messages: u64,
     pub busy: Nanos,
     pub due: VecDeque<(Nanos, Job)>,
@@ -74,6 +90,7 @@ impl Default for Toy {
             room: usize::MAX,
             wired: [1, 2],
             closes_after: None,
+            closes_again: None,
             mute: false,
             slurs_from: None,
             answers: 0,
@@ -83,6 +100,14 @@ impl Default for Toy {
             frozen: None,
             forgets: usize::MAX,
             empties: false,
+            version: Version::V13,
+            table: 0,
+            has_own_fields: false,
+            refuses: 0,
+            connections: 0,
+            is_gone: false,
+            stalls: &[],
+            modified: 0,
             messages: 0,
             busy: Nanos(0),
             due: VecDeque::new(),
@@ -101,7 +126,7 @@ impl Toy {
     fn stats(&self, (matcher, priority, actions): &(Match, u16, Vec<Action>)) -> FlowStats {
         let counted = self.hits.iter().find(|h| h.0 == *matcher).map_or(0, |h| h.1);
         FlowStats {
-            table: 0,
+            table: self.table,
             duration_sec: 0,
             duration_nsec: 0,
             priority: *priority,
@@ -166,8 +191,17 @@ fn matches(m: &Match, in_port: u32, frame: &[u8]) -> bool {
 }
 
 impl SimulatedDut for Toy {
-    fn connect(&mut self, _: Nanos) -> Option<Version> {
-        Some(Version::V13)
+    fn connect(&mut self, now: Nanos) -> Option<Version> {
+        self.connections += 1;
+        if (2..2 + self.refuses).contains(&self.connections) {
+            self.due.push_back((now, Job::Say(Output::Close("connection refused".to_owned()))));
+            return None;
+        }
+        if let Some(n) = self.closes_again.take_if(|_| self.connections == 2) {
+            self.closes_after = Some(self.messages + n);
+        }
+        self.is_gone = false;
+        Some(self.version)
     }
     fn disconnect(&mut self, _: Nanos) {
         if self.empties {
@@ -178,7 +212,11 @@ impl SimulatedDut for Toy {
 
     fn message(&mut self, now: Nanos, msg: Msg) {
         self.messages += 1;
+        if self.is_gone {
+            return;
+        }
         if self.closes_after == Some(self.messages) {
+            self.is_gone = true;
             return self.due.push_back((now, Job::Say(Output::Close("it went".to_owned()))));
         }
         if self.mute {
@@ -205,6 +243,10 @@ impl SimulatedDut for Toy {
             }
             Message::EchoRequest(data) => {
                 self.say(now + Nanos(30_000), xid, Message::EchoReply(data))
+            }
+            Message::StatsRequest { body: StatsRequest::Flow(_), .. } if self.has_own_fields => {
+                let e = DecodeError::new(&with_a_register(xid), ErrorCode::MatchBadField);
+                self.due.push_back((now, Job::Say(Output::Misread(e))));
             }
             Message::StatsRequest { body, .. } => {
                 let body = match body {
@@ -236,6 +278,10 @@ impl SimulatedDut for Toy {
                 self.due.insert(place, (at, Job::Remove(f.matcher, f.priority)));
             }
             Message::FlowMod(f) => {
+                self.modified += u64::from(f.command == FlowCommand::ModifyStrict);
+                if f.command == FlowCommand::ModifyStrict && self.stalls.contains(&self.modified) {
+                    self.busy = self.busy.max(now) + Nanos::from_millis(40);
+                }
                 if self.rules.len() >= self.room {
                     let code = ErrorCode::FlowTableFull;
                     return self.say(now, xid, Message::Error(ErrorMsg { code, data: Vec::new() }));
@@ -310,6 +356,24 @@ impl SimulatedDut for Toy {
             }
         }
     }
+}
+
+/// Statistics of two flows by 1.3, the second of which matches Open vSwitch's first register.
+fn with_a_register(xid: u32) -> Vec<u8> {
+    let flow = |oxm: &[u8]| {
+        let mut f = vec![0; 48];
+        f.extend([0, 1, 0, 4 + oxm.len() as u8]);
+        f.extend(oxm);
+        f.resize(f.len().next_multiple_of(8), 0);
+        f[1] = f.len() as u8;
+        f
+    };
+    let flows = [flow(&[0x80, 0, 0, 4, 0, 0, 0, 1]), flow(&[0, 1, 0, 4, 0, 0, 0, 7])].concat();
+    let mut frame = vec![4, 19, 0, 16 + flows.len() as u8];
+    frame.extend(xid.to_be_bytes());
+    frame.extend([0, 1, 0, 0, 0, 0, 0, 0]);
+    frame.extend(flows);
+    frame
 }
 
 fn port(n: u32) -> PortDesc {

@@ -132,6 +132,9 @@ pub(super) fn write_removed(m: &FlowRemoved, w: &mut Writer<'_>) -> Result<(), E
     oxm::write_match(&m.matcher, w)
 }
 
+/// Bytes of a reply's flow before its match.
+pub(super) const STATS_HEAD: usize = 48;
+
 /// One flow of a reply, which begins with its length.
 pub(super) fn read_stats(r: &mut Reader<'_>) -> Result<FlowStats, ErrorCode> {
     let length = usize::from(r.u16()?);

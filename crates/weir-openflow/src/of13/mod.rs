@@ -21,7 +21,7 @@ mod table_features;
 
 use crate::codec::EncodeError;
 use crate::model::{ErrorCode, Message, Version};
-use crate::wire::{self, Kind, Reader, Writer};
+use crate::wire::{self, HEADER_LEN, Header, Kind, Reader, Writer};
 use port::Port32;
 
 /// OFPT numbers (§7.1.1), but those that all versions share.
@@ -70,6 +70,13 @@ pub const FOR_CONTROLLERS: &[u8] = &[
 
 /// OFPTC_DEPRECATED_MASK: the bits that a table's configuration may have.
 const TABLE_CONFIG: u32 = 3;
+
+/// The first field in the flows of a whole multipart reply that is none of OpenFlow's: its OXM class and number.
+pub fn unknown_field(frame: &[u8]) -> Option<(u16, u8)> {
+    let header = Header::read(frame).filter(|h| h.version == Version::V13 as u8)?;
+    let is_reply = header.kind == kind::MULTIPART_REPLY;
+    is_reply.then(|| stats::unknown_field(frame.get(HEADER_LEN..)?))?
+}
 
 /// Reads the body of a message of a type; HELLO, ERROR and ECHO are the codec's.
 ///

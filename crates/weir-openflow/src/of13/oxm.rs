@@ -105,6 +105,20 @@ fn read_fields(bytes: &[u8]) -> Result<Match, ErrorCode> {
     Ok(Match(fields))
 }
 
+/// The first field of an `ofp_match` that is none of OpenFlow's: class and number.
+pub(super) fn unknown_field(bytes: &[u8]) -> Option<(u16, u8)> {
+    let mut r = Reader::new(bytes, ErrorCode::MatchBadLen);
+    let (_, length) = (r.u16().ok()?, usize::from(r.u16().ok()?));
+    let mut fields = Reader::new(bytes.get(4..length)?, ErrorCode::MatchBadLen);
+    while let Ok(header) = Header::read(&mut fields) {
+        if header.field().is_none() {
+            return Some((header.class, header.number));
+        }
+        fields.take(usize::from(header.len)).ok()?;
+    }
+    None
+}
+
 /// How many TLVs there are, so that a match is allocated once and fits.
 fn count(bytes: &[u8]) -> usize {
     let (mut at, mut n) = (0, 0);

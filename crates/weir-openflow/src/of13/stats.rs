@@ -253,6 +253,21 @@ fn write_request_body(request: &StatsRequest, w: &mut Writer<'_>) -> Result<(), 
     Ok(())
 }
 
+/// The first field in the flows of a reply's body that is none of OpenFlow's: class and number.
+pub(super) fn unknown_field(body: &[u8]) -> Option<(u16, u8)> {
+    let mut r = Reader::new(body, ErrorCode::BadLen);
+    if read_head(&mut r).ok()?.0 != kind::FLOW {
+        return None;
+    }
+    while let Ok(length) = Reader::new(r.rest(), ErrorCode::BadLen).u16() {
+        let flow = r.take(length.into()).ok()?;
+        if let Some(found) = oxm::unknown_field(flow.get(flow::STATS_HEAD..)?) {
+            return Some(found);
+        }
+    }
+    None
+}
+
 pub(super) fn read_reply(r: &mut Reader<'_>) -> Result<Message, ErrorCode> {
     let (kind, more) = read_head(r)?;
     let body = match kind {

@@ -224,8 +224,14 @@ fn ask(
     let dial: control::Dial =
         Box::new(move |at_most| Ok(Box::new(TcpStream::connect_timeout(&at, at_most)?)));
     let versions = Versions::only(Version::V10);
-    let control = control::Settings { dial, versions, patience: PATIENCE, pcap: None };
-    let rig = Rig { channels, control, sampler: None, reset: None };
+    let control = control::Settings {
+        dial,
+        comes: control::Comes::Us,
+        versions,
+        patience: PATIENCE,
+        pcap: None,
+    };
+    let rig = Rig { channels, control, sampler: None, reset: None, keep: None };
     let begin = Instant::now();
     let title = format!("{module} on {name}");
     let mut watch = |s| progress.tick(one::told(&title, s, begin));

@@ -12,6 +12,7 @@ pub mod device;
 mod floor;
 mod given;
 mod held;
+pub mod kept;
 pub mod lab;
 mod list;
 pub mod one;

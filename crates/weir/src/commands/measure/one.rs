@@ -5,12 +5,15 @@
 use super::device::Manner;
 use super::floor;
 use super::held;
+use super::kept;
 use super::target::Target;
+use crate::commands::say::note;
 use crate::environment::PROGRAM;
 use crate::left;
 use anyhow::{Context, Result, anyhow};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +25,7 @@ use weir_measure::engine::wire::unix_now;
 use weir_measure::engine::{Core, Departures, Phase, Resets, Settings, Status, forecast};
 use weir_measure::environment::Environment;
 use weir_measure::module::{Depth, Entry, Params};
+use weir_measure::report;
 
 /// What is asked.
 pub struct Ask {
@@ -33,25 +37,32 @@ pub struct Ask {
     pub manner: Manner,
     /// Where to save the conversation.
     pub pcap: Option<Conversation>,
+    /// Where files of the result go.
+    pub out: Option<PathBuf>,
 }
 
 /// Signals so soon after the first are one with it: `timeout` signals the program, and then the group that it is in.
 const ONE: Duration = Duration::from_secs(1);
 
-/// Raised by SIGINT and SIGTERM, so that everything is taken down again; a second one, later than [`ONE`], puts the
-/// user's interfaces back, takes away what was made here and ends the program at once.
+/// Raised by SIGINT and SIGTERM, and by SIGHUP unless the program was started to outlive its terminal ('nohup'), so
+/// that everything is taken down again; a second SIGINT or SIGTERM, later than [`ONE`], puts the user's interfaces
+/// back, takes away what was made here and ends the program at once. A terminal that goes may say so twice.
 ///
 /// # Errors
 /// Signals can't be caught.
 pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("catching signals")?;
+    let own = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hangup = (!ignored(&own, SIGHUP)).then_some(SIGHUP);
+    let caught = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = Signals::new(caught).context("catching signals")?;
     let raised = Arc::clone(&stop);
     let watch = move || {
         let mut first = None;
-        for _ in signals.forever() {
+        for signal in signals.forever() {
             raised.store(true, Ordering::Release);
-            if first.get_or_insert_with(Instant::now).elapsed() > ONE {
+            let since = first.get_or_insert_with(Instant::now).elapsed();
+            if since > ONE && signal != SIGHUP {
                 held::put_all_back();
                 left::take_own_away();
                 std::process::exit(1);
@@ -60,6 +71,13 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(watch).context("a thread")?;
     Ok(stop)
+}
+
+/// Whether a process whose `/proc/PID/status` this is ignores a signal.
+fn ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }
 
 /// An empty document for it.
@@ -81,11 +99,13 @@ pub fn run(
     watch: &mut dyn FnMut(Status),
     stop: &AtomicBool,
 ) -> Result<Document> {
-    let Ask { entry, params, manner, pcap } = ask;
+    let Ask { entry, params, manner, pcap, out } = ask;
     let mut document = blank(&entry, params.depth(), target.dut.clone());
+    let stem = report::stem(&document);
     target.held.iter().for_each(|h| h.note(&mut document));
     floor::note(&mut document, &manner.wire, &entry.about, &target, stop)?;
     let mut settings = Settings::new(target.channels.iter().map(|c| c.name.clone()).collect());
+    settings.versions = manner.versions;
     settings.patience = manner.patience;
     settings.departures = Departures::Kernel;
     settings.expected_ports = manner.of_ports;
@@ -96,11 +116,31 @@ pub fn run(
     let (versions, patience) = (manner.versions, manner.patience);
     let rig = Rig {
         channels: target.channels,
-        control: control::Settings { dial: target.dial, versions, patience, pcap },
+        control: control::Settings {
+            dial: target.dial,
+            comes: target.comes,
+            versions,
+            patience,
+            pcap,
+        },
         sampler: target.sampler,
         reset: target.reset,
+        keep: Some(Box::new(move |flows| keep(out.as_deref(), &stem, flows))),
     };
     measure(core, rig, watch, stop).map_err(|why| anyhow!("{}: {why}", entry.about.name))
+}
+
+/// Keeps flows that could not be put back beside the result, or else prints them; says which.
+fn keep(out: Option<&Path>, stem: &str, flows: &str) -> String {
+    match out.and_then(|dir| kept::flows(dir, stem, flows)) {
+        Some(path) => {
+            format!("The flows of before are in {}, to be put back by hand.", path.display())
+        }
+        None => {
+            note(flows.trim_end());
+            "The flows of before were printed on standard error, to be put back by hand.".to_owned()
+        }
+    }
 }
 
 /// How long it will take, as far as that can be known beforehand.

@@ -2,12 +2,12 @@
 
 use super::device::{Device, Wanted};
 use super::target::Target;
-use super::{RunArgs, given, one};
+use super::{RunArgs, given, kept, one};
 use crate::commands::say::{note, put};
 use crate::commands::style::{Progress, Style, Verdict};
 use crate::fault::{self, bad_input};
 use anyhow::{Result, anyhow, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_measure::control::pcap::Conversation;
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let mut measure = |wanted: &Wanted| {
         let device = args.switch.device(wanted)?;
         let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
-        let ask = one::Ask { entry, params, manner, pcap: pcap.take() };
+        let ask = one::Ask { entry, params, manner, pcap: pcap.take(), out: args.out.clone() };
         let name = match &device {
             Device::Given(_) => module.clone(),
             Device::Made(..) | Device::Wires => format!("{module} on {}", wanted.name()),
@@ -86,39 +86,54 @@ fn watched(name: &str, ask: one::Ask, target: Target, stop: &AtomicBool) -> Resu
     done
 }
 
+/// What was measured is printed whether or not it can be written.
 fn keep_one(args: &RunArgs, name: &str, mut document: Document) -> Result<()> {
-    if let Some(dir) = &args.out {
-        let path = document.save(dir, name)?;
-        if !args.json {
-            note(path.display());
-        }
+    let stem = report::stem(&document);
+    let saved = args.out.as_deref().map(|dir| kept::save(&mut document, dir, &stem)).transpose();
+    if let (Ok(Some(path)), false) = (&saved, args.json) {
+        note(path.display());
     }
     if args.json {
         put(document.to_json()? + "\n")?;
     } else {
         put(summary(&document))?;
     }
+    saved?;
     match &document.partial {
         Some(why) => Err(anyhow!("{}: ended early, results are partial: {why}", name)),
         None => Ok(()),
     }
 }
 
+/// Writes all results, and the page.
+fn save_all(all: &mut Comparison, dir: &Path) -> Result<[PathBuf; 2]> {
+    let devices: Vec<_> = all.documents.iter().map(|d| d.dut.name.as_str()).collect();
+    let stem = kept::free(dir, &all.id, &devices);
+    let path = all.save(dir, &stem).map_err(|e| anyhow!("the results could not be saved: {e}"))?;
+    let page = dir.join(format!("{stem}.html"));
+    kept::write_page(&page, &all.documents)?;
+    Ok([path, page])
+}
+
 fn keep_all(args: &RunArgs, mut all: Comparison, of: usize) -> Result<()> {
-    if let Some(dir) = &args.out {
-        let path = all.save(dir, &all.id.clone())?;
-        let page = dir.join(format!("{}.html", all.id));
-        write_page(&page, &all.documents)?;
-        if !args.json {
-            note(format_args!("{}\n{}", path.display(), page.display()));
-        }
+    let saved = args.out.as_deref().map(|dir| save_all(&mut all, dir)).transpose();
+    if let (Ok(Some(paths)), false) = (&saved, args.json) {
+        paths.iter().for_each(|p| note(p.display()));
     }
     if args.json {
         put(all.to_json()?)?;
     } else {
         put(report::beside::text(&all.documents))?;
     }
+    saved?;
     let short: Vec<_> = all.documents.iter().filter(|d| d.partial.is_some()).collect();
+    if all.documents.len() < of {
+        let (whole, begun) = (all.documents.len() - short.len(), all.documents.len());
+        bail!(
+            "interrupted: {whole} of {of} switches measured to the end, {} not begun",
+            of - begun
+        );
+    }
     if let Some(first) = short.first() {
         let why = first.partial.as_deref().unwrap_or_default();
         bail!(
@@ -127,19 +142,7 @@ fn keep_all(args: &RunArgs, mut all: Comparison, of: usize) -> Result<()> {
             first.dut.name
         );
     }
-    if all.documents.len() < of {
-        bail!("interrupted: {} of {of} switches measured", all.documents.len());
-    }
     Ok(())
-}
-
-/// Writes the report.
-///
-/// # Errors
-/// The file can't be written.
-pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
-    std::fs::write(path, report::html(documents))
-        .map_err(|e| anyhow!("the report {}: {e}", path.display()))
 }
 
 /// The result on a screen, verdicts coloured.

@@ -5,8 +5,8 @@
 //! the next one is asked.
 
 use super::device::{Device, Manner, Wanted};
-use super::{SwitchArgs, given, one};
-use crate::commands::say::put;
+use super::{SwitchArgs, given, kept, one};
+use crate::commands::say::{complain, put};
 use crate::commands::style::Progress;
 use crate::fault;
 use anyhow::{Result, bail};
@@ -64,6 +64,8 @@ struct Suite<'a> {
     documents: Vec<Document>,
     /// What their files were to be called.
     stems: Vec<String>,
+    /// Why the first that could not be written was not.
+    unsaved: Option<anyhow::Error>,
 }
 
 /// Does it.
@@ -94,6 +96,7 @@ pub fn run(args: &SuiteArgs) -> Result<()> {
         asked,
         documents: Vec::new(),
         stems: Vec::new(),
+        unsaved: None,
     };
     if !args.json {
         let (n, all) = (suite.plan.count(), forecast::in_words(suite.plan.left(None)));
@@ -140,7 +143,11 @@ impl Suite<'_> {
             self.plan.done(began.elapsed());
             self.progress.clear();
             let stem = self.free_stem(&document);
-            document.save(&self.args.out, &stem)?;
+            // The others may find room; what was measured is in the report and on the screen.
+            if let Err(e) = kept::save(&mut document, &self.args.out, &stem) {
+                complain(format_args!("{stem}: {e:#}"));
+                self.unsaved.get_or_insert(e);
+            }
             if !self.args.json {
                 put(line(&document, began.elapsed()))?;
             }
@@ -159,8 +166,8 @@ impl Suite<'_> {
         let name = &entry.about.name;
         self.manner.suits(&entry.about)?;
         let target = device.target(&entry.about)?;
-        let ask =
-            one::Ask { entry: entry.clone(), params, manner: self.manner.clone(), pcap: None };
+        let (entry, manner) = (entry.clone(), self.manner.clone());
+        let ask = one::Ask { entry, params, manner, pcap: None, out: Some(self.args.out.clone()) };
         let (plan, progress) = (&self.plan, &mut self.progress);
         let mut watch = |s: Status| {
             let left = plan.left(s.left(unix_now()).filter(|_| s.phase <= Phase::Measure));
@@ -188,7 +195,7 @@ impl Suite<'_> {
     fn end(mut self) -> Result<()> {
         self.progress.clear();
         let page = self.args.out.join(PAGE);
-        super::run::write_page(&page, &self.documents)?;
+        let written = kept::write_page(&page, &self.documents);
         if self.args.json {
             let all = Comparison::new("suite", "all modules", std::mem::take(&mut self.documents));
             put(&all.to_json()?)?;
@@ -199,8 +206,13 @@ impl Suite<'_> {
                 Depth::Full => "",
             };
             let table = report::beside::text(&self.documents);
-            put(format!("\n{table}\n{quick}the report is {}\n", page.display()))?;
+            let there = written.is_ok().then(|| format!("the report is {}\n", page.display()));
+            put(format!("\n{table}\n{quick}{}", there.unwrap_or_default()))?;
         }
+        if let Some(e) = self.unsaved.take() {
+            return Err(e);
+        }
+        written?;
         let short: Vec<_> = self.documents.iter().filter(|d| d.partial.is_some()).collect();
         if self.documents.len() < self.plan.count() {
             bail!(

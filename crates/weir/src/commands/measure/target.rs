@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
-use weir_measure::control::Dial;
+use weir_measure::control::{Comes, Dial};
 use weir_measure::document::Dut;
 use weir_measure::engine::run::Reset;
 use weir_measure::engine::sampling::Sampler;
@@ -26,6 +26,8 @@ pub struct Target {
     pub dut: Dut,
     /// Makes control connections.
     pub dial: Dial,
+    /// Which way they are made.
+    pub comes: Comes,
     /// The data channels.
     pub channels: Vec<Channel>,
     /// Reads its load, where it is a process of this machine.
@@ -46,7 +48,7 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     let Some(address) = args.switch.clone() else {
         return Err(bad_input("no switch to measure: give --switch and --ports, or --lab"));
     };
-    let dial = dial(args, &address)?;
+    let (dial, comes) = (dial(args, &address)?, comes(&address));
     let ports = args.ports.iter().map(|name| Held::new(name, "--ports"));
     let (held, channels): (Vec<_>, Vec<_>) = ports.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     if !args.of_ports.is_empty() && args.of_ports.len() != channels.len() {
@@ -56,7 +58,7 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
     let sampler = args.snmp.as_deref().map(agent::sampler).transpose()?;
     let reset = args.reset_command.clone().map(reset::by_command);
-    Ok(Target { dut, dial, channels, sampler, reset, held, _namespace: None })
+    Ok(Target { dut, dial, comes, channels, sampler, reset, held, _namespace: None })
 }
 
 /// The way to one that was made here, under another name if one is given.
@@ -79,13 +81,20 @@ pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
     });
     let (sampler, held) = (Some(lab.sampler()), Vec::new());
     let reset = lab.data_path().map(reset::of);
-    Ok(Target { dut, dial, channels, sampler, reset, held, _namespace: None })
+    let comes = Comes::Us;
+    Ok(Target { dut, dial, comes, channels, sampler, reset, held, _namespace: None })
+}
+
+/// Who connects to whom by that address.
+fn comes(address: &str) -> Comes {
+    let waits = ["ptcp:", "pssl:", "ptls:"].iter().any(|m| address.starts_with(m));
+    if waits { Comes::Switch } else { Comes::Us }
 }
 
 /// Connects to `tcp:` and `tls:`, or listens at `ptcp:` and `ptls:`.
 fn dial(args: &SwitchArgs, address: &str) -> Result<Dial> {
     let bad = |e: String| bad_input(format!("--switch {address}: {e}"));
-    if ["ptcp:", "pssl:", "ptls:"].iter().any(|m| address.starts_with(m)) {
+    if comes(address) == Comes::Switch {
         let l = Listener::parse(address).map_err(bad)?;
         let identity = identity(args, l.security)?;
         let socket = TcpListener::bind(l.at).map_err(|e| bad(e.to_string()))?;

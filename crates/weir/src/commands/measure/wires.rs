@@ -9,7 +9,7 @@ use crate::left;
 use crate::namespace::{Namespace, QUIET};
 use anyhow::{Result, bail};
 use std::io;
-use weir_measure::control::Dial;
+use weir_measure::control::{Comes, Dial};
 use weir_measure::document::Dut;
 use weir_measure::engine::ported;
 use weir_measure::engine::wire::{self, Channel};
@@ -26,6 +26,7 @@ pub fn target(ports: &[String], called: Option<&str>) -> Result<Target> {
     let target = |name: &str, ports, channels, held, namespace| Target {
         dut: Dut { name: called.unwrap_or(name).to_owned(), ports, ..Dut::default() },
         dial,
+        comes: Comes::Us,
         channels,
         sampler: None,
         reset: None,

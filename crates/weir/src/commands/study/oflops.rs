@@ -133,7 +133,7 @@ fn on_device(
     let begin = Instant::now();
     let mut watch = |s| progress.say(one::told(title, s, begin));
     let target = device.target(&entry.about)?;
-    one::run(Ask { entry, params, manner, pcap: None }, target, &mut watch, stop)
+    one::run(Ask { entry, params, manner, pcap: None, out: None }, target, &mut watch, stop)
 }
 
 fn in_virtual_time(entry: &Entry, params: &Params, profile: &str) -> Result<Document> {
