@@ -13,7 +13,7 @@ use crate::environment::PROGRAM;
 use crate::fault::{self, bad_input};
 use crate::study::Place;
 use anyhow::{Context, Result, anyhow, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::document::{Comparison, Document, Dut};
@@ -147,29 +147,36 @@ fn in_virtual_time(entry: &Entry, params: &Params, profile: &str) -> Result<Docu
     simulate(core, &mut dut, World::default()).map_err(|why| anyhow!("{profile}: {why}"))
 }
 
+/// Writes the results, what they look like, and a page; says where.
+fn save(dir: &Path, study: &Study, all: &mut Comparison) -> Result<[PathBuf; 3]> {
+    let path = all.save(dir, study.id)?;
+    let page = dir.join(format!("{}.html", study.id));
+    write(&page, &report::html(&all.documents))?;
+    let text = dir.join(format!("{}.md", study.id));
+    let title = format!("{}: {}", study.id, study.figure);
+    let picture = report::svg::svg(&all.documents);
+    let names = picture.as_ref().map(|_| format!("{}.svg", study.id));
+    write(&text, &report::markdown::markdown(&title, &all.documents, names.as_deref()))?;
+    if let (Some(svg), Some(name)) = (picture, names) {
+        write(&dir.join(name), &svg)?;
+    }
+    Ok([path, text, page])
+}
+
+/// What was measured is printed whether or not it can be written.
 fn keep(args: &RunArgs, study: &Study, mut all: Comparison) -> Result<()> {
-    if let Some(dir) = &args.out {
-        let path = all.save(dir, study.id)?;
-        let page = dir.join(format!("{}.html", study.id));
-        write(&page, &report::html(&all.documents))?;
-        let text = dir.join(format!("{}.md", study.id));
-        let title = format!("{}: {}", study.id, study.figure);
-        let picture = report::svg::svg(&all.documents);
-        let names = picture.as_ref().map(|_| format!("{}.svg", study.id));
-        write(&text, &report::markdown::markdown(&title, &all.documents, names.as_deref()))?;
-        if let (Some(svg), Some(name)) = (picture, names) {
-            write(&dir.join(name), &svg)?;
-        }
-        if !args.json {
-            note(format_args!("{}\n{}\n{}", path.display(), text.display(), page.display()));
-        }
+    let saved = args.out.as_deref().map(|dir| save(dir, study, &mut all)).transpose();
+    if let (Ok(Some(paths)), false) = (&saved, args.json) {
+        paths.iter().for_each(|p| note(p.display()));
     }
     if args.json {
-        return put(all.to_json()?);
+        put(all.to_json()?)?;
+        return saved.map(|_| ());
     }
     let quick = if args.quick { "quick: not to the paper's durations\n" } else { "" };
     let asks = format!("{}: {} ({})\n", study.id, study.asks, study.figure);
-    put(format!("{asks}{quick}\n{}\n", report::beside::text(&all.documents)))
+    put(format!("{asks}{quick}\n{}\n", report::beside::text(&all.documents)))?;
+    saved.map(|_| ())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
