@@ -161,6 +161,8 @@ struct Compared {
     dearer: Vec<(usize, f64)>,
     /// Those of them at which that can't be chance.
     clearly: usize,
+    /// And nor can the factor.
+    strictly: usize,
     /// Most runs that one of the compared rows has.
     runs: usize,
 }
@@ -168,18 +170,22 @@ struct Compared {
 impl Compared {
     fn and(mut self, other: Self) -> Self {
         self.dearer.extend(other.dearer);
-        let (sizes, clearly) = (self.sizes + other.sizes, self.clearly + other.clearly);
-        Self { sizes, clearly, runs: self.runs.max(other.runs), dearer: self.dearer }
+        self.sizes += other.sizes;
+        self.clearly += other.clearly;
+        self.strictly += other.strictly;
+        self.runs = self.runs.max(other.runs);
+        self
     }
 
     /// What follows. A machine that stands still for a tenth of a second does so over all of a few runs: of so few
     /// one comparison of several proves nothing.
-    fn outcome(&self) -> Outcome {
+    /// `strictly`: of how many the factor itself is proof enough.
+    fn outcome(&self, strictly: usize) -> Outcome {
         let needed = if self.runs < FEW && self.sizes > 1 { 2 } else { 1 };
         match (self.sizes, self.dearer.len()) {
             (0, _) => Outcome::Unclear,
             (_, 0) => Outcome::Holds,
-            _ if self.clearly >= needed => Outcome::Fails,
+            _ if self.clearly >= needed || self.strictly >= strictly => Outcome::Fails,
             _ => Outcome::Unclear,
         }
     }
@@ -210,11 +216,13 @@ impl FlowModify {
             let (Some(a), Some(b)) = (median(ones), median(others)) else { continue };
             found.sizes += 1;
             found.runs = found.runs.max(ones.len());
-            // By the factor, and by more than the probes' resolution.
-            let least = |ms: f64| (DEARER * ms).max(ms + 1.5 * self.round_ms(n) + 1.0);
-            if a > least(b) {
+            // By the factor, and by more than the probes' resolution; the latter by more than chance.
+            let resolved = |ms: f64| ms + 1.5 * self.round_ms(n) + 1.0;
+            if a > DEARER * b && a > resolved(b) {
                 found.dearer.push((n, a / b));
-                found.clearly += usize::from(clearly_more(ones, others, least));
+                found.clearly += usize::from(clearly_more(ones, others, resolved));
+                let strict = |ms: f64| resolved(ms).max(DEARER * ms);
+                found.strictly += usize::from(clearly_more(ones, others, strict));
             }
         }
         found
@@ -235,7 +243,7 @@ impl FlowModify {
         let most = rows.filter(|r| !r.first_packet.is_empty()).max_by_key(|r| r.entries);
         let each =
             most.and_then(|r| Some(quantile(&r.first_packet, 0.5)? * 1e3 / r.entries as f64));
-        let outcome = found.outcome();
+        let outcome = found.outcome(2);
         let verdict = match (found.sizes, from) {
             (0, _) => Verdict::new(id, outcome, format!("Nothing to compare '{what}' with.")),
             (_, None) => {
@@ -280,7 +288,9 @@ impl FlowModify {
             (true, false) => "falling",
             (false, false) => "rising or falling",
         };
-        let (outcome, s) = if rising.clearly + falling.clearly > 0 {
+        // One order alone may be dear, and at the most entries only.
+        let outcome = rising.and(falling).outcome(1);
+        let (outcome, s) = if outcome == Outcome::Fails {
             let s = format!("Insertion in {named} priorities is dearer: up to {worst:.1} times.");
             (Outcome::Fails, s)
         } else {
