@@ -23,7 +23,8 @@ pub(crate) fn reserved_no(id: PortId) -> PortNo {
     match id {
         LOCAL => PortNo(0xffff_fffe),
         CONTROLLER => PortNo(0xffff_fffd),
-        _ => PortNo(0xffff_ffff),
+        NOWHERE => PortNo(0xffff_ffff),
+        _ => PortNo(0),
     }
 }
 
