@@ -95,11 +95,18 @@ type Here<'b> = &'b (String, u16, (String, String));
 
 impl Known<'_> {
     /// Which of a node's bodies is its own. There are several where one was given up with a host that did not
-    /// answer, and has come back with it: it is not the one that was made since.
+    /// answer, and has come back with it: it is not the one that was made since, even where the node shall go there now.
     fn own<'b>(&self, n: &Network, v: &Node, bodies: &[Here<'b>]) -> Option<Here<'b>> {
         let old = |s: &State| s.lab.network(&n.name)?.node(&v.name)?.away.clone();
-        let places = v.away.iter().cloned().chain(self.states.iter().filter_map(old));
-        let mut likely = places.filter_map(|p| bodies.iter().find(|(host, ..)| *host == p));
+        let held = self.states.iter().filter_map(old);
+        let wanted = v.away.iter().cloned();
+        let places: Vec<String> = match self.states {
+            // Nothing was interrupted: it is where it was.
+            [_] => held.chain(wanted).collect(),
+            // It may have gone already.
+            _ => wanted.chain(held).collect(),
+        };
+        let mut likely = places.iter().filter_map(|p| bodies.iter().find(|(host, ..)| host == p));
         likely.next().or(bodies.first()).copied()
     }
 }

@@ -45,6 +45,19 @@ fn identity(h: &Host, items: &[Item]) -> Option<String> {
     })
 }
 
+/// What became of a host of another lab.
+enum Further {
+    /// It is called this.
+    Called(String),
+    /// Another address has its name, and its own does not answer.
+    Silent(Error),
+}
+
+/// A name for a host whose own is another's.
+fn apart(h: &Host) -> String {
+    format!("{}@{}", h.name, h.api)
+}
+
 impl Reached {
     /// Connects to every host of a lab, which has the names, and of others that things may be at.
     ///
@@ -84,6 +97,7 @@ impl Reached {
             out.names.insert((h.name.clone(), h.api.clone()), h.name.clone());
         }
         for other in others {
+            let mut moved = Vec::new();
             for h in &other.host {
                 let key = (h.name.clone(), h.api.clone());
                 if out.names.contains_key(&key) {
@@ -91,13 +105,38 @@ impl Reached {
                 }
                 let name = match by_api.get(&h.api) {
                     Some(known) => known.clone(),
-                    None => out.further(h, other.tls.as_ref(), lab, &mut by_identity)?,
+                    None => match out.further(h, other.tls.as_ref(), lab, &mut by_identity)? {
+                        Further::Called(name) => name,
+                        Further::Silent(e) => {
+                            moved.push((h, e));
+                            continue;
+                        }
+                    },
                 };
                 by_api.insert(h.api.clone(), name.clone());
                 out.names.insert(key, name);
             }
+            for (h, e) in moved {
+                let name = out.otherwise(h, other, e)?;
+                by_api.insert(h.api.clone(), name.clone());
+                out.names.insert((h.name.clone(), h.api.clone()), name);
+            }
         }
         Ok(out)
+    }
+
+    /// What a host is called whose address does not answer, and whose name another address has now: it is reached
+    /// otherwise, unless what is there is another of its lab's.
+    fn otherwise(&mut self, h: &Host, of: &Lab, e: Error) -> Result<String> {
+        let of_another = |o: &Host| {
+            o.name != h.name && self.names.get(&(o.name.clone(), o.api.clone())) == Some(&h.name)
+        };
+        if !of.host.iter().any(of_another) {
+            return Ok(h.name.clone());
+        }
+        let name = apart(h);
+        self.silence(&name, e)?;
+        Ok(name)
     }
 
     /// What a host is called that the first lab does not reach so.
@@ -107,25 +146,25 @@ impl Reached {
         tls: Option<&Tls>,
         lab: &Lab,
         by_identity: &mut BTreeMap<String, String>,
-    ) -> Result<String> {
-        // Another data plane may have its name by now.
+    ) -> Result<Further> {
+        // Another data plane may have its name by now, or in another of the labs.
         let known = lab.find_host(&h.name).is_some();
-        let name = if known { format!("{}@{}", h.name, h.api) } else { h.name.clone() };
+        let taken = known || self.names.values().any(|n| *n == h.name);
+        let name = if taken { apart(h) } else { h.name.clone() };
         match self.reach(h, &name, tls) {
             Ok(id) => {
-                let Some(id) = id else { return Ok(name) };
+                let Some(id) = id else { return Ok(Further::Called(name)) };
                 let same = by_identity.entry(id).or_insert_with(|| name.clone()).clone();
                 if same != name {
                     self.nodes.all.remove(&name);
                     self.observed.remove(&name);
                 }
-                Ok(same)
+                Ok(Further::Called(same))
             }
-            // It is reached otherwise now.
-            Err(e) if known && e.downcast_ref::<NoAnswer>().is_some() => Ok(h.name.clone()),
+            Err(e) if known && e.downcast_ref::<NoAnswer>().is_some() => Ok(Further::Silent(e)),
             Err(e) => {
                 self.silence(&name, e)?;
-                Ok(name)
+                Ok(Further::Called(name))
             }
         }
     }

@@ -84,7 +84,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         // Whoever is told of the end gives up what is at work.
         match self.client.owed(cx) {
             Owed::No => Poll::Ready(Ok(())),
-            Owed::Yes => Poll::Pending,
+            Owed::Yes => {
+                // The next request has its own time.
+                self.end = None;
+                Poll::Pending
+            }
             Owed::IfWhole => {
                 let end = self.end.get_or_insert_with(|| Box::pin(sleep(WHOLE)));
                 end.as_mut().poll(cx).map(Ok)

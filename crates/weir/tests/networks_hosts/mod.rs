@@ -167,10 +167,40 @@ fn what_comes_back_after_it_was_given_up_is_taken_away() {
     );
     assert_eq!(names(&w.all[1]), ["blue.s1", "red.s1"]);
     w.connect(1);
-    // The body that counts is the one that was made since: it comes home, and the other goes.
+    // The body that counts is the one that was made since: it goes on to where the other is, which goes.
+    let told = w.s.ask(&["net", "migrate", "red", "s1", "--to", "h1", "-o", "json"]);
+    let moved: Value = serde_json::from_str(&told).unwrap();
+    let ways: Vec<_> = moved["result"]["moved"].as_array().unwrap().iter().collect();
+    let ways: Vec<_> = ways.iter().map(|m| (m["from"].clone(), m["to"].clone())).collect();
+    assert_eq!(ways, [("h2".into(), "h0".into()), ("h0".into(), "h1".into())], "{told}");
+    // Once more: it comes home, and the other goes.
+    w.cut(1);
+    w.s.ask(&["net", "migrate", "red", "s1", "--to", "h2"]);
+    w.connect(1);
     w.s.ask(&["net", "migrate", "red", "s1", "--to", "h0"]);
     assert_eq!(names(&w.all[1]), [""; 0]);
     assert_eq!(names(&w.all[2]), [""; 0]);
     assert_eq!(w.phase(0, "red.s1"), "fast");
+    w.end();
+}
+
+/// A name that another data plane takes over is no word on the one that had it and is dead: what was there is given up, and
+/// what the other has stays.
+#[test]
+fn a_dead_hosts_name_is_not_what_it_had() {
+    let mut w = World::new(2, 82);
+    let (red, blue) =
+        (|host: &str| network("red", host, 10, ""), |host: &str| network("blue", host, 20, ""));
+    w.s.hosts = w.hosts(&[0, 1], "h");
+    w.s.apply(&format!("{}{}", red("h0"), blue("h1")));
+    let label = w.all[1].json(&["show", "--vdp", "blue.s1"])["vdps"][0]["detail"]["label"].clone();
+    w.cut(0);
+    w.s.hosts = w.hosts(&[1], "h").replace("'h1'", "'h0'");
+    let told = w.s.apply(&format!("{}{}", red("h0"), blue("h0")));
+    assert!(told.contains("red.s1 is given up there") && !told.contains("blue.s1"), "{told}");
+    assert_eq!(names(&w.all[1]), ["blue.s1", "red.s1"]);
+    let now = w.all[1].json(&["show", "--vdp", "blue.s1"])["vdps"][0]["detail"]["label"].clone();
+    assert_eq!(now, label);
+    assert!(w.s.apply(&format!("{}{}", red("h0"), blue("h0"))).contains("nothing differs"));
     w.end();
 }
