@@ -396,7 +396,9 @@ struct Running {
 impl Running {
     fn start() -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        // Whoever runs the tests may ignore a terminal that goes.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_weir")]);
         command.args(["measure", "run", "echo", "--lab", "honest"]);
         command.args(["--set", "requests=1500", "--set", "rate=50"]);
         command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::piped());

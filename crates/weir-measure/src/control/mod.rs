@@ -211,8 +211,12 @@ fn open(settings: &mut Settings, until: Instant) -> io::Result<Line> {
     // Nothing is sent that the measurement did not ask for.
     config.keep_alive = None;
     // The measurement's own patience ends before, and says more exactly what did not come.
-    config.limits.handshake = settings.patience.saturating_add(Duration::from_secs(1));
     let since = Instant::now();
+    config.limits.handshake = match settings.comes {
+        Comes::Us => settings.patience.saturating_add(Duration::from_secs(1)),
+        // Who says nothing keeps the switch waiting no longer than half of what is left.
+        Comes::Switch => until.saturating_duration_since(since) / 2,
+    };
     Ok(Line {
         is_switch: false,
         until,

@@ -11,13 +11,14 @@ use weir_openflow::model::{
 
 /// All of them, a line each, under one that says how they are used.
 pub fn text(flows: &[FlowStats], version: Version) -> String {
-    let version = match version {
+    let called = match version {
         Version::V10 => "OpenFlow10",
         Version::V13 => "OpenFlow13",
     };
-    let mut all = format!("# ovs-ofctl -O {version} add-flows SWITCH THIS-FILE\n");
+    let mut all = format!("# ovs-ofctl -O {called} add-flows SWITCH THIS-FILE\n");
     for f in flows {
-        let line = flow(f).unwrap_or_else(|| format!("# ovs-ofctl has no words for it: {f:?}"));
+        let line =
+            flow(f, version).unwrap_or_else(|| format!("# ovs-ofctl has no words for it: {f:?}"));
         all.push_str(&line);
         all.push('\n');
     }
@@ -25,8 +26,11 @@ pub fn text(flows: &[FlowStats], version: Version) -> String {
 }
 
 /// `None`: it can't be said.
-fn flow(f: &FlowStats) -> Option<String> {
-    let mut parts = vec![format!("table={}", f.table), format!("priority={}", f.priority)];
+fn flow(f: &FlowStats, version: Version) -> Option<String> {
+    // A flow_mod of 1.0 has no table: to name one asks for Open vSwitch's extension.
+    let table = (version != Version::V10).then(|| format!("table={}", f.table));
+    let mut parts: Vec<String> = table.into_iter().collect();
+    parts.push(format!("priority={}", f.priority));
     let mut add = |name: &str, value: u64| {
         if value != 0 {
             parts.push(format!("{name}={value}"));
@@ -58,7 +62,15 @@ fn flow(f: &FlowStats) -> Option<String> {
     Some(parts.join(","))
 }
 
+/// Whether a port can be said: not between the ports of 1.0 and the reserved ones.
+fn has_port(p: Port) -> bool {
+    !(0xff00..0xffff_ff00).contains(&p.0)
+}
+
 fn matched(m: &FieldMatch) -> Option<String> {
+    if m.field == Field::InPort && !has_port(Port(m.value as u32)) {
+        return None;
+    }
     let name = name(m.field)?;
     let mut text = format!("{name}={}", value(m.field, m.value));
     if m.mask != m.field.full() {
@@ -85,6 +97,11 @@ fn instruction(i: &Instruction) -> Option<Vec<String>> {
 fn action(a: &Action) -> Option<String> {
     let of = |word: &str, value: &dyn Display| format!("{word}:{value}");
     Some(match a {
+        Action::Output { port, .. } | Action::Enqueue { port, .. } if !has_port(*port) => {
+            return None;
+        }
+        // Bits of ECN beside it.
+        Action::SetNwTos(v) if v & 3 != 0 => return None,
         Action::Output { port: Port::CONTROLLER, max_len } if *max_len != NO_MAX_LEN => {
             of("CONTROLLER", max_len)
         }
@@ -236,6 +253,19 @@ mod tests {
         );
         assert_eq!(lines[4], format!("{head},actions=drop"));
         assert!(lines[5].starts_with("# ovs-ofctl has no words for it: FlowStats"), "{text}");
+    }
+
+    /// A switch of 1.0 that is no Open vSwitch has no words for tables; and one line that can't be read would end all.
+    #[test]
+    fn older_ones_have_no_tables_and_what_is_not_read_is_a_comment() {
+        let to =
+            |port| vec![Instruction::Apply(vec![Action::Output { port: Port(port), max_len: 0 }])];
+        let tos = vec![Instruction::Apply(vec![Action::SetNwTos(3)])];
+        let all = [to(2), to(70_000), tos].map(|i| with(Match::default(), i));
+        let old = text(&all, Version::V10);
+        let lines: Vec<_> = old.lines().collect();
+        assert!(lines[1].starts_with("priority=77,") && !lines[1].contains("table="), "{old}");
+        assert!(lines[2..].iter().all(|l| l.starts_with("# ovs-ofctl has no words")), "{old}");
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Core {
         }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
-            if self.phase == Phase::CleanUp {
+            if self.phase == Phase::CleanUp && !self.connected {
                 self.connect();
             }
         }

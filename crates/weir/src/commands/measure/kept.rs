@@ -73,6 +73,10 @@ pub fn flows(dir: &Path, stem: &str, text: &str) -> Option<PathBuf> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut f) => {
                 let done = f.write_all(text.as_bytes()).and_then(|()| f.sync_all());
+                if done.is_err() {
+                    // A part would look like all.
+                    let _ = std::fs::remove_file(&path);
+                }
                 return done.is_ok().then_some(path);
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
