@@ -9,6 +9,7 @@ use super::networks::{How, etag, tagged};
 use super::problem::Problem;
 use super::take::{Asked, IfMatch, Named, Said};
 use crate::net::change::Way;
+use crate::net::lab::checked;
 use crate::net::nodes::Nodes;
 use axum::Json;
 use axum::extract::State;
@@ -113,6 +114,8 @@ pub async fn apply(
 ) -> Result<Json<Change>, Problem> {
     caller.must_operate("applying a lab")?;
     absolute(&lab)?;
+    // What could never be is that, whatever held (RFC 9110 §13.2.1).
+    checked(&lab, None)?;
     let change = app.change(caller, how.dry(), move |held, _| {
         if_match.holds(&etag(held))?;
         *held = lab;

@@ -608,6 +608,9 @@ fn if_match_holds_of_nodes_and_of_the_lab() {
         assert_eq!(tag(of), before);
         with(method, path, &before, body).of(200);
     }
+    // What could never be is that, whatever held.
+    let never = "{\"network\":[{\"name\":\"a.b\",\"node\":[]}]}";
+    with("PUT", "/v1/lab", "\"0000\"", never).of(422);
     // What is not there is not what it was.
     assert_eq!(with("PUT", "/v1/networks/red", "*", &network(RED).to_string()).status, 412);
     api.stop();
