@@ -39,7 +39,7 @@ pub mod vxlan;
 pub mod waiting;
 pub mod wrapper;
 
-pub use open::{Kind, Opened, PortSpec, SpecError, is_one_file, open};
+pub use open::{Kind, Opened, PortSpec, SpecError, file_id, is_one_file, open};
 
 /// Large blocks of memory go back to the system when they are freed, and grow where they are: from a
 /// mebibyte on they are mapped by themselves. glibc would raise that limit to the largest block freed

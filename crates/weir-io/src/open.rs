@@ -176,16 +176,20 @@ enum Touch {
     Writes,
 }
 
+/// What a file has whatever it is called, links followed: its device's number and its own on it. None where none is there.
+pub fn file_id(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
 /// Whether two names are one file's: what lies there now, links followed, or what would be made there.
 pub fn is_one_file(a: &Path, b: &Path) -> bool {
-    let there = |p: &Path| fs::metadata(p).ok().map(|m| (m.dev(), m.ino()));
     // Of a file that is not there yet, its directory and its name in it.
     let to_be = |p: &Path| {
         let directory = p.parent().filter(|d| !d.as_os_str().is_empty());
         let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
         Some((directory, p.file_name()?.to_owned()))
     };
-    match (there(a), there(b)) {
+    match (file_id(a), file_id(b)) {
         (Some(a), Some(b)) => a == b,
         (None, None) => a == b || to_be(a).is_some_and(|a| Some(a) == to_be(b)),
         _ => false,

@@ -59,11 +59,7 @@ impl Mark {
 
 impl Cx {
     pub(super) fn punt(&self, s: &Subject<'_>, max_len: u16) -> PuntMeta {
-        let Mark { table, cookie, reason, .. } = match self.depth {
-            0 => self.rule,
-            // Of a bucket.
-            _ => self.rule.of_none(),
-        };
+        let Mark { table, cookie, reason, .. } = self.rule;
         // Neither is wider than 64 bits.
         let metadata = s.key.get(Field::Metadata) as u64;
         let tunnel_id = s.key.get(Field::TunnelId) as u64;

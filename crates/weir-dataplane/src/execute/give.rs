@@ -126,7 +126,7 @@ fn bucket<E: Egress>(
         layers: s.layers,
         fields: s.fields,
     };
-    let (queue, depth, stale, rule) = (cx.queue, cx.depth + 1, cx.stale, cx.rule);
+    let (queue, depth, stale, rule) = (cx.queue, cx.depth + 1, cx.stale, cx.rule.of_none());
     let mut cx = Cx { queue, depth, origin, stale, rule, set: None };
     match carry_out(r, frame, &mut own, t, &mut cx, e) {
         Next::Done => {}

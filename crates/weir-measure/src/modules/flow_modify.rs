@@ -179,13 +179,12 @@ impl Compared {
 
     /// What follows. A machine that stands still for a tenth of a second does so over all of a few runs: of so few
     /// one comparison of several proves nothing.
-    /// `strictly`: of how many the factor itself is proof enough.
-    fn outcome(&self, strictly: usize) -> Outcome {
+    fn outcome(&self) -> Outcome {
         let needed = if self.runs < FEW && self.sizes > 1 { 2 } else { 1 };
         match (self.sizes, self.dearer.len()) {
             (0, _) => Outcome::Unclear,
             (_, 0) => Outcome::Holds,
-            _ if self.clearly >= needed || self.strictly >= strictly => Outcome::Fails,
+            _ if self.clearly >= needed => Outcome::Fails,
             _ => Outcome::Unclear,
         }
     }
@@ -241,9 +240,8 @@ impl FlowModify {
         let from = found.dearer.iter().map(|d| d.0).min();
         let rows = self.updates.rows.iter().filter(|r| r.operation == operation);
         let most = rows.filter(|r| !r.first_packet.is_empty()).max_by_key(|r| r.entries);
-        let each =
-            most.and_then(|r| Some(quantile(&r.first_packet, 0.5)? * 1e3 / r.entries as f64));
-        let outcome = found.outcome(2);
+        let each = most.and_then(|r| Some(median(&r.first_packet)? * 1e3 / r.entries as f64));
+        let outcome = found.outcome();
         let verdict = match (found.sizes, from) {
             (0, _) => Verdict::new(id, outcome, format!("Nothing to compare '{what}' with.")),
             (_, None) => {
@@ -288,9 +286,9 @@ impl FlowModify {
             (true, false) => "falling",
             (false, false) => "rising or falling",
         };
-        // One order alone may be dear, and at the most entries only.
-        let outcome = rising.and(falling).outcome(1);
-        let (outcome, s) = if outcome == Outcome::Fails {
+        // One order alone may be dear, and at the most entries only: there the factor itself is proof enough.
+        let all = rising.and(falling);
+        let (outcome, s) = if all.strictly > 0 || all.outcome() == Outcome::Fails {
             let s = format!("Insertion in {named} priorities is dearer: up to {worst:.1} times.");
             (Outcome::Fails, s)
         } else {

@@ -12,7 +12,7 @@ use crate::socket::client::NoAnswer;
 use crate::socket::protocol::Item;
 use anyhow::{Context, Error, Result};
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use weir_supervisor::model::{Host, Lab, Tls, one_plane};
 use weir_supervisor::observed::{Observed, ObservedHost};
 use weir_supervisor::refusal::Way;
@@ -40,8 +40,8 @@ fn identity(h: &Host, items: &[Item]) -> Option<String> {
     });
     // One that is older has its socket's file at least.
     told.or_else(|| {
-        let file = std::fs::metadata(h.api.strip_prefix("unix:")?).ok()?;
-        Some(format!("file {} {}", file.dev(), file.ino()))
+        let (device, number) = weir_io::file_id(Path::new(h.api.strip_prefix("unix:")?))?;
+        Some(format!("file {device} {number}"))
     })
 }
 

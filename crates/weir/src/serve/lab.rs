@@ -114,9 +114,9 @@ pub async fn apply(
 ) -> Result<Json<Change>, Problem> {
     caller.must_operate("applying a lab")?;
     absolute(&lab)?;
-    // What could never be is that, whatever held (RFC 9110 §13.2.1).
-    checked(&lab, None)?;
     let change = app.change(caller, how.dry(), move |held, _| {
+        // What could never be is that, whatever held (RFC 9110 §13.2.1).
+        checked(&lab, None)?;
         if_match.holds(&etag(held))?;
         *held = lab;
         Ok(())

@@ -31,9 +31,13 @@ impl Head {
 /// A stem for results of these devices, `stem` if that is free or has been theirs: a device that is measured again
 /// has its newest result there, and nobody else's is lost.
 pub fn free(dir: &Path, stem: &str, devices: &[&str]) -> String {
-    let name = |n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") };
     let free = |s: &String| is_theirs(&dir.join(format!("{s}.json")), devices);
-    (1..MOST).map(name).find(free).unwrap_or_else(|| name(MOST))
+    (1..MOST).map(|n| nth(stem, n)).find(free).unwrap_or_else(|| nth(stem, MOST))
+}
+
+/// The stem that is tried as the `n`th, from 1 on.
+fn nth(stem: &str, n: usize) -> String {
+    if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") }
 }
 
 /// Whether a file is not there, or has results of these devices alone.
@@ -68,8 +72,7 @@ pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
 /// Keeps flows that a switch could not be given back, in a file that is nobody's yet; says where.
 pub fn flows(dir: &Path, stem: &str, text: &str) -> Option<PathBuf> {
     for n in 1..MOST {
-        let again = if n == 1 { String::new() } else { format!("-{n}") };
-        let path = dir.join(format!("{stem}{again}.flows.txt"));
+        let path = dir.join(format!("{}.flows.txt", nth(stem, n)));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut f) => {
                 let done = f.write_all(text.as_bytes()).and_then(|()| f.sync_all());

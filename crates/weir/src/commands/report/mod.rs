@@ -11,7 +11,6 @@ use anyhow::Result;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use weir_measure::document::comparison::{self, Comparison};
 use weir_measure::document::{Document, file};
@@ -115,12 +114,14 @@ struct Inputs(BTreeSet<(u64, u64)>);
 
 impl Inputs {
     fn add(&mut self, path: &Path) {
-        self.0.extend(identity(path));
+        self.0.extend(weir_io::file_id(path));
     }
 
     /// Refuses an output that is one of them.
     fn spare(&self, output: &Path) -> Result<()> {
-        match identity(output) {
+        // '-' is no file.
+        let there = weir_io::file_id(output).filter(|_| output != Path::new("-"));
+        match there {
             Some(id) if self.0.contains(&id) => Err(bad_input(format!(
                 "{} is one of the results that are read: write elsewhere",
                 output.display()
@@ -128,12 +129,6 @@ impl Inputs {
             _ => Ok(()),
         }
     }
-}
-
-/// One for all names of a file; `None`: it is not there, or is '-'.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let meta = std::fs::metadata(path).ok().filter(|_| path != Path::new("-"))?;
-    Some((meta.dev(), meta.ino()))
 }
 
 fn read_all(results: &[PathBuf], inputs: &mut Inputs) -> Result<Vec<Document>> {
