@@ -1,6 +1,7 @@
 //! Files that are there whole or not at all: written beside their names, renamed once all of them are.
 //!
-//! Touches the files that it is asked to. A disk that is full leaves what was there before as it was.
+//! Touches the files that it is asked to. A disk that is full leaves what was there before as it was. A link is
+//! followed; what is no file, as `/dev/stdout`, is written to as it is, at once.
 
 use super::file::DocumentError;
 use std::fs::File;
@@ -17,6 +18,10 @@ impl Whole {
     /// # Errors
     /// [`DocumentError::File`].
     pub fn write(&mut self, path: &Path, text: &str) -> Result<(), DocumentError> {
+        if path.metadata().is_ok_and(|m| !m.is_file()) {
+            return std::fs::write(path, text).map_err(|e| at(path, e));
+        }
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
         // Listed before it is there: what was begun is removed, too.
@@ -102,5 +107,21 @@ mod tests {
         files.finish().unwrap();
         assert_eq!(std::fs::read_to_string(at("a")).unwrap(), "new");
         assert_eq!(names(dir.path()), ["a", "b"]);
+    }
+
+    #[test]
+    fn links_are_followed_and_what_is_no_file_stays_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        write(&at("a"), "old").unwrap();
+        std::os::unix::fs::symlink("a", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
+        write(&at("link"), "new").unwrap();
+        write(&at("null"), "new").unwrap();
+        assert_eq!(std::fs::read_to_string(at("a")).unwrap(), "new");
+        assert!(at("link").is_symlink() && at("null").is_symlink());
+        assert_eq!(std::fs::read_to_string("/dev/null").unwrap(), "");
+        assert_eq!(names(dir.path()), ["a", "link", "null"]);
+        assert!(matches!(write(dir.path(), "new"), Err(DocumentError::File { .. })));
     }
 }

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use weir_calibrate::levels::size;
 use weir_calibrate::{Calibration, Depth, Progress, calibrate_with, text};
 use weir_estimate::Profile;
+use weir_measure::document::whole;
 use weir_measure::environment::Environment;
 
 /// Measure this machine into a profile for 'weir estimate' and 'weir place'
@@ -139,14 +140,15 @@ pub fn run(a: &Args) -> Result<()> {
     if let Some(eo) = library.operations().names().find(|n| !profile.costs.contains_key(*n)) {
         bail!("the operation '{eo}' has no benchmark: it is missing in the profile");
     }
-    if let Some(path) = &a.out {
-        std::fs::write(path, &text).with_context(|| path.display().to_string())?;
-    }
+    let saved = a.out.as_deref().map(|path| whole::write(path, &text)).transpose();
     let shown = shown(&c, text);
+    // What was measured is printed whether or not it can be written.
     if a.json {
-        return put(&(serde_json::to_string(&Envelope::new("calibration", shown))? + "\n"));
+        put(&(serde_json::to_string(&Envelope::new("calibration", shown))? + "\n"))?;
+    } else {
+        put(told(&shown, a.out.as_deref().filter(|_| saved.is_ok())))?;
     }
-    put(told(&shown, a.out.as_deref()))
+    saved.map(|_| ()).context("the profile could not be saved")
 }
 
 /// The name of a profile in a file.

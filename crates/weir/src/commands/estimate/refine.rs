@@ -7,7 +7,7 @@ use super::{Files, shelf};
 use crate::commands::columns::Columns;
 use crate::commands::say::put;
 use crate::environment::Envelope;
-use crate::fault::{self, bad_input};
+use crate::fault::bad_input;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use weir_estimate::refine::{Drift, Refiner, pmd, rewrite};
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Profile, Question, estimate};
+use weir_measure::document::whole;
 
 /// Which measurements, and of what.
 #[derive(Debug, clap::Args)]
@@ -124,7 +125,7 @@ pub fn run(a: &Args) -> Result<()> {
         // Nobody shall find later that what was written can't be read.
         let name = path.display().to_string();
         Profile::read(&name, &text, library.operations()).map_err(bad_input)?;
-        std::fs::write(path, text).map_err(|e| fault::file(format_args!("--out {name}"), &e))?;
+        whole::write(path, &text).map_err(|e| bad_input(format_args!("--out {e}")))?;
     }
     let mean = |f: &dyn Fn(&weir_estimate::Estimate) -> f64| {
         let sum: f64 = estimates.iter().map(|(e, m)| (f(e) / m - 1.0).abs()).sum();

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_measure::document::whole::Whole;
 use weir_measure::environment::UNKNOWN;
 use weir_measure::studies::{Study, oflops as studies};
 
@@ -211,10 +212,14 @@ fn study(a: &RunArgs, id: Id, stop: &Arc<AtomicBool>) -> Result<()> {
     };
     progress.clear();
     let envelope = Envelope::new("study", report?);
-    if let Some(dir) = &a.out {
-        write(dir, &envelope)?;
+    let saved = a.out.as_deref().map(|dir| write(dir, &envelope)).transpose();
+    // What was measured is printed whether or not it can be written.
+    if a.json {
+        say(serde_json::to_string(&envelope)?)?;
+    } else {
+        put(envelope.result.markdown())?;
     }
-    if a.json { say(serde_json::to_string(&envelope)?) } else { put(envelope.result.markdown()) }
+    saved.map(|_| ())
 }
 
 /// Refuses a study where it can't be measured, before anything is done.
@@ -263,9 +268,9 @@ fn write(dir: &Path, envelope: &Envelope<Report>) -> Result<()> {
         report.study,
     );
     let json = serde_json::to_string_pretty(envelope)? + "\n";
+    let mut files = Whole::default();
     for (kind, content) in [("md", text), ("json", json), ("svg", svg(report)?)] {
-        let path = dir.join(format!("{}.{kind}", report.study));
-        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+        files.write(&dir.join(format!("{}.{kind}", report.study)), &content)?;
     }
-    Ok(())
+    Ok(files.finish()?)
 }

@@ -12,10 +12,11 @@ use crate::commands::style::Progress;
 use crate::environment::PROGRAM;
 use crate::fault::{self, bad_input};
 use crate::study::Place;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_measure::document::whole::Whole;
 use weir_measure::document::{Comparison, Document, Dut};
 use weir_measure::dut::profile::Profile;
 use weir_measure::engine::configured::Configured;
@@ -150,16 +151,18 @@ fn in_virtual_time(entry: &Entry, params: &Params, profile: &str) -> Result<Docu
 /// Writes the results, what they look like, and a page; says where.
 fn save(dir: &Path, study: &Study, all: &mut Comparison) -> Result<[PathBuf; 3]> {
     let path = all.save(dir, study.id)?;
+    let mut files = Whole::default();
     let page = dir.join(format!("{}.html", study.id));
-    write(&page, &report::html(&all.documents))?;
+    files.write(&page, &report::html(&all.documents))?;
     let text = dir.join(format!("{}.md", study.id));
     let title = format!("{}: {}", study.id, study.figure);
     let picture = report::svg::svg(&all.documents);
     let names = picture.as_ref().map(|_| format!("{}.svg", study.id));
-    write(&text, &report::markdown::markdown(&title, &all.documents, names.as_deref()))?;
+    files.write(&text, &report::markdown::markdown(&title, &all.documents, names.as_deref()))?;
     if let (Some(svg), Some(name)) = (picture, names) {
-        write(&dir.join(name), &svg)?;
+        files.write(&dir.join(name), &svg)?;
     }
+    files.finish()?;
     Ok([path, text, page])
 }
 
@@ -177,8 +180,4 @@ fn keep(args: &RunArgs, study: &Study, mut all: Comparison) -> Result<()> {
     let asks = format!("{}: {} ({})\n", study.id, study.asks, study.figure);
     put(format!("{asks}{quick}\n{}\n", report::beside::text(&all.documents)))?;
     saved.map(|_| ())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| path.display().to_string())
 }
