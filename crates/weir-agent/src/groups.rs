@@ -17,6 +17,9 @@ use weir_openflow::model::{
     RemovedReason,
 };
 
+/// Groups or meters that one call of the data plane is about: frames wait for it.
+pub(crate) const AT_ONCE: usize = 128;
+
 impl Switch {
     pub(crate) fn group_mod<P: Plane>(
         &mut self,
@@ -113,7 +116,7 @@ impl Switch {
             let next = |g| self.state.groups.get(g).map(Group::follows).unwrap_or_default();
             now = now.iter().flat_map(next).filter(|g| !seen.contains(g)).collect();
         }
-        // The data plane counts how far; this ends what can't be far at all.
+        // The data plane counts how far; this ends what leads to too many.
         if seen.len() > MAX_CHAIN * MAX_BUCKETS {
             return Err(ErrorCode::GroupChainingUnsupported);
         }
@@ -121,7 +124,7 @@ impl Switch {
     }
 
     fn delete_group<P: Plane>(&mut self, id: u32, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
-        if self.state.groups.iter().any(|(_, g)| g.follows().contains(&id)) {
+        if self.state.groups.values().flat_map(|g| &g.buckets).flat_map(follows).any(|g| g == id) {
             return Err(ErrorCode::GroupChained.into());
         }
         let flows = self.flows.doing(|b| b.groups.contains(&id));
@@ -138,12 +141,15 @@ impl Switch {
         self.remove_flows(flows.into(), RemovedReason::GroupDelete, cx)?;
         let ids: Vec<u32> = std::mem::take(&mut self.state.groups).into_keys().collect();
         let vid = self.config.vid;
-        cx.plane.with(move |dp| {
-            for id in ids {
-                // As above.
-                let _ = dp.remove_group(vid, id);
-            }
-        })?;
+        for ids in ids.chunks(AT_ONCE) {
+            let ids = ids.to_vec();
+            cx.plane.with(move |dp| {
+                for id in ids {
+                    // As above.
+                    let _ = dp.remove_group(vid, id);
+                }
+            })?;
+        }
         Ok(())
     }
 }

@@ -64,10 +64,14 @@ pub(crate) fn keys(m: &Match) -> Keys {
             Field::Icmpv4Type | Field::Icmpv4Code | Field::Icmpv6Type | Field::Icmpv6Code
         );
         let mask = if wide { key.full() } else { f.mask };
-        // There are no logical ports: a frame's physical port is its port, and the key's is zero.
-        let same =
-            f.field == Field::InPhyPort && m.get(Field::InPort).is_some_and(|p| p.value == f.value);
-        out = out.with_masked(key, if same { 0 } else { f.value }, mask);
+        // There are no logical ports: a frame's physical port is its port, and the key's is zero. Zero itself is no
+        // port, and is told by what that leaves free: each match has its own key.
+        let value = match m.get(Field::InPort) {
+            Some(p) if f.field == Field::InPhyPort && p.value == f.value => 0,
+            Some(p) if f.field == Field::InPhyPort && f.value == 0 => p.value,
+            _ => f.value,
+        };
+        out = out.with_masked(key, value, mask);
     }
     out
 }

@@ -6,6 +6,8 @@
 //! bucket is its share of the weights). What a flow's bucket is depends on no other bucket being
 //! there: removing, adding or losing one moves only the flows that it has or gets.
 
+pub(crate) mod chains;
+
 use crate::counters::{SharedTally, Side, Tally};
 use crate::numbered::Numbered;
 use std::cell::Cell;
@@ -429,7 +431,7 @@ pub enum ChainError {
     #[error("group {0} leads back to itself: break the loop in one of its buckets")]
     Loop(u32),
     /// Groups behind groups behind groups.
-    #[error("from group {0} more than {max} groups follow one another: make the chain shorter", max = MAX_CHAIN)]
+    #[error("by group {0} more than {max} groups follow one another: make the chain shorter", max = MAX_CHAIN)]
     TooDeep(u32),
     /// A bucket names a group that is not there.
     #[error("group {from} names group {to}, which is not there: add {to} first")]
@@ -442,7 +444,8 @@ pub enum ChainError {
 }
 
 /// Checks that groups, following `names` (the groups a bucket's payload goes on with) and watched
-/// groups, neither loop nor make long chains. Takes time in proportion to the number of names.
+/// groups, neither loop nor make long chains. Takes time in proportion to the number of names: the judge of what a
+/// data plane finds out at each change.
 ///
 /// # Errors
 /// The first fault found.

@@ -9,6 +9,7 @@ use crate::compile::{ActionResult, ResolvePort};
 use crate::control::WrittenGroup;
 use crate::counters::VdpCounters;
 use crate::edge::{Edge, PortFlags, VdpPortCounters};
+use crate::group::chains::Chains;
 use crate::matching::Tables;
 use crate::userfield::UserFields;
 use crate::written::Written;
@@ -192,6 +193,16 @@ pub(crate) struct Asked {
     pub default: Written<Arc<[Action]>>,
     /// Its groups as they were written.
     pub groups: BTreeMap<u32, AskedGroup>,
+    /// Which groups lead to which.
+    pub chains: Chains,
+}
+
+impl Asked {
+    /// Nothing but a default rule's actions.
+    pub fn new(default: &[Action]) -> Self {
+        let (groups, chains) = (BTreeMap::new(), Chains::default());
+        Self { default: Written::new(default), groups, chains }
+    }
 }
 
 /// A group as it was written.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
+use weir_io::memory::{Memory, WireSize};
 use weir_packet::*;
 
 /// Frames here are 60 bytes: 64 with FCS, 512 bits.
@@ -363,5 +364,59 @@ proptest! {
         }
         let sent: u64 = p.snapshot().vdps.iter().map(|v| v.counters.forwarded.frames).sum();
         prop_assert_eq!(sent, taken.len() as u64);
+    }
+}
+
+/// A frame longer than what a low rate may send at once is not waited for in vain: it goes when nothing is owed, and
+/// what it took is owed then.
+#[test]
+fn frames_longer_than_a_burst_pass_a_low_rate() {
+    const BYTES: usize = 9000;
+    let mbps = Some(1_000_000);
+    let of_queue = (PortShare::default(), [(7, QueueRate { min_bps: 0, max_bps: mbps })]);
+    let ceiling = PortShare { ceiling_bps: mbps, ..PortShare::default() };
+    let of_share = (ceiling, [(7, QueueRate::default())]);
+    for (share, queues) in [of_queue, of_share] {
+        let config = Config { chunk_bytes: 16384, ..Config::default() };
+        let mut p = DataPlane::new(config).unwrap();
+        let size = WireSize { max_frame_bytes: BYTES, ..WireSize::default() };
+        let [(i, mut from), (o, mut to)] = ["in", "out"].map(|name| {
+            let (port, peer) = Memory::with_peer(name, size);
+            (p.add_port(name, Box::new(port)).unwrap(), peer)
+        });
+        let mut s = vlan_vdp(1, 1, i, o);
+        s.ports = vec![(PortNo(1), i), (PortNo(100), o)];
+        p.create_vdp(s).unwrap();
+        for r in to_queues(&[7]) {
+            p.add_rule(Vid(1), 0, &r, Placement::Fast).unwrap();
+        }
+        p.set_share(Vid(1), o, share).unwrap();
+        for (queue, rate) in queues {
+            p.set_queue(Vid(1), PortNo(100), queue, rate).unwrap();
+        }
+        let mut long = frame(1, 7, 0, 0);
+        long.resize(BYTES, 0);
+        (0..50).for_each(|_| from.send(&long).unwrap());
+        let (mut came, mut into) = (0, Vec::new());
+        for ms in 1..=1000 {
+            p.poll(Nanos(ms * 1_000_000));
+            while to.recv(&mut into) {
+                came += 1;
+            }
+        }
+        // 72,032 bits each with FCS, and one that nothing was owed for.
+        assert!((13..=15).contains(&came), "{came} in a second");
+        p.snapshot().check().unwrap();
+        // A VDP that is deleted takes its rates with it, and loses no frame.
+        p.delete_vdp(Vid(1)).unwrap();
+        for ms in 1001..=1400 {
+            p.poll(Nanos(ms * 1_000_000));
+            while to.recv(&mut into) {
+                came += 1;
+            }
+        }
+        assert_eq!(came, 50);
+        p.snapshot().check().unwrap();
+        p.create_vdp(vlan_vdp(1, 1, i, o)).unwrap();
     }
 }

@@ -28,6 +28,8 @@ pub enum Lifetime {
 #[derive(Debug)]
 pub struct Tap {
     watch: Watch,
+    /// The number of the interface that was attached to.
+    index: u32,
     device: Option<tun::Tap>,
     caps: Caps,
     fault: Option<DeviceError>,
@@ -46,14 +48,20 @@ impl Tap {
             device.persist().map_err(|e| interface::error("making it stay", &name, NEED, e))?;
         }
         let (watch, i) = Watch::new(&name)?;
-        let max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
-        Ok(Self {
+        let mut tap = Self {
             watch,
+            index: i.index,
             device: Some(device),
-            caps: Caps { max_frame_bytes, feed: Feed::Overflows },
+            caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
             fault: None,
             counters: DeviceCounters::default(),
-        })
+        };
+        tap.measure(i.mtu, pool);
+        Ok(tap)
+    }
+
+    fn measure(&mut self, mtu: usize, pool: &Pool) {
+        self.caps.max_frame_bytes = pool.max_frame_bytes().min(mtu + LINK_BYTES);
     }
 }
 
@@ -86,7 +94,13 @@ impl Device for Tap {
     /// meant that.
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         match self.device.as_ref().map(tun::Tap::state) {
-            Some(tun::State::Up) => return LinkState::Up,
+            Some(tun::State::Up) => {
+                // In another namespace nothing is seen of it, and what has its name here may be another.
+                if let Seen::Same(_, mtu) = self.watch.look(Some(self.index)) {
+                    self.measure(mtu, pool);
+                }
+                return LinkState::Up;
+            }
             Some(tun::State::Down) => return LinkState::Down,
             Some(tun::State::Gone) | None => self.device = None,
         }
@@ -99,7 +113,8 @@ impl Device for Tap {
         match opened {
             Ok((device, i)) => {
                 self.device = Some(device);
-                self.caps.max_frame_bytes = pool.max_frame_bytes().min(i.mtu + LINK_BYTES);
+                self.index = i.index;
+                self.measure(i.mtu, pool);
                 self.fault = None;
                 LinkState::Up
             }

@@ -96,7 +96,8 @@ impl Flows {
         }
         out
     }
-    fn is_meant(&self, filter: &Filter, within: &Match, f: &Flow) -> bool {
+    /// Whether a flow is among those that a request means, of its tables.
+    pub fn is_meant(&self, filter: &Filter, within: &Match, f: &Flow) -> bool {
         filter.admits(f, self.behaviours.get(f.behaviour))
             && (within.0.is_empty()
                 || self.shapes.get(f.shape).is_some_and(|s| s.is_within(&f.values, within)))

@@ -12,8 +12,8 @@ use crate::switch::Switch;
 use std::ops::Range;
 use weir_dataplane::{RuleRef, Tally, Usage};
 use weir_openflow::model::{
-    Aggregate, ErrorCode, FlowFilter, FlowStats, GROUP_ANY, Message, Part, StatsReply, TABLE_ALL,
-    TABLE_MAX, Version,
+    Aggregate, ErrorCode, FlowFilter, FlowStats, GROUP_ANY, Match, Message, Part, StatsReply,
+    TABLE_ALL, TABLE_MAX, Version,
 };
 
 /// Flows of one part: handing a question over costs as much as reading the counters of two hundred,
@@ -29,6 +29,8 @@ const EMERGENCY: u8 = TABLE_MAX;
 pub(crate) struct Walk {
     pub who: Asker,
     which: Selection,
+    /// What was asked: other flows may have taken the places of those that went.
+    meant: Box<(Filter, Match)>,
     /// The flows to be told next.
     ahead: Vec<RuleRef>,
 }
@@ -40,12 +42,10 @@ impl Switch {
         who: &Asker,
         f: &mut FlowFilter,
         cx: &mut Cx<'_, P>,
-    ) -> Result<Selection, Stop> {
+    ) -> Result<(Selection, Filter), Stop> {
         let old = who.version == Version::V10;
-        if old && f.table == EMERGENCY && self.state.tables <= EMERGENCY {
-            return Ok(Vec::new().into());
-        }
-        if f.table != TABLE_ALL && f.table >= self.state.tables {
+        let none = old && f.table == EMERGENCY && self.state.tables <= EMERGENCY;
+        if !none && f.table != TABLE_ALL && f.table >= self.state.tables {
             return Err(ErrorCode::BadTableId.into());
         }
         matches::check(&mut f.matcher, who.version)?;
@@ -56,7 +56,9 @@ impl Switch {
             out_port: f.out_port,
             out_group: if old { GROUP_ANY } else { f.out_group },
         };
-        self.select(filter, &f.matcher, cx)
+        let which =
+            if none { Vec::new().into() } else { self.select(filter.clone(), &f.matcher, cx)? };
+        Ok((which, filter))
     }
 
     /// What the frames of flows came to, in the order of the flows. All the memory that it takes is
@@ -95,9 +97,9 @@ impl Switch {
         mut f: FlowFilter,
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
-        let mut which = self.asked_for(who, &mut f, cx)?;
+        let (mut which, filter) = self.asked_for(who, &mut f, cx)?;
         let ahead = which.next(&self.flows, TOLD);
-        let walk = Walk { who: *who, which, ahead };
+        let walk = Walk { who: *who, which, meant: Box::new((filter, f.matcher)), ahead };
         if let Some(left) = self.tell_part(walk, cx)? {
             self.walks.push(left);
         }
@@ -112,8 +114,10 @@ impl Switch {
     ) -> Result<Option<Walk>, Stop> {
         let mut chunk = std::mem::take(&mut walk.ahead);
         walk.ahead = walk.which.next(&self.flows, TOLD);
-        // Flows that went meanwhile are left out.
-        chunk.retain(|at| self.flows.get(*at).is_some());
+        // Flows that went meanwhile are left out, whatever has their places.
+        let (filter, within) = &*walk.meant;
+        let is_meant = |f| self.flows.is_meant(filter, within, f);
+        chunk.retain(|at| self.flows.get(*at).is_some_and(is_meant));
         let used = self.tallies(&chunk, cx)?;
         let of = |(i, used): (&RuleRef, Tally)| self.one(&walk.who, *i, used, cx);
         let body = StatsReply::Flow(chunk.iter().zip(used).filter_map(of).collect());
@@ -185,7 +189,7 @@ impl Switch {
         mut f: FlowFilter,
         cx: &mut Cx<'_, P>,
     ) -> Result<StatsReply, Stop> {
-        let mut which = self.asked_for(who, &mut f, cx)?;
+        let (mut which, _) = self.asked_for(who, &mut f, cx)?;
         let mut sum = Aggregate::default();
         loop {
             let chunk = which.next(&self.flows, TOLD);

@@ -2,18 +2,38 @@
 
 use crate::apply::duration;
 use crate::dp;
+use crate::groups::AT_ONCE;
 use crate::plane::Plane;
 use crate::request::{Cx, Stop};
 use crate::stats::features::ACTION_BITS;
 use crate::switch::Switch;
 use std::collections::HashMap;
-use weir_dataplane::MAX_BANDS;
+use weir_dataplane::{DataPlane, MAX_BANDS, Vid};
 use weir_openflow::model::{
     ErrorCode, GROUP_ALL, GROUP_MAX, GroupDesc, GroupFeatures, GroupStats, METER_ALL, MeterConfig,
     MeterFeatures, MeterFlags, MeterStats, StatsReply,
 };
 
+/// Reads the counters of some groups or meters.
+type Read = fn(&DataPlane, Vid, &[u32]) -> Vec<dp::Parted>;
+
 impl Switch {
+    /// What groups or meters got, some in a call of the data plane, which carries frames in between.
+    fn counted<P: Plane>(
+        &self,
+        ids: &[u32],
+        read: Read,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<Vec<dp::Parted>, Stop> {
+        let vid = self.config.vid;
+        let mut out = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(AT_ONCE) {
+            let asked = ids.to_vec();
+            out.extend(cx.plane.with(move |plane| read(plane, vid, &asked))?);
+        }
+        Ok(out)
+    }
+
     pub(super) fn group_stats<P: Plane>(
         &mut self,
         id: u32,
@@ -24,8 +44,7 @@ impl Switch {
         }
         let means = |g: &u32| id == GROUP_ALL || *g == id;
         let ids: Vec<u32> = self.state.groups.keys().copied().filter(means).collect();
-        let (vid, asked) = (self.config.vid, ids.clone());
-        let counted = cx.plane.with(move |plane| dp::group_counters(plane, vid, &asked))?;
+        let counted = self.counted(&ids, dp::group_counters, cx)?;
         let mut references: HashMap<u32, u32> = HashMap::new();
         for (_, b, flows) in self.flows.behaviours.iter() {
             for g in &b.groups {
@@ -88,8 +107,7 @@ impl Switch {
         cx: &mut Cx<'_, P>,
     ) -> Result<StatsReply, Stop> {
         let ids = self.meters_asked(id)?;
-        let (vid, asked) = (self.config.vid, ids.clone());
-        let counted = cx.plane.with(move |plane| dp::meter_counters(plane, vid, &asked))?;
+        let counted = self.counted(&ids, dp::meter_counters, cx)?;
         let mut used: HashMap<u32, u32> = HashMap::new();
         for (_, b, flows) in self.flows.behaviours.iter() {
             if let Some(m) = b.meter {

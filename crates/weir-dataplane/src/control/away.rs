@@ -9,6 +9,7 @@ use crate::action::Vid;
 use crate::carried::{Away, AwayView, Brought, Carried, Gate, Handed};
 use crate::counters::Usage;
 use crate::forwarding::PortShare;
+use crate::group::chains::Chains;
 use crate::mapping::MappingRule;
 use crate::matching::Tables;
 use crate::plane::DataPlane;
@@ -304,6 +305,7 @@ impl DataPlane {
         v.slow_only.clear();
         v.spilled = Spilled::No;
         v.asked.groups.clear();
+        v.asked.chains = Chains::default();
         v.set_miss();
         let slow = Tables { invalid_ttl, ..Tables::counted(&v.fast.slow_side()) };
         self.uncharge(Part::Action, vid, entries);

@@ -5,7 +5,9 @@ use crate::action::{Action, PortNo, Vid};
 use crate::compile::{ActionResult, Op, ResolvePort, compile_bucket};
 use crate::counters::Tally;
 use crate::execute::InvalidTtl;
-use crate::group::{Group, check_chains, follows};
+use crate::group::chains::Names;
+use crate::group::{Group, follows};
+use crate::matching::Groups;
 use crate::meter::Meter;
 use crate::plane::DataPlane;
 use crate::vdp::{AskedGroup, Watched};
@@ -18,6 +20,19 @@ fn groups_in(r: &ActionResult) -> Vec<u32> {
         _ => None,
     };
     r.ops().filter_map(named).collect()
+}
+
+/// What a VDP's groups go on with or watch.
+struct Behind<'g>(&'g Groups);
+
+impl Names for Behind<'_> {
+    fn named_by(&self, id: u32) -> Option<Vec<u32>> {
+        self.0.get(id).map(behind)
+    }
+}
+
+fn behind(g: &Group<Arc<ActionResult>>) -> Vec<u32> {
+    follows(g, &|r: &Arc<ActionResult>| groups_in(r))
 }
 
 /// What a group got.
@@ -84,17 +99,12 @@ impl DataPlane {
             return Err(e);
         }
         let slow = compiled.share();
-        let groups = &mut self.vdp_mut(vid)?.fast.groups;
-        // One that goes on with no other makes no chain longer and closes no loop; a group that others miss is their affair.
-        let alone = follows(&compiled, &|r: &Arc<ActionResult>| groups_in(r)).is_empty();
-        let before = groups.insert(id, compiled);
-        if !alone && let Err(chain) = check_chains(groups, |r| groups_in(r)) {
-            match before {
-                Some(old) => groups.insert(id, old),
-                None => groups.remove(id),
-            };
-            return Err(ControlError::Chain { vid, chain });
-        }
+        let v = self.vdp_mut(vid)?;
+        let groups = &mut v.fast.groups;
+        let before = groups.get(id).map(behind).unwrap_or_default();
+        let judged = v.asked.chains.put(id, &before, &behind(&compiled), &Behind(groups));
+        judged.map_err(|chain| ControlError::Chain { vid, chain })?;
+        groups.insert(id, compiled);
         self.post(vid, move |s| {
             s.tables.get_mut().groups.insert(id, slow);
         })
@@ -108,11 +118,12 @@ impl DataPlane {
             return self.everywhere(move |p| p.remove_group(vid, id));
         }
         let v = self.vdp_mut(vid)?;
-        if v.fast.groups.remove(id).is_none() {
+        let Some(gone) = v.fast.groups.remove(id) else {
             let why = "there is none";
             return Err(ControlError::Object { what: "group", id, vid, why });
-        }
+        };
         v.asked.groups.remove(&id);
+        v.asked.chains.remove(id, &behind(&gone), &Behind(&v.fast.groups));
         self.post(vid, move |s| {
             s.tables.get_mut().groups.remove(id);
         })

@@ -16,7 +16,7 @@ use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
 use crate::userfield::UserFields;
 use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, SlowOnly, Spilled, Vdp};
 use crate::written::Written;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use weir_classify::Part;
 use weir_packet::{DropReason, PortId};
@@ -245,7 +245,7 @@ impl DataPlane {
             miss: ActionResult::drop(),
             migration: MigrationReport::default(),
             spilled: Spilled::No,
-            asked: Asked { default: Written::new(&spec.default), groups: BTreeMap::new() },
+            asked: Asked::new(&spec.default),
             packet_outs_lost: 0,
             worked: 0,
             action_limit: spec.action_limit,
@@ -328,6 +328,8 @@ impl DataPlane {
             self.pool.free(h.frame);
         }
         self.drop_parked(vid);
+        // A rate that is gone with its VDP must not keep it here for minutes.
+        self.ports.iter_mut().flatten().for_each(|p| p.tx.unlimit(vid));
         if let Some(c) = self.channels.get_mut(usize::from(channel)) {
             if c.owner == Some(vid) {
                 c.owner = None;

@@ -43,7 +43,9 @@ impl Bucket {
             (self.bits, self.fraction) = (depth, 0);
         }
     }
+    /// Whether so many bits may go. What is longer than a bucket goes when it is full, and is paid back out of what
+    /// comes then: nothing waits for ever, and the rate holds.
     pub(super) fn has(&self, bits: i64) -> bool {
-        self.bits >= bits
+        self.bits >= bits || bits > self.depth() && self.bits >= self.depth()
     }
 }

@@ -219,6 +219,10 @@ impl TxPort {
         self.shaped += usize::from(s.is_shaped());
         Some(r)
     }
+    /// What waits for a VDP leaves as fast as the wire takes it from now on.
+    pub(crate) fn unlimit(&mut self, vid: Vid) {
+        self.reshape(vid, |s, _| s.unlimit());
+    }
     /// Takes a VDP's share and queues away; its frames are dropped.
     pub fn remove_share<A: TxAccount>(&mut self, vid: Vid, a: &mut A) {
         self.drop_queues(vid.0, DropReason::VdpGone, a);

@@ -209,6 +209,13 @@ impl Share {
         t.guarantee = Bucket::new(share.guarantee_bps, now);
         t.ceiling = share.ceiling_bps.map(|r| Bucket::new(r, now));
     }
+    /// Lifts what limits it and its queues.
+    pub(super) fn unlimit(&mut self) {
+        let Some(t) = self.terms.as_deref_mut() else { return };
+        t.ceiling = None;
+        t.first.max = None;
+        t.more.iter_mut().for_each(|c| c.rates.max = None);
+    }
     fn make_terms(&mut self, now: Nanos) -> &mut Terms {
         self.terms.get_or_insert_with(|| Box::new(Terms::new(now)))
     }

@@ -26,6 +26,8 @@ pub enum Stay {
 /// Keeps a VDP's time until it goes.
 pub async fn keep(vdp: Rc<Vdp>, mut punts: Punts, mut stay: watch::Receiver<Stay>) {
     let mut last = Instant::now();
+    // A turn ended before all frames that waited were taken.
+    let mut more = false;
     loop {
         let due = vdp.deadline().map(|at| vdp.common.clock.when(at).max(last + GRAIN));
         tokio::select! {
@@ -41,7 +43,9 @@ pub async fn keep(vdp: Rc<Vdp>, mut punts: Punts, mut stay: watch::Receiver<Stay
                 }
             }
             () = vdp.rearm.notified() => {}
-            () = punts.wait(), if vdp.manner() != Manner::Asleep => while vdp.take_punts(&mut punts) {
+            // However many there are, time-outs come first.
+            () = async { if !more { punts.wait().await } }, if vdp.manner() != Manner::Asleep => {
+                more = vdp.take_punts(&mut punts);
                 yield_now().await;
             }
         }
