@@ -131,6 +131,29 @@ impl ActionResult {
         let ops = self.program.iter().flatten();
         ops.flat_map(|op| std::iter::once(op).chain(inner(op).iter().map(|s| &s.op)))
     }
+    /// What the same actions came down to before: tunnels go on with the sequences that they have there, since a
+    /// receiver drops numbers that it has seen (RFC 2890 §2.2).
+    pub fn count_on(&mut self, before: &Self) {
+        let changes = |op: &Op| match op {
+            Op::Change(c) => c.sequence().cloned(),
+            _ => None,
+        };
+        let mut had = before.ops().filter_map(changes);
+        let mut go_on = |op: &mut Op| {
+            if let Op::Change(c) = op
+                && let Some(new) = c.sequence_mut()
+                && let Some(old) = had.next()
+            {
+                *new = old;
+            }
+        };
+        for op in self.program.iter_mut().flatten() {
+            go_on(op);
+            if let Op::Write(set) = op {
+                set.iter_mut().for_each(|s| go_on(&mut s.op));
+            }
+        }
+    }
 }
 
 /// Why an action sends to the software stage.

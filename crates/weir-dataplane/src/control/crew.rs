@@ -56,6 +56,16 @@ impl DataPlane {
         let why = "each would learn a part of the addresses: write rules for what it would do";
         self.takes_a_pin(vid, "NORMAL", why)
     }
+    /// Refuses actions that must know what all workers did: NORMAL, and numbers that a tunnel has one row of.
+    pub(super) fn refuse_apart(&self, vid: Vid, r: &ActionResult) -> Result<(), ControlError> {
+        self.refuse_normal(vid, r)?;
+        let numbers = |op: &Op| matches!(op, Op::Change(c) if c.sequence().is_some());
+        if self.config.workers == 1 || !r.ops().any(numbers) {
+            return Ok(());
+        }
+        let why = "each would count by itself, and receivers drop what comes twice";
+        self.takes_a_pin(vid, "a GRE sequence", why)
+    }
     /// Leaves frames in the ports, or takes them again: for a change that takes several steps at several workers. What comes
     /// meanwhile waits where the devices keep it.
     pub fn rest_ports(&mut self, rest: bool) {

@@ -85,7 +85,7 @@ impl DataPlane {
         let one = |actions: &[Action]| {
             let r = compile_bucket(actions, v)?;
             Self::check_objects(v, &r)?;
-            self.refuse_normal(vid, &r)?;
+            self.refuse_apart(vid, &r)?;
             Ok(r)
         };
         let mut compiled = group.map(|actions| match one(&actions) {

@@ -68,13 +68,19 @@ impl DataPlane {
         let own = v.asked.groups.iter().filter(|(_, g)| g.watched == Watched::Own);
         for (id, AskedGroup { written, .. }) in own {
             let watched = |no| ports.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into());
+            let Some(g) = v.fast.groups.get_mut(*id) else { continue };
+            let mut before = g.buckets().iter();
             let mut whole = true;
             let new = written.clone().watching(watched).map(|actions| {
                 let r = compile::compile_bucket(&actions, &ports);
                 whole &= r.is_ok();
-                Arc::new(r.unwrap_or_else(|_| compile::ActionResult::drop()))
+                let mut r = r.unwrap_or_else(|_| compile::ActionResult::drop());
+                before.next().into_iter().for_each(|b| r.count_on(&b.payload));
+                Arc::new(r)
             });
-            let Some(g) = v.fast.groups.get_mut(*id).filter(|_| whole) else { continue };
+            if !whole {
+                continue;
+            }
             g.take_buckets_of(new);
             slow.push((*id, g.share()));
         }

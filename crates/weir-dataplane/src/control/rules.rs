@@ -240,7 +240,7 @@ impl DataPlane {
         let v = self.vdp(vid)?;
         let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
-        self.refuse_normal(vid, &r)?;
+        self.refuse_apart(vid, &r)?;
         Ok(placed(r, &v.fast.meters, &v.fast.groups))
     }
 

@@ -261,7 +261,7 @@ impl DataPlane {
         v.set_ports(spec.ports);
         v.default = compile::compile_default(&spec.default, &v)?;
         if v.worker.is_none() {
-            self.refuse_normal(vid, &v.default)?;
+            self.refuse_apart(vid, &v.default)?;
         }
         v.set_miss();
         let default = v.default.clone();
@@ -460,7 +460,7 @@ impl DataPlane {
             return self.everywhere(move |p| p.set_default(vid, &actions));
         }
         let r = compile::compile_default(actions, self.vdp(vid)?)?;
-        self.refuse_normal(vid, &r)?;
+        self.refuse_apart(vid, &r)?;
         let v = self.vdp_mut(vid)?;
         for id in r.meters() {
             v.fast.meters.get_mut(id).into_iter().for_each(Meter::is_asked_by_default);

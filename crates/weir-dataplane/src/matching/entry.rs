@@ -33,7 +33,8 @@ impl Entry {
         e
     }
     /// Gives the rule with this match and priority what its actions come down to now.
-    pub(super) fn relink(&mut self, matcher: &Match, priority: u32, result: ActionResult) {
+    pub(super) fn relink(&mut self, matcher: &Match, priority: u32, mut result: ActionResult) {
+        result.count_on(&self.result);
         self.result = result;
         let all = priority == 0 && *matcher == Match::any();
         if all && self.result.bits & bits::PROGRAM != 0 {

@@ -36,6 +36,8 @@ pub mod vlan;
 pub mod vxlan;
 
 use crate::packet::Packet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use weir_packet::DropReason;
 
 pub use compile::{ActionError, compile};
@@ -114,6 +116,20 @@ pub enum Change {
 }
 
 impl Change {
+    /// What numbers the frames of a tunnel, if they are numbered.
+    pub fn sequence(&self) -> Option<&Arc<AtomicU32>> {
+        match self {
+            Change::EncapGre(e) => e.sequence.as_ref(),
+            _ => None,
+        }
+    }
+    /// [`Change::sequence`], to give it another.
+    pub fn sequence_mut(&mut self) -> Option<&mut Arc<AtomicU32>> {
+        match self {
+            Change::EncapGre(e) => e.sequence.as_mut(),
+            _ => None,
+        }
+    }
     /// This change and `next` in one, where that is possible: whole destination and source address.
     pub fn with(&self, next: &Change) -> Option<Change> {
         use set_mac::Which::{Dst, Src};

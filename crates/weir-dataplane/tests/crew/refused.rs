@@ -24,7 +24,12 @@ fn what_takes_one_worker_is_refused_where_there_are_several_and_changes_nothing(
     let share = PortShare { guarantee_bps: 1, ..PortShare::default() };
     let bucket = Bucket::new(vec![Action::Output(Out::Normal)]);
     let normal = Group::new(GroupKind::Indirect, vec![bucket]).unwrap();
+    let ip = TunnelAddrs::V4([192, 0, 2, 1].into(), [198, 51, 100, 2].into());
+    let outer = Outer { eth_src: [2; 6], eth_dst: [4; 6], ip, ttl: 64, tos: 0 };
+    let (sequence, checksum) = (Some(1), GreChecksum::Absent);
+    let numbered = Action::EncapGre { outer, key: None, sequence, checksum };
     let refused = [
+        p.set_default(vid, &[numbered]),
         p.create_vdp(with(&|s| s.program = Some(Box::new(Reflector::default())))),
         p.create_vdp(with(&|s| s.cpu_permille = 1)),
         p.set_program(vid, Some(Box::new(Reflector::default()))),

@@ -290,6 +290,45 @@ fn what_can_t_be_configured_is_refused() {
     assert!(r.p.vdp_port_counters(Vid(9)).is_err());
 }
 
+/// A receiver drops numbers that it has seen (RFC 2890 §2.2), whatever happened to the sender's ports meanwhile.
+#[test]
+fn a_gre_sequence_counts_on_while_ports_come_and_go() {
+    let mut r = Rig::new(2);
+    let v = r.vdp(1);
+    let ip = TunnelAddrs::V4([192, 0, 2, 1].into(), [198, 51, 100, 2].into());
+    let outer = Outer { eth_src: [2; 6], eth_dst: [4; 6], ip, ttl: 64, tos: 0 };
+    let (sequence, checksum) = (Some(1), GreChecksum::Absent);
+    let encap = Action::EncapGre { outer, key: None, sequence, checksum };
+    let bucket = Bucket::new(vec![encap.clone(), by(1)]);
+    let group = Group::new(GroupKind::Indirect, vec![bucket]).unwrap();
+    r.p.put_own_group(v, 1, group).unwrap();
+    let to = |n: u128| Match::any().with(Field::EthDst, 0x0200_0000_0000 + n);
+    let rules = [
+        (1, vec![encap.clone(), by(1)], Placement::Fast),
+        (2, vec![Action::WriteActions(vec![encap.clone(), by(1)])], Placement::Fast),
+        (3, vec![Action::Group(1)], Placement::Fast),
+        (4, vec![encap, by(1)], Placement::Slow),
+    ];
+    for (n, actions, placement) in &rules {
+        r.p.add_rule(v, 0, &rule(to(*n), 5, actions), *placement).unwrap();
+    }
+    let number = |r: &mut Rig, n: u128| {
+        let mut f = frame(1, 1, 0, 0);
+        f[..6].copy_from_slice(&[2, 0, 0, 0, 0, n as u8]);
+        r.send(0, &f);
+        r.settle();
+        let [out] = &r.got(1)[..] else { panic!("rule {n}") };
+        u32::from_be_bytes(out[38..42].try_into().unwrap())
+    };
+    for round in 1..=3 {
+        for (n, ..) in &rules {
+            assert_eq!(number(&mut r, *n), round, "rule {n}");
+        }
+        r.p.relink(v).unwrap();
+        r.settle();
+    }
+}
+
 /// Rules that name a port straight, by groups, and on the slow path, while the port goes and returns.
 fn port_1_comes_back(path: Path) {
     let mut r = Rig::new(3);
