@@ -53,6 +53,16 @@ fn drop_unmet(m: &mut Match) {
     }
 }
 
+/// What a key has for a physical port beside a port. There are no logical ports: a frame's physical port is its port, and
+/// the key's is zero. Zero itself is no port, and is told by what that leaves free: each match has its own key.
+pub(crate) fn in_phy_port(value: u128, port: u128) -> u128 {
+    match value {
+        v if v == port => 0,
+        0 => port,
+        v => v,
+    }
+}
+
 /// The same match in the data plane's words.
 pub(crate) fn keys(m: &Match) -> Keys {
     let mut out = Keys::any();
@@ -64,11 +74,8 @@ pub(crate) fn keys(m: &Match) -> Keys {
             Field::Icmpv4Type | Field::Icmpv4Code | Field::Icmpv6Type | Field::Icmpv6Code
         );
         let mask = if wide { key.full() } else { f.mask };
-        // There are no logical ports: a frame's physical port is its port, and the key's is zero. Zero itself is no
-        // port, and is told by what that leaves free: each match has its own key.
         let value = match m.get(Field::InPort) {
-            Some(p) if f.field == Field::InPhyPort && p.value == f.value => 0,
-            Some(p) if f.field == Field::InPhyPort && f.value == 0 => p.value,
+            Some(p) if f.field == Field::InPhyPort => in_phy_port(f.value, p.value),
             _ => f.value,
         };
         out = out.with_masked(key, value, mask);

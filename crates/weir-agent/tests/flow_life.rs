@@ -244,6 +244,59 @@ fn many_flows_come_in_parts_and_sum_up() {
     assert_eq!(rig.stats(OLD, StatsRequest::Aggregate(all)), [StatsReply::Aggregate(sum)]);
 }
 
+/// An answer that is under way tells nothing that was not asked for, though its flows went and others have their places.
+#[test]
+fn an_answer_under_way_tells_no_flow_that_took_anothers_place() {
+    let mut rig = Rig::new();
+    let nth = |n: u16, cookie| {
+        let m = any().with(Field::EthDst, n.into());
+        FlowMod { cookie, ..flow(m, 10, to(2)) }
+    };
+    for n in 0..3000 {
+        rig.give(NEW, Message::FlowMod(nth(n, 7)));
+    }
+    let asked = FlowFilter { cookie: 7, cookie_mask: u64::MAX, ..FlowFilter::every_flow() };
+    let body = StatsRequest::Flow(asked);
+    rig.give(NEW, Message::StatsRequest { more: Part::Last, body });
+    let mut told = rig.out.take();
+    for n in 0..3000 {
+        let delete = FlowMod { command: FlowCommand::DeleteStrict, ..nth(n, 7) };
+        rig.give(OLD, Message::FlowMod(delete));
+    }
+    for n in 0..3000 {
+        rig.give(OLD, Message::FlowMod(nth(3000 + n, 9)));
+    }
+    while rig.switch.owes(NEW) {
+        let (now, p, o) = (rig.now, &mut rig.plane, &mut rig.out);
+        rig.switch.tell_part_to(NEW, now, p, o).unwrap();
+        told.extend(rig.out.take());
+    }
+    let mut cookies = vec![];
+    for sent in told {
+        let Message::StatsReply { body: StatsReply::Flow(flows), .. } = sent.msg.body else {
+            panic!("{sent:?}")
+        };
+        cookies.extend(flows.iter().map(|f| f.cookie));
+    }
+    assert_eq!(cookies, [7; 1024]);
+}
+
+/// No frame's physical port is 0, and none is another than its port: that is told apart all the same.
+#[test]
+fn flows_by_physical_port_are_one_only_if_their_matches_are() {
+    let mut rig = Rig::new();
+    let by = |port, phy, out| {
+        let m = any().with(Field::InPort, port).with(Field::InPhyPort, phy);
+        Message::FlowMod(flow(m, 10, to(out)))
+    };
+    for (port, phy, out) in [(1, 1, 2), (1, 0, 3), (1, 2, 4), (2, 1, 4)] {
+        rig.ok(NEW, by(port, phy, out));
+    }
+    assert_eq!(rig.flows(NEW).len(), 4);
+    assert_eq!(rig.send(1, &frame(1)), [(2, frame(1))]);
+    assert_eq!(rig.send(2, &frame(1)), []);
+}
+
 /// A delete of everything is no walk through the flows; what it leaves must be the same.
 #[test]
 fn a_delete_of_everything_leaves_nothing_behind() {

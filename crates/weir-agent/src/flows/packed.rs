@@ -67,11 +67,11 @@ impl Shape {
         let mut out = FlowKey::default();
         let mut in_port = None;
         for p in &self.fields {
-            let value = self.value(p, values);
-            match p.field {
-                Field::InPort => in_port = Some(value),
-                // The port itself, which stands before it: see there.
-                Field::InPhyPort if in_port == Some(value) => continue,
+            let mut value = self.value(p, values);
+            match (p.field, in_port) {
+                (Field::InPort, _) => in_port = Some(value),
+                // The port stands before it.
+                (Field::InPhyPort, Some(port)) => value = matches::in_phy_port(value, port),
                 _ => {}
             }
             out.set(key(p.field), value);
@@ -189,6 +189,7 @@ mod tests {
         }
         of(Match::default().with(Field::InPort, 3).with(Field::InPhyPort, 3));
         of(Match::default().with(Field::InPort, 3).with(Field::InPhyPort, 4));
+        of(Match::default().with(Field::InPort, 3).with(Field::InPhyPort, 0));
         of(Match::default().with(Field::Ipv6Dst, u128::MAX).with(Field::Ipv6Src, 1 << 100));
     }
 }
