@@ -59,11 +59,16 @@ impl Switch {
             }),
             Version::V10 => None,
         };
+        let theirs = |slice| by_rule.is_none_or(|(s, _)| s == slice);
+        // Who only reads along gets no number for what waits: with one it could take it from whose it is.
+        let read = PacketIn { buffer_id: NO_BUFFER, ..p.clone() };
         for (slice, right) in &grants {
             // A rule's packet is its slice's; others of the same header only read along.
-            let theirs = by_rule.is_none_or(|(s, _)| s == *slice);
-            if theirs || *right == Right::Read {
-                self.hand(*slice, &p, &header, by_rule.filter(|(s, _)| s == slice), now, out);
+            let by_rule = by_rule.filter(|(s, _)| s == slice);
+            match right {
+                Right::Read => self.hand(*slice, &read, &header, by_rule, now, out),
+                _ if theirs(*slice) => self.hand(*slice, &p, &header, by_rule, now, out),
+                _ => {}
             }
         }
         if let Some((slice, _)) = by_rule

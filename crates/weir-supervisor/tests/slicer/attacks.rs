@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_openflow::channel::Rate;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::cube;
+use weir_supervisor::slicer::space::{Right, SliceId};
 
 const BOTH: [Version; 2] = [Version::V10, Version::V13];
 
@@ -426,4 +427,31 @@ fn what_is_everybodys_is_nobodys_to_change() {
     let config = Message::SetConfig(SwitchConfig { fragments: Fragments::Drop, miss_send_len: 1 });
     b.ask(1, config);
     assert!(b.sent().is_empty());
+}
+
+#[test]
+fn who_only_reads_takes_no_packet_that_waits() {
+    for v in BOTH {
+        let mut rules = by_vlan(1);
+        rules[0].grants.push((SliceId(1), Right::Read));
+        let mut b = Bench::new(v, vec![slice("red"), slice("watch")], rules);
+        b.says(
+            0,
+            Message::PacketIn(PacketIn {
+                buffer_id: 0x77,
+                total_len: 64,
+                reason: PacketInReason::NoMatch,
+                table: 0,
+                cookie: u64::MAX,
+                matcher: Match::default().with(Field::InPort, 1),
+                data: frame(10),
+            }),
+        );
+        let told = |b: &mut Bench, conn| match b.to(conn).remove(0).body {
+            Message::PacketIn(p) => (p.buffer_id, p.data),
+            other => panic!("{other:?}"),
+        };
+        assert_ne!(told(&mut b, 1).0, NO_BUFFER);
+        assert_eq!(told(&mut b, 2), (NO_BUFFER, frame(10)));
+    }
 }
