@@ -115,6 +115,8 @@ pub enum What {
     OwnBarrier,
     /// The slicer's own question.
     Own,
+    /// The slicer's own change, which has no answer but an error.
+    OwnChange,
     /// What is at the switch, asked by the slicer itself.
     Compared(Asks),
 }
@@ -163,7 +165,7 @@ impl Ledger {
         }
         let xid = self.next_xid;
         match &what {
-            What::Part(_) | What::Told(_) => {
+            What::Part(_) | What::Told(_) | What::OwnChange => {
                 self.unsettled += 1;
                 self.order.push_back(xid);
             }
@@ -204,7 +206,9 @@ impl Ledger {
             *n = n.saturating_sub(1);
         }
         match what {
-            What::Part(_) | What::Told(_) => self.unsettled = self.unsettled.saturating_sub(1),
+            What::Part(_) | What::Told(_) | What::OwnChange => {
+                self.unsettled = self.unsettled.saturating_sub(1);
+            }
             What::OwnBarrier => self.own_barrier = None,
             _ => {}
         }
@@ -226,7 +230,7 @@ impl Ledger {
             if xid == barrier {
                 break;
             }
-            if let Some((_, What::Part(_) | What::Told(_))) = self.open.get(&xid)
+            if let Some((_, What::Part(_) | What::Told(_) | What::OwnChange)) = self.open.get(&xid)
                 && let Some(What::Part(op)) = self.close(xid)
             {
                 // Its last part goes last, so that later parts may still fail it.

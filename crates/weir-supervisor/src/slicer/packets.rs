@@ -4,7 +4,7 @@
 
 use super::flows::owner;
 use super::header;
-use super::ledger::{Asker, What};
+use super::ledger::{Asker, MOST, What};
 use super::plan::Loss;
 use super::role::Tiding;
 use super::space::{Right, SliceId};
@@ -90,10 +90,13 @@ impl Switch {
     ) {
         let there = self.controllers.values().any(|c| c.slice == slice);
         let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
-        if !there || !s.may_tell(now) {
+        // What nobody is told of costs the switch a change, and so goes by the same rate.
+        let may = s.may_tell(now);
+        if !there || !may {
             s.counters.packet_ins_dropped += 1;
             let loss = s.plan.loss;
-            if let (false, Loss::Drop { seconds }) = (there, loss)
+            if let (false, true, Loss::Drop { seconds }) = (there, may, loss)
+                && self.ledger.open_of(slice) < MOST
                 && p.reason == PacketInReason::NoMatch
             {
                 self.drop_like(slice, header, seconds, out);
@@ -131,6 +134,6 @@ impl Switch {
             instructions: Vec::<Instruction>::new(),
             ..FlowMod::new(FlowCommand::Add)
         };
-        self.ledger.send(Some(slice), What::Own, Message::FlowMod(m), &mut out.to_switch);
+        self.ledger.send(Some(slice), What::OwnChange, Message::FlowMod(m), &mut out.to_switch);
     }
 }

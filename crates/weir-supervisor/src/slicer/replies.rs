@@ -48,8 +48,7 @@ impl Switch {
     }
 
     fn barrier_reply(&mut self, xid: u32, out: &mut Out) {
-        if !matches!(self.ledger.peek(xid), Some(What::Barrier(..) | What::OwnBarrier | What::Own))
-        {
+        if !matches!(self.ledger.peek(xid), Some(What::Barrier(..) | What::OwnBarrier)) {
             return;
         }
         for op in self.ledger.settled(xid) {
@@ -90,9 +89,14 @@ impl Switch {
                 asker
             }
             Some(What::Told(asker) | What::Asked(asker, _) | What::Barrier(asker, _)) => asker,
-            Some(What::OwnBarrier | What::Own | What::Covered(_) | What::Compared(_)) | None => {
-                return;
-            }
+            Some(
+                What::OwnBarrier
+                | What::Own
+                | What::OwnChange
+                | What::Covered(_)
+                | What::Compared(_),
+            )
+            | None => return,
         };
         self.touched.note(asker.slice);
         if let Ok(s) = self.slice_mut(&asker) {

@@ -119,7 +119,7 @@ impl Switch {
     /// Deletes what the switch has.
     pub(super) fn leave_nothing(&mut self, out: &mut Out) {
         let mut own = |body| {
-            self.ledger.send(None, What::Own, body, &mut out.to_switch);
+            self.ledger.send(None, What::OwnChange, body, &mut out.to_switch);
         };
         own(Message::FlowMod(FlowMod::delete_all(self.version)));
         if self.version == Version::V13 {
@@ -128,20 +128,21 @@ impl Switch {
             let (command, flags, bands) = (MeterCommand::Delete, MeterFlags(0), Vec::new());
             own(Message::MeterMod(MeterMod { command, flags, id: METER_ALL, bands }));
         }
-        own(Message::BarrierRequest);
+        self.ledger.fence(&mut out.to_switch);
     }
 
     /// Asks who it is.
     pub(super) fn ask_who(&mut self, out: &mut Out) {
-        let mut own = |body| {
-            self.ledger.send(None, What::Own, body, &mut out.to_switch);
+        let mut own = |what, body| {
+            self.ledger.send(None, what, body, &mut out.to_switch);
         };
         // Whole packets: a part of one may not tell whose it is.
         let config = SwitchConfig { fragments: Fragments::Normal, miss_send_len: 0xffff };
-        own(Message::SetConfig(config));
-        own(Message::FeaturesRequest);
+        own(What::OwnChange, Message::SetConfig(config));
+        own(What::Own, Message::FeaturesRequest);
         if self.version == Version::V13 {
-            own(Message::StatsRequest { more: Part::Last, body: StatsRequest::PortDesc });
+            let body = StatsRequest::PortDesc;
+            own(What::Own, Message::StatsRequest { more: Part::Last, body });
         }
     }
 

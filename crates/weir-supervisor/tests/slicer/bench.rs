@@ -78,6 +78,7 @@ impl Bench {
                     let body = StatsReply::PortDesc((1..=4).map(port).collect());
                     b.says(m.xid, Message::StatsReply { more: Part::Last, body });
                 }
+                Message::BarrierRequest => b.says(m.xid, Message::BarrierReply),
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! What well-behaved controllers see: a switch of their own.
 
 use super::bench::*;
+use weir_openflow::channel::Rate;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{ConnId, Loss, PortRef};
@@ -275,6 +276,41 @@ fn what_a_lost_controller_leaves_is_as_configured() {
         assert_eq!(m.matcher.get(Field::VlanVid).unwrap().value, 0x100a);
         assert_eq!(m.matcher.get(Field::InPort).unwrap().value, 1);
     }
+}
+
+#[test]
+fn a_controller_that_comes_back_after_many_drops_is_heard() {
+    for v in [Version::V10, Version::V13] {
+        let mut red = slice("red");
+        red.loss = Loss::Drop { seconds: 5 };
+        let mut b = Bench::new(v, vec![red, slice("blue")], by_vlan(2));
+        b.switch.disconnected(ConnId(1), &mut b.out);
+        for _ in 0..2000 {
+            b.says(0, packet(v, 10, 1, u64::MAX));
+            b.answer_barriers();
+        }
+        b.switch.connected(ConnId(9), SliceId(0), &mut b.out);
+        assert!(b.switch.takes_from(ConnId(9)));
+        // As long as the switch says nothing no more is sent than it may hold back.
+        b.switch.disconnected(ConnId(9), &mut b.out);
+        for _ in 0..2000 {
+            b.says(0, packet(v, 10, 1, u64::MAX));
+        }
+        assert_eq!(b.flow_mods().len(), 1024);
+    }
+}
+
+#[test]
+fn drops_for_nobody_keep_to_the_rate_of_packets() {
+    let mut red = slice("red");
+    red.loss = Loss::Drop { seconds: 5 };
+    red.limits.packet_ins = Some(Rate { per_second: 10, burst: 5 });
+    let mut b = Bench::new(Version::V13, vec![red, slice("blue")], by_vlan(2));
+    b.switch.disconnected(ConnId(1), &mut b.out);
+    for _ in 0..100 {
+        b.says(0, packet(Version::V13, 10, 1, u64::MAX));
+    }
+    assert_eq!(b.flow_mods().len(), 5);
 }
 
 #[test]
