@@ -1,7 +1,7 @@
 //! Other slices and another flow space for a switch that runs, at once: no message of anybody's comes
 //! between.
 //!
-//! Room: called by whoever keeps the slicer's configuration. Rules that are no longer their slice's go first,
+//! Room: called by whoever keeps the slicer's configuration, and where a port comes, goes or is renamed. Rules that are no longer their slice's go first,
 //! behind them a barrier, then come those that are; so that no header is two slices' at any moment. A flow that
 //! comes down to the same rules is not touched, nor are its counters.
 
@@ -67,6 +67,26 @@ impl Switch {
             return;
         }
         self.enter_all(out);
+        self.recompile_all(&before, out);
+        for (i, had) in (0u16..).zip(before) {
+            let Some(s) = self.slices.get(usize::from(i)) else { break };
+            let told = |reason, no| {
+                let desc = s.port(self.ports.get(&no)?);
+                Some(PortStatus { reason, desc })
+            };
+            let gone = had.keys().filter(|p| !s.has(**p)).map(|p| (PortReason::Delete, *p));
+            let new = s.ports.keys().filter(|p| !had.contains_key(p));
+            let all = gone.chain(new.map(|p| (PortReason::Add, *p)));
+            for status in all.filter_map(|(reason, no)| told(reason, no)) {
+                let tiding = Tiding::PortStatus(status.reason as u32);
+                self.tell(s.id, tiding, &Message::PortStatus(status), out);
+            }
+        }
+    }
+
+    /// Compiles everybody's groups and flows anew, since the flow space or ports have changed; `before` are the
+    /// ports that each slice had. What goes goes first, behind it a barrier, then comes what comes.
+    pub(super) fn recompile_all(&mut self, before: &[Ports], out: &mut Out) {
         let mut coming = Vec::new();
         for i in 0..self.slices.len() {
             let Ok(i) = u16::try_from(i) else { break };
@@ -80,20 +100,6 @@ impl Switch {
                 // A flow that the switch does not take so is no more.
                 let op = self.ledger.begin(asker, vec![Undo::Remove(id)], Vec::new());
                 self.carry_out(slice, op, &changes, FlowFlags(0), None, out);
-            }
-        }
-        for (i, had) in (0u16..).zip(before) {
-            let Some(s) = self.slices.get(usize::from(i)) else { break };
-            let told = |reason, no| {
-                let desc = s.port(self.ports.get(&no)?);
-                Some(PortStatus { reason, desc })
-            };
-            let gone = had.keys().filter(|p| !s.has(**p)).map(|p| (PortReason::Delete, *p));
-            let new = s.ports.keys().filter(|p| !had.contains_key(p));
-            let all = gone.chain(new.map(|p| (PortReason::Add, *p)));
-            for status in all.filter_map(|(reason, no)| told(reason, no)) {
-                let tiding = Tiding::PortStatus(status.reason as u32);
-                self.tell(s.id, tiding, &Message::PortStatus(status), out);
             }
         }
     }

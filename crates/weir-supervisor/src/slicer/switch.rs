@@ -5,7 +5,7 @@
 //! [`Switch::from_switch`]; when [`Switch::is_ready`], controllers in by [`Switch::connected`] and
 //! [`Switch::from_controller`] while [`Switch::takes_from`]; [`Switch::settle`] after every batch.
 
-use super::judge::Floods;
+use super::judge::{Floods, Ports};
 use super::ledger::{Asker, Ledger, MOST, What, error};
 use super::plan::{Loss, PortRef, SlicePlan, SpaceRule};
 use super::resume::{Fact, Past, Touched};
@@ -300,33 +300,23 @@ impl Switch {
         }
     }
 
-    /// A port has changed: the slices that see it are told.
+    /// A port has changed: whose it is goes by its number and its name of now, and the slices that see it are told.
     pub(super) fn port_changed(&mut self, p: PortStatus, out: &mut Out) {
         let no = p.desc.no;
-        let before: Vec<bool> = self.slices.iter().map(|s| s.has(no)).collect();
-        match p.reason {
-            PortReason::Delete => {
-                for r in &mut self.rules {
-                    for id in r.entries.remove(&Some(no)).unwrap_or_default() {
-                        self.space.remove(id);
-                    }
-                }
-                self.ports.remove(&no);
-            }
-            PortReason::Add | PortReason::Modify => {
-                self.ports.insert(no, p.desc.clone());
-                for at in 0..self.rules.len() {
-                    self.enter(at, Some(no), out);
-                }
-            }
+        let before: Vec<Ports> = self.slices.iter().map(|s| s.ports.clone()).collect();
+        let old = match p.reason {
+            PortReason::Delete => self.ports.remove(&no),
+            PortReason::Add | PortReason::Modify => self.ports.insert(no, p.desc.clone()),
+        };
+        let name = |d: &PortDesc| d.name.clone();
+        if old.as_ref().map(name) != self.ports.get(&no).map(name) {
+            self.enter_anew(no, &before, out);
         }
         if !self.is_ready() {
             return;
         }
-        self.deal_ports();
-        for (i, had) in before.into_iter().enumerate() {
-            let Some(s) = self.slices.get(i) else { continue };
-            let reason = match (had, s.has(no)) {
+        for (s, before) in self.slices.iter().zip(before) {
+            let reason = match (before.contains_key(&no), s.has(no)) {
                 (false, false) => continue,
                 (false, true) => PortReason::Add,
                 (true, false) => PortReason::Delete,
@@ -336,6 +326,32 @@ impl Switch {
             let tiding = Tiding::PortStatus(reason as u32);
             self.tell(s.id, tiding, &Message::PortStatus(status), out);
         }
+    }
+
+    /// Makes the rules' entries for a port anew, and what leans on them: else a number that is used again would
+    /// be another's with the flows of whose it was.
+    fn enter_anew(&mut self, no: Port, before: &[Ports], out: &mut Out) {
+        let compared = matches!(self.past, Past::Compared(_));
+        if !self.is_ready() && !compared {
+            // All are entered once it is known which switch it is.
+            return;
+        }
+        for r in &mut self.rules {
+            for id in r.entries.remove(&Some(no)).unwrap_or_default() {
+                self.space.remove(id);
+            }
+        }
+        if self.ports.contains_key(&no) {
+            for at in 0..self.rules.len() {
+                self.enter(at, Some(no), out);
+            }
+        }
+        self.deal_ports();
+        if compared {
+            return self.compare(out);
+        }
+        self.recompile_all(before, out);
+        self.touched.note_all(self.slices.len());
     }
 
     /// A controller of a slice's has connected.

@@ -4,7 +4,7 @@ use super::bench::*;
 use weir_openflow::channel::Rate;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
-use weir_supervisor::slicer::{ConnId, Loss, PortRef};
+use weir_supervisor::slicer::{ConnId, Loss, PortRef, SpaceRule};
 
 fn packet(v: Version, vid: u16, in_port: u32, cookie: u64) -> Message {
     Message::PacketIn(PacketIn {
@@ -348,8 +348,67 @@ fn named_ports_come_and_go() {
     assert_eq!(b.flow_mods().len(), 1);
     b.says(0, Message::PortStatus(PortStatus { reason: PortReason::Add, desc: port(9) }));
     assert!(matches!(&b.to(1)[0].body, Message::PortStatus(p) if p.reason == PortReason::Add));
+    // What is there already holds at the new port, too.
+    assert_eq!(b.flow_mods().len(), 2);
     b.ask(1, add(vlan(10), vec![out(Port::FLOOD)]));
     assert_eq!(b.flow_mods().len(), 2);
+}
+
+#[test]
+fn a_ports_number_under_another_name_is_whose_the_name_is() {
+    let named = |slice, name: &str| {
+        let ports = vec![PortRef::Name(name.to_owned()), PortRef::Number(Port(2))];
+        SpaceRule { ports, ..grant(slice, vlan(10 + slice), &[]) }
+    };
+    let said = |reason, name: &str| {
+        let desc = PortDesc { name: name.to_owned(), ..port(1) };
+        Message::PortStatus(PortStatus { reason, desc })
+    };
+    let ports = |told: Vec<Msg>| {
+        let reason = |m: Msg| match m.body {
+            Message::PortStatus(p) => Some(p.reason),
+            _ => None,
+        };
+        told.into_iter().filter_map(reason).collect::<Vec<_>>()
+    };
+    for v in [Version::V10, Version::V13] {
+        for renames in [vec![PortReason::Modify], vec![PortReason::Delete, PortReason::Add]] {
+            let rules = vec![named(0, "eth1"), named(1, "eth9")];
+            let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules);
+            let at_1 = |vid| vlan(vid).with(Field::InPort, 1);
+            b.ask(1, add(at_1(10), vec![out(Port(2))]));
+            b.ask(1, add(vlan(10), vec![out(Port::FLOOD)]));
+            b.ask(2, add(vlan(11), vec![out(Port::FLOOD)]));
+            assert_eq!(b.flow_mods().len(), 4);
+            b.answer_barriers();
+            // Up or down, it is whose it was.
+            b.says(0, said(PortReason::Modify, "eth1"));
+            assert_eq!((ports(b.to(1)), ports(b.to(2))), (vec![PortReason::Modify], vec![]));
+            assert!(b.sent().is_empty());
+            let mut sent = Vec::new();
+            for reason in renames {
+                b.says(0, said(reason, "eth9"));
+                sent.extend(b.flow_mods().into_iter().map(|(_, m)| m));
+            }
+            assert_eq!(
+                (ports(b.to(1)), ports(b.to(2))),
+                (vec![PortReason::Delete], vec![PortReason::Add])
+            );
+            let (gone, new): (Vec<_>, Vec<_>) =
+                sent.into_iter().partition(|m| m.command == FlowCommand::DeleteStrict);
+            let of_1 = |m: &&FlowMod| m.matcher.get(Field::InPort).is_some_and(|p| p.value == 1);
+            let vid = |m: &FlowMod| m.matcher.get(Field::VlanVid).map(|f| f.value);
+            // What was red's there goes, and what is blue's comes.
+            assert_eq!(gone.iter().filter(of_1).map(vid).collect::<Vec<_>>(), [Some(0x100a)]);
+            assert_eq!(new.iter().filter(of_1).map(vid).collect::<Vec<_>>(), [Some(0x100b)]);
+            // Nor does red send there any more.
+            let last = new.iter().rev().find(|m| vid(m) == Some(0x100a)).unwrap();
+            assert_eq!(last.instructions, [Instruction::Apply(vec![out(Port(2))])]);
+            assert_eq!(b.refused(1, add(at_1(10), vec![])), ErrorCode::FlowEperm);
+            b.ask(2, add(at_1(11), vec![]));
+            assert_eq!(b.flow_mods().len(), 1);
+        }
+    }
 }
 
 #[test]
