@@ -1,10 +1,11 @@
 //! Pieces of the flow space in the words that a version has: its switch must be able to take each of them.
 //!
-//! Room: pure. Called by `flows` for every flow. What can't be said is refused, never widened.
+//! Room: pure. Called by `flows` for every flow: what can't be said is refused, never widened. `packets` widens by
+//! [`alike`] where nobody has asked for anything, and cuts it to what is the slice's.
 
 use super::cube::TooFine;
 use weir_openflow::codec;
-use weir_openflow::model::{FieldMatch, FlowCommand, FlowMod, Match, Message, Msg, Version};
+use weir_openflow::model::{Field, FieldMatch, FlowCommand, FlowMod, Match, Message, Msg, Version};
 
 /// The same headers as `piece`, in matches that `version` can say: fields that take no mask are listed value by
 /// value.
@@ -33,6 +34,24 @@ pub fn speakable(version: Version, piece: Match, limit: usize) -> Result<Vec<Mat
         }
     }
     if all.iter().all(|m| can_say(version, m)) { Ok(all) } else { Err(TooFine(limit)) }
+}
+
+/// A match for frames like the one of this header: with what `version` can say of it. It may match more than the
+/// header does, and of 1.0 it is never all that there is to say: an exact match would go before every other
+/// (1.0 §3.4).
+#[must_use]
+pub fn alike(version: Version, header: &Match) -> Match {
+    let mut m = Match::default();
+    for f in &header.0 {
+        if version == Version::V10 && f.field == Field::IpDscp {
+            continue;
+        }
+        let more = m.clone().with_masked(f.field, f.value, f.mask);
+        if can_say(version, &more) {
+            m = more;
+        }
+    }
+    m
 }
 
 /// Every value of a masked field.
@@ -70,8 +89,6 @@ fn can_say(version: Version, m: &Match) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_openflow::model::Field;
-
     #[test]
     fn a_range_of_ports_is_listed_where_a_mask_can_not_be() {
         let tcp = Match::default().with(Field::EthType, 0x800).with(Field::IpProto, 6);

@@ -2,6 +2,7 @@
 //!
 //! Room: between `replies`, `requests` and the flow space.
 
+use super::cube;
 use super::flows::owner;
 use super::header;
 use super::ledger::{Asker, MOST, What};
@@ -14,6 +15,9 @@ use weir_openflow::model::{
     ErrorCode, Field, FlowCommand, FlowMod, Instruction, Match, Message, NO_BUFFER, PacketIn,
     PacketInReason, PacketOut, Port, Version,
 };
+
+/// Pieces of the flow space among which that of a packet is looked for.
+const LOOKS: usize = 64;
 
 impl Switch {
     /// OFPT_PACKET_OUT.
@@ -124,10 +128,13 @@ impl Switch {
     /// Nobody is there to say what becomes of such packets: they are dropped in the switch for a while. The rule is
     /// in no book: it is the slicer's, goes by itself, and a flow of the slice's outranks it.
     fn drop_like(&mut self, slice: SliceId, header: &Match, seconds: u16, out: &mut Out) {
-        let owns = self.space.covers(slice, Right::Write, header, 64).unwrap_or(false);
-        // Later fragments, cut headers and the like may have no form as a match.
-        let Ok(said) = super::compile::speakable(self.version, header.clone(), 1) else { return };
-        let Some(matcher) = said.into_iter().next().filter(|_| owns && seconds > 0) else { return };
+        let like = super::compile::alike(self.version, header);
+        // What matches more than the frame must be cut to what is the slice's.
+        let Ok(own) = self.space.pieces(slice, Right::Write, &like, LOOKS) else { return };
+        let Some(own) = own.into_iter().find(|m| cube::is_within(header, m)) else { return };
+        let Ok(said) = super::compile::speakable(self.version, own, LOOKS) else { return };
+        let fits = |m: &Match| seconds > 0 && cube::is_within(header, m);
+        let Some(matcher) = said.into_iter().find(fits) else { return };
         let m = FlowMod {
             hard_timeout: seconds,
             matcher,

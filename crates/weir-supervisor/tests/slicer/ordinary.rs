@@ -279,6 +279,47 @@ fn what_a_lost_controller_leaves_is_as_configured() {
 }
 
 #[test]
+fn drops_say_what_the_version_can_say_of_a_frame_and_nothing_that_is_anothers() {
+    let of = |kind: u16, rest: &[u8]| {
+        let mut f = frame(10);
+        f.truncate(16);
+        f.extend(kind.to_be_bytes());
+        f.extend(rest);
+        f.resize(90, 0);
+        f
+    };
+    let ipv4 = of(0x800, &[0x45, 1, 0, 40, 0, 0, 0, 0, 9, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let ipv6 = of(0x86dd, &[0x60, 0x10, 0, 0, 0, 8, 17, 9]);
+    let arp = of(0x806, &[0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+    for v in [Version::V10, Version::V13] {
+        let mut red = slice("red");
+        red.loss = Loss::Drop { seconds: 5 };
+        // Of IPv6 one field that 1.0 has no word for is blue's.
+        let six = vlan(10).with(Field::EthType, 0x86dd);
+        let theirs = SpaceRule { priority: 200, ..grant(1, six.with(Field::Ipv6Dst, 1), &[1]) };
+        let mut rules = by_vlan(2);
+        rules.push(theirs);
+        let mut b = Bench::new(v, vec![red, slice("blue")], rules);
+        b.switch.disconnected(ConnId(1), &mut b.out);
+        for (data, field) in
+            [(&ipv4, Field::Ipv4Dst), (&arp, Field::ArpSpa), (&ipv6, Field::EthType)]
+        {
+            let Message::PacketIn(p) = packet(v, 10, 1, 0) else { panic!() };
+            let total_len = 90;
+            b.says(0, Message::PacketIn(PacketIn { data: data.clone(), total_len, ..p }));
+            let dropped = b.flow_mods();
+            if v == Version::V10 && field == Field::EthType {
+                assert!(dropped.is_empty(), "{dropped:?}");
+                continue;
+            }
+            let [(_, m)] = dropped.as_slice() else { panic!("{v:?} {field:?}: {dropped:?}") };
+            assert!(m.matcher.get(field).is_some(), "{m:?}");
+            assert!(v == Version::V13 || m.matcher.get(Field::IpDscp).is_none(), "{m:?}");
+        }
+    }
+}
+
+#[test]
 fn a_controller_that_comes_back_after_many_drops_is_heard() {
     for v in [Version::V10, Version::V13] {
         let mut red = slice("red");
