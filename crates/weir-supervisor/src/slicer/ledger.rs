@@ -2,7 +2,7 @@
 //! back what the switch refuses.
 //!
 //! Room: bookkeeping for one switch. Every xid to the switch is given here, so that no slice can name, evict or
-//! answer for another's. Bounded for each slice by [`MOST`]; settled in the order of sending by barriers,
+//! answer for another's. Bounded for each slice by [`Ledger::has_room`]; settled in the order of sending by barriers,
 //! which the slicer sends by itself where controllers don't.
 
 use super::book::{Flow, FlowId};
@@ -16,7 +16,11 @@ use weir_openflow::model::{
 };
 
 /// Messages of a slice's that may be unsettled before it has to wait.
-pub const MOST: usize = 1024;
+const MOST: usize = 1024;
+
+/// Questions for all of a table that a slice may have open: each answer is made anew, and waits to be read. A connection
+/// takes no further ones while answers wait, but those that are on their way already.
+const MOST_TABLES: usize = 8;
 
 /// Who asked, and what the answer is to say.
 #[derive(Clone, Debug)]
@@ -121,6 +125,13 @@ pub enum What {
     Compared(Asks),
 }
 
+impl What {
+    /// Whether its answer may be as long as a table.
+    fn asks_table(&self) -> bool {
+        matches!(self, What::Asked(_, Ask::Flows { sum: Sum::No, .. }))
+    }
+}
+
 /// The ledger.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -131,14 +142,22 @@ pub struct Ledger {
     order: VecDeque<u32>,
     ops: BTreeMap<OpId, Op>,
     by_slice: HashMap<SliceId, usize>,
+    /// Of them questions for all of a table.
+    tables: HashMap<SliceId, usize>,
     own_barrier: Option<u32>,
     unsettled: usize,
 }
 
 impl Ledger {
     /// Messages of a slice's that are not settled.
-    pub fn open_of(&self, slice: SliceId) -> usize {
+    fn open_of(&self, slice: SliceId) -> usize {
         self.by_slice.get(&slice).copied().unwrap_or(0)
+    }
+
+    /// Whether more of a slice's may be sent before something is settled.
+    pub fn has_room(&self, slice: SliceId) -> bool {
+        let tables = self.tables.get(&slice).copied().unwrap_or(0);
+        self.open_of(slice) < MOST && tables < MOST_TABLES
     }
 
     /// Begins a change.
@@ -174,6 +193,7 @@ impl Ledger {
         }
         if let Some(s) = slice {
             *self.by_slice.entry(s).or_default() += 1;
+            *self.tables.entry(s).or_default() += usize::from(what.asks_table());
         }
         self.open.insert(xid, (slice, what));
         out.push(Msg { xid, body });
@@ -204,6 +224,9 @@ impl Ledger {
         let (slice, what) = self.open.remove(&xid)?;
         if let Some(n) = slice.and_then(|s| self.by_slice.get_mut(&s)) {
             *n = n.saturating_sub(1);
+        }
+        if let Some(n) = slice.and_then(|s| self.tables.get_mut(&s)) {
+            *n = n.saturating_sub(usize::from(what.asks_table()));
         }
         match what {
             What::Part(_) | What::Told(_) | What::OwnChange => {

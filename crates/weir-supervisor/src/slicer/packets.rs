@@ -5,7 +5,7 @@
 use super::cube;
 use super::flows::owner;
 use super::header;
-use super::ledger::{Asker, MOST, What};
+use super::ledger::{Asker, What};
 use super::plan::Loss;
 use super::role::Tiding;
 use super::space::{Right, SliceId};
@@ -100,7 +100,7 @@ impl Switch {
             s.counters.packet_ins_dropped += 1;
             let loss = s.plan.loss;
             if let (false, true, Loss::Drop { seconds }) = (there, may, loss)
-                && self.ledger.open_of(slice) < MOST
+                && self.ledger.has_room(slice)
                 && p.reason == PacketInReason::NoMatch
             {
                 self.drop_like(slice, header, seconds, out);

@@ -6,7 +6,7 @@
 //! [`Switch::from_controller`] while [`Switch::takes_from`]; [`Switch::settle`] after every batch.
 
 use super::judge::{Floods, Ports};
-use super::ledger::{Asker, Ledger, MOST, What, error};
+use super::ledger::{Asker, Ledger, What, error};
 use super::plan::{Loss, PortRef, SlicePlan, SpaceRule};
 use super::resume::{Fact, Past, Touched};
 use super::role::{self, Tiding, USUAL};
@@ -376,7 +376,7 @@ impl Switch {
 
     /// Whether messages of this controller may be handled: not while too much of its slice's is unsettled.
     pub fn takes_from(&self, conn: ConnId) -> bool {
-        self.controllers.get(&conn).is_none_or(|c| self.ledger.open_of(c.slice) < MOST)
+        self.controllers.get(&conn).is_none_or(|c| self.ledger.has_room(c.slice))
     }
 
     /// Sees to it that changes are settled soon.

@@ -4,6 +4,7 @@ use super::bench::*;
 use std::time::Duration;
 use weir_openflow::channel::Rate;
 use weir_openflow::model::*;
+use weir_supervisor::slicer::ConnId;
 use weir_supervisor::slicer::cube;
 use weir_supervisor::slicer::space::{Right, SliceId};
 
@@ -201,6 +202,35 @@ fn nobody_evicts_anothers_xids_or_cookies() {
     let gone = b.flow_mods();
     assert_eq!(gone.len(), 3);
     assert!(gone.iter().all(|(_, m)| cube::is_within(&m.matcher, &vlan(11))));
+}
+
+#[test]
+fn nobody_has_many_whole_tables_on_their_way() {
+    for v in BOTH {
+        let mut b = Bench::two(v);
+        let (red, blue) = (ConnId(1), ConnId(2));
+        let body = StatsRequest::Flow(FlowFilter { table: 0, ..FlowFilter::every_flow() });
+        let ask = Message::StatsRequest { more: Part::Last, body };
+        let mut asked = 0;
+        while b.switch.takes_from(red) {
+            b.ask(1, ask.clone());
+            asked += 1;
+        }
+        assert_eq!(asked, 8);
+        assert!(b.switch.takes_from(blue));
+        let waits = b.sent();
+        let reply = StatsReply::Flow(Vec::new());
+        b.says(waits[0].xid, Message::StatsReply { more: Part::More, body: reply.clone() });
+        assert!(!b.switch.takes_from(red));
+        b.says(waits[0].xid, Message::StatsReply { more: Part::Last, body: reply });
+        assert!(b.switch.takes_from(red));
+        // An answer that is an error is one, too.
+        b.ask(1, ask);
+        assert!(!b.switch.takes_from(red));
+        let e = ErrorMsg { code: ErrorCode::BadMultipart, data: vec![0; 64] };
+        b.says(waits[1].xid, Message::Error(e));
+        assert!(b.switch.takes_from(red));
+    }
 }
 
 #[test]
