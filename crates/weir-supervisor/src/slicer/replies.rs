@@ -7,15 +7,35 @@ use super::flows::owner;
 use super::ledger::{Op, What, error};
 use super::switch::{Out, Switch};
 use core::time::Duration;
+use weir_openflow::codec::DecodeError;
 use weir_openflow::model::{
-    ErrorMsg, FlowRemoved, Message, Msg, RemovedReason, StatsReply, Version,
+    ErrorCode, ErrorMsg, FlowRemoved, Message, Msg, RemovedReason, StatsReply, Version,
 };
+
+/// Types of messages that come unasked, in both versions.
+const PACKET_IN: u8 = 10;
+const FLOW_REMOVED: u8 = 11;
+const PORT_STATUS: u8 = 12;
 
 impl Switch {
     /// A message from the switch.
     pub fn from_switch(&mut self, msg: Msg, now: Duration, out: &mut Out) {
         self.now = now;
         self.hear(msg, now, out);
+        self.remember(out);
+    }
+
+    /// A message of the switch's that can't be read: what it was to answer is answered by an error.
+    pub fn misread(&mut self, e: &DecodeError, now: Duration, out: &mut Out) {
+        self.now = now;
+        // What comes unasked answers nothing, whatever its xid; and of what is at the switch the rest may be
+        // read yet.
+        let unasked = matches!(e.kind, PACKET_IN | FLOW_REMOVED | PORT_STATUS);
+        if !unasked && !matches!(self.ledger.peek(e.xid), Some(What::Compared(_))) {
+            // There is no word for what a switch says and nobody understands: it can't be had here.
+            let error = ErrorMsg { code: ErrorCode::RequestEperm, data: Vec::new() };
+            self.error(e.xid, &error, out);
+        }
         self.remember(out);
     }
 

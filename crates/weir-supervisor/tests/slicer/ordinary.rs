@@ -2,6 +2,7 @@
 
 use super::bench::*;
 use weir_openflow::channel::Rate;
+use weir_openflow::codec;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{ConnId, Loss, PortRef, SpaceRule};
@@ -316,6 +317,33 @@ fn drops_say_what_the_version_can_say_of_a_frame_and_nothing_that_is_anothers() 
             assert!(m.matcher.get(field).is_some(), "{m:?}");
             assert!(v == Version::V13 || m.matcher.get(Field::IpDscp).is_none(), "{m:?}");
         }
+    }
+}
+
+#[test]
+fn an_answer_that_can_not_be_read_is_an_error_to_who_asked() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        let reply = if v == Version::V10 { 17 } else { 19 };
+        let misread = |b: &mut Bench, xid: u32, kind| {
+            let mut frame = vec![v as u8, kind, 0, 8];
+            frame.extend(xid.to_be_bytes());
+            let e = codec::decode(v, &frame).unwrap_err();
+            b.switch.misread(&e, b.now, &mut b.out);
+        };
+        // More than may be open at once.
+        for _ in 0..2000 {
+            assert!(b.switch.takes_from(ConnId(1)));
+            let xid = b.ask(1, stats(StatsRequest::Desc));
+            let at_switch = b.sent()[0].xid;
+            // What comes unasked is no answer to it.
+            misread(&mut b, at_switch, 10);
+            assert!(b.to(1).is_empty());
+            misread(&mut b, at_switch, reply);
+            assert_eq!(b.error(1, xid), ErrorCode::RequestEperm);
+        }
+        misread(&mut b, 0xdead_beef, reply);
+        assert!(b.to(1).is_empty() && b.to(2).is_empty());
     }
 }
 

@@ -276,7 +276,12 @@ impl Desk {
                     }
                     self.take_up(inner, peer);
                 }
-                Some(Event::Misread(e)) => self.lines.tell(format_args!("can't be read: {e}")),
+                Some(Event::Misread(e)) => {
+                    self.lines.tell(format_args!("can't be read: {e}"));
+                    if let Some(s) = &mut inner.switch {
+                        s.misread(&e, now, &mut inner.out);
+                    }
+                }
                 Some(Event::Closed(why)) => return Turn::Closed(why.to_string()),
             }
             self.distribute(inner);
