@@ -13,8 +13,8 @@ use super::slice::Dying;
 use super::space::{Right, SliceId};
 use super::switch::{ConnId, NOBODY, Out, Switch};
 use weir_openflow::model::{
-    ErrorCode, FlowCommand, FlowFlags, FlowMod, FlowRemoved, GROUP_ANY, Instruction, Match,
-    Message, NO_BUFFER, Port, RemovedReason, TABLE_ALL, Version,
+    Action, ErrorCode, Field, FlowCommand, FlowFlags, FlowMod, FlowRemoved, GROUP_ANY, Instruction,
+    Match, Message, NO_BUFFER, PacketOut, Port, RemovedReason, TABLE_ALL, Version,
 };
 
 /// Where the slice's number begins in a cookie at the switch; below it, the flow's.
@@ -171,7 +171,12 @@ impl Switch {
             // 1.0 §4.6: it is an addition then, with everything that is asked of one.
             return match self.version {
                 Version::V10 => self.add_flow(asker, m, out),
-                Version::V13 => Ok(()),
+                Version::V13 => {
+                    if let Some(waits) = self.slice_mut(asker)?.buffers.take(m.buffer_id) {
+                        self.release(asker.slice, waits, out);
+                    }
+                    Ok(())
+                }
             };
         }
         // All is judged before anything is changed.
@@ -280,7 +285,7 @@ impl Switch {
     }
 
     /// Sends changes of the book to the switch. A packet of the slice's that waits goes with the rule
-    /// that it meets.
+    /// that it meets, or as the tables say.
     pub(super) fn carry_out(
         &mut self,
         slice: SliceId,
@@ -350,6 +355,26 @@ impl Switch {
             let what = What::Part(op);
             self.ledger.send(Some(slice), what, Message::FlowMod(m), &mut out.to_switch);
         }
+        if let Some(waits) = waits {
+            self.release(slice, waits, out);
+        }
+    }
+
+    /// Lets go of a packet that none of its flow's rules met: a flow_mod with a buffer is the flow_mod and a packet-out
+    /// to the tables (1.3 §7.3.4.1). One that is no longer the slice's is dropped: nobody else knows of it.
+    fn release(&mut self, slice: SliceId, (buffer_id, header): (u32, Match), out: &mut Out) {
+        let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
+        let to_tables = [Action::Output { port: Port::TABLE, max_len: 0 }];
+        let judged = s.judge(&mut self.space, self.version).packet_out(&header, &to_tables);
+        let in_port = header.get(Field::InPort).and_then(|p| u32::try_from(p.value).ok());
+        let p = PacketOut {
+            buffer_id,
+            in_port: in_port.map_or(Port::CONTROLLER, Port),
+            actions: judged.unwrap_or_default(),
+            data: Vec::new(),
+        };
+        let to = &mut out.to_switch;
+        self.ledger.send(Some(slice), What::OwnChange, Message::PacketOut(p), to);
     }
 
     /// Brings rules back that were covered by rules that went by themselves.

@@ -409,6 +409,60 @@ fn a_packet_that_waits_is_its_slices_alone() {
 }
 
 #[test]
+fn a_packet_that_waits_goes_to_the_tables_where_no_rule_meets_it() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        let of = |command, buffer_id| {
+            let other = vlan(10).with(Field::EthDst, 7);
+            Message::FlowMod(FlowMod { command, buffer_id, ..flow(other, vec![out(Port(2))]) })
+        };
+        // The second finds a flow to modify in 1.0 and 1.3, the third none.
+        for (i, command) in
+            [FlowCommand::Add, FlowCommand::Modify, FlowCommand::Modify].into_iter().enumerate()
+        {
+            let Message::PacketIn(p) = packet(v, 10, 1, 0) else { panic!() };
+            b.says(0, Message::PacketIn(PacketIn { buffer_id: 0x77, ..p }));
+            let told = b.to(1);
+            let Message::PacketIn(p) = &told[0].body else { panic!("{told:?}") };
+            if i == 2 {
+                b.ask(1, Message::FlowMod(FlowMod::delete_all(v)));
+                b.sent();
+            }
+            b.ask(1, of(command, p.buffer_id));
+            let sent = b.sent();
+            let outs: Vec<_> = sent
+                .iter()
+                .filter_map(|m| match &m.body {
+                    Message::PacketOut(p) => Some((p.buffer_id, p.in_port, p.actions.clone())),
+                    _ => None,
+                })
+                .collect();
+            let to_tables = vec![out(Port::TABLE)];
+            assert_eq!(outs, [(0x77, Port(1), to_tables)], "{v:?} {i}");
+            // Nothing is left open by it.
+            b.answer_barriers();
+        }
+    }
+}
+
+#[test]
+fn a_packet_that_is_its_slices_no_more_is_dropped() {
+    let mut b = Bench::two(Version::V13);
+    let Message::PacketIn(p) = packet(Version::V13, 10, 1, 0) else { panic!() };
+    b.says(0, Message::PacketIn(PacketIn { buffer_id: 0x77, ..p }));
+    let told = b.to(1);
+    let Message::PacketIn(p) = &told[0].body else { panic!("{told:?}") };
+    let rules = vec![grant(0, vlan(10), &[2]), grant(1, vlan(10), &[1])];
+    b.switch.replan(&[Some(slice("red")), Some(slice("blue"))], &rules, &mut b.out);
+    b.sent();
+    let m = FlowMod { buffer_id: p.buffer_id, ..flow(vlan(10), vec![out(Port(2))]) };
+    b.ask(1, Message::FlowMod(m));
+    let sent = b.sent();
+    let dropped = |m: &Msg| matches!(&m.body, Message::PacketOut(p) if p.buffer_id == 0x77 && p.actions.is_empty());
+    assert!(sent.iter().any(dropped), "{sent:?}");
+}
+
+#[test]
 fn named_ports_come_and_go() {
     let mut rules = by_vlan(1);
     rules[0].ports = vec![PortRef::Name("eth9".to_owned()), PortRef::Number(Port(1))];
