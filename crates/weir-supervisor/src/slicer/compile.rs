@@ -89,6 +89,7 @@ fn can_say(version: Version, m: &Match) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn a_range_of_ports_is_listed_where_a_mask_can_not_be() {
         let tcp = Match::default().with(Field::EthType, 0x800).with(Field::IpProto, 6);

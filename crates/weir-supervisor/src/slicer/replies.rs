@@ -28,10 +28,11 @@ impl Switch {
     /// A message of the switch's that can't be read: what it was to answer is answered by an error.
     pub fn misread(&mut self, e: &DecodeError, now: Duration, out: &mut Out) {
         self.now = now;
-        // What comes unasked answers nothing, whatever its xid; and of what is at the switch the rest may be
-        // read yet.
+        // What comes unasked answers nothing, whatever its xid; and of what the slicer asks for itself the rest may
+        // be read yet.
         let unasked = matches!(e.kind, PACKET_IN | FLOW_REMOVED | PORT_STATUS);
-        if !unasked && !matches!(self.ledger.peek(e.xid), Some(What::Compared(_))) {
+        let own = matches!(self.ledger.peek(e.xid), Some(What::Own | What::Compared(_)));
+        if !unasked && !own {
             // There is no word for what a switch says and nobody understands: it can't be had here.
             let error = ErrorMsg { code: ErrorCode::RequestEperm, data: Vec::new() };
             self.error(e.xid, &error, out);

@@ -5,7 +5,7 @@ use weir_openflow::channel::Rate;
 use weir_openflow::codec;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
-use weir_supervisor::slicer::{ConnId, Loss, PortRef, SpaceRule};
+use weir_supervisor::slicer::{ConnId, Loss, Out, PortRef, SpaceRule, Switch};
 
 fn packet(v: Version, vid: u16, in_port: u32, cookie: u64) -> Message {
     Message::PacketIn(PacketIn {
@@ -345,6 +345,38 @@ fn an_answer_that_can_not_be_read_is_an_error_to_who_asked() {
         misread(&mut b, 0xdead_beef, reply);
         assert!(b.to(1).is_empty() && b.to(2).is_empty());
     }
+}
+
+#[test]
+fn ports_of_which_a_part_can_not_be_read_are_known_by_the_rest() {
+    let (mut sliced, mut out) =
+        (Switch::new(Version::V13, vec![slice("red")], by_vlan(1)), Out::default());
+    let now = std::time::Duration::ZERO;
+    sliced.begin(&mut out);
+    for Msg { xid, body } in std::mem::take(&mut out.to_switch) {
+        let says = match body {
+            Message::FeaturesRequest => Message::FeaturesReply(Features {
+                datapath_id: 1,
+                buffers: 0,
+                tables: 1,
+                auxiliary_id: 0,
+                capabilities: Capabilities::FLOW_STATS,
+                actions: 0,
+                ports: Vec::new(),
+            }),
+            Message::StatsRequest { .. } => {
+                let mut frame = vec![4, 19, 0, 8];
+                frame.extend(xid.to_be_bytes());
+                let e = codec::decode(Version::V13, &frame).unwrap_err();
+                sliced.misread(&e, now, &mut out);
+                let body = StatsReply::PortDesc(vec![port(1)]);
+                Message::StatsReply { more: Part::Last, body }
+            }
+            _ => continue,
+        };
+        sliced.from_switch(Msg { xid, body: says }, now, &mut out);
+    }
+    assert!(sliced.is_ready());
 }
 
 #[test]
