@@ -1,7 +1,8 @@
 //! What weir refuses where Open vSwitch guesses, drops or cuts, and what the errors say.
 
 use weir_dataplane::flowtext::{
-    FlowErrorKind, MAX_LINE_BYTES, NoNames, parse_actions, parse_flow, parse_flows, parse_match,
+    FlowErrorKind, MAX_LINE_BYTES, NoNames, parse_actions, parse_bucket, parse_flow, parse_flows,
+    parse_match,
 };
 
 #[track_caller]
@@ -199,6 +200,7 @@ fn parts_alone() {
     assert_eq!(a.len(), 2);
     let any = parse_match("", &NoNames).expect("any");
     assert!(parse_actions("mod_tp_dst:81,2", &NoNames, 0, &any).is_err());
+    assert_eq!(parse_bucket("mod_tp_dst:81,2", &NoNames).expect("bucket"), a);
     for not_a_match in ["priority=3", "actions=2", "send_flow_rem", "table=1"] {
         assert!(parse_match(not_a_match, &NoNames).is_err(), "{not_a_match}");
     }

@@ -13,7 +13,7 @@ use super::words::{Reserved, port, reserved};
 use super::written::write_actions;
 use super::{Names, tunnel};
 use crate::action::{Action, Out};
-use weir_classify::{Field, Form, Match, Prereq, VLAN_PRESENT};
+use weir_classify::{Field, Form, Prereq, VLAN_PRESENT};
 
 /// Names that are read, for suggestions.
 const NAMES: &[&str] = &[
@@ -86,17 +86,16 @@ enum Phase {
     Goto,
 }
 
-/// Reads actions for frames that fit `matcher` in table `table`, to the end of `out`.
+/// Reads actions for frames of `shape` in table `table`, to the end of `out`.
 pub(super) fn parse<'a>(
     text: &'a str,
     names: &dyn Names,
     table: u8,
-    matcher: &Match,
+    mut shape: Shape,
     out: &mut Vec<Action>,
 ) -> Parse<'a, ()> {
     const ALONE: FlowErrorKind =
         FlowErrorKind::Order { rule: "drop stands alone; leave out either it or the rest" };
-    let mut shape = Shape::of(matcher);
     let mut phase = None;
     let first = out.len();
     let mut dropped = false;
@@ -310,7 +309,7 @@ pub(super) fn one(
         }
         "decap_vxlan" | "decap_gre" => {
             none(value)?;
-            *shape = Shape::any();
+            shape.forget_all();
             if name == "decap_vxlan" { Action::DecapVxlan } else { Action::DecapGre }
         }
         "push_pbb" => {
@@ -321,7 +320,7 @@ pub(super) fn one(
         "pop_pbb" => {
             none(value)?;
             shape.need(Prereq::Pbb)?;
-            *shape = Shape::any();
+            shape.forget_all();
             Action::PopPbb
         }
         "clear_actions" => none(value).map(|()| Action::ClearActions)?,

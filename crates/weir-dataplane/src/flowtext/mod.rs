@@ -49,6 +49,7 @@ pub use show::{ActionsText, FlowText, KeyText, MatchText};
 use crate::action::{Action, PortNo};
 use crate::userfield::UserFields;
 use error::{Fault, Parse};
+use shape::Shape;
 use weir_classify::Match;
 
 /// Longest line that is read, in bytes.
@@ -183,9 +184,27 @@ pub fn parse_actions(
     table: u8,
     matcher: &Match,
 ) -> Result<Vec<Action>, FlowError> {
+    actions_of(text, names, table, Shape::of(matcher))
+}
+
+/// Reads the actions of a group's bucket. A bucket has no match, so that nothing is asked of frames (as OpenFlow and
+/// Open vSwitch have it): one that has not what an action changes goes on unchanged.
+///
+/// # Errors
+/// [`FlowError`], as [`parse_flow`].
+pub fn parse_bucket(text: &str, names: &dyn Names) -> Result<Vec<Action>, FlowError> {
+    actions_of(text, names, 0, Shape::of_bucket())
+}
+
+fn actions_of(
+    text: &str,
+    names: &dyn Names,
+    table: u8,
+    shape: Shape,
+) -> Result<Vec<Action>, FlowError> {
     let mut out = Vec::new();
     too_long(text)
-        .and_then(|()| actions::parse(text, names, table, matcher, &mut out))
+        .and_then(|()| actions::parse(text, names, table, shape, &mut out))
         .map_err(|f| f.locate(text, 1))?;
     Ok(out)
 }
@@ -231,7 +250,7 @@ fn parse_line<'a>(
         return Err(Fault::new(text.trim(), FlowErrorKind::NoActions));
     };
     scratch.clear();
-    actions::parse(rest, names, spec.table, &spec.matcher, scratch)?;
+    actions::parse(rest, names, spec.table, Shape::of(&spec.matcher), scratch)?;
     // One allocation of the right size, however the list grew.
     spec.actions.reserve_exact(scratch.len());
     spec.actions.append(scratch);

@@ -49,9 +49,7 @@ fn target(name: &str, names: &dyn Names, shape: &Shape) -> Read<Target> {
     let (field, needs, tos) = match term(name, names).ok_or(NOT_A_FIELD)? {
         Term::Plain(f) => (f, f.info().prereq, false),
         Term::Of(f, proto) => {
-            if shape.known(Field::IpProto) != Some(proto.into()) {
-                return Err(FlowErrorKind::ActionPrereq { needs: f.info().prereq });
-            }
+            shape.need_of(f.info().prereq, proto)?;
             (f, f.info().prereq, false)
         }
         Term::VlanPcp => (Field::VlanPcp, Prereq::Vlan, false),

@@ -14,15 +14,30 @@ type Read<T> = Result<T, FlowErrorKind>;
 pub(super) struct Shape {
     value: FlowKey,
     mask: FlowMask,
+    asks: Asks,
+}
+
+/// What is asked of frames that an action changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// That they have what it changes.
+    Prerequisites,
+    /// Nothing: no match stands in front that could say it.
+    Nothing,
 }
 
 impl Shape {
     pub fn of(matcher: &Match) -> Self {
-        Shape { value: *matcher.value(), mask: *matcher.mask() }
+        Shape { value: *matcher.value(), mask: *matcher.mask(), asks: Asks::Prerequisites }
     }
-    /// Nothing is known.
-    pub fn any() -> Self {
-        Shape { value: FlowKey::default(), mask: FlowMask::default() }
+    /// Of a group's bucket, to which frames come by any rule.
+    pub fn of_bucket() -> Self {
+        let (value, mask) = (FlowKey::default(), FlowMask::default());
+        Shape { value, mask, asks: Asks::Nothing }
+    }
+    /// Nothing is known any more.
+    pub fn forget_all(&mut self) {
+        (self.value, self.mask) = (FlowKey::default(), FlowMask::default());
     }
     pub fn known(&self, f: Field) -> Option<u128> {
         (self.mask.get(f) == f.full()).then(|| self.value.get(f))
@@ -35,7 +50,18 @@ impl Shape {
         if needs_transport(needs) && later {
             return Err(FlowErrorKind::Impossible { why: LATER });
         }
-        if self.has(needs) { Ok(()) } else { Err(FlowErrorKind::ActionPrereq { needs }) }
+        if self.has(needs) || self.asks == Asks::Nothing {
+            Ok(())
+        } else {
+            Err(FlowErrorKind::ActionPrereq { needs })
+        }
+    }
+    /// [`Shape::need`] of a field that belongs to one protocol over IP.
+    pub fn need_of(&self, needs: Prereq, proto: u8) -> Read<()> {
+        if self.known(Field::IpProto) == Some(proto.into()) || self.asks == Asks::Nothing {
+            return self.need(needs);
+        }
+        Err(FlowErrorKind::ActionPrereq { needs })
     }
     pub fn learn(&mut self, f: Field, v: u128, mask: u128) {
         self.value.set(f, v & mask);
@@ -64,7 +90,7 @@ impl Shape {
     }
     /// The frame is now inside another, over IP and `proto`.
     pub fn wrapped(&mut self, ip: TunnelAddrs, proto: u8) {
-        *self = Shape::any();
+        self.forget_all();
         self.becomes(match ip {
             TunnelAddrs::V4(..) => 0x0800,
             TunnelAddrs::V6(..) => 0x86dd,

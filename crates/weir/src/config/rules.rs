@@ -15,8 +15,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use weir_classify::Match;
 use weir_dataplane::flowtext::{
-    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, Names, parse_actions, parse_flows,
-    parse_match,
+    DEFAULT_PRIORITY, FlowError, FlowFlags, FlowSpec, Names, parse_actions, parse_bucket,
+    parse_flows, parse_match,
 };
 use weir_dataplane::{Band, BandKind, GroupKind, MAX_TABLES, Placement, RuleSpec, Unit};
 
@@ -53,7 +53,7 @@ pub(super) fn read_group(
     let mut buckets = Vec::new();
     for b in &s.bucket {
         let b = b.get_ref();
-        let actions = parse_actions(&b.actions.get_ref().0, &vdp.names(), 0, &Match::any())
+        let actions = parse_bucket(&b.actions.get_ref().0, &vdp.names())
             .map_err(|e| source.error(&b.actions.span(), flow_error("actions", &e)))?;
         let watch_port = match &b.watch_port {
             Some(r) => Some(port_name(source, r, &vdp.ports)?),

@@ -236,6 +236,27 @@ fn programs_that_remember_are_taken() {
 }
 
 #[test]
+fn buckets_change_what_frames_need_not_have() {
+    let bucket = |actions: &str| {
+        let group = format!("id = 1\ntype = 'all'\nbucket = [{{ actions = '{actions}' }}]");
+        load(&format!("{PORTS}[[vdp.group]]\n{group}\n"))
+    };
+    for actions in [
+        "dec_ttl,output:1",
+        "mod_nw_src:192.0.2.1,output:1",
+        "mod_tp_dst:80,output:1",
+        "pop_vlan,output:1",
+        "set_field:80->tcp_dst,output:1",
+        "decap_vxlan,set_field:192.0.2.1->ip_dst,output:1",
+        "pop_mpls:0x0800,dec_ttl,output:1",
+    ] {
+        bucket(actions).unwrap_or_else(|e| panic!("{actions}: {e}"));
+    }
+    let said = bucket("dec_tll,output:1").unwrap_err();
+    assert!(said.contains("did you mean 'dec_ttl'?"), "{said}");
+}
+
+#[test]
 fn rules_files_name_their_own_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.toml");
