@@ -104,8 +104,10 @@ impl DataPlane {
     }
     /// Has devices give back what they were lent by other workers, and take what is their own.
     pub(crate) fn recall(&mut self) {
-        for p in self.ports.iter_mut().flatten() {
-            p.tx.device.flush(&mut self.pool);
+        for id in &self.polled {
+            if let Some(Some(p)) = self.ports.get_mut(usize::from(id.0)) {
+                p.tx.device.flush(&mut self.pool);
+            }
         }
     }
 }

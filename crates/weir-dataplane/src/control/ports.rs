@@ -40,7 +40,7 @@ impl DataPlane {
             self.desk = Some(desk);
             return added;
         }
-        if self.ports.iter().flatten().any(|p| p.name == name) {
+        if self.present().any(|p| p.name == name) {
             return Err(ControlError::PortName(name.to_owned()));
         }
         let id = u16::try_from(self.ports.len()).map_err(|_| ControlError::NoPortNumber)?;
@@ -162,8 +162,8 @@ impl DataPlane {
         // What a device forwarded by itself before it went is counted.
         self.count_shortcuts();
         let mut differs = false;
-        for i in 0..self.ports.len() {
-            let id = PortId(i as u16);
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
             let state = self.with_tx(id, |tx, pool, end| {
                 let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
@@ -208,6 +208,6 @@ impl DataPlane {
 
     /// The port called `name`.
     pub fn port_named(&self, name: &str) -> Option<PortId> {
-        self.ports.iter().flatten().find(|p| p.name == name).map(|p| p.id)
+        self.present().find(|p| p.name == name).map(|p| p.id)
     }
 }

@@ -250,7 +250,9 @@ impl DataPlane {
 
     pub(super) fn flush_ports<T: StageTimer>(&mut self, timer: &mut T) {
         timer.begin();
-        for p in self.ports.iter_mut().flatten() {
+        for id in &self.polled {
+            let port = self.ports.get_mut(usize::from(id.0));
+            let Some(p) = port.and_then(Option::as_deref_mut) else { continue };
             let mut a = Accounts {
                 at: p.id,
                 vdps: &mut self.vdps,

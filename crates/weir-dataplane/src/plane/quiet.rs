@@ -13,7 +13,7 @@ impl DataPlane {
     pub(crate) fn is_told_of_all(&self) -> bool {
         let asked =
             |p: &Port| matches!(p.tx.device.arrival(), Arrival::Polled) && !p.tx.device.exhausted();
-        !self.has_more_to_do() && !self.ports.iter().flatten().any(|p| asked(p))
+        !self.has_more_to_do() && !self.present().any(asked)
     }
 
     /// Whether something inside waits for a later round of the worker's.
@@ -26,7 +26,7 @@ impl DataPlane {
             c.ring.is_posted() || c.inline.as_ref().is_some_and(inline)
         };
         self.migrating + self.deleting > 0
-            || self.ports.iter().flatten().any(|p| waits(p))
+            || self.present().any(waits)
             || self.channels.iter().any(served)
     }
 
@@ -36,7 +36,7 @@ impl DataPlane {
 
     /// How late a round may be for the programs that the worker itself runs, and for its devices.
     pub(crate) fn patience(&self) -> Nanos {
-        let devices = self.ports.iter().flatten().map(|p| p.tx.device.patience());
+        let devices = self.present().map(|p| p.tx.device.patience());
         self.inline().map(Server::patience).chain(devices).min().unwrap_or(Nanos(u64::MAX))
     }
 
@@ -47,7 +47,7 @@ impl DataPlane {
 
     /// What becomes readable when a port has frames.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ports.iter().flatten().filter_map(|p| match p.tx.device.arrival() {
+        self.present().filter_map(|p| match p.tx.device.arrival() {
             Arrival::Told(fd) => Some(fd),
             Arrival::Polled | Arrival::Never => None,
         })
