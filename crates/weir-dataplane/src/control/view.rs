@@ -12,6 +12,7 @@ use crate::shortcut::ShortcutView;
 use crate::software::Dedicated;
 use crate::vdp::{MigrationReport, Phase, Spilled, Vdp};
 use crate::written::Lists;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_packet::{Arrival, DeviceCounters, Nanos, PortId, WayQuality};
 
@@ -187,14 +188,24 @@ impl DataPlane {
         let v = self.vdp(vid).ok()?;
         match &self.desk {
             Some(desk) => desk.vdp_view(vid),
-            None => Some(self.view_of(v)),
+            None => Some(self.view_of(v, &self.parked())),
         }
     }
-    fn view_of(&self, v: &Vdp) -> VdpView {
-        let ports = || self.ports.iter().flatten();
-        let backlog: usize = ports().map(|p| p.tx.backlog_of(v.vid)).sum();
-        let parked_at = |p: &Port| p.parked.iter().filter(|f| f.vid == v.vid).count();
-        let parked: usize = ports().map(|p| parked_at(p)).sum();
+    /// How many frames of VDPs are parked, of those that have any.
+    fn parked(&self) -> BTreeMap<Vid, usize> {
+        let mut parked = BTreeMap::new();
+        for f in self.present().flat_map(|p| &p.parked) {
+            *parked.entry(f.vid).or_default() += 1;
+        }
+        parked
+    }
+    fn view_of(&self, v: &Vdp, parked: &BTreeMap<Vid, usize>) -> VdpView {
+        // It has queues at its ports, and at those by which it hands on; there may be thousands of others.
+        let far = v.away.iter().flat_map(|a| &a.pairs).map(|(_, far)| far);
+        let port = |id: &PortId| self.ports.get(usize::from(id.0))?.as_deref();
+        let own = v.port_ids.iter().chain(far).filter_map(port);
+        let backlog: usize = own.map(|p| p.tx.backlog_of(v.vid)).sum();
+        let parked = parked.get(&v.vid).copied().unwrap_or_default();
         let channel = self.channels.get(usize::from(v.channel.channel));
         VdpView {
             vid: v.vid,
@@ -219,26 +230,57 @@ impl DataPlane {
     }
     /// Everything, as it is between two bursts.
     pub fn snapshot(&self) -> Snapshot {
+        let parked = self.parked();
         if let Some(mut all) = self.desk.as_ref().and_then(|d| d.snapshot()) {
-            // A VDP's number is free when it is free here, a round after the last worker has let it go.
-            let ends =
-                |v: &&Vdp| v.phase == Phase::Deleting && all.vdps.iter().all(|a| a.vid != v.vid);
-            let ending: Vec<_> = self
-                .vdps
-                .iter()
-                .flatten()
-                .map(|v| &**v)
-                .filter(ends)
-                .map(|v| self.view_of(v))
-                .collect();
+            let ending = self.ending(all.vdps.iter().map(|v| v.vid));
+            let ending: Vec<_> = ending.map(|v| self.view_of(v, &parked)).collect();
             all.vdps.extend(ending);
             return all;
         }
-        let vdps: Vec<VdpView> = self.vdps.iter().flatten().map(|v| self.view_of(v)).collect();
+        let each = self.vdps.iter().flatten();
+        let vdps: Vec<VdpView> = each.map(|v| self.view_of(v, &parked)).collect();
+        let in_devices = |p: &Port| p.tx.device.held() + p.tx.device.in_transit();
+        let frames = FramesView {
+            count: self.pool.count(),
+            free: self.pool.available(),
+            lent: self.present().map(in_devices).sum(),
+            held: vdps.iter().map(|v| v.held).sum(),
+            spares: self.channels.iter().map(|c| c.ring.spares_out).sum(),
+        };
+        Snapshot {
+            at: self.now,
+            ports: self.own_port_views(),
+            vdps,
+            retired: self.retired.clone(),
+            unmapped: self.unmapped.clone(),
+            frames,
+        }
+    }
+    /// VDPs that end here and are not among these. A VDP's number is free when it is free here, a round after the last
+    /// worker has let it go.
+    fn ending(&self, known: impl Iterator<Item = Vid>) -> impl Iterator<Item = &Vdp> {
+        let known: BTreeSet<Vid> = known.collect();
+        let all = self.vdps.iter().flatten().map(|v| &**v);
+        all.filter(move |v| v.phase == Phase::Deleting && !known.contains(&v.vid))
+    }
+    /// What each VDP is doing: of a [`DataPlane::snapshot`] what does not grow with ports, rules and tables.
+    pub fn phases(&self) -> Vec<(Vid, Phase)> {
+        if let Some(mut all) = self.desk.as_ref().and_then(|d| d.phases()) {
+            let ending = self.ending(all.iter().map(|(vid, _)| *vid));
+            let ending: Vec<_> = ending.map(|v| (v.vid, v.phase)).collect();
+            all.extend(ending);
+            return all;
+        }
+        self.vdps.iter().flatten().map(|v| (v.vid, v.phase)).collect()
+    }
+    /// The ports of a [`DataPlane::snapshot`], without looking at any VDP.
+    pub fn port_views(&self) -> Vec<PortView> {
+        let all = self.desk.as_ref().and_then(|d| d.port_views());
+        all.unwrap_or_else(|| self.own_port_views())
+    }
+    fn own_port_views(&self) -> Vec<PortView> {
         let mut ports: Vec<PortView> = self
-            .ports
-            .iter()
-            .flatten()
+            .present()
             .map(|p| PortView {
                 id: p.id,
                 name: p.name.clone(),
@@ -272,27 +314,7 @@ impl DataPlane {
                 shortcut: ShortcutView::NotOffered,
             });
         }
-        let in_devices: usize = self
-            .ports
-            .iter()
-            .flatten()
-            .map(|p| p.tx.device.held() + p.tx.device.in_transit())
-            .sum();
-        let frames = FramesView {
-            count: self.pool.count(),
-            free: self.pool.available(),
-            lent: in_devices,
-            held: vdps.iter().map(|v| v.held).sum(),
-            spares: self.channels.iter().map(|c| c.ring.spares_out).sum(),
-        };
-        Snapshot {
-            at: self.now,
-            ports,
-            vdps,
-            retired: self.retired.clone(),
-            unmapped: self.unmapped.clone(),
-            frames,
-        }
+        ports
     }
     /// The time of the latest round: what last uses are measured by.
     pub fn now(&self) -> Nanos {

@@ -13,8 +13,8 @@ use super::spread::{Spread, queues, spread};
 use super::{CrewError, CrewHandle, Moved, merged};
 use crate::action::{PortNo, Vid};
 use crate::control::{
-    ControlError, GroupCounters, PacketOut, Pins, QueueCounters, RuleRef, RuleView, Snapshot,
-    VdpView,
+    ControlError, GroupCounters, PacketOut, Pins, PortView, QueueCounters, RuleRef, RuleView,
+    Snapshot, VdpView,
 };
 use crate::counters::{PortCounters, TableCounters, Tally, Usage};
 use crate::edge::VdpPortCounters;
@@ -22,6 +22,7 @@ use crate::plane::DataPlane;
 use crate::punt::PuntSink;
 use crate::runner::{Waker, WorkerGone};
 use crate::tap::{Captured, TapId, TapPoint};
+use crate::vdp::Phase;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -162,6 +163,18 @@ impl Desk {
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         self.settle();
         self.answered(self.crew.snapshot())?.merged()
+    }
+    pub(crate) fn port_views(&self) -> Option<Vec<PortView>> {
+        let mut all = Vec::new();
+        self.all(|p| p.port_views())?.iter().for_each(|each| merged::add_ports(&mut all, each));
+        Some(all)
+    }
+    pub(crate) fn phases(&self) -> Option<Vec<(Vid, Phase)>> {
+        let mut all = BTreeMap::new();
+        for (vid, phase) in self.all(|p| p.phases())?.into_iter().flatten() {
+            merged::add_phase(all.entry(vid).or_insert(phase), phase);
+        }
+        Some(all.into_iter().collect())
     }
     pub(crate) fn vdp_view(&self, vid: Vid) -> Option<VdpView> {
         self.all(move |p| p.vdp_view(vid))?.into_iter().flatten().reduce(|mut a, v| {

@@ -30,13 +30,7 @@ impl CrewSnapshot {
         let mut all = first.clone();
         for s in others {
             all.at = all.at.max(s.at);
-            for p in &s.ports {
-                match all.ports.iter_mut().find(|a| a.id == p.id) {
-                    Some(a) => add_port(a, p),
-                    // Ports that one removed stand in a view of their own.
-                    None => all.ports.push(p.clone()),
-                }
-            }
+            add_ports(&mut all.ports, &s.ports);
             for v in &s.vdps {
                 match all.vdps.iter_mut().find(|a| a.vid == v.vid) {
                     Some(a) => add_vdp(a, v),
@@ -54,6 +48,22 @@ impl CrewSnapshot {
             f.spares += o.spares;
         }
         Some(all)
+    }
+}
+
+/// Adds one worker's ports to others'.
+pub(super) fn add_ports(all: &mut Vec<PortView>, ports: &[PortView]) {
+    for (i, p) in ports.iter().enumerate() {
+        // Workers have the same ones, in the same order.
+        let at = match all.get(i) {
+            Some(a) if a.id == p.id => Some(i),
+            _ => all.iter().position(|a| a.id == p.id),
+        };
+        match at.and_then(|i| all.get_mut(i)) {
+            Some(a) => add_port(a, p),
+            // Ports that one removed stand in a view of their own.
+            None => all.push(p.clone()),
+        }
     }
 }
 
@@ -84,11 +94,16 @@ fn sum(a: DeviceCounters, b: DeviceCounters) -> DeviceCounters {
     }
 }
 
-/// Adds one worker's view to another's. Who is on its way anywhere is on its way.
-pub(super) fn add_vdp(a: &mut VdpView, v: &VdpView) {
-    if matches!(a.phase, Phase::On(_)) {
-        a.phase = v.phase;
+/// Adds what a VDP does at one worker to what it does at others: who is on its way anywhere is on its way.
+pub(super) fn add_phase(a: &mut Phase, phase: Phase) {
+    if matches!(a, Phase::On(_)) {
+        *a = phase;
     }
+}
+
+/// Adds one worker's view to another's.
+pub(super) fn add_vdp(a: &mut VdpView, v: &VdpView) {
+    add_phase(&mut a.phase, v.phase);
     a.counters.merge(&v.counters);
     if let (Some(a), Some(v)) = (&mut a.everywhere, &v.everywhere) {
         a.merge(v);

@@ -196,13 +196,20 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
             std::thread::sleep(LOOK);
             continue;
         }
-        let snapshot = live.handle().call(|p| p.snapshot()).context("the worker has failed")?;
-        if args.until_done && still.is_done(&snapshot) {
-            tell(format_args!("stopping: every port is exhausted"));
-            tell_changes(&mut seen, snapshot.ports.clone(), live.switches());
-            return ended_whole(&snapshot.ports);
+        let failed = "the worker has failed";
+        if args.until_done {
+            let snapshot = live.handle().call(|p| p.snapshot()).context(failed)?;
+            if still.is_done(&snapshot) {
+                tell(format_args!("stopping: every port is exhausted"));
+                tell_changes(&mut seen, snapshot.ports.clone(), live.switches());
+                return ended_whole(&snapshot.ports);
+            }
+            tell_changes(&mut seen, snapshot.ports, live.switches());
+        } else {
+            // Frames wait meanwhile: VDPs, of which there may be thousands, are not looked at.
+            let ports = live.handle().call(|p| p.port_views()).context(failed)?;
+            tell_changes(&mut seen, ports, live.switches());
         }
-        tell_changes(&mut seen, snapshot.ports, live.switches());
         std::thread::sleep(LOOK);
     }
     Ok(())

@@ -178,7 +178,7 @@ impl Live {
 
     fn follow_with(&self, model: &Option<Model>) -> Result<Vec<String>, WorkerGone> {
         let plan = &model.as_ref().ok_or(WorkerGone)?.plan;
-        let ports = self.handle.call(|p| p.snapshot().ports)?;
+        let ports = self.handle.call(|p| p.port_views())?;
         let links = ports.into_iter().map(|p| (p.name, p.up)).collect();
         Ok(self.switches.update(wanted::all(plan, &links)))
     }
@@ -352,9 +352,7 @@ impl Live {
     fn settle(&self, guard: &mut Option<Model>) -> Result<BTreeMap<Vid, Path>, WorkerGone> {
         let until = Instant::now() + SETTLING;
         loop {
-            let phases: Vec<(Vid, Phase)> = self
-                .handle
-                .call(|p| p.snapshot().vdps.iter().map(|v| (v.vid, v.phase)).collect())?;
+            let phases: Vec<(Vid, Phase)> = self.handle.call(|p| p.phases())?;
             let on = |(vid, phase): &(Vid, Phase)| match phase {
                 Phase::On(path) => Some((*vid, *path)),
                 _ => None,

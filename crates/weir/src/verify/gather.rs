@@ -128,8 +128,8 @@ struct Ground {
 }
 
 fn ground(p: &DataPlane) -> Ground {
-    let s = p.snapshot();
-    let ports = s.ports.iter().filter(|p| p.name != "(removed)" || p.id.0 != 0);
+    let views = p.port_views();
+    let ports = views.iter().filter(|p| p.id.0 != 0);
     let mut mapping: BTreeMap<Vid, Vec<MappingRule>> = BTreeMap::new();
     for (vid, r) in p.mapping_rules() {
         mapping.entry(vid).or_default().push(r);
