@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
+use weir_io::capture_file::{Format, Writer};
+use weir_packet::Nanos;
 
 const NOTHING: &str = "[[port]]\nname = 'a'\ndevice = 'null'\n";
 
@@ -203,6 +205,82 @@ fn ctrl_c_ends_a_capture_with_a_whole_file() {
     assert!(o.status.success(), "{said}");
     let frames = run_daemon::tshark(&file, &["frame.number"]).len();
     assert!(said.contains(&format!("{frames} frames, ")), "{said}, but {frames} in the file");
+    d.stop();
+}
+
+/// Frames that come one by one, without a pause and few: what has come is written, and Ctrl-C is heard.
+#[test]
+fn a_capture_of_few_frames_is_written_as_they_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rare.pcap");
+    let mut w = Writer::new(std::fs::File::create(&path).unwrap(), Format::Pcap, 0).unwrap();
+    for n in 0..1000u16 {
+        let rare = u8::from(n == 7);
+        let f = [&[2, 0, 0, 0, 0, rare, 2, 0, 0, 0, 1, 1, 8, 6][..], &[0; 46]].concat();
+        w.write(0, Nanos(u64::from(n)), None, &f).unwrap();
+    }
+    let d = Daemon::start(
+        &format!("[[port]]\nname = 'in'\ndevice = 'replay:{}'\n", path.display()),
+        &[],
+    );
+    let file = d.path("c.pcapng");
+    let child = weir()
+        .args(["capture", "--stage", "receive", "--filter", "dl_dst=02:00:00:00:00:01"])
+        .arg("--socket")
+        .arg(d.socket())
+        .arg("-w")
+        .arg(&file)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let size = || std::fs::metadata(&file).map_or(0, |m| m.len());
+    // More than the file's header, which is written before the first frame.
+    d.until("some frames", |_| size() > 200);
+    let first = size();
+    assert!(first < 256 << 10, "nothing was written before {first} bytes had come");
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let o = child.wait_with_output().unwrap();
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    d.stop();
+}
+
+/// What can't be captured is refused, with what can.
+#[test]
+fn no_vdps_frames_are_captured_at_reception() {
+    let d = Daemon::start(NOTHING, &[]);
+    let said = d.refused(&["capture", "--stage", "receive", "--vdp", "0", "-w", "/dev/null"]);
+    assert!(said.contains("say 'mapping'"), "{said}");
+    d.stop();
+}
+
+/// A client that does not read loses its capture, and hears of it when it reads again.
+#[test]
+fn a_capture_that_is_not_read_says_why_it_ended() {
+    let pcap = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/real.pcap");
+    let config = format!(
+        "[[port]]\nname = 'in'\ndevice = 'replay:{}'\n",
+        pcap.canonicalize().unwrap().display()
+    );
+    let d = Daemon::start(&config, &[]);
+    let mut s = UnixStream::connect(d.socket()).unwrap();
+    s.write_all(b"{\"do\":\"capture\"}\n").unwrap();
+    let mut lines = BufReader::new(s).lines();
+    let mut frames = 0;
+    let last = loop {
+        // As many as it takes until the server has lost its patience.
+        if frames % 100_000 == 0 {
+            std::thread::sleep(std::time::Duration::from_secs(7));
+        }
+        let line = lines.next().expect("the capture's end").unwrap();
+        match line.starts_with("{\"item\":{\"frame\"") {
+            true => frames += 1,
+            false if line.starts_with("{\"item\"") => {}
+            false => break line,
+        }
+    };
+    assert!(last.contains("was not read for 5 s"), "{last}");
+    assert!(last.contains(&format!(": {frames} frames captured, ")), "{frames}: {last}");
     d.stop();
 }
 

@@ -24,7 +24,9 @@ use weir_packet::Nanos;
                   tcpdump and Wireshark read: at a port, of a VDP, at the end of a stage; whatever \
                   is given must all hold. Without --stage, frames are taken as they enter (at \
                   reception; with --vdp, when they have been mapped) and as they leave. Each port \
-                  is an interface of the capture, and frames that leave are marked as outbound.\n\n\
+                  is an interface of the capture, and frames that leave are marked as outbound. A \
+                  filter's in_port is where a frame came in, of those that leave, too; what comes \
+                  from the software stage, or from a controller, came in nowhere.\n\n\
                   The data plane is never held up: what does not fit the capture's queue is \
                   counted and told at the end. Ctrl-C ends the capture and completes the file.",
     after_long_help = "Examples:\n  \
@@ -65,8 +67,13 @@ pub fn run(args: &Args) -> Result<()> {
     let hang_up = client.hang_up()?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
+        let mut asked = signals.forever();
+        if asked.next().is_some() {
             hang_up();
+        }
+        // Whoever asks again does not wait for the rest.
+        if let Some(signal) = asked.next() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
     client.send(&Request::Capture {
@@ -94,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
             Next::Item(_) => {
                 told = true;
                 complain("capturing; Ctrl-C ends it");
-                // A pause: whoever reads along sees what there is.
+                // A pause, or a while of frames: whoever reads along sees what there is.
                 out.writer.flush()
             }
             Next::Done(done) => break done,

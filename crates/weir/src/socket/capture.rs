@@ -6,11 +6,11 @@
 use super::handler::{bad, find, waiting};
 use super::lines::Lines;
 use super::live::{Live, NotDone};
-use super::protocol::{Done, FrameItem, Item, Reply, to_hex};
-use super::server::reply;
+use super::protocol::{Done, Fault, FrameItem, Item, Refusal, Reply, to_hex};
+use super::server::{PATIENCE, reply};
 use super::view::port_name;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -21,10 +21,12 @@ use weir_packet::PortId;
 
 /// Frames that may wait for a client.
 const QUEUE: usize = 4096;
-/// How often a capture without frames looks whether its client is still there.
+/// How often a capture looks whether its client is still there, and has it write what has come since.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it says that it waits.
+/// How often it says that it waits, without frames.
 const BEAT: Duration = Duration::from_secs(1);
+/// How long a client that did not read can still hear that its capture was ended for that.
+const LATE: Duration = Duration::from_mins(1);
 
 /// What is to be captured.
 #[derive(Clone, Debug)]
@@ -65,6 +67,10 @@ pub fn start(live: &Live, wanted: &Wanted) -> Result<Running, NotDone> {
             })?)
         }
     };
+    if stage == Some(Stage::Receive) && wanted.vdp.is_some() {
+        let text = "at receive no frame is a VDP's yet: say 'mapping' for a VDP's frames as they come, or leave the VDP out";
+        return Err(bad(text));
+    }
     let (point, filter, names) = live.look(|m| {
         let no_port = |name: &String| {
             let list: Vec<&str> = m.ids.keys().map(String::as_str).collect();
@@ -91,18 +97,36 @@ pub fn start(live: &Live, wanted: &Wanted) -> Result<Running, NotDone> {
 }
 
 impl Running {
-    /// Sends frames until the client hangs up, enough have been sent, or the daemon ends.
+    /// Sends frames until the client hangs up, enough have been sent, or the daemon ends. A client that does not read is told
+    /// so, when it reads again.
     ///
     /// # Errors
     /// The client has gone; the tap is gone, too, then.
-    pub fn run(mut self, live: &Live, lines: &mut Lines, stop: &AtomicBool) -> io::Result<Done> {
+    pub fn run(mut self, live: &Live, lines: &mut Lines, stop: &AtomicBool) -> io::Result<Reply> {
         let mut sent = 0;
         let ended = self.send_all(live, lines, stop, &mut sent);
         let tap = self.tap;
         // With the worker gone there is no tap any more.
-        let missed = live.handle().call(move |p| p.remove_tap(tap)).ok().flatten();
-        ended?;
-        Ok(Done { captured: Some(sent), missed: Some(missed.unwrap_or(0)), ..Done::default() })
+        let missed = live.handle().call(move |p| p.remove_tap(tap)).ok().flatten().unwrap_or(0);
+        match ended {
+            Ok(()) => {
+                let (captured, missed) = (Some(sent), Some(missed));
+                Ok(Reply::Ok(Done { captured, missed, ..Done::default() }))
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                // What could not be sent goes out first; what waited behind it does not.
+                let missed = missed + self.from.try_iter().count() as u64;
+                until_read(lines, stop)?;
+                let text = format!(
+                    "the capture was not read for {} s and was ended; the data plane goes on: \
+                     {} frames captured, {missed} missed until then",
+                    PATIENCE.as_secs(),
+                    sent + 1
+                );
+                Ok(Reply::Error(Refusal { fault: Fault::Work, text }))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     fn send_all(
@@ -114,28 +138,29 @@ impl Running {
     ) -> io::Result<()> {
         // Says that the tap is there: whoever waits for this can start its traffic.
         waiting(lines)?;
-        let mut beat = Instant::now();
+        let (mut looked, mut beat, mut told) = (Instant::now(), Instant::now(), *sent);
         while self.left > 0 && !stop.load(Ordering::Acquire) {
             match self.from.recv_timeout(LOOK) {
                 Ok(c) => {
                     let item = self.item(live, c);
                     reply(lines, &Reply::Item(Item::Frame(item)))?;
                     (self.left, *sent) = (self.left - 1, *sent + 1);
-                    if sent.is_multiple_of(1024) && lines.hung_up() {
-                        return Ok(());
-                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {
-                    if lines.hung_up() {
-                        return Ok(());
-                    }
-                    if beat.elapsed() >= BEAT {
-                        beat = Instant::now();
-                        waiting(lines)?;
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
+            // By time, whether frames come or not: where they come one by one there is never a pause.
+            if looked.elapsed() < LOOK {
+                continue;
+            }
+            if lines.hung_up() {
+                return Ok(());
+            }
+            if told != *sent || beat.elapsed() >= BEAT {
+                (beat, told) = (Instant::now(), *sent);
+                waiting(lines)?;
+            }
+            looked = Instant::now();
         }
         Ok(())
     }
@@ -150,6 +175,20 @@ impl Running {
             vid: c.vid.map(|v| v.0),
             stage: c.stage.name().to_owned(),
             bytes: to_hex(&c.bytes),
+        }
+    }
+}
+
+/// Waits until a client that did not read has read what it was sent, for as long as that may be of use to anybody.
+fn until_read(lines: &mut Lines, stop: &AtomicBool) -> io::Result<()> {
+    let until = Instant::now() + LATE;
+    loop {
+        match lines.send(&[], LOOK) {
+            Err(e)
+                if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+                    && Instant::now() < until
+                    && !stop.load(Ordering::Acquire) => {}
+            other => return other,
         }
     }
 }

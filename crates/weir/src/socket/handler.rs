@@ -100,7 +100,7 @@ pub fn handle(
         Request::Capture { port, vdp, stage, filter, count } => {
             let wanted = capture::Wanted { port, vdp, stage, filter, count };
             match capture::start(live, &wanted) {
-                Ok(running) => running.run(live, lines, stop).map(Reply::Ok),
+                Ok(running) => running.run(live, lines, stop),
                 Err(e) => Ok(refusal(&e)),
             }
         }

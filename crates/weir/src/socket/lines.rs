@@ -25,13 +25,15 @@ pub enum NoLine {
 pub struct Lines {
     link: Link,
     pending: Vec<u8>,
+    /// What was to be sent and has not been: it goes before everything else.
+    unsent: Vec<u8>,
     max: usize,
 }
 
 impl Lines {
     /// Over a connection, with lines of at most `max` bytes, newline included.
     pub fn new(link: Link, max: usize) -> Self {
-        Self { link, pending: Vec::new(), max }
+        Self { link, pending: Vec::new(), unsent: Vec::new(), max }
     }
 
     /// The connection.
@@ -87,8 +89,18 @@ impl Lines {
         }
     }
 
-    /// Sends bytes; a side that does not read for `limit` is given up.
+    /// Sends bytes; a side that does not read for `limit` is given up. Whoever tries once more goes on where that ended.
     pub fn send(&mut self, bytes: &[u8], limit: Duration) -> io::Result<()> {
-        self.link.write_all(bytes, Instant::now() + limit)
+        let until = Instant::now() + limit;
+        let kept = std::mem::take(&mut self.unsent);
+        for mut part in [&kept[..], bytes] {
+            let sent = match self.unsent.is_empty() {
+                true => self.link.write_all(&mut part, until),
+                false => Err(ErrorKind::TimedOut.into()),
+            };
+            self.unsent.extend_from_slice(part);
+            sent?;
+        }
+        Ok(())
     }
 }

@@ -54,15 +54,23 @@ impl Link {
         }
     }
 
-    /// Sends bytes.
+    /// Sends bytes, and takes away from them what it has: what is left at an error is to be sent yet.
     ///
     /// # Errors
     /// As [`Link::read`].
-    pub fn write_all(&mut self, bytes: &[u8], until: Instant) -> io::Result<()> {
+    pub fn write_all(&mut self, bytes: &mut &[u8], until: Instant) -> io::Result<()> {
         match self {
             Self::Unix(s) => {
-                s.set_write_timeout(Some(left(until)?))?;
-                s.write_all(bytes)
+                while !bytes.is_empty() {
+                    s.set_write_timeout(Some(left(until)?))?;
+                    match s.write(bytes) {
+                        Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                        Ok(n) => *bytes = bytes.get(n..).unwrap_or_default(),
+                        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+                Ok(())
             }
             Self::Tls(t) => t.write_all(bytes, until),
         }
@@ -131,7 +139,7 @@ impl Tls {
         Ok(())
     }
 
-    fn write_all(&mut self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    fn write_all(&mut self, bytes: &mut &[u8], until: Instant) -> io::Result<()> {
         while self.conn.is_handshaking() {
             self.flush(until)?;
             self.tcp.set_read_timeout(Some(left(until)?))?;
@@ -142,10 +150,11 @@ impl Tls {
         }
         while !bytes.is_empty() {
             let taken = self.conn.writer().write(bytes)?;
-            bytes = bytes.get(taken..).unwrap_or_default();
+            *bytes = bytes.get(taken..).unwrap_or_default();
             self.flush(until)?;
         }
-        Ok(())
+        // What an earlier call could not send.
+        self.flush(until)
     }
 }
 
