@@ -20,8 +20,8 @@ pub struct TapPoint {
     pub port: Option<PortId>,
     /// Frames of this VDP.
     pub vid: Option<Vid>,
-    /// Frames at the end of this stage; without it, at reception and at forwarding (with a VDP: at
-    /// mapping and at forwarding).
+    /// Frames at the end of this stage, those that were dropped there left out; without it, at reception and at
+    /// forwarding (with a VDP: at mapping and at forwarding).
     pub stage: Option<Stage>,
 }
 
@@ -61,7 +61,16 @@ struct Tap {
 pub(crate) struct Seen {
     pub stage: Stage,
     pub port: PortId,
+    /// The port it came by, where that is known: not of what comes back from the software stage, or was put in.
+    pub came_by: Option<PortId>,
     pub vid: Vid,
+}
+
+impl Seen {
+    /// A frame on its way in: the port that it came by is where it is seen.
+    pub fn came(stage: Stage, port: PortId, vid: Vid) -> Self {
+        Self { stage, port, came_by: Some(port), vid }
+    }
 }
 
 /// All taps of a data plane.
@@ -109,7 +118,7 @@ impl Taps {
             let key = key.get_or_insert_with(|| {
                 let mut k = FlowKey::default();
                 // A runt has an empty key: only a filter that asks for nothing takes it.
-                let _ = extract(frame.bytes(), s.port.0.into(), &mut k);
+                let _ = extract(frame.bytes(), s.came_by.map_or(0, |p| p.0.into()), &mut k);
                 k
             });
             if !t.filter.matches(key) {

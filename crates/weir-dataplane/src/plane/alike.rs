@@ -322,7 +322,7 @@ impl DataPlane {
         let Some(p) = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut) else {
             let frames = w.burst.drain().zip(w.vids);
             w.out.extend(frames.map(|(frame, vid)| OutItem { frame, port: at, vid, queue: 0 }));
-            return self.hand_to_forwarding();
+            return self.hand_to_forwarding(None);
         };
         let mut a = Accounts {
             at,

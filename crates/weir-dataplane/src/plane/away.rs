@@ -230,7 +230,7 @@ impl DataPlane {
             }
             self.migrating -= 1;
         }
-        self.hand_to_forwarding();
+        self.hand_to_forwarding(None);
         self.bury();
     }
 
@@ -263,8 +263,7 @@ impl DataPlane {
                 v.edge.set_rx(in_port, rx);
             }
             self.process(in_port);
-            self.hand_to_software(in_port);
-            self.hand_to_forwarding();
+            self.hand_over(in_port);
         }
         self.bury();
         let now = self.now;

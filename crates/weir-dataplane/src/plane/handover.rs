@@ -9,6 +9,16 @@ use crate::timing::{Stage, StageTimer};
 use weir_packet::{BURST, DropReason, Feed, Frame, PortId};
 
 impl DataPlane {
+    /// Hands on what a burst that came by this port has come to.
+    #[inline]
+    pub(super) fn hand_over(&mut self, in_port: PortId) {
+        if self.taps.any() {
+            self.tap_processed(in_port);
+        }
+        self.hand_to_software(in_port);
+        self.hand_to_forwarding(Some(in_port));
+    }
+
     /// Hands frames to the software stage.
     #[inline]
     pub(super) fn hand_to_software(&mut self, in_port: PortId) {
@@ -18,8 +28,7 @@ impl DataPlane {
         let mut soft = std::mem::take(&mut self.work.soft);
         if self.taps.any() {
             for f in &soft {
-                let seen = Seen { stage: Stage::Software, port: in_port, vid: f.vid };
-                self.taps.see(&seen, &f.frame, self.now);
+                self.taps.see(&Seen::came(Stage::Software, in_port, f.vid), &f.frame, self.now);
             }
         }
         for f in soft.drain(..) {
@@ -87,11 +96,11 @@ impl DataPlane {
         self.pool.free(frame);
     }
 
-    /// Hands this round's frames to the forwarding stage.
+    /// Hands this round's frames to the forwarding stage; `came_by`: the port that all of them came by, if it is one.
     #[inline]
-    pub(super) fn hand_to_forwarding(&mut self) {
+    pub(super) fn hand_to_forwarding(&mut self, came_by: Option<PortId>) {
         if self.taps.any() {
-            self.tap_out();
+            self.tap_out(came_by);
         }
         let w = &mut self.work;
         let mut out = std::mem::take(&mut w.out);
@@ -179,7 +188,7 @@ impl DataPlane {
                 let Some(d) = self.channels.get_mut(i).and_then(|c| c.ring.pop()) else { break };
                 self.came_back(i, d);
             }
-            self.hand_to_forwarding();
+            self.hand_to_forwarding(None);
             self.bury();
             timer.end(Stage::Forwarding, n);
             moved += n;

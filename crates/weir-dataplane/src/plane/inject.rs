@@ -67,7 +67,7 @@ impl DataPlane {
         let mut ports: Vec<PortId> = self.work.out.iter().map(|o| o.port).collect();
         ports.sort_unstable();
         ports.dedup();
-        self.hand_to_forwarding();
+        self.hand_to_forwarding(None);
         for at in ports {
             let port = self.ports.get_mut(usize::from(at.0)).and_then(Option::as_deref_mut);
             let Some(p) = port else { continue };

@@ -390,8 +390,7 @@ impl DataPlane {
         timer.end(Stage::Matching, n);
         self.process(in_port);
         timer.end(Stage::Processing, n);
-        self.hand_to_software(in_port);
-        self.hand_to_forwarding();
+        self.hand_over(in_port);
         timer.end(Stage::Forwarding, n);
         self.bury();
     }
@@ -414,8 +413,7 @@ impl DataPlane {
         } else {
             self.process(in_port);
             timer.end(Stage::Processing, n);
-            self.hand_to_software(in_port);
-            self.hand_to_forwarding();
+            self.hand_over(in_port);
         }
         timer.end(Stage::Forwarding, n);
         self.bury();
@@ -434,8 +432,7 @@ impl DataPlane {
         } else {
             self.process(in_port);
             timer.end(Stage::Processing, n);
-            self.hand_to_software(in_port);
-            self.hand_to_forwarding();
+            self.hand_over(in_port);
         }
         timer.end(Stage::Forwarding, n);
         self.bury();
@@ -508,21 +505,39 @@ impl DataPlane {
 
     fn tap_in(&mut self, in_port: PortId) {
         for f in self.work.burst.as_slice() {
-            let seen = Seen { stage: Stage::Receive, port: in_port, vid: NO_VDP };
-            self.taps.see(&seen, f, self.now);
+            self.taps.see(&Seen::came(Stage::Receive, in_port, NO_VDP), f, self.now);
         }
     }
 
     fn tap_mapped(&mut self, in_port: PortId) {
         let w = &self.work;
         for (f, vid) in w.burst.as_slice().iter().zip(&w.vids) {
-            self.taps.see(&Seen { stage: Stage::Mapping, port: in_port, vid: *vid }, f, self.now);
+            self.taps.see(&Seen::came(Stage::Mapping, in_port, *vid), f, self.now);
         }
     }
 
-    fn tap_out(&mut self) {
+    /// Frames that are held are matched when they are let go.
+    fn tap_matched(&mut self, in_port: PortId) {
+        let w = &self.work;
+        for ((f, vid), slot) in w.burst.as_slice().iter().zip(&w.vids).zip(&w.slots) {
+            if !matches!(slot, Slot::Drop(_) | Slot::Hold) {
+                self.taps.see(&Seen::came(Stage::Matching, in_port, *vid), f, self.now);
+            }
+        }
+    }
+
+    /// What the burst has come to, whichever way it goes on: nothing else is staged meanwhile.
+    fn tap_processed(&mut self, in_port: PortId) {
+        let w = &self.work;
+        let out = w.out.iter().map(|o| (&o.frame, o.vid));
+        for (f, vid) in out.chain(w.soft.iter().map(|s| (&s.frame, s.vid))) {
+            self.taps.see(&Seen::came(Stage::Processing, in_port, vid), f, self.now);
+        }
+    }
+
+    fn tap_out(&mut self, came_by: Option<PortId>) {
         for o in &self.work.out {
-            let seen = Seen { stage: Stage::Forwarding, port: o.port, vid: o.vid };
+            let seen = Seen { stage: Stage::Forwarding, port: o.port, came_by, vid: o.vid };
             self.taps.see(&seen, &o.frame, self.now);
         }
     }

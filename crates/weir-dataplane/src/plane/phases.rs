@@ -74,8 +74,7 @@ impl DataPlane {
             v.edge.set_rx(in_port, rx);
         }
         self.process(in_port);
-        self.hand_to_software(in_port);
-        self.hand_to_forwarding();
+        self.hand_over(in_port);
     }
 
     /// The slow path's copies of the rules go.

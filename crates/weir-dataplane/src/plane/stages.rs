@@ -74,6 +74,9 @@ impl DataPlane {
             *slot = Slot::Rule(0);
         }
         self.find_rules(0);
+        if self.taps.any() {
+            self.tap_matched(in_port);
+        }
     }
 
     /// Many VDPs mean many lines far away: they are asked for before any is needed, and not while it is found out whose
