@@ -99,6 +99,16 @@ fn a_capture_that_is_cut_short_is_a_failure() {
     assert_eq!(Arena::load(&d.path("out.pcap")).unwrap().len(), frames - 1);
 }
 
+/// A full disk is no end of all work, though what was to be written fits a buffer.
+#[test]
+fn a_disk_that_is_full_at_the_end_is_a_failure() {
+    let text = config("rule = [{ match = 'arp', actions = 'output:out' }]");
+    let mut d = Daemon::spawn(&text.replace("out.pcap", "/dev/full"), &["--until-done"]);
+    assert_eq!(d.end().code(), Some(1), "{}", d.said.join("\n"));
+    let said = d.said.join("\n");
+    assert!(said.contains("port out: /dev/full: can't be written"), "{said}");
+}
+
 /// No port's file is another's that writes it, and no pipe keeps all else waiting.
 #[test]
 fn what_a_port_reads_is_not_written_and_a_pipe_is_refused() {

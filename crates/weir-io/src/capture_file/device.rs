@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use weir_packet::{Burst, Caps, Device, DeviceCounters, DeviceError, Feed, LinkState, Nanos, Pool};
 
 const MAX_FRAME: usize = 65_535;
+/// What is written at once, and what a frame's record has beside the frame, at most.
+const BUFFER: usize = 256 << 10;
+const RECORD: usize = 64;
 
 /// A port that receives the frames of a capture, once, as fast as they are taken. Stamps are kept.
 /// Frames that it is given for sending are freed.
@@ -139,12 +142,14 @@ fn fill(frame: &mut weir_packet::Frame, bytes: &[u8], stamp: Option<Nanos>) -> b
 }
 
 /// A port that writes what it is given to a file. A frame keeps its stamp; one without gets the
-/// time of writing. Receives nothing.
+/// time of writing. Receives nothing. What it was given is in the file a moment later ([`Device::link`]).
 #[derive(Debug)]
 pub struct PcapOut {
     path: PathBuf,
     name: String,
     writer: Option<Writer<BufWriter<File>>>,
+    /// How long the records are that the buffer has.
+    records: Vec<usize>,
     fault: Option<DeviceError>,
     counters: DeviceCounters,
 }
@@ -177,7 +182,7 @@ impl PcapOut {
             _ => Ok(file),
         });
         let made = opened.and_then(|f| {
-            let mut w = Writer::new(BufWriter::with_capacity(256 << 10, f), format, 0)?;
+            let mut w = Writer::new(BufWriter::with_capacity(BUFFER, f), format, 0)?;
             w.add_interface("weir")?;
             Ok(w)
         });
@@ -189,6 +194,7 @@ impl PcapOut {
             path: path.to_owned(),
             name: path.display().to_string(),
             writer: Some(writer),
+            records: Vec::new(),
             fault: None,
             counters: DeviceCounters::default(),
         })
@@ -204,19 +210,50 @@ impl PcapOut {
     /// # Errors
     /// [`DeviceError::File`], also for a write that failed earlier.
     pub fn finish(&mut self) -> Result<(), DeviceError> {
-        if let Some(Err(e)) = self.writer.as_mut().map(Writer::flush) {
-            self.fail(&e);
-        }
+        self.write_out();
         self.fault.take().map_or(Ok(()), Err)
     }
 
-    fn fail(&mut self, e: &std::io::Error) {
-        self.writer = None;
+    /// Writes what the buffer has. If that fails nothing more is written, and frames that are not whole in the file count as
+    /// errors, though they were taken.
+    fn write_out(&mut self) {
+        let Some(Err(e)) = self.writer.as_mut().map(Writer::flush) else {
+            return self.records.clear();
+        };
+        if let Some(w) = self.writer.take() {
+            // What was written is no more in the buffer; what is must not be tried again when it goes.
+            let unwritten = w.get_ref().buffer().len();
+            let _ = w.into_inner().into_parts();
+            self.counters.tx_errors += lost(&self.records, unwritten);
+        }
+        self.records.clear();
         self.fault = Some(DeviceError::File {
             path: self.path.display().to_string(),
-            problem: format!("can't be written: {e}"),
+            problem: format!("can't be written: {}", trouble(&e)),
         });
     }
+
+    fn write(&mut self, stamp: Nanos, bytes: &[u8]) -> io::Result<()> {
+        let has = |w: &Writer<BufWriter<File>>| w.get_ref().buffer().len();
+        if self.writer.as_ref().is_some_and(|w| has(w) + bytes.len() + RECORD > BUFFER) {
+            self.write_out();
+        }
+        let w = self.writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let before = has(w);
+        w.write(0, stamp, None, bytes)?;
+        self.records.push(has(w) - before);
+        Ok(())
+    }
+}
+
+/// How many of these records, one behind the other, are not whole without the last `unwritten` bytes.
+fn lost(records: &[usize], mut unwritten: usize) -> u64 {
+    let cut = |r: &&usize| {
+        let cut = unwritten > 0;
+        unwritten = unwritten.saturating_sub(**r);
+        cut
+    };
+    records.iter().rev().take_while(cut).count() as u64
 }
 
 impl Device for PcapOut {
@@ -226,8 +263,10 @@ impl Device for PcapOut {
     fn caps(&self) -> Caps {
         Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
     }
-    /// Down once the file can't be written any more.
+    /// Down once the file can't be written any more. Whoever asks has what has come so far written: it would wait for the
+    /// buffer to be full, and a full disk with it.
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
+        self.write_out();
         if self.fault.is_some() { LinkState::Down } else { LinkState::Up }
     }
     fn rx(&mut self, _pool: &mut Pool, _burst: &mut Burst) -> usize {
@@ -238,15 +277,7 @@ impl Device for PcapOut {
         let mut now = None;
         for frame in burst.drain() {
             let stamp = frame.stamp().unwrap_or_else(|| *now.get_or_insert_with(clock::unix));
-            let written = self.writer.as_mut().map(|w| w.write(0, stamp, None, frame.bytes()));
-            match written {
-                Some(Ok(())) => {}
-                Some(Err(e)) => {
-                    self.counters.tx_errors += 1;
-                    self.fail(&e);
-                }
-                None => self.counters.tx_errors += 1,
-            }
+            self.counters.tx_errors += u64::from(self.write(stamp, frame.bytes()).is_err());
             pool.free(frame);
         }
         n
@@ -265,9 +296,56 @@ impl Device for PcapOut {
         self.counters
     }
     fn close(&mut self, _pool: &mut Pool) {
-        if let Some(Err(e)) = self.writer.as_mut().map(Writer::flush) {
-            self.fail(&e);
-        }
+        self.write_out();
         self.writer = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(out: &mut PcapOut, pool: &mut Pool, frames: usize) {
+        for _ in 0..frames {
+            let mut burst = Burst::new();
+            let mut frame = pool.alloc().unwrap();
+            frame.copy_from(&[7; 60]).unwrap();
+            burst.push(frame).unwrap();
+            assert_eq!(out.tx(pool, &mut burst), 1);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_what_it_did_not_take_is_counted() {
+        let mut pool = Pool::new(16, 2048).unwrap();
+        let mut out = PcapOut::create(Path::new("/dev/full")).unwrap();
+        send(&mut out, &mut pool, 10);
+        assert_eq!(out.link(&mut pool), LinkState::Down);
+        assert!(out.fault().is_some_and(|f| f.contains("can't be written")));
+        send(&mut out, &mut pool, 1);
+        assert_eq!(out.counters().tx_errors, 11);
+    }
+
+    #[test]
+    fn what_was_sent_is_in_the_file_soon() {
+        let mut pool = Pool::new(16, 2048).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.pcap");
+        let mut out = PcapOut::create(&path).unwrap();
+        // More than the buffer takes, and some.
+        let frames = BUFFER / 76 + 100;
+        send(&mut out, &mut pool, frames);
+        assert_eq!(out.link(&mut pool), LinkState::Up);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 24 + 76 * frames as u64);
+        assert_eq!(out.counters().tx_errors, 0);
+    }
+
+    #[test]
+    fn a_record_that_is_not_whole_is_lost() {
+        let records = [76, 80, 76];
+        let cases = [(0, 0), (1, 1), (76, 1), (77, 2), (156, 2), (157, 3), (300, 3)];
+        for (unwritten, expected) in cases {
+            assert_eq!(lost(&records, unwritten), expected, "{unwritten}");
+        }
     }
 }

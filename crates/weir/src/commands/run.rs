@@ -139,9 +139,21 @@ pub fn run(args: &Args) -> Result<()> {
     drop(stopping);
     let stopped = workers.stop();
     if ended.is_ok() || stopped.is_ok() {
-        finish(stopped?)?;
+        let ports = finish(stopped?)?;
+        if let Ok(Ended::Done) = ended {
+            ended_whole(&ports)?;
+        }
     }
-    ended
+    ended.map(|_| ())
+}
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// It was told to.
+    Asked,
+    /// There is nothing more to do.
+    Done,
 }
 
 /// Ends the OpenFlow switches before the worker that they ask.
@@ -171,7 +183,7 @@ struct Seen {
 }
 
 /// Waits for signals; tells what changes at ports.
-fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -> Result<()> {
+fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -> Result<Ended> {
     let mut seen: BTreeMap<PortId, Seen> = BTreeMap::new();
     let mut still = Still::default();
     for look in (0..PORTS).cycle() {
@@ -181,7 +193,7 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
                     "stopping on {}",
                     if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
                 ));
-                return Ok(());
+                return Ok(Ended::Asked);
             }
             match live.reload(&args.config, given) {
                 Ok(told) if told.is_empty() => tell(format_args!("reload: nothing differs")),
@@ -201,8 +213,8 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
             let snapshot = live.handle().call(|p| p.snapshot()).context(failed)?;
             if still.is_done(&snapshot) {
                 tell(format_args!("stopping: every port is exhausted"));
-                tell_changes(&mut seen, snapshot.ports.clone(), live.switches());
-                return ended_whole(&snapshot.ports);
+                tell_changes(&mut seen, snapshot.ports, live.switches());
+                return Ok(Ended::Done);
             }
             tell_changes(&mut seen, snapshot.ports, live.switches());
         } else {
@@ -212,7 +224,7 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
         }
         std::thread::sleep(LOOK);
     }
-    Ok(())
+    Ok(Ended::Asked)
 }
 
 /// Whether all that ports had to read or write has been: a capture that is cut short has not.
@@ -264,8 +276,8 @@ impl Still {
     }
 }
 
-/// Sends what is inside, closes the ports, prints the final counters, checks the sums.
-fn finish(mut planes: Vec<DataPlane>) -> Result<()> {
+/// Sends what is inside, closes the ports, prints the final counters, checks the sums. Returns the ports as they were then.
+fn finish(mut planes: Vec<DataPlane>) -> Result<Vec<PortView>> {
     let held = |planes: &[DataPlane]| -> usize {
         planes.iter().flat_map(|p| p.snapshot().vdps).map(|v| v.held).sum()
     };
@@ -277,9 +289,21 @@ fn finish(mut planes: Vec<DataPlane>) -> Result<()> {
             break;
         }
     }
+    let faulty = |planes: &[DataPlane]| -> BTreeMap<PortId, String> {
+        let ports = planes.iter().flat_map(|p| p.snapshot().ports);
+        ports.filter_map(|p| Some((p.id, p.fault?))).collect()
+    };
+    // Asked for their links, files have written all that they were given, or say why not.
+    let before = faulty(&planes);
+    planes.iter_mut().for_each(|p| _ = p.check_links());
     let all = snapshot_of(&planes);
     let balance = all.check();
     let s = all.merged().context("no data plane")?;
+    for p in s.ports.iter().filter(|p| !before.contains_key(&p.id)) {
+        if let Some(fault) = &p.fault {
+            complain(format_args!("port {}: {fault}", p.name));
+        }
+    }
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
     let ports: Vec<_> = ports.into_iter().map(view::port).collect();
     tell(super::stats::tables(&ports, &vdps).trim_end());
@@ -291,5 +315,5 @@ fn finish(mut planes: Vec<DataPlane>) -> Result<()> {
     balance.map_err(|e| anyhow!("frames do not add up, which is a defect of weir: {e}"))?;
     let frames: u64 = s.ports.iter().map(|p| p.counters.rx.frames).sum();
     tell(format_args!("every frame is accounted for: {frames} received, {} held", s.frames.held));
-    Ok(())
+    Ok(s.ports)
 }
