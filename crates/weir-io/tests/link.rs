@@ -162,6 +162,55 @@ fn generic_xdp_survives_its_interface() {
     });
 }
 
+/// What was taken for sending when the link was down, or the interface on its way out, is lost and counted, not sent when
+/// the link is back.
+#[test]
+fn xdp_sends_nothing_late() {
+    if !common::can_have_namespaces("xdp_sends_nothing_late") {
+        return;
+    }
+    for mode in [Mode::Native, Mode::Generic] {
+        let lab = Lab::new(&["w"]);
+        lab.quiet("w");
+        let body = move || {
+            ip("link add p1 type veth peer name far");
+            ip("link set far up");
+            ip("link set p1 up");
+            let mut pool = Pool::new(2048, 2048).unwrap();
+            let mut port = xdp("p1", mode, &Umem::new(), &mut pool);
+            let mut far = AfPacket::open("far", &pool).unwrap();
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            ip("link set p1 down");
+            (1..=5).for_each(|n| send(&mut *port, &mut pool, n));
+            wait_for(&mut *port, &mut pool, LinkState::Down);
+            assert_eq!(port.counters().tx_errors, 5);
+            ip("link set p1 up");
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            assert_eq!(port.fault(), None);
+            send(&mut *port, &mut pool, 6);
+            let (mut came, mut burst) = (Vec::new(), Burst::new());
+            while !came.contains(&6) {
+                far.rx(&mut pool, &mut burst);
+                for f in burst.drain() {
+                    came.extend(f.bytes().get(11).filter(|n| f.bytes() == frame(**n)));
+                    pool.free(f);
+                }
+            }
+            assert_eq!(came, [6]);
+
+            ip("link set p1 down");
+            (1..=5).for_each(|n| send(&mut *port, &mut pool, n));
+            ip("link del p1");
+            wait_for(&mut *port, &mut pool, LinkState::Gone);
+            assert_eq!(port.counters().tx_errors, 10);
+            far.close(&mut pool);
+            port.close(&mut pool);
+            assert_eq!(pool.available(), pool.count());
+        };
+        lab.within("w", body).join().unwrap();
+    }
+}
+
 #[test]
 fn tap_survives_its_deletion() {
     if !common::can_have_namespaces("tap_survives_its_deletion") {

@@ -297,8 +297,11 @@ impl AfXdp {
         true
     }
 
-    /// Lets go of the interface and takes every chunk back.
+    /// Lets go of the interface and takes every chunk back. Frames that were taken for sending and have not left count as
+    /// errors.
     fn unbind(&mut self, pool: &mut Pool) {
+        self.reap(pool);
+        self.counters.tx_errors += self.sending as u64;
         if let Some(known) = &self.known {
             known.stop();
         }
@@ -326,6 +329,12 @@ impl Device for AfXdp {
         match self.watch.look(self.bound.as_ref().map(|b| b.index)) {
             Seen::Same(state, mtu) => {
                 self.measure(mtu, pool);
+                let waiting = self.bound.as_mut().is_some_and(|b| b.socket.tx.pending() > 0);
+                if state == LinkState::Down && waiting {
+                    // The kernel would send them when the link is back, to nobody who still waits for them, and nothing
+                    // takes them out of the ring but the socket's end. It is opened again when it can be.
+                    self.unbind(pool);
+                }
                 state
             }
             Seen::None => {
@@ -346,7 +355,7 @@ impl Device for AfXdp {
                         self.fault = None;
                         self.measure(interface.mtu, pool);
                         self.refill(pool);
-                        LinkState::Up
+                        if interface.running { LinkState::Up } else { LinkState::Down }
                     }
                     Err(e) => {
                         let down = matches!(e, DeviceError::InterfaceDown(_));
