@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often it says that it waits, without frames.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long a client that did not read can still hear that its capture was ended for that.
-const LATE: Duration = Duration::from_mins(1);
+const LATE: Duration = Duration::from_secs(60);
 
 /// What is to be captured.
 #[derive(Clone, Debug)]
