@@ -94,10 +94,7 @@ impl Lines {
         let until = Instant::now() + limit;
         let kept = std::mem::take(&mut self.unsent);
         for mut part in [&kept[..], bytes] {
-            let sent = match self.unsent.is_empty() {
-                true => self.link.write_all(&mut part, until),
-                false => Err(ErrorKind::TimedOut.into()),
-            };
+            let sent = self.link.write_all(&mut part, until);
             self.unsent.extend_from_slice(part);
             sent?;
         }
