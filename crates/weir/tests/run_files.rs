@@ -172,6 +172,47 @@ fn what_runs_is_shown() {
     d.stop();
 }
 
+/// What is no port is not told as one, what is no VDP's is told all the same, and what was not asked for is left out.
+#[test]
+fn what_is_told_is_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (runts, mut bytes) = (dir.path().join("runts.pcap"), Vec::new());
+    let words: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 1];
+    words.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
+    for frame in [&[1u8; 5][..], &[1; 5], &[1; 60]] {
+        let n = frame.len() as u32;
+        [0, 0, n, n].iter().for_each(|w: &u32| bytes.extend(w.to_le_bytes()));
+        bytes.extend(frame);
+    }
+    std::fs::write(&runts, bytes).unwrap();
+    let text = endless(RULE).replace(&format!("replay:{}", capture()), "null");
+    let d = Daemon::start(&text, &[]);
+    d.ask(&["port", "add", "r", &format!("pcap:{}", runts.display())]);
+    d.until("the frames", |d| d.port("r")["rx"]["frames"] == 3);
+    d.until("runts", |d| d.ask(&["stats"]).contains("\nwithout a VDP dropped: runt 2\n"));
+    for column in ["rx missed", "rx errors", "tx errors"] {
+        assert!(d.ask(&["stats"]).contains(column), "{column}");
+    }
+
+    d.ask(&["port", "remove", "r"]);
+    let listed = d.json(&["port", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    for command in ["show", "stats"] {
+        let text = d.ask(&[command]);
+        let line = text.lines().find(|l| l.starts_with("(removed)")).unwrap();
+        assert!(line.contains(" - ") && !line.contains("down"), "{text}");
+    }
+    let one = d.json(&["show", "--vdp", "one"]);
+    let keys: Vec<&String> = one.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["vdps"], "{one}");
+    let all = d.json(&["show", "--rules"]);
+    let keys: Vec<&String> = all.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["plane", "ports", "rules", "vdps"]);
+
+    let said = d.stop().join("\n");
+    assert!(said.contains("without a VDP dropped: runt 2"), "{said}");
+}
+
 #[test]
 fn ports_and_vdps_come_and_go_while_frames_flow() {
     let d = Daemon::start(&endless(RULE), &[]);

@@ -4,7 +4,7 @@
 
 use super::columns::Columns;
 use super::say::{put, say};
-use super::stats::Stats;
+use super::stats::{Stats, state};
 use crate::config::read::beside;
 use crate::environment::Envelope;
 use crate::fault::bad_input;
@@ -72,15 +72,17 @@ pub fn run(args: &Args) -> Result<()> {
         }
         What::Remove { name } => args.to.change(&Request::PortRemove { name: name.clone() }),
         What::List { json } => {
-            let ports = Stats::of(args.to.ask(&Request::Stats {})?.0).ports;
+            let mut ports = Stats::of(args.to.ask(&Request::Stats {})?.0).ports;
+            // What those that were removed have counted is no port.
+            ports.retain(|p| p.number != 0);
             if *json {
                 return say(serde_json::to_string_pretty(&Envelope::new("ports", ports))?);
             }
             let mut c = Columns::new(&["port", "number", "device", "state", "note"]);
-            for p in ports.into_iter().filter(|p| p.number != 0) {
-                let state = if p.up { "up" } else { "down" };
+            for p in ports {
+                let state = state(&p).to_owned();
                 let note = p.fault.unwrap_or_default();
-                c.row(vec![p.name, p.number.to_string(), p.device, state.to_owned(), note]);
+                c.row(vec![p.name, p.number.to_string(), p.device, state, note]);
             }
             put(c.text())
         }

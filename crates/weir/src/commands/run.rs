@@ -306,7 +306,8 @@ fn finish(mut planes: Vec<DataPlane>) -> Result<Vec<PortView>> {
     }
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
     let ports: Vec<_> = ports.into_iter().map(view::port).collect();
-    tell(super::stats::tables(&ports, &vdps).trim_end());
+    let unmapped = view::drops(&s.unmapped.dropped);
+    tell(super::stats::tables(&ports, &vdps, &unmapped).trim_end());
     for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
         for plane in &mut planes {
             plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;

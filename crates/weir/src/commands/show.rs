@@ -4,11 +4,13 @@
 
 use super::columns::Columns;
 use super::say::{put, say};
-use super::stats::{Stats, reasons};
+use super::stats::{Stats, reasons, state};
 use crate::environment::Envelope;
 use crate::openflow::status::{ConnectionItem, SwitchItem};
 use crate::socket::client::Where;
-use crate::socket::protocol::{Item, Request, RuleItem, VdpDetail, VdpItem, WithRules};
+use crate::socket::protocol::{
+    Item, PlaneItem, PortItem, Request, RuleItem, VdpDetail, VdpItem, WithRules,
+};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -40,11 +42,21 @@ pub struct Args {
     json: bool,
 }
 
+/// What was asked for; the rest is left out.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct Shown<'s> {
     #[serde(flatten)]
-    stats: Stats,
-    rules: Vec<RuleItem>,
+    whole: Option<Whole<'s>>,
+    vdps: &'s [VdpItem],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<&'s [RuleItem]>,
+}
+
+/// What is no VDP's.
+#[derive(Debug, Serialize)]
+struct Whole<'s> {
+    plane: &'s PlaneItem,
+    ports: &'s [PortItem],
 }
 
 /// Runs it.
@@ -60,15 +72,18 @@ pub fn run(args: &Args) -> Result<()> {
         other => Some(other),
     });
     let stats = Stats::of(rest.collect());
-    let shown = Shown { stats, rules: kept };
     if args.json {
+        let whole =
+            args.vdp.is_none().then_some(Whole { plane: &stats.plane, ports: &stats.ports });
+        let rules = args.rules.then_some(&kept[..]);
+        let shown = Shown { whole, vdps: &stats.vdps, rules };
         return say(serde_json::to_string_pretty(&Envelope::new("show", shown))?);
     }
     if args.vdp.is_none() {
-        put(overview(&shown.stats))?;
+        put(overview(&stats))?;
     }
-    for v in &shown.stats.vdps {
-        let rules: Vec<&RuleItem> = shown.rules.iter().filter(|r| r.vid == v.vid).collect();
+    for v in &stats.vdps {
+        let rules: Vec<&RuleItem> = kept.iter().filter(|r| r.vid == v.vid).collect();
         put(format_args!("\n{}", vdp(v, &rules)))?;
     }
     Ok(())
@@ -116,9 +131,9 @@ fn overview(s: &Stats) -> String {
         };
         c.row(vec![
             p.name.clone(),
-            p.number.to_string(),
+            if p.number == 0 { "-".to_owned() } else { p.number.to_string() },
             p.device.clone(),
-            if p.up { "up" } else { "down" }.to_owned(),
+            state(p).to_owned(),
             p.rx.frames.to_string(),
             p.tx.frames.to_string(),
             note,

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 #[command(
     about = "Print the counters of a running data plane",
     long_about = "Prints the counters of a running data plane: frames and bytes per port and per \
-                  VDP, and every reason for which frames were dropped. Frames are counted without \
-                  FCS. For each VDP, received + generated + cloned = forwarded + consumed + \
+                  VDP, and every reason for which frames were dropped, with or without a VDP (runts). \
+                  Ports that were removed are one line. Frames are counted without FCS. For each VDP, received + generated + cloned = forwarded + consumed + \
                   dropped + held.",
     after_long_help = "Examples:\n  weir stats\n  weir stats --json | jq '.result.vdps[].dropped'"
 )]
@@ -79,29 +79,50 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
     }
-    put(tables(&stats.ports, &stats.vdps))?;
+    put(tables(&stats.ports, &stats.vdps, &stats.plane.unmapped_dropped))?;
     if let Some(e) = &stats.plane.imbalance {
         say(format_args!("frames do not add up, which is a defect of weir: {e}"))?;
     }
     Ok(())
 }
 
-/// Counters of ports and VDPs, and the reasons of drops.
-pub fn tables(ports: &[PortItem], vdps: &[VdpItem]) -> String {
+/// Whether a port can send, in a word; the sum of those that were removed is no port.
+pub(super) fn state(p: &PortItem) -> &'static str {
+    match (p.number, p.up) {
+        (0, _) => "-",
+        (_, true) => "up",
+        (_, false) => "down",
+    }
+}
+
+/// Counters of ports and VDPs, and the reasons of drops, of frames without a VDP, too.
+pub fn tables(ports: &[PortItem], vdps: &[VdpItem], unmapped: &BTreeMap<String, u64>) -> String {
     let mut out = String::new();
-    let heads =
-        ["port", "state", "rx frames", "rx bytes", "tx frames", "tx bytes", "dropped", "missed"];
+    let heads = [
+        "port",
+        "state",
+        "rx frames",
+        "rx bytes",
+        "tx frames",
+        "tx bytes",
+        "dropped",
+        "rx missed",
+        "rx errors",
+        "tx errors",
+    ];
     let mut c = Columns::new(&heads);
     for p in ports {
         c.row(vec![
             p.name.clone(),
-            if p.up { "up" } else { "down" }.to_owned(),
+            state(p).to_owned(),
             p.rx.frames.to_string(),
             p.rx.bytes.to_string(),
             p.tx.frames.to_string(),
             p.tx.bytes.to_string(),
             p.tx_dropped.values().sum::<u64>().to_string(),
-            (p.rx_missed + p.rx_errors + p.tx_errors).to_string(),
+            p.rx_missed.to_string(),
+            p.rx_errors.to_string(),
+            p.tx_errors.to_string(),
         ]);
     }
     out.push_str(&c.text());
@@ -136,14 +157,16 @@ pub fn tables(ports: &[PortItem], vdps: &[VdpItem]) -> String {
         ]);
     }
     out.push_str(&c.text());
-    let reasons: Vec<String> = vdps
-        .iter()
-        .filter(|v| !v.dropped.is_empty())
-        .map(|v| format!("VDP {} dropped: {}\n", v.vid, reasons(&v.dropped)))
+    let of_vdp = |v: &VdpItem| (format!("VDP {}", v.vid), reasons(&v.dropped));
+    let without = ("without a VDP".to_owned(), reasons(unmapped));
+    let lines: String = std::iter::once(without)
+        .chain(vdps.iter().map(of_vdp))
+        .filter(|(_, why)| !why.is_empty())
+        .map(|(whose, why)| format!("{whose} dropped: {why}\n"))
         .collect();
-    if !reasons.is_empty() {
+    if !lines.is_empty() {
         out.push('\n');
-        reasons.iter().for_each(|r| out.push_str(r));
+        out.push_str(&lines);
     }
     for p in ports.iter().filter(|p| p.fault.is_some()) {
         out.push_str(&format!("port {}: {}\n", p.name, p.fault.as_deref().unwrap_or_default()));

@@ -30,7 +30,8 @@ fn count(t: Tally) -> Count {
     Count { frames: t.frames, bytes: t.bytes }
 }
 
-fn drops(d: &DropCounts) -> BTreeMap<String, u64> {
+/// Reasons of drops by their names.
+pub fn drops(d: &DropCounts) -> BTreeMap<String, u64> {
     d.iter().map(|(why, n)| (why.label().to_owned(), n)).collect()
 }
 
@@ -229,13 +230,18 @@ struct AskedVdp {
 
 /// Gathers what `show` tells; runs between two bursts.
 pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Asked {
-    let s = p.snapshot();
     let mut items = Vec::new();
     let mut vdps = Vec::new();
-    if only.is_none() {
-        items.push(Item::Plane(plane(p, &s)));
-    }
-    for v in s.vdps.iter().filter(|v| only.is_none_or(|o| o == v.vid)) {
+    let (views, ports) = match only {
+        // Frames wait meanwhile: for one VDP the others are not looked at.
+        Some(vid) => (p.vdp_view(vid).into_iter().collect(), Vec::new()),
+        None => {
+            let s = p.snapshot();
+            items.push(Item::Plane(plane(p, &s)));
+            (s.vdps, s.ports)
+        }
+    };
+    for v in &views {
         let mut item = vdp(v);
         let Some(plan) = m.plan.vdps.get(&v.vid.0) else {
             items.push(Item::Vdp(Box::new(item)));
@@ -249,14 +255,12 @@ pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Ask
         let plan = VdpPlan { rules: Default::default(), ..shallow(plan) };
         vdps.push(AskedVdp { item, plan, status, rules });
     }
-    if only.is_none() {
-        let kept = |p: &PortPlan| Some((p.name.clone(), p.label.clone()?));
-        let mut labels: BTreeMap<String, String> = m.plan.ports.iter().filter_map(kept).collect();
-        items.extend(s.ports.into_iter().map(|p| {
-            let label = labels.remove(&p.name);
-            Item::Port(Box::new(PortItem { label, ..port(p) }))
-        }));
-    }
+    let kept = |p: &PortPlan| Some((p.name.clone(), p.label.clone()?));
+    let mut labels: BTreeMap<String, String> = m.plan.ports.iter().filter_map(kept).collect();
+    items.extend(ports.into_iter().map(|p| {
+        let label = labels.remove(&p.name);
+        Item::Port(Box::new(PortItem { label, ..port(p) }))
+    }));
     Asked { items, vdps }
 }
 
