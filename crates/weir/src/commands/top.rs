@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
     about = "Show the rates of a running data plane, live",
     long_about = "Shows the rates of a running data plane's ports and VDPs, busiest VDPs first, \
                   and refreshes them until Ctrl-C. On a terminal it uses the whole screen and \
-                  gives it back as it was; in a pipe it prints one table after the other.",
+                  gives it back as it was, and says how many lines it has no room for; in a pipe it \
+                  prints one table after the other, whole.",
     after_long_help = "Examples:\n  weir top\n  weir top --interval-ms 200\n  \
                        weir top --count 10 > rates.txt"
 )]
@@ -108,10 +109,25 @@ pub(super) fn waited(signals: &mut Signals, time: Duration) -> Ended {
     }
 }
 
-/// As many lines as the terminal has, as far as the environment knows.
+/// As much as the terminal has room for.
 pub(super) fn cut(text: &str) -> String {
-    let lines = std::env::var("LINES").ok().and_then(|l| l.parse().ok()).unwrap_or(50);
-    text.lines().take(lines).flat_map(|l| [l, "\r\n"]).collect()
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    match size {
+        Ok(s) if s.ws_row > 0 && s.ws_col > 0 => clip(text, s.ws_row.into(), s.ws_col.into()),
+        // One that does not know its size is as large as an old one.
+        _ => clip(text, 24, 80),
+    }
+}
+
+/// As much of a text as so many lines of so many characters have room for, and how much that is not.
+fn clip(text: &str, rows: usize, columns: usize) -> String {
+    let all = text.lines().count();
+    // Behind the last line stands the cursor, in one of its own.
+    let room = rows.saturating_sub(1);
+    let shown = if all <= room { all } else { room.saturating_sub(1) };
+    let rest = (shown < all).then(|| format!("… {} lines more", all - shown));
+    let line = |l: &str| l.chars().take(columns).chain(['\r', '\n']).collect::<String>();
+    text.lines().take(shown).chain(rest.as_deref()).map(line).collect()
 }
 
 fn table(before: &Stats, now: &Stats) -> String {
@@ -177,4 +193,21 @@ fn table(before: &Stats, now: &Stats) -> String {
     rows.into_iter().for_each(|(_, r)| c.row(r));
     out.push_str(&c.text());
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clip;
+
+    #[test]
+    fn a_screen_holds_what_it_has_room_for_and_tells_of_the_rest() {
+        let text = "header\na\nb\nc\n";
+        assert_eq!(clip(text, 5, 80), "header\r\na\r\nb\r\nc\r\n");
+        assert_eq!(clip(text, 4, 80), "header\r\na\r\n… 2 lines more\r\n");
+        // Lines that would go on in the next one are cut.
+        assert_eq!(clip(text, 5, 3), "hea\r\na\r\nb\r\nc\r\n");
+        for rows in 0..8 {
+            assert!(clip(text, rows, 80).lines().count() < rows.max(2), "{rows} rows");
+        }
+    }
 }
