@@ -158,11 +158,14 @@ fn a_lab_is_applied_changed_and_deleted_without_a_trace() {
 
     let list = s.ask(&["net", "list"]);
     assert!(list.lines().nth(1).unwrap().starts_with("red"), "{list}");
-    let json: Value = serde_json::from_str(&s.ask(&["net", "list", "-o", "json"])).unwrap();
+    let json: Value = serde_json::from_str(&s.ask(&["net", "list", "--json"])).unwrap();
     assert_eq!(json["result"]["networks"][0]["places"][1]["host"], "west");
     let toml = s.ask(&["net", "list", "-o", "toml"]);
     assert!(s.apply(&format!("{TRUNK}{toml}")).contains("nothing differs"), "{toml}");
     let shown = s.ask(&["net", "show", "red"]);
+    let json: Value = serde_json::from_str(&s.ask(&["net", "show", "red", "-o", "json"])).unwrap();
+    let same: Value = serde_json::from_str(&s.ask(&["net", "show", "red", "--json"])).unwrap();
+    assert_eq!((&same["result"]["name"], &same["kind"]), (&"red".into(), &json["kind"]), "{same}");
     assert!(shown.contains("of alice") && shown.contains("s2    west    1  fast"), "{shown}");
 
     // Set, and nothing else is touched; migrate; monitor.
@@ -182,8 +185,7 @@ fn a_lab_is_applied_changed_and_deleted_without_a_trace() {
     assert_eq!((&proof["lost"], &proof["conserved"]), (&0.into(), &true.into()), "{proof}");
     assert!(proof["took_ns"].as_u64() > Some(0) && proof["buffered"].is_u64(), "{proof}");
     assert_eq!(red(&east)["phase"], "fast");
-    let looks =
-        s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "50", "-o", "json"]);
+    let looks = s.ask(&["net", "monitor", "red", "--count", "1", "--interval-ms", "50", "--json"]);
     let look: Value = serde_json::from_str(looks.trim()).unwrap();
     assert_eq!((&look["network"], &look["dropped_frames"]), (&Value::from("red"), &Value::from(0)));
     // What it has of what all share, in all and node by node.

@@ -3,7 +3,7 @@
 //! Room: reading only. `list` asks the store alone, `show` the physical nodes, too.
 
 use super::edit::find;
-use super::{Kept, Output};
+use super::{Kept, Output, Printed};
 use crate::commands::columns::Columns;
 use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
@@ -19,9 +19,8 @@ use weir_supervisor::wires::{Links, WayPlace};
 /// List the networks
 #[derive(Debug, clap::Args)]
 pub struct List {
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    printed: Printed,
     #[command(flatten)]
     kept: Kept,
 }
@@ -31,9 +30,8 @@ pub struct List {
 pub struct Show {
     /// Which
     network: String,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    printed: Printed,
     #[command(flatten)]
     kept: Kept,
 }
@@ -131,7 +129,7 @@ pub fn list(args: &List) -> Result<()> {
     let keeper = args.kept.open()?;
     let s = &keeper.saved.state;
     remind(&keeper);
-    match args.output {
+    match args.printed.output() {
         Output::Toml => put(sections(s.lab.network.clone())?),
         Output::Json => {
             let interrupted = keeper.saved.under_way.is_some();
@@ -165,7 +163,7 @@ pub fn show(args: &Show) -> Result<()> {
     drop(keeper);
     let s = &saved.state;
     let network = find(&s.lab, &args.network)?;
-    if args.output == Output::Toml {
+    if args.printed.output() == Output::Toml {
         return put(sections(vec![network.clone()])?);
     }
     let mut shown = one(&s.lab, network, &s.places, &s.links);
@@ -185,7 +183,7 @@ pub fn show(args: &Show) -> Result<()> {
             "weir: node {network}.{node} is not at host '{host}' any more: 'weir apply' makes it again"
         ));
     }
-    if args.output == Output::Json {
+    if args.printed.output() == Output::Json {
         return say(serde_json::to_string_pretty(&Envelope::new("network", shown))?);
     }
     let owner = if network.owner.is_empty() { "nobody" } else { &network.owner };

@@ -68,6 +68,23 @@ enum Output {
     Toml,
 }
 
+/// How it is printed, by either word for it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Printed {
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// As JSON, as by -o json
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+}
+
+impl Printed {
+    fn output(self) -> Output {
+        if self.json { Output::Json } else { self.output }
+    }
+}
+
 /// Finish a change that was interrupted, or undo it
 #[derive(Debug, clap::Args)]
 pub struct Recover {

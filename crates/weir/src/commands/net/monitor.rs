@@ -44,6 +44,9 @@ pub struct Args {
     /// How it is printed: a table, or a JSON object a network and look
     #[arg(short, long, value_parser = ["table", "json"], default_value = "table")]
     output: String,
+    /// As JSON, as by -o json
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
     /// Do what the lab's guards say, rather than only telling it
     #[arg(long)]
     act: bool,
@@ -166,7 +169,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mut lab = Watched::open(args)?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let mut before = lab.counted()?;
-    let screen = if args.output == "table" { Screen::take() } else { None };
+    let table = !args.json && args.output == "table";
+    let screen = if table { Screen::take() } else { None };
     let mut watch = Watch::default();
     // Kept on a screen, where they would be gone with the next look.
     let mut told = Vec::new();
@@ -191,13 +195,13 @@ pub fn run(args: &Args) -> Result<()> {
         if screen.is_some() {
             told.drain(..told.len().saturating_sub(SHOWN));
         }
-        let text = match args.output.as_str() {
-            "table" => lab.as_table(ns, &before, &now, &told),
-            _ => lab.as_json(ns, &before, &now, &told)?,
+        let text = match table {
+            true => lab.as_table(ns, &before, &now, &told),
+            false => lab.as_json(ns, &before, &now, &told)?,
         };
         let text = match &screen {
             Some(_) => format!("\x1b[H\x1b[J{}", cut(&text)),
-            None if args.output == "table" => format!("{text}\n"),
+            None if table => format!("{text}\n"),
             None => text,
         };
         if offer(text)? == Reader::Gone {
