@@ -3,7 +3,8 @@
 //! Pure. Every number that is printed is computed here from the samples, so that samples and
 //! summary can't disagree.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt::Write;
 use weir_dataplane::Snapshot;
 use weir_measure::stats::Summary;
@@ -203,12 +204,21 @@ pub struct Published {
 pub const NOT_STATED: &str = "not stated";
 
 /// Sums over the data planes of a study.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounts {
     /// Frames that came.
     pub received: u64,
+    /// Frames that programs made.
+    #[serde(default)]
+    pub generated: u64,
+    /// Copies.
+    #[serde(default)]
+    pub cloned: u64,
     /// Frames that were sent.
     pub forwarded: u64,
+    /// Frames that ended at a program, a controller or a stack.
+    #[serde(default)]
+    pub consumed: u64,
     /// Frames that were dropped.
     pub dropped: u64,
     /// Frames that were still inside.
@@ -220,7 +230,10 @@ impl Accounts {
     pub fn add(&mut self, s: &Snapshot) {
         for c in s.vdps.iter().map(|v| &v.counters).chain([&s.retired, &s.unmapped]) {
             self.received += c.received.frames;
+            self.generated += c.generated;
+            self.cloned += c.cloned;
             self.forwarded += c.forwarded.frames;
+            self.consumed += c.consumed;
             self.dropped += c.dropped.total();
         }
         self.held += s.vdps.iter().map(|v| v.held as u64).sum::<u64>();
@@ -228,9 +241,44 @@ impl Accounts {
     /// Adds another's sums.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
+        self.generated += other.generated;
+        self.cloned += other.cloned;
         self.forwarded += other.forwarded;
+        self.consumed += other.consumed;
         self.dropped += other.dropped;
         self.held += other.held;
+    }
+    /// The sums, and whether every frame is in them: a study of an earlier weir did not count all that they come to.
+    pub fn told(&self) -> String {
+        let some = |n: u64, what: &str| match n {
+            0 => String::new(),
+            n => format!(" + {n} {what}"),
+        };
+        let made = some(self.generated, "generated") + &some(self.cloned, "cloned");
+        let ended = format!(
+            "{} forwarded{} + {} dropped + {} held",
+            self.forwarded,
+            some(self.consumed, "consumed"),
+            self.dropped,
+            self.held
+        );
+        let came: u128 = [self.received, self.generated, self.cloned].map(u128::from).iter().sum();
+        let went: u128 =
+            [self.forwarded, self.consumed, self.dropped, self.held].map(u128::from).iter().sum();
+        let received = self.received;
+        match went.cmp(&came) {
+            Ordering::Equal => {
+                format!("every one accounted for: {received} received{made} = {ended}")
+            }
+            Ordering::Less => {
+                let missing = came - went;
+                format!("{missing} not accounted for: {received} received{made}, {ended}")
+            }
+            Ordering::Greater => {
+                let more = went - came;
+                format!("{more} more than came: {received} received{made}, {ended}")
+            }
+        }
     }
 }
 
@@ -354,12 +402,7 @@ impl Report {
             let _ = writeln!(t, "- {}: {}", c.name, c.value);
         }
         if let Some(a) = self.accounts {
-            let _ = writeln!(
-                t,
-                "- frames from memory, every one accounted for: {} received = {} forwarded + {} \
-                 dropped + {} held",
-                a.received, a.forwarded, a.dropped, a.held
-            );
+            let _ = writeln!(t, "- frames from memory, {}", a.told());
         }
         t.push('\n');
         for r in &self.remarks {
@@ -461,6 +504,32 @@ fn write_rows(t: &mut String, rows: &[Vec<String>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_are_accounted_for_where_the_sum_holds() {
+        let mut a = Accounts { received: 9, forwarded: 5, dropped: 2, ..Accounts::default() };
+        assert_eq!(a.told(), "2 not accounted for: 9 received, 5 forwarded + 2 dropped + 0 held");
+        (a.consumed, a.cloned, a.held) = (3, 2, 1);
+        assert_eq!(
+            a.told(),
+            "every one accounted for: 9 received + 2 cloned = 5 forwarded + 3 consumed + 2 dropped + 1 held"
+        );
+        a.forwarded = 6;
+        assert!(a.told().starts_with("1 more than came: "), "{}", a.told());
+        // What ends at a program is no less accounted for than what is sent.
+        let mut counters = weir_dataplane::VdpCounters::default();
+        (counters.received.frames, counters.consumed) = (4, 4);
+        let mut sums = Accounts::default();
+        sums.add(&Snapshot {
+            at: weir_packet::Nanos(0),
+            ports: Vec::new(),
+            vdps: Vec::new(),
+            retired: counters,
+            unmapped: weir_dataplane::VdpCounters::default(),
+            frames: weir_dataplane::FramesView::default(),
+        });
+        assert_eq!((sums.consumed, sums.received), (4, 4));
+    }
 
     #[test]
     fn numbers_read_well() {

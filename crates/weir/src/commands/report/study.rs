@@ -3,6 +3,7 @@
 //! Pure. Reads the JSON of `crate::study::report`; the shape here is its reader's, and a test holds
 //! both to each other.
 
+use crate::study::report::Accounts;
 use serde::Deserialize;
 use weir_measure::document::{
     Axis, Cell, Column, Document, Dut, Figure, Outcome, Point, Scale, Series, Table, Verdict,
@@ -109,14 +110,6 @@ struct Published {
     ours: String,
 }
 
-#[derive(Deserialize)]
-struct Accounts {
-    received: u64,
-    forwarded: u64,
-    dropped: u64,
-    held: u64,
-}
-
 /// Reads it.
 ///
 /// # Errors
@@ -166,11 +159,7 @@ pub fn document(text: &str) -> Result<Document, String> {
         }
     }
     if let Some(a) = s.accounts {
-        let (received, forwarded, dropped, held) = (a.received, a.forwarded, a.dropped, a.held);
-        d.note(format!(
-            "Frames from memory, every one accounted for: {received} received = {forwarded} \
-             forwarded + {dropped} dropped + {held} held."
-        ));
+        d.note(format!("Frames from memory, {}.", a.told()));
     }
     s.remarks.iter().for_each(|r| d.note(r.as_str()));
     d.check().map_err(|e| e.to_string())?;
