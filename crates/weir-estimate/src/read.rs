@@ -295,7 +295,8 @@ impl Bounds {
     }
 }
 
-fn number(value: &DeValue<'_>) -> Option<f64> {
+/// A value that is one.
+pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix()).ok().map(|n| n as f64),
         DeValue::Float(f) => f.as_str().parse().ok(),

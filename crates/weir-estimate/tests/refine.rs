@@ -150,4 +150,29 @@ fn a_refined_profile_can_be_written() {
     let twice = rewrite(&once, &refiner.factors()).expect("a text");
     Profile::read("p", &twice, library.operations()).unwrap_or_else(|e| panic!("{e}"));
     assert!(rewrite("name = 1", &refiner.factors()).is_err());
+    // However a profile is spelled: what is learned of it is the same.
+    let spelled = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    };
+    let loaded = "\ncycles = \"load * ceil(b / 8)\"\n";
+    for other in [
+        spelled(loaded, "\ncycles = \"load * ceil(b / 8)\" # mine\n"),
+        spelled(loaded, "\ncycles = 'load * ceil(b / 8)'\n"),
+        spelled(loaded, "\n\"cycles\"= \"\"\"load * ceil(b / 8)\"\"\"\n"),
+        spelled("[processor]\n", "[ processor ] # the cpu\n"),
+        format!("# see [processor]\n{text}"),
+    ] {
+        let out = rewrite(&other, &refiner.factors()).unwrap_or_else(|e| panic!("{e}"));
+        let p = Profile::read("p", &out, library.operations()).unwrap_or_else(|e| panic!("{e}"));
+        for (name, q) in questions().iter().take(7) {
+            let (a, b) = (ask(&library, name, &read, q), ask(&library, name, &p, q));
+            assert!((a.cycles / b.cycles - 1.0).abs() < 1e-9, "{name}");
+        }
+        for kept in ["# mine", "# the cpu", "# see [processor]"] {
+            assert_eq!(other.contains(kept), out.contains(kept));
+        }
+    }
+    let plain = rewrite(&spelled(loaded, "\ncycles = 1e1\n"), &refiner.factors()).expect("a text");
+    Profile::read("p", &plain, library.operations()).unwrap_or_else(|e| panic!("{e}"));
 }
