@@ -7,7 +7,7 @@
 use crate::estimate::{Estimate, Limit, Numa, Question, cores_beyond, estimate, gbps};
 use crate::fault::Fault;
 use crate::model::Library;
-use crate::profile::{Contention, Hardware, Profile};
+use crate::profile::{Contention, Hardware, Processor, Profile};
 
 /// Most functions of a chain.
 pub const MAX_FUNCTIONS: usize = 64;
@@ -103,30 +103,43 @@ pub fn join(
     let switch = ask(&chain.switch, &outside)?;
     let (send, receive) = (ask(&chain.channel.0, &inside)?, ask(&chain.channel.1, &inside)?);
     let crossing = send.cycles + receive.cycles;
+    let at_channels = relative(&send).max(relative(&receive));
+    let channel = [(1.0, send.clone()), (1.0, receive.clone())];
     let (n32, many) = (n as u32, n as f64);
+    // What each task has done for a frame, and how often.
+    let mut doings = vec![vec![(many + 1.0, switch.clone()), (many, send), (many, receive)]];
     let mut tasks = vec![Task {
         name: chain.switch.clone(),
         own_cycles: switch.cycles * (many + 1.0),
         channel_cycles: crossing * many,
     }];
     let mut off = relative(&switch) * switch.cycles * (many + 1.0);
-    off += relative(&send).max(relative(&receive)) * crossing * many * 2.0;
+    off += at_channels * crossing * many * 2.0;
     for name in &chain.functions {
         let e = ask(name, &inside)?;
         off += relative(&e) * e.cycles;
         tasks.push(Task { name: name.clone(), own_cycles: e.cycles, channel_cycles: crossing });
+        doings.push([&[(1.0, e)][..], &channel].concat());
     }
     let all = |t: &Task| t.own_cycles + t.channel_cycles;
     let cycles: f64 = tasks.iter().map(all).sum();
     let hz = f64::from(cores) * switch.clock_hz;
-    let mut limits = Vec::new();
+    let taken = match chain.cores {
+        Cores::Own(each) => each.saturating_mul(tasks.len() as u32),
+        Cores::Shared(all) => all,
+    };
+    let (mut limits, mut others) = (Vec::new(), Vec::new());
     let (mut contention, mut turn_s) = (0.0, 0.0);
     match chain.cores {
         Cores::Own(_) => {
-            for (i, t) in tasks.iter().enumerate() {
+            for (i, (t, done)) in tasks.iter().zip(&doings).enumerate() {
                 let name =
                     if i == 0 { format!("switch {}", t.name) } else { format!("{i}: {}", t.name) };
                 let about = format!("{cores} cores / {:.1} cycles", all(t));
+                let caches = per_core(done);
+                others.extend(
+                    caches.into_iter().map(|l| Limit { name: format!("{name}, {}", l.name), ..l }),
+                );
                 limits.push(Limit { name, mpps: hz / all(t) / 1e6, about });
             }
         }
@@ -152,23 +165,28 @@ pub fn join(
             });
         }
     }
+    if matches!(chain.cores, Cores::Shared(_)) {
+        let on = |l: Limit| Limit { mpps: l.mpps * (1.0 - contention), ..l };
+        others.extend(per_core(&doings.concat()).into_iter().map(on));
+    }
+    others.extend(of_memory(&doings.concat(), processor, cores, taken));
     // What the machine's ports carry bounds a chain as it bounds a function.
-    limits.extend(
+    others.extend(
         switch
             .limits
             .iter()
             .filter(|l| matches!(l.name.as_str(), "line rate" | "bus" | "card"))
             .cloned(),
     );
+    let least_of = |of: &[Limit]| of.iter().map(|l| l.mpps).fold(f64::MAX, f64::min);
+    // What else bounds is known better than what operations cost.
+    let part = (off / cycles).min(0.9);
+    let (by_cores, else_by) = (least_of(&limits), least_of(&others));
+    let interval_mpps =
+        ((by_cores / (1.0 + part)).min(else_by), (by_cores / (1.0 - part)).min(else_by));
+    limits.extend(others);
     let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
     let (mpps, bottleneck) = least.map_or((0.0, String::new()), |l| (l.mpps, l.name.clone()));
-    let wall = matches!(bottleneck.as_str(), "line rate" | "bus" | "card");
-    let part = if wall { 0.0 } else { (off / cycles).min(0.9) };
-    let interval_mpps = (mpps / (1.0 + part), mpps / (1.0 - part));
-    let taken = match chain.cores {
-        Cores::Own(each) => each.saturating_mul(tasks.len() as u32),
-        Cores::Shared(all) => all,
-    };
     Ok(Joined {
         notes: cores_beyond(profile, taken).into_iter().collect(),
         tasks,
@@ -183,6 +201,40 @@ pub fn join(
         cycles,
         turn_s,
     })
+}
+
+/// What is done for a frame so often.
+type Doing = (f64, Estimate);
+
+/// What is left for all of them together of a bound that each alone would meet at its own rate: parts of a bandwidth
+/// add up.
+fn together(name: &str, done: &[Doing]) -> Option<Limit> {
+    let of = |(times, e): &Doing| Some(times / e.limits.iter().find(|l| l.name == name)?.mpps);
+    let parts: Vec<f64> = done.iter().filter_map(of).collect();
+    let all: f64 = parts.iter().sum();
+    let about = format!("what {} of the chain's parts take of it", parts.len());
+    (all > 0.0).then(|| Limit { name: name.to_owned(), mpps: 1.0 / all, about })
+}
+
+/// Bounds that each core brings along: its caches, and what it has under way.
+fn per_core(done: &[Doing]) -> Vec<Limit> {
+    let others = ["core", "memory", "memory bandwidth", "line rate", "bus", "card"];
+    let mut names: Vec<&str> = Vec::new();
+    for l in done.iter().flat_map(|(_, e)| &e.limits) {
+        if !others.contains(&l.name.as_str()) && !names.contains(&l.name.as_str()) {
+            names.push(&l.name);
+        }
+    }
+    names.into_iter().filter_map(|n| together(n, done)).collect()
+}
+
+/// Main memory's, which all share: estimates were for so many `cores`, and more are taken, of further sockets maybe.
+fn of_memory(done: &[Doing], p: &Processor, cores: u32, taken: u32) -> Vec<Limit> {
+    let sockets = |cores: u32| cores.div_ceil(p.cores_per_socket).clamp(1, p.sockets.max(1));
+    let more = f64::from(sockets(taken)) / f64::from(sockets(cores));
+    let bandwidth = together("memory bandwidth", done);
+    let bandwidth = bandwidth.map(|l| Limit { mpps: l.mpps * more, ..l });
+    bandwidth.into_iter().chain(together("memory", done)).collect()
 }
 
 /// The part of the time that changes of context take.
