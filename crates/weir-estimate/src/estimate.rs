@@ -9,8 +9,10 @@ mod expand;
 mod full;
 mod paper;
 mod pipeline;
+mod target;
 
 pub use charge::Charge;
+pub(crate) use target::fewest;
 
 use crate::fault::Fault;
 use crate::locality::Memo;
@@ -26,6 +28,8 @@ pub const FRAME_BYTES: (u32, u32) = (64, 65_535);
 pub const WIRE_BYTES: f64 = 20.0;
 /// Ethernet's header and FCS.
 pub const ETHERNET_BYTES: f64 = 18.0;
+/// Millions of bits that make a thousand of them.
+const GIGA: f64 = 1000.0;
 /// Most cores that may be asked for.
 pub const MAX_CORES: u32 = 65_536;
 
@@ -286,13 +290,21 @@ pub fn estimate_again(
         return wrong(format!("burst = {}: expected 1 to 4096 frames", question.burst));
     }
     let model = library.model(name)?;
-    match question.mode {
+    let ask = |question: &Question| match question.mode {
         Mode::Paper | Mode::Corrected => paper::estimate(library, model, profile, question),
         Mode::Full => match &profile.hardware {
             Hardware::Processor(p) => full::estimate(library, model, profile, p, question, memo),
             Hardware::Pipeline(p) => pipeline::estimate(library, model, profile, p, question),
         },
+    };
+    let mut answer = ask(question)?;
+    if let Some(target) = question.target {
+        let mut with = |cores| ask(&Question { cores, ..question.clone() });
+        let needed = target::needed(target, profile, &answer, &mut with)?;
+        answer.notes.extend(target_beyond(profile, question, &needed));
+        answer.needed = Some(needed);
     }
+    Ok(answer)
 }
 
 /// Gbps on the wire of so many Mpps; `giga` millions of bits make a thousand of them.
@@ -307,12 +319,17 @@ pub fn cores_beyond(profile: &Profile, asked: u32) -> Option<String> {
         .then(|| format!("{asked} cores are asked for, and the machine has {has}"))
 }
 
-/// The same of an answer: of the cores asked about, and of those that a target takes.
-fn beyond_machine(profile: &Profile, asked: u32, needed: Option<&Needed>) -> Vec<String> {
-    let has = profile.cores();
-    let taken = needed.and_then(|n| n.cores).filter(|c| has > 0 && *c > has);
-    let target = taken.map(|c| format!("the target takes {c} cores, and the machine has {has}"));
-    cores_beyond(profile, asked).into_iter().chain(target).collect()
+/// The same of the cores that a target takes: a pipeline's are its host's.
+fn target_beyond(profile: &Profile, question: &Question, needed: &Needed) -> Option<String> {
+    let cores = needed.cores?;
+    let beyond = |has: u32| has > 0 && cores > has;
+    if beyond(profile.cores()) {
+        let has = profile.cores();
+        return Some(format!("the target takes {cores} cores, and the machine has {has}"));
+    }
+    let host = question.host.as_ref().filter(|h| profile.cores() == 0 && beyond(h.cores()))?;
+    let has = host.cores();
+    Some(format!("the target takes {cores} cores, and the host ({}) has {has}", host.name))
 }
 
 /// Bytes of a model's tables, and of those of the models that it uses.

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use support::{ask, library, profile};
 use weir_estimate::chain::{Chain, Cores, join};
-use weir_estimate::estimate::Numa;
+use weir_estimate::estimate::{Numa, Target};
 use weir_estimate::locality::ERROR;
 use weir_estimate::profile::Hardware;
 use weir_estimate::series::{Hop, series};
@@ -242,6 +242,72 @@ fn what_hardware_lacks_is_done_by_software() {
     assert!(!e.limits.iter().any(|l| l.name == "host"));
 }
 
+/// However little is known of what binds, no more comes than the ports carry.
+#[test]
+fn a_pipelines_interval_keeps_to_every_limit() {
+    let library = library();
+    let card = profile(&library, "pearl-card");
+    let host = Some(Arc::new(profile(&library, MACHINE)));
+    let mut near = 0;
+    for frame in (64..=1500).step_by(4) {
+        for cores in 1..=4 {
+            let q = Question { host: host.clone(), cores, frame, ..Question::default() };
+            let e = ask(&library, "bng", &card, &q);
+            let line = e.limits.iter().find(|l| l.name == "line rate").expect("ports").mpps;
+            let (low, high) = e.interval_mpps;
+            assert!(low <= e.rates.mpps && e.rates.mpps <= high, "{frame}, {cores}");
+            assert!(high <= line, "{frame}, {cores}: {high} {line}");
+            near += u32::from(e.bottleneck == "host" && high == line);
+        }
+    }
+    assert!(near > 0);
+}
+
+/// What a target takes of a pipeline is of its host, and of none where that is not given.
+#[test]
+fn a_target_takes_cores_of_a_pipelines_host() {
+    let library = library();
+    let mut card = profile(&library, "pearl-card");
+    card.nics.iter_mut().for_each(|n| n.rate = 100e9);
+    let host = Some(Arc::new(profile(&library, MACHINE)));
+    let q = Question { host, target: Some(Target::Mpps(5.0)), ..Question::default() };
+    let needed =
+        |name: &str, q: &Question| ask(&library, name, &card, q).needed.expect("an answer");
+    let cores = needed("bng", &q).cores.expect("a number");
+    let carried = |cores| {
+        ask(&library, "bng", &card, &Question { cores, target: None, ..q.clone() }).rates.mpps
+    };
+    assert!(cores > 0 && carried(cores) >= 5.0 && (cores == 1 || carried(cores - 1) < 5.0));
+    assert_eq!(needed("bng", &Question { cores: 8, ..q.clone() }).cores, Some(cores));
+    assert_eq!(needed("l2-basic", &q).cores, Some(0));
+    assert_eq!(needed("bng", &Question { host: None, ..q.clone() }).cores, None);
+    let more = Question { target: Some(Target::Mpps(1000.0)), ..q };
+    assert_eq!(needed("bng", &more).cores, None);
+}
+
+/// A number of cores is what its own estimate says, of what caches then hold and of every socket's memory.
+#[test]
+fn a_target_is_answered_by_the_estimate_for_its_cores() {
+    let library = library();
+    for (name, machine, mpps) in
+        [("bng-access", "virtual-epyc", 158.0), ("ovs-learning", MACHINE, 25.0)]
+    {
+        let traffic = Some(Traffic::uniform(100_000.0));
+        let mut machine = profile(&library, machine);
+        machine.nics.clear();
+        let q = Question { traffic, target: Some(Target::Mpps(mpps)), ..Question::default() };
+        let e = ask(&library, name, &machine, &q);
+        let cores = e.needed.and_then(|n| n.cores).expect("a number");
+        let by_one = (mpps * 1e6 * e.cycles / e.clock_hz).ceil() as u32;
+        assert!(cores < by_one, "{name}: {cores} of {by_one}");
+        let at = |cores| {
+            let q = Question { cores, target: None, ..q.clone() };
+            ask(&library, name, &machine, &q).rates.mpps
+        };
+        assert!(at(cores) >= mpps && at(cores - 1) < mpps, "{name}: {cores}");
+    }
+}
+
 fn chain(library: &Library, n: usize, cores: Cores) -> weir_estimate::chain::Joined {
     let functions = ["l2-basic", "mpls-switch", "bng-core", "l2-learning"];
     let chain = Chain {
@@ -276,6 +342,42 @@ fn functions_in_series_cost_what_each_does_and_links() {
     assert!(series(&library, &[], "link", &machine).is_err());
     let endless = vec![hops[0].clone(); 65];
     assert!(series(&library, &endless, "link", &machine).is_err());
+}
+
+/// Main memory's bandwidth and caches bound a chain as they bound its functions, and what each takes adds up.
+#[test]
+fn a_chain_has_the_bandwidths_of_its_functions() {
+    let library = library();
+    let mut machine = profile(&library, MACHINE);
+    machine.nics.clear();
+    let traffic = Some(Traffic::uniform(1e6));
+    let q = Question { traffic, cores: 20, ..Question::default() };
+    let of = |limits: &[weir_estimate::estimate::Limit], name: &str| {
+        limits.iter().find(|l| l.name == name).map(|l| l.mpps)
+    };
+    let alone = ask(&library, "bng-access", &machine, &q);
+    let bandwidth = of(&alone.limits, "memory bandwidth").expect("a bound");
+    let asked = |functions: usize, cores| {
+        let chain = Chain {
+            functions: vec!["bng-access".to_owned(); functions],
+            switch: "l2-basic".into(),
+            channel: ("channel-send".into(), "channel-receive".into()),
+            cores,
+        };
+        join(&library, &chain, &machine, &q).expect("a chain")
+    };
+    let (one, two) = (asked(1, Cores::Own(20)), asked(2, Cores::Own(20)));
+    let (a, b) = (of(&one.limits, "memory bandwidth"), of(&two.limits, "memory bandwidth"));
+    assert!(a.expect("a bound") <= bandwidth * (1.0 + 1e-9), "{a:?} {bandwidth}");
+    assert!(b.expect("a bound") <= bandwidth / 2.0 * (1.0 + 1e-9), "{b:?} {bandwidth}");
+    // However many cores there are, no more comes than memory gives, nor than the interval says.
+    let most = asked(1, Cores::Own(1000));
+    assert!(most.limits.iter().any(|l| l.name == "1: bng-access, l2"), "{:?}", most.limits);
+    let least = most.limits.iter().map(|l| l.mpps).fold(f64::MAX, f64::min);
+    assert_eq!(most.mpps, least);
+    assert!(most.interval_mpps.0 <= most.mpps && most.mpps <= most.interval_mpps.1);
+    let shared = asked(1, Cores::Shared(20));
+    assert!(of(&shared.limits, "memory latency").is_some(), "{:?}", shared.limits);
 }
 
 #[test]

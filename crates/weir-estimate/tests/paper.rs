@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use support::{ask, library, profile};
-use weir_estimate::estimate::{Mode, Numa};
+use weir_estimate::estimate::{Mode, Numa, Target};
 use weir_estimate::{Estimate, Question};
 
 const MACHINE: &str = "xeon-e5-2690v2";
@@ -124,5 +124,21 @@ fn corrected_is_as_printed() {
         assert!((e.rates.core_gbps - e.rates.core_mpps * 0.672).abs() < 1e-9, "{name}");
         let memory = 1333.0 / (21.0 * accesses);
         assert!((e.rates.memory_mpps.expect("memory") - memory).abs() < 1e-9, "{name}");
+    }
+}
+
+/// What main memory gives is no more with more cores, whichever number was asked about.
+#[test]
+fn memory_hinders_a_target_whatever_cores_were_asked_about() {
+    let library = library();
+    let profile = profile(&library, MACHINE);
+    let needed = |mpps, cores| {
+        let q = Question { target: Some(Target::Mpps(mpps)), cores, ..paper() };
+        ask(&library, "mpls-switch", &profile, &q).needed.expect("an answer")
+    };
+    for cores in [1, 8] {
+        assert_eq!(needed(200.0, cores).hindered_by.as_deref(), Some("memory"));
+        assert_eq!(needed(200.0, cores).cores, None);
+        assert_eq!(needed(100.0, cores).cores, Some(7));
     }
 }

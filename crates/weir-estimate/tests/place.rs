@@ -120,6 +120,61 @@ fn a_refusal_says_what_would_be_enough() {
     assert!(r.constraint.contains("and may take 0.0"), "{r:?}");
 }
 
+/// A further host is like those that are there: with as many cores set aside.
+#[test]
+fn what_would_be_enough_has_cores_set_aside_too() {
+    let hosts = |n| format!("{}reserved_cores = 19\n", hosts(n));
+    let many: String = (0..4).map(|i| function(&format!("f{i}"), "l2-basic", 1.0)).collect();
+    let r = refused(&format!("{}{many}", hosts(1)));
+    assert_eq!(r.enough, "3 more empty hosts of profile xeon-e5-2690v2 with 19 cores set aside");
+    placed(&format!("{}{many}", hosts(4)));
+    refused(&format!("{}{many}", hosts(3)));
+}
+
+/// Where frames wait for a burst to be whole, a lower rate is no help, and a smaller burst is.
+#[test]
+fn advice_on_latency_is_of_help() {
+    let f = format!("{}latency = \"25 us\"\n", function("f", "l2-basic", 0.2));
+    let r = refused(&format!("{}{f}", hosts(1)));
+    assert_eq!(r.enough, "a smaller burst, or a longer latency");
+    placed(&format!("{}{f}burst = 2\n", hosts(1)));
+}
+
+/// Two profiles of one name are two kinds of host.
+#[test]
+fn profiles_of_one_name_are_told_apart() {
+    let mut slow = PROFILES["virtual-epyc"].clone();
+    for cost in slow.costs.values_mut() {
+        cost.cycles = weir_estimate::formula::Formula::times(1000.0, &cost.cycles);
+    }
+    let mut profiles = PROFILES.clone();
+    profiles.insert("./slow.toml".to_owned(), slow);
+    let host = |p: &str| format!("[[host]]\nname = \"{}\"\nprofile = \"{p}\"\n", p.len());
+    let f = function("f", "l2-basic", 3.0);
+    for order in [["./slow.toml", "virtual-epyc"], ["virtual-epyc", "./slow.toml"]] {
+        let request = Request::read("r.toml", &(order.map(host).concat() + &f)).expect("a request");
+        let Ok(Answer::Placed(plan)) = place(&LIBRARY, &profiles, &request) else {
+            panic!("not placed");
+        };
+        assert_eq!(plan.places[0].host, "virtual-epyc".len().to_string());
+    }
+}
+
+/// A function's cores are those whose own estimate carries its rate.
+#[test]
+fn a_function_takes_the_cores_that_carry_it() {
+    let f = "[[function]]\nname = \"f\"\nfunction = \"ovs-learning\"\nrate = \"25 Mpps\"\n\
+             traffic = \"uniform,flows=100k\"\nburst = 1\n";
+    let plan = placed(&format!("{}{f}", hosts(1)));
+    let cores = plan.places[0].need.takes[0] as u32;
+    let traffic = Some(weir_estimate::traffic::Traffic::uniform(100_000.0));
+    let carried = |cores| {
+        let q = weir_estimate::Question { traffic: traffic.clone(), cores, ..Default::default() };
+        support::ask(&LIBRARY, "ovs-learning", &PROFILES["xeon-e5-2690v2"], &q).rates.core_mpps
+    };
+    assert!(carried(cores) >= 25.0 && carried(cores - 1) < 25.0, "{cores}");
+}
+
 /// What `weir calibrate` writes says nothing of cards: their links limit nothing, as in an estimate.
 #[test]
 fn hosts_without_cards_have_no_limit_by_links() {

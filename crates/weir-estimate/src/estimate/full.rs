@@ -6,10 +6,10 @@
 
 use super::charge::{Case, Charge, Tariff};
 use super::expand::{Done, expand, passed, value};
-use super::paper::{in_mpps, short};
+use super::paper::short;
 use super::{
-    Estimate, Hits, Limit, Line, Mode, Needed, Numa, Pages, Question, Rates, WIRE_BYTES,
-    beyond_machine, gbps,
+    Estimate, GIGA, Hits, Limit, Line, Mode, Numa, Pages, Question, Rates, WIRE_BYTES,
+    cores_beyond, gbps,
 };
 use crate::fault::Fault;
 use crate::formula::Formula;
@@ -20,9 +20,6 @@ use crate::profile::{Processor, Profile, Shared};
 use crate::traffic::Traffic;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Millions of bits that make a thousand of them.
-const GIGA: f64 = 1000.0;
 
 /// Fewer lines a frame than this are none: what is left of a subtraction.
 const SEEN: f64 = 1e-6;
@@ -556,17 +553,7 @@ impl<'q> Sum<'q> {
         let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
         let interval = (at(cycles + off), at(cycles - off));
         let g = |mpps| gbps(mpps, question.frame, GIGA);
-        let needed = question.target.map(|t| {
-            let mpps = in_mpps(t, question.frame, GIGA);
-            let wall = limits.iter().find(|l| l.mpps < mpps && !scales(&l.name));
-            let cores = (mpps * 1e6 * cycles / p.clock_hz).ceil().min(f64::from(u32::MAX));
-            Needed {
-                mpps,
-                cores: wall.is_none().then_some(cores as u32),
-                hindered_by: wall.map(|l| l.name.clone()),
-            }
-        });
-        let notes = beyond_machine(profile, question.cores, needed.as_ref());
+        let notes = cores_beyond(profile, question.cores).into_iter().collect();
         Ok(Estimate {
             model: Arc::clone(&model.name),
             profile: Arc::clone(&profile.name),
@@ -590,7 +577,7 @@ impl<'q> Sum<'q> {
             interval_mpps: interval,
             interval_gbps: (g(interval.0), g(interval.1)),
             hits,
-            needed,
+            needed: None,
             limits,
             quoted: Vec::new(),
             notes,
@@ -647,11 +634,6 @@ fn mentions(formula: &Formula, name: &str) -> bool {
     let mut is_there = false;
     formula.names(&mut |n| is_there |= n == name);
     is_there
-}
-
-/// Bounds that more cores move.
-fn scales(name: &str) -> bool {
-    !matches!(name, "memory bandwidth" | "line rate" | "card" | "bus")
 }
 
 /// What network cards, their buses and their links carry.

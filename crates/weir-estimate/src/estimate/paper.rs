@@ -6,9 +6,7 @@
 
 use super::charge::{Case, Tariff};
 use super::expand::expand;
-use super::{
-    Estimate, Limit, Line, Mode, Needed, Numa, Question, Rates, Target, beyond_machine, gbps,
-};
+use super::{Estimate, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps};
 use crate::fault::Fault;
 use crate::model::{Library, Model};
 use crate::operation::Where;
@@ -106,17 +104,7 @@ pub(super) fn estimate(
             short(line)
         ));
     }
-    let needed = question.target.map(|t| {
-        let mpps = in_mpps(t, question.frame, convention.giga);
-        let hindered = bound < mpps && bottleneck == "memory";
-        let cores = (mpps * 1e6 * cycles / convention.clock_hz).ceil();
-        Needed {
-            mpps,
-            cores: (!hindered).then_some(cores.min(f64::from(u32::MAX)) as u32),
-            hindered_by: hindered.then(|| bottleneck.to_owned()),
-        }
-    });
-    notes.extend(beyond_machine(profile, question.cores, needed.as_ref()));
+    notes.extend(cores_beyond(profile, question.cores));
     let quoted: Vec<_> = published
         .map(|p| p.quoted.as_slice())
         .unwrap_or_default()
@@ -141,18 +129,10 @@ pub(super) fn estimate(
         interval_mpps: (rates.mpps * (1.0 - e), rates.mpps * (1.0 + e)),
         interval_gbps: (rates.gbps * (1.0 - e), rates.gbps * (1.0 + e)),
         hits: Vec::new(),
-        needed,
+        needed: None,
         quoted,
         notes,
     })
-}
-
-/// A target in Mpps.
-pub(super) fn in_mpps(target: Target, frame: u32, giga: f64) -> f64 {
-    match target {
-        Target::Mpps(m) => m,
-        Target::Gbps(g) => g / gbps(1.0, frame, giga),
-    }
 }
 
 /// What main memory sustains: by the constant fitted to the published figure, or by the printed

@@ -7,16 +7,13 @@
 use super::charge::{Case, Tariff};
 use super::expand::{Done, expand, value};
 use super::full::{cards, charged, traffic_of};
-use super::paper::{in_mpps, short};
-use super::{Estimate, Limit, Line, Mode, Needed, Question, Rates, cores_beyond, gbps};
+use super::paper::short;
+use super::{Estimate, GIGA, Limit, Line, Mode, Question, Rates, cores_beyond, gbps};
 use crate::fault::Fault;
 use crate::locality::{Memo, flow_cache};
 use crate::model::{Library, Model};
 use crate::profile::{Hardware, Pipeline, Profile};
 use std::sync::Arc;
-
-/// Millions of bits that make a thousand of them.
-const GIGA: f64 = 1000.0;
 
 pub(super) fn estimate(
     library: &Library,
@@ -89,13 +86,15 @@ pub(super) fn estimate(
     limits.extend(cards(profile, question.frame));
     let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
     let (mpps, bottleneck) = least.map_or((hardware, String::new()), |l| (l.mpps, l.name.clone()));
-    let error = match bottleneck.as_str() {
+    // Each limit is as well known as what it stands on, and none reaches beyond another.
+    let error = |l: &Limit| match l.name.as_str() {
         "line rate" | "card" | "bus" => 0.0,
         "host" => host_error,
         _ => variance,
     };
+    let least = |of: &dyn Fn(&Limit) -> f64| limits.iter().map(of).fold(f64::MAX, f64::min);
+    let interval = (least(&|l| l.mpps * (1.0 - error(l))), least(&|l| l.mpps * (1.0 + error(l))));
     let g = |mpps| gbps(mpps, question.frame, GIGA);
-    let interval = (mpps * (1.0 - error), mpps * (1.0 + error));
     Ok(Estimate {
         model: Arc::clone(&model.name),
         profile: Arc::clone(&profile.name),
@@ -107,7 +106,7 @@ pub(super) fn estimate(
         dram_accesses: 0.0,
         clock_hz: pipeline.clock_hz,
         operations,
-        bottleneck: bottleneck.clone(),
+        bottleneck,
         rates: Rates {
             core_mpps: hardware,
             core_gbps: g(hardware),
@@ -119,14 +118,7 @@ pub(super) fn estimate(
         interval_mpps: interval,
         interval_gbps: (g(interval.0), g(interval.1)),
         hits: Vec::new(),
-        needed: question.target.map(|t| {
-            let wanted = in_mpps(t, question.frame, GIGA);
-            Needed {
-                mpps: wanted,
-                cores: (mpps >= wanted).then_some(0),
-                hindered_by: (mpps < wanted).then_some(bottleneck),
-            }
-        }),
+        needed: None,
         limits,
         quoted: Vec::new(),
         notes,

@@ -4,8 +4,9 @@
 
 use super::request::{Demand, Request};
 use crate::chain::{Chain, Cores, join};
-use crate::estimate::{Mode, Question, Target, WIRE_BYTES, estimate, gbps};
+use crate::estimate::{Estimate, Mode, Question, Target, WIRE_BYTES, estimate_again, fewest, gbps};
 use crate::fault::{Fault, unknown};
+use crate::locality::Memo;
 use crate::model::Library;
 use crate::profile::{Hardware, Profile};
 use std::collections::BTreeMap;
@@ -39,21 +40,31 @@ pub(super) struct Problem {
 pub(super) struct Site {
     pub name: String,
     pub profile: String,
-    /// A place in [`Wanted::needs`]: hosts of one profile are alike to a function.
+    /// A place in [`Wanted::needs`]: hosts of one profile, whatever else has its name, are alike to a function.
     pub kind: usize,
     /// What there is of each resource; infinite where nothing limits it.
     pub whole: [f64; 4],
     /// Taken already.
     pub taken: [f64; 4],
+    /// Of that, the cores that no function may have.
+    pub set_aside: f64,
     pub idle_watts: f64,
     pub core_watts: f64,
+}
+
+/// Why a demand can't run on a kind of host.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unfit {
+    pub why: String,
+    /// What would mend it.
+    pub mends: &'static str,
 }
 
 /// A demand, as numbers: what it takes of each kind of host, or why it can't run there.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub name: String,
-    pub needs: Vec<Result<Need, String>>,
+    pub needs: Vec<Result<Need, Unfit>>,
 }
 
 pub(super) fn problem(
@@ -64,16 +75,19 @@ pub(super) fn problem(
     let mut kinds: Vec<&Profile> = Vec::new();
     let mut hosts = Vec::new();
     // Equal demands are estimated once.
-    let mut known: Vec<(&Demand, usize, Result<Need, String>)> = Vec::new();
+    let mut known: Vec<(&Demand, usize, Result<Need, Unfit>)> = Vec::new();
     for h in &request.hosts {
         let Some(profile) = profiles.get(&h.profile) else {
             let text = unknown("profile", &h.profile, profiles.keys().map(String::as_str));
             return Err(Fault::new(&request.file, format!("host '{}': {text}", h.name)));
         };
-        let kind = kinds.iter().position(|p| p.name == profile.name).unwrap_or_else(|| {
-            kinds.push(profile);
-            kinds.len() - 1
-        });
+        let kind = kinds
+            .iter()
+            .position(|p| std::ptr::eq(*p, profile) || *p == profile)
+            .unwrap_or_else(|| {
+                kinds.push(profile);
+                kinds.len() - 1
+            });
         let Hardware::Processor(p) = &profile.hardware else {
             let text = format!("host '{}': {} is no [processor]", h.name, profile.name);
             return Err(Fault::new(&request.file, text));
@@ -96,6 +110,7 @@ pub(super) fn problem(
                 p.memory.bytes * sockets / 1e9,
             ],
             taken: [set_aside, 0.0, 0.0, 0.0],
+            set_aside,
             idle_watts: profile.power.map_or(0.0, |p| p.idle),
             core_watts: profile.power.map_or(0.0, |p| p.core),
         };
@@ -103,8 +118,8 @@ pub(super) fn problem(
             let need = once(&mut known, r, kind, || need(library, profile, request, r))?;
             match need {
                 Ok(n) => site.taken.iter_mut().zip(n.takes).for_each(|(t, n)| *t += n),
-                Err(why) => {
-                    let text = format!("host '{}', running '{}': {why}", h.name, r.name);
+                Err(unfit) => {
+                    let text = format!("host '{}', running '{}': {}", h.name, r.name, unfit.why);
                     return Err(Fault::new(&request.file, text));
                 }
             }
@@ -136,11 +151,11 @@ fn unlimited(kinds: &[&Profile]) -> Option<String> {
 }
 
 fn once<'d>(
-    known: &mut Vec<(&'d Demand, usize, Result<Need, String>)>,
+    known: &mut Vec<(&'d Demand, usize, Result<Need, Unfit>)>,
     d: &'d Demand,
     kind: usize,
-    ask: impl FnOnce() -> Result<Result<Need, String>, Fault>,
-) -> Result<Result<Need, String>, Fault> {
+    ask: impl FnOnce() -> Result<Result<Need, Unfit>, Fault>,
+) -> Result<Result<Need, Unfit>, Fault> {
     let same = |o: &Demand| Demand { name: String::new(), ..o.clone() };
     // The latest are the likeliest to be alike; looking farther back would cost what it saves.
     let found = known.iter().rev().take(64).find(|k| k.1 == kind && same(k.0) == same(d));
@@ -158,7 +173,7 @@ fn need(
     profile: &Profile,
     request: &Request,
     d: &Demand,
-) -> Result<Result<Need, String>, Fault> {
+) -> Result<Result<Need, Unfit>, Fault> {
     let question = Question {
         mode: Mode::Full,
         frame: d.frame,
@@ -170,13 +185,25 @@ fn need(
         Target::Mpps(m) => m,
         Target::Gbps(g) => g / gbps(1.0, d.frame, 1000.0),
     };
+    let memo = Memo::default();
+    let ask = |name: &str, cores: u32| {
+        let question = Question { cores, ..question.clone() };
+        estimate_again(library, name, profile, &question, &memo)
+            .map_err(|e| Fault::new(&request.file, format!("'{}': {e}", d.name)))
+    };
+    let alone = d.functions.len() == 1;
+    // Cores share caches, and see a part of the flows each: a function's are those whose own estimate carries the rate.
+    // A chain's tasks are on several, each with what one core gives it.
+    let carried =
+        |e: &Estimate| e.limits.iter().filter(|l| is_cores(&l.name)).all(|l| l.mpps >= mpps);
+    let with = match d.functions.as_slice() {
+        [name] => fewest(profile.cores(), &mut |n| Ok(carried(&ask(name, n)?)))?,
+        _ => Some(1),
+    };
     let mut estimates = Vec::new();
     for name in &d.functions {
-        let e = estimate(library, name, profile, &question)
-            .map_err(|e| Fault::new(&request.file, format!("'{}': {e}", d.name)))?;
-        estimates.push(e);
+        estimates.push(ask(name, with.unwrap_or(profile.cores()))?);
     }
-    let alone = d.functions.len() == 1;
     let (cycles, passes) = if alone {
         (estimates.iter().map(|e| e.cycles).sum::<f64>(), 1.0)
     } else {
@@ -192,13 +219,20 @@ fn need(
     };
     let clock = estimates.first().map_or(1.0, |e| e.clock_hz);
     let busy = mpps * 1e6 * cycles / clock;
-    let cores = busy.ceil().max(1.0);
+    let beyond = f64::from(profile.cores()) + 1.0;
+    let cores = match (alone, with) {
+        (true, Some(n)) => f64::from(n),
+        (true, None) => busy.ceil().max(beyond),
+        (false, _) => busy.ceil().max(1.0),
+    };
     if cores > f64::from(profile.cores()) {
-        return Ok(Err(format!(
+        let why = format!(
             "{mpps:.2} Mpps take {cores} cores of {}, and it has {}",
             profile.name,
             profile.cores()
-        )));
+        );
+        let mends = "a faster host, a lower rate, or the function in several parts";
+        return Ok(Err(Unfit { why, mends }));
     }
     let wire = (f64::from(d.frame) + WIRE_BYTES) * 8.0 * mpps / 1e3;
     let line = match &profile.hardware {
@@ -211,17 +245,31 @@ fn need(
     // other bursts it waits: an M/D/1 queue.
     let load = (busy / cores).min(0.999);
     let burst = f64::from(d.burst) * cycles / clock;
-    let latency_s = burst * (1.0 + load / (2.0 * (1.0 - load)))
-        + passes * f64::from(d.burst) / (mpps.max(1e-6) * 1e6);
+    let processed_s = burst * (1.0 + load / (2.0 * (1.0 - load)));
+    let gathered_s = passes * f64::from(d.burst) / (mpps.max(1e-6) * 1e6);
+    let latency_s = processed_s + gathered_s;
     if let Some(limit) = d.latency_s.filter(|l| latency_s > *l) {
-        return Ok(Err(format!(
+        let why = format!(
             "a frame takes {:.1} us on {}, and may take {:.1}",
             latency_s * 1e6,
             profile.name,
             limit * 1e6
-        )));
+        );
+        // At a lower rate a burst is gathered for longer yet.
+        let mends = match (gathered_s > processed_s, d.burst > 1) {
+            (true, true) => "a smaller burst, or a longer latency",
+            (true, false) => "a higher rate, or a longer latency",
+            (false, true) => "a faster host, a smaller burst, a lower rate, or a longer latency",
+            (false, false) => "a faster host, a lower rate, or a longer latency",
+        };
+        return Ok(Err(Unfit { why, mends }));
     }
     Ok(Ok(Need { takes: [cores, wire, dram * line * mpps / 1e3, memory], busy: load, latency_s }))
+}
+
+/// Whether a bound is one that a function's cores move: what cards and main memory give, a host's functions share.
+fn is_cores(limit: &str) -> bool {
+    !matches!(limit, "memory bandwidth" | "line rate" | "card" | "bus")
 }
 
 /// Bytes of a model's tables, and of those that it uses.

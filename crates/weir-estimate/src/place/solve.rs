@@ -200,14 +200,17 @@ fn impossible(problem: &Problem) -> Option<Refusal> {
         let name = &wanted.name;
         // No kind of host can run it: what the kinds say.
         if wanted.needs.iter().all(Result::is_err) {
-            let why: Vec<&str> =
-                wanted.needs.iter().filter_map(|n| n.as_ref().err()).map(String::as_str).collect();
+            let unfit = || wanted.needs.iter().filter_map(|n| n.as_ref().err());
+            let why: Vec<&str> = unfit().map(|u| u.why.as_str()).collect();
+            let mut mends: Vec<&str> = Vec::new();
+            for u in unfit() {
+                if !mends.contains(&u.mends) {
+                    mends.push(u.mends);
+                }
+            }
             return Some(Refusal {
                 constraint: format!("'{name}': {}", why.join("; ")),
-                enough:
-                    "a faster host, a lower rate, a longer latency, or the function in several \
-                         parts"
-                        .into(),
+                enough: mends.join("; "),
             });
         }
         // The host that comes nearest, and what it lacks.
@@ -261,18 +264,20 @@ fn too_little(problem: &Problem) -> Refusal {
 
 /// How many more hosts would be enough, of the kind of which fewest are.
 fn enough(problem: &Problem) -> String {
-    let mut best: Option<(usize, &str)> = None;
+    let mut best: Option<(usize, &super::demand::Site)> = None;
     let mut seen = Vec::new();
     for site in &problem.hosts {
-        if seen.contains(&site.kind) {
+        // A further host has as many cores set aside as the one that it is like.
+        let like = (site.kind, site.set_aside);
+        if seen.contains(&like) {
             continue;
         }
-        seen.push(site.kind);
+        seen.push(like);
         let with = |more: usize| {
             let mut p = problem.clone();
             for i in 0..more {
                 let name = format!("more-{i}");
-                let taken = [0.0; 4];
+                let taken = [site.set_aside, 0.0, 0.0, 0.0];
                 p.hosts.push(super::demand::Site { name, taken, ..site.clone() });
             }
             greedy::assign(&p, Objective::FewestHosts).is_some()
@@ -287,11 +292,17 @@ fn enough(problem: &Problem) -> String {
             if with(middle) { high = middle } else { low = middle + 1 }
         }
         if best.is_none_or(|b| high < b.0) {
-            best = Some((high, &site.profile));
+            best = Some((high, site));
         }
     }
     match best {
-        Some((n, profile)) => format!("{n} more empty hosts of profile {profile}"),
+        Some((n, site)) => {
+            let aside = match site.set_aside {
+                0.0 => String::new(),
+                cores => format!(" with {cores} cores set aside"),
+            };
+            format!("{n} more empty hosts of profile {}{aside}", site.profile)
+        }
         None => "none of these kinds of host, however many".into(),
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::commands::columns::Columns;
 use weir_estimate::Estimate;
+use weir_estimate::estimate::MAX_CORES;
 
 /// A number with two decimals, or fewer where they are zero.
 pub fn number(v: f64) -> String {
@@ -61,6 +62,9 @@ pub fn answer(e: &Estimate) -> String {
     if let Some(needed) = &e.needed {
         let how = match (needed.cores, &needed.hindered_by) {
             (Some(c), _) => format!("{c} cores"),
+            (None, Some(by)) if by == "core" || by == "host" => {
+                format!("more than {MAX_CORES} cores")
+            }
             (None, Some(by)) => format!("no number of cores: bound by {by}"),
             (None, None) => "no number of cores".to_owned(),
         };
