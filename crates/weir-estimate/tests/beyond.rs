@@ -250,7 +250,7 @@ fn a_pipelines_interval_keeps_to_every_limit() {
     let host = Some(Arc::new(profile(&library, MACHINE)));
     let q = Question { host, ..Question::default() };
     card.nics.iter_mut().for_each(|n| n.rate = 100e9);
-    let by_host = ask(&library, "bng", &card, &q);
+    let by_host = ask(&library, "l2-learning", &card, &q);
     assert_eq!(by_host.bottleneck, "host");
     let (low, high) = by_host.interval_mpps;
     assert!(low < by_host.rates.mpps && by_host.rates.mpps < high);
@@ -258,7 +258,7 @@ fn a_pipelines_interval_keeps_to_every_limit() {
     let ports = f64::from(card.nics.iter().map(|n| n.ports).sum::<u32>());
     let rate = by_host.rates.mpps * 1.001 * (64.0 + 20.0) * 8.0 * 1e6 / ports;
     card.nics.iter_mut().for_each(|n| n.rate = rate);
-    let e = ask(&library, "bng", &card, &q);
+    let e = ask(&library, "l2-learning", &card, &q);
     assert_eq!((e.bottleneck.as_str(), e.interval_mpps.0), ("host", low));
     let line = e.limits.iter().find(|l| l.name == "line rate").expect("ports").mpps;
     assert!(e.interval_mpps.1 <= line, "{:?} {line}", e.interval_mpps);
@@ -271,19 +271,21 @@ fn a_target_takes_cores_of_a_pipelines_host() {
     let mut card = profile(&library, "pearl-card");
     card.nics.iter_mut().for_each(|n| n.rate = 100e9);
     let host = Some(Arc::new(profile(&library, MACHINE)));
-    let q = Question { host, target: Some(Target::Mpps(5.0)), ..Question::default() };
+    let q = Question { host, target: Some(Target::Mpps(20.0)), ..Question::default() };
     let needed =
         |name: &str, q: &Question| ask(&library, name, &card, q).needed.expect("an answer");
-    let cores = needed("bng", &q).cores.expect("a number");
+    let cores = needed("l2-learning", &q).cores.expect("a number");
     let carried = |cores| {
-        ask(&library, "bng", &card, &Question { cores, target: None, ..q.clone() }).rates.mpps
+        ask(&library, "l2-learning", &card, &Question { cores, target: None, ..q.clone() })
+            .rates
+            .mpps
     };
-    assert!(cores > 0 && carried(cores) >= 5.0 && (cores == 1 || carried(cores - 1) < 5.0));
-    assert_eq!(needed("bng", &Question { cores: 8, ..q.clone() }).cores, Some(cores));
+    assert!(carried(cores) >= 20.0 && (cores == 2 && carried(cores - 1) < 20.0));
+    assert_eq!(needed("l2-learning", &Question { cores: 8, ..q.clone() }).cores, Some(cores));
     assert_eq!(needed("l2-basic", &q).cores, Some(0));
-    assert_eq!(needed("bng", &Question { host: None, ..q.clone() }).cores, None);
+    assert_eq!(needed("l2-learning", &Question { host: None, ..q.clone() }).cores, None);
     let more = Question { target: Some(Target::Mpps(1000.0)), ..q };
-    assert_eq!(needed("bng", &more).cores, None);
+    assert_eq!(needed("l2-learning", &more).cores, None);
 }
 
 /// A number of cores is what its own estimate says, of what caches then hold and of every socket's memory.
