@@ -6,6 +6,7 @@ use super::number::{Shown, number, with_digits};
 use super::pair::{Module, Plot, told_apart};
 use crate::document::table::{ColumnKind, NOT_STATED};
 use crate::document::{Cell, Column, Distribution, Document};
+use std::collections::BTreeMap;
 
 /// A table to be shown.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,10 +69,10 @@ pub fn head(c: &Column) -> String {
 /// within each first cell, so that what is compared stands together.
 pub fn tables(module: &Module<'_>) -> Vec<Grid> {
     let alone = module.documents.len() == 1;
-    let mut grids: Vec<(Grid, &[Column], Vec<Shape>)> = Vec::new();
+    let mut grids: Vec<(Grid, &[Column], Groups)> = Vec::new();
     for (label, d) in &module.documents {
         for t in &d.tables {
-            let known = |g: &(Grid, &[Column], Vec<Shape>)| g.0.id == t.id && *g.1 == t.columns;
+            let known = |g: &(Grid, &[Column], Groups)| g.0.id == t.id && *g.1 == t.columns;
             let at = grids.iter().position(known).unwrap_or_else(|| {
                 let mut columns = t.columns.clone();
                 if !alone {
@@ -79,24 +80,45 @@ pub fn tables(module: &Module<'_>) -> Vec<Grid> {
                 }
                 let (id, title) = (t.id.clone(), t.title.clone());
                 let grid = Grid { id, title, columns, rows: Vec::new() };
-                grids.push((grid, &t.columns, Vec::new()));
+                grids.push((grid, &t.columns, Groups::default()));
                 grids.len() - 1
             });
-            let Some((grid, _, firsts)) = grids.get_mut(at) else { continue };
+            let Some((_, _, groups)) = grids.get_mut(at) else { continue };
             for row in &t.rows {
                 let mut cells: Vec<Shape> = row.iter().map(Shape::from).collect();
                 let first = cells.first().cloned().unwrap_or(Shape::Empty);
                 if !alone {
                     cells.insert(cells.len().min(1), Shape::Text(label.clone()));
                 }
-                let behind = firsts.iter().rposition(|f| *f == first).filter(|_| !alone);
-                let to = behind.map_or(firsts.len(), |i| i + 1);
-                grid.rows.insert(to, cells);
-                firsts.insert(to, first);
+                groups.add(if alone { None } else { Some(&first) }, cells);
             }
         }
     }
-    grids.into_iter().map(|g| g.0).collect()
+    let whole = |(grid, _, groups): (Grid, &[Column], Groups)| Grid {
+        rows: groups.rows.into_iter().flatten().collect(),
+        ..grid
+    };
+    grids.into_iter().map(whole).collect()
+}
+
+/// Rows that belong together, each group where its first row came.
+#[derive(Default)]
+struct Groups {
+    /// By what their first cells show.
+    places: BTreeMap<String, usize>,
+    rows: Vec<Vec<Vec<Shape>>>,
+}
+
+impl Groups {
+    /// One more row: with those of this first cell, or at the end.
+    fn add(&mut self, first: Option<&Shape>, row: Vec<Shape>) {
+        let end = self.rows.len();
+        let at = first.map_or(end, |f| *self.places.entry(format!("{f:?}")).or_insert(end));
+        match self.rows.get_mut(at) {
+            Some(group) => group.push(row),
+            None => self.rows.push(vec![row]),
+        }
+    }
 }
 
 /// A picture's values: a row for each x, a column for each curve.

@@ -11,6 +11,7 @@ use super::number::quantity;
 use super::pair::{Module, Plot, modules};
 use crate::document::{Cell, Document, Origin, Outcome, Verdict, file};
 use crate::environment::UNKNOWN;
+use std::collections::BTreeMap;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -252,13 +253,17 @@ fn module(h: &mut Html, m: &Module<'_>, index: usize, number: &mut usize) {
         .collect();
     if !notes.is_empty() {
         h.raw("<h3>Notes</h3>\n<ul>\n");
-        let mut said: Vec<&str> = Vec::new();
-        for (_, note) in &notes {
-            if said.contains(note) {
-                continue;
+        // Each once, in the order in which they come, with whose they are.
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (of, note) in notes {
+            let at = *places.entry(note).or_insert(said.len());
+            match said.get_mut(at) {
+                Some(s) => s.1.push(of),
+                None => said.push((note, vec![of])),
             }
-            said.push(note);
-            let of: Vec<&str> = notes.iter().filter(|n| n.1 == *note).map(|n| n.0).collect();
+        }
+        for (note, of) in said {
             h.raw("<li>");
             if of.len() < m.documents.len() {
                 h.text(&of.join(", ")).raw(": ");
