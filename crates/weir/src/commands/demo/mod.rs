@@ -34,7 +34,7 @@ use crate::fault;
 use anyhow::{Result, bail};
 use measuring::Length;
 use report::Report;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_measure::document::Document;
@@ -153,15 +153,16 @@ pub fn run(a: &Args) -> Result<()> {
     };
     report.judge();
     tell(show::summary(&style, &report))?;
+    // What was found is told even where nothing can be written.
+    if a.json {
+        put(serde_json::to_string(&Envelope::new("demo", &report))? + "\n")?;
+    }
     if let Some(dir) = &a.out {
         write_out(dir, &report, &capture, &played)?;
         tell(show::written(&style, dir))?;
     }
     let page = write_page(a.out.as_deref(), &documents)?;
     tell(show::page(&style, &page))?;
-    if a.json {
-        put(serde_json::to_string(&Envelope::new("demo", &report))? + "\n")?;
-    }
     if !report.failures.is_empty() {
         bail!("the demo found what must not be: {}", report.failures.join("; "));
     }
@@ -171,16 +172,38 @@ pub fn run(a: &Args) -> Result<()> {
 /// Writes the page into that directory, or else under a name that nobody has among temporary files.
 fn write_page(dir: Option<&Path>, documents: &[Document]) -> Result<PathBuf> {
     let mut options = std::fs::OpenOptions::new();
-    let (path, options) = match dir {
-        Some(dir) => (dir.join(PAGE), options.write(true).create(true).truncate(true)),
-        None => {
-            let name = format!("weir-demo-{}.html", std::process::id());
-            (std::env::temp_dir().join(name), options.write(true).create_new(true))
+    let (path, opened) = match dir {
+        Some(dir) => {
+            let path = dir.join(PAGE);
+            let opened = options.write(true).create(true).truncate(true).open(&path);
+            (path, opened)
         }
+        None => unnamed(&std::env::temp_dir(), std::process::id()),
     };
-    let written = options.open(&path).and_then(|mut f| f.write_all(html(documents).as_bytes()));
+    let written = opened.and_then(|mut f| f.write_all(html(documents).as_bytes()));
     written.map_err(|e| fault::file(path.display(), &e))?;
     Ok(path)
+}
+
+/// Names of pages that are tried.
+const NAMES: u32 = 1000;
+
+/// A page of its own in a directory: a process's number is in its name, which another in a container may have had.
+fn unnamed(dir: &Path, process: u32) -> (PathBuf, std::io::Result<std::fs::File>) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    let mut at = 1;
+    loop {
+        let name = match at {
+            1 => format!("weir-demo-{process}.html"),
+            n => format!("weir-demo-{process}-{n}.html"),
+        };
+        let path = dir.join(name);
+        match options.open(&path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && at < NAMES => at += 1,
+            opened => return (path, opened),
+        }
+    }
 }
 
 fn write_out(
@@ -196,4 +219,23 @@ fn write_out(
     let mut json = serde_json::to_string_pretty(&Envelope::new("demo", report))?;
     json.push('\n');
     std::fs::write(dir.join("demo.json"), json).map_err(|e| named("demo.json", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In containers a process has the number that another had.
+    #[test]
+    fn a_page_takes_a_name_that_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["weir-demo-7.html", "weir-demo-7-2.html", "weir-demo-7-3.html"] {
+            let (path, opened) = unnamed(dir.path(), 7);
+            opened.unwrap();
+            assert_eq!(path, dir.path().join(name));
+        }
+        let (path, opened) = unnamed(&dir.path().join("none"), 7);
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(path.ends_with("none/weir-demo-7.html"));
+    }
 }
