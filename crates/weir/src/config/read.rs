@@ -16,6 +16,7 @@ use super::schema::{
 };
 use super::words::{self, PortRef, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::Path;
 use toml::Spanned;
 use weir_classify::{Geometry, Match};
@@ -125,12 +126,15 @@ fn one_vdp(
 pub fn read_file(path: &Path) -> Read<String> {
     let fail = |text: String| ConfigError { place: None, text };
     let shown = path.display();
-    let size =
-        std::fs::metadata(path).map_err(|e| fail(format!("{shown}: {}", trouble(&e))))?.len();
-    if size > MAX_FILE_BYTES {
-        return Err(fail(format!("{shown}: {size} bytes; at most {MAX_FILE_BYTES} are read")));
+    let wrong = |e: std::io::Error| fail(format!("{shown}: {}", trouble(&e)));
+    let mut bytes = Vec::new();
+    // A device has no size, and no end.
+    let file = std::fs::File::open(path).map_err(wrong)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let text = format!("{shown}: longer than the {MAX_FILE_BYTES} bytes that are read at most");
+        return Err(fail(text));
     }
-    let bytes = std::fs::read(path).map_err(|e| fail(format!("{shown}: {}", trouble(&e))))?;
     String::from_utf8(bytes).map_err(|_| fail(format!("{shown}: not a text file (UTF-8)")))
 }
 
