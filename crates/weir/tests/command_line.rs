@@ -119,6 +119,11 @@ fn arguments_that_are_wrong_are_told_in_a_line() {
             &["--frames: at least 1"],
         ),
         (&["measure", "list", "."], &[".: no scripts in it", "end with .rhai"]),
+        (
+            &["bench", "dataplane", "--rules", "r", "--trace", "t", "--repeats", "100000000000"],
+            &["100000000000", "1..=10000", "--repeats"],
+        ),
+        (&["bench", "openflow", "--repeats", "0"], &["1..=10000", "--repeats"]),
         (&["bench", "slicer", "--only", "memory", "--entries", "0"], &["--entries 1 to 8388608"]),
         (&["run", "two\nlines", "--chekc"], &["--chekc"]),
     ] {
@@ -169,6 +174,11 @@ fn files_that_are_not_there_are_told_with_what_to_do() {
         &["--rules", &good, "--trace", &capture, "--out", &nowhere],
         &["--out ", "no/where: No such file", mend],
     );
+    bench(
+        &["--rules", &good, "--trace", &capture, "--out", &good],
+        &["--out and --rules are one file"],
+    );
+    assert_eq!(std::fs::read_to_string(&good).unwrap(), "actions=output:2\n");
     refused(&["trace", "--rules", &good, "--pcap", &none], &["can't be opened: No such", mend]);
     refused(&["vdp", "create", "--file", &none], &["none: No such file", mend]);
     let script = format!("{none}.rhai");

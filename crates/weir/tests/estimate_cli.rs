@@ -284,3 +284,66 @@ fn bad_input_is_told() {
     let over = ["estimate", "sweep", "l2-basic", P[0], P[1], "--over", "fram=1..3"];
     refused(&over, &["did you mean 'frame'?"]);
 }
+
+/// What means nothing is refused, and not left out silently.
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let through = ["--through", "vdp-rules"];
+    let ask = |nf: &'static str, more: &[&'static str]| [&["estimate", nf], more].concat();
+    for mode in ["paper", "corrected"] {
+        let all = [&ask("l2-basic", &P)[..], &through, &["--mode", mode]].concat();
+        refused(&all, &["--through vdp-rules", mode, "leave '--through' out"]);
+    }
+    let card = ["--profile", "pearl-card"];
+    refused(
+        &[&ask("l2-basic", &card)[..], &through].concat(),
+        &["--through vdp-rules", "'pearl-card'", "leave '--through' out"],
+    );
+    let chain = ["estimate", "chain", "l2-basic", P[0], P[1], "--target", "3Mpps"];
+    refused(&chain, &["--target", "leave it out"]);
+    refused(&[&chain[..], &through].concat(), &["--target", "leave it out"]);
+}
+
+/// A device has no size, and no end: no more is read of it than of a file.
+#[test]
+fn devices_take_no_memory() {
+    for arguments in [
+        "estimate /dev/zero --profile xeon-e5-2690v2",
+        "place /dev/zero",
+        "estimate l2-basic --profile /dev/zero",
+    ] {
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let limited = format!("ulimit -v 2000000; exec '{weir}' {arguments}");
+        let out = Command::new("sh").args(["-c", &limited]).output().expect("sh runs");
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{arguments}: {text}");
+        assert!(text.contains("/dev/zero: longer than the 1 MB"), "{arguments}: {text}");
+    }
+}
+
+/// An output that is one of the inputs, by whatever name.
+#[test]
+fn what_is_read_is_not_written_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let model = std::fs::read_to_string(format!("{root}/models/l2-basic.toml")).expect("a model");
+    let (mine, other) = (file("mine.toml"), file("other"));
+    std::fs::write(&mine, model.replacen("l2-basic", "mine", 1)).expect("written");
+    std::fs::hard_link(&mine, &other).expect("a link");
+    let sweep = ["estimate", "sweep", &mine, P[0], P[1], "--over", "cores=1..3", "--svg", &other];
+    refused(&sweep, &["--svg", "mine.toml is read", "write elsewhere"]);
+    let sweep = ["estimate", "sweep", "mine", "--model", &mine, P[0], P[1], "--over", "cores=1,2"];
+    refused(&[&sweep[..], &["--svg", &mine]].concat(), &["mine.toml is read"]);
+    let measured = file("m.json");
+    let text = "[{\"function\": \"l2-basic\", \"frame\": 64, \"cycles\": 231.5}]";
+    std::fs::write(&measured, text).expect("written");
+    let refine = ["estimate", "refine", &measured, P[0], P[1], "--out", &measured];
+    refused(&refine, &["--out", "m.json is read", "write elsewhere"]);
+    assert_eq!(std::fs::read_to_string(&measured).expect("there"), text);
+    // A profile of one's own may be written anew.
+    let profile = file("p.toml");
+    std::fs::copy(format!("{root}/profiles/xeon-e5-2690v2.toml"), &profile).expect("copied");
+    let again = ["estimate", "refine", &measured, P[0], &profile, "--out", &profile];
+    assert!(weir(&again).status.success());
+}

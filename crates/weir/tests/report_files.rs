@@ -65,6 +65,18 @@ fn a_result_that_is_read_is_not_written_over() {
     }
 }
 
+/// Of two outputs under one name the one would be lost.
+#[test]
+fn outputs_have_files_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = std::fs::read(root().join("fuzz/seeds/measure_document/all")).unwrap();
+    std::fs::write(dir.path().join("one.json"), &seed).unwrap();
+    let o = weir(dir.path(), &["one.json", "--out", "o", "--jsonl", "./o"]);
+    assert_eq!(o.status.code(), Some(2), "{}", err(&o));
+    assert!(err(&o).contains("--out and --jsonl are one file"), "{}", err(&o));
+    assert!(!dir.path().join("o").exists());
+}
+
 #[test]
 fn what_is_refused_is_one_line() {
     let dir = tempfile::tempdir().unwrap();

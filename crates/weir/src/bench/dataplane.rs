@@ -45,7 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub(super) seconds: f64,
     /// Measurements; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(super) repeats: usize,
     /// Rules of other destinations added and deleted meanwhile, so many changes a second, by the worker
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "out",
@@ -116,8 +117,8 @@ struct Report {
 
 /// Runs it.
 pub fn run(a: &Args) -> Result<()> {
-    if !(0.01..=3600.0).contains(&a.seconds) || a.repeats == 0 {
-        return Err(bad_input("--seconds must be 0.01 to 3600 and --repeats at least 1"));
+    if !(0.01..=3600.0).contains(&a.seconds) {
+        return Err(bad_input("--seconds must be 0.01 to 3600"));
     }
     let arena = load_trace(&a.trace)?;
     let rules = load_rules(&a.rules)?;
@@ -131,10 +132,12 @@ pub fn run(a: &Args) -> Result<()> {
         return workers::run(a, &arena, &rules);
     }
     if let Some(out) = &a.out {
-        if weir_io::is_one_file(out, &a.trace) {
-            return Err(bad_input(
-                "--out and --trace are one file, which would be lost: write another",
-            ));
+        for (input, option) in [(&a.trace, "--trace"), (&a.rules, "--rules")] {
+            if weir_io::is_one_file(out, input) {
+                return Err(bad_input(format!(
+                    "--out and {option} are one file, which would be lost: write another"
+                )));
+            }
         }
         let passes = Passes::Times(1);
         let mut rig = Rig::new(&arena, &rules, a.in_port, a.vdps, passes, Output::Keep)?;

@@ -4,7 +4,7 @@ use super::{Files, capture, explain, json, say, shelf};
 use crate::commands::say::{complain, put};
 use crate::fault::bad_input;
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_calibrate::Machine;
 use weir_estimate::estimate::{Mode, Numa, Pages, Target};
@@ -112,6 +112,12 @@ impl QuestionArgs {
         })?;
         shelf::profile(library, name)
     }
+    /// The files that are read to answer it.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let named = [&self.profile, &self.host].into_iter().flatten();
+        let named = named.filter_map(|n| shelf::named(n));
+        self.files.paths().chain(named).chain(self.pcap.as_deref())
+    }
     /// As the library asks.
     pub fn question(&self, library: &Library, profile: &Profile) -> Result<Question> {
         let traffic = match &self.pcap {
@@ -127,6 +133,21 @@ impl QuestionArgs {
                 "--host {host}: '{}' is no hardware pipeline with software beside it: leave '--host' out",
                 profile.name
             )));
+        }
+        if let Some(through) = &self.through {
+            // What is in front of a function is known to 'full' on processors alone.
+            let why = match (&profile.hardware, self.mode) {
+                (_, Mode::Paper | Mode::Corrected) => format!("mode {}", self.mode.name()),
+                (Hardware::Pipeline(_), Mode::Full) => {
+                    format!("the hardware pipeline '{}'", profile.name)
+                }
+                (Hardware::Processor(_), Mode::Full) => String::new(),
+            };
+            if !why.is_empty() {
+                return Err(bad_input(format!(
+                    "--through {through}: {why} knows nothing in front of a function: leave '--through' out"
+                )));
+            }
         }
         // A host that a profile names need not come along; one that was asked for must.
         let host = match (&self.host, by_itself) {

@@ -75,6 +75,11 @@ struct ShownLimit {
 
 /// Answers.
 pub fn run(a: &Args) -> Result<()> {
+    if a.question.target.is_some() {
+        return Err(bad_input(
+            "--target: a chain says what its cores sustain, not how many it takes: leave it out, and try '--cores'",
+        ));
+    }
     let mut library = shelf::library(&a.question.files)?;
     let names: Result<Vec<String>> =
         a.functions.iter().map(|n| shelf::function(&mut library, n)).collect();

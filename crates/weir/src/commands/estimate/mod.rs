@@ -15,7 +15,7 @@ pub mod shelf;
 mod sweep;
 
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to estimate.
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,13 @@ pub struct Files {
     /// Elementary operations to know, too
     #[arg(long, value_name = "FILE")]
     operations: Option<PathBuf>,
+}
+
+impl Files {
+    /// Those that are read.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.models.iter().chain(&self.operations).map(PathBuf::as_path)
+    }
 }
 
 /// Does it.

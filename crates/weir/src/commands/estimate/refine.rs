@@ -89,6 +89,11 @@ struct ShownSample {
 
 /// Refines.
 pub fn run(a: &Args) -> Result<()> {
+    if let Some(out) = &a.out {
+        // The profile itself may be written anew: what was learned is in it.
+        let read = a.measurements.iter().chain(&a.pmd).map(PathBuf::as_path);
+        shelf::spare(out, "--out", read.chain(a.files.paths()))?;
+    }
     let library = shelf::library(&a.files)?;
     let profile = shelf::profile(&library, &a.profile)?;
     let mut samples = Vec::new();

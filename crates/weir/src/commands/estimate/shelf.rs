@@ -3,11 +3,12 @@
 //! Room: files. Called by every verb that estimates or places.
 
 use super::Files;
-use crate::fault::{self, bad_input};
+use crate::fault::bad_input;
 use anyhow::Result;
 use std::path::Path;
 use weir_estimate::fault::{nearest, unknown};
 use weir_estimate::{Library, Operations, Profile};
+use weir_measure::document::file;
 
 /// A file that comes along: its name in errors, and its text.
 type Shipped = (&'static str, &'static str);
@@ -76,13 +77,32 @@ fn is_path(name: &str) -> bool {
 /// # Errors
 /// What can't be read is bad input.
 pub fn read(path: &Path) -> Result<String> {
-    let wrong = |e: std::io::Error| fault::file(path.display(), &e);
-    let size = std::fs::metadata(path).map_err(wrong)?.len();
-    if size > MAX_FILE_BYTES {
-        let shown = path.display();
-        return Err(bad_input(format!("{shown}: {size} bytes: at most {MAX_FILE_BYTES} are read")));
+    // A device has no size, and no end.
+    file::read(path, MAX_FILE_BYTES).map_err(bad_input)
+}
+
+/// Refuses an output that is one of the files that are read.
+///
+/// # Errors
+/// It is one of them, by whatever name.
+pub fn spare<'p>(
+    output: &Path,
+    option: &str,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<()> {
+    match inputs.into_iter().find(|i| weir_io::is_one_file(i, output)) {
+        Some(input) => Err(bad_input(format!(
+            "{option} {}: {} is read, and would be lost: write elsewhere",
+            output.display(),
+            input.display()
+        ))),
+        None => Ok(()),
     }
-    std::fs::read_to_string(path).map_err(wrong)
+}
+
+/// The file that a name means, where it means one.
+pub fn named(name: &str) -> Option<&Path> {
+    is_path(name).then(|| Path::new(name))
 }
 
 /// Everything that comes along, and the files that are named.

@@ -175,6 +175,9 @@ struct ShownPoint {
 
 /// Sweeps.
 pub fn run(a: &Args) -> Result<()> {
+    if let Some(svg) = &a.svg {
+        shelf::spare(svg, "--svg", a.question.paths().chain(shelf::named(&a.function)))?;
+    }
     let mut library = shelf::library(&a.question.files)?;
     let name = shelf::function(&mut library, &a.function)?;
     let profile = a.question.profile(&library)?;

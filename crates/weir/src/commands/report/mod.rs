@@ -64,6 +64,12 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some((dir, files)) = &tables {
         files.iter().try_for_each(|(name, _)| inputs.spare(&dir.join(name)))?;
     }
+    if let (Some(page), Some(lines)) = (&page, &args.jsonl)
+        && page != Path::new("-")
+        && weir_io::is_one_file(page, lines)
+    {
+        return Err(bad_input("--out and --jsonl are one file: give each its own"));
+    }
     if let Some(path) = page {
         write(&path, &report::html(&documents), "the report")?;
     }
