@@ -7,8 +7,8 @@ use super::{ChainError, MAX_CHAIN};
 use std::collections::BTreeMap;
 
 /// By how many groups each is named, apart by how many follow one another down to those; a watch names, too.
-/// Most VDPs have none, and a pointer is all that they have room for.
 #[derive(Debug, Default)]
+#[expect(clippy::box_collection, reason = "most VDPs have none, and 4 KiB have room for a pointer")]
 pub(crate) struct Chains(Option<Box<BTreeMap<u32, [u32; MAX_CHAIN]>>>);
 
 /// What a group names: of the table, in which the group in question is as it was.
