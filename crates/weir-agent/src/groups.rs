@@ -17,6 +17,9 @@ use weir_openflow::model::{
     RemovedReason,
 };
 
+/// How often groups may be named, all in all, by those that a group leads to.
+const MAX_BEHIND: usize = MAX_CHAIN * MAX_BUCKETS;
+
 /// Groups or meters that one call of the data plane is about: frames wait for it.
 pub(crate) const AT_ONCE: usize = 128;
 
@@ -104,21 +107,27 @@ impl Switch {
         turn(&b.actions, Place::Rule, &self.state, &mut named)
     }
 
-    /// Whether the group, as it shall be, leads back to itself or too far.
+    /// Whether the group, as it shall be, leads back to itself or to too much: the data plane looks at all that it leads
+    /// to, and frames wait.
     fn check_loop(&self, m: &GroupMod) -> Result<(), ErrorCode> {
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut names) = (BTreeSet::new(), 0);
         let mut now: BTreeSet<u32> = m.buckets.iter().flat_map(follows).collect();
         while !now.is_empty() {
             if now.contains(&m.id) {
                 return Err(ErrorCode::GroupLoop);
             }
             seen.extend(now.iter().copied());
-            let next = |g| self.state.groups.get(g).map(Group::follows).unwrap_or_default();
-            now = now.iter().flat_map(next).filter(|g| !seen.contains(g)).collect();
-        }
-        // The data plane counts how far; this ends what leads to too many.
-        if seen.len() > MAX_CHAIN * MAX_BUCKETS {
-            return Err(ErrorCode::GroupChainingUnsupported);
+            let mut next = BTreeSet::new();
+            for g in now.iter().filter_map(|g| self.state.groups.get(g)) {
+                let behind = g.follows();
+                names += behind.len();
+                // How far is counted by the data plane.
+                if names > MAX_BEHIND {
+                    return Err(ErrorCode::GroupChainingUnsupported);
+                }
+                next.extend(behind.into_iter().filter(|g| !seen.contains(g)));
+            }
+            now = next;
         }
         Ok(())
     }

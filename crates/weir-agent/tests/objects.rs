@@ -22,6 +22,23 @@ fn delete(id: u32) -> Message {
     group(GroupCommand::Delete, GroupKind::All, id, vec![])
 }
 
+/// What a group leads to is looked at while frames wait: it may be as much as a fabric needs, and not a tenant's all.
+#[test]
+fn a_group_that_leads_to_too_much_is_refused() {
+    let mut rig = Rig::new();
+    let to =
+        |groups: std::ops::Range<u32>| groups.map(|g| bucket(vec![Action::Group(g)])).collect();
+    for id in 0..256 {
+        rig.ok(NEW, add(id, vec![output(2)]));
+    }
+    for id in 300..316 {
+        rig.ok(NEW, group(GroupCommand::Add, GroupKind::All, id, to(0..256)));
+    }
+    rig.ok(NEW, group(GroupCommand::Add, GroupKind::All, 400, to(300..316)));
+    let most = group(GroupCommand::Add, GroupKind::All, 401, to(400..401));
+    assert_eq!(rig.refused(NEW, most), ErrorCode::GroupChainingUnsupported);
+}
+
 #[test]
 fn wrong_groups_are_refused() {
     use ErrorCode::*;
