@@ -22,6 +22,13 @@ fn say(d: &Daemon, bytes: &[u8]) -> Vec<String> {
     BufReader::new(s).lines().map_while(Result::ok).collect()
 }
 
+/// A capture that runs, of what `of` says, into a file.
+fn capturing(d: &Daemon, of: &[&str], file: &std::path::Path) -> std::process::Child {
+    let mut c = weir();
+    c.arg("capture").args(of).arg("--socket").arg(d.socket()).arg("-w").arg(file);
+    c.stderr(std::process::Stdio::piped()).spawn().unwrap()
+}
+
 #[test]
 fn any_bytes_are_answered_or_ignored() {
     let d = Daemon::start(NOTHING, &[]);
@@ -189,14 +196,7 @@ fn ctrl_c_ends_a_capture_with_a_whole_file() {
     );
     let d = Daemon::start(&config, &[]);
     let file = d.path("c.pcapng");
-    let child = weir()
-        .args(["capture", "--port", "in", "--socket"])
-        .arg(d.socket())
-        .arg("-w")
-        .arg(&file)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = capturing(&d, &["--port", "in"], &file);
     d.until("some frames", |_| std::fs::metadata(&file).is_ok_and(|m| m.len() > 1 << 20));
     let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -224,15 +224,8 @@ fn a_capture_of_few_frames_is_written_as_they_come() {
         &[],
     );
     let file = d.path("c.pcapng");
-    let child = weir()
-        .args(["capture", "--stage", "receive", "--filter", "dl_dst=02:00:00:00:00:01"])
-        .arg("--socket")
-        .arg(d.socket())
-        .arg("-w")
-        .arg(&file)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let of_one = ["--stage", "receive", "--filter", "dl_dst=02:00:00:00:00:01"];
+    let child = capturing(&d, &of_one, &file);
     let size = || std::fs::metadata(&file).map_or(0, |m| m.len());
     // More than the file's header, which is written before the first frame.
     d.until("some frames", |_| size() > 200);
