@@ -5,9 +5,7 @@ use crate::action::{Action, PortNo, Vid};
 use crate::compile::{ActionResult, Op, ResolvePort, compile_bucket};
 use crate::counters::Tally;
 use crate::execute::InvalidTtl;
-use crate::group::chains::Names;
 use crate::group::{Group, follows};
-use crate::matching::Groups;
 use crate::meter::Meter;
 use crate::plane::DataPlane;
 use crate::vdp::{AskedGroup, Watched};
@@ -22,15 +20,7 @@ fn groups_in(r: &ActionResult) -> Vec<u32> {
     r.ops().filter_map(named).collect()
 }
 
-/// What a VDP's groups go on with or watch.
-struct Behind<'g>(&'g Groups);
-
-impl Names for Behind<'_> {
-    fn named_by(&self, id: u32) -> Option<Vec<u32>> {
-        self.0.get(id).map(behind)
-    }
-}
-
+/// What a group goes on with or watches.
 fn behind(g: &Group<Arc<ActionResult>>) -> Vec<u32> {
     follows(g, &|r: &Arc<ActionResult>| groups_in(r))
 }
@@ -102,7 +92,8 @@ impl DataPlane {
         let v = self.vdp_mut(vid)?;
         let groups = &mut v.fast.groups;
         let before = groups.get(id).map(behind).unwrap_or_default();
-        let judged = v.asked.chains.put(id, &before, &behind(&compiled), &Behind(groups));
+        let names = |id| groups.get(id).map(behind);
+        let judged = v.asked.chains.put(id, &before, &behind(&compiled), &names);
         judged.map_err(|chain| ControlError::Chain { vid, chain })?;
         groups.insert(id, compiled);
         self.post(vid, move |s| {
@@ -123,7 +114,8 @@ impl DataPlane {
             return Err(ControlError::Object { what: "group", id, vid, why });
         };
         v.asked.groups.remove(&id);
-        v.asked.chains.remove(id, &behind(&gone), &Behind(&v.fast.groups));
+        let names = |id| v.fast.groups.get(id).map(behind);
+        v.asked.chains.remove(id, &behind(&gone), &names);
         self.post(vid, move |s| {
             s.tables.get_mut().groups.remove(id);
         })

@@ -11,11 +11,8 @@ use std::collections::BTreeMap;
 #[expect(clippy::box_collection, reason = "most VDPs have none, and 4 KiB have room for a pointer")]
 pub(crate) struct Chains(Option<Box<BTreeMap<u32, [u32; MAX_CHAIN]>>>);
 
-/// What a group names: of the table, in which the group in question is as it was.
-pub(crate) trait Names {
-    /// `None` where there is no such group.
-    fn named_by(&self, id: u32) -> Option<Vec<u32>>;
-}
+/// What a group of the table names, in which the group in question is as it was; `None` where there is no such group.
+pub(crate) type Names<'t> = dyn Fn(u32) -> Option<Vec<u32>> + 't;
 
 impl Chains {
     /// How many groups follow one another down to this one, itself left out.
@@ -34,25 +31,25 @@ impl Chains {
         id: u32,
         before: &[u32],
         after: &[u32],
-        groups: &impl Names,
+        names: &Names<'_>,
     ) -> Result<(), ChainError> {
         // Without one behind it no way becomes longer.
-        if !after.is_empty() && self.above(id) + length(id, after, groups)? > MAX_CHAIN {
+        if !after.is_empty() && self.above(id) + length(id, after, names)? > MAX_CHAIN {
             return Err(ChainError::TooDeep(id));
         }
-        self.name(id, before, Naming::No, groups);
-        self.name(id, after, Naming::Yes, groups);
+        self.name(id, before, Naming::No, names);
+        self.name(id, after, Naming::Yes, names);
         Ok(())
     }
 
     /// A group that names these has gone. Those that name it still do.
-    pub fn remove(&mut self, id: u32, before: &[u32], groups: &impl Names) {
-        self.name(id, before, Naming::No, groups);
+    pub fn remove(&mut self, id: u32, before: &[u32], names: &Names<'_>) {
+        self.name(id, before, Naming::No, names);
     }
 
     /// A group begins or ceases to name others. How deep these are may change by that, and what they name, at most as
     /// often as a chain is long each, since all changes are one way.
-    fn name(&mut self, id: u32, others: &[u32], naming: Naming, groups: &impl Names) {
+    fn name(&mut self, id: u32, others: &[u32], naming: Naming, names: &Names<'_>) {
         let above = self.above(id);
         let (from, to) = match naming {
             Naming::Yes => (None, Some(above)),
@@ -75,8 +72,8 @@ impl Chains {
             }
             let after = self.above(id);
             if before != after {
-                let names = groups.named_by(id).unwrap_or_default();
-                todo.extend(names.into_iter().map(|n| (n, Some(before), Some(after))));
+                let named = names(id).unwrap_or_default();
+                todo.extend(named.into_iter().map(|n| (n, Some(before), Some(after))));
             }
         }
     }
@@ -90,7 +87,7 @@ enum Naming {
 }
 
 /// How many groups follow one another from a group that names these, itself counted.
-fn length(id: u32, named: &[u32], groups: &impl Names) -> Result<usize, ChainError> {
+fn length(id: u32, named: &[u32], names: &Names<'_>) -> Result<usize, ChainError> {
     // Of each group that was met; `None` while it is on the way.
     let mut known: BTreeMap<u32, Option<usize>> = BTreeMap::from([(id, None)]);
     // A stack of our own: what is left to look at of each on the way.
@@ -113,12 +110,12 @@ fn length(id: u32, named: &[u32], groups: &impl Names) -> Result<usize, ChainErr
             }
             None => {
                 let from = *from;
-                let names = groups.named_by(to).ok_or(ChainError::Missing { from, to })?;
+                let behind = names(to).ok_or(ChainError::Missing { from, to })?;
                 if way.len() >= MAX_CHAIN {
                     return Err(ChainError::TooDeep(id));
                 }
                 known.insert(to, None);
-                way.push((to, 1, names));
+                way.push((to, 1, behind));
             }
         }
     }
@@ -133,10 +130,8 @@ mod tests {
 
     type Table = BTreeMap<u32, Group<Vec<u32>>>;
 
-    impl Names for Table {
-        fn named_by(&self, id: u32) -> Option<Vec<u32>> {
-            self.get(&id).map(named)
-        }
+    fn named_by(groups: &Table, id: u32) -> Option<Vec<u32>> {
+        groups.get(&id).map(named)
     }
 
     fn named(g: &Group<Vec<u32>>) -> Vec<u32> {
@@ -167,7 +162,7 @@ mod tests {
         let mut down = std::collections::BTreeSet::new();
         while let Some(g) = todo.pop() {
             if down.insert(g) {
-                todo.extend(groups.named_by(g).unwrap_or_default());
+                todo.extend(named_by(groups, g).unwrap_or_default());
             }
         }
         // Those above lead by it alone.
@@ -197,10 +192,10 @@ mod tests {
         ) {
             let (mut groups, mut chains) = (Table::new(), Chains::default());
             for (id, names) in changes {
-                let before = groups.named_by(id).unwrap_or_default();
+                let before = named_by(&groups, id).unwrap_or_default();
                 let Some(mut names) = names else {
                     if groups.remove(&id).is_some() {
-                        chains.remove(id, &before, &groups);
+                        chains.remove(id, &before, &|g| named_by(&groups, g));
                     }
                     continue;
                 };
@@ -212,7 +207,7 @@ mod tests {
                 let whole = if names.is_empty() { Ok(()) } else { judged(&groups, id) };
                 let new = groups.remove(&id);
                 groups.extend(old.map(|g| (id, g)));
-                let said = chains.put(id, &before, &names, &groups);
+                let said = chains.put(id, &before, &names, &|g| named_by(&groups, g));
                 prop_assert_eq!(said.is_ok(), whole.is_ok(), "{:?} {:?}", said, whole);
                 if said.is_ok() {
                     groups.extend(new.map(|g| (id, g)));
@@ -220,9 +215,9 @@ mod tests {
             }
             // Nothing is kept of groups that have gone.
             for id in groups.keys().copied().collect::<Vec<_>>() {
-                let before = groups.named_by(id).unwrap_or_default();
+                let before = named_by(&groups, id).unwrap_or_default();
                 groups.remove(&id);
-                chains.remove(id, &before, &groups);
+                chains.remove(id, &before, &|g| named_by(&groups, g));
             }
             prop_assert!(chains.0.is_none_or(|all| all.is_empty()));
         }
@@ -232,8 +227,8 @@ mod tests {
     fn a_long_chain_is_refused_at_either_end_and_in_the_middle() {
         let (mut groups, mut chains) = (Table::new(), Chains::default());
         let mut put = |groups: &mut Table, id: u32, names: &[u32]| {
-            let before = groups.named_by(id).unwrap_or_default();
-            chains.put(id, &before, names, groups)?;
+            let before = named_by(groups, id).unwrap_or_default();
+            chains.put(id, &before, names, &|g| named_by(groups, g))?;
             groups.insert(id, group(names));
             Ok(())
         };

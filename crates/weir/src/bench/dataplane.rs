@@ -45,8 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub(super) seconds: f64,
     /// Measurements; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = super::repeats())]
     pub(super) repeats: usize,
     /// Rules of other destinations added and deleted meanwhile, so many changes a second, by the worker
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "out",

@@ -12,6 +12,12 @@ mod verify;
 mod workers;
 
 use clap::Subcommand;
+use clap::builder::RangedU64ValueParser;
+
+/// How often something may be measured.
+fn repeats() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=10_000)
+}
 
 /// What to measure.
 #[derive(Debug, Subcommand)]

@@ -16,7 +16,7 @@ use crate::socket::{api, place, server, view};
 use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,18 +209,20 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
             continue;
         }
         let failed = "the worker has failed";
-        if args.until_done {
-            let snapshot = live.handle().call(|p| p.snapshot()).context(failed)?;
-            if still.is_done(&snapshot) {
-                tell(format_args!("stopping: every port is exhausted"));
-                tell_changes(&mut seen, snapshot.ports, live.switches());
-                return Ok(Ended::Done);
-            }
-            tell_changes(&mut seen, snapshot.ports, live.switches());
+        let (ports, done) = if args.until_done {
+            let s = live.handle().call(|p| p.snapshot()).context(failed)?;
+            let done = still.is_done(&s);
+            (s.ports, done)
         } else {
             // Frames wait meanwhile: VDPs, of which there may be thousands, are not looked at.
-            let ports = live.handle().call(|p| p.port_views()).context(failed)?;
-            tell_changes(&mut seen, ports, live.switches());
+            (live.handle().call(|p| p.port_views()).context(failed)?, false)
+        };
+        if done {
+            tell(format_args!("stopping: every port is exhausted"));
+        }
+        tell_changes(&mut seen, ports, live.switches());
+        if done {
+            return Ok(Ended::Done);
         }
         std::thread::sleep(LOOK);
     }
@@ -289,17 +291,14 @@ fn finish(mut planes: Vec<DataPlane>) -> Result<Vec<PortView>> {
             break;
         }
     }
-    let faulty = |planes: &[DataPlane]| -> BTreeMap<PortId, String> {
-        let ports = planes.iter().flat_map(|p| p.snapshot().ports);
-        ports.filter_map(|p| Some((p.id, p.fault?))).collect()
-    };
+    let ports = planes.iter().flat_map(DataPlane::port_views);
+    let before: BTreeSet<PortId> = ports.filter(|p| p.fault.is_some()).map(|p| p.id).collect();
     // Asked for their links, files have written all that they were given, or say why not.
-    let before = faulty(&planes);
     planes.iter_mut().for_each(|p| _ = p.check_links());
     let all = snapshot_of(&planes);
     let balance = all.check();
     let s = all.merged().context("no data plane")?;
-    for p in s.ports.iter().filter(|p| !before.contains_key(&p.id)) {
+    for p in s.ports.iter().filter(|p| !before.contains(&p.id)) {
         if let Some(fault) = &p.fault {
             complain(format_args!("port {}: {fault}", p.name));
         }

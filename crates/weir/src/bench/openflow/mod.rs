@@ -12,7 +12,6 @@ use crate::controller::link::{Link, Target};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
 use anyhow::Result;
-use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use weir_openflow::model::Version;
 
@@ -35,8 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     rules: u32,
     /// Measurements; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = super::repeats())]
     repeats: usize,
     /// Only these
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]

@@ -27,6 +27,7 @@ mod show;
 mod tcam;
 mod tenants;
 
+use crate::commands::measure::kept::nth;
 use crate::commands::say::put;
 use crate::commands::style::{Progress, Style};
 use crate::environment::Envelope;
@@ -186,19 +187,16 @@ fn write_page(dir: Option<&Path>, documents: &[Document]) -> Result<PathBuf> {
 }
 
 /// Names of pages that are tried.
-const NAMES: u32 = 1000;
+const NAMES: usize = 1000;
 
 /// A page of its own in a directory: a process's number is in its name, which another in a container may have had.
 fn unnamed(dir: &Path, process: u32) -> (PathBuf, std::io::Result<std::fs::File>) {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
+    let stem = format!("weir-demo-{process}");
     let mut at = 1;
     loop {
-        let name = match at {
-            1 => format!("weir-demo-{process}.html"),
-            n => format!("weir-demo-{process}-{n}.html"),
-        };
-        let path = dir.join(name);
+        let path = dir.join(nth(&stem, at) + ".html");
         match options.open(&path) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists && at < NAMES => at += 1,
             opened => return (path, opened),

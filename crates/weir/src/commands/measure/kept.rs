@@ -36,7 +36,7 @@ pub fn free(dir: &Path, stem: &str, devices: &[&str]) -> String {
 }
 
 /// The stem that is tried as the `n`th, from 1 on.
-fn nth(stem: &str, n: usize) -> String {
+pub fn nth(stem: &str, n: usize) -> String {
     if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") }
 }
 
