@@ -182,8 +182,10 @@ pub struct Vdp {
     pub(crate) brought: Option<Box<Brought>>,
     /// Which change was the last that was made to it.
     pub(crate) touched: u64,
+    /// Its frames that wait in ports' queues.
+    pub(crate) queued: u32,
     /// The worker that does it, if one does.
-    pub(crate) worker: Option<u32>,
+    pub(crate) worker: Option<u8>,
 }
 
 /// What its owner asked for, where only what it came to is needed for frames.
@@ -304,7 +306,7 @@ impl Vdp {
     }
     /// The worker that does it, if one does.
     pub(crate) fn worker(&self) -> Option<usize> {
-        self.worker.map(|w| w as usize)
+        self.worker.map(usize::from)
     }
     /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {

@@ -103,6 +103,57 @@ fn impossible_shares_are_refused() {
     assert!(p.set_cpu(Vid(1), 1001).unwrap_err().to_string().contains("at most 1000"));
 }
 
+/// A data plane whose VDPs come by ports of their own, VDP `n` with so many frames a round as the `n`th says, and leave
+/// by the ports that its wires are.
+fn tenants(each: &[(usize, &[PortId])], p: &mut DataPlane) {
+    for (vid, (per_round, wires)) in (1..).zip(each) {
+        let source = Sequencer::new(vid, 1, u64::MAX).overflowing(*per_round);
+        let input = p.add_port(&format!("in{vid}"), Box::new(source)).unwrap();
+        let mut spec = vlan_vdp(vid, vid, input, wires[0]);
+        spec.ports =
+            (1..).map(PortNo).zip(std::iter::once(&input).chain(*wires).copied()).collect();
+        p.create_vdp(spec).unwrap();
+        let all: Vec<_> = (2..).take(wires.len()).map(out).collect();
+        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &all), Placement::Fast).unwrap();
+    }
+}
+fn wire(p: &mut DataPlane, name: &str, per_round: usize) -> PortId {
+    p.add_port(name, Box::new(SlowWire::new(per_round).0)).unwrap()
+}
+/// What a VDP has received, and dropped, in so many rounds of a millisecond.
+fn of_last(p: &mut DataPlane, vid: u16, rounds: u64) -> (u64, u64) {
+    for ms in 1..=rounds {
+        p.poll(Nanos(ms * 1_000_000));
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    let c = &s.vdps.iter().find(|v| v.vid == Vid(vid)).unwrap().counters;
+    (c.received.frames, c.dropped.iter().map(|(_, n)| n).sum())
+}
+
+/// Eight VDPs have as many frames waiting at a port as may wait there; the ninth's are few, and promised.
+#[test]
+fn a_guarantee_has_a_place_to_wait_however_many_flood() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let o = [wire(&mut p, "out", 100)];
+    let mut each = [(64, &o[..]); 9];
+    each[8].0 = 5;
+    tenants(&each, &mut p);
+    let sure = PortShare { guarantee_bps: 10 * 512 * 1000, ..PortShare::default() };
+    p.set_share(Vid(9), o[0], sure).unwrap();
+    assert_eq!(of_last(&mut p, 9, 1000), (5000, 0));
+}
+
+/// A VDP floods many ports that are slow: what waits there are not the worker's frames, all of them.
+#[test]
+fn many_slow_ports_leave_others_their_frames() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let slow: Vec<_> = (0..24).map(|i| wire(&mut p, &format!("slow{i}"), 1)).collect();
+    let fast = [wire(&mut p, "fast", 256)];
+    tenants(&[(64, &slow), (32, &fast)], &mut p);
+    assert_eq!(of_last(&mut p, 2, 1000), (32_000, 0));
+}
+
 /// A port whose ring overflows: frames of VLAN 1 and 2 arrive at rates of their own, whether or not
 /// anybody takes them.
 struct Ring {

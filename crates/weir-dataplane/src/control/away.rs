@@ -174,7 +174,7 @@ impl DataPlane {
         for (_, far) in a.pairs {
             // It may have gone with its port.
             let _ = self.remove_mapping(vid, &from(far));
-            self.with_tx(far, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
+            self.with_tx(far, |tx, _, a| tx.remove_share(vid, a));
             if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
                 p.back_by = None;
             }
@@ -210,12 +210,11 @@ impl DataPlane {
     /// No such VDP.
     pub fn passed(&self, vid: Vid) -> Result<Passed, ControlError> {
         let v = self.vdp(vid)?;
-        let waits = self.ports.iter().flatten().any(|p| p.tx.backlog_of(vid) > 0);
         let c = v.tally();
         Ok(Passed {
             received: c.received.frames,
             forwarded: c.forwarded.frames,
-            under_way: v.held() > 0 || waits || self.parked_of(vid),
+            under_way: v.held() > 0 || v.queued > 0 || self.parked_of(vid),
         })
     }
 

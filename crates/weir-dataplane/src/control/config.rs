@@ -57,4 +57,9 @@ impl Config {
     pub(crate) fn reserve_for_reception(&self) -> usize {
         self.frames / 8
     }
+    /// Free frames below which none may wait at ports. Less again: a VDP leaves more than it has waiting, and the servers' spares
+    /// may be all but the first of these.
+    pub(crate) fn reserve_beside_queues(&self) -> usize {
+        self.frames / 32
+    }
 }

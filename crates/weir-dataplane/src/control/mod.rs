@@ -49,14 +49,12 @@ pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
 use budget::{entries, owner};
 
 use crate::action::Vid;
-use crate::counters::Tally;
 use crate::crew::MAX_WORKERS;
-use crate::forwarding::TxAccount;
 use crate::plane::{DataPlane, WorkerChannel};
 use crate::software::{self, Dedicated};
 use crate::vdp::Path;
 use weir_classify::Tcam;
-use weir_packet::{DropReason, Frame, Pool};
+use weir_packet::Pool;
 
 impl DataPlane {
     /// A data plane with the default VDP and no port.
@@ -91,18 +89,5 @@ impl DataPlane {
         spec.path = Path::Slow;
         plane.insert_vdp(spec)?;
         Ok(plane)
-    }
-}
-
-/// Lets a closure stand where the output side reports.
-pub(crate) struct Ends<'a>(pub(crate) &'a mut dyn FnMut(Vid, Frame, DropReason));
-
-impl TxAccount for Ends<'_> {
-    fn left(&mut self, _what: Tally) {}
-    fn sent(&mut self, _vid: Vid, _what: Tally) {
-        // Only removals and links go through here: they send nothing.
-    }
-    fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
-        (self.0)(vid, frame, why);
     }
 }

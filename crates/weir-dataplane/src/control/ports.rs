@@ -50,7 +50,8 @@ impl DataPlane {
         }
         self.changes.layout();
         let feed = device.caps().feed;
-        let mut tx = TxPort::new(device, self.config.queue_frames);
+        let mut tx =
+            TxPort::new(device, self.config.queue_frames, self.config.reserve_beside_queues());
         // The default VDP may send by every port.
         tx.set_share(Vid(0), PortShare::default(), self.now);
         self.ports.push(Some(Box::new(Port {
@@ -120,7 +121,7 @@ impl DataPlane {
         }
         self.changes.layout();
         self.shorten_not(Ways::All);
-        self.with_tx(id, |tx, _, end| tx.drop_all(DropReason::NoSuchPort, &mut Ends(end)))
+        self.with_tx(id, |tx, _, a| tx.drop_all(DropReason::NoSuchPort, a))
             .ok_or(ControlError::NoPort(id))?;
         let slot = self.ports.get_mut(usize::from(id.0)).ok_or(ControlError::NoPort(id))?;
         let mut port = slot.take().ok_or(ControlError::NoPort(id))?;
@@ -164,14 +165,14 @@ impl DataPlane {
         let mut differs = false;
         for i in 0..self.polled.len() {
             let Some(&id) = self.polled.get(i) else { break };
-            let state = self.with_tx(id, |tx, pool, end| {
+            let state = self.with_tx(id, |tx, pool, a| {
                 let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
                 differs |= before != (tx.device.caps(), tx.device.exit());
                 tx.note_caps();
                 let up = link == LinkState::Up;
                 (up != tx.is_up()).then(|| {
-                    tx.set_up(up, &mut Ends(end));
+                    tx.set_up(up, a);
                     link
                 })
             });

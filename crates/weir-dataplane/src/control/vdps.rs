@@ -252,10 +252,11 @@ impl DataPlane {
             away: None,
             brought: None,
             heir: None,
+            queued: 0,
             touched: self.changes.layout(),
             spent: crate::cpu_share::Spent::default(),
             cpu: crate::cpu_share::Usage::default(),
-            worker: spec.worker.and_then(|w| u32::try_from(w).ok()),
+            worker: spec.worker.and_then(|w| u8::try_from(w).ok()),
         };
         v.cpu.guarantee_permille = spec.cpu_permille;
         v.set_ports(spec.ports);
@@ -408,7 +409,7 @@ impl DataPlane {
             self.with_tx(*id, |tx, _, _| tx.set_share(vid, PortShare::default(), now));
         }
         for id in old.iter().filter(|id| !ports.iter().any(|(_, p)| p == *id)) {
-            self.with_tx(*id, |tx, _, end| tx.remove_share(vid, &mut Ends(end)));
+            self.with_tx(*id, |tx, _, a| tx.remove_share(vid, a));
         }
         self.changes.layout();
         self.subscribers.ports(vid, &before, &ports);

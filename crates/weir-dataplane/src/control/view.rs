@@ -205,6 +205,7 @@ impl DataPlane {
         let port = |id: &PortId| self.ports.get(usize::from(id.0))?.as_deref();
         let own = v.port_ids.iter().chain(far).filter_map(port);
         let backlog: usize = own.map(|p| p.tx.backlog_of(v.vid)).sum();
+        debug_assert_eq!(backlog, v.queued as usize, "frames of VDP {} that wait", v.vid.0);
         let parked = parked.get(&v.vid).copied().unwrap_or_default();
         let channel = self.channels.get(usize::from(v.channel.channel));
         VdpView {

@@ -6,6 +6,10 @@
 //! robin with quanta by weight (Shreedhar and Varghese, SIGCOMM '95). Token buckets measure rates,
 //! in bits of frame plus FCS.
 //!
+//! Frames that wait are the worker's, so how many of a VDP may is bounded three times: by its share of the port; by what
+//! others have left of the port's places; and at all ports together by what others have left of the frames that there are. Whoever
+//! floods has as much at most as remains for the next (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998).
+//!
 //! Room: called by the worker and, through it, by returning slow-path frames. While a device takes
 //! everything (no backlog), frames pass by the queues in order of arrival and cost a few stores. Frames
 //! of one queue of a VDP and port always leave in the order in which they were submitted.
@@ -83,6 +87,8 @@ pub struct TxPort {
     first: Option<u16>,
     /// VDPs with a ceiling or queues of their own.
     shaped: usize,
+    /// Frames of the pool that none may take to let them wait.
+    reserve: usize,
 }
 
 /// Which promise is being kept.
@@ -110,13 +116,15 @@ pub trait TxAccount {
     fn left(&mut self, what: Tally);
     /// Of those that left, these were of `vid`.
     fn sent(&mut self, vid: Vid, what: Tally);
+    /// Frames of `vid` that wait at all ports; `None` where there is no such VDP.
+    fn waiting(&mut self, vid: Vid) -> Option<&mut u32>;
     /// A frame of `vid` ended here.
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason);
 }
 
 impl TxPort {
-    /// An output side for `device`; at most `waiting` frames may wait in all its queues.
-    pub fn new(device: Box<dyn Device>, waiting: usize) -> Self {
+    /// An output side for `device`; at most `waiting` frames may wait in all its queues, and `reserve` of the pool's are not for that.
+    pub fn new(device: Box<dyn Device>, waiting: usize, reserve: usize) -> Self {
         let max_frame_bytes = device.caps().max_frame_bytes;
         Self {
             device,
@@ -133,6 +141,7 @@ impl TxPort {
             resume: None,
             first: None,
             shaped: 0,
+            reserve,
         }
     }
     /// Whether the device can send.
@@ -292,7 +301,7 @@ impl TxPort {
                 // Either there is room now, or the device is full and the frame must wait.
                 match self.stage.push(frame) {
                     Ok(()) => self.stage_tags[self.stage.len() - 1] = tag,
-                    Err(frame) => self.enqueue(tag.vid(), tag.place(), frame, a),
+                    Err(frame) => self.enqueue(tag.vid(), tag.place(), frame, pool, a),
                 }
                 return;
             }
@@ -320,14 +329,28 @@ impl TxPort {
         if free && s.passes(place, 8 * (frame.len() + FCS) as i64, now) {
             return self.stage(Tag::new(vid, place, Paid::Not), frame, pool, a);
         }
-        self.enqueue(vid, place, frame, a);
+        self.enqueue(vid, place, frame, pool, a);
     }
 
-    fn enqueue<A: TxAccount>(&mut self, vid: Vid, place: usize, frame: Frame, a: &mut A) {
+    fn enqueue<A: TxAccount>(
+        &mut self,
+        vid: Vid,
+        place: usize,
+        frame: Frame,
+        pool: &Pool,
+        a: &mut A,
+    ) {
         let Some(s) = self.shares.get_mut(usize::from(vid.0)).and_then(Option::as_mut) else {
             return a.dropped(vid, frame, DropReason::NoSuchPort);
         };
-        if let Err(frame) = s.push(place, frame, &mut self.waiting) {
+        let left = left_to_wait(pool, self.reserve);
+        let pushed = match a.waiting(vid) {
+            Some(all) if (*all as usize) < left => {
+                s.push(place, frame, &mut self.waiting).inspect(|()| *all += 1)
+            }
+            _ => Err(s.refuse(place, frame)),
+        };
+        if let Err(frame) = pushed {
             return a.dropped(vid, frame, DropReason::QueueFull);
         }
         self.backlog += 1;
@@ -386,6 +409,12 @@ impl TxPort {
         }
         self.device.flush(pool);
     }
+}
+
+/// Frames that may wait in queues beside those that do, where the pool keeps so many for reception.
+pub(crate) fn left_to_wait(pool: &Pool, reserve: usize) -> usize {
+    // What a device has is mostly to receive into.
+    (pool.available() + pool.lent()).saturating_sub(reserve)
 }
 
 /// Counts frames of one VDP and queue that left. Those of queue 0 are what the others do not have.

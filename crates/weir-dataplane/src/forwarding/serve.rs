@@ -41,6 +41,7 @@ impl TxPort {
             Pass::Rest => s.deficit += bits / 8,
         }
         self.backlog += 1;
+        a.waiting(vid).into_iter().for_each(|all| *all += 1);
         if !s.active {
             s.active = true;
             self.active.push_front(vid.0);
@@ -69,6 +70,7 @@ impl TxPort {
             while still < self.active.len() && budget > 0 {
                 let Some(vid) = self.active.pop_front() else { return };
                 let n = self.visit(vid, now, pass);
+                a.waiting(Vid(vid)).into_iter().for_each(|all| *all -= n as u32);
                 if n == 0 {
                     still += 1;
                 } else {
@@ -151,6 +153,7 @@ impl TxPort {
         };
         while let Some(f) = s.take_any(&mut self.waiting) {
             self.backlog -= 1;
+            a.waiting(Vid(vid)).into_iter().for_each(|all| *all -= 1);
             a.dropped(Vid(vid), f, why);
         }
         (s.deficit, s.active) = (0, false);

@@ -387,7 +387,8 @@ impl Share {
         let all = self.share().queue_frames;
         // A queue that its rate holds back leaves the others of this VDP their room.
         let part = (all / (self.more().len() as u32 + 1)).max(1);
-        let full = self.len >= all;
+        // Of the places that all have here a VDP takes as many at most as it leaves.
+        let full = self.len >= all.min(w.left());
         let r = match self.queue_mut(place) {
             Some(q) if !full && q.fifo.len() < part => q.fifo.push(frame, w),
             _ => Err(frame),
@@ -397,6 +398,11 @@ impl Share {
             Err(_) => self.count_dropped(place),
         }
         r
+    }
+    /// A frame that may not wait, counted where it would have.
+    pub(super) fn refuse(&mut self, place: usize, frame: Frame) -> Frame {
+        self.count_dropped(place);
+        frame
     }
     /// Puts a frame back where [`Share::take`] had it from; what it paid is paid back.
     pub(super) fn put_back(

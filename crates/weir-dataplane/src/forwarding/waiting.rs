@@ -13,17 +13,23 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Waiting {
     slots: Vec<(Option<Frame>, u32)>,
     free: u32,
+    left: u32,
 }
 
 impl Waiting {
     pub(super) fn with_capacity(n: usize) -> Self {
         let slots = (0..n).map(|i| (None, if i + 1 < n { i as u32 + 1 } else { NONE })).collect();
-        Self { slots, free: if n > 0 { 0 } else { NONE } }
+        Self { slots, free: if n > 0 { 0 } else { NONE }, left: n as u32 }
+    }
+    /// Places where nothing waits.
+    pub(super) fn left(&self) -> u32 {
+        self.left
     }
     fn put(&mut self, frame: Frame) -> Result<u32, Frame> {
         let i = self.free;
         let Some(s) = self.slots.get_mut(i as usize) else { return Err(frame) };
         self.free = s.1;
+        self.left -= 1;
         *s = (Some(frame), NONE);
         Ok(i)
     }
@@ -32,6 +38,7 @@ impl Waiting {
         let f = s.0.take()?;
         let next = std::mem::replace(&mut s.1, self.free);
         self.free = i;
+        self.left += 1;
         Some((f, next))
     }
     fn link(&mut self, i: u32, next: u32) {

@@ -15,7 +15,7 @@ use crate::vdp::Vdp;
 use weir_packet::{DropReason, Frame, Nanos, Pool, PortId};
 
 /// Counts what the forwarding stage does, and keeps dropped frames until they can be freed.
-pub(super) struct Accounts<'a> {
+pub(crate) struct Accounts<'a> {
     /// The port that sends or drops.
     pub(super) at: PortId,
     pub(super) vdps: &'a mut [Option<Box<Vdp>>],
@@ -35,6 +35,9 @@ impl TxAccount for Accounts<'_> {
             Some(v) => v.edge.sent(self.at, what),
             None => self.retired.forwarded.merge(what),
         }
+    }
+    fn waiting(&mut self, vid: Vid) -> Option<&mut u32> {
+        vdp_mut(self.vdps, vid).map(|v| &mut v.queued)
     }
     fn dropped(&mut self, vid: Vid, frame: Frame, why: DropReason) {
         self.port.tx_dropped.add(why);

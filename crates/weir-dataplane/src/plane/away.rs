@@ -112,6 +112,9 @@ impl DataPlane {
     /// Frames of a VDP that wait at its ports.
     fn queued(&self, vid: Vid) -> Queued {
         let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { return Queued::None };
+        if v.queued == 0 {
+            return Queued::None;
+        }
         let ports = v.port_ids.iter().filter_map(|id| self.ports.get(usize::from(id.0))?.as_ref());
         ports.fold(Queued::None, |all, p| match p.tx.backlog_of(vid) {
             0 => all,

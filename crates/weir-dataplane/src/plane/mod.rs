@@ -26,7 +26,7 @@ mod stages;
 use crate::action::Vid;
 use crate::counters::{PortCounters, Tally, VdpCounters};
 use crate::cpu_share::{self, Load, MOST_UNITS, Spent};
-use crate::forwarding::{TxAccount, TxPort};
+use crate::forwarding::{TxPort, left_to_wait};
 use crate::mapping::Mapping;
 use crate::packet::{Depth, Layers};
 use crate::software::{Channel, Dedicated, Server, ToServer};
@@ -309,7 +309,7 @@ impl DataPlane {
     }
 
     /// Whether sources that wait should be left waiting: an output queue or a migration's hold has
-    /// not room enough for a burst of each port.
+    /// not room enough for a burst of each port, or too few frames are left to wait in queues.
     fn sources_must_wait(&self) -> Polling {
         if self.ports_rest {
             return Polling::None;
@@ -325,10 +325,23 @@ impl DataPlane {
                 return Polling::NotWaiting;
             }
         }
-        if self.present().any(is_full) {
-            return Polling::NotWaiting;
+        // Ports that have some waiting, what waits there in all, and sources that a burst may come from.
+        let (mut queues, mut waiting, mut sources) = (0, 0, 0);
+        for p in self.present() {
+            if is_full(p) {
+                return Polling::NotWaiting;
+            }
+            queues += usize::from(p.tx.backlog() > 0);
+            waiting += p.tx.backlog();
+            sources += usize::from(p.feed == Feed::Waits);
         }
-        Polling::All
+        // What they bring may go to all of these ports, and is no longer left then.
+        let brought = BURST * sources * queues;
+        match waiting + 2 * brought > left_to_wait(&self.pool, self.config.reserve_beside_queues())
+        {
+            true if waiting > 0 => Polling::NotWaiting,
+            _ => Polling::All,
+        }
     }
 
     /// Whether frames come by this port from where their VDP is, and there is room where they leave.
@@ -546,16 +559,17 @@ impl DataPlane {
     pub(crate) fn with_tx<R>(
         &mut self,
         id: PortId,
-        f: impl FnOnce(&mut TxPort, &mut Pool, &mut dyn FnMut(Vid, Frame, DropReason)) -> R,
+        f: impl FnOnce(&mut TxPort, &mut Pool, &mut Accounts<'_>) -> R,
     ) -> Option<R> {
         let p = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)?;
-        let (vdps, retired) = (&mut self.vdps, &mut self.retired);
-        let (at, counters) = (p.id, &mut p.counters);
-        let grave = &mut self.work.grave;
-        let mut end = |vid: Vid, frame: Frame, why: DropReason| {
-            Accounts { at, vdps, retired, port: counters, grave }.dropped(vid, frame, why);
+        let mut accounts = Accounts {
+            at: p.id,
+            vdps: &mut self.vdps,
+            retired: &mut self.retired,
+            port: &mut p.counters,
+            grave: &mut self.work.grave,
         };
-        let r = f(&mut p.tx, &mut self.pool, &mut end);
+        let r = f(&mut p.tx, &mut self.pool, &mut accounts);
         self.bury();
         Some(r)
     }
@@ -568,8 +582,8 @@ impl Drop for DataPlane {
     fn drop(&mut self) {
         for i in 0..self.ports.len() {
             let id = PortId(i as u16);
-            self.with_tx(id, |tx, pool, end| {
-                tx.drop_all(DropReason::NoSuchPort, &mut crate::control::Ends(end));
+            self.with_tx(id, |tx, pool, a| {
+                tx.drop_all(DropReason::NoSuchPort, a);
                 tx.device.close(pool);
             });
         }

@@ -121,9 +121,8 @@ impl DataPlane {
     }
 
     pub(super) fn finish_delete(&mut self, vid: Vid) {
-        let backlog: usize = self.ports.iter().flatten().map(|p| p.tx.backlog_of(vid)).sum();
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        if v.channel.in_flight > 0 || backlog > 0 {
+        if v.channel.in_flight > 0 || v.queued > 0 {
             return;
         }
         // It is there as long as any worker has something of it.

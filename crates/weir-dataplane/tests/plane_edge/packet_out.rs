@@ -122,28 +122,40 @@ fn what_can_t_be_sent_is_refused_and_nothing_of_it_happens() {
 }
 
 #[test]
-fn packet_outs_of_one_vdp_leave_frames_for_others() {
+fn packet_outs_leave_frames_for_others() {
     // A wire that takes nothing: everything queues, and the queue is long.
     let mut p = DataPlane::new(Config { frames: 1024, ..Config::default() }).unwrap();
-    let i = p.add_port("in", Box::new(Sequencer::new(2, 1, 100).overflowing(64))).unwrap();
+    let i = p.add_port("in", Box::new(Sequencer::new(20, 1, 100).overflowing(64))).unwrap();
     let stuck = p.add_port("stuck", Box::new(SlowWire::new(0).0)).unwrap();
     let (sink, seen) = Checker::new(1);
     let o = p.add_port("out", Box::new(sink)).unwrap();
-    p.create_vdp(vlan_vdp(1, 1, i, stuck)).unwrap();
-    p.create_vdp(vlan_vdp(2, 2, i, o)).unwrap();
-    p.add_rule(Vid(2), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    p.create_vdp(vlan_vdp(20, 20, i, o)).unwrap();
+    p.add_rule(Vid(20), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
     let f = frame(1, 1, 0, 0);
     let one = PacketOut { in_port: PortIn::Controller, frame: &f, actions: &[out(2)] };
-    let refused = p.packet_outs(Vid(1), vec![one; 5000]);
-    assert!(refused.len() > 3000 && refused[0].0 > 500, "{} {}", refused.len(), refused[0].0);
-    // Frames that programs and controllers may not have: the last eighth. All of them came into
-    // being; those that no frame was free for ended there.
-    assert!(refused.iter().all(|(_, e)| matches!(e, ControlError::NoFrame)));
-    p.snapshot().check().unwrap();
-    let v = p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(1)).unwrap();
-    let lost = refused.len() as u64;
-    assert_eq!((v.counters.generated, v.packet_outs_lost), (5000, lost));
-    assert_eq!(v.counters.dropped.get(DropReason::NoFrame), lost);
+    let mut refused = [0; 12];
+    let mut free = 1024;
+    for (vid, refused) in (1..).zip(&mut refused) {
+        p.create_vdp(vlan_vdp(vid, vid, i, stuck)).unwrap();
+        let told = p.packet_outs(Vid(vid), vec![one; 5000]);
+        *refused = told.len() as u64;
+        // Frames that programs and controllers may not have: the last eighth. All of them came into
+        // being; those that no frame was free for ended there.
+        assert!(told.iter().all(|(_, e)| matches!(e, ControlError::NoFrame)));
+        p.snapshot().check().unwrap();
+        let v = p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(vid)).unwrap();
+        assert_eq!((v.counters.generated, v.packet_outs_lost), (5000, *refused));
+        assert_eq!(v.counters.dropped.get(DropReason::NoFrame), *refused);
+        // A VDP lets as many wait as it leaves, but for those that nobody may and a burst.
+        let left = p.snapshot().frames.free;
+        assert!(*refused > 0 || (free - left).abs_diff(left) <= 64, "{vid}: {left} of {free}");
+        assert_eq!(
+            v.counters.dropped.get(DropReason::QueueFull),
+            5000 - *refused - (free - left) as u64
+        );
+        free = left;
+    }
+    assert!(refused[0] == 0 && refused[11] > 4000, "{refused:?}");
     settle(&mut p, &mut 0);
     assert_eq!(seen.lock().unwrap().frames, 100);
 }
