@@ -144,6 +144,28 @@ fn a_guarantee_has_a_place_to_wait_however_many_flood() {
     assert_eq!(of_last(&mut p, 9, 1000), (5000, 0));
 }
 
+/// What is promised is had beside any number that flood, and what is left goes by weight, though a turn be longer than a burst.
+#[test]
+fn promises_and_weights_hold_among_many() {
+    for (n, per_round, weight) in [(10, 128, 5), (60, 250, 8), (30, 100, 20)] {
+        let mut p = DataPlane::new(Config::default()).unwrap();
+        let o = [wire(&mut p, "out", per_round)];
+        tenants(&vec![(64, &o[..]); n], &mut p);
+        let sure = PortShare { guarantee_bps: 10 * 512 * 1000, ..PortShare::default() };
+        p.set_share(Vid(1), o[0], sure).unwrap();
+        p.set_share(Vid(2), o[0], PortShare { weight, ..PortShare::default() }).unwrap();
+        (1..=1000).for_each(|ms| _ = p.poll(Nanos(ms * 1_000_000)));
+        let s = p.snapshot();
+        s.check().unwrap();
+        let sent = |vid: usize| s.vdps[vid].counters.forwarded.frames as f64;
+        let (others, weight) = (sent(3), f64::from(weight));
+        let what = format!("{n} VDPs: {}, {} and {others}", sent(1), sent(2));
+        // Who has more has its turns first, and the last of the others wait for theirs.
+        assert!((sent(2) / others / weight - 1.0).abs() < 0.1, "{what}");
+        assert!((sent(1) - 10_000.0) / others > 0.95, "{what}");
+    }
+}
+
 /// A VDP floods many ports that are slow: what waits there are not the worker's frames, all of them.
 #[test]
 fn many_slow_ports_leave_others_their_frames() {

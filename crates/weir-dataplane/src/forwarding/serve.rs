@@ -71,6 +71,8 @@ impl TxPort {
                 let Some(vid) = self.active.pop_front() else { return };
                 let n = self.visit(vid, now, pass);
                 a.waiting(Vid(vid)).into_iter().for_each(|all| *all -= n as u32);
+                // A turn may be longer than a stage.
+                let goes_on = pass == Pass::Rest && self.stage.room() == 0;
                 if n == 0 {
                     still += 1;
                 } else {
@@ -85,6 +87,10 @@ impl TxPort {
                         // `put_back` has listed it when its queues had become empty meanwhile.
                         (_, true) => {
                             self.active.retain(|&v| v != vid);
+                            self.active.push_front(vid);
+                        }
+                        (_, false) if goes_on => {
+                            self.resume = Some(vid);
                             self.active.push_front(vid);
                         }
                         (_, false) => self.active.push_back(vid),

@@ -35,7 +35,17 @@ impl Default for PortShare {
 /// Bytes of the longest frame, FCS included, that a bound on delay reckons with.
 const LONGEST: u128 = 1518;
 
+/// Times what is left that a VDP may have waiting, at most.
+const MOST_PARTS: u16 = 8;
+
 impl PortShare {
+    /// How often what is left of a port's places the VDP may have waiting there: a turn of more is no use to a shorter queue.
+    fn parts(&self) -> u32 {
+        match self.guarantee_bps {
+            0 => self.weight.clamp(1, MOST_PARTS).into(),
+            _ => MOST_PARTS.into(),
+        }
+    }
     /// The same with so few frames waiting that one of up to 1518 bytes leaves within `delay` by the guarantee
     /// alone, whatever the others send. `None`: the guarantee takes longer for a single one.
     pub fn within(self, delay: Nanos) -> Option<Self> {
@@ -387,8 +397,8 @@ impl Share {
         let all = self.share().queue_frames;
         // A queue that its rate holds back leaves the others of this VDP their room.
         let part = (all / (self.more().len() as u32 + 1)).max(1);
-        // Of the places that all have here a VDP takes as many at most as it leaves.
-        let full = self.len >= all.min(w.left());
+        // Of the places that all have here a VDP takes as many at most as it leaves, or where it has a part of more, more.
+        let full = self.len >= all.min(self.share().parts() * w.left());
         let r = match self.queue_mut(place) {
             Some(q) if !full && q.fifo.len() < part => q.fifo.push(frame, w),
             _ => Err(frame),
