@@ -166,6 +166,41 @@ fn promises_and_weights_hold_among_many() {
     }
 }
 
+/// Thirty promises that are nine tenths of a wire are kept beside thirty that flood with a hundred times the weight, and what these get is
+/// even within a part of their quanta, each of which is longer than what is left in a second.
+#[test]
+fn many_promises_are_kept_at_once() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let o = [wire(&mut p, "out", 100)];
+    tenants(&[(64, &o[..]); 60], &mut p);
+    let promised = |vid: u16| if vid <= 30 { u64::from(vid % 5 + 1) } else { 0 };
+    for vid in 1..=60 {
+        let weight = if promised(vid) > 0 { 1 } else { 100 };
+        let guarantee_bps = 512_000 * promised(vid);
+        let share = PortShare { guarantee_bps, weight, ..PortShare::default() };
+        p.set_share(Vid(vid), o[0], share).unwrap();
+    }
+    let mut before = vec![0; 61];
+    for ms in 1..=1400 {
+        p.poll(Nanos(ms * 1_000_000));
+        if ms == 400 {
+            before = p.snapshot().vdps.iter().map(|v| v.counters.forwarded.frames).collect();
+        }
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    let sent = |vid: u16| {
+        let vid = usize::from(vid);
+        s.vdps[vid].counters.forwarded.frames - before[vid]
+    };
+    let short: Vec<_> = (1..=30).filter(|v| sent(*v) < 990 * promised(*v)).collect();
+    assert_eq!(short, [0; 0], "{:?}", (1..=30).map(sent).collect::<Vec<_>>());
+    // A part is 12,144 bytes with FCS: 190 frames of 64.
+    let rest: Vec<_> = (31..=60).map(sent).collect();
+    let (least, most) = (rest.iter().min().unwrap(), rest.iter().max().unwrap());
+    assert!(most - least <= 2 * 190, "{rest:?}");
+}
+
 /// A VDP floods many ports that are slow: what waits there are not the worker's frames, all of them.
 #[test]
 fn many_slow_ports_leave_others_their_frames() {

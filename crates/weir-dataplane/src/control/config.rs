@@ -1,7 +1,7 @@
 //! Sizes that are fixed when a data plane is made.
 
 use weir_classify::{FlowCaching, Geometry};
-use weir_packet::Nanos;
+use weir_packet::{Nanos, Pool};
 
 /// Sizes that are fixed when a data plane is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,19 +47,25 @@ impl Default for Config {
     }
 }
 
+/// Free frames that are kept for what matters more, by what a pool has that is not lent to devices.
 impl Config {
-    /// Free frames below which programs get no more spares.
-    pub(crate) fn reserve_frames(&self) -> usize {
-        self.frames / 4
+    /// Below which none may wait at ports.
+    pub(crate) fn kept_from_queues(pool: &Pool) -> usize {
+        Self::own(pool) / 4
     }
-    /// Free frames below which controllers' packets find none: they are kept for reception. Less
-    /// than the above, since spares may be as many as are left, whether or not a program uses them.
-    pub(crate) fn reserve_for_reception(&self) -> usize {
-        self.frames / 8
+    /// Below which programs get no more spares.
+    pub(crate) fn kept_from_spares(pool: &Pool) -> usize {
+        Self::own(pool) / 8
     }
-    /// Free frames below which none may wait at ports. Less again: a VDP leaves more than it has waiting, and the servers' spares
-    /// may be all but the first of these.
-    pub(crate) fn reserve_beside_queues(&self) -> usize {
-        self.frames / 32
+    /// Below which controllers' packets find none: the rest is for reception.
+    pub(crate) fn kept_from_packet_outs(pool: &Pool) -> usize {
+        Self::own(pool) / 16
+    }
+    /// Spares that each channel's server may have: all of them leave queues as much again.
+    pub(crate) fn spares_each(&self, pool: &Pool) -> usize {
+        pool.count() / 4 / self.channels.max(1)
+    }
+    fn own(pool: &Pool) -> usize {
+        pool.count().saturating_sub(pool.lent())
     }
 }

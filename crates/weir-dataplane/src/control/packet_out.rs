@@ -108,7 +108,7 @@ impl DataPlane {
             return Err(ControlError::Size { what, value, why });
         }
         // The last frames are for reception, so that one VDP's controller starves nobody.
-        let enough = self.pool.available() > self.config.reserve_for_reception();
+        let enough = self.pool.available() > Config::kept_from_packet_outs(&self.pool);
         let Some(mut frame) = enough.then(|| self.pool.alloc()).flatten() else {
             // It came into being and ended at once, as a copy does that finds no frame.
             let v = self.vdp_mut(vid)?;

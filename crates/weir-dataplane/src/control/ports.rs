@@ -50,8 +50,7 @@ impl DataPlane {
         }
         self.changes.layout();
         let feed = device.caps().feed;
-        let mut tx =
-            TxPort::new(device, self.config.queue_frames, self.config.reserve_beside_queues());
+        let mut tx = TxPort::new(device, self.config.queue_frames);
         // The default VDP may send by every port.
         tx.set_share(Vid(0), PortShare::default(), self.now);
         self.ports.push(Some(Box::new(Port {

@@ -14,6 +14,7 @@
 //! everything (no backlog), frames pass by the queues in order of arrival and cost a few stores. Frames
 //! of one queue of a VDP and port always leave in the order in which they were submitted.
 
+mod active;
 mod bucket;
 mod serve;
 mod share;
@@ -23,9 +24,10 @@ pub(crate) use share::{MAX_QUEUES, QueueStats};
 pub use share::{PortShare, QueueRate};
 
 use crate::action::Vid;
+use crate::control::Config;
 use crate::counters::Tally;
+use active::Active;
 use share::{Paid, Share};
-use std::collections::VecDeque;
 use waiting::Waiting;
 use weir_packet::{BURST, Burst, Device, DropReason, Frame, Nanos, Pool};
 
@@ -77,18 +79,16 @@ pub struct TxPort {
     stage_pass: Pass,
     shares: Vec<Option<Box<Share>>>,
     waiting: Waiting,
-    active: VecDeque<u16>,
+    active: Active,
     backlog: usize,
     /// The device refused a frame and has not caught up since.
     contended: bool,
-    /// Whose turn was cut short by that, so that its turn goes on without a new quantum.
-    resume: Option<u16>,
+    /// Counts rounds, in each of which a VDP has its quantum once, and sends it a part at a time.
+    round: u32,
     /// Whose turn is next in what guarantees leave over.
     first: Option<u16>,
     /// VDPs with a ceiling or queues of their own.
     shaped: usize,
-    /// Frames of the pool that none may take to let them wait.
-    reserve: usize,
 }
 
 /// Which promise is being kept.
@@ -123,8 +123,8 @@ pub trait TxAccount {
 }
 
 impl TxPort {
-    /// An output side for `device`; at most `waiting` frames may wait in all its queues, and `reserve` of the pool's are not for that.
-    pub fn new(device: Box<dyn Device>, waiting: usize, reserve: usize) -> Self {
+    /// An output side for `device`; at most `waiting` frames may wait in all its queues.
+    pub fn new(device: Box<dyn Device>, waiting: usize) -> Self {
         let max_frame_bytes = device.caps().max_frame_bytes;
         Self {
             device,
@@ -135,13 +135,12 @@ impl TxPort {
             stage_pass: Pass::By,
             shares: Vec::new(),
             waiting: Waiting::with_capacity(waiting),
-            active: VecDeque::new(),
+            active: Active::default(),
             backlog: 0,
             contended: false,
-            resume: None,
+            round: 0,
             first: None,
             shaped: 0,
-            reserve,
         }
     }
     /// Whether the device can send.
@@ -193,7 +192,7 @@ impl TxPort {
             self.shares.resize_with(i + 1, || None);
         }
         // A list of active VDPs that never has to grow while frames pass.
-        self.active.reserve(self.shares.len());
+        self.active.turns.reserve(self.shares.len());
         if self.shares[i].is_none() {
             self.shares[i] = Some(Box::new(Share::new(share, now)));
             self.shaped += usize::from(share.ceiling_bps.is_some());
@@ -224,7 +223,8 @@ impl TxPort {
     fn reshape<R>(&mut self, vid: Vid, f: impl FnOnce(&mut Share, &mut Waiting) -> R) -> Option<R> {
         let s = self.shares.get_mut(usize::from(vid.0))?.as_deref_mut()?;
         self.shaped -= usize::from(s.is_shaped());
-        let r = f(s, &mut self.waiting);
+        let w = &mut self.waiting;
+        let r = self.active.reshape(s, |s| f(s, w));
         self.shaped += usize::from(s.is_shaped());
         Some(r)
     }
@@ -238,7 +238,6 @@ impl TxPort {
         if let Some(s) = self.shares.get_mut(usize::from(vid.0)).and_then(Option::take) {
             self.shaped -= usize::from(s.is_shaped());
         }
-        self.active.retain(|&v| v != vid.0);
     }
 
     /// Takes a frame of `vid` for sending by its queue `queue`.
@@ -343,10 +342,11 @@ impl TxPort {
         let Some(s) = self.shares.get_mut(usize::from(vid.0)).and_then(Option::as_mut) else {
             return a.dropped(vid, frame, DropReason::NoSuchPort);
         };
-        let left = left_to_wait(pool, self.reserve);
+        let left = left_to_wait(pool);
         let pushed = match a.waiting(vid) {
             Some(all) if (*all as usize) < left => {
-                s.push(place, frame, &mut self.waiting).inspect(|()| *all += 1)
+                let due = self.active.due(s, self.waiting.places());
+                s.push(place, frame, &mut self.waiting, due).inspect(|()| *all += 1)
             }
             _ => Err(s.refuse(place, frame)),
         };
@@ -354,9 +354,8 @@ impl TxPort {
             return a.dropped(vid, frame, DropReason::QueueFull);
         }
         self.backlog += 1;
-        if !s.active {
-            s.active = true;
-            self.active.push_back(vid.0);
+        if self.active.joins(s) {
+            self.active.turns.push_back(vid.0);
         }
     }
 
@@ -411,10 +410,9 @@ impl TxPort {
     }
 }
 
-/// Frames that may wait in queues beside those that do, where the pool keeps so many for reception.
-pub(crate) fn left_to_wait(pool: &Pool, reserve: usize) -> usize {
-    // What a device has is mostly to receive into.
-    (pool.available() + pool.lent()).saturating_sub(reserve)
+/// Frames that may wait in queues beside those that do.
+pub(crate) fn left_to_wait(pool: &Pool) -> usize {
+    pool.available().saturating_sub(Config::kept_from_queues(pool))
 }
 
 /// Counts frames of one VDP and queue that left. Those of queue 0 are what the others do not have.

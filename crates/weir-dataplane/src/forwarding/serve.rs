@@ -7,6 +7,8 @@ use super::*;
 
 /// Frames that one port sends out of its queues in a round, so that ports share the worker.
 const ROUND_FRAMES: usize = 256;
+/// Bytes of its quantum that a VDP sends before the next may: whoever has a hundred has them in turn with others that do.
+const PART: i32 = 8 * QUANTUM as i32;
 
 impl TxPort {
     /// Puts what the device left of the stage back to where it came from.
@@ -38,13 +40,15 @@ impl TxPort {
         match self.stage_pass {
             Pass::By => {}
             Pass::Guaranteed => s.pay_promised(-bits),
-            Pass::Rest => s.deficit += bits / 8,
+            Pass::Rest => {
+                s.deficit += bits / 8;
+                s.part += bits as i32 / 8;
+            }
         }
         self.backlog += 1;
         a.waiting(vid).into_iter().for_each(|all| *all += 1);
-        if !s.active {
-            s.active = true;
-            self.active.push_front(vid.0);
+        if self.active.joins(s) {
+            self.active.turns.push_front(vid.0);
         }
     }
 
@@ -62,64 +66,75 @@ impl TxPort {
         for pass in [Pass::Guaranteed, Pass::Rest] {
             if pass == Pass::Rest {
                 // Turns go on where they stopped, however guarantees went through the list.
-                let at = self.active.iter().position(|v| Some(*v) == self.first);
-                self.active.rotate_left(at.unwrap_or(0));
+                let at = self.active.turns.iter().position(|v| Some(*v) == self.first);
+                self.active.turns.rotate_left(at.unwrap_or(0));
             }
-            // A pass is over when a whole turn through the list has moved nothing.
-            let mut still = 0;
-            while still < self.active.len() && budget > 0 {
-                let Some(vid) = self.active.pop_front() else { return };
+            // A pass is over when a whole turn through the list has moved nothing, though all have had a quantum.
+            let (mut still, mut fresh) = (0, pass == Pass::Guaranteed);
+            while budget > 0 {
+                if still >= self.active.turns.len() {
+                    if fresh {
+                        break;
+                    }
+                    (still, fresh) = (0, true);
+                    self.round = self.round.wrapping_add(1);
+                }
+                let Some(vid) = self.active.turns.pop_front() else { return };
                 let n = self.visit(vid, now, pass);
                 a.waiting(Vid(vid)).into_iter().for_each(|all| *all -= n as u32);
-                // A turn may be longer than a stage.
-                let goes_on = pass == Pass::Rest && self.stage.room() == 0;
                 if n == 0 {
                     still += 1;
                 } else {
-                    still = 0;
+                    (still, fresh) = (0, pass == Pass::Guaranteed);
                     budget = budget.saturating_sub(n);
                     self.send_stage(pool, a);
                 }
                 let cut_short = self.contended;
                 if let Some(s) = self.shares.get_mut(usize::from(vid)).and_then(Option::as_mut) {
-                    match (s.len(), cut_short) {
-                        (0, _) => (s.active, s.deficit) = (false, 0),
-                        // `put_back` has listed it when its queues had become empty meanwhile.
-                        (_, true) => {
-                            self.active.retain(|&v| v != vid);
-                            self.active.push_front(vid);
+                    let turns = &mut self.active.turns;
+                    // `put_back` has listed it when its queues had become empty meanwhile.
+                    if cut_short {
+                        turns.retain(|&v| v != vid);
+                    }
+                    match pass {
+                        _ if s.len() == 0 => self.active.leaves(s),
+                        Pass::Guaranteed if cut_short => turns.push_front(vid),
+                        // The wire was full in the midst of its part.
+                        Pass::Rest if cut_short && s.part > 0 => turns.push_front(vid),
+                        Pass::Rest => {
+                            s.part = 0;
+                            turns.push_back(vid);
                         }
-                        (_, false) if goes_on => {
-                            self.resume = Some(vid);
-                            self.active.push_front(vid);
-                        }
-                        (_, false) => self.active.push_back(vid),
+                        Pass::Guaranteed | Pass::By => turns.push_back(vid),
                     }
                 }
                 if cut_short {
                     if pass == Pass::Rest {
-                        (self.resume, self.first) = (Some(vid), Some(vid));
+                        self.first = self.active.turns.front().copied();
                     }
                     return;
                 }
             }
         }
-        self.first = self.active.front().copied();
+        self.first = self.active.turns.front().copied();
         // Whatever still waits is held back by its own ceiling, or by this round's budget.
         self.contended = budget == 0;
     }
 
     /// One VDP's turn: moves what it may send now to the stage; says how many frames.
     fn visit(&mut self, vid: u16, now: Nanos, pass: Pass) -> usize {
-        let resumed = pass == Pass::Rest && self.resume.take() == Some(vid);
         let Some(s) = self.shares.get_mut(usize::from(vid)).and_then(Option::as_mut) else {
             return 0;
         };
         s.refill(now);
         let quantum = QUANTUM * i64::from(s.share().weight.max(1));
-        if pass == Pass::Rest && !resumed {
+        if pass == Pass::Rest && s.round != self.round {
+            s.round = self.round;
             // A VDP held back by its ceiling must not save up turns, beyond one frame's need.
             s.deficit = (s.deficit + quantum).min(quantum.max(s.longest_head(&self.waiting)));
+        }
+        if pass == Pass::Rest && s.part <= 0 {
+            s.part = PART;
         }
         let mut moved = 0;
         let mut turn = QUANTUM;
@@ -128,7 +143,7 @@ impl TxPort {
             let (bytes, bits) = (next.bytes, 8 * next.bytes);
             let due = match pass {
                 Pass::Guaranteed => s.is_promised(bits) && turn > 0,
-                Pass::Rest | Pass::By => s.deficit >= bytes,
+                Pass::Rest | Pass::By => s.deficit >= bytes && s.part > 0,
             };
             if !due || !s.is_below_ceiling(bits) {
                 break;
@@ -140,7 +155,10 @@ impl TxPort {
                     s.pay_promised(bits);
                     turn -= bytes;
                 }
-                Pass::Rest | Pass::By => s.deficit -= bytes,
+                Pass::Rest | Pass::By => {
+                    s.deficit -= bytes;
+                    s.part -= bytes as i32;
+                }
             }
             self.stage_tags[self.stage.len()] = Tag::new(Vid(vid), next.place, next.paid);
             self.stage_pass = pass;
@@ -162,8 +180,8 @@ impl TxPort {
             a.waiting(Vid(vid)).into_iter().for_each(|all| *all -= 1);
             a.dropped(Vid(vid), f, why);
         }
-        (s.deficit, s.active) = (0, false);
-        self.active.retain(|&v| v != vid);
+        self.active.leaves(s);
+        self.active.turns.retain(|&v| v != vid);
     }
 
     /// Drops everything that waits here.

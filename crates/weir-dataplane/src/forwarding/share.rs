@@ -35,15 +35,15 @@ impl Default for PortShare {
 /// Bytes of the longest frame, FCS included, that a bound on delay reckons with.
 const LONGEST: u128 = 1518;
 
-/// Times what is left that a VDP may have waiting, at most.
-const MOST_PARTS: u16 = 8;
+/// Parts of a port's places that a VDP may have, where others have one.
+pub(super) const MOST_PARTS: u32 = 8;
 
 impl PortShare {
-    /// How often what is left of a port's places the VDP may have waiting there: a turn of more is no use to a shorter queue.
+    /// How many parts of a port's places are the VDP's, where others have one: a turn of more is no use to a shorter queue.
     fn parts(&self) -> u32 {
         match self.guarantee_bps {
-            0 => self.weight.clamp(1, MOST_PARTS).into(),
-            _ => MOST_PARTS.into(),
+            0 => u32::from(self.weight).clamp(1, MOST_PARTS),
+            _ => MOST_PARTS,
         }
     }
     /// The same with so few frames waiting that one of up to 1518 bytes leaves within `delay` by the guarantee
@@ -186,6 +186,10 @@ impl Terms {
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) deficit: i64,
+    /// The port's round in which it had a quantum.
+    pub(super) round: u32,
+    /// Bytes of its quantum that it sends before the next may.
+    pub(super) part: i32,
     pub(super) active: bool,
     /// Frames that wait in all its queues.
     len: u32,
@@ -201,6 +205,8 @@ impl Share {
     pub(super) fn new(share: PortShare, now: Nanos) -> Self {
         let mut s = Self {
             deficit: 0,
+            round: 0,
+            part: 0,
             active: false,
             len: 0,
             first: Queue::new(now),
@@ -232,6 +238,10 @@ impl Share {
     /// What it was given.
     pub(super) fn share(&self) -> PortShare {
         self.terms.as_ref().map_or_else(PortShare::default, |t| t.share)
+    }
+    /// Parts of the port's places that are its.
+    pub(super) fn parts(&self) -> u32 {
+        self.share().parts()
     }
     /// Frames that wait.
     pub(super) fn len(&self) -> u32 {
@@ -387,18 +397,21 @@ impl Share {
         self.pay(place, Paid::Not, bits);
         true
     }
-    /// Puts a frame into a queue; gives it back, counted there, when it may not wait.
+    /// Puts a frame into a queue; gives it back, counted there, when it may not wait. `due` of the port's places are its.
     pub(super) fn push(
         &mut self,
         place: usize,
         frame: Frame,
         w: &mut Waiting,
+        due: u32,
     ) -> Result<(), Frame> {
         let all = self.share().queue_frames;
         // A queue that its rate holds back leaves the others of this VDP their room.
         let part = (all / (self.more().len() as u32 + 1)).max(1);
-        // Of the places that all have here a VDP takes as many at most as it leaves, or where it has a part of more, more.
-        let full = self.len >= all.min(self.share().parts() * w.left());
+        // Beyond what is due to it, it takes no more than it leaves, and that not of the last quarter: what is due to others who
+        // have nothing waiting just now must not be taken by whoever is asked before them, round after round.
+        let more = w.left().saturating_sub(w.places() / 4);
+        let full = self.len >= all.min(due.max(more));
         let r = match self.queue_mut(place) {
             Some(q) if !full && q.fifo.len() < part => q.fifo.push(frame, w),
             _ => Err(frame),

@@ -21,6 +21,10 @@ impl Waiting {
         let slots = (0..n).map(|i| (None, if i + 1 < n { i as u32 + 1 } else { NONE })).collect();
         Self { slots, free: if n > 0 { 0 } else { NONE }, left: n as u32 }
     }
+    /// All places.
+    pub(super) fn places(&self) -> u32 {
+        self.slots.len() as u32
+    }
     /// Places where nothing waits.
     pub(super) fn left(&self) -> u32 {
         self.left

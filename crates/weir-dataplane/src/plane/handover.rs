@@ -159,7 +159,10 @@ impl DataPlane {
         for i in 0..self.channels.len() {
             let Some(c) = self.channels.get_mut(i) else { break };
             if c.ring.wants_spares() {
-                while self.pool.available() > self.config.reserve_frames() {
+                let most = self.config.spares_each(&self.pool);
+                while c.ring.spares_out < most
+                    && self.pool.available() > crate::control::Config::kept_from_spares(&self.pool)
+                {
                     let Some(f) = self.pool.alloc() else { break };
                     if let Err(f) = c.ring.give_spare(f) {
                         self.pool.free(f);

@@ -188,6 +188,8 @@ pub struct DataPlane {
     /// VDPs that are promised a part of the worker.
     promised: usize,
     idle_rounds: u32,
+    /// The place in the list of ports from which a round goes on, where the last one had not room for all of them.
+    first_polled: usize,
     pub(crate) config: crate::control::Config,
     pub(crate) changes: crate::control::Changes,
     /// Counters of ports that were removed.
@@ -245,6 +247,7 @@ impl DataPlane {
             interval_units: 0,
             promised: 0,
             idle_rounds: 0,
+            first_polled: 0,
             config,
             changes: crate::control::Changes::default(),
             removed_ports: None,
@@ -277,10 +280,23 @@ impl DataPlane {
     pub fn poll_timed<T: StageTimer>(&mut self, now: Nanos, timer: &mut T) -> usize {
         self.now = now;
         let mut moved = 0;
-        let wait = self.sources_must_wait();
-        for i in 0..self.polled.len() {
+        let mut polling = self.sources_must_wait();
+        let (n, first) = (self.polled.len(), std::mem::take(&mut self.first_polled));
+        for k in 0..n {
+            let i = if first == 0 { k } else { (first + k) % n };
             let Some(&id) = self.polled.get(i) else { break };
-            moved += self.poll_port(id, wait, timer);
+            if let Polling::WhileRoom(w) = &mut polling {
+                if w.leaves_room(&self.pool) {
+                    let came = self.poll_port(id, Polling::All, timer);
+                    moved += came;
+                    w.frames += came * w.queues;
+                    continue;
+                }
+                // Those that have not been asked are first in the next round.
+                self.first_polled = i;
+                polling = Polling::NotWaiting;
+            }
+            moved += self.poll_port(id, polling, timer);
         }
         moved += self.software_round(timer);
         if self.migrating + self.deleting > 0 {
@@ -315,32 +331,28 @@ impl DataPlane {
             return Polling::None;
         }
         if self.migrating > 0 {
-            let room = self.polled.len() * BURST;
+            // Networks go on: what a VDP can't hold is lost to it, and to nobody else.
+            let room = (self.polled.len() * BURST).min(HOLD_FRAMES / 2);
             let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;
             if self.vdps.iter().flatten().any(|v| full(v)) {
-                return Polling::None;
+                return Polling::NotWaiting;
             }
             // Else one that is never empty would keep what is held from ever being past.
             if self.vdps.iter().flatten().any(|v| v.lets_go()) {
                 return Polling::NotWaiting;
             }
         }
-        // Ports that have some waiting, what waits there in all, and sources that a burst may come from.
-        let (mut queues, mut waiting, mut sources) = (0, 0, 0);
+        let mut waiting = Waiting::default();
         for p in self.present() {
             if is_full(p) {
                 return Polling::NotWaiting;
             }
-            queues += usize::from(p.tx.backlog() > 0);
-            waiting += p.tx.backlog();
-            sources += usize::from(p.feed == Feed::Waits);
+            waiting.queues += usize::from(p.tx.backlog() > 0);
+            waiting.frames += p.tx.backlog();
         }
-        // What they bring may go to all of these ports, and is no longer left then.
-        let brought = BURST * sources * queues;
-        match waiting + 2 * brought > left_to_wait(&self.pool, self.config.reserve_beside_queues())
-        {
-            true if waiting > 0 => Polling::NotWaiting,
-            _ => Polling::All,
+        match waiting.frames {
+            0 => Polling::All,
+            _ => Polling::WhileRoom(waiting),
         }
     }
 
@@ -354,13 +366,14 @@ impl DataPlane {
 
     #[inline]
     fn poll_port<T: StageTimer>(&mut self, id: PortId, polling: Polling, timer: &mut T) -> usize {
-        let comes_back = polling != Polling::All && self.takes_back(id);
+        let held_back = matches!(polling, Polling::NotWaiting | Polling::None);
+        let comes_back = held_back && self.takes_back(id);
         let Some(port) = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)
         else {
             return 0;
         };
         match (polling, port.feed) {
-            (Polling::All, _) => {}
+            (Polling::All | Polling::WhileRoom(_), _) => {}
             // What comes back to a VDP that is away is waited for, by what it holds or where it is.
             _ if comes_back => {}
             (Polling::None, _) | (Polling::NotWaiting, Feed::Waits) => return 0,
@@ -612,9 +625,26 @@ fn is_full(p: &Port) -> bool {
     p.tx.backlog() > 0 && p.tx.backlog() + 2 * BURST > 512
 }
 
+/// What waits at ports when a round begins, and in how many of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Waiting {
+    frames: usize,
+    queues: usize,
+}
+
+impl Waiting {
+    /// Whether a burst more may go to all of these queues.
+    fn leaves_room(self, pool: &Pool) -> bool {
+        let brought = BURST * self.queues;
+        self.frames + 2 * brought <= left_to_wait(pool)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Polling {
     All,
+    /// Sources that wait as long as there is room for what they bring.
+    WhileRoom(Waiting),
     NotWaiting,
     None,
 }
