@@ -3,10 +3,10 @@
 
 use crate::lab::*;
 use crate::programs_rig::Rig;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_dataplane::Origin;
 use weir_dataplane::PortNo;
-use weir_dataplane::programs::router::{NeighbourConfig, Permanent};
+use weir_dataplane::programs::router::{NeighbourConfig, NextHop, Permanent, Route};
 use weir_packet::{DropReason, Nanos};
 use weir_wire::arp::Operation;
 use weir_wire::icmpv4::unreachable;
@@ -40,6 +40,34 @@ fn asks_then_sends_in_order() {
     // From now on at once, and without asking.
     let s = r.rx(1, &to_2(10, b"three")).one();
     assert_eq!(open4(&s).0, mac(2, 10));
+}
+
+/// A route straight to a link leads to addresses that are in none of the interface's networks.
+#[test]
+fn who_is_on_the_link_by_a_route_is_believed_when_asked_for() {
+    let mut c = config();
+    let there = Ipv4Addr::new(203, 0, 113, 5);
+    c.routes.push(Route { to: prefix("203.0.113.0/24"), via: NextHop::OnLink(PortNo(2)) });
+    let mut r = router(&c);
+    let answer = |from, ip| {
+        let request = ArpRepr::request(ours(2), ip4(2, 1), ip);
+        arp(ours(2), from, request.reply(from))
+    };
+    // Not before.
+    r.rx(2, &answer(mac(2, 66), there));
+    let f = from_host(1, 10, udp4(ip4(1, 10), there, b"there"));
+    let s = r.rx(1, &f).one();
+    assert_eq!(arp_of(&s), ArpRepr::request(ours(2), ip4(2, 1), there));
+    // Nor where it was not asked for.
+    assert!(silent(&r.rx(3, &answer(mac(3, 66), there))));
+    let s = r.rx(2, &answer(mac(2, 5), there)).one();
+    assert_eq!((open4(&s).0, &s.bytes[42..47]), (mac(2, 5), &b"there"[..]));
+    // It asks in its turn, and is answered; nobody else of its network is.
+    let asks =
+        |n: u8, ip| arp(MacAddr::BROADCAST, mac(2, n), ArpRepr::request(mac(2, n), ip, ip4(2, 1)));
+    let s = r.rx(2, &asks(5, there)).one();
+    assert_eq!(arp_of(&s).operation, Operation::Reply);
+    assert!(silent(&r.rx(2, &asks(6, Ipv4Addr::new(203, 0, 113, 6)))));
 }
 
 #[test]

@@ -113,9 +113,9 @@ impl Wires {
     /// Gives its interfaces the addresses that are said, and takes those away that were said before.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses one; those of before are there again then.
     pub fn set_addresses(&mut self, r: &Router) -> Result<()> {
-        let mut wanted: BTreeMap<String, Vec<(IpAddr, u8)>> = BTreeMap::new();
+        let mut wanted = Addresses::new();
         for (port, all) in &r.address {
             let read = |t: &String| address(t).ok_or_else(|| anyhow!("address '{t}'"));
             wanted.insert(port.clone(), all.iter().map(read).collect::<Result<_>>()?);
@@ -123,19 +123,10 @@ impl Wires {
         let before = &self.addresses;
         self.namespace.within(|| {
             let mut n = Netlink::new()?;
-            for (port, all) in before {
-                let kept = wanted.get(port).map(Vec::as_slice).unwrap_or_default();
-                for (a, len) in all.iter().filter(|a| !kept.contains(a)) {
-                    // Whoever runs inside may have taken it away already.
-                    let _ = n.address(port, *a, *len, Wanted::Gone);
-                }
-            }
-            for (port, all) in &wanted {
-                for (a, len) in all {
-                    n.address(port, *a, *len, Wanted::There)?;
-                }
-            }
-            Ok(())
+            exchange(&mut n, before, &wanted).inspect_err(|_| {
+                // They were there, so what refuses them now is worse than what is to be told.
+                let _ = exchange(&mut n, &wanted, before);
+            })
         })?;
         self.addresses = wanted;
         Ok(())
@@ -152,4 +143,25 @@ impl Wires {
         }
         Ok(())
     }
+}
+
+/// By interface.
+type Addresses = BTreeMap<String, Vec<(IpAddr, u8)>>;
+
+/// Takes away what is in the one and not in the other, and gives all of the other: in this order, as the kernel takes an
+/// address's network along with the first that was of it.
+fn exchange(n: &mut Netlink, before: &Addresses, wanted: &Addresses) -> Result<()> {
+    for (port, all) in before {
+        let kept = wanted.get(port).map(Vec::as_slice).unwrap_or_default();
+        for (a, len) in all.iter().filter(|a| !kept.contains(a)) {
+            // Whoever runs inside may have taken it away already.
+            let _ = n.address(port, *a, *len, Wanted::Gone);
+        }
+    }
+    for (port, all) in wanted {
+        for (a, len) in all {
+            n.address(port, *a, *len, Wanted::There)?;
+        }
+    }
+    Ok(())
 }

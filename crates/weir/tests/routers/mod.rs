@@ -228,6 +228,13 @@ fn a_router_forwards_in_every_arrangement_and_leaves_nothing() {
     assert_eq!(left(&id), Vec::<String>::new());
     s.apply(&one("own", ""));
     lab.reaches();
+    // An address that the kernel refuses, after one that it has given by then: what was there is there.
+    let bad = one("own", "").replace("'10.1.0.1/24'", "'10.7.0.1/24', 'ff02::1/64'");
+    let told = s.refused(&["apply", s.lab(&bad).to_str().unwrap()], 1);
+    assert!(told.contains("ff02::1") && told.contains("all is as before"), "{told}");
+    lab.reaches();
+    let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
+    assert!(!sh(&format!("ip -n {namespace} address")).contains("10.7.0.1"));
     s.ask(&["net", "delete", "red"]);
     assert_eq!(left(&id), Vec::<String>::new());
     let ports = d.json(&["show"]);

@@ -2,7 +2,7 @@
 //! and the neighbour cache.
 //!
 //! It answers only for addresses of the interface that was asked, and believes only senders in one
-//! of that interface's networks. A request to it notes its sender; anything else only changes what
+//! of that interface's networks, or that a route says are there and it has asked for. A request to it notes its sender; anything else only changes what
 //! is known already, so that nobody can fill the cache by talking.
 
 use super::neighbour::{Ask, Heard, Key, Unknown};
@@ -33,11 +33,13 @@ impl Router {
         if from_us && arp.sender_mac != our_mac {
             self.counters.conflicts += 1;
         }
-        let believed =
-            on_link && !from_us && arp.sender_mac.is_unicast() && arp.sender_mac != our_mac;
+        let key = Key { iface: from.iface, addr: arp.sender_ip.into() };
+        let believed = (on_link || self.neighbours.knows(key))
+            && !from_us
+            && arp.sender_mac.is_unicast()
+            && arp.sender_mac != our_mac;
         if believed {
-            let key = Key { iface: from.iface, addr: arp.sender_ip.into() };
-            let request = for_us && arp.operation == Operation::Request;
+            let request = for_us && on_link && arp.operation == Operation::Request;
             let answer = for_us && arp.operation == Operation::Reply && from.link == LinkDst::Us;
             let what = if answer { Heard::Answer } else { Heard::Unasked };
             let unknown = if request { Unknown::Add } else { Unknown::Ignore };
