@@ -256,7 +256,7 @@ fn matching(
         }
         // It is told where it goes on by the phase alone: the rest is another data plane's.
         Phase::Away => return Ok(()),
-        Phase::Deleting => {
+        Phase::Deleting { .. } => {
             steps.push(Step::Dropped(DropReason::VdpGone));
             return Ok(());
         }

@@ -63,16 +63,23 @@ pub enum Phase {
         since: Nanos,
     },
     /// Deleted: waiting for the last of its frames.
-    Deleting,
+    Deleting {
+        /// When those that no wire has taken are dropped.
+        until: Nanos,
+    },
 }
 
 impl Phase {
+    /// Whether it is deleted.
+    pub fn is_deleting(self) -> bool {
+        matches!(self, Self::Deleting { .. })
+    }
     /// Whether it is one that frames are held in, which ends by itself.
     pub fn is_on_its_way(self) -> bool {
         match self {
             Self::Draining { .. } | Self::Returning => true,
             Self::Leaving { .. } | Self::Coming { .. } => true,
-            Self::On(_) | Self::Away | Self::Deleting => false,
+            Self::On(_) | Self::Away | Self::Deleting { .. } => false,
         }
     }
 }

@@ -407,3 +407,24 @@ fn queues_of_some_leave_packet_outs_their_frames() {
     let (.., refused, frames) = beside_queues(12);
     assert_eq!(refused, 0, "of 10, beside twelve VDPs that flood: {frames:?}");
 }
+
+/// A VDP is deleted while its frames wait for a device that takes nothing, though its link is up.
+#[test]
+fn a_vdp_is_gone_although_a_wire_stands_still() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, 100).overflowing(64))).unwrap();
+    let (o, _) = wire(&mut p, "o", 0);
+    p.create_vdp(vlan_vdp(1, 1, a, o)).unwrap();
+    p.add_rule(Vid(1), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    for round in 1..=10u64 {
+        p.poll(Nanos(round * 20_000));
+    }
+    p.delete_vdp(Vid(1)).unwrap();
+    let begun = 10 * 20_000;
+    for ms in 1..=5000u64 {
+        p.poll(Nanos(begun + ms * 1_000_000));
+        p.snapshot().check().unwrap();
+        assert_eq!(p.create_vdp(vlan_vdp(1, 1, a, o)).is_ok(), ms >= 5000, "{ms} ms later");
+    }
+    assert_eq!(p.snapshot().retired.dropped.get(DropReason::VdpGone), 100);
+}

@@ -8,7 +8,6 @@ use crate::execute::InvalidTtl;
 use crate::meter::BandKind;
 use crate::plane::DataPlane;
 use crate::userfield::UserFields;
-use crate::vdp::Phase;
 use std::sync::mpsc::Receiver;
 use weir_packet::PortId;
 
@@ -75,7 +74,7 @@ pub struct Installed {
 impl DataPlane {
     /// Which changes were the last.
     pub fn last_changes(&self) -> LastChanges {
-        let there = self.vdps.iter().flatten().filter(|v| v.phase != Phase::Deleting);
+        let there = self.vdps.iter().flatten().filter(|v| !v.phase.is_deleting());
         LastChanges {
             layout: self.changes.layout,
             vdps: there.map(|v| (v.vid, v.touched)).collect(),
@@ -83,7 +82,7 @@ impl DataPlane {
     }
     /// The VDPs there are, those that are being deleted left out.
     pub fn vids(&self) -> Vec<Vid> {
-        let there = self.vdps.iter().flatten().filter(|v| v.phase != Phase::Deleting);
+        let there = self.vdps.iter().flatten().filter(|v| !v.phase.is_deleting());
         there.map(|v| v.vid).collect()
     }
     /// What is installed for a VDP.

@@ -19,7 +19,10 @@ use crate::written::Written;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use weir_classify::Part;
-use weir_packet::{DropReason, PortId};
+use weir_packet::{DropReason, Nanos, PortId};
+
+/// How long frames of a deleted VDP wait for wires that take nothing: the fullest queue of a wire of 10 Mbit/s is empty by then.
+const LAST_FRAMES: Nanos = Nanos::from_secs(5);
 
 /// A VDP to be made.
 pub struct VdpSpec {
@@ -106,7 +109,7 @@ impl DataPlane {
         self.vdps
             .get(usize::from(vid.0))
             .and_then(Option::as_deref)
-            .filter(|v| v.phase != Phase::Deleting)
+            .filter(|v| !v.phase.is_deleting())
             .ok_or(ControlError::NoVdp(vid))
     }
     pub(super) fn vdp_mut(&mut self, vid: Vid) -> Result<&mut Vdp, ControlError> {
@@ -116,7 +119,7 @@ impl DataPlane {
             .vdps
             .get_mut(usize::from(vid.0))
             .and_then(Option::as_deref_mut)
-            .filter(|v| v.phase != Phase::Deleting)
+            .filter(|v| !v.phase.is_deleting())
             .ok_or(ControlError::NoVdp(vid))?;
         v.touched = touched;
         Ok(v)
@@ -314,8 +317,9 @@ impl DataPlane {
         self.repin();
         self.subscribers.forget(vid);
         let (hold, channel, was, promised) = {
+            let until = self.now + LAST_FRAMES;
             let v = self.vdp_mut(vid)?;
-            let was = std::mem::replace(&mut v.phase, Phase::Deleting);
+            let was = std::mem::replace(&mut v.phase, Phase::Deleting { until });
             // What it was promised can be promised to others at once.
             let promised = std::mem::take(&mut v.cpu.guarantee_permille);
             v.fast = Tables::default();

@@ -262,7 +262,7 @@ impl DataPlane {
     fn ending(&self, known: impl Iterator<Item = Vid>) -> impl Iterator<Item = &Vdp> {
         let known: BTreeSet<Vid> = known.collect();
         let all = self.vdps.iter().flatten().map(|v| &**v);
-        all.filter(move |v| v.phase == Phase::Deleting && !known.contains(&v.vid))
+        all.filter(move |v| v.phase.is_deleting() && !known.contains(&v.vid))
     }
     /// What each VDP is doing: of a [`DataPlane::snapshot`] what does not grow with ports, rules and tables.
     pub fn phases(&self) -> Vec<(Vid, Phase)> {

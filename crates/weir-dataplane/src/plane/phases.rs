@@ -25,7 +25,7 @@ impl DataPlane {
                     }
                 }
                 Phase::Returning => self.return_held(Vid(i as u16)),
-                Phase::Deleting => self.finish_delete(Vid(i as u16)),
+                Phase::Deleting { until } => self.finish_delete(Vid(i as u16), until),
             }
         }
     }
@@ -120,9 +120,9 @@ impl DataPlane {
         }
     }
 
-    pub(super) fn finish_delete(&mut self, vid: Vid) {
+    pub(super) fn finish_delete(&mut self, vid: Vid, until: Nanos) {
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        if v.channel.in_flight > 0 || v.queued > 0 {
+        if v.channel.in_flight > 0 || v.queued > 0 && self.now < until {
             return;
         }
         // It is there as long as any worker has something of it.

@@ -306,6 +306,6 @@ pub(super) fn enter(
         Phase::On(Path::Slow) => Some(Slot::Default),
         Phase::Draining { .. } | Phase::Returning => Some(Slot::Hold),
         Phase::Away | Phase::Leaving { .. } | Phase::Coming { .. } => Some(v.relay(in_port)),
-        Phase::Deleting => Some(Slot::Drop(DropReason::VdpGone)),
+        Phase::Deleting { .. } => Some(Slot::Drop(DropReason::VdpGone)),
     }
 }

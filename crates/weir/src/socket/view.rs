@@ -45,7 +45,7 @@ pub fn phase_name(p: Phase) -> &'static str {
         Phase::Leaving { .. } => "leaving",
         Phase::Away => "away",
         Phase::Coming { .. } => "coming",
-        Phase::Deleting => "deleting",
+        Phase::Deleting { .. } => "deleting",
     }
 }
 

@@ -252,7 +252,7 @@ impl Teller<'_> {
                     Phase::Leaving { .. } => "to another data plane",
                     Phase::Away => "at another data plane",
                     Phase::Coming { .. } => "back from another data plane",
-                    Phase::Deleting => "deleted",
+                    Phase::Deleting { .. } => "deleted",
                 },
             },
             Step::Table { table, rule } => {
