@@ -303,21 +303,26 @@ fn chunks_that_other_ports_have_lent_are_not_left_to_wait() {
     assert_eq!((missed, got), (0, 4000), "beside seven idle AF_XDP ports: {frames:?}, {held} wait");
 }
 
-/// A learning switch floods one frame a round to two ports, beside so many idle AF_XDP ports.
+/// A learning switch that floods one frame a round to so many ports.
+fn learning(p: &mut DataPlane, vid: u16, ports: u32) {
+    let input = p.add_port("in", Box::new(Sequencer::new(vid, 1, 1000).overflowing(1))).unwrap();
+    let mut s = vlan_vdp(vid, vid, input, input);
+    s.ports = vec![(PortNo(1), input)];
+    for k in 0..ports {
+        let (o, _) = wire(p, &format!("o{k}"), usize::MAX);
+        s.ports.push((PortNo(2 + k), o));
+    }
+    s.program = programs::by_name("learning").ok();
+    p.create_vdp(s).unwrap();
+}
+
+/// A learning switch with two ports, beside so many idle AF_XDP ports.
 fn flooded_beside(idle: usize) -> (u64, u64) {
     let mut p = DataPlane::new(Config::default()).unwrap();
     for i in 0..idle {
         add_lent(&mut p, &format!("idle{i}"), 9, 0);
     }
-    let input = p.add_port("in", Box::new(Sequencer::new(2, 1, 1000).overflowing(1))).unwrap();
-    let mut s = vlan_vdp(2, 2, input, input);
-    s.ports = vec![(PortNo(1), input)];
-    for k in 0..2 {
-        let (o, _) = wire(&mut p, &format!("o{k}"), usize::MAX);
-        s.ports.push((PortNo(2 + k), o));
-    }
-    s.program = programs::by_name("learning").ok();
-    p.create_vdp(s).unwrap();
+    learning(&mut p, 2, 2);
     for round in 1..=1200u64 {
         p.poll(Nanos(round * 20_000));
     }
@@ -354,7 +359,7 @@ fn packet_outs_have_frames_beside_many_ports_that_lend() {
     );
 }
 
-/// `n` VDPs flood eight slow ports each; VDP 99 is a learning switch with two ports, whose frames are few.
+/// `n` VDPs flood eight slow ports each; VDP 99 is a learning switch with three ports, whose frames are few.
 fn beside_queues(n: u16) -> (u64, u64, usize, FramesView) {
     let mut p = DataPlane::new(Config::default()).unwrap();
     for vid in 1..=n {
@@ -375,15 +380,7 @@ fn beside_queues(n: u16) -> (u64, u64, usize, FramesView) {
         (from..from + n).for_each(|r| _ = p.poll(Nanos(r * 20_000)))
     };
     rounds(&mut p, 1, 1000);
-    let input = p.add_port("in", Box::new(Sequencer::new(99, 1, 1000).overflowing(1))).unwrap();
-    let mut s = vlan_vdp(99, 99, input, input);
-    s.ports = vec![(PortNo(1), input)];
-    for k in 0..3 {
-        let (o, _) = wire(&mut p, &format!("o{k}"), usize::MAX);
-        s.ports.push((PortNo(2 + k), o));
-    }
-    s.program = programs::by_name("learning").ok();
-    p.create_vdp(s).unwrap();
+    learning(&mut p, 99, 3);
     rounds(&mut p, 1001, 1200);
     let v = of(&p, 99);
     let bytes = frame(0, 1, 0, 0);

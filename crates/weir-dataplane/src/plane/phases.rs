@@ -137,17 +137,10 @@ impl DataPlane {
             Some(heir) => heir.take_over(&old),
             None => self.retired.merge(&old.tally()),
         }
-        for p in self.ports.iter_mut().flatten() {
-            let mut a = Accounts {
-                at: p.id,
-                vdps: &mut self.vdps,
-                retired: &mut self.retired,
-                port: &mut p.counters,
-                grave: &mut self.work.grave,
-            };
-            p.tx.remove_share(vid, &mut a);
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            self.with_tx(id, |tx, _, a| tx.remove_share(vid, a));
         }
-        self.bury();
         self.tcam.release(weir_classify::Owner(vid.0.into()));
         self.deleting -= 1;
     }
