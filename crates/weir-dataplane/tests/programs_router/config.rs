@@ -101,6 +101,8 @@ fn refusals_name_the_part_and_the_mend() {
         ),
         (refused(|c| c.neighbours.queue = 0), "neighbours.queue must be at least 1"),
         (refused(|c| c.neighbours.entries = 1), "neighbours.entries must be at least 16"),
+        (refused(|c| c.neighbours.entries = 65_537), "neighbours.entries must be at most 65536"),
+        (refused(|c| c.neighbours.held = 257), "neighbours.held must be at most 256"),
         (refused(|c| c.icmp.burst = 0), "icmp.burst"),
     ];
     for (text, part) in cases {

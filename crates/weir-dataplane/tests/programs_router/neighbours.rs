@@ -2,7 +2,7 @@
 //! believed.
 
 use crate::lab::*;
-use crate::programs_rig::Rig;
+use crate::programs_rig::{Outcome, Rig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_dataplane::Origin;
 use weir_dataplane::PortNo;
@@ -92,6 +92,21 @@ fn what_is_configured_is_neither_asked_for_nor_forgotten() {
     assert_eq!(open4(&r.rx(1, &to_2(17, b"too")).one()).0, mac(2, 17));
 }
 
+/// Of 32 neighbours half may be asked for: eight by the first scan, four by the next.
+#[test]
+fn a_scan_of_one_link_leaves_others_their_neighbours() {
+    let mut c = config();
+    c.neighbours.entries = 32;
+    let mut r = router(&c);
+    let v6 = |n: u16| from_host(1, 10, udp6(ip6(1, 10), ip6(2, n), b"scan"));
+    let asked = |o: &Outcome| o.sent.iter().filter(|s| s.port == 2).count();
+    assert_eq!((100..200).map(|n| asked(&r.rx(1, &v6(n)))).sum::<usize>(), 8);
+    assert_eq!((100..200).map(|n| asked(&r.rx(1, &to_2(n, b"scan")))).sum::<usize>(), 4);
+    // By another link there is room still.
+    let f = from_host(1, 10, udp4(ip4(1, 10), ip4(3, 10), b"x"));
+    assert_eq!(arp_of(&r.rx(1, &f).one()), ArpRepr::request(ours(3), ip4(3, 1), ip4(3, 10)));
+}
+
 #[test]
 fn gives_up_and_says_so() {
     let mut r = router(&config());
@@ -117,7 +132,7 @@ fn gives_up_and_says_so() {
 #[test]
 fn what_waits_is_bounded() {
     let mut c = config();
-    c.neighbours = NeighbourConfig { entries: 16, queue: 2, held: 5, ..c.neighbours };
+    c.neighbours = NeighbourConfig { entries: 32, queue: 2, held: 5, ..c.neighbours };
     let mut r = router(&c);
     for (n, payload) in [b"a", b"b", b"c"].iter().enumerate() {
         let o = r.rx(1, &to_2(10, *payload));
@@ -131,7 +146,7 @@ fn what_waits_is_bounded() {
     }
     assert_eq!(r.rx(1, &to_2(25, b"")).dropped.len(), 1);
     assert_eq!(r.program.held(), 5);
-    // And the neighbours that are asked for: half of the table.
+    // And the neighbours that are asked for: by one link a quarter of the table.
     for n in 26..100 {
         r.rx(1, &to_2(n, b""));
     }

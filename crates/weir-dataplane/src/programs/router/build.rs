@@ -103,6 +103,14 @@ fn limits(config: &RouterConfig) -> Result<(), RouterError> {
             return Err(RouterError::Limit(name, least));
         }
     }
+    // What is due is found by a look at all of them, and frames that wait stand in the places of the software stage's channel.
+    for (name, have, most) in
+        [("neighbours.entries", n.entries, 65_536), ("neighbours.held", n.held, 256)]
+    {
+        if have > most {
+            return Err(RouterError::TooMany(name, most));
+        }
+    }
     Ok(())
 }
 

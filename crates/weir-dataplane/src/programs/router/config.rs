@@ -331,6 +331,9 @@ pub enum RouterError {
         /// The port.
         port: PortNo,
     },
+    /// A limit that leaves others too little.
+    #[error("router: {0} must be at most {1}")]
+    TooMany(&'static str, usize),
     /// A limit that leaves nothing.
     #[error("router: {0} must be at least {1}")]
     Limit(&'static str, u64),

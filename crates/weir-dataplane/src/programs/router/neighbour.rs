@@ -7,13 +7,13 @@
 //!
 //! Bounds: entries, frames per neighbour, frames in all. At most half of the entries may be
 //! unresolved, so that a scan of an empty network can't push out the neighbours that are there
-//! (RFC 6583).
+//! (RFC 6583), and of one link and family no more than it leaves to the others.
 
 use super::IfaceId;
 use super::config::NeighbourConfig;
 use crate::program::Origin;
 use crate::programs::hash::Fold;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use weir_packet::{Frame, Nanos};
@@ -154,9 +154,23 @@ pub(super) enum Due {
 pub(super) struct Cache {
     config: NeighbourConfig,
     entries: HashMap<Key, Entry, Fold>,
-    incomplete: usize,
+    /// Neighbours that are asked for and not known, by link and family.
+    incomplete: BTreeMap<(IfaceId, Family), usize>,
     held: usize,
     next_due: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Key {
+    /// Where it is asked for.
+    fn asked(self) -> (IfaceId, Family) {
+        (self.iface, if self.addr.is_ipv4() { Family::V4 } else { Family::V6 })
+    }
 }
 
 impl Cache {
@@ -164,7 +178,7 @@ impl Cache {
         Self {
             config,
             entries: HashMap::default(),
-            incomplete: 0,
+            incomplete: BTreeMap::new(),
             held: 0,
             next_due: Nanos(u64::MAX),
         }
@@ -216,13 +230,16 @@ impl Cache {
                 State::Incomplete { .. } => Use::Hold(None),
             };
         }
-        if self.incomplete >= self.config.entries / 2 {
+        // Whoever scans one link leaves the next as many (Choudhury and Hahne), and half of all to those that are known.
+        let here = self.incomplete.get(&key.asked()).copied().unwrap_or_default();
+        let all: usize = self.incomplete.values().sum();
+        if here + all >= self.config.entries / 2 {
             return Use::Full;
         }
         self.make_room();
         let state = State::Incomplete { tries: 1, next };
         self.entries.insert(key, Entry { state, used: now, waiting: VecDeque::new() });
-        self.incomplete += 1;
+        *self.incomplete.entry(key.asked()).or_default() += 1;
         self.due_at(next);
         Use::Hold(Some(Ask::Everybody))
     }
@@ -288,7 +305,9 @@ impl Cache {
             return VecDeque::new();
         }
         let Some(e) = self.entries.get_mut(&key) else { return VecDeque::new() };
-        self.incomplete -= usize::from(e.state.mac().is_none());
+        if let (None, Some(n)) = (e.state.mac(), self.incomplete.get_mut(&key.asked())) {
+            *n -= 1;
+        }
         e.state = match what {
             _ if matches!(e.state, State::Permanent { .. }) => e.state,
             Heard::Answer => State::Reachable { mac, until },
@@ -357,7 +376,9 @@ impl Cache {
             }
             State::Incomplete { .. } | State::Probe { .. } => {
                 let e = self.entries.remove(&key)?;
-                self.incomplete -= usize::from(e.state.mac().is_none());
+                if let (None, Some(n)) = (e.state.mac(), self.incomplete.get_mut(&key.asked())) {
+                    *n -= 1;
+                }
                 self.held -= e.waiting.len();
                 Some(Due::Failed(key, e.waiting))
             }
@@ -372,7 +393,8 @@ impl Cache {
             all.extend(e.waiting.drain(..));
         }
         self.entries.retain(|_, e| e.state.mac().is_some());
-        (self.held, self.incomplete) = (0, 0);
+        self.held = 0;
+        self.incomplete.clear();
         all
     }
 
