@@ -70,6 +70,15 @@ pub struct Done {
     pub end: End,
     /// Where it comes from.
     pub origin: Origin,
+    /// Copies of its VDP's frames that found no frame since the last one.
+    pub lost: u32,
+}
+
+impl Done {
+    /// A frame that ended so.
+    pub fn new(frame: Frame, vid: Vid, end: End, origin: Origin) -> Self {
+        Self { frame, vid, end, origin, lost: 0 }
+    }
 }
 
 /// A port as a program sees it.
@@ -94,6 +103,8 @@ pub struct ProgramCx<'a> {
     done: &'a mut VecDeque<Done>,
     spare: &'a mut Vec<Frame>,
     refused: &'a mut u64,
+    /// Copies that found no frame, since a frame ended last.
+    pub(crate) lost: u32,
 }
 
 impl<'a> ProgramCx<'a> {
@@ -106,7 +117,7 @@ impl<'a> ProgramCx<'a> {
         spare: &'a mut Vec<Frame>,
         refused: &'a mut u64,
     ) -> Self {
-        Self { vid, now, ports, done, spare, refused }
+        Self { vid, now, ports, done, spare, refused, lost: 0 }
     }
     /// The VDP.
     pub fn vid(&self) -> Vid {
@@ -150,7 +161,10 @@ impl<'a> ProgramCx<'a> {
     /// Sends a copy of a frame that the program still has. `false` when there was no free frame
     /// or it did not fit.
     pub fn send_copy(&mut self, of: &Frame, port: PortNo) -> bool {
-        let Some(mut f) = self.alloc() else { return false };
+        let Some(mut f) = self.alloc() else {
+            self.lost += 1;
+            return false;
+        };
         if f.clone_from_frame(of).is_err() {
             self.spare.push(f);
             return false;
@@ -174,7 +188,8 @@ impl<'a> ProgramCx<'a> {
     }
     /// Ends a frame as said; what the other calls come down to.
     pub fn end(&mut self, frame: Frame, end: End, origin: Origin) {
-        self.done.push_back(Done { frame, vid: self.vid, end, origin });
+        let lost = std::mem::take(&mut self.lost);
+        self.done.push_back(Done { lost, ..Done::new(frame, self.vid, end, origin) });
     }
 }
 

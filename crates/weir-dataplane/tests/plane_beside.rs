@@ -316,6 +316,28 @@ fn learning(p: &mut DataPlane, vid: u16, ports: u32) {
     p.create_vdp(s).unwrap();
 }
 
+/// A switch that floods to ten ports takes the spares that there are; what another's copies lack is counted.
+#[test]
+fn copies_that_find_no_frame_are_counted() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, u64::MAX).overflowing(64))).unwrap();
+    let mut s = vlan_vdp(1, 1, a, a);
+    s.ports = vec![(PortNo(1), a)];
+    for k in 0..10 {
+        let (o, _) = wire(&mut p, &format!("a{k}"), usize::MAX);
+        s.ports.push((PortNo(2 + k), o));
+    }
+    s.program = programs::by_name("learning").ok();
+    p.create_vdp(s).unwrap();
+    learning(&mut p, 2, 2);
+    (1..=1200u64).for_each(|round| _ = p.poll(Nanos(round * 20_000)));
+    p.snapshot().check().unwrap();
+    let c = of(&p, 2).counters;
+    let lost = c.dropped.get(DropReason::NoFrame);
+    assert!(lost > 0 && lost < 1000, "{lost}");
+    assert_eq!((c.received.frames, c.cloned, c.forwarded.frames + lost), (1000, 1000, 2000));
+}
+
 /// A learning switch with two ports, beside so many idle AF_XDP ports.
 fn flooded_beside(idle: usize) -> (u64, u64) {
     let mut p = DataPlane::new(Config::default()).unwrap();

@@ -201,7 +201,7 @@ impl DataPlane {
 
     #[inline]
     pub(super) fn came_back(&mut self, channel: usize, d: Done) {
-        let Done { frame, vid, end, origin } = d;
+        let Done { frame, vid, end, origin, lost } = d;
         let Some(c) = self.channels.get_mut(channel) else { return self.pool.free(frame) };
         if origin != Origin::Received {
             c.ring.spares_out = c.ring.spares_out.saturating_sub(1);
@@ -232,6 +232,8 @@ impl DataPlane {
             }
             None => (&mut self.retired, None, None),
         };
+        counters.cloned += u64::from(lost);
+        counters.dropped.add_n(DropReason::NoFrame, lost.into());
         match origin {
             Origin::Received => {}
             Origin::Cloned => counters.cloned += 1,

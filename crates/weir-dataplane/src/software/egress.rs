@@ -23,6 +23,8 @@ pub(super) struct SlowEgress<'a> {
     pub(super) done: &'a mut VecDeque<Done>,
     pub(super) spare: &'a mut Vec<Frame>,
     pub(super) refused: &'a mut u64,
+    /// Copies that found no frame, since a frame ended last.
+    pub(super) lost: u32,
     /// The frame for a program.
     pub(super) back: Option<(Frame, Punt)>,
     /// What the frame that came in counts as once a program has got a copy in its place: a program
@@ -33,7 +35,8 @@ pub(super) struct SlowEgress<'a> {
 impl SlowEgress<'_> {
     fn end(&mut self, frame: Frame, end: End, origin: Origin) {
         let origin = if origin == Origin::Received { self.stands_for } else { origin };
-        self.done.push_back(Done { frame, vid: self.vid, end, origin });
+        let lost = std::mem::take(&mut self.lost);
+        self.done.push_back(Done { lost, ..Done::new(frame, self.vid, end, origin) });
     }
     /// Gives a frame to the controllers; it ends there.
     fn punt(&mut self, frame: Frame, in_port: PortId, meta: PuntMeta, origin: Origin) {
@@ -78,6 +81,7 @@ impl Egress for SlowEgress<'_> {
     fn copy(&mut self, of: &Frame) -> Option<Frame> {
         let Some(mut f) = self.spare.pop() else {
             *self.refused += 1;
+            self.lost += 1;
             return None;
         };
         if f.clone_from_frame(of).is_err() {
@@ -88,6 +92,7 @@ impl Egress for SlowEgress<'_> {
     }
     fn lost_copy(&mut self, _why: DropReason) {
         *self.refused += 1;
+        self.lost += 1;
     }
     fn ports(&self) -> &[PortId] {
         self.slot_all

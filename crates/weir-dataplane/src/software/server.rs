@@ -205,7 +205,7 @@ impl Server {
     fn frame(&mut self, f: ToServer) {
         let Some(Some(slot)) = self.slots.get_mut(usize::from(f.vid.0)) else {
             let end = End::Drop(DropReason::VdpGone);
-            self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin: Origin::Received });
+            self.done.push_back(Done::new(f.frame, f.vid, end, Origin::Received));
             return;
         };
         let judges = slot.judges();
@@ -219,6 +219,7 @@ impl Server {
             done: &mut self.done,
             spare: &mut self.spare,
             refused: &mut self.refused,
+            lost: 0,
             back: None,
             stands_for: Origin::Received,
         };
@@ -254,7 +255,14 @@ impl Server {
         } else {
             e.channel(f.frame, f.in_port, f.to, Origin::Received);
         }
-        let Some((frame, why)) = e.back.take() else { return };
+        let (back, lost) = (e.back.take(), e.lost);
+        let Some((frame, why)) = back else {
+            // A copy for which there was no frame came into being and ended, whatever became of the others.
+            if let Some(last) = self.done.back_mut().filter(|d| d.vid == f.vid) {
+                last.lost += lost;
+            }
+            return;
+        };
         let in_port = slot.local(f.in_port);
         let program = match why {
             Punt::Local => &mut slot.own_stack,
@@ -270,6 +278,7 @@ impl Server {
                     &mut self.spare,
                     &mut self.refused,
                 );
+                cx.lost = lost;
                 p.frame(SlowFrame { frame, in_port, why }, &mut cx);
             }
             None => {
@@ -277,7 +286,8 @@ impl Server {
                     Punt::Local => DropReason::NoSuchPort,
                     _ => DropReason::Miss,
                 });
-                self.done.push_back(Done { frame, vid: f.vid, end, origin: Origin::Received });
+                let done = Done::new(frame, f.vid, end, Origin::Received);
+                self.done.push_back(Done { lost, ..done });
             }
         }
     }
@@ -287,7 +297,7 @@ impl Server {
     pub fn release(&mut self) {
         while let Ok(f) = self.rx.pop() {
             let (end, origin) = (End::Drop(DropReason::VdpGone), Origin::Received);
-            self.done.push_back(Done { frame: f.frame, vid: f.vid, end, origin });
+            self.done.push_back(Done::new(f.frame, f.vid, end, origin));
         }
         for vid in 0..self.slots.len() {
             self.take_slot(Vid(vid as u16));
@@ -297,7 +307,7 @@ impl Server {
         }
         for frame in self.spare.drain(..) {
             let (vid, end) = (Vid(0), End::Spare);
-            self.done.push_back(Done { frame, vid, end, origin: Origin::Generated });
+            self.done.push_back(Done::new(frame, vid, end, Origin::Generated));
         }
         self.give_back();
     }

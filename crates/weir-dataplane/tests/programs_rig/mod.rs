@@ -147,7 +147,7 @@ impl Rig {
     /// Takes what is done, and checks that every frame of the pool is accounted for once.
     fn look(&mut self) -> Outcome {
         let mut o = Outcome::default();
-        for Done { frame, end, origin, vid } in self.done.drain(..) {
+        for Done { frame, end, origin, vid, .. } in self.done.drain(..) {
             assert_eq!(vid, Vid(1));
             self.ended += usize::from(origin == Origin::Received);
             match end {
