@@ -195,6 +195,20 @@ impl Nodes {
         }))
     }
 
+    /// What a node says of the VDPs that forward for one, as parts of it.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn parts(&mut self, host: &str, vid: u16) -> Result<Vec<VdpItem>> {
+        let answer = self.client(host)?.ask(&Request::Stats {});
+        let (items, _) = answer.with_context(|| format!("host '{host}'"))?;
+        let part = |i| match i {
+            Item::Vdp(v) if v.part_of == Some(vid) => Some(*v),
+            _ => None,
+        };
+        Ok(items.into_iter().filter_map(part).collect())
+    }
+
     /// Carries out steps in order. Says which nodes became ones of the other kind, and how.
     ///
     /// # Errors

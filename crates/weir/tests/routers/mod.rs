@@ -211,6 +211,11 @@ fn a_router_forwards_in_every_arrangement_and_leaves_nothing() {
         let said = lab.each_answered(20, &[&d]);
         assert!(said.contains("ttl=63"), "{plane}: {said}");
         assert!(!said.contains("DUP!"), "{plane}: {said}");
+        // Its counters are those of whatever forwards.
+        let shown = s.ask(&["net", "show", "red", "-o", "json"]);
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        let received = &shown["result"]["places"][0]["vdp"]["received"]["frames"];
+        assert!(received.as_u64().unwrap() >= 20, "{plane}: {shown}");
         // What a rule can't do: a TTL that ends, an option, a destination that is not there.
         let said = lab.ping("-c 1 -W 5 -t 1");
         assert!(said.contains("From 10.1.0.1") && said.contains("Time to live"), "{plane}: {said}");

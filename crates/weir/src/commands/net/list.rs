@@ -12,7 +12,7 @@ use crate::net::nodes::Nodes;
 use crate::socket::protocol::VdpItem;
 use anyhow::Result;
 use serde::Serialize;
-use weir_supervisor::model::{Lab, Network, Path};
+use weir_supervisor::model::{Kind, Lab, Network, Path};
 use weir_supervisor::store::Places;
 use weir_supervisor::wires::{Links, WayPlace};
 
@@ -171,11 +171,12 @@ pub fn show(args: &Show) -> Result<()> {
     let hosts = s.lab.host.iter().filter(used).cloned().collect();
     let lab = Lab { tls: s.lab.tls.clone(), host: hosts, ..Lab::default() };
     let mut nodes = Nodes::connect([&lab])?;
-    for p in &mut shown.places {
-        p.vdp = match p.vid {
-            Some(vid) => nodes.vdp(p.host, vid)?,
-            None => None,
-        };
+    for (p, v) in shown.places.iter_mut().zip(&network.node) {
+        let Some(vid) = p.vid else { continue };
+        p.vdp = nodes.vdp(p.host, vid)?;
+        if let (Kind::Router, Some(all)) = (v.kind, &mut p.vdp) {
+            nodes.parts(p.host, vid)?.iter().for_each(|part| all.add(part));
+        }
     }
     for p in shown.places.iter().filter(|p| p.vid.is_some() && p.vdp.is_none()) {
         let (network, node, host) = (&network.name, p.node, p.host);
