@@ -117,6 +117,12 @@ impl Fib {
         }
     }
 
+    /// Adds a route that is for some of the traffic to its prefix, by source or type of service: all of it is the router's own to handle.
+    pub fn route_of_some(&mut self, table: Table, to: Prefix) {
+        // Of no metric another is lower.
+        self.routes.insert((table, to), (0, To::Itself));
+    }
+
     /// Adds a neighbour whose MAC address is known.
     pub fn neighbour(&mut self, link: u32, addr: IpAddr, mac: MacAddr) {
         self.neighbours.insert((link, addr), mac);
@@ -250,6 +256,27 @@ mod tests {
         assert_eq!(p.within().count(), 9);
     }
 
+    #[test]
+    fn a_prefix_with_a_route_of_some_goes_up() {
+        let to = Prefix::new("10.1.0.0".parse().unwrap(), 16);
+        let all = Prefix::new("0.0.0.0".parse().unwrap(), 0);
+        let via = |n| To::Via(vec![Hop { link: 1, gateway: Some(v4(n)) }]);
+        for order in [[0, 1], [1, 0]] {
+            let mut fib = Fib::default();
+            fib.route(Table::Main, all, 0, via(1));
+            for step in order {
+                match step {
+                    0 => fib.route(Table::Main, to, 0, via(2)),
+                    _ => fib.route_of_some(Table::Main, to),
+                }
+            }
+            for n in [1, 2] {
+                fib.neighbour(1, v4(n), MacAddr([2, 0, 0, 0, 0, n]));
+            }
+            let rules = fib.rules(|_| true);
+            assert_eq!(rules.get(&(Table::Main, to)), Some(&Then::Up), "{order:?}");
+        }
+    }
     #[test]
     fn an_unresolved_longer_prefix_goes_up() {
         let mut fib = Fib::default();

@@ -407,7 +407,11 @@ fn route(fib: &mut Fib, r: &RouteMessage) {
         RouteType::Unicast if !strange => To::Via(hops),
         _ => To::Itself,
     };
-    fib.route(table, Prefix::new(to, h.destination_prefix_length), metric, how);
+    let to = Prefix::new(to, h.destination_prefix_length);
+    match h.tos | h.source_prefix_length {
+        0 => fib.route(table, to, metric, how),
+        _ => fib.route_of_some(table, to),
+    }
 }
 
 const DEAD: RouteNextHopFlags = RouteNextHopFlags::Dead.union(RouteNextHopFlags::Linkdown);
