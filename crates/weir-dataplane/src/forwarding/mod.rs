@@ -6,9 +6,9 @@
 //! robin with quanta by weight (Shreedhar and Varghese, SIGCOMM '95). Token buckets measure rates,
 //! in bits of frame plus FCS.
 //!
-//! Frames that wait are the worker's, so how many of a VDP may is bounded three times: by its share of the port; by what
-//! others have left of the port's places; and at all ports together by what others have left of the frames that there are. Whoever
-//! floods has as much at most as remains for the next (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998).
+//! Frames that wait are the worker's, so how many of a VDP may is bounded three times: by its share of the port; by its part of
+//! the port's places (`active`), beyond which it takes no more than it leaves; and at all ports together by what others have left of
+//! the frames that there are (Choudhury and Hahne, "Dynamic Queue Length Thresholds", 1998; decision 96).
 //!
 //! Room: called by the worker and, through it, by returning slow-path frames. While a device takes
 //! everything (no backlog), frames pass by the queues in order of arrival and cost a few stores. Frames
