@@ -280,23 +280,19 @@ impl DataPlane {
     pub fn poll_timed<T: StageTimer>(&mut self, now: Nanos, timer: &mut T) -> usize {
         self.now = now;
         let mut moved = 0;
-        let mut polling = self.sources_must_wait();
+        let (mut polling, mut waiting) = self.sources_must_wait();
         let (n, first) = (self.polled.len(), std::mem::take(&mut self.first_polled));
         for k in 0..n {
             let i = if first == 0 { k } else { (first + k) % n };
             let Some(&id) = self.polled.get(i) else { break };
-            if let Polling::WhileRoom(w) = &mut polling {
-                if w.leaves_room(&self.pool) {
-                    let came = self.poll_port(id, Polling::All, timer);
-                    moved += came;
-                    w.frames += came * w.queues;
-                    continue;
-                }
+            if polling == Polling::All && !waiting.leaves_room(&self.pool) {
                 // Those that have not been asked are first in the next round.
                 self.first_polled = i;
                 polling = Polling::NotWaiting;
             }
-            moved += self.poll_port(id, polling, timer);
+            let came = self.poll_port(id, polling, timer);
+            moved += came;
+            waiting.frames += came * waiting.queues;
         }
         moved += self.software_round(timer);
         if self.migrating + self.deleting > 0 {
@@ -326,34 +322,31 @@ impl DataPlane {
 
     /// Whether sources that wait should be left waiting: an output queue or a migration's hold has
     /// not room enough for a burst of each port, or too few frames are left to wait in queues.
-    fn sources_must_wait(&self) -> Polling {
+    fn sources_must_wait(&self) -> (Polling, Waiting) {
+        let mut waiting = Waiting::default();
         if self.ports_rest {
-            return Polling::None;
+            return (Polling::None, waiting);
         }
         if self.migrating > 0 {
             // Networks go on: what a VDP can't hold is lost to it, and to nobody else.
             let room = (self.polled.len() * BURST).min(HOLD_FRAMES / 2);
             let full = |v: &Vdp| v.hold.len() + room > HOLD_FRAMES;
             if self.vdps.iter().flatten().any(|v| full(v)) {
-                return Polling::NotWaiting;
+                return (Polling::NotWaiting, waiting);
             }
             // Else one that is never empty would keep what is held from ever being past.
             if self.vdps.iter().flatten().any(|v| v.lets_go()) {
-                return Polling::NotWaiting;
+                return (Polling::NotWaiting, waiting);
             }
         }
-        let mut waiting = Waiting::default();
         for p in self.present() {
             if is_full(p) {
-                return Polling::NotWaiting;
+                return (Polling::NotWaiting, waiting);
             }
             waiting.queues += usize::from(p.tx.backlog() > 0);
             waiting.frames += p.tx.backlog();
         }
-        match waiting.frames {
-            0 => Polling::All,
-            _ => Polling::WhileRoom(waiting),
-        }
+        (Polling::All, waiting)
     }
 
     /// Whether frames come by this port from where their VDP is, and there is room where they leave.
@@ -366,14 +359,13 @@ impl DataPlane {
 
     #[inline]
     fn poll_port<T: StageTimer>(&mut self, id: PortId, polling: Polling, timer: &mut T) -> usize {
-        let held_back = matches!(polling, Polling::NotWaiting | Polling::None);
-        let comes_back = held_back && self.takes_back(id);
+        let comes_back = polling != Polling::All && self.takes_back(id);
         let Some(port) = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_deref_mut)
         else {
             return 0;
         };
         match (polling, port.feed) {
-            (Polling::All | Polling::WhileRoom(_), _) => {}
+            (Polling::All, _) => {}
             // What comes back to a VDP that is away is waited for, by what it holds or where it is.
             _ if comes_back => {}
             (Polling::None, _) | (Polling::NotWaiting, Feed::Waits) => return 0,
@@ -633,18 +625,17 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether a burst more may go to all of these queues.
+    /// Whether nothing waits, or a burst more may go to all of these queues.
+    #[inline]
     fn leaves_room(self, pool: &Pool) -> bool {
         let brought = BURST * self.queues;
-        self.frames + 2 * brought <= left_to_wait(pool)
+        self.frames == 0 || self.frames + 2 * brought <= left_to_wait(pool)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Polling {
     All,
-    /// Sources that wait as long as there is room for what they bring.
-    WhileRoom(Waiting),
     NotWaiting,
     None,
 }
