@@ -4,7 +4,7 @@
 //! with another VDP's VID.
 
 use crate::action::{Action, PortNo, Vid};
-use crate::carried::{Away, Brought};
+use crate::carried::{Away, Brought, Gate};
 use crate::compile::{ActionResult, ResolvePort};
 use crate::control::WrittenGroup;
 use crate::counters::VdpCounters;
@@ -34,9 +34,11 @@ pub enum Phase {
     /// On one path.
     On(Path),
     /// On its way from slow to fast: new frames are held until the channel has given back all of
-    /// the VDP's, for at most until this time.
+    /// the VDP's, for at most until this time, and go on by the fast path as its ports take them.
     Draining {
-        /// When the attempt is given up.
+        /// Whether the channel has given back all, and what is held goes on.
+        gate: Gate,
+        /// When the attempt is given up; or what is still held goes on at once, and finds room or not.
         deadline: Nanos,
         /// When it began.
         since: Nanos,
@@ -398,8 +400,9 @@ impl Vdp {
     }
     /// Whether frames that it holds go on.
     pub(crate) fn lets_go(&self) -> bool {
-        let open = |a: &Away| a.gate == crate::carried::Gate::Open;
-        !self.hold.is_empty() && self.away.as_deref().is_some_and(open)
+        let open = |a: &Away| a.gate == Gate::Open;
+        let drained = matches!(self.phase, Phase::Draining { gate: Gate::Open, .. });
+        !self.hold.is_empty() && (drained || self.away.as_deref().is_some_and(open))
     }
     /// Frames that it has inside the data plane, queues at ports not counted.
     pub fn held(&self) -> usize {

@@ -11,9 +11,9 @@ use crate::vdp::{Path, Phase};
 use weir_packet::{BURST, Nanos, PortId};
 
 /// Held frames that go on in a round: more would find no room in a port's queue.
-const AT_ONCE: usize = 4 * BURST;
+pub(super) const AT_ONCE: usize = 4 * BURST;
 /// How long ports may take for all that was held. What is left then goes on at once, and finds room or not.
-const LETTING_GO: Nanos = Nanos::from_secs(1);
+pub(super) const LETTING_GO: Nanos = Nanos::from_secs(1);
 
 /// Frames of a VDP that wait at its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +28,17 @@ enum Queued {
 
 /// Whether an attempt has time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time {
+pub(super) enum Time {
     Left,
     Up,
 }
 
 impl Time {
-    fn at(now: Nanos, deadline: Nanos) -> Self {
+    pub(super) fn at(now: Nanos, deadline: Nanos) -> Self {
         if now >= deadline { Self::Up } else { Self::Left }
     }
     /// How many of the frames that are held go on now.
-    fn most(self, ready: bool, held: usize) -> usize {
+    pub(super) fn most(self, ready: bool, held: usize) -> usize {
         match self {
             Self::Up => held,
             Self::Left if ready => held.min(AT_ONCE),
@@ -246,17 +246,7 @@ impl DataPlane {
         let (to, waiting) = (v.away.as_ref().map_or(Path::Slow, |a| a.back), v.phase);
         let mut left = time.most(ready, v.hold.len());
         v.phase = Phase::On(to);
-        while left > 0 {
-            let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-            let Some(in_port) = v.hold.front().map(|h| h.in_port) else { break };
-            let same = |v: &Vdp| v.hold.front().is_some_and(|h| h.in_port == in_port);
-            while left > 0 && self.work.burst.room() > 0 && same(v) {
-                let Some(h) = v.hold.pop_front() else { break };
-                left -= 1;
-                if let Err(f) = self.work.burst.push(h.frame) {
-                    self.work.grave.push(f);
-                }
-            }
+        while let Some(in_port) = self.take_held(vid, &mut left) {
             self.map(in_port);
             self.work.vids = [vid; BURST];
             let Some(v) = vdp_mut(&mut self.vdps, vid) else { break };

@@ -1,7 +1,9 @@
 //! VDPs on their way: migrations that drain, give up or return, deletions that wait.
 
+use super::away::{AT_ONCE, LETTING_GO, Time};
 use super::*;
 use crate::action::Vid;
+use crate::carried::Gate;
 use crate::execute::ChannelTo;
 use crate::program::Punt;
 use crate::software::ToServer;
@@ -17,7 +19,10 @@ impl DataPlane {
                 Phase::On(_) | Phase::Away => {}
                 Phase::Leaving { deadline, since } => self.leave_on(Vid(i as u16), deadline, since),
                 Phase::Coming { deadline, since } => self.come_on(Vid(i as u16), deadline, since),
-                Phase::Draining { deadline, since } => {
+                Phase::Draining { gate: Gate::Open, deadline, since } => {
+                    self.end_drain(Vid(i as u16), deadline, since);
+                }
+                Phase::Draining { gate: Gate::Shut, deadline, since } => {
                     if v.channel.in_flight == 0 && !self.parked_of(Vid(i as u16)) {
                         self.finish_drain(Vid(i as u16), since);
                     } else if self.now >= deadline {
@@ -36,29 +41,51 @@ impl DataPlane {
 
     pub(super) fn finish_drain(&mut self, vid: Vid, since: Nanos) {
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        v.phase = Phase::On(Path::Fast);
-        v.migration.completed += 1;
         v.migration.held = v.hold.len() as u64;
         v.migration.drain_ns = self.now.since(since).0;
-        self.migrating -= 1;
-        let mut hold = std::mem::take(&mut v.hold);
-        while let Some(first) = hold.front() {
-            let in_port = first.in_port;
-            while self.work.burst.room() > 0 && hold.front().is_some_and(|h| h.in_port == in_port) {
-                let Some(h) = hold.pop_front() else { break };
-                if let Err(f) = self.work.burst.push(h.frame) {
-                    self.work.grave.push(f);
-                }
-            }
+        self.end_drain(vid, self.now + LETTING_GO, since);
+    }
+
+    /// Takes what was held by the fast path, oldest first, as much as the ports take until `deadline`; the
+    /// VDP is there when that is all.
+    fn end_drain(&mut self, vid: Vid, deadline: Nanos, since: Nanos) {
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        let ready = (v.queued as usize) < AT_ONCE && v.channel.in_flight < AT_ONCE;
+        let mut left = Time::at(self.now, deadline).most(ready, v.hold.len());
+        v.phase = Phase::On(Path::Fast);
+        while let Some(in_port) = self.take_held(vid, &mut left) {
             self.once_more(vid, in_port);
         }
-        let mut channel = 0;
-        if let Some(v) = vdp_mut(&mut self.vdps, vid) {
-            v.hold = hold;
-            channel = v.channel.channel;
-        }
         self.bury();
+        let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
+        if !v.hold.is_empty() {
+            v.phase = Phase::Draining { gate: Gate::Open, deadline, since };
+            return;
+        }
+        v.migration.completed += 1;
+        self.migrating -= 1;
+        let channel = v.channel.channel;
         self.take_copies_back(vid, channel);
+    }
+
+    /// Fills the burst with the oldest of a VDP's held frames, of one port and `left` at most, and says which.
+    pub(super) fn take_held(&mut self, vid: Vid, left: &mut usize) -> Option<PortId> {
+        let v = vdp_mut(&mut self.vdps, vid)?;
+        let in_port = v.hold.front()?.in_port;
+        if *left == 0 {
+            return None;
+        }
+        while *left > 0
+            && self.work.burst.room() > 0
+            && v.hold.front().is_some_and(|h| h.in_port == in_port)
+        {
+            let Some(h) = v.hold.pop_front() else { break };
+            *left -= 1;
+            if let Err(f) = self.work.burst.push(h.frame) {
+                self.work.grave.push(f);
+            }
+        }
+        Some(in_port)
     }
 
     /// Takes the burst through the stages as frames of `vid`, whatever the mapping rules say. They
