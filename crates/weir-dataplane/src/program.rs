@@ -105,6 +105,8 @@ pub struct ProgramCx<'a> {
     refused: &'a mut u64,
     /// Copies that found no frame, since a frame ended last.
     pub(crate) lost: u32,
+    /// See [`ProgramCx::most_kept`].
+    pub(crate) most_kept: usize,
 }
 
 impl<'a> ProgramCx<'a> {
@@ -117,7 +119,7 @@ impl<'a> ProgramCx<'a> {
         spare: &'a mut Vec<Frame>,
         refused: &'a mut u64,
     ) -> Self {
-        Self { vid, now, ports, done, spare, refused, lost: 0 }
+        Self { vid, now, ports, done, spare, refused, lost: 0, most_kept: usize::MAX }
     }
     /// The VDP.
     pub fn vid(&self) -> Vid {
@@ -142,6 +144,11 @@ impl<'a> ProgramCx<'a> {
     /// Says that the program was the destination of a frame that came in.
     pub fn consume(&mut self, frame: Frame) {
         self.end(frame, End::Consume, Origin::Received);
+    }
+    /// How many frames the program may keep: as many as it leaves other programs to keep (Choudhury and Hahne, "Dynamic
+    /// Queue Length Thresholds", 1998). One that keeps more than half of the software stage's places gets no frames.
+    pub fn most_kept(&self) -> usize {
+        self.most_kept
     }
     /// An empty frame to fill and [`ProgramCx::emit`], or `None` when there is none: frames made
     /// by programs are bounded, so that one program can't take the worker's memory.
@@ -230,8 +237,8 @@ pub trait Program: Send {
     /// the batch: what it asked for is there, and what hangs on that is asked for now.
     fn expect_further(&self, _frame: &Frame, _in_port: PortNo) {}
 
-    /// Takes one frame and ends it through `cx`, or keeps it (then counts it in
-    /// [`Program::held`]).
+    /// Takes one frame and ends it through `cx`, or keeps it (at most [`ProgramCx::most_kept`]; then counts
+    /// it in [`Program::held`]).
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>);
 
     /// Called about every millisecond: ageing, retries.

@@ -8,6 +8,8 @@ use crate::execute::ChannelTo;
 use crate::program::Done;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Thread;
 use weir_packet::{Frame, PortId};
@@ -47,6 +49,8 @@ pub struct Channel {
     size: usize,
     /// Frames of VDPs that are in the server's hands.
     pub in_flight: usize,
+    /// Those of them that programs keep.
+    kept: Arc<AtomicUsize>,
 }
 
 /// Spare frames that a server may hold for copies and frames of its programs' making.
@@ -55,11 +59,12 @@ pub(super) const SPARES: usize = 256;
 /// A channel of `size` frames each way, and its server.
 pub fn pair(size: usize) -> (Channel, Server) {
     let (to, rx) = RingBuffer::new(size);
-    // Everything that can be in the server's hands must fit back.
+    // Everything that can be in the server's hands must fit back: what waits there, and what programs keep.
     let (tx, from) = RingBuffer::new(2 * size + SPARES);
     let (spares, spare_rx) = RingBuffer::new(SPARES);
     let (inbox, jobs) = channel();
     let server = Server::new(rx, tx, spare_rx, jobs, size);
+    let kept = Arc::clone(server.kept());
     let ch = Channel {
         to,
         from,
@@ -70,6 +75,7 @@ pub fn pair(size: usize) -> (Channel, Server) {
         server: None,
         size,
         in_flight: 0,
+        kept,
     };
     (ch, server)
 }
@@ -101,13 +107,22 @@ impl Channel {
     }
     /// Whether a VDP that has so many frames in flight may have one more: on a shared channel while
     /// it has no more than there are places free (Choudhury and Hahne, "Dynamic Queue Length
-    /// Thresholds", 1998), so that whoever floods leaves room for the next.
+    /// Thresholds", 1998), so that whoever floods leaves room for the next. What programs keep takes its own
+    /// VDP's part alone, and is bounded apart ([`ProgramCx::most_kept`](crate::program::ProgramCx::most_kept)).
     #[inline]
     pub fn has_part(&self, dedicated: Dedicated, in_flight: usize) -> bool {
         match dedicated {
             Dedicated::Yes => in_flight < self.size,
-            Dedicated::No => in_flight + self.in_flight < self.size,
+            Dedicated::No => {
+                in_flight + self.in_flight < self.size || self.has_part_beside_kept(in_flight)
+            }
         }
+    }
+    #[inline(never)]
+    fn has_part_beside_kept(&self, in_flight: usize) -> bool {
+        // As of the server's last turn; all of it fits back.
+        let waiting = self.in_flight.saturating_sub(self.kept.load(Relaxed));
+        in_flight + waiting < self.size && self.in_flight < 2 * self.size
     }
     /// Hands a frame over.
     ///

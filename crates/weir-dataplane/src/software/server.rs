@@ -13,6 +13,8 @@ use crate::program::{Ahead, Done, End, Origin, Program, ProgramCx, ProgramPort, 
 use crate::runner::Waker;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -40,6 +42,9 @@ pub struct Server {
     key: FlowKey,
     last_tick: Nanos,
     now: Nanos,
+    size: usize,
+    /// Frames that all programs keep, as the worker knows it.
+    kept: Arc<AtomicUsize>,
     /// The worker, when it does not serve itself: to be woken when something goes back.
     pub(crate) worker: Option<Waker>,
 }
@@ -66,6 +71,8 @@ impl Server {
             key: FlowKey::default(),
             last_tick: Nanos(0),
             now: Nanos(0),
+            size,
+            kept: Arc::default(),
             worker: None,
         }
     }
@@ -89,7 +96,20 @@ impl Server {
             p.release(&mut self.cx(vid, &ports));
         }
         slot.program_ports = ports;
+        slot.count_none_kept(&self.kept);
         Some(slot)
+    }
+    /// Where it says how many frames programs keep.
+    pub(super) fn kept(&self) -> &Arc<AtomicUsize> {
+        &self.kept
+    }
+    /// Counts the frames that a VDP's programs keep.
+    fn count_kept(&mut self, vid: Vid) {
+        let Some(slot) = self.slots.get_mut(usize::from(vid.0)).and_then(Option::as_deref_mut)
+        else {
+            return;
+        };
+        slot.count_kept(&self.kept);
     }
     fn cx<'a>(&'a mut self, vid: Vid, ports: &'a [ProgramPort]) -> ProgramCx<'a> {
         ProgramCx::new(vid, self.now, ports, &mut self.done, &mut self.spare, &mut self.refused)
@@ -141,8 +161,16 @@ impl Server {
                 program.expect_further(&f.frame, in_port);
             }
         }
+        let mut of = None;
         for f in batch.drain(..) {
+            let before = of.replace(f.vid).filter(|vid| *vid != f.vid);
+            if let Some(vid) = before {
+                self.count_kept(vid);
+            }
             self.frame(f);
+        }
+        if let Some(vid) = of {
+            self.count_kept(vid);
         }
         self.batch = batch;
         if now.since(self.last_tick) >= TICK {
@@ -179,6 +207,7 @@ impl Server {
                 );
                 p.tick(&mut cx);
             }
+            slot.count_kept(&self.kept);
         }
     }
 
@@ -209,6 +238,7 @@ impl Server {
             return;
         };
         let judges = slot.judges();
+        let kept_by_others = self.kept.load(Relaxed).saturating_sub(slot.kept);
         let mut e = SlowEgress {
             vid: f.vid,
             now: self.now,
@@ -279,6 +309,7 @@ impl Server {
                     &mut self.refused,
                 );
                 cx.lost = lost;
+                cx.most_kept = self.size.saturating_sub(kept_by_others) / 2;
                 p.frame(SlowFrame { frame, in_port, why }, &mut cx);
             }
             None => {

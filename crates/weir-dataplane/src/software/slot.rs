@@ -13,6 +13,7 @@ use crate::punt::PuntSink;
 use crate::userfield::UserFields;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_classify::Match;
 use weir_packet::PortId;
 
@@ -55,6 +56,8 @@ pub struct Slot {
     pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
     copied: Option<Box<Copied>>,
+    /// Frames that its programs keep.
+    pub(super) kept: usize,
 }
 
 /// Table, match and priority of copies.
@@ -106,6 +109,7 @@ impl Slot {
             program_ports: Box::default(),
             fields: UserFields::default(),
             copied: None,
+            kept: 0,
         }
     }
     /// Whether frames that come by the default rule meet anything here before the program.
@@ -178,6 +182,19 @@ impl Slot {
         self.live = ids(&|p| p.port.up);
         self.program_ports = ports.iter().map(|p| p.port).collect();
         self.ports = ports.into();
+    }
+    /// Counts the frames that its programs keep, there and in the sum of `all`.
+    pub(super) fn count_kept(&mut self, all: &AtomicUsize) {
+        let now = self.programs().map(|p| p.held()).sum();
+        let before = std::mem::replace(&mut self.kept, now);
+        if now != before {
+            all.store((all.load(Relaxed) + now).saturating_sub(before), Relaxed);
+        }
+    }
+    /// Counts none, until it is served.
+    pub(super) fn count_none_kept(&mut self, all: &AtomicUsize) {
+        let before = std::mem::take(&mut self.kept);
+        all.store(all.load(Relaxed).saturating_sub(before), Relaxed);
     }
     /// All that may keep frames.
     pub(super) fn programs(&mut self) -> impl Iterator<Item = &mut Box<dyn Program>> {

@@ -202,7 +202,7 @@ impl Router {
                 }
             }
             Use::Hold(ask) => {
-                if let Some(h) = self.neighbours.hold(key, Held { frame, origin }) {
+                if let Some(h) = self.neighbours.hold(key, Held { frame, origin }, cx.most_kept()) {
                     self.counters.queue_overflows += 1;
                     cx.end(h.frame, End::Drop(DropReason::Unreachable), h.origin);
                 }

@@ -245,15 +245,16 @@ impl Cache {
     }
 
     /// Keeps a frame for a neighbour that [`Use::Hold`] was said of. Gives back what can't be
-    /// kept: the oldest when the neighbour's queue is full, this one when there is no room at all.
-    pub fn hold(&mut self, key: Key, frame: Held) -> Option<Held> {
+    /// kept: the oldest when the neighbour's queue is full, this one when there is no room at all (`most`: for
+    /// all neighbours, beside what the configuration says).
+    pub fn hold(&mut self, key: Key, frame: Held, most: usize) -> Option<Held> {
         let Some(e) = self.entries.get_mut(&key) else { return Some(frame) };
         let oldest = match e.waiting.len() >= self.config.queue {
             true => e.waiting.pop_front(),
             false => None,
         };
         self.held -= usize::from(oldest.is_some());
-        if self.held >= self.config.held {
+        if self.held >= self.config.held.min(most) {
             return Some(frame);
         }
         e.waiting.push_back(frame);

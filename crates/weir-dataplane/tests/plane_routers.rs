@@ -1,0 +1,188 @@
+//! Routers of several VDPs on one channel: what some keep for neighbours that do not answer is no other's affair.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use weir_classify::{Field, Match};
+use weir_dataplane::programs::router::{Interface, Router, RouterConfig};
+use weir_dataplane::*;
+use weir_packet::*;
+use weir_wire::MacAddr;
+
+/// Sends so many packets a round to so many addresses of 10.2.0.0/16, one after the other.
+struct Scan {
+    per_round: usize,
+    addresses: u32,
+    next: u32,
+    left: u64,
+}
+/// A link whose hosts answer ARP requests, or do not.
+struct Hosts {
+    answers: bool,
+    replies: VecDeque<Vec<u8>>,
+}
+
+fn packet(n: u32) -> Vec<u8> {
+    let src = SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, 2), 1000);
+    let dst = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a02_1000 + n), 9);
+    let f = weir_wire::build::Frame::udp_v4(src, dst, &[0; 20])
+        .macs(MacAddr([2, 0, 0, 1, 0, 2]), MacAddr([2, 0, 0, 0, 0xa, 1]));
+    let mut out = vec![0; f.len()];
+    f.emit(&mut out).unwrap();
+    out
+}
+fn put(pool: &mut Pool, burst: &mut Burst, bytes: &[u8]) -> bool {
+    let Some(mut f) = pool.alloc() else { return false };
+    f.copy_from(bytes).unwrap();
+    burst.push(f).unwrap();
+    true
+}
+
+impl Device for Scan {
+    fn name(&self) -> &str {
+        "scan"
+    }
+    fn caps(&self) -> Caps {
+        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+    }
+    fn link(&mut self, _: &mut Pool) -> LinkState {
+        LinkState::Up
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let mut n = 0;
+        while n < self.per_round && self.left > 0 && burst.room() > 0 {
+            if !put(pool, burst, &packet(self.next % self.addresses)) {
+                break;
+            }
+            (self.next, self.left, n) = (self.next + 1, self.left - 1, n + 1);
+        }
+        n
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let n = burst.len();
+        burst.drain().for_each(|f| pool.free(f));
+        n
+    }
+    fn flush(&mut self, _: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+    fn close(&mut self, _: &mut Pool) {}
+}
+
+impl Device for Hosts {
+    fn name(&self) -> &str {
+        "hosts"
+    }
+    fn caps(&self) -> Caps {
+        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+    }
+    fn link(&mut self, _: &mut Pool) -> LinkState {
+        LinkState::Up
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let mut n = 0;
+        while burst.room() > 0
+            && let Some(r) = self.replies.pop_front()
+        {
+            put(pool, burst, &r);
+            n += 1;
+        }
+        n
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let n = burst.len();
+        for f in burst.drain() {
+            let b = f.bytes();
+            if self.answers && b[12..14] == [8, 6] && b[21] == 1 {
+                let mac = [2, 0, 0, 2, b[40], b[41]];
+                let mut r = b[6..12].to_vec();
+                r.extend(mac);
+                r.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+                r.extend(mac);
+                r.extend(&b[38..42]);
+                r.extend(&b[22..32]);
+                r.resize(60, 0);
+                self.replies.push_back(r);
+            }
+            pool.free(f);
+        }
+        n
+    }
+    fn flush(&mut self, _: &mut Pool) {}
+    fn held(&self) -> usize {
+        0
+    }
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+    fn close(&mut self, _: &mut Pool) {}
+}
+
+fn router(p: &mut DataPlane, vid: u16, scan: Scan, answers: bool) {
+    let a = p.add_port(&format!("a{vid}"), Box::new(scan)).unwrap();
+    let b = p
+        .add_port(&format!("b{vid}"), Box::new(Hosts { answers, replies: VecDeque::new() }))
+        .unwrap();
+    let interface = |p: u8| Interface {
+        port: PortNo(p.into()),
+        mac: MacAddr([2, 0, 0, 0, 0xa, p]),
+        addresses: vec![format!("10.{p}.0.1/16").parse().unwrap()],
+        mtu: None,
+    };
+    let config =
+        RouterConfig { interfaces: vec![interface(1), interface(2)], ..RouterConfig::default() };
+    let mut s = VdpSpec::new(Vid(vid), &format!("v{vid}"));
+    s.ports = vec![(PortNo(1), a), (PortNo(2), b)];
+    s.mapping = [a, b]
+        .map(|id| MappingRule {
+            matcher: Match::any().with(Field::InPort, id.0.into()),
+            priority: 1,
+        })
+        .into();
+    s.program = Some(Box::new(Router::new(&config).unwrap()));
+    p.create_vdp(s).unwrap();
+}
+
+/// Router 1 has 32 packets a round for 256 neighbours that answer, beside so many routers that wait for neighbours which nobody
+/// is. What became of its packets; what each of the others keeps.
+fn of_first(others: u16) -> (VdpView, Vec<usize>) {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    for vid in 2..2 + others {
+        router(&mut p, vid, Scan { per_round: 1, addresses: 2000, next: 0, left: 300 }, false);
+    }
+    let mut clock = 0;
+    let mut poll = |p: &mut DataPlane, n: u64| {
+        for _ in 0..n {
+            clock += 50_000;
+            p.poll(Nanos(clock));
+        }
+    };
+    // They keep what they may before the first begins.
+    poll(&mut p, 2000);
+    router(&mut p, 1, Scan { per_round: 32, addresses: 256, next: 0, left: 16_000 }, true);
+    poll(&mut p, 1000);
+    let s = p.snapshot();
+    s.check().unwrap();
+    let kept = s.vdps.iter().filter(|v| v.vid.0 > 1).map(|v| v.held).collect();
+    (s.vdps.into_iter().find(|v| v.vid == Vid(1)).unwrap(), kept)
+}
+
+#[test]
+fn what_routers_keep_takes_no_places_from_others() {
+    let (alone, _) = of_first(0);
+    assert_eq!((alone.counters.dropped.total(), alone.counters.consumed), (0, 256));
+    for others in [1, 10, 50] {
+        let (first, kept) = of_first(others);
+        let (received, d) = (first.counters.received.frames, &first.counters.dropped);
+        let why: Vec<_> = d.iter().filter(|(_, n)| *n > 0).collect();
+        assert_eq!(d.get(DropReason::ChannelFull), 0, "of {received} beside {others}: {why:?}");
+        // What it may keep until its neighbours have answered is its part, too.
+        assert!(d.total() < 256, "of {received} beside {others}: {why:?}");
+        // All of them have something to keep, and leave as much.
+        let all: usize = kept.iter().sum();
+        assert!(kept.iter().all(|k| (16..=128).contains(k)) && all <= 1024 + 64, "{kept:?}");
+    }
+}
