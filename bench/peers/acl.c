@@ -1,9 +1,9 @@
 /* DPDK's rte_acl over a rule set and its trace: lookups per second of CPU time, as JSON. Built and called by lookups.py.
  *
- *   acl RULES TRACE SECONDS REPEATS EAL-ARGUMENTS...
+ *   acl RULES TRACE SECONDS EAL-ARGUMENTS...
  *
  * RULES and TRACE as testdata/rules/README.md describes them, not compressed. Bursts of 32, one category, each of the
- * library's algorithms that the processor has; every answer is checked against the trace's.
+ * library's algorithms that the processor has, once for each line of standard input; every answer is checked against the trace's.
  */
 #include "sets.h"
 
@@ -133,7 +133,7 @@ static size_t wrong(const struct rte_acl_ctx *acl, const struct lookup *trace, s
 	return found;
 }
 
-static double rate(const struct rte_acl_ctx *acl, const struct lookup *trace, size_t count, int algorithm, double least)
+static struct measured rate(const struct rte_acl_ctx *acl, const struct lookup *trace, size_t count, int algorithm, double least)
 {
 	double start = seconds(CLOCK_THREAD_CPUTIME_ID), passed;
 	size_t done = 0;
@@ -150,47 +150,51 @@ static double rate(const struct rte_acl_ctx *acl, const struct lookup *trace, si
 		done += count;
 		passed = seconds(CLOCK_THREAD_CPUTIME_ID) - start;
 	} while (passed < least);
-	return done / passed / 1e6;
+	return (struct measured){ done, passed };
 }
 
 int main(int argc, char **argv)
 {
-	if (argc < 6)
-		fail("usage: acl RULES TRACE SECONDS REPEATS EAL-ARGUMENTS...");
+	if (argc < 5)
+		fail("usage: acl RULES TRACE SECONDS EAL-ARGUMENTS...");
 	struct lines lines = read_rules(argv[1]);
 	struct trace trace = read_trace(argv[2], lines.kind);
 	const struct fields *fields = lines.kind == FIVE ? &five_tuple : &twelve_tuple;
 	struct lookup *all_keys = keys(&trace, fields);
 	double least = atof(argv[3]);
-	int repeats = atoi(argv[4]);
-	argv[4] = argv[0];
-	if (rte_eal_init(argc - 4, argv + 4) < 0)
+	argv[3] = argv[0];
+	if (rte_eal_init(argc - 3, argv + 3) < 0)
 		fail("rte_eal_init: %s", rte_strerror(rte_errno));
 	size_t before = allocated();
 	double start = seconds(CLOCK_MONOTONIC);
 	struct rte_acl_ctx *acl = built(&lines, fields);
-	printf("{\"rules\": %u, \"build_s\": %.4f, \"bytes\": %zu, \"mlps_per_cpu_s\": {", lines.count,
-	       seconds(CLOCK_MONOTONIC) - start, allocated() - before);
+	printf("{\"rules\": %u, \"build_s\": %.4f, \"bytes\": %zu}\n", lines.count, seconds(CLOCK_MONOTONIC) - start, allocated() - before);
 	static const struct {
 		const char *name;
 		int algorithm;
 	} all[] = { { "scalar", RTE_ACL_CLASSIFY_SCALAR },
 		    { "AVX2", RTE_ACL_CLASSIFY_AVX2 },
 		    { "AVX-512x32", RTE_ACL_CLASSIFY_AVX512X32 } };
-	const char *comma = "";
+	bool has[sizeof all / sizeof *all];
 	for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
-		if (rte_acl_set_ctx_classify(acl, all[a].algorithm) != 0)
-			continue;
-		size_t errors = wrong(acl, all_keys, trace.count, all[a].algorithm);
+		has[a] = rte_acl_set_ctx_classify(acl, all[a].algorithm) == 0;
+		size_t errors = has[a] ? wrong(acl, all_keys, trace.count, all[a].algorithm) : 0;
 		if (errors)
 			fail("%s: %zu of %zu answers differ from the trace's", all[a].name, errors, trace.count);
-		printf("%s\"%s\": [", comma, all[a].name);
-		for (int i = 0; i < repeats; i++)
-			printf("%s%.3f", i ? ", " : "", rate(acl, all_keys, trace.count, all[a].algorithm, least));
-		printf("]");
-		comma = ", ";
 	}
-	printf("}}\n");
+	while (next_turn()) {
+		const char *comma = "";
+		printf("{");
+		for (size_t a = 0; a < sizeof all / sizeof *all; a++) {
+			if (!has[a])
+				continue;
+			/* Whoever had the processor before has left nothing in its caches. */
+			rate(acl, all_keys, trace.count, all[a].algorithm, 0);
+			print_measured(comma, all[a].name, rate(acl, all_keys, trace.count, all[a].algorithm, least));
+			comma = ", ";
+		}
+		printf("}\n");
+	}
 	rte_acl_free(acl);
 	rte_eal_cleanup();
 	return 0;

@@ -6,6 +6,7 @@ testdata/rules/README.md describes them; else the project's samples are taken. r
 rebuild, and its time to build stands beside its rate. Weir's tables and Open vSwitch's were filled rule by rule and can be changed.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -16,15 +17,16 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable
+from typing import NamedTuple
 
 import dpdk
+import in_turn
 import ovs_classifier
 from ovs_classifier import ROOT, TARGET
 
 PROFILE = "release"
-# Larger sets keep the library at building for minutes, or for ever.
-MOST_SECONDS = 120
+# Of a measurement: what neighbours take of the processor changes within a second.
+PARTS = 6
 # Sizes as names of sets end, in the order of the page.
 ORDER = ["1k", "10k", "50k", "100k", "8k"]
 # The section that is Open vSwitch's.
@@ -97,9 +99,9 @@ def huge_pages() -> str:
     return wanted
 
 
-def pinned(command: list, limit: float | None = None) -> str:
+def pinned(command: list) -> str:
     env = os.environ | {"GLIBC_TUNABLES": huge_pages()}
-    done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, timeout=limit, env=env)
+    done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, env=env)
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("EAL:")]
         raise dpdk.Failed(said[-1][-200:] if said else f"ended with {done.returncode}, without a word")
@@ -109,56 +111,99 @@ def pinned(command: list, limit: float | None = None) -> str:
 def ours(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path) -> dict:
     """The program's own medians of five."""
     text = pinned([program, rules, trace])
-    rate = re.search(r"bursts of 32: ([\d.]+) M/CPU-s", text)
     kept = re.search(r"under (\d+) updates a second: [\d.]+ M/CPU-s, ([\d.]+) of", text)
     rest = re.search(r"(\d+) lines, \d+ rules; build ([\d.]+) s, ([\d.]+) M updates/s, (\d+) bytes a line", text)
     index = re.search(r"before there is an index: ([\d.]+) M/CPU-s\n\d+ indexes: \d+ leaves, made in ([\d.]+) s", text)
-    if not rate or not kept or not rest:
+    if not kept or not rest:
         raise dpdk.Failed(f"not understood: {text[-200:]}")
     lines, build, updates, size = rest.groups()
     under = {"updates_a_second": int(kept[1]), "kept": float(kept[2])}
     if index:
         under |= {"before_index": float(index[1]), "index_s": float(index[2])}
-    return {"mlps": float(rate[1]), "lines": int(lines), "build_s": float(build), "updates_m": float(updates), "bytes": int(size)} | under
+    return {"lines": int(lines), "build_s": float(build), "updates_m": float(updates), "bytes": int(size)} | under
 
 
-def theirs(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, window: tuple[float, int], directory: pathlib.Path) -> dict:
-    with dpdk.hugepages(directory / "huge") as huge:
-        eal = ["-l", str(dpdk.CORE), "--no-pci", "--no-telemetry", "--force-max-simd-bitwidth=512", "--huge-unlink"]
-        eal += ["--huge-dir", huge, "--file-prefix", directory.name, "-m", str(dpdk.DPDK_MIB)]
-        try:
-            text = pinned([program, rules, trace, str(window[0]), str(window[1]), *eal], MOST_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise dpdk.Failed(f"not built in {MOST_SECONDS} s") from error
-    result = json.loads(text.strip().splitlines()[-1])
-    result["mlps"] = {a: statistics.median(r) for a, r in result["mlps_per_cpu_s"].items()}
-    result["bytes"] //= result["rules"]
-    return result
+class Measured(NamedTuple):
+    """A program that waits for its turns; what it has said before the first, and its rates so far."""
+
+    program: in_turn.Measured
+    facts: dict
+    rates: dict[str, list[float]]
 
 
-def updatable(program: pathlib.Path, rules: pathlib.Path, trace: pathlib.Path, window: tuple[float, int]) -> dict:
-    """Open vSwitch's, by the faster of its two ways to ask."""
-    try:
-        result = json.loads(pinned([program, rules, trace, str(window[0]), str(window[1])], MOST_SECONDS))
-    except subprocess.TimeoutExpired as error:
-        raise dpdk.Failed(f"not measured in {MOST_SECONDS} s") from error
-    result["mlps"] = {way: statistics.median(each) for way, each in result["mlps_per_cpu_s"].items()}
-    result["build_s"] = statistics.median(result["build_s"])
-    result["updates_m"] = statistics.median(result["updates_m_per_cpu_s"])
-    result["bytes"] //= result["lines"]
-    return result
+def in_turns(programs: dict[str, Measured], repeats: int) -> dict[str, str]:
+    """Measures each `repeats` times, each time in as many parts as there are of a measurement, by turns. Who fails has no further
+    turn; and why."""
+    failed = {}
+    for _ in range(repeats):
+        sums: dict[str, dict[str, list[float]]] = {name: {} for name in programs}
+        for name in PARTS * list(programs):
+            if name not in failed:
+                try:
+                    for way, (done, passed) in programs[name].program.turn().items():
+                        of = sums[name].setdefault(way, [0, 0])
+                        of[0], of[1] = of[0] + done, of[1] + passed
+                except dpdk.Failed as error:
+                    failed[name] = str(error)
+        for name, ways in sums.items():
+            for way, (done, passed) in ways.items():
+                programs[name].rates.setdefault(way, []).append(done / passed / 1e6)
+    return failed
 
 
-def tried(run: Callable[..., dict], *arguments: object) -> dict:
-    """What a peer says, or why it says nothing."""
-    try:
-        return run(*arguments)
-    except (dpdk.Failed, OSError) as error:
-        return {"error": str(error)}
+def beside(commands: dict[str, list], repeats: int) -> dict[str, dict]:
+    """Programs measured in turn. Of each its facts, all rates and their medians, and `ratio`: the median of weir's rates, each
+    over that of the peer's fastest way at the same time; of one that failed why."""
+    environment = {"GLIBC_TUNABLES": huge_pages()}
+    results = {}
+    with contextlib.ExitStack() as stack:
+        ready = {}
+        for name, command in commands.items():
+            program = stack.enter_context(in_turn.Measured(command, environment))
+            try:
+                ready[name] = Measured(program, program.answer(), {})
+            except dpdk.Failed as error:
+                results[name] = {"error": str(error)}
+        results |= {name: {"error": why} for name, why in in_turns(ready, repeats).items()}
+        for name, each in ready.items():
+            if name in results:
+                continue
+            medians = {way: statistics.median(rates) for way, rates in each.rates.items()}
+            results[name] = each.facts | {"mlps_per_cpu_s": each.rates, "mlps": medians}
+        # Whose updates are asked for last: nobody is measured after them.
+        if "error" not in results.get("Open vSwitch", {"error": ""}):
+            try:
+                results["Open vSwitch"] |= ready["Open vSwitch"].program.last_turn()
+            except dpdk.Failed as error:
+                results["Open vSwitch"] = {"error": str(error)}
+    own = results["weir"].get("mlps_per_cpu_s", {}).get("bursts of 32")
+    for name, each in results.items():
+        if own and name != "weir" and "error" not in each:
+            fastest = max(each["mlps"], key=each["mlps"].get)
+            each["ratio"] = statistics.median(w / p for w, p in zip(own, each["mlps_per_cpu_s"][fastest], strict=True))
+    return results
+
+
+def huge_memory(stack: contextlib.ExitStack) -> list:
+    """What DPDK is told, of memory that goes when the stack does."""
+    own = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-acl-")))
+    huge = stack.enter_context(dpdk.hugepages(own / "huge"))
+    eal = ["-l", dpdk.CORE, "--no-pci", "--no-telemetry", "--force-max-simd-bitwidth=512", "--huge-unlink"]
+    return [*eal, "--huge-dir", huge, "--file-prefix", own.name, "-m", dpdk.DPDK_MIB]
+
+
+def per_rule(of: dict) -> dict:
+    """Medians of what was measured more than once, and bytes by rule or line."""
+    if "error" in of:
+        return of
+    medians = {"bytes": of["bytes"] // of.get("lines", of["rules"])}
+    if "updates_m_per_cpu_s" in of:
+        medians |= {"build_s": statistics.median(of["build_s"]), "updates_m": statistics.median(of["updates_m_per_cpu_s"])}
+    return of | medians
 
 
 def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, int]) -> list[dict]:
-    results = []
+    results, part = [], window[0] / PARTS
     program = example("weir-classify", "lookup_rate")
     with tempfile.TemporaryDirectory(prefix="weir-lookups-") as temporary:
         base = pathlib.Path(temporary)
@@ -175,12 +220,22 @@ def measure(folder: pathlib.Path | None, only: str | None, window: tuple[float, 
                 continue
             rules, trace = plain(each.rules, base / "rules"), plain(each.trace, base / "trace")
             row = {"set": each.name, "weir": ours(program, rules, trace)}
-            if peer:
-                with tempfile.TemporaryDirectory(prefix="weir-acl-") as own:
-                    row["rte_acl"] = tried(theirs, peer, rules, trace, window, pathlib.Path(own))
+            commands: dict[str, list] = {"weir": [program, "turns", rules, trace, part]}
+            with contextlib.ExitStack() as stack:
+                if peer:
+                    try:
+                        commands["rte_acl"] = [peer, rules, trace, part, *huge_memory(stack)]
+                    except (dpdk.Failed, OSError, subprocess.CalledProcessError) as error:
+                        row["rte_acl"] = {"error": str(error)}
+                if switch:
+                    commands["Open vSwitch"] = [switch, rules, trace, part, window[1]]
+                found = beside(commands, window[1])
+            row |= {name: per_rule(of) for name, of in found.items() if name != "weir"}
+            if "error" in found["weir"]:
+                raise dpdk.Failed(f"weir: {found['weir']['error']}")
+            row["weir"] |= {"mlps": found["weir"]["mlps"]["bursts of 32"], "mlps_per_cpu_s": found["weir"]["mlps_per_cpu_s"]["bursts of 32"]}
             print(line(row), flush=True)
             if switch:
-                row["Open vSwitch"] = tried(updatable, switch, rules, trace, window)
                 print(updatable_line(row), flush=True)
             results.append(row)
     return results
@@ -192,7 +247,7 @@ def line(row: dict) -> str:
         peer = f"{r['error']} | | | | | "
     else:
         rates = [f"{r['mlps'][a]:.1f}" if a in r["mlps"] else "–" for a in ("scalar", "AVX2", "AVX-512x32")]
-        peer = f"{' | '.join(rates)} | {w['mlps'] / max(r['mlps'].values()):.2f} | {r['build_s']:.2f} | {r['bytes']:,}"
+        peer = f"{' | '.join(rates)} | {r['ratio']:.2f} | {r['build_s']:.2f} | {r['bytes']:,}"
     before, index = (f"{w['before_index']:.1f}", f"{w['index_s']:.2f}") if "index_s" in w else ("–", "–")
     ours = f"{w['build_s']:.3f} | {index} | {w['bytes']:,} | {w['updates_m']:.2f} | {w['kept']:.2f}"
     return f"| {row['set']} | {w['lines']:,} | {before} | {w['mlps']:.1f} | {peer} | {ours} |"
@@ -208,6 +263,8 @@ def page(results: list[dict], folder: pathlib.Path | None) -> list[str]:
         "filled rule by rule, and lines they take out and put back again are the updates (millions a second). Large tables of many",
         "shapes get an index, which a thread beside the worker makes (index, s) and changes keep true: *before* is what serves until",
         "then. The last column is what lookups keep of their rate while the same thread does 100,000 updates a second.",
+        f"All programs stand side by side, and a measurement of each is made of {PARTS} parts, by turns: rates are medians, and *weir / best* is",
+        "the median of what weir has over what the peer's fastest way has at the same time.",
         "",
         "| set | rules | before | weir | rte_acl scalar | AVX2 | AVX-512 | weir / best | rte_acl build, s | bytes a rule | weir build, s | index, s | bytes a rule | updates | kept |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -224,7 +281,7 @@ def updatable_line(row: dict) -> str:
     # Of what is slow fewer answers are checked than the trace has.
     checked = "all" if o["checked"] == o["lookups"] else f"{o['checked']:,}"
     theirs = f"{o['rules']:,} | {checked} | {o['build_s']:.3f} | {o['bytes']:,} | {o['updates_m']:.3f}"
-    return f"| {row['set']} | {w['mlps']:.1f} | {rule:.3g} | {bits:.3g} | {times(w['mlps'] / max(rule, bits))} | {theirs} | {ours} |"
+    return f"| {row['set']} | {w['mlps']:.1f} | {rule:.3g} | {bits:.3g} | {times(o['ratio'])} | {theirs} | {ours} |"
 
 
 def times(ratio: float) -> str:
@@ -240,7 +297,7 @@ def updatable_page(results: list[dict], folder: pathlib.Path | None) -> list[str
         "uniform traces, memory in huge pages, one classifier for each VID, with the prefix tries and segments that Open vSwitch gives its own tables. It is asked",
         "for the rule alone, and for the rule and the bits that were looked at, as Open vSwitch asks. Rules of one priority that some header fits both have",
         "priorities of their own, since it does not say which wins. It has no ranges: ports become as many rules as they have prefixes. Answers are compared",
-        "with the trace's, as many as it gives in five seconds. Updates are lines taken out and put back, millions a second, all rules of a line at once.",
+        "with the trace's, as many as it gives in five seconds. The ratio is as there. Updates are lines taken out and put back, millions a second, all rules of a line at once.",
         "",
         "| set | weir | Open vSwitch, rule | rule and bits | weir / best | its rules | answers checked | build, s | bytes a line | updates | weir build, s | bytes a line | updates |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

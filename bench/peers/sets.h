@@ -56,6 +56,27 @@ static double seconds(clockid_t clock)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* What was looked up, and the CPU time that took. */
+struct measured {
+	size_t done;
+	double passed;
+};
+
+static void print_measured(const char *before, const char *name, struct measured m)
+{
+	printf("%s\"%s\": [%zu, %.6f]", before, name, m.done, m.passed);
+}
+
+/* Whether one more measurement is asked for: waits for a line of standard input, whoever is measured in between. */
+static bool next_turn(void)
+{
+	fflush(stdout);
+	for (int c = getchar(); c != EOF; c = getchar())
+		if (c == '\n')
+			return true;
+	return false;
+}
+
 static FILE *opened(const char *path)
 {
 	FILE *file = fopen(path, "r");

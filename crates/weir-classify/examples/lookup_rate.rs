@@ -1,10 +1,11 @@
 //! How fast is a table? Lookups and updates per second of CPU time, for a rule set with its trace,
 //! or for tables of exact rules made up on the spot.
 //!
-//! `lookup_rate RULES TRACE` · `lookup_rate changes RULES` · `lookup_rate exact N [ACTIVE]` · `lookup_rate vdps N RULES_EACH`
+//! `lookup_rate RULES TRACE` · `lookup_rate turns RULES TRACE SECONDS` · `lookup_rate changes RULES` · `lookup_rate exact N [ACTIVE]` · `lookup_rate vdps N RULES_EACH`
 //!
 //! Lookups are measured in bursts of 32, one by one, and in bursts while rules are taken out and
-//! put back a hundred thousand times a second on the same thread. Files may be zstd-compressed. Every answer of a trace is
+//! put back a hundred thousand times a second on the same thread. `turns` measures bursts of 32 once for each line that it is
+//! sent and answers in a line of JSON, so that peers can be measured in turn. Files may be zstd-compressed. Every answer of a trace is
 //! checked. Rates are per CPU-second of this thread.
 
 #[path = "../tests/rulesets/mod.rs"]
@@ -65,11 +66,16 @@ fn main() -> Result<(), String> {
                 number(3).unwrap_or(5),
             )?
         }
+        Some("turns") => {
+            let usage = "turns RULES TRACE SECONDS";
+            let least = args.get(3).and_then(|s| s.parse().ok()).ok_or(usage)?;
+            turns(&args[1], &args[2], least)?
+        }
         Some("changes") => changes(args.get(1).ok_or("changes RULES")?)?,
         Some(rules) if args.len() == 2 => file(rules, &args[1])?,
         _ => {
             return Err(
-                "usage: lookup_rate RULES TRACE | changes RULES | exact N [ACTIVE] | vdps N EACH"
+                "usage: lookup_rate RULES TRACE | turns RULES TRACE SECONDS | changes RULES | exact N [ACTIVE] | vdps N EACH"
                     .into(),
             );
         }
@@ -161,6 +167,31 @@ fn bursts_alone(rules: &str, trace: &str, rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// Bursts for `least` seconds for each line of standard input, in tables that have their indexes: lookups, and the CPU time they took.
+fn turns(rules: &str, trace: &str, least: f64) -> Result<(), String> {
+    let lookups = rulesets::trace(&rulesets::text(trace.as_ref())?)?;
+    let clock = Clock(Instant::now());
+    let tables = Indexed::of(rules, &clock)?.tables;
+    check(&tables, &lookups)?;
+    let none = FastTable::new();
+    let (work, all) = Work::new(&tables, &none, &lookups);
+    println!("{{}}");
+    for line in std::io::stdin().lines() {
+        line.map_err(|e| e.to_string())?;
+        // Whoever had the processor before has left nothing in its caches.
+        let mut sum = bursts(&work, &all, 0..lookups.len());
+        let (start, mut done, mut passed) = (clock.now(), 0, 0.0);
+        while passed < least {
+            sum ^= bursts(&work, &all, 0..lookups.len());
+            done += lookups.len();
+            passed = clock.now() - start;
+        }
+        std::hint::black_box(sum);
+        println!("{{\"bursts of 32\": [{done}, {passed:.6}]}}");
+    }
+    Ok(())
+}
+
 /// Changes alone, of tables that have an index: for a profile of them.
 fn changes(rules: &str) -> Result<(), String> {
     let clock = Clock(Instant::now());
@@ -197,6 +228,7 @@ impl Indexed {
             .filter(|(vid, rule)| tables.entry(*vid).or_default().insert(*rule).is_ok())
             .collect();
         let build = clock.now() - start;
+        tables.values_mut().for_each(|t| while t.move_on(SLOTS) {});
         let made = tables
             .values_mut()
             .filter(|t| t.wants_index())
