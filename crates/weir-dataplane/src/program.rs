@@ -6,6 +6,7 @@
 //! that every frame stays accounted for.
 
 use crate::action::{PortNo, Vid};
+use std::any::Any;
 use std::collections::VecDeque;
 use weir_packet::{DropReason, Frame, Nanos, PortId};
 
@@ -222,7 +223,7 @@ impl Ahead {
 }
 
 /// A slow-path program: a VDP's behaviour where the fast path has no rule.
-pub trait Program: Send {
+pub trait Program: Any + Send {
     /// Its name in configuration and tables.
     fn name(&self) -> &'static str;
 
@@ -257,8 +258,22 @@ pub trait Program: Send {
     /// Ends every frame that it keeps: it will be removed.
     fn release(&mut self, _cx: &mut ProgramCx<'_>) {}
 
+    /// Another link is behind this number of a port from now on, or none: what was learned there holds no longer.
+    fn forget_port(&mut self, _port: PortNo) {}
+
+    /// Makes its own what `before` knows, whose place it has taken: what it was told is another thing now, and whom it serves
+    /// should not notice. Nothing by default, and of a program of another kind ([`of_kind`]). Frames that
+    /// `before` kept have been ended.
+    fn take_over(&mut self, _before: Box<dyn Program>) {}
+
     /// Its state in words, for `weir show`: name and value.
     fn status(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+}
+
+/// A program as the kind that it is, if it is of that kind.
+pub fn of_kind<P: Program>(program: Box<dyn Program>) -> Option<Box<P>> {
+    let any: Box<dyn Any> = program;
+    any.downcast().ok()
 }

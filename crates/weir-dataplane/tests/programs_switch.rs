@@ -335,3 +335,36 @@ fn ethertypes_do_not_matter() {
         assert_eq!(r.rx(1, &out[..n]).one().port, 2);
     }
 }
+
+/// A switch that is told something else knows who is where, as far as it has room; static entries are its own.
+#[test]
+fn stations_outlive_a_change_of_static_entries() {
+    let mut first = LearningSwitch::default();
+    first.add_static(0, mac(99), PortNo(4)).unwrap();
+    let mut r = Rig::new(first, 4);
+    for n in 1..=20 {
+        r.now = Nanos::from_secs(n.into());
+        assert_eq!(r.rx(2, &plain(n, 77)).ports(), [1, 3, 4]);
+    }
+    let mut next = LearningSwitch::new(LearningConfig { max_entries: 6, ..Default::default() });
+    next.add_static(0, mac(98), PortNo(3)).unwrap();
+    next.add_static(0, mac(20), PortNo(1)).unwrap();
+    r.replace(next);
+    assert_eq!(r.rx(1, &plain(50, 99)).ports(), [2, 3, 4], "no static entry any more");
+    assert_eq!(r.rx(4, &plain(50, 98)).ports(), [3]);
+    assert_eq!(r.rx(4, &plain(50, 20)).ports(), [1], "static, wherever it was seen");
+    // The last ones; one of them made room for 50.
+    assert_eq!((17..20).map(|n| r.rx(4, &plain(50, n)).ports()).collect::<Vec<_>>(), [[2]; 3]);
+    assert_eq!(r.rx(4, &plain(50, 15)).ports(), [1, 2, 3]);
+}
+
+/// What was seen at a number that is another port's now was seen elsewhere.
+#[test]
+fn a_number_that_is_another_ports_has_learned_nothing() {
+    let mut r = Rig::new(LearningSwitch::default(), 3);
+    r.rx(1, &plain(1, 77));
+    r.rx(2, &plain(2, 77));
+    r.program.forget_port(PortNo(2));
+    assert_eq!(r.rx(3, &plain(3, 2)).ports(), [1, 2]);
+    assert_eq!(r.rx(3, &plain(3, 1)).ports(), [1]);
+}

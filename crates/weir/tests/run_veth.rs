@@ -316,3 +316,66 @@ fn a_tap_is_a_port_of_the_kernels_own_stack() {
     // The device goes with its port.
     assert!(!sh("ip -br link").contains(&format!("{n}t")));
 }
+
+/// A connection through a firewall that is told something else, time and again, while the server alone speaks: what it says belongs to
+/// a connection that only the firewall's table knows of.
+#[test]
+fn a_connection_outlives_reloads_of_its_firewall() {
+    let test = "a_connection_outlives_reloads_of_its_firewall";
+    if !has("python3") {
+        return skipped(test, "needs python3");
+    }
+    let Some(lab) = Lab::new(test, 'w') else { return };
+    let firewall = |ports: &str, most: u32| {
+        lab.config(&format!(
+            "[vdp.program]\nname = 'firewall'\ninside = 'a'\noutside = 'b'\nmax_connections = {most}\n\
+             [[vdp.program.allow]]\nprotocol = 'tcp'\nto = '10.9.0.1/32'\nports = '{ports}'\n"
+        ))
+    };
+    let mut d = Daemon::start(&firewall("80", 100), &[]);
+    lab.reaches("10.9.0.2");
+    let python = |side: char, code: &str| {
+        let n = &lab.name;
+        Command::new("ip")
+            .args(["netns", "exec", &format!("{n}{side}"), "python3", "-c", code])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let server = python(
+        'y',
+        "import socket, time\n\
+         s = socket.create_server(('10.9.0.2', 7))\n\
+         c, _ = s.accept()\n\
+         for i in range(200):\n    c.sendall(b'x' * 10); time.sleep(0.01)\n",
+    );
+    let client = python(
+        'x',
+        "import socket, time\n\
+         until = time.time() + 20\n\
+         while True:\n\
+         \x20   try: c = socket.create_connection(('10.9.0.2', 7), 1); break\n\
+         \x20   except OSError:\n\
+         \x20       if time.time() > until: raise\n\
+         \x20       time.sleep(0.05)\n\
+         c.settimeout(20)\n\
+         n = 0\n\
+         while b := c.recv(1000): n += len(b)\n\
+         print(n)\n",
+    );
+    d.until("a connection", |d| {
+        let shown = d.ask(&["show", "--vdp", "lan"]);
+        shown.lines().any(|l| l.contains("connections: ") && !l.contains(": 0 of"))
+    });
+    for i in 0..20 {
+        let line = d.reload(&firewall(["80-81", "80"][i % 2], 100 + i as u32 / 10));
+        assert_eq!(line, "reload: done", "{}", d.said.join("\n"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let said = String::from_utf8(client.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(said.trim(), "2000");
+    assert!(server.wait_with_output().unwrap().status.success());
+    let shown = d.ask(&["show", "--vdp", "lan"]);
+    assert!(shown.contains("invalid: 0"), "{shown}");
+    d.stop();
+}

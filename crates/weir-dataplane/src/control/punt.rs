@@ -10,7 +10,7 @@ use crate::punt::PuntSink;
 use crate::software::Slot;
 
 impl DataPlane {
-    /// Gives a VDP another slow-path program.
+    /// Gives a VDP another slow-path program, which takes over what the one before knows ([`Program::take_over`]).
     ///
     /// # Errors
     /// No such VDP.
@@ -26,7 +26,12 @@ impl DataPlane {
             let set = move |p: &mut Self| p.set_program(vid, program);
             return desk.one(worker, set).unwrap_or(Ok(()));
         }
-        self.post_programs(vid, move |slot| slot.program = program)
+        self.post_programs(vid, move |slot| {
+            let before = std::mem::replace(&mut slot.program, program);
+            if let (Some(now), Some(before)) = (&mut slot.program, before) {
+                now.take_over(before);
+            }
+        })
     }
     /// Refuses a program where several workers have the VDP.
     pub(super) fn refuse_program(&self, vid: Vid) -> Result<(), ControlError> {

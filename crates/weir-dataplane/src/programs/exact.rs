@@ -392,6 +392,17 @@ impl<K: Key, V: Copy + Default, const W: usize> Exact<K, V, W> {
         before - self.len
     }
 
+    /// Makes the entries of `before` its own, those that `keep` has looked at, and perhaps changed, and said so of, as far as
+    /// there is room; says how many are gone.
+    pub fn take_over(&mut self, before: &Self, mut keep: impl FnMut(&K, &mut V) -> bool) -> usize {
+        let mut gone = 0;
+        for (k, v) in before.iter() {
+            let mut v = *v;
+            gone += usize::from(!keep(k, &mut v) || self.insert(*k, v).is_err());
+        }
+        gone
+    }
+
     /// Buckets that a sweep of everything looks at.
     pub fn buckets(&self) -> usize {
         self.buckets.len()

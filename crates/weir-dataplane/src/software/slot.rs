@@ -173,8 +173,15 @@ impl Slot {
         views.retain(|r| !self.copied.as_ref().is_some_and(|c| c.0.contains(&copied(r))));
         views
     }
-    /// Tells the slot its ports.
+    /// Tells the slot its ports, and the programs which numbers are others' now.
     pub fn set_ports(&mut self, ports: Vec<SlotPort>) {
+        let stays =
+            |was: &SlotPort| ports.iter().any(|p| (p.port.no, p.id) == (was.port.no, was.id));
+        for was in self.ports.iter().filter(|p| !stays(p)) {
+            for program in self.program.iter_mut().chain(&mut self.own_stack) {
+                program.forget_port(was.port.no);
+            }
+        }
         let ids = |of: &dyn Fn(&SlotPort) -> bool| -> Box<[PortId]> {
             ports.iter().filter(|p| of(p)).map(|p| p.id).collect()
         };

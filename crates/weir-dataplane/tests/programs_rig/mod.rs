@@ -144,6 +144,14 @@ impl Rig {
         o
     }
 
+    /// Another program stands in its place and takes over what it knows, as the software stage does it.
+    pub fn replace(&mut self, program: impl Program + 'static) -> Outcome {
+        let o = self.release();
+        let before = std::mem::replace(&mut self.program, Box::new(program));
+        self.program.take_over(before);
+        o
+    }
+
     /// Takes what is done, and checks that every frame of the pool is accounted for once.
     fn look(&mut self) -> Outcome {
         let mut o = Outcome::default();

@@ -400,3 +400,42 @@ fn what_cannot_be_is_refused_in_a_line() {
     let e = Bng::new(&BngConfig::default()).expect_err("no ports");
     assert_eq!(e, BngError::NoPort("access"));
 }
+
+/// A gateway that is told something else knows the subscribers whose circuits and ports are as they were.
+#[test]
+fn subscribers_outlive_a_change_of_circuits() {
+    let mut r = gateway(&config());
+    r.rx(1, &hex(FROM_SUBSCRIBER)).one();
+    let mut c = config();
+    // Its port has another place, its circuit is given by another line.
+    c.access.reverse();
+    c.circuits = vec![Circuits { outer: 100, first: 200, last: 200, key: 0xabcd_ef01 }];
+    c.subscribers = 9;
+    r.replace(Bng::new(&c).unwrap());
+    let out = r.rx(3, &hex(FROM_CORE)).one();
+    assert_eq!((out.port, out.bytes), (1, hex(TO_SUBSCRIBER)));
+    // Another key, another port's MAC, no circuit: nothing goes where it went.
+    let key = Circuits { key: 0xabcd_ef02, ..c.circuits[0] };
+    let mut other = c.clone();
+    other.access[1].mac = MacAddr([2, 0, 0, 0, 0, 7]);
+    for c in [
+        BngConfig { circuits: vec![key], ..c.clone() },
+        other,
+        BngConfig { circuits: vec![], ..c.clone() },
+    ] {
+        let mut r = gateway(&config());
+        r.rx(1, &hex(FROM_SUBSCRIBER)).one();
+        r.replace(Bng::new(&c).unwrap());
+        assert_eq!(r.rx(3, &hex(FROM_CORE)).only_drop(), DropReason::Unreachable);
+    }
+}
+
+#[test]
+fn subscribers_at_a_port_that_is_another_are_forgotten() {
+    let mut r = gateway(&config());
+    r.rx(1, &hex(FROM_SUBSCRIBER)).one();
+    r.program.forget_port(PortNo(4));
+    assert_eq!(r.rx(3, &hex(FROM_CORE)).one().port, 1);
+    r.program.forget_port(PortNo(1));
+    assert_eq!(r.rx(3, &hex(FROM_CORE)).only_drop(), DropReason::Unreachable);
+}

@@ -6,7 +6,9 @@ use crate::programs_rig::{Outcome, Rig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_dataplane::Origin;
 use weir_dataplane::PortNo;
-use weir_dataplane::programs::router::{NeighbourConfig, NextHop, Permanent, Route};
+use weir_dataplane::programs::router::{
+    Interface, NeighbourConfig, NextHop, Permanent, Route, Router,
+};
 use weir_packet::{DropReason, Nanos};
 use weir_wire::arp::Operation;
 use weir_wire::icmpv4::unreachable;
@@ -424,4 +426,45 @@ fn discovery_from_afar_is_ignored() {
     );
     let o = r.rx(1, &rs);
     assert_eq!((o.sent.len(), o.consumed), (0, 1));
+}
+
+/// A router that is told something else knows its neighbours on links that are the same.
+#[test]
+fn neighbours_outlive_a_change_of_routes() {
+    let mut r = router(&config());
+    r.rx(1, &to_2(10, b"one"));
+    r.rx(2, &is_at(2, 10));
+    // Those that are being asked for are asked for again.
+    r.rx(1, &to_2(11, b"kept"));
+    let mut c = config();
+    c.routes.clear();
+    // Its place among the links is another.
+    c.interfaces.retain(|i| i.port != PortNo(1));
+    c.interfaces.push(Interface { mac: ours(9), ..config().interfaces[1].clone() });
+    let o = r.replace(Router::new(&c).unwrap());
+    assert_eq!(o.dropped.len(), 1, "{o:?}");
+    let to_us = |f: Vec<u8>| [&ours(9).octets()[..], &f[6..]].concat();
+    let s = r.rx(1, &to_us(to_2(10, b"two"))).one();
+    assert_eq!((s.port, open4(&s).0), (2, mac(2, 10)));
+    let s = r.rx(1, &to_us(to_2(11, b"three"))).one();
+    assert!(is_arp(&s.bytes));
+    // A link with another MAC or other addresses is another.
+    c.interfaces.iter_mut().filter(|i| i.port == PortNo(2)).for_each(|i| i.mac = ours(8));
+    r.replace(Router::new(&c).unwrap());
+    let s = r.rx(1, &to_us(to_2(10, b"four"))).one();
+    assert!(is_arp(&s.bytes));
+}
+
+/// On a link that is another now a neighbour is confirmed, though it was reachable a moment ago.
+#[test]
+fn neighbours_on_a_link_that_is_another_are_confirmed() {
+    let mut r = router(&config());
+    r.rx(1, &to_2(10, b"one"));
+    r.rx(2, &is_at(2, 10));
+    assert_eq!(r.rx(1, &to_2(10, b"two")).sent.len(), 1);
+    r.program.forget_port(PortNo(1));
+    assert_eq!(r.rx(1, &to_2(10, b"three")).sent.len(), 1);
+    r.program.forget_port(PortNo(2));
+    let o = r.rx(1, &to_2(10, b"four"));
+    assert_eq!(o.sent.iter().filter(|s| is_arp(&s.bytes)).count(), 1, "{o:?}");
 }

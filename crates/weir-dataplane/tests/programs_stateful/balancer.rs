@@ -238,3 +238,32 @@ proptest! {
         }
     }
 }
+
+/// A balancer that is told something else keeps connections at the backends that are still their service's.
+#[test]
+fn connections_outlive_a_change_of_services() {
+    let mut r = Rig::new(Balancer::new(&config()).unwrap(), 3);
+    let at: Vec<u8> = (0..500).map(|n| ask(&mut r, n)).collect();
+    let dns_at = |r: &mut Rig, n| served(r, &packet(client(n), dns().at, L4::Udp));
+    let dns_before: Vec<_> = (0..50).map(|n| dns_at(&mut r, n)).collect();
+    // One goes, one comes, they are in another order, and there is room for others.
+    let backends = [9, 4, 3, 1, 2].map(backend).into();
+    let c = BalancerConfig {
+        services: vec![dns(), Service { backends, ..web() }],
+        max_connections: 1000,
+        ..config()
+    };
+    r.replace(Balancer::new(&c).unwrap());
+    for n in 0..500 {
+        let (was, is) = (at[usize::from(n)], go_on(&mut r, n));
+        assert!(is == was || was == 0 && is != 0, "connection {n} from {was} to {is}");
+    }
+    assert_eq!((0..50).map(|n| dns_at(&mut r, n)).collect::<Vec<_>>(), dns_before);
+    let orphaned = at.iter().filter(|b| **b == 0).count().to_string();
+    let lines = r.program.status();
+    assert!(lines.contains(&("orphaned".into(), orphaned)), "{lines:?}");
+    // A service that goes takes its own along.
+    r.replace(Balancer::new(&BalancerConfig { services: vec![dns()], ..config() }).unwrap());
+    assert_eq!((0..50).map(|n| dns_at(&mut r, n)).collect::<Vec<_>>(), dns_before);
+    assert_eq!(served(&mut r, &packet(client(1), web().at, L4::Tcp(ACK))), None);
+}

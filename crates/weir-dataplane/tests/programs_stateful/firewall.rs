@@ -335,3 +335,38 @@ proptest! {
         }
     }
 }
+
+/// A firewall that is told something else knows its connections, as far as it has room for them.
+#[test]
+fn connections_outlive_a_change_of_what_is_allowed() {
+    let open = |r: &mut Rig| {
+        assert!(passes(r, out(L4::Tcp(SYN))) && passes(r, back(L4::Tcp(SYN | ACK))));
+        assert!(passes(r, out(L4::Tcp(ACK))));
+    };
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    open(&mut r);
+    let more = FirewallConfig { allow: Vec::new(), max_connections: 10, ..config() };
+    for c in [FirewallConfig { allow: Vec::new(), ..config() }, more.clone(), config()] {
+        r.replace(Firewall::new(&c).unwrap());
+        assert!(passes(&mut r, out(L4::Tcp(ACK))) && passes(&mut r, back(L4::Tcp(ACK))), "{c:?}");
+        let begins = packet(OUTSIDE, end([192, 0, 2, 2], 9), end([10, 0, 0, 1], 80), L4::Tcp(SYN));
+        assert_eq!(passes(&mut r, begins), !c.allow.is_empty(), "what may begin is this one's");
+    }
+    let lines = r.program.status();
+    assert!(lines.iter().any(|(name, n)| name == "passed" && n == "10"), "{lines:?}");
+    // Times are the new one's.
+    let mut c = config();
+    c.timeouts.tcp_open = Nanos::from_secs(1);
+    r.replace(Firewall::new(&c).unwrap());
+    r.pass(Nanos::from_secs(3), Nanos::from_millis(20));
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))));
+    // Between other ports it is another's traffic, and another program knows nothing of connections.
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    open(&mut r);
+    let (inside, outside) = (PortNo(OUTSIDE), PortNo(INSIDE));
+    r.replace(Firewall::new(&FirewallConfig { inside, outside, ..config() }).unwrap());
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))));
+    r.replace(weir_dataplane::programs::learning::LearningSwitch::default());
+    r.replace(Firewall::new(&config()).unwrap());
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))));
+}

@@ -408,3 +408,53 @@ proptest! {
         }
     }
 }
+
+/// A NAT that is told something else keeps the mappings whose external endpoints it has still.
+#[test]
+fn mappings_outlive_a_change_of_addresses() {
+    let mut r = rig();
+    let all: Vec<(Endpoint, L4, Endpoint)> = (1..=40)
+        .flat_map(|n| [L4::Udp, L4::Tcp(SYN), L4::Ask].map(|l4| (host(n, 7), l4)))
+        .map(|(h, l4)| (h, l4, external(&mut r, out(h, peer(1), l4)).unwrap()))
+        .collect();
+    let answer = |l4| if l4 == L4::Ask { L4::Answer } else { l4 };
+    let reached = |r: &mut Rig, pool: &[Ipv4Addr], ports: std::ops::RangeInclusive<u16>| {
+        for (h, l4, e) in &all {
+            let there = pool.contains(&e.addr) && ports.contains(&e.port);
+            assert_eq!(
+                comes_in(r, back(peer(1), *e, answer(*l4)), *h),
+                there,
+                "{h:?} {l4:?} {e:?}"
+            );
+            if there {
+                assert_eq!(external(r, out(*h, peer(1), *l4)), Some(*e));
+            }
+        }
+    };
+    let [first, second] = [pool()[0], pool()[1]];
+    let third = Ipv4Addr::new(192, 0, 2, 0);
+    let mut c = config();
+    c.timeouts.udp = Nanos::from_secs(60);
+    r.replace(Nat::new(&c).unwrap());
+    reached(&mut r, &[first, second], 2000..=2099);
+    for addresses in [vec![third, second, first], vec![second, third], vec![second]] {
+        c.addresses = addresses;
+        c.max_mappings = 100 * c.addresses.len();
+        c.ports = 1990..=2099;
+        r.replace(Nat::new(&c).unwrap());
+        reached(&mut r, &c.addresses, 2000..=2099);
+    }
+    // What is taken is given to nobody else.
+    let taken: BTreeSet<_> =
+        all.iter().filter(|(_, l4, e)| *l4 == L4::Udp && e.addr == second).map(|a| a.2).collect();
+    let mut given = BTreeSet::new();
+    for n in 0.. {
+        let Some(e) = external(&mut r, out(host(100, n + 1), peer(1), L4::Udp)) else { break };
+        assert!(!taken.contains(&e) && given.insert(e), "{e:?} twice");
+    }
+    assert_eq!(status(&r, "mappings"), "100 of 100");
+    // Nothing of links that are others.
+    std::mem::swap(&mut c.inside.port, &mut c.outside.port);
+    r.replace(Nat::new(&c).unwrap());
+    assert_eq!(status(&r, "mappings"), "0 of 100");
+}

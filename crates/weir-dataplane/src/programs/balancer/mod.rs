@@ -9,16 +9,17 @@
 //! - A connection keeps its backend while it lasts and the backend is there, whatever happens to
 //!   the others. A new one, and one that found no room in the table, goes where the service's
 //!   Maglev table says (`maglev.rs`), so that balancers side by side agree and few connections
-//!   move when backends change.
+//!   move when backends change (`backends.rs`).
 //! - ICMP errors about a connection (a path's MTU above all) go to its backend.
 //! - Answers ARP requests for the services' addresses.
 //!
-//! What it does not do: look whether backends live (whoever does calls
-//! [`Balancer::set_backends`]); put fragments together (they are dropped); answer pings; look into
+//! What it does not do: look whether backends live (whoever does gives it
+//! others: [`Balancer::set_backends`], or a balancer in its place, which takes over); put fragments together (they are dropped); answer pings; look into
 //! IPv6 and tagged frames (they are dropped).
 //!
 //! Source: Eisenbud et al., NSDI 2016, §3.3 (what is remembered) and §3.4.
 
+mod backends;
 mod config;
 pub mod maglev;
 
@@ -33,7 +34,7 @@ use super::connection::{Endpoint, arp, usual};
 use super::exact::Exact;
 use super::hash::fold;
 use crate::action::PortNo;
-use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use std::collections::BTreeMap;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
@@ -188,83 +189,6 @@ impl Balancer {
         Ok(all)
     }
 
-    /// Gives a service other backends. Connections of those that stay, stay.
-    ///
-    /// # Errors
-    /// [`BalancerError`]; nothing has changed then.
-    pub fn set_backends(&mut self, service: &Service) -> Result<(), BalancerError> {
-        config::check_service(service)?;
-        let key = service_key(service.at, service.protocol);
-        let Some(i) = self.services.get(&key).map(|i| *i as usize) else {
-            return Err(BalancerError::NoSuchService(service.at));
-        };
-        let mut given = self.given.clone();
-        if let Some(g) = given.get_mut(i) {
-            g.clone_from(&service.backends);
-        }
-        self.adopt(given)
-    }
-
-    /// Numbers backends, makes every service's table, and has connections follow.
-    fn adopt(&mut self, given: Vec<Vec<Backend>>) -> Result<(), BalancerError> {
-        let mut numbers = BTreeMap::<&str, u16>::new();
-        let mut backends = Vec::new();
-        for b in given.iter().flatten() {
-            let hop = Hop { port: b.port, mac: b.mac };
-            let new = u16::try_from(backends.len());
-            let new =
-                new.map_err(|_| BalancerError::TooManyBackends(given.iter().flatten().count()))?;
-            let at = *numbers.entry(&b.name).or_insert(new);
-            match backends.get(usize::from(at)) {
-                None => backends.push(hop),
-                Some(Hop { port, mac }) if (*port, *mac) == (hop.port, hop.mac) => {}
-                Some(_) => return Err(BalancerError::BackendDiffers(b.name.clone())),
-            }
-        }
-        // From old number to new one, for each service that still has the backend.
-        let old: BTreeMap<&str, u16> = self.numbers();
-        let mut moved = BTreeMap::<(u64, u16), u16>::new();
-        for (pool, now) in self.pools.iter().zip(&given) {
-            for b in now {
-                if let (Some(o), Some(n)) = (old.get(&*b.name), numbers.get(&*b.name)) {
-                    moved.insert((service_key(pool.at, pool.protocol), *o), *n);
-                }
-            }
-        }
-        let orphaned = self.connections.sweep(self.connections.buckets(), |k, c| {
-            !moved.contains_key(&(*k as u64 & 0x00ff_ffff_ffff_ffff, c.backend))
-        });
-        let keys: Vec<u128> = self.connections.iter().map(|(k, _)| *k).collect();
-        for k in keys {
-            if let Some(c) = self.connections.get_mut(&k)
-                && let Some(n) = moved.get(&(k as u64 & 0x00ff_ffff_ffff_ffff, c.backend))
-            {
-                c.backend = *n;
-            }
-        }
-        self.counters.orphaned += orphaned as u64;
-        for (pool, now) in self.pools.iter_mut().zip(&given) {
-            // By name, so that the order in which backends are given has no part in it.
-            let mut names: Vec<&str> = now.iter().map(|b| &*b.name).collect();
-            names.sort_unstable();
-            let of = |i: u16| names.get(usize::from(i)).and_then(|n| numbers.get(n)).copied();
-            pool.places = maglev::table(&names).into_iter().filter_map(of).collect();
-        }
-        self.backends = backends;
-        self.given = given;
-        Ok(())
-    }
-
-    /// Each backend's number, as `adopt` gave it.
-    fn numbers(&self) -> BTreeMap<&str, u16> {
-        let mut numbers = BTreeMap::new();
-        for b in self.given.iter().flatten() {
-            let new = numbers.len() as u16;
-            numbers.entry(b.name.as_str()).or_insert(new);
-        }
-        numbers
-    }
-
     /// What happened so far.
     pub fn counters(&self) -> BalancerCounters {
         self.counters
@@ -413,6 +337,12 @@ impl Balancer {
 impl Program for Balancer {
     fn name(&self) -> &'static str {
         "balancer"
+    }
+
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        if let Some(before) = of_kind::<Self>(before) {
+            self.succeed(*before);
+        }
     }
 
     fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {

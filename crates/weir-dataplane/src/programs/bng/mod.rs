@@ -28,7 +28,7 @@ pub use config::{AccessPort, BngConfig, BngError, BngRoute, Circuits, CorePort, 
 use super::dir24::Dir24;
 use super::exact::Exact;
 use crate::action::PortNo;
-use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::MacAddr;
@@ -78,6 +78,15 @@ struct Subscriber {
     port: u16,
     /// When it last sent, in units of `GRAIN`.
     seen: u32,
+}
+
+impl Subscriber {
+    /// 12 bits of each tag.
+    fn circuit(&self) -> u32 {
+        let [_, _, outer0, outer1, inner0, inner1] = self.tags;
+        let (outer, inner) = ([outer0, outer1], [inner0, inner1]);
+        u32::from(u16::from_be_bytes(outer)) << 12 | u32::from(u16::from_be_bytes(inner))
+    }
 }
 
 /// 2^30 ns: near enough a second.
@@ -263,6 +272,30 @@ fn replace_front<const N: usize>(
 impl Program for Bng {
     fn name(&self) -> &'static str {
         "bng"
+    }
+
+    fn forget_port(&mut self, port: PortNo) {
+        if let Some(at) = self.port_at(port) {
+            let buckets = self.subscribers.buckets();
+            self.subscribers.sweep(buckets, |_, s| usize::from(s.port) == at);
+        }
+    }
+
+    /// Subscribers whose circuits have their keys still, at ports that are still there.
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        let Some(before) = of_kind::<Self>(before) else { return };
+        (self.counters, self.swept) = (before.counters, before.swept);
+        let place = |old: &Port| {
+            let same = |p: &Port| (p.no, p.mac, p.side) == (old.no, old.mac, Side::Access);
+            self.ports.iter().position(same).map(|at| at as u16)
+        };
+        let places: Vec<Option<u16>> = before.ports.iter().map(place).collect();
+        let keys = &self.keys;
+        self.subscribers.take_over(&before.subscribers, |k, s| {
+            let Some(Some(port)) = places.get(usize::from(s.port)) else { return false };
+            s.port = *port;
+            keys.get(&s.circuit()).is_some_and(|key| u64::from(*key) == *k >> 32)
+        });
     }
 
     #[inline]

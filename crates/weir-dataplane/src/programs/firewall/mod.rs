@@ -26,7 +26,7 @@ use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open,
 use super::connection::usual;
 use super::exact::Exact;
 use crate::action::PortNo;
-use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use state::{Phase, Side, State, Verdict};
 use std::net::IpAddr;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -295,6 +295,20 @@ impl Firewall {
 impl Program for Firewall {
     fn name(&self) -> &'static str {
         "firewall"
+    }
+
+    /// Connections, where the ports are the same; their times and what may be begun are this one's own.
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        let Some(before) = of_kind::<Self>(before) else { return };
+        if (before.inside, before.outside) != (self.inside, self.outside) {
+            return;
+        }
+        (self.counters, self.swept) = (before.counters, before.swept);
+        if before.table.capacity() == self.table.capacity() {
+            self.table = before.table;
+        } else {
+            self.table.take_over(&before.table, |_, _| true);
+        }
     }
 
     fn expect(&self, frame: &Frame, in_port: PortNo) -> Ahead {

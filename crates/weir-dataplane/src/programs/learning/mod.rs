@@ -23,7 +23,7 @@
 mod table;
 
 use crate::action::PortNo;
-use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use crate::programs::hash::fresh_seed;
 use table::{Learned, Row, Station, Table};
 use thiserror::Error;
@@ -231,6 +231,18 @@ impl LearningSwitch {
 impl Program for LearningSwitch {
     fn name(&self) -> &'static str {
         "learning"
+    }
+
+    fn forget_port(&mut self, port: PortNo) {
+        self.counters.expired += self.table.forget_ports(|p| p == port) as u64;
+    }
+
+    /// What was learned, as much as it has room for; static entries are its own.
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        let Some(before) = of_kind::<Self>(before) else { return };
+        (self.counters, self.swept) = (before.counters, before.swept);
+        self.last_move = before.last_move;
+        self.table.take_over(before.table, self.swept);
     }
 
     fn expect(&self, frame: &Frame, _: PortNo) -> Ahead {

@@ -263,6 +263,19 @@ impl Table {
         true
     }
 
+    /// Makes what `before` has learned its own, those seen last where there is not room for all.
+    pub fn take_over(&mut self, mut before: Self, now: Nanos) {
+        let is_static = |r: &Row| r.seen.is_none();
+        let old: Vec<Row> = before.rows().filter(is_static).collect();
+        old.iter().for_each(|r| _ = before.forget(r.key));
+        (before.max, before.grain) = (self.max, self.grain);
+        while before.len > before.max && before.evict() {}
+        let own: Vec<Row> = self.rows().filter(is_static).collect();
+        // There is room: they are no more than its most, and others go.
+        own.iter().for_each(|r| _ = before.pin(r.key, r.port, now));
+        *self = before;
+    }
+
     /// Forgets a station, a static one too; `false` when it was not there.
     pub fn forget(&mut self, key: Station) -> bool {
         let Ok(i) = self.find(key) else { return false };

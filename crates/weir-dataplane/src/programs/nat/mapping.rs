@@ -207,6 +207,33 @@ impl Mappings {
         }
     }
 
+    /// Makes the mappings of `before` its own whose external endpoints it has. Their times are its own.
+    pub fn take_over(&mut self, mut before: Self) {
+        let shape = |m: &Self| (m.addresses.all.clone(), m.first_port, m.span, m.most());
+        if shape(self) == shape(&before) {
+            std::mem::swap(&mut self.limits, &mut before.limits);
+            *self = before;
+            return;
+        }
+        let mut taken = vec![false; self.places.len()];
+        for m in before.places.iter().filter(|m| m.inside != 0) {
+            let Some(kind) = Kind::ALL.get(usize::from(m.queue) % Kind::ALL.len()) else {
+                continue;
+            };
+            let key = inside_key(Endpoint::from_word(m.inside), *kind);
+            let external = before.addresses.endpoint(m);
+            if let Some(place) = external.and_then(|e| self.place_of(e, *kind))
+                && self.by_inside.insert(key, place as u32).is_ok()
+            {
+                self.places[place] = Mapping { queue: (place / self.span) as u16, ..*m };
+                taken[place] = true;
+            }
+        }
+        for (free, taken) in self.free.iter_mut().zip(taken.chunks(self.span)) {
+            free.retain(|port| !taken[usize::from(*port - self.first_port)]);
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.by_inside.len()
     }

@@ -33,7 +33,7 @@ use super::connection::tuple::{
 };
 use super::connection::usual;
 use crate::action::PortNo;
-use crate::program::{Ahead, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use mapping::{Mappings, Refused};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -325,6 +325,15 @@ impl Nat {
 impl Program for Nat {
     fn name(&self) -> &'static str {
         "nat"
+    }
+
+    /// Mappings whose external endpoints are this one's, too, where the ports of the links are the same.
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        let Some(before) = of_kind::<Self>(before) else { return };
+        if (before.inside.port, before.outside.port) == (self.inside.port, self.outside.port) {
+            (self.counters, self.swept) = (before.counters, before.swept);
+            self.mappings.take_over(before.mappings);
+        }
     }
 
     fn expect(&self, frame: &Frame, in_port: PortNo) -> Ahead {

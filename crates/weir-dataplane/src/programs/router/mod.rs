@@ -46,7 +46,7 @@ pub use neighbour::NeighbourState;
 pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
-use crate::program::{Ahead, End, Origin, Program, ProgramCx, SlowFrame};
+use crate::program::{Ahead, End, Origin, Program, ProgramCx, SlowFrame, of_kind};
 use limit::TokenBucket;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
@@ -59,7 +59,7 @@ use weir_wire::{EtherType, EthernetFrame, EthernetRepr, MacAddr};
 type IfaceId = u16;
 
 /// One link, ready for use.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Iface {
     port: PortNo,
     mac: MacAddr,
@@ -295,6 +295,23 @@ fn destination(frame: &Frame) -> Option<u32> {
 impl Program for Router {
     fn name(&self) -> &'static str {
         "router"
+    }
+
+    /// Neighbours there are to be confirmed.
+    fn forget_port(&mut self, port: PortNo) {
+        if let Some(iface) = self.ifaces.iter().position(|i| i.port == port) {
+            self.neighbours.doubt_all(iface as IfaceId);
+        }
+    }
+
+    /// Neighbours on links that are the same.
+    fn take_over(&mut self, before: Box<dyn Program>) {
+        let Some(before) = of_kind::<Self>(before) else { return };
+        (self.counters, self.ident) = (before.counters, before.ident);
+        let same = |old: &Iface| self.ifaces.iter().position(|i| i == old).map(|i| i as IfaceId);
+        let same: Vec<Option<IfaceId>> = before.ifaces.iter().map(same).collect();
+        let same = |old: IfaceId| same.get(usize::from(old)).copied().flatten();
+        self.neighbours.take_over(before.neighbours, same);
     }
 
     /// Asks for the route. Only glances: what is wrong with the frame is found when its turn comes.

@@ -188,6 +188,21 @@ impl Cache {
         let (state, waiting) = (State::Permanent { mac }, VecDeque::new());
         self.entries.insert(key, Entry { state, used: Nanos(0), waiting });
     }
+    /// Makes the neighbours of `before` its own that were found on links which are the same, as `same` says which.
+    pub fn take_over(&mut self, before: Self, same: impl Fn(IfaceId) -> Option<IfaceId>) {
+        for (key, e) in before.entries {
+            let found = !matches!(e.state, State::Incomplete { .. } | State::Permanent { .. });
+            if let Some(iface) = same(key.iface)
+                && found
+                && self.entries.len() < self.config.entries
+            {
+                self.entries
+                    .entry(Key { iface, ..key })
+                    .or_insert(Entry { waiting: VecDeque::new(), ..e });
+            }
+        }
+        self.due_at(before.next_due);
+    }
     /// Frames that wait.
     pub fn held(&self) -> usize {
         self.held
@@ -335,6 +350,15 @@ impl Cache {
             && let State::Reachable { mac, .. } = e.state
         {
             e.state = State::Stale { mac };
+        }
+    }
+
+    /// The same of all that are known on a link: it may be another.
+    pub fn doubt_all(&mut self, iface: IfaceId) {
+        for (_, e) in self.entries.iter_mut().filter(|(k, _)| k.iface == iface) {
+            if let State::Reachable { mac, .. } = e.state {
+                e.state = State::Stale { mac };
+            }
         }
     }
 
