@@ -118,7 +118,7 @@ impl Channel {
             }
         }
     }
-    #[inline(never)]
+    #[cold]
     fn has_part_beside_kept(&self, in_flight: usize) -> bool {
         // As of the server's last turn; all of it fits back.
         let waiting = self.in_flight.saturating_sub(self.kept.load(Relaxed));

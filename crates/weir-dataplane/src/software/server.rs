@@ -103,14 +103,6 @@ impl Server {
     pub(super) fn kept(&self) -> &Arc<AtomicUsize> {
         &self.kept
     }
-    /// Counts the frames that a VDP's programs keep.
-    fn count_kept(&mut self, vid: Vid) {
-        let Some(slot) = self.slots.get_mut(usize::from(vid.0)).and_then(Option::as_deref_mut)
-        else {
-            return;
-        };
-        slot.count_kept(&self.kept);
-    }
     fn cx<'a>(&'a mut self, vid: Vid, ports: &'a [ProgramPort]) -> ProgramCx<'a> {
         ProgramCx::new(vid, self.now, ports, &mut self.done, &mut self.spare, &mut self.refused)
     }
@@ -161,16 +153,8 @@ impl Server {
                 program.expect_further(&f.frame, in_port);
             }
         }
-        let mut of = None;
         for f in batch.drain(..) {
-            let before = of.replace(f.vid).filter(|vid| *vid != f.vid);
-            if let Some(vid) = before {
-                self.count_kept(vid);
-            }
             self.frame(f);
-        }
-        if let Some(vid) = of {
-            self.count_kept(vid);
         }
         self.batch = batch;
         if now.since(self.last_tick) >= TICK {
@@ -238,7 +222,6 @@ impl Server {
             return;
         };
         let judges = slot.judges();
-        let kept_by_others = self.kept.load(Relaxed).saturating_sub(slot.kept);
         let mut e = SlowEgress {
             vid: f.vid,
             now: self.now,
@@ -309,8 +292,10 @@ impl Server {
                     &mut self.refused,
                 );
                 cx.lost = lost;
-                cx.most_kept = self.size.saturating_sub(kept_by_others) / 2;
+                let others = self.kept.load(Relaxed).saturating_sub(slot.kept);
+                cx.most_kept = self.size.saturating_sub(others) / 2;
                 p.frame(SlowFrame { frame, in_port, why }, &mut cx);
+                slot.count_kept(&self.kept);
             }
             None => {
                 let end = End::Drop(match why {

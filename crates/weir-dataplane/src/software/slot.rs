@@ -192,7 +192,8 @@ impl Slot {
     }
     /// Counts the frames that its programs keep, there and in the sum of `all`.
     pub(super) fn count_kept(&mut self, all: &AtomicUsize) {
-        let now = self.programs().map(|p| p.held()).sum();
+        let of = |p: &Option<Box<dyn Program>>| p.as_ref().map_or(0, |p| p.held());
+        let now = of(&self.program) + of(&self.own_stack);
         let before = std::mem::replace(&mut self.kept, now);
         if now != before {
             all.store((all.load(Relaxed) + now).saturating_sub(before), Relaxed);
