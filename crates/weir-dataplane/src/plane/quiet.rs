@@ -20,9 +20,10 @@ impl DataPlane {
     pub(crate) fn has_more_to_do(&self) -> bool {
         let waits =
             |p: &Port| p.tx.backlog() > 0 || !p.parked.is_empty() || p.tx.device.in_transit() > 0;
-        // What a server on a thread of its own has in hand wakes the worker when it is done.
+        // What a server on a thread of its own has in hand wakes the worker when it is done. What programs keep waits for
+        // a frame or a tick.
         let served = |c: &WorkerChannel| {
-            let inline = |s: &Server| s.pending() > 0 || c.ring.in_flight > 0;
+            let inline = |s: &Server| s.pending() > 0 || s.has_waiting() || c.ring.has_back();
             c.ring.is_posted() || c.inline.as_ref().is_some_and(inline)
         };
         self.migrating + self.deleting > 0

@@ -194,6 +194,52 @@ impl Program for Echo {
     }
 }
 
+/// Keeps what it gets.
+struct Keeps(Vec<weir_packet::Frame>);
+
+impl Program for Keeps {
+    fn name(&self) -> &'static str {
+        "keeps"
+    }
+    fn frame(&mut self, rx: SlowFrame, _: &mut ProgramCx<'_>) {
+        self.0.push(rx.frame);
+    }
+    fn held(&self) -> usize {
+        self.0.len()
+    }
+    fn release(&mut self, cx: &mut ProgramCx<'_>) {
+        self.0.drain(..).for_each(|f| cx.drop(f, weir_packet::DropReason::Program));
+    }
+}
+
+/// A router that waits for a neighbour which does not answer is no work for anybody until a tick.
+#[test]
+fn what_a_program_keeps_keeps_nobody_awake() {
+    let mut p = plane();
+    let mut s = VdpSpec::new(Vid(1), "v");
+    let mut peers = Vec::new();
+    for name in ["one", "two"] {
+        let (port, peer) = datagrams();
+        let id = p.add_port(name, port).unwrap();
+        s.ports.push((PortNo(1 + peers.len() as u32), id));
+        peers.push(peer);
+    }
+    s.mapping = vec![MappingRule { matcher: Match::any(), priority: 1 }];
+    s.path = Path::Slow;
+    s.program = Some(Box::new(Keeps(Vec::new())));
+    p.create_vdp(s).unwrap();
+    for n in 0..100 {
+        peers[n % 2].send(&[n as u8; 60]).unwrap();
+    }
+    let rounds = (1..10).find(|n| {
+        p.poll(weir_packet::Nanos(*n));
+        !p.has_more_to_do()
+    });
+    let held: usize = p.snapshot().vdps.iter().map(|v| v.held).sum();
+    // As many rounds as the software stage takes for them.
+    assert_eq!((held, rounds), (100, Some(2)), "and what waits is served before");
+}
+
 #[test]
 fn frames_wake_a_resting_server_and_what_it_gives_back_wakes_the_worker() {
     watched(|| {

@@ -337,6 +337,10 @@ impl Server {
         let all = self.slots.iter().flatten().filter_map(|s| programs(s));
         all.min().unwrap_or(FOR_EVER)
     }
+    /// Whether frames wait for it.
+    pub fn has_waiting(&self) -> bool {
+        !self.rx.is_empty()
+    }
     /// A VDP's program's state in words.
     pub fn status(&self, vid: Vid) -> Vec<(String, String)> {
         self.slots
