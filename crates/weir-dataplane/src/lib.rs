@@ -31,6 +31,7 @@ mod punt;
 mod runner;
 mod shortcut;
 mod software;
+mod spares;
 mod tap;
 mod timing;
 pub mod trace;

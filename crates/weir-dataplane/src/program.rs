@@ -6,6 +6,7 @@
 //! that every frame stays accounted for.
 
 use crate::action::{PortNo, Vid};
+use crate::spares::Spares;
 use std::any::Any;
 use std::collections::VecDeque;
 use weir_packet::{DropReason, Frame, Nanos, PortId};
@@ -102,8 +103,7 @@ pub struct ProgramCx<'a> {
     now: Nanos,
     ports: &'a [ProgramPort],
     done: &'a mut VecDeque<Done>,
-    spare: &'a mut Vec<Frame>,
-    refused: &'a mut u64,
+    spares: Spares<'a>,
     /// Copies that found no frame, since a frame ended last.
     pub(crate) lost: u32,
     /// See [`ProgramCx::most_kept`].
@@ -120,7 +120,16 @@ impl<'a> ProgramCx<'a> {
         spare: &'a mut Vec<Frame>,
         refused: &'a mut u64,
     ) -> Self {
-        Self { vid, now, ports, done, spare, refused, lost: 0, most_kept: usize::MAX }
+        Self::with(vid, now, ports, done, Spares::all(spare, refused))
+    }
+    pub(crate) fn with(
+        vid: Vid,
+        now: Nanos,
+        ports: &'a [ProgramPort],
+        done: &'a mut VecDeque<Done>,
+        spares: Spares<'a>,
+    ) -> Self {
+        Self { vid, now, ports, done, spares, lost: 0, most_kept: usize::MAX }
     }
     /// The VDP.
     pub fn vid(&self) -> Vid {
@@ -152,15 +161,14 @@ impl<'a> ProgramCx<'a> {
         self.most_kept
     }
     /// An empty frame to fill and [`ProgramCx::emit`], or `None` when there is none: frames made
-    /// by programs are bounded, so that one program can't take the worker's memory.
+    /// by programs are bounded, so that one program can't take the worker's memory, and of those that there are
+    /// a VDP takes no more at once than it leaves others.
     pub fn alloc(&mut self) -> Option<Frame> {
-        let f = self.spare.pop();
-        *self.refused += u64::from(f.is_none());
-        f
+        self.spares.take()
     }
     /// Gives back an allocated frame that is not needed after all.
     pub fn unused(&mut self, frame: Frame) {
-        self.spare.push(frame);
+        self.spares.give_back(frame);
     }
     /// Sends a frame that the program made.
     pub fn emit(&mut self, frame: Frame, port: PortNo) {
@@ -174,7 +182,7 @@ impl<'a> ProgramCx<'a> {
             return false;
         };
         if f.clone_from_frame(of).is_err() {
-            self.spare.push(f);
+            self.spares.give_back(f);
             return false;
         }
         self.end(f, End::Output(port), Origin::Cloned);

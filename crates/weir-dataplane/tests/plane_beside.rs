@@ -389,11 +389,11 @@ fn learning(p: &mut DataPlane, vid: u16, ports: u32) {
     p.create_vdp(s).unwrap();
 }
 
-/// A switch that floods to ten ports takes the spares that there are; what another's copies lack is counted.
+/// A switch that floods to ten ports has fewer spares than copies; those that it lacks are counted.
 #[test]
 fn copies_that_find_no_frame_are_counted() {
     let mut p = DataPlane::new(Config::default()).unwrap();
-    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, u64::MAX).overflowing(64))).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(1, 1, 20_000).overflowing(64))).unwrap();
     let mut s = vlan_vdp(1, 1, a, a);
     s.ports = vec![(PortNo(1), a)];
     for k in 0..10 {
@@ -402,13 +402,47 @@ fn copies_that_find_no_frame_are_counted() {
     }
     s.program = programs::by_name("learning").ok();
     p.create_vdp(s).unwrap();
-    learning(&mut p, 2, 2);
     (1..=1200u64).for_each(|round| _ = p.poll(Nanos(round * 20_000)));
     p.snapshot().check().unwrap();
-    let c = of(&p, 2).counters;
+    let c = of(&p, 1).counters;
     let lost = c.dropped.get(DropReason::NoFrame);
-    assert!(lost > 0 && lost < 1000, "{lost}");
-    assert_eq!((c.received.frames, c.cloned, c.forwarded.frames + lost), (1000, 1000, 2000));
+    assert!(lost > 10_000 && lost == c.dropped.total(), "{lost}");
+    assert_eq!(
+        (c.received.frames, c.cloned, c.forwarded.frames + lost),
+        (20_000, 180_000, 200_000)
+    );
+}
+
+/// VDP 2 floods one frame a round to two ports, as a learning switch; VDP 1 beside it floods to ten.
+fn copies_of_second(first_per_round: usize) -> (u64, u64, u64) {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    for (vid, per_round, n) in [(1u16, first_per_round, 10), (2, 1, 2)] {
+        let total = if vid == 2 { 1000 } else { u64::MAX };
+        let total = if per_round == 0 { 0 } else { total };
+        let source = Sequencer::new(vid, 1, total).overflowing(per_round);
+        let input = p.add_port(&format!("in{vid}"), Box::new(source)).unwrap();
+        let mut s = vlan_vdp(vid, vid, input, input);
+        s.ports = vec![(PortNo(1), input)];
+        for k in 0..n {
+            let (o, _) = wire(&mut p, &format!("o{vid}-{k}"), usize::MAX);
+            s.ports.push((PortNo(2 + k), o));
+        }
+        s.program = programs::by_name("learning").ok();
+        p.create_vdp(s).unwrap();
+    }
+    for round in 1..=1200u64 {
+        p.poll(Nanos(round * 20_000));
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    let v = of(&p, 2);
+    (v.counters.received.frames, v.counters.forwarded.frames, v.counters.dropped.total())
+}
+
+#[test]
+fn spares_of_a_shared_channel_are_nobodys_alone() {
+    assert_eq!(copies_of_second(0), (1000, 2000, 0), "alone");
+    assert_eq!(copies_of_second(64), (1000, 2000, 0), "beside a VDP that floods to ten ports");
 }
 
 /// A learning switch with two ports, beside so many idle AF_XDP ports.

@@ -9,6 +9,7 @@ use crate::edge::{PortFlags, reserved_no};
 use crate::execute::{ChannelTo, Egress};
 use crate::program::{Done, End, Origin, Punt};
 use crate::punt::{PuntSink, Punted};
+use crate::spares::Spares;
 use std::collections::VecDeque;
 use weir_packet::{DropReason, Frame, Nanos, PortId};
 
@@ -21,8 +22,7 @@ pub(super) struct SlowEgress<'a> {
     pub(super) slot_all: &'a [PortId],
     pub(super) sink: Option<&'a mut (dyn PuntSink + 'static)>,
     pub(super) done: &'a mut VecDeque<Done>,
-    pub(super) spare: &'a mut Vec<Frame>,
-    pub(super) refused: &'a mut u64,
+    pub(super) spares: Spares<'a>,
     /// Copies that found no frame, since a frame ended last.
     pub(super) lost: u32,
     /// The frame for a program.
@@ -79,19 +79,18 @@ impl Egress for SlowEgress<'_> {
         self.end(frame, End::Drop(why), origin);
     }
     fn copy(&mut self, of: &Frame) -> Option<Frame> {
-        let Some(mut f) = self.spare.pop() else {
-            *self.refused += 1;
+        let Some(mut f) = self.spares.take() else {
             self.lost += 1;
             return None;
         };
         if f.clone_from_frame(of).is_err() {
-            self.spare.push(f);
+            self.spares.give_back(f);
             return None;
         }
         Some(f)
     }
     fn lost_copy(&mut self, _why: DropReason) {
-        *self.refused += 1;
+        self.spares.refuse();
         self.lost += 1;
     }
     fn ports(&self) -> &[PortId] {

@@ -11,6 +11,7 @@ use crate::execute::{self, ChannelTo, Egress, Source, Subject};
 use crate::packet::extract;
 use crate::program::{Ahead, Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
 use crate::runner::Waker;
+use crate::spares::Spares;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct Server {
     key: FlowKey,
     last_tick: Nanos,
     now: Nanos,
+    /// Which turn it is, of those that it had.
+    turn: u64,
     size: usize,
     /// Frames that all programs keep, as the worker knows it.
     kept: Arc<AtomicUsize>,
@@ -71,6 +74,7 @@ impl Server {
             key: FlowKey::default(),
             last_tick: Nanos(0),
             now: Nanos(0),
+            turn: 0,
             size,
             kept: Arc::default(),
             worker: None,
@@ -125,6 +129,7 @@ impl Server {
     /// handled; zero means that there was nothing to do.
     pub fn serve(&mut self, now: Nanos) -> usize {
         self.now = now;
+        self.turn += 1;
         // Count first, then jobs: see the module's text.
         let n = self.rx.slots().min(BATCH);
         self.run_jobs();
@@ -179,16 +184,11 @@ impl Server {
     fn tick(&mut self) {
         for (vid, slot) in self.slots.iter_mut().enumerate() {
             let Some(slot) = slot else { continue };
-            let Slot { program, own_stack, program_ports, .. } = &mut **slot;
+            let Slot { program, own_stack, program_ports, taken, .. } = &mut **slot;
             for p in program.iter_mut().chain(own_stack) {
-                let mut cx = ProgramCx::new(
-                    Vid(vid as u16),
-                    self.now,
-                    program_ports,
-                    &mut self.done,
-                    &mut self.spare,
-                    &mut self.refused,
-                );
+                let spares = Spares::part(&mut self.spare, &mut self.refused, taken, self.turn);
+                let vid = Vid(vid as u16);
+                let mut cx = ProgramCx::with(vid, self.now, program_ports, &mut self.done, spares);
                 p.tick(&mut cx);
             }
             slot.count_kept(&self.kept);
@@ -230,8 +230,7 @@ impl Server {
             slot_live: &slot.live,
             slot_all: &slot.all,
             done: &mut self.done,
-            spare: &mut self.spare,
-            refused: &mut self.refused,
+            spares: Spares::part(&mut self.spare, &mut self.refused, &mut slot.taken, self.turn),
             lost: 0,
             back: None,
             stands_for: Origin::Received,
@@ -283,14 +282,10 @@ impl Server {
         };
         match program {
             Some(p) => {
-                let mut cx = ProgramCx::new(
-                    f.vid,
-                    self.now,
-                    &slot.program_ports,
-                    &mut self.done,
-                    &mut self.spare,
-                    &mut self.refused,
-                );
+                let spares =
+                    Spares::part(&mut self.spare, &mut self.refused, &mut slot.taken, self.turn);
+                let ports = &slot.program_ports;
+                let mut cx = ProgramCx::with(f.vid, self.now, ports, &mut self.done, spares);
                 cx.lost = lost;
                 let others = self.kept.load(Relaxed).saturating_sub(slot.kept);
                 cx.most_kept = self.size.saturating_sub(others) / 2;

@@ -10,6 +10,7 @@ use crate::edge::{PortFlags, reserved_no};
 use crate::matching::{Counting, Put, RuleSpec, Table, Tables};
 use crate::program::{Program, ProgramPort};
 use crate::punt::PuntSink;
+use crate::spares::Taken;
 use crate::userfield::UserFields;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Slot {
     pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
     copied: Option<Box<Copied>>,
+    /// Spare frames that it has had.
+    pub(super) taken: Taken,
     /// Frames that its programs keep.
     pub(super) kept: usize,
 }
@@ -109,6 +112,7 @@ impl Slot {
             program_ports: Box::default(),
             fields: UserFields::default(),
             copied: None,
+            taken: Taken::default(),
             kept: 0,
         }
     }
