@@ -368,3 +368,27 @@ fn a_number_that_is_another_ports_has_learned_nothing() {
     assert_eq!(r.rx(3, &plain(3, 2)).ports(), [1, 2]);
     assert_eq!(r.rx(3, &plain(3, 1)).ports(), [1]);
 }
+
+/// All addresses of a scan age in one moment, and are forgotten a part at each tick.
+#[test]
+fn a_tick_forgets_a_part_of_what_has_aged() {
+    const N: u32 = 5000;
+    let mut r = Rig::new(LearningSwitch::default(), 2);
+    for n in 0..N {
+        let [a, b, c, d] = n.to_be_bytes();
+        r.rx(1, &frame(MacAddr([2, 1, a, b, c, d]), mac(1), &[]));
+    }
+    let expired = |r: &Rig| {
+        let lines = r.program.status();
+        lines.into_iter().find(|l| l.0 == "expired").unwrap().1.parse::<u32>().unwrap()
+    };
+    r.now = r.now + Nanos::from_secs(400);
+    let parts: Vec<u32> = (0..6)
+        .map(|_| {
+            let before = expired(&r);
+            r.pass(Nanos::from_millis(1), Nanos::from_millis(1));
+            expired(&r) - before
+        })
+        .collect();
+    assert!(parts.iter().all(|p| *p <= 1024) && parts.iter().sum::<u32>() == N, "{parts:?}");
+}

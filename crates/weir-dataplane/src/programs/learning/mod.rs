@@ -34,6 +34,8 @@ use weir_wire::{EtherType, MacAddr};
 const RESERVED: u64 = 0x0180_c200_0000;
 /// How often ageing and lost ports are looked at.
 const SWEEP: Nanos = Nanos::from_millis(100);
+/// Entries that a tick forgets: a whole table may age in one moment, and everybody's frames wait meanwhile.
+const AT_ONCE: usize = 1024;
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +194,7 @@ impl LearningSwitch {
 
     /// Removes all that was learned; static entries stay.
     pub fn flush(&mut self) {
-        self.counters.expired += self.table.forget_ports(|_| true) as u64;
+        self.counters.expired += self.table.forget_ports(|_| true, usize::MAX) as u64;
     }
 
     /// The table at time `now`, by VLAN and address.
@@ -234,7 +236,7 @@ impl Program for LearningSwitch {
     }
 
     fn forget_port(&mut self, port: PortNo) {
-        self.counters.expired += self.table.forget_ports(|p| p == port) as u64;
+        self.counters.expired += self.table.forget_ports(|p| p == port, usize::MAX) as u64;
     }
 
     /// What was learned, as much as it has room for; static entries are its own.
@@ -304,10 +306,15 @@ impl Program for LearningSwitch {
         if now.since(self.swept) < SWEEP {
             return;
         }
-        self.swept = now;
         let ports = cx.ports();
-        let lost = self.table.forget_ports(|p| !ports.iter().any(|q| q.no == p));
-        self.counters.expired += (lost + self.table.expire(now - self.ageing)) as u64;
+        let is_lost = |p| !ports.iter().any(|q| q.no == p);
+        let mut gone = self.table.forget_ports(is_lost, AT_ONCE);
+        gone += self.table.expire(now - self.ageing, AT_ONCE - gone);
+        self.counters.expired += gone as u64;
+        // There may be more: the next tick goes on.
+        if gone < AT_ONCE {
+            self.swept = now;
+        }
     }
 
     fn status(&self) -> Vec<(String, String)> {

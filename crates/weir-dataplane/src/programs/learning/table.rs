@@ -317,21 +317,22 @@ impl Table {
         self.forget(key)
     }
 
-    /// Forgets what was last seen before `before`; says how much.
-    pub fn expire(&mut self, before: Nanos) -> usize {
-        self.forget_heads(|_, e| e.seen < before)
+    /// Forgets what was last seen before `before`, `most` entries at once; says how many.
+    pub fn expire(&mut self, before: Nanos, most: usize) -> usize {
+        self.forget_heads(|_, e| e.seen < before, most)
     }
 
-    /// Forgets what was learned at ports that `is_gone` names; says how much.
-    pub fn forget_ports(&mut self, is_gone: impl Fn(PortNo) -> bool) -> usize {
+    /// Forgets what was learned at ports that `is_gone` names, `most` entries at once; says how many.
+    pub fn forget_ports(&mut self, is_gone: impl Fn(PortNo) -> bool, most: usize) -> usize {
         let gone: Vec<bool> = self.lists.iter().map(|l| l.len > 0 && is_gone(l.port)).collect();
-        self.forget_heads(|list, _| gone.get(list).copied().unwrap_or(false))
+        self.forget_heads(|list, _| gone.get(list).copied().unwrap_or(false), most)
     }
 
-    fn forget_heads(&mut self, due: impl Fn(usize, &Entry) -> bool) -> usize {
+    fn forget_heads(&mut self, due: impl Fn(usize, &Entry) -> bool, most: usize) -> usize {
         let before = self.len;
         for list in 0..self.lists.len() {
-            while let Some(e) = self.entries.get(self.lists[list].head as usize)
+            while before - self.len < most
+                && let Some(e) = self.entries.get(self.lists[list].head as usize)
                 && due(list, e)
             {
                 let key = e.key;
@@ -502,12 +503,12 @@ mod tests {
                         let before = now.saturating_sub(age);
                         let n = oracle.len();
                         oracle.retain(|_, v| v.1.is_none_or(|s| s >= before));
-                        prop_assert_eq!(table.expire(Nanos(before)), n - oracle.len());
+                        prop_assert_eq!(table.expire(Nanos(before), usize::MAX), n - oracle.len());
                     }
                     Step::Gone(p) => {
                         let n = oracle.len();
                         oracle.retain(|_, v| v.0 != p || v.1.is_none());
-                        prop_assert_eq!(table.forget_ports(|q| q.0 == p), n - oracle.len());
+                        prop_assert_eq!(table.forget_ports(|q| q.0 == p, usize::MAX), n - oracle.len());
                     }
                 }
                 let mut have: Vec<_> =
