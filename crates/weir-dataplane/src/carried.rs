@@ -29,7 +29,7 @@ pub(crate) struct Brought {
 
 /// Whether frames that a VDP on its way holds go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub(crate) enum Gate {
     /// They wait for those before them.
     Shut,
     /// They go on, oldest first; new ones stand behind them.

@@ -40,7 +40,7 @@ mod vdp;
 mod written;
 
 pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
-pub use carried::{AwayView, Carried, Gate, Handed};
+pub use carried::{AwayView, Carried, Handed};
 pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
     compile_bucket, compile_packet_out, set,

@@ -248,6 +248,7 @@ fn matching(
             return Ok(());
         }
         Phase::Draining { .. }
+        | Phase::Drained { .. }
         | Phase::Returning
         | Phase::Leaving { .. }
         | Phase::Coming { .. } => {

@@ -34,14 +34,19 @@ pub enum Phase {
     /// On one path.
     On(Path),
     /// On its way from slow to fast: new frames are held until the channel has given back all of
-    /// the VDP's, for at most until this time, and go on by the fast path as its ports take them.
+    /// the VDP's, for at most until this time.
     Draining {
-        /// Whether the channel has given back all, and what is held goes on.
-        gate: Gate,
-        /// When the attempt is given up; or what is still held goes on at once, and finds room or not.
+        /// When the attempt is given up.
         deadline: Nanos,
         /// When it began.
         since: Nanos,
+    },
+    /// The channel has given back all: what is held goes on by the fast path, as ports take it.
+    Drained {
+        /// When what is still held goes on at once, and finds room or not.
+        until: Nanos,
+        /// Frames of its own that waited at ports when it began.
+        waited: u32,
     },
     /// The way to fast was given up: what is held goes to the channel first, then the VDP is on
     /// the slow path as before.
@@ -79,7 +84,7 @@ impl Phase {
     /// Whether it is one that frames are held in, which ends by itself.
     pub fn is_on_its_way(self) -> bool {
         match self {
-            Self::Draining { .. } | Self::Returning => true,
+            Self::Draining { .. } | Self::Drained { .. } | Self::Returning => true,
             Self::Leaving { .. } | Self::Coming { .. } => true,
             Self::On(_) | Self::Away | Self::Deleting { .. } => false,
         }
@@ -401,7 +406,7 @@ impl Vdp {
     /// Whether frames that it holds go on.
     pub(crate) fn lets_go(&self) -> bool {
         let open = |a: &Away| a.gate == Gate::Open;
-        let drained = matches!(self.phase, Phase::Draining { gate: Gate::Open, .. });
+        let drained = matches!(self.phase, Phase::Drained { .. });
         !self.hold.is_empty() && (drained || self.away.as_deref().is_some_and(open))
     }
     /// Frames that it has inside the data plane, queues at ports not counted.

@@ -1,5 +1,8 @@
 //! Routers of several VDPs on one channel: what some keep for neighbours that do not answer is no other's affair.
 
+mod plane_common;
+
+use plane_common::*;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use weir_classify::{Field, Match};
@@ -184,5 +187,70 @@ fn what_routers_keep_takes_no_places_from_others() {
         // All of them have something to keep, and leave as much.
         let all: usize = kept.iter().sum();
         assert!(kept.iter().all(|k| (16..=128).contains(k)) && all <= 1024 + 64, "{kept:?}");
+    }
+}
+
+/// Keeps frames of its own making.
+struct Maker {
+    want: usize,
+    kept: Vec<Frame>,
+}
+impl Program for Maker {
+    fn name(&self) -> &'static str {
+        "maker"
+    }
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        cx.consume(rx.frame);
+    }
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        while self.kept.len() < self.want
+            && let Some(f) = cx.alloc()
+        {
+            self.kept.push(f);
+        }
+    }
+    fn held(&self) -> usize {
+        self.kept.len()
+    }
+    fn release(&mut self, cx: &mut ProgramCx<'_>) {
+        self.kept.drain(..).for_each(|f| cx.unused(f));
+    }
+}
+
+/// Frames of VDP 3, four a round, beside a flood of VDP 2's and a program that keeps so many frames of its own making; received and dropped.
+fn beside_maker(want: usize) -> (u64, u64) {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let (w, _) = SlowWire::new(usize::MAX);
+    let o = p.add_port("o", Box::new(w)).unwrap();
+    let m = p.add_port("m", Box::new(Sequencer::new(1, 1, 10).overflowing(1))).unwrap();
+    let mut s = vlan_vdp(1, 1, m, o);
+    s.program = Some(Box::new(Maker { want, kept: Vec::new() }));
+    s.path = Path::Slow;
+    p.create_vdp(s).unwrap();
+    let a = p.add_port("a", Box::new(Sequencer::new(2, 1, u64::MAX).overflowing(64))).unwrap();
+    let b = p.add_port("b", Box::new(Sequencer::new(2, 1, u64::MAX).overflowing(64))).unwrap();
+    let (w, _) = SlowWire::new(usize::MAX);
+    let o2 = p.add_port("o2", Box::new(w)).unwrap();
+    let c = p.add_port("c", Box::new(Sequencer::new(3, 1, u64::MAX).overflowing(4))).unwrap();
+    let (w, _) = SlowWire::new(usize::MAX);
+    let o3 = p.add_port("o3", Box::new(w)).unwrap();
+    let mut s = vlan_vdp(2, 2, a, o2);
+    s.ports.push((PortNo(3), b));
+    (s.program, s.path) = (programs::by_name("forward").ok(), Path::Slow);
+    p.create_vdp(s).unwrap();
+    let mut s = vlan_vdp(3, 3, c, o3);
+    (s.program, s.path) = (programs::by_name("forward").ok(), Path::Slow);
+    p.create_vdp(s).unwrap();
+    for r in 1..=5000u64 {
+        p.poll(Nanos(r * 20_000));
+    }
+    p.snapshot().check().unwrap();
+    let v = p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(3)).unwrap();
+    (v.counters.received.frames, v.counters.dropped.total())
+}
+#[test]
+fn what_programs_make_and_keep_lets_nobody_have_more() {
+    for want in [0, 128, 500, 1000] {
+        assert_eq!(beside_maker(want), (20_000, 0), "{want}");
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::carried::Gate;
 use crate::plane::DataPlane;
 use crate::vdp::{Path, Phase, Spilled};
 
@@ -46,7 +45,7 @@ impl DataPlane {
     pub(super) fn enter_fast(&mut self, vid: Vid) -> Result<(), ControlError> {
         let (since, deadline) = (self.now, self.now + self.config.drain_limit);
         let v = self.vdp_mut(vid)?;
-        v.phase = Phase::Draining { gate: Gate::Shut, deadline, since };
+        v.phase = Phase::Draining { deadline, since };
         v.hold.reserve(crate::plane::HOLD_FRAMES);
         self.migrating += 1;
         Ok(())

@@ -19,7 +19,9 @@ impl DataPlane {
         match (v.spilled, split) {
             (Spilled::No, true) => {
                 let back = match v.phase {
-                    Phase::On(Path::Fast) | Phase::Draining { .. } => Path::Fast,
+                    Phase::On(Path::Fast) | Phase::Draining { .. } | Phase::Drained { .. } => {
+                        Path::Fast
+                    }
                     _ => Path::Slow,
                 };
                 v.spilled = Spilled::Whole { back };
@@ -27,7 +29,7 @@ impl DataPlane {
                 match v.phase {
                     Phase::On(Path::Fast) => self.enter_slow(vid)?,
                     // Its copies are there still. What is held goes first, as when time is up.
-                    Phase::Draining { .. } => v.phase = Phase::Returning,
+                    Phase::Draining { .. } | Phase::Drained { .. } => v.phase = Phase::Returning,
                     _ => {}
                 }
             }

@@ -11,9 +11,9 @@ use crate::vdp::{Path, Phase};
 use weir_packet::{BURST, Nanos, PortId};
 
 /// Held frames that go on in a round: more would find no room in a port's queue.
-pub(super) const AT_ONCE: usize = 4 * BURST;
+const AT_ONCE: usize = 4 * BURST;
 /// How long ports may take for all that was held. What is left then goes on at once, and finds room or not.
-pub(super) const LETTING_GO: Nanos = Nanos::from_secs(1);
+const LETTING_GO: Nanos = Nanos::from_secs(1);
 
 /// Frames of a VDP that wait at its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +28,17 @@ enum Queued {
 
 /// Whether an attempt has time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Time {
+enum Time {
     Left,
     Up,
 }
 
 impl Time {
-    pub(super) fn at(now: Nanos, deadline: Nanos) -> Self {
+    fn at(now: Nanos, deadline: Nanos) -> Self {
         if now >= deadline { Self::Up } else { Self::Left }
     }
     /// How many of the frames that are held go on now.
-    pub(super) fn most(self, ready: bool, held: usize) -> usize {
+    fn most(self, ready: bool, held: usize) -> usize {
         match self {
             Self::Up => held,
             Self::Left if ready => held.min(AT_ONCE),
@@ -240,7 +240,11 @@ impl DataPlane {
     /// Takes what was held through the stages, oldest first, as much as the ports take while there is
     /// time; the VDP is here when that is all. Frames have been counted when they came, and are let in now.
     fn let_in(&mut self, vid: Vid, time: Time, since: Nanos) {
-        let room = self.queued(vid) == Queued::None;
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            self.unpark(id);
+        }
+        let room = self.queued(vid) == Queued::None && !self.parked_of(vid);
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         let ready = room && v.channel.in_flight <= AT_ONCE;
         let (to, waiting) = (v.away.as_ref().map_or(Path::Slow, |a| a.back), v.phase);

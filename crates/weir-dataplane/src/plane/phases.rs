@@ -1,9 +1,7 @@
 //! VDPs on their way: migrations that drain, give up or return, deletions that wait.
 
-use super::away::{AT_ONCE, LETTING_GO, Time};
 use super::*;
 use crate::action::Vid;
-use crate::carried::Gate;
 use crate::execute::ChannelTo;
 use crate::program::Punt;
 use crate::software::ToServer;
@@ -19,10 +17,8 @@ impl DataPlane {
                 Phase::On(_) | Phase::Away => {}
                 Phase::Leaving { deadline, since } => self.leave_on(Vid(i as u16), deadline, since),
                 Phase::Coming { deadline, since } => self.come_on(Vid(i as u16), deadline, since),
-                Phase::Draining { gate: Gate::Open, deadline, since } => {
-                    self.end_drain(Vid(i as u16), deadline, since);
-                }
-                Phase::Draining { gate: Gate::Shut, deadline, since } => {
+                Phase::Drained { until, waited } => self.end_drain(Vid(i as u16), until, waited),
+                Phase::Draining { deadline, since } => {
                     if v.channel.in_flight == 0 && !self.parked_of(Vid(i as u16)) {
                         self.finish_drain(Vid(i as u16), since);
                     } else if self.now >= deadline {
@@ -43,29 +39,45 @@ impl DataPlane {
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         v.migration.held = v.hold.len() as u64;
         v.migration.drain_ns = self.now.since(since).0;
-        self.end_drain(vid, self.now + LETTING_GO, since);
+        let waited = v.queued;
+        self.end_drain(vid, self.now + self.config.drain_limit, waited);
     }
 
-    /// Takes what was held by the fast path, oldest first, as much as the ports take until `deadline`; the
-    /// VDP is there when that is all.
-    fn end_drain(&mut self, vid: Vid, deadline: Nanos, since: Nanos) {
+    /// Takes what was held by the fast path, oldest first, as much as its ways take until `until`; the VDP is
+    /// there when that is all.
+    fn end_drain(&mut self, vid: Vid, until: Nanos, waited: u32) {
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        let ready = (v.queued as usize) < AT_ONCE && v.channel.in_flight < AT_ONCE;
-        let mut left = Time::at(self.now, deadline).most(ready, v.hold.len());
         v.phase = Phase::On(Path::Fast);
-        while let Some(in_port) = self.take_held(vid, &mut left) {
+        // What they could not hand to the channel comes first: sources that wait are not polled meanwhile.
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            self.unpark(id);
+        }
+        while self.now >= until || self.takes_more(vid, waited) {
+            let mut most = BURST;
+            let Some(in_port) = self.take_held(vid, &mut most) else { break };
             self.once_more(vid, in_port);
         }
         self.bury();
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         if !v.hold.is_empty() {
-            v.phase = Phase::Draining { gate: Gate::Open, deadline, since };
+            v.phase = Phase::Drained { until, waited };
             return;
         }
         v.migration.completed += 1;
         self.migrating -= 1;
         let channel = v.channel.channel;
         self.take_copies_back(vid, channel);
+    }
+
+    /// Whether ports have taken nearly all that was let go, and the channel has room for a burst, and for one that comes
+    /// next, if some of it went there.
+    fn takes_more(&self, vid: Vid, waited: u32) -> bool {
+        let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { return false };
+        let (goes, more) = (v.channel.in_flight > 0, v.channel.in_flight + 2 * BURST);
+        let channel = self.channels.get(usize::from(v.channel.channel));
+        let has_room = !goes || channel.is_some_and(|c| c.ring.has_part(c.dedicated, more));
+        has_room && (v.queued as usize) < waited as usize + BURST && !self.parked_of(vid)
     }
 
     /// Fills the burst with the oldest of a VDP's held frames, of one port and `left` at most, and says which.

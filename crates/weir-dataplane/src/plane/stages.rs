@@ -304,7 +304,7 @@ pub(super) fn enter(
     match v.phase {
         Phase::On(Path::Fast) => None,
         Phase::On(Path::Slow) => Some(Slot::Default),
-        Phase::Draining { .. } | Phase::Returning => Some(Slot::Hold),
+        Phase::Draining { .. } | Phase::Drained { .. } | Phase::Returning => Some(Slot::Hold),
         Phase::Away | Phase::Leaving { .. } | Phase::Coming { .. } => Some(v.relay(in_port)),
         Phase::Deleting { .. } => Some(Slot::Drop(DropReason::VdpGone)),
     }

@@ -8,8 +8,6 @@ use crate::execute::ChannelTo;
 use crate::program::Done;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Thread;
 use weir_packet::{Frame, PortId};
@@ -49,8 +47,6 @@ pub struct Channel {
     size: usize,
     /// Frames of VDPs that are in the server's hands.
     pub in_flight: usize,
-    /// Those of them that programs keep.
-    kept: Arc<AtomicUsize>,
 }
 
 /// Spare frames that a server may hold for copies and frames of its programs' making.
@@ -64,7 +60,6 @@ pub fn pair(size: usize) -> (Channel, Server) {
     let (spares, spare_rx) = RingBuffer::new(SPARES);
     let (inbox, jobs) = channel();
     let server = Server::new(rx, tx, spare_rx, jobs, size);
-    let kept = Arc::clone(server.kept());
     let ch = Channel {
         to,
         from,
@@ -75,7 +70,6 @@ pub fn pair(size: usize) -> (Channel, Server) {
         server: None,
         size,
         in_flight: 0,
-        kept,
     };
     (ch, server)
 }
@@ -120,8 +114,8 @@ impl Channel {
     }
     #[cold]
     fn has_part_beside_kept(&self, in_flight: usize) -> bool {
-        // As of the server's last turn; all of it fits back.
-        let waiting = self.in_flight.saturating_sub(self.kept.load(Relaxed));
+        let waiting = self.size - self.to.slots();
+        // All of it fits back.
         in_flight + waiting < self.size && self.in_flight < 2 * self.size
     }
     /// Hands a frame over.

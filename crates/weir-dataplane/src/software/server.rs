@@ -14,8 +14,6 @@ use crate::runner::Waker;
 use crate::spares::Spares;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use weir_classify::FlowKey;
 use weir_packet::{DropReason, Frame, Nanos};
@@ -46,8 +44,8 @@ pub struct Server {
     /// Which turn it is, of those that it had.
     turn: u64,
     size: usize,
-    /// Frames that all programs keep, as the worker knows it.
-    kept: Arc<AtomicUsize>,
+    /// Frames that all programs keep.
+    kept: usize,
     /// The worker, when it does not serve itself: to be woken when something goes back.
     pub(crate) worker: Option<Waker>,
 }
@@ -76,7 +74,7 @@ impl Server {
             now: Nanos(0),
             turn: 0,
             size,
-            kept: Arc::default(),
+            kept: 0,
             worker: None,
         }
     }
@@ -100,12 +98,8 @@ impl Server {
             p.release(&mut self.cx(vid, &ports));
         }
         slot.program_ports = ports;
-        slot.count_none_kept(&self.kept);
+        self.kept -= std::mem::take(&mut slot.kept);
         Some(slot)
-    }
-    /// Where it says how many frames programs keep.
-    pub(super) fn kept(&self) -> &Arc<AtomicUsize> {
-        &self.kept
     }
     fn cx<'a>(&'a mut self, vid: Vid, ports: &'a [ProgramPort]) -> ProgramCx<'a> {
         ProgramCx::new(vid, self.now, ports, &mut self.done, &mut self.spare, &mut self.refused)
@@ -184,14 +178,16 @@ impl Server {
     fn tick(&mut self) {
         for (vid, slot) in self.slots.iter_mut().enumerate() {
             let Some(slot) = slot else { continue };
+            let most_kept = slot.most_kept(self.kept, self.size);
             let Slot { program, own_stack, program_ports, taken, .. } = &mut **slot;
             for p in program.iter_mut().chain(own_stack) {
                 let spares = Spares::part(&mut self.spare, &mut self.refused, taken, self.turn);
                 let vid = Vid(vid as u16);
                 let mut cx = ProgramCx::with(vid, self.now, program_ports, &mut self.done, spares);
+                cx.most_kept = most_kept;
                 p.tick(&mut cx);
             }
-            slot.count_kept(&self.kept);
+            slot.count_kept(&mut self.kept);
         }
     }
 
@@ -276,6 +272,7 @@ impl Server {
             return;
         };
         let in_port = slot.local(f.in_port);
+        let most_kept = slot.most_kept(self.kept, self.size);
         let program = match why {
             Punt::Local => &mut slot.own_stack,
             _ => &mut slot.program,
@@ -287,10 +284,9 @@ impl Server {
                 let ports = &slot.program_ports;
                 let mut cx = ProgramCx::with(f.vid, self.now, ports, &mut self.done, spares);
                 cx.lost = lost;
-                let others = self.kept.load(Relaxed).saturating_sub(slot.kept);
-                cx.most_kept = self.size.saturating_sub(others) / 2;
+                cx.most_kept = most_kept;
                 p.frame(SlowFrame { frame, in_port, why }, &mut cx);
-                slot.count_kept(&self.kept);
+                slot.count_kept(&mut self.kept);
             }
             None => {
                 let end = End::Drop(match why {

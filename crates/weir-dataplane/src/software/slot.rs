@@ -14,7 +14,6 @@ use crate::spares::Taken;
 use crate::userfield::UserFields;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use weir_classify::Match;
 use weir_packet::PortId;
 
@@ -194,19 +193,18 @@ impl Slot {
         self.program_ports = ports.iter().map(|p| p.port).collect();
         self.ports = ports.into();
     }
+    /// How many frames its programs may keep, where `all` are kept on a channel of so many places.
+    #[inline]
+    pub(super) fn most_kept(&self, all: usize, places: usize) -> usize {
+        places.saturating_sub(all - self.kept) / 2
+    }
     /// Counts the frames that its programs keep, there and in the sum of `all`.
-    pub(super) fn count_kept(&mut self, all: &AtomicUsize) {
+    #[inline]
+    pub(super) fn count_kept(&mut self, all: &mut usize) {
         let of = |p: &Option<Box<dyn Program>>| p.as_ref().map_or(0, |p| p.held());
         let now = of(&self.program) + of(&self.own_stack);
-        let before = std::mem::replace(&mut self.kept, now);
-        if now != before {
-            all.store((all.load(Relaxed) + now).saturating_sub(before), Relaxed);
-        }
-    }
-    /// Counts none, until it is served.
-    pub(super) fn count_none_kept(&mut self, all: &AtomicUsize) {
-        let before = std::mem::take(&mut self.kept);
-        all.store(all.load(Relaxed).saturating_sub(before), Relaxed);
+        *all = *all - self.kept + now;
+        self.kept = now;
     }
     /// All that may keep frames.
     pub(super) fn programs(&mut self) -> impl Iterator<Item = &mut Box<dyn Program>> {

@@ -40,7 +40,7 @@ pub fn phase_name(p: Phase) -> &'static str {
     match p {
         Phase::On(Path::Fast) => "fast",
         Phase::On(Path::Slow) => "slow",
-        Phase::Draining { .. } => "draining",
+        Phase::Draining { .. } | Phase::Drained { .. } => "draining",
         Phase::Returning => "returning",
         Phase::Leaving { .. } => "leaving",
         Phase::Away => "away",

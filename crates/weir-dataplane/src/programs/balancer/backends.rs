@@ -96,13 +96,23 @@ impl Balancer {
     /// Makes the connections of `before` its own whose service it has, with their backend by name.
     pub(super) fn succeed(&mut self, before: Self) {
         let moved = self.moved(&self.given, &before.numbers(), &self.numbers());
+        (self.counters, self.swept) = (before.counters, before.swept);
+        let old = before.numbers();
+        let stay = before.pools.iter().zip(&before.given).all(|(pool, given)| {
+            let key = service_key(pool.at, pool.protocol);
+            let mut numbers = given.iter().filter_map(|b| old.get(&*b.name));
+            numbers.all(|n| moved.get(&(key, *n)) == Some(n))
+        });
+        if stay && before.connections.capacity() == self.connections.capacity() {
+            self.connections = before.connections;
+            return;
+        }
         let orphaned = self.connections.take_over(&before.connections, |k, c| {
             moved.get(&(*k as u64 & SERVICE, c.backend)).is_some_and(|n| {
                 c.backend = *n;
                 true
             })
         });
-        (self.counters, self.swept) = (before.counters, before.swept);
         self.counters.orphaned += orphaned as u64;
     }
 }

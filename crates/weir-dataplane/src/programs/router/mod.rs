@@ -59,7 +59,7 @@ use weir_wire::{EtherType, EthernetFrame, EthernetRepr, MacAddr};
 type IfaceId = u16;
 
 /// One link, ready for use.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Iface {
     port: PortNo,
     mac: MacAddr,
@@ -72,6 +72,11 @@ struct Iface {
 }
 
 impl Iface {
+    /// Whether who is a neighbour of `other` is one of this.
+    fn is_link_of(&self, other: &Self) -> bool {
+        let link = |i: &Self| (i.port, i.mac, i.v4.clone(), i.v6.clone());
+        link(self) == link(other)
+    }
     /// Whether it has an address of `addr`'s family.
     fn speaks(&self, addr: IpAddr) -> bool {
         match addr {
@@ -297,10 +302,10 @@ impl Program for Router {
         "router"
     }
 
-    /// Neighbours there are to be confirmed.
+    /// Neighbours there are asked for anew.
     fn forget_port(&mut self, port: PortNo) {
         if let Some(iface) = self.ifaces.iter().position(|i| i.port == port) {
-            self.neighbours.doubt_all(iface as IfaceId);
+            self.neighbours.forget(iface as IfaceId);
         }
     }
 
@@ -308,7 +313,8 @@ impl Program for Router {
     fn take_over(&mut self, before: Box<dyn Program>) {
         let Some(before) = of_kind::<Self>(before) else { return };
         (self.counters, self.ident) = (before.counters, before.ident);
-        let same = |old: &Iface| self.ifaces.iter().position(|i| i == old).map(|i| i as IfaceId);
+        let same = |old: &Iface| self.ifaces.iter().position(|i| i.is_link_of(old));
+        let same = |old: &Iface| same(old).map(|i| i as IfaceId);
         let same: Vec<Option<IfaceId>> = before.ifaces.iter().map(same).collect();
         let same = |old: IfaceId| same.get(usize::from(old)).copied().flatten();
         self.neighbours.take_over(before.neighbours, same);

@@ -353,13 +353,11 @@ impl Cache {
         }
     }
 
-    /// The same of all that are known on a link: it may be another.
-    pub fn doubt_all(&mut self, iface: IfaceId) {
-        for (_, e) in self.entries.iter_mut().filter(|(k, _)| k.iface == iface) {
-            if let State::Reachable { mac, .. } = e.state {
-                e.state = State::Stale { mac };
-            }
-        }
+    /// Forgets who was found on a link.
+    pub fn forget(&mut self, iface: IfaceId) {
+        let found =
+            |e: &Entry| e.state.mac().is_some() && !matches!(e.state, State::Permanent { .. });
+        self.entries.retain(|k, e| k.iface != iface || !found(e));
     }
 
     /// What has become due, in the order of the addresses.

@@ -247,7 +247,7 @@ impl Teller<'_> {
                 path: match p {
                     Phase::On(Path::Fast) => "fast",
                     Phase::On(Path::Slow) => "slow",
-                    Phase::Draining { .. } => "to the fast path",
+                    Phase::Draining { .. } | Phase::Drained { .. } => "to the fast path",
                     Phase::Returning => "back to the slow path",
                     Phase::Leaving { .. } => "to another data plane",
                     Phase::Away => "at another data plane",
