@@ -65,6 +65,20 @@ impl Nodes {
         Ok(Self { all, turn: None })
     }
 
+    /// Connects to one more.
+    ///
+    /// # Errors
+    /// It can't be reached, or an identity can't be used.
+    pub fn add(&mut self, h: &Host, tls: Option<&Tls>) -> Result<()> {
+        let client = client(h, tls).with_context(|| format!("host '{}'", h.name))?;
+        self.all.insert(h.name.clone(), client);
+        Ok(())
+    }
+    /// Ends a connection.
+    pub fn remove(&mut self, host: &str) {
+        self.all.remove(host);
+    }
+
     fn client(&mut self, host: &str) -> Result<&mut Client> {
         self.all.get_mut(host).ok_or_else(|| anyhow!("host '{host}' is not connected"))
     }
@@ -140,13 +154,9 @@ impl Nodes {
     ///
     /// # Errors
     /// It does not answer.
-    pub fn stats(&mut self) -> Result<BTreeMap<String, Stats>> {
-        let mut all = BTreeMap::new();
-        for (name, client) in &mut self.all {
-            let got = client.ask(&Request::Stats {}).with_context(|| format!("host '{name}'"))?;
-            all.insert(name.clone(), Stats::of(got.0));
-        }
-        Ok(all)
+    pub fn stats(&mut self, host: &str) -> Result<Stats> {
+        let got = self.client(host)?.ask(&Request::Stats {});
+        Ok(Stats::of(got.with_context(|| format!("host '{host}'"))?.0))
     }
 
     /// Proofs of isolation: of what runs everywhere, or, before steps are taken, of what would run where

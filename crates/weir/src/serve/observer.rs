@@ -140,7 +140,7 @@ impl Asked {
     fn ask(&self) -> Option<Stats> {
         let begin = Instant::now();
         let mut take = |mut nodes: Nodes| {
-            let stats = nodes.stats().ok()?.remove(&self.host.name)?;
+            let stats = nodes.stats(&self.host.name).ok()?;
             *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(nodes);
             Some(stats)
         };

@@ -118,6 +118,20 @@ fn a_dead_host_keeps_up_nobody_and_is_taken_out() {
     assert_eq!(rules["rules"].as_array().unwrap().len(), 1, "{rules}");
     w.all[1].signal(Signal::KILL);
     w.all[1].end();
+    // What is there is not known, and all else is.
+    let shown = w.s.ask(&["net", "show", "blue"]);
+    assert!(shown.contains("host is silent"), "{shown}");
+    let shown: Value = serde_json::from_str(&w.s.ask(&["net", "show", "blue", "--json"])).unwrap();
+    let place = &shown["result"]["places"][0];
+    assert!(place["silent"].as_str().unwrap().contains("h1"), "{shown}");
+    let looks = w.s.ask(&["net", "monitor", "--count", "2", "--interval-ms", "50", "--json"]);
+    let looks: Vec<Value> = looks.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    for l in &looks {
+        let (name, node) = (l["network"].as_str().unwrap(), &l["nodes"][0]);
+        let at_dead = name == "blue";
+        assert_eq!((node["there"] == false, node["silent"].is_string()), (at_dead, at_dead), "{l}");
+    }
+    assert_eq!(looks.len(), 2 * 4);
     // What has nothing to do with it goes on; what would have to be made there does not.
     let told = w.s.ask(&["net", "set", "green", "s1", "cpu_permille=100"]);
     assert!(told.contains("! h1: no data plane answers there; nothing is changed there"), "{told}");

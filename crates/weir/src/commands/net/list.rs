@@ -3,12 +3,12 @@
 //! Room: reading only. `list` asks the store alone, `show` the physical nodes, too.
 
 use super::edit::find;
+use super::looking::Looking;
 use super::{Kept, Output, Printed};
 use crate::commands::columns::Columns;
 use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
 use crate::net::change::Keeper;
-use crate::net::nodes::Nodes;
 use crate::socket::protocol::VdpItem;
 use anyhow::Result;
 use serde::Serialize;
@@ -62,6 +62,9 @@ struct Placed<'l> {
     /// What its data plane says.
     #[serde(skip_serializing_if = "Option::is_none")]
     vdp: Option<VdpItem>,
+    /// Why it says nothing, where its host does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silent: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -101,7 +104,7 @@ fn way(w: &WayPlace) -> String {
 fn one<'l>(lab: &Lab, n: &'l Network, places: &Places, links: &Links) -> One<'l> {
     let placed = |v: &'l weir_supervisor::model::Node| {
         let vid = places.get(&format!("{}/{}", n.name, v.name)).map(|p| p.vid);
-        Placed { node: &v.name, host: &v.host, vid, vdp: None }
+        Placed { node: &v.name, host: &v.host, vid, vdp: None, silent: None }
     };
     let places = n.node.iter().map(placed).collect();
     One { network: n, places, links: carried(lab, n, links) }
@@ -170,15 +173,18 @@ pub fn show(args: &Show) -> Result<()> {
     let used = |h: &&weir_supervisor::model::Host| network.node.iter().any(|v| v.host == h.name);
     let hosts = s.lab.host.iter().filter(used).cloned().collect();
     let lab = Lab { tls: s.lab.tls.clone(), host: hosts, ..Lab::default() };
-    let mut nodes = Nodes::connect([&lab])?;
+    let mut hosts = Looking::at(&lab)?;
     for (p, v) in shown.places.iter_mut().zip(&network.node) {
         let Some(vid) = p.vid else { continue };
-        p.vdp = nodes.vdp(p.host, vid)?;
+        p.vdp = hosts.ask(p.host, |nodes| nodes.vdp(p.host, vid))?.flatten();
         if let (Kind::Router, Some(all)) = (v.kind, &mut p.vdp) {
-            nodes.parts(p.host, vid)?.iter().for_each(|part| all.add(part));
+            let parts = hosts.ask(p.host, |nodes| nodes.parts(p.host, vid))?;
+            parts.iter().flatten().for_each(|part| all.add(part));
         }
+        p.silent = hosts.why_silent(p.host).map(str::to_owned);
     }
-    for p in shown.places.iter().filter(|p| p.vid.is_some() && p.vdp.is_none()) {
+    let is_gone = |p: &&Placed<'_>| p.vid.is_some() && p.vdp.is_none() && p.silent.is_none();
+    for p in shown.places.iter().filter(is_gone) {
         let (network, node, host) = (&network.name, p.node, p.host);
         note(format_args!(
             "weir: node {network}.{node} is not at host '{host}' any more: 'weir apply' makes it again"
@@ -198,6 +204,7 @@ pub fn show(args: &Show) -> Result<()> {
         let mut row = vec![p.node.to_owned(), p.host.to_owned()];
         row.push(p.vid.map_or("-".to_owned(), |n| n.to_string()));
         match &p.vdp {
+            None if p.silent.is_some() => row.push("host is silent".to_owned()),
             None => row.extend([format!("{path} wanted"), "not there".to_owned()]),
             Some(i) => {
                 let dropped: u64 = i.dropped.values().sum();

@@ -7,6 +7,7 @@ mod edit;
 pub mod ends;
 pub mod links;
 mod list;
+mod looking;
 mod monitor;
 mod verify;
 

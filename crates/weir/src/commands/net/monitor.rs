@@ -8,19 +8,19 @@ use super::Kept;
 use super::edit::{self, find};
 use super::ends::{self, EndsLook};
 use super::links::{self, LinkLook};
+use super::looking::Looking;
 use crate::commands::columns::Columns;
 use crate::commands::say::{Reader, offer};
 use crate::commands::stats::Stats;
 use crate::commands::top::{Ended, Screen, cut, waited};
 use crate::fault::bad_input;
-use crate::net::nodes::Nodes;
 use crate::socket::protocol::Takes;
 use anyhow::Result;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 use weir_supervisor::guard::{self, Alarm, Watch};
 use weir_supervisor::model::{Network, Node};
 use weir_supervisor::store::State;
@@ -148,8 +148,11 @@ struct TakesLook {
 #[derive(Debug, Serialize)]
 struct NodeLook<'n> {
     node: &'n str,
-    /// Whether its host has it.
+    /// Whether its host has it, as far as that is known.
     there: bool,
+    /// Why nothing is known of it, where its host does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silent: Option<String>,
     received_frames: u64,
     received_bytes: u64,
     forwarded_frames: u64,
@@ -174,14 +177,15 @@ pub fn run(args: &Args) -> Result<()> {
     let mut watch = Watch::default();
     // Kept on a screen, where they would be gone with the next look.
     let mut told = Vec::new();
-    let mut shown = 0;
+    let (mut shown, mut clock) = (0, 0);
     while args.count.is_none_or(|n| shown < n) {
         if waited(&mut signals, Duration::from_millis(args.interval_ms)) == Ended::Yes {
             return Ok(());
         }
         let now = lab.counted()?;
-        let ns = now.at.saturating_sub(before.at).max(1);
-        let alarms = watch.look(&lab.state.lab, now.at, ns, &nodes_since(&before, &now));
+        let ns = now.ns_since(&before);
+        clock += ns;
+        let alarms = watch.look(&lab.state.lab, clock, ns, &nodes_since(&before, &now));
         if screen.is_none() {
             told.clear();
         }
@@ -275,21 +279,37 @@ impl Told {
 struct Watched {
     state: State,
     names: Vec<String>,
-    nodes: Nodes,
+    hosts: Looking,
 }
 
 /// All that is looked at, at one moment.
 struct Counted {
-    /// The nodes' time, in nanoseconds.
-    at: u64,
-    /// By network and node.
+    /// Each host's time, in nanoseconds since its start.
+    at: BTreeMap<String, u64>,
+    when: Instant,
+    /// By network and node; of hosts that do not answer nothing.
     all: BTreeMap<(String, String), Counts>,
+    /// Nodes of hosts that do not answer.
+    unknown: BTreeSet<(String, String)>,
     /// By host: processor time of the data plane's process, and the work of each of its VDPs.
     hosts: BTreeMap<String, (u64, BTreeMap<u16, u64>)>,
     links: Vec<LinkLook>,
 }
 
 impl Counted {
+    /// How long it was: the hosts' clocks run alike, and one that has answered both times, and was not started meanwhile, tells
+    /// it; else ours.
+    fn ns_since(&self, before: &Self) -> u64 {
+        let one = |(host, at): (&String, &u64)| at.checked_sub(*before.at.get(host)?);
+        let ours = || self.when.duration_since(before.when).as_nanos() as u64;
+        self.at.iter().filter_map(one).find(|ns| *ns > 0).unwrap_or_else(ours).max(1)
+    }
+    /// What a node had counted that has `now`: one that was not there nothing, and one of which nothing was known as much, as
+    /// nobody knows when it did that.
+    fn of(&self, at: &(String, String), now: &Counts) -> Counts {
+        let unknown = self.unknown.contains(at).then_some(*now);
+        self.all.get(at).copied().or(unknown).unwrap_or_default()
+    }
     /// Processor time that a unit of work took at each host since `before`, in nanoseconds.
     fn unit_ns(&self, before: &Self) -> BTreeMap<&str, f64> {
         let one = |(host, (cpu, work)): (&'_ String, &'_ (u64, BTreeMap<u16, u64>))| {
@@ -311,17 +331,20 @@ impl Watched {
         }
         let names = state.lab.network.iter().map(|n| n.name.clone());
         let names = names.filter(|n| args.network.as_ref().is_none_or(|o| o == n)).collect();
-        let nodes = Nodes::connect([&state.lab])?;
-        Ok(Self { state, names, nodes })
+        let hosts = Looking::at(&state.lab)?;
+        Ok(Self { state, names, hosts })
     }
 
     /// Counters by node, and of the links of the networks that are looked at.
     fn counted(&mut self) -> Result<Counted> {
-        let stats = self.nodes.stats()?;
-        let mut all = BTreeMap::new();
+        let stats = self.hosts.stats()?;
+        let (mut all, mut unknown) = (BTreeMap::new(), BTreeSet::new());
         for n in self.state.lab.network.iter().filter(|n| self.names.contains(&n.name)) {
             for v in &n.node {
                 let place = self.state.places.get(&format!("{}/{}", n.name, v.name));
+                if place.is_some_and(|p| !stats.contains_key(&p.host)) {
+                    unknown.insert((n.name.clone(), v.name.clone()));
+                }
                 let at = place.and_then(|p| Some((stats.get(&p.host)?, p.vid)));
                 let Some(i) = at.and_then(|(s, vid)| s.whole(vid)) else {
                     continue;
@@ -338,14 +361,14 @@ impl Watched {
                 all.insert((n.name.clone(), v.name.clone()), counts);
             }
         }
-        // The nodes' clocks run alike; one of them tells how long it was.
-        let at = stats.values().next().map_or(0, |s| s.plane.at_ns);
+        let at = stats.iter().map(|(host, s)| (host.clone(), s.plane.at_ns)).collect();
+        let when = Instant::now();
         let links =
             links::seen(&self.state.lab, |n| self.names.contains(&n.name), |host| stats.get(host));
         let work = |s: &Stats| s.vdps.iter().map(|v| (v.vid, v.takes.work)).collect();
         let host = |(name, s): (&String, &Stats)| (name.clone(), (s.plane.cpu_ns, work(s)));
         let hosts = stats.iter().map(host).collect();
-        Ok(Counted { at, all, hosts, links })
+        Ok(Counted { at, when, all, unknown, hosts, links })
     }
 
     /// What each node did between two looks.
@@ -353,7 +376,7 @@ impl Watched {
         let unit = now.unit_ns(before);
         let one = |(at, n): (&(String, String), &Counts)| {
             // One that was made meanwhile has done all of it since.
-            let mut c = n.since(&before.all.get(at).copied().unwrap_or_default());
+            let mut c = n.since(&before.of(at, n));
             let place = self.state.places.get(&format!("{}/{}", at.0, at.1));
             let unit = place.and_then(|p| unit.get(p.host.as_str()).copied()).unwrap_or(0.0);
             c.cpu_ns = (c.takes.work as f64 * unit) as u64 + c.takes.router_cpu_ns;
@@ -377,7 +400,11 @@ impl Watched {
             .map(|n| {
                 let (c, links, ends) = one(n);
                 let node = |v: &'_ Node| each.get(&(n.name.clone(), v.name.clone())).copied();
-                let nodes = n.node.iter().map(|v| look_at(&v.name, node(v)));
+                let why = |v: &'_ Node| {
+                    let place = self.state.places.get(&format!("{}/{}", n.name, v.name))?;
+                    self.hosts.why_silent(&place.host).map(str::to_owned)
+                };
+                let nodes = n.node.iter().map(|v| look_at(&v.name, node(v), why(v)));
                 Look { nodes: nodes.collect(), links, ends, ..look(&n.name, ns, &c) }
             })
             .collect()
@@ -414,7 +441,7 @@ const SHOWN: usize = 8;
 fn nodes_since(before: &Counted, now: &Counted) -> BTreeMap<(String, String), guard::Counted> {
     let since = |(at, n): (&(String, String), &Counts)| {
         // One that was made meanwhile has done all of it since.
-        let c = n.since(&before.all.get(at).copied().unwrap_or_default());
+        let c = n.since(&before.of(at, n));
         let counted = guard::Counted {
             received_frames: c.received.0,
             received_bytes: c.received.1,
@@ -445,11 +472,12 @@ fn look<'n>(network: &'n str, interval_ns: u64, c: &Counts) -> Look<'n> {
     }
 }
 
-fn look_at(node: &str, counted: Option<Counts>) -> NodeLook<'_> {
+fn look_at(node: &str, counted: Option<Counts>, silent: Option<String>) -> NodeLook<'_> {
     let (there, c) = (counted.is_some(), &counted.unwrap_or_default());
     NodeLook {
         node,
         there,
+        silent,
         received_frames: c.received.0,
         received_bytes: c.received.1,
         forwarded_frames: c.forwarded.0,
@@ -534,8 +562,51 @@ fn as_table(looks: &[Look<'_>]) -> String {
     for l in looks {
         for n in l.nodes.iter().filter(|n| !n.there) {
             let (network, node) = (l.network, n.node);
-            text += &format!("node {network}.{node} is not there: 'weir apply' makes it again\n");
+            text += &match &n.silent {
+                Some(why) => format!("node {network}.{node}: {why}\n"),
+                None => {
+                    format!("node {network}.{node} is not there: 'weir apply' makes it again\n")
+                }
+            };
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(nodes: &[(&str, u64)], unknown: &[&str], at: &[(&str, u64)]) -> Counted {
+        let node = |n: &str| ("net".to_owned(), n.to_owned());
+        let counts = |n: u64| Counts { received: (n, 0), ..Counts::default() };
+        Counted {
+            at: at.iter().map(|(h, t)| ((*h).to_owned(), *t)).collect(),
+            when: Instant::now(),
+            all: nodes.iter().map(|(name, n)| (node(name), counts(*n))).collect(),
+            unknown: unknown.iter().map(|n| node(n)).collect(),
+            hosts: BTreeMap::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// What a host did while it was silent is no rate of the look at which it answers again: guards would act on it.
+    #[test]
+    fn a_host_that_answers_again_has_done_nothing_since() {
+        let before = counted(&[("a", 5)], &["b"], &[]);
+        let now = counted(&[("a", 7), ("b", 1_000_000), ("new", 3)], &[], &[]);
+        let since = nodes_since(&before, &now);
+        let received: Vec<_> = since.values().map(|c| c.received_frames).collect();
+        assert_eq!(received, [2, 0, 3]);
+    }
+
+    #[test]
+    fn a_look_is_as_long_as_a_host_says_that_was_there_all_the_time() {
+        let before = counted(&[], &[], &[("a", 900), ("b", 10)]);
+        // Host a was started anew, and c is another.
+        let now = counted(&[], &[], &[("a", 5), ("b", 60), ("c", 7)]);
+        assert_eq!(now.ns_since(&before), 50);
+        let now = counted(&[], &[], &[("c", 7)]);
+        assert!(now.ns_since(&before) >= 1);
+    }
 }
