@@ -3,9 +3,10 @@
 
 mod plane_common;
 
+use plane_common::keeper::{keeper, of};
 use plane_common::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_classify::Match;
 use weir_dataplane::*;
 use weir_packet::*;
@@ -17,44 +18,6 @@ fn wire(
 ) -> (PortId, Arc<std::sync::Mutex<Vec<Vec<u8>>>>) {
     let (w, taken) = SlowWire::new(per_round);
     (p.add_port(name, Box::new(w)).unwrap(), taken)
-}
-
-fn of(p: &DataPlane, vid: u16) -> VdpView {
-    p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(vid)).unwrap()
-}
-
-/// Keeps what it gets until it is let go (all of it, or the first frame alone).
-struct Keeper {
-    open: Arc<AtomicBool>,
-    most: usize,
-    kept: Vec<Frame>,
-}
-impl Program for Keeper {
-    fn name(&self) -> &'static str {
-        "keeper"
-    }
-    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
-        if self.kept.len() < self.most && !self.open.load(Relaxed) {
-            self.kept.push(rx.frame);
-        } else {
-            cx.output(rx.frame, PortNo(2));
-        }
-    }
-    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
-        if self.open.load(Relaxed) {
-            self.kept.drain(..).for_each(|f| cx.output(f, PortNo(2)));
-        }
-    }
-    fn held(&self) -> usize {
-        self.kept.len()
-    }
-    fn release(&mut self, cx: &mut ProgramCx<'_>) {
-        self.kept.drain(..).for_each(|f| cx.drop(f, DropReason::Program));
-    }
-}
-fn keeper(most: usize) -> (Box<dyn Program>, Arc<AtomicBool>) {
-    let open = Arc::new(AtomicBool::new(false));
-    (Box::new(Keeper { open: Arc::clone(&open), most, kept: Vec::new() }), open)
 }
 
 /// VDP 1 is on its way to the fast path; VDP 2 has nothing to do with it.
@@ -122,79 +85,6 @@ fn a_full_hold_is_its_own_vdps_affair() {
 fn a_vdp_that_returns_does_not_stop_the_worker_for_ever() {
     let (got, held, phase) = received_while_another_drains(4, 64, 100_000, 50_000);
     assert_eq!(got, 16 * 50_000, "a second after drain_limit: {held} held, {phase:?}");
-}
-
-/// What was held during a drain is more than the port's queue, whose wire takes so many frames a round. How many
-/// were held, and dropped.
-fn drained(feed: Feed, wire_takes: usize, rounds: u64) -> (u64, VdpView) {
-    let mut p = DataPlane::new(Config::default()).unwrap();
-    let source = Sequencer::new(1, 1, 20_000);
-    let source = match feed {
-        Feed::Waits => source,
-        Feed::Overflows => source.overflowing(32),
-    };
-    let i = p.add_port("in", Box::new(source)).unwrap();
-    let (o, _) = wire(&mut p, "out", wire_takes);
-    let (program, open) = keeper(1);
-    let mut s = vlan_vdp(1, 1, i, o);
-    (s.program, s.path) = (Some(program), Path::Slow);
-    p.create_vdp(s).unwrap();
-    let mut clock = 0;
-    let mut poll = |p: &mut DataPlane, n: u64| {
-        for _ in 0..n {
-            clock += 20_000;
-            p.poll(Nanos(clock));
-        }
-    };
-    // The first frame is in the program's hands.
-    poll(&mut p, 1);
-    p.add_rule(Vid(1), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
-    poll(&mut p, 20);
-    assert_eq!(of(&p, 1).counters.dropped.total(), 0);
-    p.migrate(Vid(1), Path::Fast).unwrap();
-    poll(&mut p, 70);
-    open.store(true, Relaxed);
-    poll(&mut p, rounds);
-    p.snapshot().check().unwrap();
-    let v = of(&p, 1);
-    assert_eq!(
-        (v.migration.completed, v.migration.given_up, v.phase),
-        (1, 0, Phase::On(Path::Fast))
-    );
-    (v.migration.held, v)
-}
-
-#[test]
-fn a_drain_loses_nothing_where_the_source_does_not_wait() {
-    let (held, v) = drained(Feed::Overflows, 64, 3000);
-    assert!(held > 2000, "{held}");
-    assert_eq!(
-        (v.counters.dropped.total(), v.counters.forwarded.frames),
-        (0, 20_000),
-        "of {held} held"
-    );
-}
-
-#[test]
-fn a_drain_loses_nothing_where_the_source_waits() {
-    let (held, v) = drained(Feed::Waits, 64, 3000);
-    assert!(held > 2000, "{held}");
-    assert_eq!(
-        (v.counters.dropped.total(), v.counters.forwarded.frames),
-        (0, 20_000),
-        "of {held} held"
-    );
-}
-
-/// A wire that takes less than comes, and one that takes nothing: what is held does not end, and the way does.
-#[test]
-fn a_drain_ends_where_the_wire_does_not_keep_up() {
-    for takes in [16, 0] {
-        let (held, v) = drained(Feed::Overflows, takes, 51_000);
-        assert!(held > 2000, "{held}");
-        let d = &v.counters.dropped;
-        assert_eq!(d.total(), d.get(DropReason::QueueFull) + d.get(DropReason::HoldFull));
-    }
 }
 
 /// VDP 1 has a few frames waiting at each of some ports with a ceiling; the sources of others wait.

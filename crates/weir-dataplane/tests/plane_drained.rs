@@ -1,48 +1,13 @@
 //! What a drain to the fast path has held goes on in order and without loss, and keeps nobody else up.
 
 mod plane_common;
+
+use plane_common::keeper::{keeper, of};
 use plane_common::*;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
 use weir_packet::*;
-
-struct Keeper {
-    open: Arc<AtomicBool>,
-    most: usize,
-    kept: Vec<Frame>,
-}
-impl Program for Keeper {
-    fn name(&self) -> &'static str {
-        "keeper"
-    }
-    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
-        if self.kept.len() < self.most && !self.open.load(Relaxed) {
-            self.kept.push(rx.frame);
-        } else {
-            cx.output(rx.frame, PortNo(2));
-        }
-    }
-    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
-        if self.open.load(Relaxed) {
-            self.kept.drain(..).for_each(|f| cx.output(f, PortNo(2)));
-        }
-    }
-    fn held(&self) -> usize {
-        self.kept.len()
-    }
-    fn release(&mut self, cx: &mut ProgramCx<'_>) {
-        self.kept.drain(..).for_each(|f| cx.drop(f, DropReason::Program));
-    }
-}
-fn keeper(most: usize) -> (Box<dyn Program>, Arc<AtomicBool>) {
-    let open = Arc::new(AtomicBool::new(false));
-    (Box::new(Keeper { open: Arc::clone(&open), most, kept: Vec::new() }), open)
-}
-fn of(p: &DataPlane, vid: u16) -> VdpView {
-    p.snapshot().vdps.into_iter().find(|v| v.vid == Vid(vid)).unwrap()
-}
 
 const ROUND: u64 = 20_000;
 
@@ -53,6 +18,68 @@ impl Clock {
             self.0 += ROUND;
             p.poll(Nanos(self.0));
         }
+    }
+}
+
+/// What was held during a drain is more than the port's queue, whose wire takes so many frames a round. How many
+/// were held, and dropped.
+fn drained(feed: Feed, wire_takes: usize, rounds: u64) -> (u64, VdpView) {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let source = Sequencer::new(1, 1, 20_000);
+    let source = match feed {
+        Feed::Waits => source,
+        Feed::Overflows => source.overflowing(32),
+    };
+    let i = p.add_port("in", Box::new(source)).unwrap();
+    let o = p.add_port("out", Box::new(SlowWire::new(wire_takes).0)).unwrap();
+    let (program, open) = keeper(1);
+    let mut s = vlan_vdp(1, 1, i, o);
+    (s.program, s.path) = (Some(program), Path::Slow);
+    p.create_vdp(s).unwrap();
+    let mut clock = 0;
+    let mut poll = |p: &mut DataPlane, n: u64| {
+        for _ in 0..n {
+            clock += 20_000;
+            p.poll(Nanos(clock));
+        }
+    };
+    // The first frame is in the program's hands.
+    poll(&mut p, 1);
+    p.add_rule(Vid(1), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    poll(&mut p, 20);
+    assert_eq!(of(&p, 1).counters.dropped.total(), 0);
+    p.migrate(Vid(1), Path::Fast).unwrap();
+    poll(&mut p, 70);
+    open.store(true, Relaxed);
+    poll(&mut p, rounds);
+    p.snapshot().check().unwrap();
+    let v = of(&p, 1);
+    assert_eq!(
+        (v.migration.completed, v.migration.given_up, v.phase),
+        (1, 0, Phase::On(Path::Fast))
+    );
+    (v.migration.held, v)
+}
+
+/// The wire takes twice as much as comes.
+#[test]
+fn what_is_more_than_a_queue_finds_room() {
+    for feed in [Feed::Overflows, Feed::Waits] {
+        let (held, v) = drained(feed, 64, 3000);
+        assert!(held > 2000, "{held}");
+        let counted = (v.counters.dropped.total(), v.counters.forwarded.frames);
+        assert_eq!(counted, (0, 20_000), "of {held} held, {feed:?}");
+    }
+}
+
+/// A wire that takes less than comes, and one that takes nothing: what is held does not end, and the way does.
+#[test]
+fn a_drain_ends_where_the_wire_does_not_keep_up() {
+    for takes in [16, 0] {
+        let (held, v) = drained(Feed::Overflows, takes, 51_000);
+        assert!(held > 2000, "{held}");
+        let d = &v.counters.dropped;
+        assert_eq!(d.total(), d.get(DropReason::QueueFull) + d.get(DropReason::HoldFull));
     }
 }
 

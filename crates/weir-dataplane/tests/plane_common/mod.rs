@@ -2,6 +2,8 @@
 //! sinks that check them, a wire of limited speed.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod keeper;
+
 use std::sync::{Arc, Mutex};
 use weir_classify::{Field, Match};
 use weir_dataplane::*;
