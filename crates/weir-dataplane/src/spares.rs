@@ -18,12 +18,14 @@ pub(crate) struct Spares<'a> {
     frames: &'a mut Vec<Frame>,
     refused: &'a mut u64,
     of: Option<(&'a mut Taken, u64)>,
+    /// Of a VDP that has had none in this turn before this frame.
+    is_first: bool,
 }
 
 impl<'a> Spares<'a> {
     /// All of them; `refused` counts what could not be had.
     pub(crate) fn all(frames: &'a mut Vec<Frame>, refused: &'a mut u64) -> Self {
-        Self { frames, refused, of: None }
+        Self { frames, refused, of: None, is_first: false }
     }
     /// As many as a VDP leaves that has taken so many, in this turn.
     #[inline]
@@ -33,7 +35,7 @@ impl<'a> Spares<'a> {
         taken: &'a mut Taken,
         turn: u64,
     ) -> Self {
-        Self { frames, refused, of: Some((taken, turn)) }
+        Self { frames, refused, of: Some((taken, turn)), is_first: false }
     }
     /// One of them.
     pub(crate) fn take(&mut self) -> Option<Frame> {
@@ -42,8 +44,10 @@ impl<'a> Spares<'a> {
             Some((taken, turn)) => {
                 if taken.turn != *turn {
                     **taken = Taken { turn: *turn, frames: 0 };
+                    self.is_first = true;
                 }
-                let may = taken.frames < self.frames.len();
+                // The first frame of a turn has as many as it needs: a flood to many ports would never reach the last.
+                let may = self.is_first || taken.frames < self.frames.len();
                 taken.frames += usize::from(may);
                 may
             }

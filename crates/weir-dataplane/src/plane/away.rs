@@ -240,10 +240,7 @@ impl DataPlane {
     /// Takes what was held through the stages, oldest first, as much as the ports take while there is
     /// time; the VDP is here when that is all. Frames have been counted when they came, and are let in now.
     fn let_in(&mut self, vid: Vid, time: Time, since: Nanos) {
-        for i in 0..self.polled.len() {
-            let Some(&id) = self.polled.get(i) else { break };
-            self.unpark(id);
-        }
+        self.unpark_all();
         let room = self.queued(vid) == Queued::None && !self.parked_of(vid);
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         let ready = room && v.channel.in_flight <= AT_ONCE;

@@ -31,17 +31,28 @@ impl DataPlane {
                 self.taps.see(&Seen::came(Stage::Software, in_port, f.vid), &f.frame, self.now);
             }
         }
+        // Behind one that waits others wait, though a server's thread may have made room meanwhile.
+        let mut room = Ok(());
         for f in soft.drain(..) {
-            if let Err((f, why)) = self.push_channel(f) {
-                self.no_room(in_port, f, why);
+            let pushed = match room {
+                Ok(()) => self.push_channel(f),
+                Err(why) => Err((f, why)),
+            };
+            if let Err((f, why)) = pushed {
+                room = self.no_room(in_port, f, why);
             }
         }
         self.work.soft = soft;
     }
 
-    /// A frame for which its channel has no room: a waiting source waits, others lose it.
+    /// A frame for which its channel has no room: a waiting source waits, and so do those that come behind it; others lose it.
     #[cold]
-    pub(super) fn no_room(&mut self, in_port: PortId, f: ToServer, why: DropReason) {
+    pub(super) fn no_room(
+        &mut self,
+        in_port: PortId,
+        f: ToServer,
+        why: DropReason,
+    ) -> Result<(), DropReason> {
         let port = self.ports.get_mut(usize::from(in_port.0)).and_then(Option::as_deref_mut);
         if let Some(p) = port
             && p.feed == Feed::Waits
@@ -49,9 +60,10 @@ impl DataPlane {
             && p.parked.len() < 4 * BURST
         {
             p.parked.push_back(f);
-            return;
+            return Err(why);
         }
         self.end_dropped(f.vid, f.frame, why);
+        Ok(())
     }
 
     pub(super) fn unpark(&mut self, id: PortId) {

@@ -48,11 +48,7 @@ impl DataPlane {
     fn end_drain(&mut self, vid: Vid, until: Nanos, waited: u32) {
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
         v.phase = Phase::On(Path::Fast);
-        // What they could not hand to the channel comes first: sources that wait are not polled meanwhile.
-        for i in 0..self.polled.len() {
-            let Some(&id) = self.polled.get(i) else { break };
-            self.unpark(id);
-        }
+        self.unpark_all();
         while self.now >= until || self.takes_more(vid, waited) {
             let mut most = BURST;
             let Some(in_port) = self.take_held(vid, &mut most) else { break };
@@ -137,8 +133,21 @@ impl DataPlane {
         self.return_held(vid);
     }
 
+    /// Hands over what ports could not hand to a channel: it comes before what is held, and sources that wait are not polled while
+    /// that goes on.
+    pub(super) fn unpark_all(&mut self) {
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            self.unpark(id);
+        }
+    }
+
     /// Sends held frames by the channel, oldest first, as far as there is room.
     pub(super) fn return_held(&mut self, vid: Vid) {
+        self.unpark_all();
+        if self.parked_of(vid) {
+            return;
+        }
         loop {
             let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
             let Some(h) = v.hold.pop_front() else {

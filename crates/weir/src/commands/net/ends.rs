@@ -183,6 +183,7 @@ mod tests {
         let ns = us * 1000;
         LinkLook {
             network: n.name.clone(),
+            host: String::new(),
             node: node.to_owned(),
             peer: String::new(),
             port: n.end_name(i, node),

@@ -15,6 +15,9 @@ pub struct LinkLook {
     /// Whose.
     #[serde(skip)]
     pub network: String,
+    /// Whose port it is.
+    #[serde(skip)]
+    pub host: String,
     /// The end that tells.
     pub node: String,
     /// The other end.
@@ -57,6 +60,7 @@ pub fn seen<'s>(
                 for (p, w) in port.iter().flat_map(|p| p.ways.iter().map(move |w| (p, w))) {
                     all.push(LinkLook {
                         network: n.name.clone(),
+                        host: (*host).to_owned(),
                         node: node.clone(),
                         peer: peer.clone(),
                         port: name.clone(),
@@ -77,12 +81,19 @@ pub fn seen<'s>(
     all
 }
 
-/// What came and was lost between two looks, of a network's links.
-pub fn since(before: &[LinkLook], now: &[LinkLook], network: &str) -> Vec<LinkLook> {
+/// What came and was lost between two looks, of a network's links: of one that was made meanwhile all of it, of one at a host that
+/// did not answer before, which `answered` says, nothing.
+pub fn since(
+    before: &[LinkLook],
+    now: &[LinkLook],
+    network: &str,
+    answered: impl Fn(&str) -> bool,
+) -> Vec<LinkLook> {
     let of = |l: &&LinkLook| l.network == network;
     let earlier = |l: &LinkLook| before.iter().find(|b| (&b.port, &b.way) == (&l.port, &l.way));
     let since = |l: &LinkLook| {
-        let Some(b) = earlier(l) else { return l.clone() };
+        let unknown = (!answered(&l.host)).then_some(l);
+        let Some(b) = earlier(l).or(unknown) else { return l.clone() };
         LinkLook {
             probes_heard: l.probes_heard.saturating_sub(b.probes_heard),
             probes_lost: l.probes_lost.saturating_sub(b.probes_lost),
@@ -142,4 +153,35 @@ pub fn as_table(links: &[&LinkLook], ns: u64) -> String {
         ]);
     }
     format!("\n{}", c.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What came by a link while its host was silent is no rate of the look at which that answers.
+    #[test]
+    fn a_link_is_counted_since_its_host_answered() {
+        let link = |port: &str, received_bytes| LinkLook {
+            network: "net".to_owned(),
+            host: format!("host of {port}"),
+            node: "a".to_owned(),
+            peer: "b".to_owned(),
+            port: port.to_owned(),
+            way: "direct".to_owned(),
+            up: true,
+            taken: true,
+            delay: None,
+            jitter_ns: 0,
+            probes_heard: 1,
+            probes_lost: 1,
+            received_frames: 1,
+            received_bytes,
+        };
+        let now = [link("old", 9), link("new", 5), link("silent", 1_000_000)];
+        let seen = since(&[link("old", 2)], &now, "net", |host| host != "host of silent");
+        let bytes: Vec<u64> = seen.iter().map(|l| l.received_bytes).collect();
+        assert_eq!(bytes, [7, 5, 0]);
+        assert_eq!((seen[1].probes_lost, seen[2].probes_lost), (1, 0));
+    }
 }

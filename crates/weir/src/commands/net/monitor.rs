@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> Result<()> {
     if !(50..=60_000).contains(&args.interval_ms) {
         return Err(bad_input(format!("--interval-ms {}: 50 to 60000", args.interval_ms)));
     }
-    let mut lab = Watched::open(args)?;
+    let mut lab = Watched::open(args, None)?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let mut before = lab.counted()?;
     let table = !args.json && args.output == "table";
@@ -213,7 +213,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         (before, shown) = (now, shown + 1);
         if changed {
-            lab = Watched::open(args)?;
+            lab = Watched::open(args, Some(lab.hosts))?;
             before = lab.counted()?;
         }
     }
@@ -324,14 +324,18 @@ impl Counted {
 }
 
 impl Watched {
-    fn open(args: &Args) -> Result<Self> {
+    /// With the hosts of before, if they are the same.
+    fn open(args: &Args, before: Option<Looking>) -> Result<Self> {
         let state = args.kept.open()?.saved.state;
         if let Some(name) = &args.network {
             find(&state.lab, name)?;
         }
         let names = state.lab.network.iter().map(|n| n.name.clone());
         let names = names.filter(|n| args.network.as_ref().is_none_or(|o| o == n)).collect();
-        let hosts = Looking::at(&state.lab)?;
+        let hosts = match before.filter(|b| b.is_at(&state.lab)) {
+            Some(hosts) => hosts,
+            None => Looking::at(&state.lab)?,
+        };
         Ok(Self { state, names, hosts })
     }
 
@@ -391,7 +395,9 @@ impl Watched {
             let of = |v: &'_ Node| each.get(&(n.name.clone(), v.name.clone())).copied();
             let mut sum = Counts::default();
             n.node.iter().filter_map(of).for_each(|c| sum.add(&c));
-            let links = links::since(&before.links, &now.links, &n.name);
+            let links = links::since(&before.links, &now.links, &n.name, |host| {
+                before.hosts.contains_key(host)
+            });
             let ends = ends::of(n, &links);
             (sum, links, ends)
         };
