@@ -64,7 +64,9 @@ pub use meter::{Band, BandKind, MAX_BANDS, Meter, MeterError, Unit, Verdict};
 pub use numbered::Named;
 pub use packet::{Layers, Net, Packet, Stale, extract};
 pub use plane::DataPlane;
-pub use program::{Ahead, Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame};
+pub use program::{
+    Ahead, Done, End, Origin, Program, ProgramCx, ProgramPort, Punt, SlowFrame, of_kind,
+};
 pub use punt::{PuntSink, Punted};
 pub use runner::{Handle, Runner, Serving, Waker, WhenIdle, WorkerGone};
 pub use shortcut::{ShortcutView, WhyNot};
