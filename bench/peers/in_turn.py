@@ -17,6 +17,12 @@ MOST_SECONDS = 120
 MOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
+def last_word(said: str, code: int) -> str:
+    """Why a program ended, by what it said; DPDK's own lines tell nothing."""
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("EAL:")]
+    return lines[-1][-200:] if lines else f"ended with {code}, without a word"
+
+
 class Measured:
     """One of the programs, pinned where all of them are."""
 
@@ -76,6 +82,4 @@ class Measured:
     def why(self) -> str:
         code = self.process.wait()
         self.said.seek(0)
-        lines = self.said.read().decode(errors="replace").splitlines()
-        said = [line for line in lines if line.strip() and not line.startswith("EAL:")]
-        return said[-1][-200:] if said else f"ended with {code}, without a word"
+        return last_word(self.said.read().decode(errors="replace"), code)

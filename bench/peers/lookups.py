@@ -103,8 +103,7 @@ def pinned(command: list) -> str:
     env = os.environ | {"GLIBC_TUNABLES": huge_pages()}
     done = subprocess.run(["taskset", "-c", str(dpdk.CORE), *command], capture_output=True, text=True, check=False, env=env)
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("EAL:")]
-        raise dpdk.Failed(said[-1][-200:] if said else f"ended with {done.returncode}, without a word")
+        raise dpdk.Failed(in_turn.last_word(done.stderr, done.returncode))
     return done.stdout
 
 

@@ -18,10 +18,15 @@ struct Scan {
     next: u32,
     left: u64,
 }
-/// A link whose hosts answer ARP requests, or do not.
-struct Hosts {
+/// A link: a host that scans, and others that answer ARP requests or do not.
+struct Link {
+    scan: Scan,
     answers: bool,
     replies: VecDeque<Vec<u8>>,
+}
+
+impl Scan {
+    const NONE: Self = Self { per_round: 0, addresses: 1, next: 0, left: 0 };
 }
 
 fn packet(n: u32) -> Vec<u8> {
@@ -40,44 +45,9 @@ fn put(pool: &mut Pool, burst: &mut Burst, bytes: &[u8]) -> bool {
     true
 }
 
-impl Device for Scan {
+impl Device for Link {
     fn name(&self) -> &str {
-        "scan"
-    }
-    fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
-    }
-    fn link(&mut self, _: &mut Pool) -> LinkState {
-        LinkState::Up
-    }
-    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
-        let mut n = 0;
-        while n < self.per_round && self.left > 0 && burst.room() > 0 {
-            if !put(pool, burst, &packet(self.next % self.addresses)) {
-                break;
-            }
-            (self.next, self.left, n) = (self.next + 1, self.left - 1, n + 1);
-        }
-        n
-    }
-    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
-        let n = burst.len();
-        burst.drain().for_each(|f| pool.free(f));
-        n
-    }
-    fn flush(&mut self, _: &mut Pool) {}
-    fn held(&self) -> usize {
-        0
-    }
-    fn counters(&self) -> DeviceCounters {
-        DeviceCounters::default()
-    }
-    fn close(&mut self, _: &mut Pool) {}
-}
-
-impl Device for Hosts {
-    fn name(&self) -> &str {
-        "hosts"
+        "link"
     }
     fn caps(&self) -> Caps {
         Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
@@ -92,6 +62,14 @@ impl Device for Hosts {
         {
             put(pool, burst, &r);
             n += 1;
+        }
+        let s = &mut self.scan;
+        let most = n + s.per_round;
+        while n < most && s.left > 0 && burst.room() > 0 {
+            if !put(pool, burst, &packet(s.next % s.addresses)) {
+                break;
+            }
+            (s.next, s.left, n) = (s.next + 1, s.left - 1, n + 1);
         }
         n
     }
@@ -125,10 +103,11 @@ impl Device for Hosts {
 }
 
 fn router(p: &mut DataPlane, vid: u16, scan: Scan, answers: bool) {
-    let a = p.add_port(&format!("a{vid}"), Box::new(scan)).unwrap();
-    let b = p
-        .add_port(&format!("b{vid}"), Box::new(Hosts { answers, replies: VecDeque::new() }))
-        .unwrap();
+    let links = [("a", scan, false), ("b", Scan::NONE, answers)];
+    let [a, b] = links.map(|(name, scan, answers)| {
+        let link = Link { scan, answers, replies: VecDeque::new() };
+        p.add_port(&format!("{name}{vid}"), Box::new(link)).unwrap()
+    });
     let interface = |p: u8| Interface {
         port: PortNo(p.into()),
         mac: MacAddr([2, 0, 0, 0, 0xa, p]),

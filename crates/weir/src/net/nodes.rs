@@ -52,17 +52,15 @@ impl Nodes {
     /// # Errors
     /// One can't be reached, or an identity can't be used.
     pub fn connect<'l>(labs: impl IntoIterator<Item = &'l Lab>) -> Result<Self> {
-        let mut all = BTreeMap::new();
+        let mut nodes = Self::default();
         for lab in labs {
             for h in &lab.host {
-                if all.contains_key(&h.name) {
-                    continue;
+                if !nodes.answers(&h.name) {
+                    nodes.add(h, lab.tls.as_ref())?;
                 }
-                let client = client(h, lab.tls.as_ref());
-                all.insert(h.name.clone(), client.with_context(|| format!("host '{}'", h.name))?);
             }
         }
-        Ok(Self { all, turn: None })
+        Ok(nodes)
     }
 
     /// Connects to one more.

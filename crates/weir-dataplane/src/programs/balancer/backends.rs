@@ -95,9 +95,9 @@ impl Balancer {
 
     /// Makes the connections of `before` its own whose service it has, with their backend by name.
     pub(super) fn succeed(&mut self, before: Self) {
-        let moved = self.moved(&self.given, &before.numbers(), &self.numbers());
-        (self.counters, self.swept) = (before.counters, before.swept);
         let old = before.numbers();
+        let moved = self.moved(&self.given, &old, &self.numbers());
+        (self.counters, self.swept) = (before.counters, before.swept);
         let stay = before.pools.iter().zip(&before.given).all(|(pool, given)| {
             let key = service_key(pool.at, pool.protocol);
             let mut numbers = given.iter().filter_map(|b| old.get(&*b.name));

@@ -1,8 +1,8 @@
 //! The gateway's way from subscribers to the core. Called by `mod.rs` for frames of access ports.
 
 use super::{
-    Bng, CORE, GreSum, IPV4, Port, QINQ, Side, Stop, Subscriber, grains, hop, ipv4, replace_front,
-    subscriber_key,
+    Bng, CORE, GreSum, IPV4, Port, QINQ, Side, Stop, Subscriber, circuit_of, grains, hop, ipv4,
+    replace_front, subscriber_key,
 };
 use crate::action::PortNo;
 use crate::program::Ahead;
@@ -40,10 +40,8 @@ impl Sender {
             return Err(Stop::NoSuchHeader);
         }
         let (outer, inner) = ([h[14] & 0xf, h[15]], [h[18] & 0xf, h[19]]);
-        let circuit =
-            u32::from(u16::from_be_bytes(outer)) << 12 | u32::from(u16::from_be_bytes(inner));
         let tags = [h[12], h[13], outer[0], outer[1], inner[0], inner[1]];
-        Ok(Self { circuit, mac: *mac, tags })
+        Ok(Self { circuit: circuit_of(&tags), mac: *mac, tags })
     }
 }
 

@@ -80,13 +80,12 @@ struct Subscriber {
     seen: u32,
 }
 
-impl Subscriber {
-    /// 12 bits of each tag.
-    fn circuit(&self) -> u32 {
-        let [_, _, outer0, outer1, inner0, inner1] = self.tags;
-        let (outer, inner) = ([outer0, outer1], [inner0, inner1]);
-        u32::from(u16::from_be_bytes(outer)) << 12 | u32::from(u16::from_be_bytes(inner))
-    }
+/// The circuit of a subscriber's tags: 12 bits of each.
+#[inline(always)]
+fn circuit_of(tags: &[u8; 6]) -> u32 {
+    let [_, _, outer0, outer1, inner0, inner1] = *tags;
+    let (outer, inner) = ([outer0, outer1], [inner0, inner1]);
+    u32::from(u16::from_be_bytes(outer)) << 12 | u32::from(u16::from_be_bytes(inner))
 }
 
 /// 2^30 ns: near enough a second.
@@ -304,7 +303,7 @@ impl Program for Bng {
         self.subscribers.take_over(&before.subscribers, |k, s| {
             let Some(Some(port)) = places.get(usize::from(s.port)) else { return false };
             s.port = *port;
-            keys.get(&s.circuit()).is_some_and(|key| u64::from(*key) == *k >> 32)
+            keys.get(&circuit_of(&s.tags)).is_some_and(|key| u64::from(*key) == *k >> 32)
         });
     }
 
