@@ -18,6 +18,7 @@
 //! - [`mod@file`]: what is said of a file that can't be used.
 //! - [`wrapper`]: ports around ports: a capture of what passes, faults by a seed.
 //! - [`open()`]: any of them by a name such as `xdp:veth0`.
+//! - [`patience`]: how long an interface is waited for that another has.
 #![deny(unsafe_code)]
 
 pub mod af_packet;
@@ -30,6 +31,7 @@ mod interface;
 pub mod memory;
 pub mod offload;
 pub mod open;
+pub mod patience;
 pub mod precedence;
 pub mod replay;
 pub mod stamped;
@@ -39,7 +41,7 @@ pub mod vxlan;
 pub mod waiting;
 pub mod wrapper;
 
-pub use open::{Kind, Opened, PortSpec, SpecError, file_id, is_one_file, open};
+pub use open::{Kind, Opened, PortSpec, SpecError, file_id, is_one_file, open, open_patiently};
 
 /// Large blocks of memory go back to the system when they are freed, and grow where they are: from a
 /// mebibyte on they are mapped by themselves. glibc would raise that limit to the largest block freed

@@ -3,9 +3,10 @@
 //! Room: ports. Called by whoever reads a configuration or a command line.
 
 use crate::af_packet::AfPacket;
-use crate::af_xdp::{AfXdp, Mode, Offer, Options, Program, Umem};
+use crate::af_xdp::{AfXdp, IfBusy, Mode, Offer, Options, Program, Umem};
 use crate::capture_file::{PcapIn, PcapOut};
 use crate::memory::{Memory, MemoryPeer, WireSize};
+use crate::patience::{Again, Patience};
 use crate::replay::{Arena, Null, Passes, Replay};
 use crate::sys::netdev::Control;
 use crate::tap::{Lifetime, Tap};
@@ -287,15 +288,21 @@ impl Opened {
     }
 }
 
-/// Opens a port for the worker that owns `pool`; `umem` is the handle that its AF_XDP ports share.
+/// Opens a port for the worker that owns `pool`; `umem` is the handle that its AF_XDP ports share. Nobody waits here for an
+/// interface that another has, since a worker that opens a port may have frames to forward.
 ///
 /// # Errors
 /// [`DeviceError`].
-pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, DeviceError> {
+pub fn open(
+    spec: &PortSpec,
+    pool: &mut Pool,
+    umem: &Umem,
+    again: Again,
+) -> Result<Opened, DeviceError> {
     let target = spec.target.as_str();
     let path = Path::new(target);
     let mut offering = |mode, shortcut| {
-        let options = Options { mode, shortcut, ..Options::default() };
+        let options = Options { mode, shortcut, if_busy: IfBusy::Say, ..Options::default() };
         let port = AfXdp::open(target, options, umem, pool)?;
         let notes = port.notes().to_vec();
         Ok(Opened { notes, ..Opened::plain(port) })
@@ -308,6 +315,7 @@ pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, Dev
         Kind::Interface => match xdp(Mode::NativeElseGeneric) {
             Ok(opened) => Ok(opened),
             Err(e @ (DeviceError::NoInterface(_) | DeviceError::InterfaceDown(_))) => Err(e),
+            Err(e @ DeviceError::Busy { .. }) if again == Again::Later => Err(e),
             Err(reason) => {
                 let port = AfPacket::open(target, pool)?;
                 let note = format!("{target}: AF_PACKET, because AF_XDP failed: {reason}");
@@ -338,6 +346,26 @@ pub fn open(spec: &PortSpec, pool: &mut Pool, umem: &Umem) -> Result<Opened, Dev
             Vxlan::open(&name, settings, pool).map(Opened::plain)
         }
         Kind::Null => Ok(Opened::plain(Null::new(if target.is_empty() { "null" } else { target }))),
+    }
+}
+
+/// The same for who has nothing else to do: an interface that is just being given back is waited for.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn open_patiently(
+    spec: &PortSpec,
+    pool: &mut Pool,
+    umem: &Umem,
+) -> Result<Opened, DeviceError> {
+    let mut patience = Patience::new();
+    loop {
+        patience.wait();
+        let again = patience.begin();
+        match open(spec, pool, umem, again) {
+            Err(DeviceError::Busy { .. }) if again == Again::Later => {}
+            result => return result,
+        }
     }
 }
 
@@ -375,7 +403,7 @@ pub fn open_queue(
         return Err(DeviceError::Setting { name: spec.to_string(), problem });
     };
     let queues = u32::try_from(all).unwrap_or(u32::MAX);
-    let options = Options { mode, queue, queues, ..Options::default() };
+    let options = Options { mode, queue, queues, if_busy: IfBusy::Say, ..Options::default() };
     let port = AfXdp::open_queue(&spec.target, options, umem, pool, program)?;
     let notes = port.notes().to_vec();
     Ok(Opened { notes, ..Opened::plain(port) })
@@ -429,7 +457,7 @@ mod tests {
     #[test]
     fn what_needs_no_privilege_opens() {
         let (mut pool, umem) = (Pool::new(4, 2048).unwrap(), Umem::new());
-        let mut open = |s: &str| open(&s.parse().unwrap(), &mut pool, &umem);
+        let mut open = |s: &str| open_patiently(&s.parse().unwrap(), &mut pool, &umem);
         assert!(open("memory").unwrap().peer.is_some());
         assert_eq!(open("null").unwrap().device.name(), "null");
         assert!(matches!(open("pcap:/nonexistent"), Err(DeviceError::File { .. })));

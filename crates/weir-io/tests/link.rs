@@ -6,8 +6,9 @@ mod common;
 use common::Lab;
 use weir_io::af_packet::AfPacket;
 use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
+use weir_io::patience::Again;
 use weir_io::tap::{Lifetime, Tap};
-use weir_io::{Opened, open};
+use weir_io::{Opened, open, open_patiently};
 use weir_packet::{Burst, Device, DeviceError, LinkState, Pool};
 
 type Open = fn(&mut Pool) -> Box<dyn Device>;
@@ -335,7 +336,8 @@ fn errors_say_what_to_do() {
     let body = || {
         ip("link add p1 type veth peer name far");
         let (mut pool, umem) = (Pool::new(64, 2048).unwrap(), Umem::new());
-        let mut fails = |spec: &str| open(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
+        let mut fails =
+            |spec: &str| open_patiently(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
         for spec in ["p1", "xdp:p1", "af_packet:p1"] {
             let e = fails(spec);
             assert!(matches!(e, DeviceError::InterfaceDown(_)), "{e}");
@@ -352,19 +354,31 @@ fn errors_say_what_to_do() {
         ip("link set far up");
         // Chunks that AF_XDP can't use: the fallback is taken, and the reason given.
         let mut wide = Pool::new(256, 8192).unwrap();
+        let mut another = Pool::new(256, 2048).unwrap();
         let Opened { mut device, notes, .. } =
-            open(&"p1".parse().unwrap(), &mut wide, &umem).unwrap();
+            open_patiently(&"p1".parse().unwrap(), &mut wide, &umem).unwrap();
         assert!(notes[0].contains("AF_PACKET, because AF_XDP failed"), "{notes:?}");
         device.close(&mut wide);
-        let Opened { mut device, .. } = open(&"p1".parse().unwrap(), &mut pool, &umem).unwrap();
-        let second = open(&"xdp-native:p1".parse().unwrap(), &mut pool, &Umem::new()).unwrap_err();
+        let Opened { mut device, .. } =
+            open_patiently(&"p1".parse().unwrap(), &mut pool, &umem).unwrap();
+        let second =
+            open_patiently(&"xdp-native:p1".parse().unwrap(), &mut pool, &Umem::new()).unwrap_err();
         assert!(second.to_string().contains("in use by another program"), "{second}");
+        // Who asks again is told so; else what there is beside AF_XDP is taken.
+        let (p1, other) = ("p1".parse().unwrap(), Umem::new());
+        let busy = open(&p1, &mut another, &other, Again::Later).unwrap_err();
+        assert!(matches!(busy, DeviceError::Busy { queue: 0, .. }), "{busy}");
+        let last = open(&p1, &mut another, &other, Again::Never).unwrap();
+        assert!(last.notes[0].contains("in use by another program"), "{:?}", last.notes);
+        let Opened { device: mut beside, .. } = last;
+        beside.close(&mut another);
         device.close(&mut pool);
         assert_eq!(pool.available(), pool.count());
         // This thread gives its rights away, for good.
         // SAFETY: no memory is involved; it is this thread's identity alone that changes.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
-        let mut fails = |spec: &str| open(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
+        let mut fails =
+            |spec: &str| open_patiently(&spec.parse().unwrap(), &mut pool, &umem).unwrap_err();
         for (spec, need) in
             [("af_packet:p1", "CAP_NET_RAW"), ("xdp:p1", "CAP_BPF"), ("tap:weir1", "CAP_NET_ADMIN")]
         {

@@ -151,6 +151,16 @@ pub enum DeviceError {
         /// The system's word.
         source: std::io::Error,
     },
+    /// Another has it, or is only just giving it back: it may be free in a moment.
+    #[error(
+        "port '{name}': its queue {queue} or its XDP hook is in use by another program: see 'ip link show {name}'"
+    )]
+    Busy {
+        /// Which interface.
+        name: String,
+        /// Which of its queues.
+        queue: u32,
+    },
     /// A file that is not what it should be.
     #[error("{path}: {problem}")]
     File {

@@ -379,3 +379,37 @@ fn a_connection_outlives_reloads_of_its_firewall() {
     assert!(shown.contains("invalid: 0"), "{shown}");
     d.stop();
 }
+
+/// An interface that another program has is waited for, in case it is just being given back; and nobody else waits with it.
+#[test]
+fn frames_go_on_while_an_interface_is_waited_for() {
+    let test = "frames_go_on_while_an_interface_is_waited_for";
+    let Some(lab) = Lab::new(test, 'i') else { return };
+    let device = format!("xdp:{}a", lab.name);
+    let holder = Daemon::start(&format!("[[port]]\nname = 'h'\ndevice = '{device}'\n"), &[]);
+    let wires = "[[port]]\nname = 'near'\ndevice = 'replay:FILE'\n[[port]]\nname = 'far'\ndevice = 'null'\n\
+                 [[vdp]]\nvid = 1\nname = 'lan'\nports = ['near', 'far']\nmapping = ['in_port=near']\n\
+                 [[vdp.rule]]\nactions = ['output:far']\n";
+    let frames = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/synthetic.pcap");
+    let d = Daemon::start(&wires.replace("FILE", frames), &[]);
+    let sent = || d.vdp(1)["forwarded"]["frames"].as_u64().unwrap();
+    let mut adding = run_daemon::weir()
+        .args(["port", "add", "c", &device, "--socket"])
+        .arg(d.socket())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Counted as often as it can be while the addition is under way.
+    let mut seen = std::collections::BTreeSet::new();
+    while adding.try_wait().unwrap().is_none() {
+        seen.insert(sent());
+    }
+    let said = adding.wait_with_output().unwrap();
+    let error = String::from_utf8(said.stderr).unwrap();
+    assert!(error.contains("in use by another program"), "{error}");
+    assert!(seen.len() > 3, "{seen:?}");
+    holder.stop();
+    // It is given back a moment later than its holder has ended.
+    d.ask(&["port", "add", "c", &device]);
+    d.stop();
+}

@@ -5,8 +5,9 @@
 
 use super::settings::Settings;
 use super::ways::Known;
-use super::{Options, program, settings};
+use super::{IfBusy, Options, program, settings};
 use crate::interface::{self, Watch};
+use crate::patience::{Again, Patience};
 use crate::sys::bpf::{Attach, Map, Redirect};
 use crate::sys::{packet, xdp};
 use std::io;
@@ -16,9 +17,6 @@ use std::time::Duration;
 use weir_packet::{DeviceError, Pool};
 
 pub(super) const NEED: &str = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
-/// A queue that was in use is given back late, by a busy machine more than half a second later: two seconds, in pieces.
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
-const BUSY_ATTEMPTS: u32 = 200;
 /// Wake-ups that one flush may take; each sends up to 256 frames.
 const WAKES: u32 = 8;
 /// What closing waits for frames on their way out, in pieces.
@@ -225,8 +223,8 @@ impl Bound {
             driver,
         })
     }
-    /// Opens it, waiting up to two seconds for a queue that is just being given back.
-    pub(super) fn open_patiently(
+    /// Opens it for a port that is new; see [`IfBusy`].
+    pub(super) fn open_first(
         watch: &Watch,
         options: Options,
         umem: &Umem,
@@ -234,25 +232,21 @@ impl Bound {
         known: Option<&Known>,
         of: &Program,
     ) -> Result<Self, DeviceError> {
-        let mut attempts = 0;
+        let mut patience = Patience::new();
         loop {
+            patience.wait();
+            let again = match options.if_busy {
+                IfBusy::Wait => patience.begin(),
+                IfBusy::Say => Again::Never,
+            };
             match Self::open(watch, options, umem, pool, known, of) {
                 Err(DeviceError::System { source, .. })
                     if source.raw_os_error() == Some(libc::EBUSY) =>
                 {
-                    if attempts == BUSY_ATTEMPTS {
-                        let name = watch.name();
-                        return Err(DeviceError::Setting {
-                            name: name.to_owned(),
-                            problem: format!(
-                                "its queue {} or its XDP hook is in use by another program: see \
-                                 'ip link show {name}'",
-                                options.queue
-                            ),
-                        });
+                    if again == Again::Never {
+                        let name = watch.name().to_owned();
+                        return Err(DeviceError::Busy { name, queue: options.queue });
                     }
-                    attempts += 1;
-                    std::thread::sleep(BUSY_PAUSE);
                 }
                 result => return result,
             }

@@ -60,6 +60,18 @@ pub struct Options {
     pub other_end: OtherEnd,
     /// Whether the kernel may be told to forward frames by itself.
     pub shortcut: Offer,
+    /// What is done where another has the queue.
+    pub if_busy: IfBusy,
+}
+
+/// What is done where another program has the queue or the hook of the interface, or is only just giving it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfBusy {
+    /// It is tried again for up to two seconds, and whoever opens the port waits.
+    #[default]
+    Wait,
+    /// It is said at once ([`DeviceError::Busy`]), for who must not wait.
+    Say,
 }
 
 /// Whether a port offers a [`Shortcut`].
@@ -83,6 +95,7 @@ impl Default for Options {
             ring: 2048,
             other_end: OtherEnd::Set,
             shortcut: Offer::No,
+            if_busy: IfBusy::Wait,
         }
     }
 }
@@ -171,7 +184,7 @@ impl AfXdp {
                 Some(maps.map_err(|e| interface::error("making its maps", name, NEED, e))?)
             }
         };
-        let bound = Bound::open_patiently(&watch, options, umem, pool, known.as_ref(), program)?;
+        let bound = Bound::open_first(&watch, options, umem, pool, known.as_ref(), program)?;
         let mut this = Self {
             watch,
             umem: umem.clone(),

@@ -50,7 +50,7 @@ pub fn port(spec: &str) -> Result<(Channel, Vec<String>), DeviceError> {
     let setting = |problem: String| DeviceError::Setting { name: spec.to_owned(), problem };
     let mut pool = Pool::new(FRAMES, CHUNK).map_err(|e| setting(e.to_string()))?;
     let parsed: PortSpec = spec.parse().map_err(|e: weir_io::SpecError| setting(e.to_string()))?;
-    let Opened { device, notes, .. } = weir_io::open(&parsed, &mut pool, &Umem::new())?;
+    let Opened { device, notes, .. } = weir_io::open_patiently(&parsed, &mut pool, &Umem::new())?;
     let waiter = match device.arrival() {
         Arrival::Told(fd) => {
             Epoll::new().and_then(|mut w| w.watch(&mut std::iter::once(fd)).map(|()| w)).ok()

@@ -181,7 +181,7 @@ fn open(text: &str) -> Result<Port> {
         spec.kind = Kind::AfPacket;
     }
     let mut pool = Pool::new(FRAMES, 2048).context("memory for frames")?;
-    let opened = weir_io::open(&spec, &mut pool, &Umem::new())?;
+    let opened = weir_io::open_patiently(&spec, &mut pool, &Umem::new())?;
     opened.notes.iter().for_each(complain);
     Ok(Port { device: opened.device, pool })
 }

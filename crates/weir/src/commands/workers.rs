@@ -145,7 +145,7 @@ fn fill(plane: &mut DataPlane, plan: &Plan, about: &str) -> Result<Model> {
     let mut model = Model::new(plan, Devices::Real);
     let steps = diff(&model.plan, plan).map_err(bad_input)?;
     let told: Vec<String> = steps.iter().map(Step::told).collect();
-    apply::run(plane, &mut model, steps).map_err(|e: Failed| {
+    apply::run_here(plane, &mut model, steps).map_err(|e: Failed| {
         if e.is_environment() { anyhow!(e.to_string()) } else { bad_input(e) }
     })?;
     tell(about);

@@ -4,6 +4,7 @@
 //! ports that swallow, where a whole configuration is tried before anything real is touched.
 
 mod opening;
+mod work;
 
 use super::diff::{Step, diff};
 use super::error::{ConfigError, Place};
@@ -21,7 +22,9 @@ use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vi
 use weir_io::af_xdp::Umem;
 use weir_io::memory::Memory;
 use weir_io::open::{Kind, PortSpec};
+use weir_io::patience::Again;
 use weir_packet::{PoolError, PortId};
+pub use work::Work;
 
 /// Which devices ports get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +131,7 @@ pub fn scratch(plan: &Plan) -> Result<(DataPlane, Model), Failed> {
         after: 0,
     })?;
     // Whatever was changed was changed on the scratch data plane.
-    run(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })?;
+    run_here(&mut plane, &mut model, steps).map_err(|e| Failed { after: 0, ..e })?;
     Ok((plane, model))
 }
 
@@ -155,27 +158,34 @@ fn with_all_ports(plan: &Plan) -> Plan {
     plan
 }
 
-/// Carries out steps in order.
+/// Carries out steps in order. Where an interface is another's, or is only just given back, what is left is handed back, to
+/// be carried on with after [`Work::wait`]; the data plane does without that port meanwhile.
 ///
 /// # Errors
 /// The first step that failed. Devices are opened before anything is changed, so a device that
 /// can't be opened leaves all as it was; what else can fail was found by [`rehearse`].
-pub fn run(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
+pub fn run(plane: &mut DataPlane, model: &mut Model, work: Work) -> Result<Option<Work>, Failed> {
     // Several workers add ports one by one: no frame comes before all that is for it is there.
-    let ports = steps.iter().any(|s| matches!(s, Step::AddPort(_) | Step::RemovePort(_)));
+    let ports = work.steps.iter().any(|s| matches!(s, Step::AddPort(_) | Step::RemovePort(_)));
     if ports {
         plane.rest_ports(true);
     }
-    let done = run_all(plane, model, steps);
+    let done = run_all(plane, model, work);
     if ports {
         plane.rest_ports(false);
     }
     done
 }
 
-fn run_all(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
-    model.homes.expect(&model.plan, &steps, plane.workers());
-    let going: Vec<&PortPlan> = steps
+fn run_all(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    mut work: Work,
+) -> Result<Option<Work>, Failed> {
+    let again = work.patience.begin();
+    model.homes.expect(&model.plan, work.steps.make_contiguous(), plane.workers());
+    let going: Vec<&PortPlan> = work
+        .steps
         .iter()
         .filter_map(|s| match s {
             Step::RemovePort(n) => model.plan.ports.iter().find(|p| p.name == *n),
@@ -184,30 +194,62 @@ fn run_all(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result
         .collect();
     // A device that is about to be let go can't be opened a second time before.
     let free = |p: &PortPlan| !going.iter().any(|g| g.spec.meets(&p.spec));
-    let mut opened = BTreeMap::new();
-    let first: Vec<PortPlan> = steps
+    let first: Vec<PortPlan> = work
+        .steps
         .iter()
         .filter_map(|s| match s {
-            Step::AddPort(p) if free(p) => Some(p.clone()),
+            Step::AddPort(p) if free(p) && !work.opened.contains_key(&p.name) => Some(p.clone()),
             _ => None,
         })
         .collect();
-    for p in &first {
-        match open_device(plane, model, p) {
-            Ok(device) => {
-                opened.insert(p.name.clone(), device);
+    let opened = first.iter().try_for_each(|p| open(plane, model, p, &mut work, again));
+    let done = opened.and_then(|()| {
+        while let Some(s) = work.steps.front() {
+            if let Step::AddPort(p) = s
+                && !work.opened.contains_key(&p.name)
+            {
+                let p = p.clone();
+                open(plane, model, &p, &mut work, again)?;
             }
-            Err(e) => {
-                close(plane, opened);
-                return Err(e);
+            if let Some(s) = work.steps.pop_front() {
+                step(plane, model, s, &mut work.opened)?;
+                work.done += 1;
             }
+        }
+        Ok(())
+    });
+    match done {
+        Ok(()) => Ok(None),
+        Err(e) if e.is_busy() && again == Again::Later => Ok(Some(work)),
+        Err(e) => {
+            close(plane, work.opened);
+            Err(Failed { after: work.done, ..e })
         }
     }
-    for (after, s) in steps.into_iter().enumerate() {
-        if let Err(e) = step(plane, model, s, &mut opened) {
-            close(plane, opened);
-            return Err(Failed { after, ..e });
-        }
+}
+
+/// Opens what a port that is to be added has.
+fn open(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    p: &PortPlan,
+    work: &mut Work,
+    again: Again,
+) -> Result<(), Failed> {
+    let device = open_device(plane, model, p, again)?;
+    work.opened.insert(p.name.clone(), device);
+    Ok(())
+}
+
+/// Carries out steps of a data plane that does nothing else meanwhile.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_here(plane: &mut DataPlane, model: &mut Model, steps: Vec<Step>) -> Result<(), Failed> {
+    let mut left = Some(Work::new(steps));
+    while let Some(work) = left {
+        work.wait();
+        left = run(plane, model, work)?;
     }
     Ok(())
 }
@@ -221,11 +263,18 @@ fn step(
 ) -> Result<(), Failed> {
     match s {
         Step::AddPort(p) => {
-            let device = match opened.remove(&p.name) {
-                Some(d) => d,
-                None => open_device(plane, model, &p)?,
+            return match opened.remove(&p.name) {
+                Some(device) => add_port(plane, model, p, device),
+                None => {
+                    let reason = Reason::Config("its device was not opened".to_owned());
+                    Err(Failed {
+                        place: p.place,
+                        whose: format!("port '{}'", p.name),
+                        reason,
+                        after: 0,
+                    })
+                }
             };
-            return add_port(plane, model, p, device);
         }
         Step::CreateVdp(v) => return create(plane, model, *v),
         _ => {}

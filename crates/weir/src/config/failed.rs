@@ -53,12 +53,17 @@ impl fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 impl Failed {
+    /// Whether another program has an interface, or is only just giving it back.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.reason, Reason::Device(DeviceError::Busy { .. }))
+    }
     /// Whether the machine is to blame, and not what the user wrote.
     pub fn is_environment(&self) -> bool {
         matches!(
             self.reason,
             Reason::Device(
                 DeviceError::InterfaceDown(_)
+                    | DeviceError::Busy { .. }
                     | DeviceError::NoRights { .. }
                     | DeviceError::System { .. }
             )

@@ -354,7 +354,7 @@ fn a_reload_comes_to_what_the_new_file_says() {
             let mut now = weir_packet::Nanos(0);
             for target in [from, to, from] {
                 let steps = diff(&model.plan, target).unwrap();
-                apply::run(&mut plane, &mut model, steps)
+                apply::run_here(&mut plane, &mut model, steps)
                     .unwrap_or_else(|e| panic!("{i} → {j}: {e}"));
                 let left: Vec<String> =
                     diff(&model.plan, target).unwrap().iter().map(Step::told).collect();

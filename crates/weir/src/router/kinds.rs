@@ -88,36 +88,15 @@ pub fn take_place(
     parts: Vec<VdpPlan>,
 ) -> Result<(Vec<String>, Duration), NotDone> {
     let (vid, label) = (node.vid, node.label.clone());
-    swap(live, move |m| {
+    live.swap(move |m| {
         let old = m.plan.vdps.get(&vid.0).map(|n| VdpPlan { label, ..idle(n) });
         steps_to(m, old.into_iter().chain(parts).collect())
     })
 }
 
-/// Makes a change, and says how long the data plane took no frames for it.
-fn swap(
-    live: &Live,
-    steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone> + Send + 'static,
-) -> Result<(Vec<String>, Duration), NotDone> {
-    // What goes has gone.
-    live.change(|_| Ok(Vec::new()))?;
-    let steps = live.look(steps)??;
-    let mut told: Vec<String> = steps.iter().map(Step::told).collect();
-    let (done, notes, pause) = live.with(move |p, m| {
-        let begun = Instant::now();
-        let done = apply::run(p, m, steps);
-        (done, std::mem::take(&mut m.notes), begun.elapsed())
-    })?;
-    told.extend(notes);
-    // Whatever was done before a step failed is what controllers see.
-    told.extend(live.follow()?);
-    done?;
-    Ok((told, pause))
-}
-
 /// What a node's VDP has counted, with its parts.
 pub fn counted(live: &Live, vid: Vid) -> Result<Counted, NotDone> {
-    Ok(live.with(move |p, m| {
+    Ok(live.observe(move |p, m| {
         let parts = m.plan.vdps.values().filter(|o| o.part_of == Some(vid)).map(|o| o.vid);
         let mut sum = Counted::default();
         for v in parts.chain([vid]).filter_map(|v| p.vdp_view(v)) {
@@ -137,7 +116,7 @@ pub fn counted(live: &Live, vid: Vid) -> Result<Counted, NotDone> {
 
 /// Gives a node's VDP back what it had before a router began to take its place.
 pub fn back(live: &Live, old: VdpPlan) -> Result<(), NotDone> {
-    swap(live, move |m| steps_to(m, vec![old])).map(drop)
+    live.swap(move |m| steps_to(m, vec![old])).map(drop)
 }
 
 /// Has a node's VDP be `v` and get its frames, which the parts of its router got; when that is done, what is
@@ -157,7 +136,7 @@ pub fn give_place(
         VdpPlan { mapping: within.cloned().collect(), ..idle(&p) }
     };
     let parts: Vec<VdpPlan> = parts.into_iter().map(draining).collect();
-    let done = swap(live, move |m| {
+    let done = live.swap(move |m| {
         let mut plan = m.plan.clone();
         plan.vdps.insert(v.vid.0, v.clone());
         for p in &parts {

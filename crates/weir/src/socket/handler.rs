@@ -36,7 +36,7 @@ pub fn handle(
 ) -> io::Result<Reply> {
     match request {
         Request::Show { vdp, rules } => {
-            let asked = live.with(move |p, m| {
+            let asked = live.observe(move |p, m| {
                 let only = match vdp {
                     Some(which) => Some(find(m, &which)?.vid),
                     None => None,
@@ -57,7 +57,7 @@ pub fn handle(
                 Err(e) => Ok(refusal(&e.into())),
             }
         }
-        Request::Stats {} => match live.with(|p, m| view::stats(p, m)) {
+        Request::Stats {} => match live.observe(|p, m| view::stats(p, m)) {
             Ok(mut items) => {
                 view::with_control(
                     &mut items,

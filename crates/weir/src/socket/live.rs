@@ -5,7 +5,7 @@
 
 use super::moves::Plain;
 use super::turns::Turns;
-use crate::config::apply::{self, Model};
+use crate::config::apply::{self, Model, Work};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::failed::Failed;
@@ -82,6 +82,8 @@ pub struct Live {
     handle: Handle,
     /// Taken out while the worker has it.
     model: Mutex<Option<Model>>,
+    /// Held by who changes something, also while it waits; who only looks need not wait with it.
+    changing: Mutex<()>,
     /// VDPs as OpenFlow switches; they follow the plan.
     switches: Switches,
     /// Virtual routers.
@@ -135,7 +137,8 @@ impl Live {
         let (model, turns) = (Mutex::new(Some(model)), Turns::default());
         let proof = Kept::default();
         let own = Own::drawn();
-        Ok(Self { handle, model, switches, routers, plain, turns, proof, epoch_ns, own })
+        let changing = Mutex::new(());
+        Ok(Self { handle, model, changing, switches, routers, plain, turns, proof, epoch_ns, own })
     }
 
     /// VDPs as OpenFlow switches.
@@ -173,10 +176,7 @@ impl Live {
     /// # Errors
     /// The worker has ended.
     pub fn follow(&self) -> Result<Vec<String>, WorkerGone> {
-        self.follow_with(&self.lock())
-    }
-
-    fn follow_with(&self, model: &Option<Model>) -> Result<Vec<String>, WorkerGone> {
+        let model = self.lock();
         let plan = &model.as_ref().ok_or(WorkerGone)?.plan;
         let ports = self.handle.call(|p| p.port_views())?;
         let links = ports.into_iter().map(|p| (p.name, p.up)).collect();
@@ -206,7 +206,18 @@ impl Live {
         self.lock().as_ref().map(f).ok_or(WorkerGone)
     }
 
-    /// Runs `f` with the data plane and the plan, between two bursts.
+    /// The same, with the data plane, between two bursts.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn observe<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut DataPlane, &Model) -> R + Send + 'static,
+    ) -> Result<R, WorkerGone> {
+        self.between_bursts(|p, m| f(p, m))
+    }
+
+    /// Runs `f` with the data plane and the plan, between two bursts, when nobody else is about to change anything.
     ///
     /// # Errors
     /// The worker has ended.
@@ -214,22 +225,26 @@ impl Live {
         &self,
         f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
-        let mut guard = self.lock();
-        Self::with_guard(&self.handle, &mut guard, f)
+        let _turn = self.turn();
+        self.between_bursts(f)
     }
 
-    fn with_guard<R: Send + 'static>(
-        handle: &Handle,
-        guard: &mut Option<Model>,
+    fn between_bursts<R: Send + 'static>(
+        &self,
         f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
+        let mut guard = self.lock();
         let mut model = guard.take().ok_or(WorkerGone)?;
-        let (model, r) = handle.call(move |p| {
+        let (model, r) = self.handle.call(move |p| {
             let r = f(p, &mut model);
             (model, r)
         })?;
         *guard = Some(model);
         Ok(r)
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        Turn(self.changing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Works out steps from the plan of what runs, and carries them out; nobody else changes
@@ -256,23 +271,23 @@ impl Live {
     where
         F: FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
     {
-        let mut guard = self.lock();
-        self.settle(&mut guard).map_err(|e| (0, e.into()))?;
+        let turn = self.turn();
+        self.settle(&turn).map_err(|e| (0, e.into()))?;
         let mut told = Vec::new();
         let mut leaving = Leaving::Nobody;
         let mut failed = None;
         for (before, steps) in all.into_iter().enumerate() {
-            if let Err(e) = self.one(&mut guard, steps, &mut leaving, &mut told) {
+            if let Err(e) = self.one(&turn, steps, &mut leaving, &mut told) {
                 failed = Some((before, e));
                 break;
             }
         }
         // Who has asked for VDPs to go finds them gone.
         if leaving == Leaving::Some && failed.is_none() {
-            self.settle(&mut guard).map_err(|e| (0, e.into()))?;
+            self.settle(&turn).map_err(|e| (0, e.into()))?;
         }
         // Whatever was changed before a step failed is what there is now.
-        let followed = self.follow_with(&guard);
+        let followed = self.follow();
         if let Some(failed) = failed {
             return Err(failed);
         }
@@ -280,28 +295,65 @@ impl Live {
         Ok(told)
     }
 
+    /// Makes one change, and says how long the data plane took no frames for it.
+    ///
+    /// # Errors
+    /// [`NotDone`].
+    pub fn swap(
+        &self,
+        steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
+    ) -> Result<(Vec<String>, Duration), NotDone> {
+        let turn = self.turn();
+        // What goes has gone.
+        self.settle(&turn)?;
+        let steps = self.look(steps)??;
+        let mut told = Vec::new();
+        let done = self.carry_out(&turn, steps, &mut told);
+        // Whatever was done before a step failed is what controllers see.
+        told.extend(self.follow()?);
+        Ok((told, done?))
+    }
+
     fn one(
         &self,
-        guard: &mut Option<Model>,
+        turn: &Turn<'_>,
         steps: impl FnOnce(&Model) -> Result<Vec<Step>, NotDone>,
         leaving: &mut Leaving,
         told: &mut Vec<String>,
     ) -> Result<(), NotDone> {
-        let steps = steps(guard.as_ref().ok_or(WorkerGone)?)?;
+        let steps = self.look(steps)??;
         let makes = steps.iter().any(|s| matches!(s, Step::CreateVdp(_)));
         if *leaving == Leaving::Some && makes {
-            self.settle(guard)?;
+            self.settle(turn)?;
             *leaving = Leaving::Nobody;
         }
         if steps.iter().any(|s| matches!(s, Step::DeleteVdp(_))) {
             *leaving = Leaving::Some;
         }
+        self.carry_out(turn, steps, told).map(drop)
+    }
+
+    /// Carries out steps, and says how long the data plane took no frames for them.
+    fn carry_out(
+        &self,
+        _: &Turn<'_>,
+        steps: Vec<Step>,
+        told: &mut Vec<String>,
+    ) -> Result<Duration, NotDone> {
         told.extend(steps.iter().map(Step::told));
-        let (done, notes) = Self::with_guard(&self.handle, guard, move |p, m| {
-            (apply::run(p, m, steps), std::mem::take(&mut m.notes))
-        })?;
-        told.extend(notes);
-        Ok(done?)
+        let (mut left, mut paused) = (Some(Work::new(steps)), Duration::ZERO);
+        while let Some(work) = left {
+            work.wait();
+            let (done, notes, pause) = self.between_bursts(move |p, m| {
+                let begun = Instant::now();
+                let done = apply::run(p, m, work);
+                (done, std::mem::take(&mut m.notes), begun.elapsed())
+            })?;
+            told.extend(notes);
+            paused += pause;
+            left = done?;
+        }
+        Ok(paused)
     }
 
     /// Makes the data plane what the file says; a file that can't be changes nothing.
@@ -334,7 +386,7 @@ impl Live {
             }
             Ok(diff(&m.plan, &plan)?)
         })?;
-        let arrived = self.settle(&mut self.lock())?;
+        let arrived = self.settle(&self.turn())?;
         for (vid, wanted) in paths {
             if arrived.get(&vid).is_some_and(|at| *at != wanted) {
                 told.push(format!(
@@ -349,7 +401,7 @@ impl Live {
     /// Waits until no VDP is being deleted or is between two paths, so that numbers, TCAM slices and
     /// paths are free again; gives up after a while, since a frame may be held by a program for as
     /// long as it likes. Returns on which path each VDP is, and notes it in the plan.
-    fn settle(&self, guard: &mut Option<Model>) -> Result<BTreeMap<Vid, Path>, WorkerGone> {
+    fn settle(&self, _: &Turn<'_>) -> Result<BTreeMap<Vid, Path>, WorkerGone> {
         let until = Instant::now() + SETTLING;
         loop {
             let phases: Vec<(Vid, Phase)> = self.handle.call(|p| p.phases())?;
@@ -364,7 +416,7 @@ impl Live {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
-            for v in guard.iter_mut().flat_map(|m| m.plan.vdps.values_mut()) {
+            for v in self.lock().iter_mut().flat_map(|m| m.plan.vdps.values_mut()) {
                 v.path = paths.get(&v.vid).copied().unwrap_or(v.path);
             }
             return Ok(paths);
@@ -387,6 +439,9 @@ impl Live {
         Ok(None)
     }
 }
+
+/// What who changes something has.
+struct Turn<'a>(#[expect(dead_code, reason = "held, not read")] MutexGuard<'a, ()>);
 
 /// Whether VDPs are on their way out: numbers, names and slices are theirs until they have gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

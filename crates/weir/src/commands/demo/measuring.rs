@@ -164,7 +164,7 @@ fn embedded(module: &str, set: &[(&str, &str)], progress: &mut Progress) -> Resu
         model.supplied.insert((*name).to_owned(), device);
     }
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
-    apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
+    apply::run_here(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
     let live = Live::new(runner.handle(), model, Routers::none())?;
     if let Some(why) = live.follow()?.into_iter().next() {

@@ -174,7 +174,7 @@ pub fn run(progress: &mut Progress) -> Result<Networks> {
         }
     }
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
-    apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
+    apply::run_here(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
     let live = Live::new(runner.handle(), model, Routers::none())?;
     if let Some(why) = live.follow()?.into_iter().next() {

@@ -115,7 +115,7 @@ fn node() -> Result<(Arc<Live>, Runner, Vec<MemoryPeer>)> {
         peers.push(peer);
     }
     let steps = diff(&model.plan, &plan).map_err(|e| anyhow!("{e}"))?;
-    apply::run(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
+    apply::run_here(&mut plane, &mut model, steps).map_err(|e| anyhow!("{e}"))?;
     let runner = Runner::start(plane, Serving::Threads(1), WhenIdle::Rest)?;
     let live = Arc::new(Live::new(runner.handle(), model, Routers::none())?);
     Ok((live, runner, peers))

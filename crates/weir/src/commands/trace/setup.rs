@@ -131,7 +131,7 @@ pub fn from_config(file: &Path, in_port: &str) -> Result<Setup> {
         peers.push((p.name.clone(), peer));
     }
     let steps = diff(&model.plan, &plan).map_err(bad_input)?;
-    apply::run(&mut plane, &mut model, steps).map_err(bad_input)?;
+    apply::run_here(&mut plane, &mut model, steps).map_err(bad_input)?;
     let ports = peers.into_iter().filter_map(|(name, peer)| {
         let id = *model.ids.get(&name)?;
         Some(TracePort { id, name, peer })

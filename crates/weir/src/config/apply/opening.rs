@@ -10,6 +10,7 @@ use weir_dataplane::DataPlane;
 use weir_io::af_xdp::Program;
 use weir_io::memory::{Memory, WireSize};
 use weir_io::open::{self, Kind, Opened};
+use weir_io::patience::Again;
 use weir_io::replay::Null;
 use weir_packet::{Device, DeviceError, Pool};
 
@@ -39,12 +40,13 @@ pub(super) fn open_device(
     plane: &mut DataPlane,
     model: &mut Model,
     p: &PortPlan,
+    again: Again,
 ) -> Result<Ready, Failed> {
-    if let Some(all) = open_queues(plane, model, p)? {
+    if let Some(all) = open_queues(plane, model, p, again)? {
         return Ok(Ready::Queues(all));
     }
     let home = model.homes.of(p, plane.workers());
-    Ok(Ready::AtHome(open_at(plane, model, p, home)?, home))
+    Ok(Ready::AtHome(open_at(plane, model, p, home, again)?, home))
 }
 
 /// A queue for each worker, where the interface has as many, and none of them shall have all. `None`: it is opened as a whole.
@@ -52,13 +54,14 @@ fn open_queues(
     plane: &mut DataPlane,
     model: &mut Model,
     p: &PortPlan,
+    again: Again,
 ) -> Result<Option<Vec<Box<dyn Device>>>, Failed> {
     let workers = plane.workers();
     let whole = workers == 1 || model.devices == Devices::Scratch || model.homes.is_pinned(p);
     if whole || model.supplied.contains_key(&p.name) || open::queues(&p.spec) != Some(workers) {
         return Ok(None);
     }
-    let (mut all, program) = (Vec::new(), Program::default());
+    let (mut all, program, told) = (Vec::new(), Program::default(), model.notes.len());
     for worker in 0..workers {
         let umem = model.umems.entry(worker).or_default().clone();
         let (spec, program) = (p.spec.clone(), program.clone());
@@ -67,6 +70,10 @@ fn open_queues(
             Ok(device) => all.push(device),
             Err(e) => {
                 close_queues(plane, all);
+                model.notes.truncate(told);
+                if e.is_busy() && again == Again::Later {
+                    return Err(e);
+                }
                 // What else the interface can be opened by is tried as a whole.
                 return if p.spec.kind == Kind::Interface { Ok(None) } else { Err(e) };
             }
@@ -81,6 +88,7 @@ fn open_at(
     model: &mut Model,
     p: &PortPlan,
     home: usize,
+    again: Again,
 ) -> Result<Box<dyn Device>, Failed> {
     if p.spec.kind == Kind::XdpShortcut && plane.workers() > 1 {
         let why = "a shortcut in the kernel takes one worker, and there are several: give it \
@@ -106,7 +114,7 @@ fn open_at(
         return Ok(Box::new(near));
     }
     let (spec, umem) = (p.spec.clone(), model.umems.entry(home).or_default().clone());
-    open_with(plane, model, p, home, move |pool| open::open(&spec, pool, &umem))
+    open_with(plane, model, p, home, move |pool| open::open(&spec, pool, &umem, again))
 }
 
 /// Opens a device with a worker's frames, and keeps what is to be told of it.

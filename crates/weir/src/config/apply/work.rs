@@ -1,0 +1,31 @@
+//! Steps that are to be carried out, and what has become of them: an interface that is just being given back, or that another
+//! has, makes the rest wait, while the data plane goes on.
+//!
+//! Room: data. Made by who changes a data plane, carried on by `apply`.
+
+use super::opening::Ready;
+use crate::config::diff::Step;
+use std::collections::{BTreeMap, VecDeque};
+use weir_io::patience::Patience;
+
+/// See the head of this file.
+#[must_use]
+pub struct Work {
+    pub(super) steps: VecDeque<Step>,
+    /// Devices of ports that are still to be added.
+    pub(super) opened: BTreeMap<String, Ready>,
+    /// Steps that were carried out.
+    pub(super) done: usize,
+    pub(super) patience: Patience,
+}
+
+impl Work {
+    /// All is still to be done.
+    pub fn new(steps: Vec<Step>) -> Self {
+        Self { steps: steps.into(), opened: BTreeMap::new(), done: 0, patience: Patience::new() }
+    }
+    /// Waits before the next attempt, not on the data plane's thread.
+    pub fn wait(&self) {
+        self.patience.wait();
+    }
+}
