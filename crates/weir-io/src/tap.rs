@@ -208,6 +208,13 @@ impl Outlet {
     pub fn send(&self, frame: &[u8]) -> std::io::Result<()> {
         self.0.write(frame).map(|_| ())
     }
+    /// Says whether there is a carrier, which programs and routes look at; there is one at first.
+    ///
+    /// # Errors
+    /// The device is gone, or the kernel is older than 5.0.
+    pub fn set_carrier(&self, carrier: LinkState) -> std::io::Result<()> {
+        self.0.set_carrier(carrier)
+    }
     /// A frame that the kernel has sent, and how many bytes it has; `None` when there is none. One that fills
     /// `into` may have been longer.
     pub fn receive(&self, into: &mut [u8]) -> Option<usize> {

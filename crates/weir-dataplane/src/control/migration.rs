@@ -2,8 +2,24 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::plane::DataPlane;
+use crate::plane::{DataPlane, vdp_mut};
+use crate::software::SlowRule;
 use crate::vdp::{Path, Phase, Spilled};
+
+/// Rules that are copied at a time.
+const COPIED: usize = 256;
+
+fn put_copies(c: &mut WorkerChannel, vid: Vid, rules: Vec<(u8, SlowRule)>) {
+    c.ring.post(Box::new(move |s| {
+        let Some(slot) = s.slot_mut(vid) else { return };
+        for (table, r) in rules {
+            slot.put_copy(table, r);
+        }
+    }));
+    if let Some(s) = &mut c.inline {
+        s.run_jobs();
+    }
+}
 
 impl DataPlane {
     /// Moves a VDP to another path (004 §4.2). To the slow path at once; to the fast path as soon
@@ -53,16 +69,20 @@ impl DataPlane {
 
     /// Gives the slow path a copy of all rules of the fast path.
     pub(super) fn copy_to_slow(&mut self, vid: Vid) -> Result<(), ControlError> {
-        let v = self.vdp_mut(vid)?;
-        let mut rules = Vec::with_capacity(v.fast.len());
+        let v = vdp_mut(&mut self.vdps, vid).ok_or(ControlError::NoVdp(vid))?;
+        let Some(c) = self.channels.get_mut(usize::from(v.channel.channel)) else { return Ok(()) };
+        // Some at a time, so that all of them are nowhere at once.
+        let mut some = Vec::new();
         for (n, t) in v.fast.tables.iter_mut().enumerate() {
-            t.lend_all(&mut |r| rules.push((n as u8, r)));
+            t.lend_all(&mut |r| {
+                some.push((n as u8, r));
+                if some.len() == COPIED {
+                    put_copies(c, vid, std::mem::take(&mut some));
+                }
+            });
         }
-        self.post(vid, move |s| {
-            for (n, r) in rules {
-                s.put_copy(n, r);
-            }
-        })
+        put_copies(c, vid, some);
+        Ok(())
     }
 
     /// Where a VDP's frames are processed now.

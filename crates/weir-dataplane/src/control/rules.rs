@@ -372,7 +372,10 @@ impl DataPlane {
         let Some(usage) = t.reset(slot) else { return Ok(()) };
         let matcher = *matcher;
         self.post(vid, move |s| {
-            s.tables.get_mut().table_mut(table).count_in(&matcher, priority, usage)
+            let t = s.tables.get_mut().table_mut(table);
+            if let Some(slot) = t.find(&matcher, priority) {
+                t.count_at(slot, usage);
+            }
         })
     }
 

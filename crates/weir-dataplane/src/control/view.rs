@@ -330,10 +330,17 @@ impl DataPlane {
 impl Tables {
     /// Every rule with its counters.
     pub fn views(&self, placed: Placed) -> Vec<RuleView> {
+        self.views_of(placed, |_, _| true)
+    }
+    /// The same, of rules in those slots of a table only for which `f` says so.
+    pub(crate) fn views_of(&self, placed: Placed, f: impl Fn(u8, u32) -> bool) -> Vec<RuleView> {
         let (mut out, mut lists) = (Vec::with_capacity(self.len()), Lists::default());
         for (n, t) in self.tables.iter().enumerate() {
             t.for_each(&mut |r| {
                 let slot = r.id.0;
+                if !f(n as u8, slot) {
+                    return;
+                }
                 let spec = t.spec_by(&r.matcher, r.priority, slot, |w| lists.of(w));
                 let Some(spec) = spec else { return };
                 let hits = t.usage(slot).unwrap_or_default().tally();

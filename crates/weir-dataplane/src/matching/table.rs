@@ -390,10 +390,9 @@ impl Table {
             e.last_used = e.last_used.max(before.last_used);
         }
     }
-    /// Where this slow-path rule counts from now on.
-    pub fn count_in(&mut self, matcher: &Match, priority: u32, usage: Arc<SharedUsage>) {
-        let slow = self.find(matcher, priority).and_then(|s| self.slow_at(s));
-        if let Some(s) = slow {
+    /// Where the rule in `slot`, which is the slow path's, counts from now on.
+    pub fn count_at(&mut self, slot: u32, usage: Arc<SharedUsage>) {
+        if let Some(s) = self.slow_at(slot) {
             *s = Some(usage);
         }
     }

@@ -287,7 +287,9 @@ impl DataPlane {
 
 /// Does `work` on a thread of its own, behind all others and wherever there is room: a worker's processor may be its own. Where that
 /// is refused it is done all the same; none where there is no thread.
-fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<JoinHandle<T>> {
+pub(super) fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<JoinHandle<T>> {
     let thread = std::thread::Builder::new().name("weir-index".to_owned());
     let work = move || {
         let _ = rustix::process::nice(NICE);

@@ -209,7 +209,7 @@ impl std::fmt::Debug for DataPlane {
 
 /// Finds a VDP by its id.
 #[inline(always)]
-fn vdp_mut(vdps: &mut [Option<Box<Vdp>>], vid: Vid) -> Option<&mut Vdp> {
+pub(crate) fn vdp_mut(vdps: &mut [Option<Box<Vdp>>], vid: Vid) -> Option<&mut Vdp> {
     vdps.get_mut(usize::from(vid.0))?.as_deref_mut()
 }
 

@@ -1,12 +1,17 @@
 //! VDPs on their way: migrations that drain, give up or return, deletions that wait.
 
+use super::indexing::aside;
 use super::*;
 use crate::action::Vid;
 use crate::execute::ChannelTo;
+use crate::matching::Table;
 use crate::program::Punt;
 use crate::software::ToServer;
 use crate::vdp::{Held, Path, Phase};
 use weir_packet::{BURST, Nanos, PortId};
+
+/// Rules whose memory is given back elsewhere.
+const MANY: usize = 512;
 
 impl DataPlane {
     /// Carries migrations and deletions on.
@@ -117,7 +122,11 @@ impl DataPlane {
         let Some(c) = self.channels.get_mut(usize::from(channel)) else { return };
         c.ring.post(Box::new(move |s| {
             if let Some(slot) = s.slot_mut(vid) {
-                slot.end_copy();
+                let gone = slot.end_copy();
+                // Thousands of pieces of memory.
+                if gone.iter().map(Table::len).sum::<usize>() > MANY {
+                    aside(move || drop(gone));
+                }
             }
         }));
         if let Some(s) = &mut c.inline {

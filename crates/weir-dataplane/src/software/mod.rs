@@ -12,10 +12,11 @@
 //! Fairness on a shared channel: a VDP may have at most as many frames in flight as there are places
 //! free. A flood finds its part full and loses its own frames; whoever comes next finds room.
 //!
-//! Room: `channel` is the worker's end, `server` the other, `slot` one VDP there, `egress` the way
+//! Room: `channel` is the worker's end, `server` the other, `slot` one VDP there, `copied` its rules, `egress` the way
 //! out for rules that live there.
 
 mod channel;
+mod copied;
 mod egress;
 mod server;
 mod slot;

@@ -2,25 +2,24 @@
 //!
 //! Room: owned by a `Server`, changed by jobs only.
 
+use super::copied::Copied;
 use crate::action::PortNo;
 use crate::compile::ActionResult;
 use crate::control::{Placed, RuleView};
 use crate::counters::SharedUsage;
 use crate::edge::{PortFlags, reserved_no};
-use crate::matching::{Counting, Put, RuleSpec, Table, Tables};
+use crate::matching::{Counting, RuleSpec, Tables};
 use crate::program::{Program, ProgramPort};
 use crate::punt::PuntSink;
 use crate::spares::Taken;
 use crate::userfield::UserFields;
-use std::collections::HashSet;
 use std::sync::Arc;
-use weir_classify::Match;
 use weir_packet::PortId;
 
 /// A VDP's tables on the slow path. Most VDPs have no rules there: they are made when they are needed.
 #[derive(Debug)]
 pub struct SlowTables {
-    made: Option<Box<Tables>>,
+    pub(super) made: Option<Box<Tables>>,
     counting: Counting,
 }
 
@@ -55,16 +54,12 @@ pub struct Slot {
     /// The VDP's own fields.
     pub fields: UserFields,
     /// Rules of the fast path that stand here, too, while the VDP is on the slow path.
-    copied: Option<Box<Copied>>,
+    pub(super) copied: Option<Box<Copied>>,
     /// Spare frames that it has had.
     pub(super) taken: Taken,
     /// Frames that its programs keep.
     pub(super) kept: usize,
 }
-
-/// Table, match and priority of copies.
-#[derive(Default)]
-struct Copied(HashSet<(u8, Match, u32)>);
 
 /// A port of a VDP on the slow path.
 #[derive(Clone, Copy, Debug)]
@@ -120,48 +115,6 @@ impl Slot {
     pub(crate) fn judges(&self) -> bool {
         self.tables.get().is_some_and(|t| !t.is_empty()) || !self.default.is_to_channel()
     }
-    /// Puts a copy of a fast-path rule here.
-    pub(crate) fn put_copy(&mut self, table: u8, r: SlowRule) {
-        let (matcher, priority) = (r.spec.matcher, r.spec.priority);
-        if self.put(table, r) == Some(Put::Added) {
-            self.copied.get_or_insert_default().0.insert((table, matcher, priority));
-        }
-    }
-    /// Puts a rule here that the fast path has not.
-    pub(crate) fn put_own(&mut self, table: u8, r: SlowRule) {
-        self.forget_copy(table, &r.spec.matcher, r.spec.priority);
-        self.put(table, r);
-    }
-    fn forget_copy(&mut self, table: u8, matcher: &Match, priority: u32) {
-        if let Some(copied) = &mut self.copied {
-            copied.0.remove(&(table, *matcher, priority));
-        }
-    }
-    fn put(&mut self, table: u8, r: SlowRule) -> Option<Put> {
-        let t = self.tables.get_mut().table_mut(table);
-        let put = t.put(&r.spec, r.result).ok()?;
-        t.count_in(&r.spec.matcher, r.spec.priority, r.usage);
-        Some(put)
-    }
-    /// Table `n`, if it is there.
-    fn table_mut(&mut self, n: u8) -> Option<&mut Table> {
-        self.tables.made.as_mut()?.tables.get_mut(usize::from(n))
-    }
-    /// Takes a rule away.
-    pub(crate) fn take_rule(&mut self, table: u8, matcher: &Match, priority: u32) {
-        if let Some(t) = self.table_mut(table) {
-            t.take(matcher, priority);
-            self.forget_copy(table, matcher, priority);
-        }
-    }
-    /// Takes all copies away.
-    pub(crate) fn end_copy(&mut self) {
-        for (table, matcher, priority) in self.copied.take().into_iter().flat_map(|c| c.0) {
-            if let Some(t) = self.table_mut(table) {
-                t.take(&matcher, priority);
-            }
-        }
-    }
     /// Other tables in the place of those that are there, copies included.
     pub(crate) fn start_anew(&mut self, tables: Tables) {
         self.tables.counting = tables.counting.clone();
@@ -171,10 +124,8 @@ impl Slot {
     /// Every rule that only this path has, with its counters.
     pub(crate) fn views(&self) -> Vec<RuleView> {
         let Some(tables) = self.tables.get() else { return Vec::new() };
-        let mut views = tables.views(Placed::Slow);
-        let copied = |r: &RuleView| (r.table, r.spec.matcher, r.spec.priority);
-        views.retain(|r| !self.copied.as_ref().is_some_and(|c| c.0.contains(&copied(r))));
-        views
+        let is_copy = |table, slot| self.copied.as_ref().is_some_and(|c| c.has(table, slot));
+        tables.views_of(Placed::Slow, |table, slot| !is_copy(table, slot))
     }
     /// Tells the slot its ports, and the programs which numbers are others' now.
     pub fn set_ports(&mut self, ports: Vec<SlotPort>) {

@@ -7,10 +7,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use weir_packet::LinkState;
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 const IFF_TAP: libc::c_short = 0x0002;
 const IFF_NO_PI: libc::c_short = 0x1000;
 
@@ -60,6 +62,14 @@ impl Tap {
     pub(crate) fn persist(&self) -> io::Result<()> {
         // SAFETY: the argument is a number.
         checked(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST as _, 1) })?;
+        Ok(())
+    }
+
+    /// Says whether the device has a carrier, as an interface has whose cable leads to one that is up. Since Linux 5.0.
+    pub(crate) fn set_carrier(&self, carrier: LinkState) -> io::Result<()> {
+        let on = libc::c_int::from(carrier == LinkState::Up);
+        // SAFETY: the command reads an `int`, which lives as long as this call.
+        checked(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETCARRIER as _, &raw const on) })?;
         Ok(())
     }
 

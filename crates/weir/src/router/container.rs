@@ -6,9 +6,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use weir_dataplane::{PortNo, Program, ProgramCx, SlowFrame};
+use weir_dataplane::{PortNo, Program, ProgramCx, ProgramPort, SlowFrame};
 use weir_io::tap::Outlet;
-use weir_packet::{DropReason, Frame, Nanos};
+use weir_packet::{DropReason, Frame, LinkState, Nanos};
 
 /// Interfaces of a namespace, by the VDP's ports, and the VLAN tag that their frames have outside.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Taps {
     }
     /// The program.
     pub fn program(&self) -> Box<dyn Program> {
-        Box::new(Container { taps: self.clone(), up: 0, down: 0, lost: 0 })
+        Box::new(Container { taps: self.clone(), carriers: Vec::new(), up: 0, down: 0, lost: 0 })
     }
 }
 
@@ -45,6 +45,8 @@ impl Eq for Taps {}
 
 struct Container {
     taps: Taps,
+    /// What each interface was told of its port.
+    carriers: Vec<LinkState>,
     up: u64,
     down: u64,
     lost: u64,
@@ -54,6 +56,8 @@ struct Container {
 const BATCH: usize = 64;
 const TAG: usize = 4;
 const ADDRESSES: usize = 12;
+/// An interface that was told nothing yet.
+const UNTOLD: LinkState = LinkState::Gone;
 
 /// Takes a frame's outer tag away; false where it has none.
 fn untag(f: &mut Frame) -> bool {
@@ -79,6 +83,22 @@ fn tag(f: &mut Frame, vlan: u16) -> bool {
     true
 }
 
+impl Container {
+    /// An interface has a carrier while its port is up.
+    fn tell_carriers(&mut self, ports: &[ProgramPort]) {
+        let Inside { of: taps, .. } = &*self.taps.0;
+        self.carriers.resize(taps.len(), UNTOLD);
+        for ((no, tap), told) in taps.iter().zip(&mut self.carriers) {
+            let is_up = ports.iter().any(|p| p.no == *no && p.up);
+            let now = if is_up { LinkState::Up } else { LinkState::Down };
+            // Where the kernel can't be told, programs inside have timers of their own.
+            if now != *told && tap.set_carrier(now).is_ok() {
+                *told = now;
+            }
+        }
+    }
+}
+
 impl Program for Container {
     fn name(&self) -> &'static str {
         "container"
@@ -102,6 +122,7 @@ impl Program for Container {
     }
 
     fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        self.tell_carriers(cx.ports());
         let Inside { of: taps, vlan } = &*self.taps.0;
         for (no, tap) in taps {
             for _ in 0..BATCH {

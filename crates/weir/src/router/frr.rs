@@ -23,6 +23,11 @@ pub struct Frr {
 const FOLDERS: [&str; 3] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/sbin"];
 /// How long daemons may take until they listen.
 const STARTING: Duration = Duration::from_secs(20);
+/// How often it is looked whether they do.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The daemon that all others ask, and where, in the router's folder.
+const ZEBRA: &str = "zebra";
+const ZEBRAS: &str = "zserv.api";
 
 /// Where FRR's daemons are.
 fn home() -> Result<&'static str> {
@@ -50,8 +55,8 @@ impl Frr {
     pub fn prepare(folder: &Path, daemons: &[String], text: &str) -> Result<(Self, Vec<Program>)> {
         let home = home()?;
         let (user, id) = user();
-        let mut all = vec!["zebra".to_owned()];
-        all.extend(daemons.iter().filter(|d| *d != "zebra").cloned());
+        let mut all = vec![ZEBRA.to_owned()];
+        all.extend(daemons.iter().filter(|d| *d != ZEBRA).cloned());
         let mut files = vec![("frr.conf".to_owned(), text), ("vtysh.conf".to_owned(), "")];
         files.extend(all.iter().map(|d| (format!("{d}.conf"), "")));
         let owned = |path: &Path| -> Result<()> {
@@ -77,7 +82,7 @@ impl Frr {
             let mut words = vec![path, "-f".to_owned(), at(&format!("{d}.conf"))];
             let more = [
                 ("-i", at(&format!("{d}.pid"))),
-                ("-z", at("zserv.api")),
+                ("-z", at(ZEBRAS)),
                 ("--vty_socket", folder.display().to_string()),
                 ("-P", "0".to_owned()),
                 ("-u", user.to_owned()),
@@ -93,6 +98,48 @@ impl Frr {
     /// Whether a program is one of its daemons.
     pub fn has(&self, p: &Program) -> bool {
         self.daemons.contains(&p.name)
+    }
+
+    /// Whether a program would find what it looks for when it starts: a daemon that does not find zebra then looks again ten seconds
+    /// later.
+    pub fn may_start(&self, p: &Program) -> bool {
+        let asks = self.has(p) && p.name != ZEBRA;
+        !asks || UnixStream::connect(self.folder.join(ZEBRAS)).is_ok()
+    }
+
+    /// Waits until it may start. `gone` says why one that was started before is not there any more.
+    ///
+    /// # Errors
+    /// It has gone, or does not listen.
+    pub fn wait_to_start(
+        &self,
+        p: &Program,
+        gone: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<()> {
+        let until = Instant::now() + STARTING;
+        while !self.may_start(p) {
+            self.go_on(until, ZEBRA, ZEBRAS, gone)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a daemon that does not listen yet a moment.
+    fn go_on(
+        &self,
+        until: Instant,
+        daemon: &str,
+        socket: &str,
+        gone: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<()> {
+        if let Some(why) = gone() {
+            let who = why.split(' ').next().unwrap_or(daemon);
+            bail!("{why}{}", self.last_word(who));
+        }
+        if Instant::now() > until {
+            bail!("{daemon} does not listen at {}", self.folder.join(socket).display());
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
     }
 
     /// What a daemon's log ends with.
@@ -111,16 +158,9 @@ impl Frr {
     pub fn configure(&self, place: &Place, gone: &mut dyn FnMut() -> Option<String>) -> Result<()> {
         let until = Instant::now() + STARTING;
         for d in &self.daemons {
-            let socket = self.folder.join(format!("{d}.vty"));
-            while UnixStream::connect(&socket).is_err() {
-                if let Some(why) = gone() {
-                    let who = why.split(' ').next().unwrap_or(d);
-                    bail!("{why}{}", self.last_word(who));
-                }
-                if Instant::now() > until {
-                    bail!("{d} does not listen at {}", socket.display());
-                }
-                std::thread::sleep(Duration::from_millis(10));
+            let socket = format!("{d}.vty");
+            while UnixStream::connect(self.folder.join(&socket)).is_err() {
+                self.go_on(until, d, &socket, gone)?;
             }
         }
         let folder = self.folder.display().to_string();
@@ -132,5 +172,29 @@ impl Frr {
             Some(line) => bail!("frr: {}", line.trim()),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn daemons_wait_for_zebra_and_nobody_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemons = [ZEBRA, "staticd"].map(str::to_owned).to_vec();
+        let frr = Frr { daemons, folder: folder.path().to_owned() };
+        let may = |name: &str| frr.may_start(&Program { name: name.to_owned(), words: Vec::new() });
+        assert_eq!([ZEBRA, "staticd", "dnsmasq"].map(may), [true, false, true]);
+        let zebra = UnixListener::bind(folder.path().join(ZEBRAS)).unwrap();
+        assert_eq!([ZEBRA, "staticd", "dnsmasq"].map(may), [true, true, true]);
+        // Its socket is left behind where it was killed.
+        drop(zebra);
+        assert_eq!([ZEBRA, "staticd", "dnsmasq"].map(may), [true, false, true]);
+        let staticd = Program { name: "staticd".to_owned(), words: Vec::new() };
+        let gone = || Some("zebra has ended by itself".to_owned());
+        let why = frr.wait_to_start(&staticd, &mut { gone }).unwrap_err();
+        assert_eq!(why.to_string(), "zebra has ended by itself");
     }
 }

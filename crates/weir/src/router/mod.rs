@@ -11,8 +11,9 @@
 //! - [`shape`]: the VDP between the wires and the ports, and its rules;
 //! - [`kinds`]: a VDP becomes a router and back, frames flowing;
 //! - [`fib`]: what routes come to; [`follow`]: the thread that keeps rules as the routes are;
-//! - [`container`]: a VDP's slow path inside.
+//! - [`container`]: a VDP's slow path inside; [`carrier`]: which interfaces inside have a carrier.
 
+mod carrier;
 pub mod cgroup;
 pub mod container;
 mod fib;

@@ -26,6 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
+use weir_packet::LinkState;
 use weir_wire::MacAddr;
 
 /// Multicast groups: links, neighbours, IPv4's addresses and routes, IPv6's addresses and routes.
@@ -228,12 +229,24 @@ impl Netlink {
     /// # Errors
     /// There is none of this name.
     pub fn set_up(&mut self, name: &str) -> Result<()> {
+        self.set(name, LinkState::Up)
+    }
+
+    /// Sets an interface up, or down.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn set(&mut self, name: &str, to: LinkState) -> Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = self.index(name)?;
-        link.header.flags = LinkFlags::Up;
+        let (flags, word) = match to {
+            LinkState::Up => (LinkFlags::Up, "up"),
+            LinkState::Down | LinkState::Gone => (LinkFlags::empty(), "down"),
+        };
+        link.header.flags = flags;
         link.header.change_mask = LinkFlags::Up;
         self.tell(RouteNetlinkMessage::SetLink(link), 0)
-            .with_context(|| format!("setting {name} up"))
+            .with_context(|| format!("setting {name} {word}"))
     }
 
     /// Gives an interface a MAC address.

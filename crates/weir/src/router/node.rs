@@ -8,6 +8,7 @@
 //! `/run/weir-routers/ID/NAME`. So the next process at the same socket knows what one that was killed has
 //! left, and takes it away.
 
+use super::carrier::Carriers;
 use super::cgroup::{Group, Limits};
 use super::follow::Follower;
 use super::frr::Frr;
@@ -48,6 +49,7 @@ pub struct Routers {
     /// Tells this data plane from others of the machine.
     id: String,
     all: Mutex<BTreeMap<u16, One>>,
+    carriers: Carriers,
 }
 
 /// Whether the VDP that a router's node is goes with the router.
@@ -78,7 +80,11 @@ impl Routers {
     pub fn new(socket: &Path) -> Self {
         let whole = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let id = digest(whole.as_os_str().as_encoded_bytes());
-        let routers = Self { id: format!("{:08x}", id >> 32), all: Mutex::default() };
+        let routers = Self {
+            id: format!("{:08x}", id >> 32),
+            all: Mutex::default(),
+            carriers: Carriers::default(),
+        };
         if rustix::process::geteuid().is_root() {
             routers.sweep();
         }
@@ -87,7 +93,7 @@ impl Routers {
 
     /// None, and none will be: of a data plane that nobody asks for any.
     pub fn none() -> Self {
-        Self { id: String::new(), all: Mutex::default() }
+        Self { id: String::new(), all: Mutex::default(), carriers: Carriers::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, One>> {
@@ -253,6 +259,10 @@ impl Routers {
                 return Err(e);
             }
         };
+        if let Err(e) = self.carriers.follow(live.handle(), one.carriers(&interfaces)) {
+            one.leave();
+            return Err(work(e));
+        }
         told.push(format!("router {}: {}", one.asked.name, words(&one.router)));
         Ok((one, told, pause))
     }
@@ -386,6 +396,7 @@ impl Routers {
             steps.extend(kept.into_iter().map(|p| Step::RemovePort(p.clone())));
             Ok(steps)
         });
+        self.carriers.leave(&self.interfaces_of(vid));
         // The kernel would do so with the namespace, but in its own time.
         let _ = Wires::unplug(&self.interfaces_of(vid));
         drop(one);
@@ -501,6 +512,15 @@ impl One {
             }
         }
         steps
+    }
+
+    /// Its veth pairs, by this end's interface, and whose port each is.
+    fn carriers(&self, interfaces: &str) -> Vec<(String, String)> {
+        let wires = self.asked.ports.iter().zip(&self.wires.wires);
+        wires
+            .filter(|(_, w)| w.near.is_some())
+            .map(|((_, no), w)| (format!("{interfaces}{no}"), w.port.clone()))
+            .collect()
     }
 
     /// The VDPs that forward for it, for what was asked: its bridges, and last its own.

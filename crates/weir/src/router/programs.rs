@@ -140,6 +140,9 @@ impl Programs {
         let now = Instant::now();
         let mut all = Vec::new();
         for program in programs {
+            if let Some(f) = &frr {
+                f.wait_to_start(&program, &mut || all.iter_mut().find_map(gone))?;
+            }
             let child = Some(place.start(&program)?);
             all.push(One { program, child, again: now, wait: WAITS[0], ended: 0 });
         }
@@ -202,7 +205,9 @@ impl Watch {
     /// Says whether something has changed.
     fn look(&mut self, now: Instant) -> bool {
         let (mut changed, mut configure) = (false, false);
-        for o in &mut self.all {
+        let Self { all, frr, .. } = self;
+        let may_start = |p: &Program| frr.as_ref().is_none_or(|f| f.may_start(p));
+        for o in all {
             if let Some(why) = gone(o) {
                 tell(format_args!("router {}: {why}", self.place.router));
                 o.child = None;
@@ -210,7 +215,7 @@ impl Watch {
                 o.again = now + o.wait;
                 o.wait = (o.wait * 2).min(WAITS[1]);
                 changed = true;
-            } else if o.child.is_none() && now >= o.again {
+            } else if o.child.is_none() && now >= o.again && may_start(&o.program) {
                 match self.place.start(&o.program) {
                     Ok(c) => o.child = Some(c),
                     Err(e) => {
@@ -219,7 +224,7 @@ impl Watch {
                     }
                 }
                 changed = true;
-                configure |= self.frr.as_ref().is_some_and(|f| f.has(&o.program));
+                configure |= frr.as_ref().is_some_and(|f| f.has(&o.program));
             }
         }
         if let Some(f) = self.frr.as_ref().filter(|_| configure) {

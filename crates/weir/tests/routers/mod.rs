@@ -248,6 +248,59 @@ fn a_router_forwards_in_every_arrangement_and_leaves_nothing() {
     d.stop();
 }
 
+/// An interface inside has a carrier while its port is up, and routes go and come with that.
+#[test]
+fn a_port_that_is_down_is_told_inside() {
+    let Some(lab) = Lab::new("a_port_that_is_down_is_told_inside", 'c') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    let n = &lab.name;
+    for plane in ["own", "pearl", "routed"] {
+        s.apply(&one(plane, ""));
+        lab.reaches();
+        let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
+        let inside = |what: &str| sh(&format!("ip -n {namespace} {what}"));
+        let shows = |what, word| until(&format!("{plane}: {word}"), || inside(what).contains(word));
+        let mac = inside("link show lan2");
+        sh(&format!("ip -n {n}y link set e0 down"));
+        shows("link show lan2", "NO-CARRIER");
+        shows("route show 10.2.0.0/24", "linkdown");
+        assert!(!inside("link show lan1").contains("NO-CARRIER"), "{plane}");
+        sh(&format!("ip -n {n}y link set e0 up && ip -n {n}y route add default via 10.2.0.1"));
+        shows("link show lan2", "LOWER_UP");
+        lab.reaches();
+        let again = inside("link show lan2");
+        assert_eq!(again.split("ether ").nth(1), mac.split("ether ").nth(1), "{plane}");
+        s.ask(&["net", "delete", "red"]);
+    }
+    d.stop();
+}
+
+/// Routes of FRR's own daemon for them, which asks zebra once when it starts and then ten seconds later.
+#[test]
+fn static_routes_come_with_their_router() {
+    let test = "static_routes_come_with_their_router";
+    if !Path::new("/usr/lib/frr/staticd").exists() {
+        return skipped(test, "needs frr");
+    }
+    let Some(lab) = Lab::new(test, 'f') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    for to in ["10.77.0.0/16", "10.78.0.0/16"] {
+        s.apply(&one(
+            "own",
+            &format!("daemons = ['staticd']\nfrr = \"\"\"\nip route {to} 10.2.0.2\n\"\"\"\n"),
+        ));
+        let begun = Instant::now();
+        let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
+        until("the route is there", || {
+            sh(&format!("ip -n {namespace} route show {to}")).contains("via 10.2.0.2")
+        });
+        println!("{to}: {} ms after the router", begun.elapsed().as_millis());
+    }
+    d.stop();
+}
+
 /// Two routers with a trunk between them, each with a host's network and FRR's OSPF.
 fn ospf() -> String {
     let router = |name: &str, host: &str, data_plane: &str, lan: u8, trunk: u8| {
