@@ -45,16 +45,47 @@ pub(crate) struct Away {
     pub back: crate::vdp::Path,
     /// What it had counted when it left.
     pub left: Carried,
+    /// While it is out: what its ways to the other data plane, and ports that it had before, had counted when it left.
+    pub out: Option<VdpPortCounters>,
     /// Frames at the far ports when it left: sent there, come from there.
     pub begun: Handed,
     /// How many must have come back for those that were handed on to be all back.
     pub expected: Option<u64>,
     /// What this data plane had counted for it when it was back.
-    pub back_with: Option<Carried>,
+    pub back_with: Option<Back>,
     /// Whether held frames go on.
     pub gate: Gate,
     /// What became of it.
     pub told: AwayView,
+}
+
+/// A VDP that is back.
+#[derive(Clone, Debug)]
+pub(crate) struct Back {
+    /// What this data plane had counted.
+    pub here: Carried,
+    /// The same with what it had counted elsewhere before it left, and without what was but handed on and back.
+    pub home: Carried,
+}
+
+impl Back {
+    /// What it has counted at all, by what it had when it `left`, and what the other data plane has `given` back, which has counted on from
+    /// there. What has come in and gone out has done so here; what was lost was lost at either.
+    pub fn with(&self, left: &Carried, mut given: Carried) -> Carried {
+        let (c, h, l) = (&mut given.counters, &self.home.counters, &left.counters);
+        (c.received, c.forwarded) = (h.received, h.forwarded);
+        for why in DropReason::ALL.iter().copied() {
+            c.dropped.add_n(why, h.dropped.get(why).saturating_sub(l.dropped.get(why)));
+        }
+        for (no, c) in &mut given.ports {
+            let of = |c: &Carried| c.ports.iter().find(|(n, _)| n == no).map(|(_, c)| *c);
+            let (Some(h), l) = (of(&self.home), of(left).unwrap_or_default()) else { continue };
+            (c.rx, c.tx) = (h.rx, h.tx);
+            c.rx_dropped = on(c.rx_dropped, h.rx_dropped, l.rx_dropped);
+            c.tx_dropped = on(c.tx_dropped, h.tx_dropped, l.tx_dropped);
+        }
+        given
+    }
 }
 
 /// Frames handed on to another data plane, and back from it.

@@ -106,8 +106,9 @@ impl DataPlane {
         let deadline = now + limit;
         let v = self.vdp_mut(vid)?;
         let (left, begun, told) = (Carried::default(), Handed::default(), AwayView::default());
-        let (expected, back_with, gate) = (None, None, Gate::Shut);
-        v.away = Some(Box::new(Away { pairs, back, left, begun, expected, back_with, gate, told }));
+        let (out, expected, back_with, gate) = (None, None, None, Gate::Shut);
+        let away = Away { pairs, back, left, out, begun, expected, back_with, gate, told };
+        v.away = Some(Box::new(away));
         v.phase = Phase::Leaving { deadline, since: now };
         v.hold.reserve(crate::plane::HOLD_FRAMES);
         self.migrating += 1;
@@ -231,7 +232,11 @@ impl DataPlane {
     pub fn carry(&mut self, vid: Vid, given: Carried) -> Result<(), ControlError> {
         self.refuse_counts(vid)?;
         let v = self.vdp_mut(vid)?;
-        let here = v.away.as_ref().and_then(|a| a.back_with.clone()).unwrap_or_default();
+        let back = v.away.as_ref().and_then(|a| Some((&a.left, a.back_with.as_ref()?)));
+        let (given, here) = match back {
+            Some((left, b)) => (b.with(left, given), b.here.clone()),
+            None => (given, Carried::default()),
+        };
         v.brought = Some(Box::new(Brought { given, here }));
         Ok(())
     }

@@ -218,7 +218,7 @@ impl DataPlane {
             spilled: v.spilled,
             channel: (v.channel.channel, channel.map_or(Dedicated::No, |c| c.dedicated)),
             counters: v.tally(),
-            everywhere: v.brought.is_some().then(|| v.carried_whole().counters),
+            everywhere: v.counts_elsewhere().then(|| v.carried_home().counters),
             port_counters: v.port_counters(),
             elsewhere: v.edge.elsewhere(),
             held: v.held() + backlog + parked,

@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::carried::{Carried, Gate, Handed};
+use crate::carried::{Back, Brought, Carried, Gate, Handed};
 use crate::vdp::{Path, Phase};
 use weir_packet::{BURST, Nanos, PortId};
 
@@ -89,6 +89,21 @@ impl Vdp {
             tables: b.tables(now.tables),
         }
     }
+    /// The same as far as it is known here, where it is out: each frame once, when it comes in and when it goes out, not what is but
+    /// handed on and comes back.
+    pub(crate) fn carried_home(&self) -> Carried {
+        let mut all = self.carried_whole();
+        if let Some(out) = self.away.as_ref().and_then(|a| a.out) {
+            let far = self.edge.elsewhere();
+            all.counters.received = all.counters.received.less(far.rx.less(out.rx));
+            all.counters.forwarded = all.counters.forwarded.less(far.tx.less(out.tx));
+        }
+        all
+    }
+    /// Whether what it has counted is not what this data plane has counted for it.
+    pub(crate) fn counts_elsewhere(&self) -> bool {
+        self.brought.is_some() || self.away.as_ref().is_some_and(|a| a.out.is_some())
+    }
 }
 
 impl DataPlane {
@@ -135,8 +150,10 @@ impl DataPlane {
             let begun = self.handed_from_begin(vid);
             let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
             let (left, held) = (v.carried_whole(), v.hold.len() as u64);
+            let out = Some(v.edge.elsewhere());
             if let Some(a) = &mut v.away {
-                (a.left, a.begun, a.told.held, a.gate) = (left, begun, held, Gate::Open);
+                (a.left, a.out, a.begun) = (left, out, begun);
+                (a.told.held, a.gate) = (held, Gate::Open);
             }
             v.phase = Phase::Leaving { deadline: self.now + LETTING_GO, since };
             self.hand_on(vid, Time::Left, since);
@@ -177,14 +194,16 @@ impl DataPlane {
         let (handed, queued) = (self.handed(vid), self.queued(vid));
         let time = Time::at(self.now, deadline);
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        let here = v.carried();
+        let (here, home) = (v.carried(), v.carried_home());
         let Some(a) = &mut v.away else { return };
         if a.gate == Gate::Open {
             return self.let_in(vid, time, since);
         }
         if a.expected.is_some_and(|n| handed.came >= n) && queued.lets_go(time) {
             a.told.held = v.hold.len() as u64;
-            (a.back_with, a.gate) = (Some(here), Gate::Open);
+            // Until what was counted elsewhere is known.
+            v.brought = Some(Box::new(Brought { given: home.clone(), here: here.clone() }));
+            (a.back_with, a.out, a.gate) = (Some(Back { here, home }), None, Gate::Open);
             v.phase = Phase::Coming { deadline: self.now + LETTING_GO, since };
             let (to, channel) = (a.back, v.channel.channel);
             if to == Path::Fast {

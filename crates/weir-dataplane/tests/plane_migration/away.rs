@@ -3,6 +3,7 @@
 
 use crate::plane_common::*;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use weir_classify::Match;
 use weir_dataplane::*;
@@ -65,15 +66,55 @@ impl Device for Tube {
     fn close(&mut self, _: &mut Pool) {}
 }
 
+/// A port whose link is up while this says so.
+struct Plugged<D>(D, Arc<AtomicBool>);
+
+impl<D: Device> Device for Plugged<D> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+    fn link(&mut self, pool: &mut Pool) -> LinkState {
+        match self.1.load(Relaxed) {
+            true => self.0.link(pool),
+            false => LinkState::Down,
+        }
+    }
+    fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        self.0.rx(pool, burst)
+    }
+    fn tx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        self.0.tx(pool, burst)
+    }
+    fn flush(&mut self, pool: &mut Pool) {
+        self.0.flush(pool);
+    }
+    fn held(&self) -> usize {
+        self.0.held()
+    }
+    fn counters(&self) -> DeviceCounters {
+        self.0.counters()
+    }
+    fn close(&mut self, pool: &mut Pool) {
+        self.0.close(pool);
+    }
+}
+
 /// Two data planes with a wire between them for each port of a VDP.
 struct Two {
     home: DataPlane,
     other: DataPlane,
     far: [PortId; 2],
     tubes: [PortId; 2],
+    /// The links of the port that frames leave by, and of the way there of those that came in.
+    plugs: [Arc<AtomicBool>; 2],
     seen: Arc<Mutex<Seen>>,
     clock: u64,
     turn: u64,
+    /// What people are told of the VDP at home: received, forwarded, dropped.
+    told: [u64; 3],
 }
 
 const VID: Vid = Vid(1);
@@ -94,7 +135,8 @@ impl Two {
         let mut other = DataPlane::new(Config::default()).unwrap();
         let i = home.add_port("in", Box::new(source)).unwrap();
         let (sink, seen) = Checker::new(flows);
-        let o = home.add_port("out", Box::new(sink)).unwrap();
+        let plugs = [(); 2].map(|()| Arc::new(AtomicBool::new(true)));
+        let o = home.add_port("out", Box::new(Plugged(sink, plugs[0].clone()))).unwrap();
         let mut spec = vlan_vdp(1, 5, i, o);
         spec.path = path;
         home.create_vdp(spec).unwrap();
@@ -104,10 +146,11 @@ impl Two {
         let (mut far, mut tubes) = ([PortId(0); 2], [PortId(0); 2]);
         for n in 0..2 {
             let (a, b) = Tube::pair();
-            far[n] = home.add_port(&format!("far{n}"), Box::new(a)).unwrap();
+            let plug = if n == 0 { plugs[1].clone() } else { Arc::new(AtomicBool::new(true)) };
+            far[n] = home.add_port(&format!("far{n}"), Box::new(Plugged(a, plug))).unwrap();
             tubes[n] = other.add_port(&format!("tube{n}"), Box::new(b)).unwrap();
         }
-        Self { home, other, far, tubes, seen, clock: 0, turn: 1 }
+        Self { home, other, far, tubes, plugs, seen, clock: 0, turn: 1, told: [0; 3] }
     }
 
     /// A round of both, now and then of one alone.
@@ -121,6 +164,12 @@ impl Two {
         if which != 1 {
             self.other.poll(Nanos(self.clock));
         }
+        let Some(v) = self.home.vdp_view(VID) else { return };
+        let c = v.everywhere.unwrap_or(v.counters);
+        let now = [c.received.frames, c.forwarded.frames, c.dropped.total()];
+        let falls = now.iter().zip(&self.told).any(|(now, was)| now < was);
+        assert!(!falls, "{:?} after {:?}, {:?}", now, self.told, v.phase);
+        self.told = now;
     }
 
     /// No frame comes any more: all that came have left, in order, and this is what was seen of them.
@@ -269,6 +318,42 @@ fn soak_to_another_data_plane_with_a_source_that_does_not_wait() {
     shuttle(source(), Path::Slow, Path::Slow, times);
     shuttle(source(), Path::Fast, Path::Slow, times);
     shuttle(source(), Path::Slow, Path::Fast, times);
+}
+
+#[test]
+fn what_is_lost_here_while_it_is_away_is_lost_when_it_is_back() {
+    for (here, there) in [(Path::Fast, Path::Fast), (Path::Slow, Path::Fast)] {
+        let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), here);
+        let rounds = |t: &mut Two, n| (0..n).for_each(|_| t.round());
+        for _ in 0..3 {
+            rounds(&mut t, 20);
+            t.go(there);
+            // Frames that have come back find no way on, then others none to where it is.
+            for up in [[true, true], [false, true], [true, false], [true, true]] {
+                up.iter().zip(&t.plugs).for_each(|(up, plug)| plug.store(*up, Relaxed));
+                t.home.check_links();
+                rounds(&mut t, 30);
+            }
+            // While all of it is under way, too, each has come once, and has gone at most once.
+            let seen = t.seen.lock().unwrap().frames;
+            let [received, forwarded, dropped] = t.told;
+            assert!(forwarded <= seen && forwarded + dropped <= received, "{:?} {seen}", t.told);
+            t.come(here);
+        }
+        let input = t.home.port_named("in").unwrap();
+        t.home.remove_port(input).unwrap();
+        rounds(&mut t, 200);
+        t.check();
+        let seen = t.seen.lock().unwrap().frames;
+        let c = t.home.carried(VID).unwrap();
+        let dropped = c.counters.dropped.total();
+        let down = c.counters.dropped.get(DropReason::PortDown);
+        assert!(dropped > 1_000 && dropped == down, "{:?}", c.counters);
+        assert_eq!(c.counters.forwarded.frames, seen);
+        assert_eq!(c.counters.received.frames, seen + dropped);
+        let of = |no: u32| c.ports.iter().find(|(n, _)| *n == PortNo(no)).unwrap().1;
+        assert_eq!(of(2).tx.frames, seen);
+    }
 }
 
 #[test]
