@@ -468,3 +468,32 @@ fn neighbours_on_a_link_that_is_another_are_asked_for() {
     let o = r.rx(1, &to_2(10, b"four"));
     assert!(is_arp(&o.one().bytes));
 }
+
+/// Who is there when the link is back may be another. Until then its sender hears that a packet can't get there.
+#[test]
+fn a_link_that_goes_takes_its_neighbours_along() {
+    let mut r = router(&config());
+    r.rx(1, &to_2(10, b"one"));
+    r.rx(2, &is_at(2, 10));
+    assert_eq!(open4(&r.rx(1, &to_2(10, b"two")).one()).0, mac(2, 10));
+    r.ports[1].up = false;
+    r.pass_ms(20);
+    let o = r.rx(1, &to_2(10, b"three"));
+    assert_eq!(o.dropped, [(DropReason::PortDown, Origin::Received)]);
+    // Links that are up have the neighbours that they had, or are asked for them.
+    assert_eq!(arp_of(&o.one()), ArpRepr::request(ours(1), ip4(1, 1), ip4(1, 10)));
+    let s = r.rx(1, &is_at(1, 10)).one();
+    let Icmpv4Repr::DestinationUnreachable { code, .. } = message4(&s) else { panic!() };
+    assert_eq!((s.port, code, open4(&s).0), (1, unreachable::HOST, mac(1, 10)));
+    r.ports[1].up = true;
+    r.pass_ms(20);
+    let s = r.rx(1, &to_2(10, b"four")).one();
+    assert_eq!(arp_of(&s), ArpRepr::request(ours(2), ip4(2, 1), ip4(2, 10)));
+    let o = r.rx(2, &is_at(2, 10));
+    assert_eq!(&o.sent[0].bytes[42..], b"four");
+    // A link that was never looked at while it was down is as before.
+    r.ports[1].up = false;
+    r.ports[1].up = true;
+    r.pass_ms(20);
+    assert_eq!(open4(&r.rx(1, &to_2(10, b"five")).one()).0, mac(2, 10));
+}

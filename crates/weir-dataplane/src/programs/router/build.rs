@@ -10,6 +10,7 @@ use super::routes::{Prefixes, Routes};
 use super::{Hop, Iface, IfaceId, Target};
 use crate::action::PortNo;
 use std::net::{IpAddr, Ipv6Addr};
+use weir_packet::LinkState;
 use weir_wire::MacAddr;
 
 /// A link-local address from a MAC: the modified EUI-64 of RFC 4291 appendix A.
@@ -119,7 +120,8 @@ fn interface(given: &Interface) -> Result<Iface, RouterError> {
     if !mac.is_unicast() {
         return Err(RouterError::Mac { port, mac });
     }
-    let mut iface = Iface { port, mac, mtu, v4: Vec::new(), v6: Vec::new(), link_local: None };
+    let (v4, v6, link) = (Vec::new(), Vec::new(), LinkState::Up);
+    let mut iface = Iface { port, mac, mtu, v4, v6, link_local: None, link };
     for &address in addresses {
         if address.len > address.width() {
             return Err(RouterError::PrefixLength(address));

@@ -46,12 +46,12 @@ pub use neighbour::NeighbourState;
 pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
-use crate::program::{Ahead, End, Origin, Program, ProgramCx, SlowFrame, of_kind};
+use crate::program::{Ahead, End, Origin, Program, ProgramCx, ProgramPort, SlowFrame, of_kind};
 use limit::TokenBucket;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_packet::{DropReason, Frame};
+use weir_packet::{DropReason, Frame, LinkState};
 use weir_wire::ethernet::HEADER_LEN as ETH;
 use weir_wire::{EtherType, EthernetFrame, EthernetRepr, MacAddr};
 
@@ -69,6 +69,8 @@ struct Iface {
     v6: Vec<(Ipv6Addr, Prefix)>,
     /// There when it speaks IPv6.
     link_local: Option<Ipv6Addr>,
+    /// As it was last looked at.
+    link: LinkState,
 }
 
 impl Iface {
@@ -198,6 +200,13 @@ impl Router {
 
     #[inline(never)]
     fn transmit_or_ask(&mut self, frame: Frame, origin: Origin, hop: Hop, cx: &mut ProgramCx<'_>) {
+        if self.iface(hop.iface).is_some_and(|i| i.link != LinkState::Up) {
+            // Nobody would hear the question (RFC 1812, 5.2.7.1).
+            if origin != Origin::Generated {
+                self.unreachable_host(packet(&frame), hop.next, cx);
+            }
+            return cx.end(frame, End::Drop(DropReason::PortDown), origin);
+        }
         let key = Key { iface: hop.iface, addr: hop.next };
         match self.neighbours.resolve(key, cx.now()) {
             Use::Send(mac, ask) => {
@@ -241,6 +250,18 @@ impl Router {
         eth.set_src(i.mac);
         self.counters.forwarded += u64::from(origin == Origin::Received);
         cx.end(frame, End::Output(port), origin);
+    }
+
+    /// Who was found on a link that has gone may be another by the time it is back.
+    fn look_at_links(&mut self, ports: &[ProgramPort]) {
+        for p in ports {
+            let Some(id) = self.iface_of(p.no) else { continue };
+            let Some(iface) = self.ifaces.get_mut(usize::from(id)) else { continue };
+            let now = if p.up { LinkState::Up } else { LinkState::Down };
+            if std::mem::replace(&mut iface.link, now) != now && !p.up {
+                self.neighbours.forget(id);
+            }
+        }
     }
 
     /// Asks for a neighbour.
@@ -378,6 +399,7 @@ impl Program for Router {
     }
 
     fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        self.look_at_links(cx.ports());
         for due in self.neighbours.due(cx.now()) {
             match due {
                 Due::Ask(key, ask) => self.ask(key, ask, cx),
