@@ -51,7 +51,8 @@ def measure(weir, kind, rules, repeats):
         target = switch(kind, lab, ports, ["of13"], controllers=())
         pid = target.process.popen.pid
         before = resident(pid)
-        _, out, _ = lab.run(weir, "bench", "openflow", "--target", target.mgmt[len("tcp:"):], "--rules", str(rules),
+        _, out, _ = lab.run(weir, "bench", "openflow", "--delete-flows", "--target", target.mgmt[len("tcp:"):],
+                            "--rules", str(rules),
                             "--repeats", str(repeats), "--json", timeout=900)
         result = document(weir, out)
         result["result"]["bytes_a_rule"] = (resident(pid) - before) / rules
@@ -80,7 +81,7 @@ def forwarding(weir, rules, repeats):
         target = Weir(lab, 1, ["in", "out"], ["of13"], devices={"in": "replay:" + path, "out": "null"},
                       cpu=max(os.sched_getaffinity(0)))
         others = sorted(os.sched_getaffinity(0))[:-1]
-        _, out, _ = lab.run("taskset", "-c", ",".join(map(str, others)), weir, "bench", "openflow", "--target",
+        _, out, _ = lab.run("taskset", "-c", ",".join(map(str, others)), weir, "bench", "openflow", "--delete-flows", "--target",
                             target.mgmt[len("tcp:"):], "--rules", str(rules),
                             "--repeats", str(repeats), "--only", "forwarding", "--json", timeout=900)
         return document(weir, out)

@@ -69,6 +69,10 @@ impl Tap {
 fn attach(name: &str) -> Result<(tun::Tap, String), DeviceError> {
     let setting =
         |problem: &str| DeviceError::Setting { name: name.to_owned(), problem: problem.to_owned() };
+    // The kernel makes a name of what has '%d', and says nothing of the others but that they are wrong.
+    if name.contains(|c: char| matches!(c, '%' | '/' | ':') || c.is_whitespace()) {
+        return Err(setting("a name has no '%', '/', ':' or space"));
+    }
     let (device, given) = tun::Tap::attach(name).map_err(|e| match e.raw_os_error() {
         Some(libc::ENODEV) => setting("a name has at most 15 bytes"),
         Some(libc::EINVAL) => setting("an interface of that name is there and is no TAP device"),

@@ -345,6 +345,10 @@ fn errors_say_what_to_do() {
         }
         let e = fails("tap:p1");
         assert!(e.to_string().contains("is no TAP device"), "{e}");
+        for name in ["tap:a/b", "tap:%d", "tap:a b"] {
+            let e = fails(name).to_string();
+            assert!(e.contains("a name has no '%'"), "{e}");
+        }
         ip("tuntap add t0 mode tun");
         for spec in ["t0", "xdp:t0", "af_packet:t0"] {
             let e = fails(spec);

@@ -119,7 +119,7 @@ impl fmt::Display for Step {
 }
 
 /// A device without what is nobody's to know.
-fn shown(device: &str) -> &str {
+pub fn shown(device: &str) -> &str {
     device.split(",key=").next().unwrap_or(device)
 }
 

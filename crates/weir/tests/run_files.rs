@@ -66,6 +66,13 @@ fn two_vdps_are_joined_by_a_wire() {
     d.until("all frames through both", |d| d.port("out")["tx"]["frames"] == frames);
     assert_eq!(d.vdp(1)["forwarded"]["frames"], frames);
     assert_eq!(d.vdp(2)["received"]["frames"], frames);
+    // What it has counted stays, so that VDPs and ports add up.
+    assert!(d.json(&["stats"])["plane"].get("deleted").is_none());
+    d.ask(&["vdp", "delete", "2"]);
+    let gone = &d.json(&["stats"])["plane"]["deleted"];
+    assert_eq!([&gone["received"]["frames"], &gone["forwarded"]["frames"]], [frames, frames]);
+    let line = d.ask(&["stats"]).lines().find(|l| l.contains("(deleted)")).unwrap().to_owned();
+    assert_eq!(line.split_whitespace().nth(3), Some(frames.to_string().as_str()), "{line}");
     d.stop();
 }
 

@@ -45,6 +45,7 @@ mod written;
 
 pub use error::{FlowError, FlowErrorKind};
 pub use show::{ActionsText, FlowText, KeyText, MatchText};
+pub use words::is_reserved_port;
 
 use crate::action::{Action, PortNo};
 use crate::userfield::UserFields;

@@ -173,6 +173,11 @@ pub(super) fn port(text: &str, names: &dyn Names) -> Result<Reserved, FlowErrorK
     names.port(text).map(Reserved::No).ok_or(FlowErrorKind::UnknownPort)
 }
 
+/// Whether a word is one of OpenFlow's reserved ports, so that a port of that name would only be meant where it is quoted.
+pub fn is_reserved_port(text: &str) -> bool {
+    reserved(text).is_some()
+}
+
 /// OpenFlow's reserved ports by name, in any case.
 pub(super) fn reserved(text: &str) -> Option<Reserved> {
     const ALL: [(&str, Reserved); 6] = [

@@ -36,7 +36,6 @@ pub enum Bench {
     Functions(functions::Args),
     /// A fixed number of a function's frames, to be run under callgrind: prints how many they were
     Callgrind(callgrind::Args),
-    /// A switch's control channel: flow_mods, barriers, packet_ins, statistics
     Openflow(openflow::Args),
     Slicer(slicer::Args),
     /// Proof of isolation: all networks at once, and one changed rule

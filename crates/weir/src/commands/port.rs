@@ -12,6 +12,7 @@ use crate::socket::client::Where;
 use crate::socket::protocol::Request;
 use anyhow::Result;
 use weir_io::open::PortSpec;
+use weir_supervisor::plan::shown;
 
 /// Arguments of `weir port`.
 #[derive(Debug, clap::Args)]
@@ -82,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
             for p in ports {
                 let state = state(&p).to_owned();
                 let note = p.fault.unwrap_or_default();
-                c.row(vec![p.name, p.number.to_string(), p.device, state, note]);
+                c.row(vec![p.name, p.number.to_string(), shown(&p.device).to_owned(), state, note]);
             }
             put(c.text())
         }

@@ -305,8 +305,8 @@ fn finish(mut planes: Vec<DataPlane>) -> Result<Vec<PortView>> {
     }
     let (ports, vdps) = (s.ports.clone(), s.vdps.iter().map(view::vdp).collect::<Vec<_>>());
     let ports: Vec<_> = ports.into_iter().map(view::port).collect();
-    let unmapped = view::drops(&s.unmapped.dropped);
-    tell(super::stats::tables(&ports, &vdps, &unmapped).trim_end());
+    let (deleted, unmapped) = (view::deleted(&s.retired), view::drops(&s.unmapped.dropped));
+    tell(super::stats::tables(&ports, &vdps, deleted.as_ref(), &unmapped).trim_end());
     for p in s.ports.iter().filter(|p| p.id != PortId(0)) {
         for plane in &mut planes {
             plane.remove_port(p.id).with_context(|| format!("closing port {}", p.name))?;

@@ -13,6 +13,7 @@ use crate::socket::protocol::{
 };
 use anyhow::Result;
 use serde::Serialize;
+use weir_supervisor::plan::shown;
 
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
@@ -132,7 +133,7 @@ fn overview(s: &Stats) -> String {
         c.row(vec![
             p.name.clone(),
             if p.number == 0 { "-".to_owned() } else { p.number.to_string() },
-            p.device.clone(),
+            shown(&p.device).to_owned(),
             state(p).to_owned(),
             p.rx.frames.to_string(),
             p.tx.frames.to_string(),

@@ -7,7 +7,7 @@ use super::columns::Columns;
 use super::say::{put, say};
 use crate::environment::Envelope;
 use crate::socket::client::Where;
-use crate::socket::protocol::{Item, PlaneItem, PortItem, Request, VdpItem};
+use crate::socket::protocol::{DeletedItem, Item, PlaneItem, PortItem, Request, VdpItem};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -79,7 +79,12 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
     }
-    put(tables(&stats.ports, &stats.vdps, &stats.plane.unmapped_dropped))?;
+    put(tables(
+        &stats.ports,
+        &stats.vdps,
+        stats.plane.deleted.as_ref(),
+        &stats.plane.unmapped_dropped,
+    ))?;
     if let Some(e) = &stats.plane.imbalance {
         say(format_args!("frames do not add up, which is a defect of weir: {e}"))?;
     }
@@ -96,7 +101,12 @@ pub(super) fn state(p: &PortItem) -> &'static str {
 }
 
 /// Counters of ports and VDPs, and the reasons of drops, of frames without a VDP, too.
-pub fn tables(ports: &[PortItem], vdps: &[VdpItem], unmapped: &BTreeMap<String, u64>) -> String {
+pub fn tables(
+    ports: &[PortItem],
+    vdps: &[VdpItem],
+    deleted: Option<&DeletedItem>,
+    unmapped: &BTreeMap<String, u64>,
+) -> String {
     let mut out = String::new();
     let heads = [
         "port",
@@ -156,11 +166,28 @@ pub fn tables(ports: &[PortItem], vdps: &[VdpItem], unmapped: &BTreeMap<String, 
             v.slow.to_string(),
         ]);
     }
+    if let Some(d) = deleted {
+        c.row(vec![
+            "-".to_owned(),
+            "(deleted)".to_owned(),
+            "-".to_owned(),
+            d.received.frames.to_string(),
+            d.forwarded.frames.to_string(),
+            d.generated.to_string(),
+            d.cloned.to_string(),
+            d.consumed.to_string(),
+            d.dropped.values().sum::<u64>().to_string(),
+            "0".to_owned(),
+            d.slow.to_string(),
+        ]);
+    }
     out.push_str(&c.text());
     let of_vdp = |v: &VdpItem| (format!("VDP {}", v.vid), reasons(&v.dropped));
     let without = ("without a VDP".to_owned(), reasons(unmapped));
+    let gone = deleted.map(|d| ("deleted VDPs".to_owned(), reasons(&d.dropped)));
     let lines: String = std::iter::once(without)
         .chain(vdps.iter().map(of_vdp))
+        .chain(gone)
         .filter(|(_, why)| !why.is_empty())
         .map(|(whose, why)| format!("{whose} dropped: {why}\n"))
         .collect();

@@ -20,7 +20,7 @@ use std::io::Read as _;
 use std::path::Path;
 use toml::Spanned;
 use weir_classify::{Geometry, Match};
-use weir_dataplane::flowtext::{DEFAULT_PRIORITY, parse_actions, parse_match};
+use weir_dataplane::flowtext::{DEFAULT_PRIORITY, is_reserved_port, parse_actions, parse_match};
 use weir_dataplane::{
     Action, Config, Isolation, PortNo, PortShare, Serving, UserField, UserFields, Vid, WhenIdle,
 };
@@ -218,9 +218,21 @@ pub fn check_name(what: &str, name: &str) -> Result<(), String> {
     ))
 }
 
+/// Whether a port may be called so: rules that name it must mean it.
+pub fn check_port_name(name: &str) -> Result<(), String> {
+    check_name("port", name)?;
+    match is_reserved_port(name) {
+        true => Err(format!(
+            "port name '{name}': rules mean one of OpenFlow's reserved ports by it (in_port, all, flood, normal, \
+             controller, local): choose another"
+        )),
+        false => Ok(()),
+    }
+}
+
 fn read_port(source: &Source<'_>, p: &PortSection, base: &Path) -> Read<PortPlan> {
     let name = p.name.get_ref().clone();
-    check_name("port", &name).map_err(|e| source.error(&p.name.span(), e))?;
+    check_port_name(&name).map_err(|e| source.error(&p.name.span(), e))?;
     let mut spec: PortSpec =
         p.device.get_ref().parse().map_err(|e| source.error(&p.device.span(), e))?;
     beside(&mut spec, base);

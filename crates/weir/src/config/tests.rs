@@ -168,6 +168,10 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ),
         ("[[port]]\nname = 'c'\ndevice = 'pcpa:x'", &["t.toml:12:10:", "did you mean 'pcap'?"]),
         ("[[port]]\nname = 'c d'\ndevice = 'null'", &["t.toml:11:8: port name 'c d'"]),
+        (
+            "[[port]]\nname = 'Local'\ndevice = 'null'",
+            &["t.toml:11:8: port name 'Local'", "reserved"],
+        ),
         ("[prot]\n", &["t.toml:10:2: unknown key 'prot': did you mean 'port'?"]),
         ("vid = 2", &["t.toml:10:1: duplicate key 'vid': leave one of them out"]),
         (

@@ -5,7 +5,7 @@
 use crate::fault::bad_input;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 use weir_openflow::codec::{decode, encode};
 use weir_openflow::framing::Framer;
@@ -76,6 +76,12 @@ impl Link {
             }
         }
         Ok(link)
+    }
+
+    /// What ends the connection, from another thread.
+    pub fn hang_up(&self) -> Result<impl FnOnce() + Send + 'static> {
+        let stream = self.stream.try_clone()?;
+        Ok(move || _ = stream.shutdown(Shutdown::Both))
     }
 
     /// Sends one message; says its xid.

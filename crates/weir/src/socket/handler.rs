@@ -180,7 +180,7 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
                 anew.insert(vid.0);
             }
             Request::PortPut { name, device, label } => {
-                read::check_name("port", &name).map_err(bad)?;
+                read::check_port_name(&name).map_err(bad)?;
                 let spec: PortSpec = device.parse().map_err(bad)?;
                 plan.ports.retain(|p| p.name != name);
                 plan.ports.push(PortPlan { name, spec, label: Some(label), place: None });
@@ -290,7 +290,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
     let ports: Vec<String> = m.plan.ports.iter().map(|p| p.name.clone()).collect();
     Ok(match request {
         Request::PortAdd { name, device } => {
-            read::check_name("port", &name).map_err(bad)?;
+            read::check_port_name(&name).map_err(bad)?;
             if ports.contains(&name) {
                 return Err(bad(format!("port '{name}' is there already: choose another name")));
             }
@@ -428,7 +428,7 @@ fn not_routers(m: &Model, name: &str) -> Result<(), NotDone> {
 
 /// The steps that make a port be of this device, and whose.
 fn port_put(m: &Model, name: String, device: &str, label: String) -> Result<Vec<Step>, NotDone> {
-    read::check_name("port", &name).map_err(bad)?;
+    read::check_port_name(&name).map_err(bad)?;
     read::check_label(&label).map_err(bad)?;
     not_routers(m, &name)?;
     let spec: PortSpec = device.parse().map_err(bad)?;

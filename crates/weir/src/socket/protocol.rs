@@ -375,6 +375,9 @@ pub struct PlaneItem {
     pub channels: usize,
     /// Frames without a VDP that were dropped, by reason.
     pub unmapped_dropped: BTreeMap<String, u64>,
+    /// What VDPs that were deleted had counted, where any was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<DeletedItem>,
     /// The first sum that does not hold, if any: a defect.
     pub imbalance: Option<String>,
     /// What no other data plane has: drawn at its start. `show` tells it.
@@ -383,6 +386,25 @@ pub struct PlaneItem {
     /// Processors that programs of virtual routers may run on, as the kernel lists them. `show` tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<String>,
+}
+
+/// What VDPs that are no more had counted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeletedItem {
+    /// Mapped to one.
+    pub received: Count,
+    /// Left by a port.
+    pub forwarded: Count,
+    /// Made there.
+    pub generated: u64,
+    /// Copies.
+    pub cloned: u64,
+    /// Ended in programs.
+    pub consumed: u64,
+    /// Went by a channel.
+    pub slow: u64,
+    /// Dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
 }
 
 /// Where the region's frames are.

@@ -4,8 +4,8 @@
 
 use super::live::Own;
 use super::protocol::{
-    Count, DelayItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem, RuleItem,
-    Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
+    Count, DelayItem, DeletedItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem,
+    RuleItem, Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
 };
 use crate::config::apply::Model;
 use crate::config::plan::{PortPlan, VdpPlan};
@@ -19,7 +19,7 @@ use weir_classify::{Owner, Part};
 use weir_dataplane::flowtext::{ActionsText, FlowSpec, FlowText};
 use weir_dataplane::{
     DataPlane, Dedicated, Isolation, Path, Phase, Placed, PortView, RuleView, ShortcutView,
-    Snapshot, Spilled, Tally, VdpView, Vid,
+    Snapshot, Spilled, Tally, VdpCounters, VdpView, Vid,
 };
 use weir_packet::{DropCounts, PortId, WayDelay, WayQuality};
 
@@ -143,6 +143,19 @@ pub fn vdp(v: &VdpView) -> VdpItem {
     }
 }
 
+/// What VDPs that were deleted had counted, if any had.
+pub fn deleted(c: &VdpCounters) -> Option<DeletedItem> {
+    (*c != VdpCounters::default()).then(|| DeletedItem {
+        received: count(c.received),
+        forwarded: count(c.forwarded),
+        generated: c.generated,
+        cloned: c.cloned,
+        consumed: c.consumed,
+        slow: c.slow,
+        dropped: drops(&c.dropped),
+    })
+}
+
 /// The data plane as a whole.
 pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
     let f = s.frames;
@@ -171,6 +184,7 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
         tcam: Part::ALL.map(part).to_vec(),
         channels: p.channels(),
         unmapped_dropped: drops(&s.unmapped.dropped),
+        deleted: deleted(&s.retired),
         imbalance: s.check().err().map(|e| e.to_string()),
         instance: None,
         processors: None,

@@ -7,21 +7,29 @@ mod forwarding;
 mod insert;
 mod punt;
 
-use crate::commands::say::{put, say};
+use crate::commands::say::{complain, put, say};
 use crate::controller::link::{Link, Target};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use weir_openflow::model::Version;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "A switch's control channel: flow_mods, barriers, packet_ins, statistics",
     long_about = "Connects to a switch as its controller and measures: flow_mods a second until the \
                   barrier's reply, barrier round trips, packet_in to packet_out, flow statistics. The \
                   switch must listen (weir: listen = [\"ptcp:6633\"]; Open vSwitch: ovs-vsctl \
-                  set-controller BRIDGE ptcp:6633). Its flows are deleted before and after."
+                  set-controller BRIDGE ptcp:6633).\n\n\
+                  The switch is filled with rules of the measurement, which are deleted afterwards, also \
+                  after an interruption. One that has flows is left alone, unless '--delete-flows' says \
+                  that they may go: they are not put back."
 )]
 pub struct Args {
     /// Where the switch listens
@@ -39,6 +47,9 @@ pub struct Args {
     /// Only these
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     only: Vec<What>,
+    /// Delete the flows that the switch has, for good
+    #[arg(long)]
+    delete_flows: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -64,6 +75,10 @@ enum What {
     /// is named, since frames must be coming by port 1, which are sent to port 2
     Forwarding,
 }
+
+/// How often flows are deleted after an interruption, and how long such as are under way may take each time.
+const EMPTYING: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Median and spread of several measurements.
 #[derive(Clone, Debug, Serialize)]
@@ -124,10 +139,28 @@ pub fn run(a: &Args) -> Result<()> {
         OfVersion::V13 => (Version::V13, "1.3"),
     };
     let target = Target { address: a.target.clone(), version };
-    let wanted = |w: What| a.only.is_empty() || a.only.contains(&w);
     let mut link = Link::open(&target)?;
-    let mut report = Report { switch: link.describe()?, version: name, ..Report::default() };
+    let report = Report { switch: link.describe()?, version: name, ..Report::default() };
+    let there = link.count_flows(insert::all_flows())?;
+    if there > 0 && !a.delete_flows {
+        return Err(bad_input(format!(
+            "{}: the switch has {there} flows, which would be deleted and not put back: save them and say \
+             '--delete-flows', or measure one that has none",
+            a.target
+        )));
+    }
     link.delete_flows()?;
+    let report = unless_interrupted(&target, link, |link| measure(link, a, report))?;
+    if a.json {
+        say(serde_json::to_string(&Envelope::new("bench-openflow", &report))?)
+    } else {
+        put(told(&report))
+    }
+}
+
+/// All that is asked for, in a switch that has no flow and has none afterwards.
+fn measure(link: &mut Link, a: &Args, mut report: Report) -> Result<Report> {
+    let wanted = |w: What| a.only.is_empty() || a.only.contains(&w);
     if wanted(What::Barrier) {
         let mut times = Vec::with_capacity(2000);
         for _ in 0..2000 {
@@ -136,20 +169,68 @@ pub fn run(a: &Args) -> Result<()> {
         report.barrier_us = Some(Percentiles::of(times));
     }
     if wanted(What::Insert) {
-        report.insert = Some(insert::measure(&mut link, a.rules, a.repeats)?);
+        report.insert = Some(insert::measure(link, a.rules, a.repeats)?);
     }
     if wanted(What::Punt) {
-        report.punt = Some(punt::measure(&mut link)?);
+        report.punt = Some(punt::measure(link)?);
     }
     if a.only.contains(&What::Forwarding) {
-        report.forwarding = Some(forwarding::measure(&mut link, a.rules, a.repeats)?);
+        report.forwarding = Some(forwarding::measure(link, a.rules, a.repeats)?);
     }
     link.delete_flows()?;
-    if a.json {
-        say(serde_json::to_string(&Envelope::new("bench-openflow", &report))?)
-    } else {
-        put(told(&report))
+    Ok(report)
+}
+
+/// Whoever ends a measurement by Ctrl-C does not leave its rules in the switch; whoever asks again does not wait for that.
+fn unless_interrupted<T: Send>(
+    target: &Target,
+    mut link: Link,
+    work: impl FnOnce(&mut Link) -> Result<T> + Send,
+) -> Result<T> {
+    let hang_up = link.hang_up()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let (ended, events) = channel();
+    let asked = ended.clone();
+    std::thread::spawn(move || {
+        let mut all = signals.forever();
+        if let Some(signal) = all.next() {
+            let _ = asked.send(Err(signal));
+        }
+        if let Some(signal) = all.next() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    std::thread::scope(|s| {
+        let work = s.spawn(move || {
+            let done = work(&mut link);
+            let _ = ended.send(Ok(()));
+            done
+        });
+        if let Ok(Err(signal)) = events.recv() {
+            hang_up();
+            let _ = work.join();
+            if let Err(e) = empty(target) {
+                let what = "rules of the measurement may be in the switch still";
+                complain(format!("{}: {what}: {e:#}", target.address));
+            }
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            bail!("interrupted");
+        }
+        work.join().map_err(|_| anyhow!("the measurement has panicked"))?
+    })
+}
+
+/// Deletes flows until there are none: what was sent before may come yet.
+fn empty(target: &Target) -> Result<()> {
+    let mut link = Link::open(target)?;
+    for _ in 0..EMPTYING {
+        link.delete_flows()?;
+        std::thread::sleep(PAUSE);
+        if link.count_flows(insert::all_flows())? == 0 {
+            return Ok(());
+        }
     }
+    bail!("others come all the time")
 }
 
 fn told(r: &Report) -> String {

@@ -43,9 +43,7 @@ pub enum Args {
         #[arg(long)]
         json: bool,
     },
-    /// Run one, on one switch or on several
     Run(Box<RunArgs>),
-    /// Run all of them, one after the other
     Suite(Box<suite::SuiteArgs>),
 }
 
@@ -102,6 +100,7 @@ pub struct SwitchArgs {
 /// Which module, on which switch.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Run one, on one switch or on several",
     long_about = "Measures an OpenFlow switch, from its control channel and its ports at once.\n\n\
     The switch is reached by '--switch' and '--ports', or made here by '--lab': Open vSwitch's \
     user-space data path, weir itself, or a device with known faults (a profile of 'weir dut --list', \

@@ -23,6 +23,7 @@ use weir_measure::{modules, report};
 /// Which modules, on which switches.
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Run all of them, one after the other",
     long_about = "Runs all modules, or those of '--only', one after the other on each switch. Results, \
                   their samples and a report (report.html) go into one directory.\n\n\
                   The defaults follow the papers and RFCs, and take hours; '--quick' takes minutes, and \
