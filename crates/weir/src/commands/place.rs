@@ -20,6 +20,8 @@ use weir_estimate::place::{Answer, Objective, Plan, RESOURCES, Request, openstac
     objective = \"fewest-hosts\"\n\n  [[host]]\n  name = \"rack\"\n  count = 3\n  \
     profile = \"xeon-e5-2690v2\"\n\n  [[function]]\n  name = \"gateway\"\n  function = \"bng\"\n  \
     rate = \"4 Mpps\"\n\n\
+    A function without 'burst' is taken to process 32 frames together, as weir does; 'weir estimate' \
+    takes one without '--burst'.\n\n\
     Examples:\n  \
     weir place request.toml\n  \
     weir place request.toml --objective most-headroom --json")]
