@@ -1,6 +1,7 @@
 //! Each VDP's share of the worker's cycles: output is not the only thing shared.
 //!
-//! A worker that is busy in every round of an interval may be losing frames in its ports' rings.
+//! A worker that is busy in every round of an interval, and has not emptied a port's ring in all, may be losing frames in its
+//! ports' rings.
 //! Where a VDP did less in that interval than it was promised, what guaranteed VDPs did not use of their
 //! promise is kept free: the others are dealt the rest of what the worker did in that interval,
 //! max-min, and their frames beyond that are dropped right after mapping, before they cost more.
@@ -19,6 +20,9 @@ use weir_packet::Nanos;
 /// Length of an interval: long beside a round of full bursts, and short enough that who spends its part at the
 /// beginning has few rounds of full bursts in a row, for which the others wait.
 pub const INTERVAL: Nanos = Nanos(500_000);
+
+/// After so long a worker did not run, but was kept from it: what came meanwhile comes now, and is no measure of who asks too much.
+pub const PAUSE: Nanos = Nanos(8 * INTERVAL.0);
 
 /// What a VDP asked for and got in an interval, and its limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,10 +147,12 @@ pub fn lookup_units(tables: &TableSet) -> u16 {
 /// How busy the worker was in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Some rounds found nothing to do.
+    /// Some rounds found nothing to do, or each emptied what it found.
     Idle,
-    /// Every round found work.
+    /// Every round found work, and some of them left work in a port's ring.
     Saturated,
+    /// It did not run.
+    Paused,
 }
 
 /// Deals the units of the next interval out among the VDPs in `of`, after one in which the worker
@@ -155,6 +161,7 @@ pub fn deal(capacity: u64, load: Load, of: &mut [(Vid, Usage)]) {
     match load {
         Load::Idle => of.iter_mut().for_each(|(_, u)| loosen(u)),
         Load::Saturated => tighten(capacity, of),
+        Load::Paused => of.iter_mut().for_each(|(_, u)| u.limit = None),
     }
     for (_, u) in of {
         (u.asked, u.used) = (0, 0);
@@ -235,6 +242,12 @@ mod tests {
         let once = dealt(100, Load::Idle, &[(0, 900, Some(80))]);
         assert_eq!(once, [Some(91)]);
         assert_eq!(dealt(100, Load::Idle, &[(0, 50, Some(100))]), [None]);
+    }
+
+    #[test]
+    fn what_came_while_nobody_worked_is_nobodys_too_much() {
+        let got = dealt(100, Load::Paused, &[(250, 8, Some(25)), (0, 92, Some(75))]);
+        assert_eq!(got, [None, None]);
     }
 
     #[test]

@@ -326,6 +326,49 @@ fn a_guarantee_of_cycles_holds_from_the_ring_on() {
     assert!(with > 0.97, "{with} of the promised VDP's frames got through");
 }
 
+/// A worker that is far from busy, but is kept from its processor now and then, or asks its ports so seldom that each time some
+/// frame is there: nobody sends too much, and nobody loses a frame for it.
+#[test]
+fn a_worker_that_was_kept_from_work_drops_nothing_for_that() {
+    let now = Arc::new(AtomicU64::new(0));
+    let lost = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let ring = Ring {
+        now: Arc::clone(&now),
+        last: 0,
+        rates: [2_000, 14_000],
+        due: [0; 2],
+        ring: VecDeque::new(),
+        lost: Arc::clone(&lost),
+    };
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let i = p.add_port("in", Box::new(ring)).unwrap();
+    let o = p.add_port("out", Box::new(weir_io::replay::Null::new("out"))).unwrap();
+    for vid in [1, 2] {
+        let mut s = vlan_vdp(vid, vid, i, o);
+        s.cpu_permille = if vid == 1 { 200 } else { 0 };
+        p.create_vdp(s).unwrap();
+        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+    }
+    // Steps between two rounds, in microseconds: never idle, kept from work for a while, idle.
+    let steps =
+        [[125; 40].as_slice(), &[25_000], &[125; 7], &[5_000], &[10; 200], &[300; 9], &[3_000]];
+    let (mut clock, mut rounds) = (0, 0);
+    for step in steps.concat().iter().cycle().take(20_000) {
+        clock += step * 1000;
+        now.store(clock, Ordering::Relaxed);
+        p.poll(Nanos(clock));
+        rounds += 1;
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    assert_eq!(lost.each_ref().map(|l| l.load(Ordering::Relaxed)), [0, 0], "the ring is too short");
+    for v in &s.vdps[1..] {
+        let c = &v.counters;
+        assert!(c.received.frames > 5_000, "{rounds} rounds: {c:?}");
+        assert_eq!(c.dropped.total(), 0, "{c:?}");
+    }
+}
+
 /// Nobody's share is dealt out anew, by what a few frames did, because another VDP comes or goes or is promised something.
 #[test]
 fn changes_to_others_leave_a_guarantee_of_cycles_alone() {

@@ -188,6 +188,8 @@ pub struct DataPlane {
     /// VDPs that are promised a part of the worker.
     promised: usize,
     idle_rounds: u32,
+    /// Polls in this interval that gave a whole burst: there may be more.
+    whole_bursts: u32,
     /// The place in the list of ports from which a round goes on, where the last one had not room for all of them.
     first_polled: usize,
     pub(crate) config: crate::control::Config,
@@ -247,6 +249,7 @@ impl DataPlane {
             interval_units: 0,
             promised: 0,
             idle_rounds: 0,
+            whole_bursts: 0,
             first_polled: 0,
             config,
             changes: crate::control::Changes::default(),
@@ -292,6 +295,7 @@ impl DataPlane {
             }
             let came = self.poll_port(id, polling, timer);
             moved += came;
+            self.whole_bursts += u32::from(came >= BURST);
             waiting.frames += came * waiting.queues;
         }
         moved += self.software_round(timer);
@@ -471,7 +475,12 @@ impl DataPlane {
         }
         self.seen.clear();
         self.dealt.clear();
-        (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
+        self.begin_interval();
+    }
+
+    fn begin_interval(&mut self) {
+        (self.interval, self.interval_units) = (self.now, 0);
+        (self.idle_rounds, self.whole_bursts) = (0, 0);
     }
 
     /// Lists with a place for each VDP never grow while frames pass.
@@ -485,12 +494,16 @@ impl DataPlane {
     /// much of what is asked of each VDP then, in lines of memory that frames need.
     fn end_interval(&mut self) {
         if self.promised == 0 && self.dealt.is_empty() && self.interval_units < MOST_UNITS {
-            (self.interval, self.idle_rounds) = (self.now, 0);
+            (self.interval, self.idle_rounds, self.whole_bursts) = (self.now, 0, 0);
             return;
         }
-        let load = if self.idle_rounds == 0 { Load::Saturated } else { Load::Idle };
+        let load = match self.idle_rounds {
+            _ if self.now.since(self.interval) >= cpu_share::PAUSE => Load::Paused,
+            0 if self.whole_bursts > 0 => Load::Saturated,
+            _ => Load::Idle,
+        };
         let capacity = self.interval_units;
-        (self.interval, self.interval_units, self.idle_rounds) = (self.now, 0, 0);
+        self.begin_interval();
         // Those who had a limit and sent nothing since lose it: they are not dealt to again.
         for (vid, _) in self.dealt.drain(..) {
             if let Some(v) = vdp_mut(&mut self.vdps, vid)
