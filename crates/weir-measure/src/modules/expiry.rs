@@ -5,7 +5,7 @@
 //! measured twice: from the flow_mod being written to the flow_removed being read, and by the last probe that
 //! came through. An idle time-out counts from the last probe's departure; probes that came before must have kept
 //! the flow alive. What a flow_removed says (why, how long it lived, packets, bytes) is compared with the probes
-//! really sent. 1.0 §4.7, §5.4.3; 1.3 §5.5, §7.4.2.
+//! really sent. Of flows that the switch refuses nothing is expected; how many they are is told. 1.0 §4.7, §5.4.3; 1.3 §5.5, §7.4.2.
 
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
 use crate::module::{
@@ -108,7 +108,9 @@ struct Row {
     wrong: Option<String>,
     /// Flows that treated frames after they were told to be gone.
     alive: u64,
-    refused: Option<String>,
+    /// Flows that the switch refused, which do not count as flows, and its word.
+    refused: u64,
+    refusal: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,7 @@ struct Entry {
     removed: Option<(Nanos, FlowRemoved)>,
     /// A probe that left after that came through.
     alive: bool,
+    refused: bool,
 }
 
 struct Expiry {
@@ -218,7 +221,7 @@ impl Expiry {
 
     fn end_run(&mut self, cx: &mut Context<'_>) {
         let entries = std::mem::take(&mut self.entries);
-        for (n, entry) in entries.iter().enumerate() {
+        for (n, entry) in entries.iter().enumerate().filter(|(_, e)| !e.refused) {
             let of_flow = self.sent_to(n);
             let left = |round: u64| {
                 let number = round * 2 * self.flows as u64 + n as u64;
@@ -243,11 +246,36 @@ impl Expiry {
         }
         self.load = None;
         self.runs += 1;
-        let refused = self.rows.get(self.at).is_some_and(|r| r.refused.is_some());
-        if self.runs >= self.repetitions || refused {
+        if self.runs >= self.repetitions {
             (self.at, self.runs) = (self.at + 2, 0);
         }
         self.run(cx);
+    }
+
+    /// The flow that was asked for by this message is not there, and nothing is to be told of it.
+    fn refuse(&mut self, cx: &mut Context<'_>, xid: u32, why: String) {
+        let Some(n) = self.place(xid) else { return };
+        let Some(entry) = self.entries.get_mut(n).filter(|e| !e.refused && e.removed.is_none())
+        else {
+            return;
+        };
+        entry.refused = true;
+        self.open -= 1;
+        if self.entries.iter().all(|e| e.refused) {
+            let n = self.entries.len();
+            return cx.fail(format!("the switch refuses all of {n} flows, with {why}"));
+        }
+        let place = self.at + usize::from(self.kind(n) == Kind::Idle);
+        if let Some(row) = self.rows.get_mut(place) {
+            row.refused += 1;
+            row.refusal.get_or_insert(why);
+        }
+    }
+
+    /// Which entry a message is of: transaction ids of a run follow each other.
+    fn place(&self, xid: u32) -> Option<usize> {
+        let n = xid.wrapping_sub(self.entries.first()?.xid) as usize;
+        (n < self.entries.len()).then_some(n)
     }
 
     /// Probes that were sent to a flow: they take turns.
@@ -308,9 +336,8 @@ impl Module for Expiry {
     }
 
     fn written(&mut self, _: &mut Context<'_>, xid: u32, at: Nanos) {
-        // Transaction ids of a run follow each other.
-        let Some(first) = self.entries.first().map(|e| e.xid) else { return };
-        if let Some(entry) = self.entries.get_mut(xid.wrapping_sub(first) as usize) {
+        let place = self.place(xid);
+        if let Some(entry) = place.and_then(|n| self.entries.get_mut(n)) {
             entry.written = Some(at);
         }
     }
@@ -332,9 +359,7 @@ impl Module for Expiry {
                 }
             }
             (Message::Error(e), Step::Inserting(_) | Step::Probing) => {
-                if let Some(row) = self.rows.get_mut(self.at) {
-                    row.refused.get_or_insert_with(|| format!("{:?}", e.code));
-                }
+                self.refuse(cx, msg.xid, format!("{:?}", e.code));
             }
             _ => {}
         }
@@ -398,10 +423,10 @@ impl Module for Expiry {
             Column::text("remark"),
         ];
         let mut table = Table::new("expiry", "Time-outs and what is told of them", columns);
-        for r in self.rows.iter().filter(|r| r.flows > 0) {
+        for r in self.rows.iter().filter(|r| r.flows + r.refused > 0) {
             let q = |v: &[f64], q| Cell::from(quantile(v, q).unwrap_or(f64::NAN));
-            let remark = match (&r.refused, &r.wrong) {
-                (Some(r), _) => format!("refused: {r}"),
+            let remark = match (&r.refusal, &r.wrong) {
+                (Some(why), _) => format!("{} more refused: {why}", r.refused),
                 (None, Some(w)) => format!("told: {w}"),
                 (None, None) => String::new(),
             };
@@ -420,6 +445,9 @@ impl Module for Expiry {
                 Cell::from(r.alive),
                 Cell::from(remark),
             ]);
+            if r.flows == 0 {
+                continue;
+            }
             let mut samples = Samples::new("ms").in_group("beyond the time-out");
             r.late.iter().for_each(|&ms| samples.record(ms));
             (r.told..r.flows).for_each(|_| samples.miss());
@@ -491,13 +519,23 @@ impl Expiry {
     fn told(&self) -> Verdict {
         let flows = self.sum(|r| r.flows);
         let wrong = self.sum(|r| r.flows - r.told + r.wrong_reason);
-        of_removals(
+        let mut verdict = of_removals(
             "removals-told",
             flows,
             wrong,
             "Every removal was told, with its reason.",
             "removals were not told, or with a wrong reason.",
-        )
+        );
+        let why = self.rows.iter().find_map(|r| r.refusal.as_ref());
+        if let (Some(why), refused) = (why, self.sum(|r| r.refused)) {
+            let more = format!(
+                " The switch refused {refused} more of {} flows with {why}, of which nothing is expected: '--set flows=N' takes fewer.",
+                flows + refused
+            );
+            verdict.sentence.push_str(&more);
+            verdict = verdict.with("refused", refused as f64, "");
+        }
+        verdict
     }
 
     fn durations(&self) -> Verdict {

@@ -204,7 +204,7 @@ impl FlowInsert {
         let incomplete: u64 = self.updates.rows.iter().map(|r| r.incomplete).sum();
         let refused = self.updates.rows.iter().find(|r| r.refused.is_some());
         let (outcome, sentence) = match (refused, incomplete, runs) {
-            (_, _, 0) => (Outcome::Unclear, "Nothing was inserted.".to_owned()),
+            (None, _, 0) => (Outcome::Unclear, "Nothing was inserted.".to_owned()),
             (Some(r), ..) => (
                 Outcome::Fails,
                 format!(

@@ -100,6 +100,7 @@ impl Module for FlowModify {
                 Column::number("p90", "ms"),
                 Column::number("per entry", "µs"),
                 Column::number("untrue barriers", "runs"),
+                Column::text("refused"),
             ],
         );
         let mut figure = Figure::new(
@@ -110,12 +111,12 @@ impl Module for FlowModify {
         );
         for k in KINDS {
             let mut series = Series::measured(k.3, "10th to 90th percentile");
-            for r in u.rows.iter().filter(|r| name(r) == k.3 && r.runs > 0) {
+            for r in u.rows.iter().filter(|r| name(r) == k.3 && (r.runs > 0 || r.refused.is_some()))
+            {
                 let q = |v: &[f64], q| quantile(v, q).unwrap_or(f64::NAN);
                 let (p10, p50, p90) =
                     (q(&r.first_packet, 0.1), q(&r.first_packet, 0.5), q(&r.first_packet, 0.9));
                 let x = r.entries as f64;
-                series.push(Point::with_spread(x, p50, p10, p90));
                 table.row([
                     Cell::from(k.3),
                     Cell::from(x),
@@ -126,7 +127,12 @@ impl Module for FlowModify {
                     Cell::from(p90),
                     Cell::from(p50 * 1e3 / x),
                     Cell::from(r.untrue),
+                    Cell::from(r.refused.clone().unwrap_or_default()),
                 ]);
+                if r.runs == 0 {
+                    continue;
+                }
+                series.push(Point::with_spread(x, p50, p10, p90));
                 let mut samples = Samples::new("ms").in_group(k.3);
                 r.first_packet.iter().for_each(|&ms| samples.record(ms));
                 (0..r.incomplete).for_each(|_| samples.miss());

@@ -4,8 +4,10 @@
 //! Flows are inserted and probes go round them all the time. At one rate after the other statistics of all
 //! flows are asked for, whether or not the last answer has come. A reply's delay is from the request being
 //! written to its last part being read. *Age*: the probes that had left when the request was written, less
-//! those that the reply counts, at the probes' rate: how old the numbers are.
+//! those that the reply counts, at the probes' rate: how old the numbers are. Both want every flow to be there: a
+//! switch that refuses one is asked nothing.
 
+use super::verdicts::refused;
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
     Verdict,
@@ -53,6 +55,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         rows: p.numbers("rates").iter().map(|&rate| Row { rate, ..Row::default() }).collect(),
         at: 0,
         barrier: None,
+        first: 0,
         load: None,
         seen: None,
         open: BTreeMap::new(),
@@ -96,6 +99,8 @@ struct FlowStats {
     rows: Vec<Row>,
     at: usize,
     barrier: Option<u32>,
+    /// Transaction id of the first flow; the others' follow.
+    first: u32,
     load: Option<LoadId>,
     /// The latest probe that came: its number, and when it left.
     seen: Option<(u32, Nanos)>,
@@ -161,7 +166,10 @@ impl Module for FlowStats {
         let to = cx.bench().port(1);
         for n in 0..self.flows {
             let matcher = rules::exact(&Self::flow(n), cx.bench().port(0));
-            cx.flow_mod(rules::add(matcher, 1000, vec![rules::output(to)]));
+            let xid = cx.flow_mod(rules::add(matcher, 1000, vec![rules::output(to)]));
+            if n == 0 {
+                self.first = xid;
+            }
         }
         if cx.bench().barriers {
             self.barrier = Some(cx.barrier());
@@ -209,6 +217,9 @@ impl Module for FlowStats {
                 if let Some(left) = left {
                     row.ages.push((left - open.packets as f64) / self.fps * 1e3);
                 }
+            }
+            Message::Error(e) if (msg.xid.wrapping_sub(self.first) as usize) < self.flows => {
+                cx.fail(refused(self.flows, "exact entries", &format!("{:?}", e.code), "flows"));
             }
             Message::Error(_) => {
                 if let Some(open) = self.open.remove(&msg.xid)

@@ -11,6 +11,8 @@ mod expiry;
 mod flow_insert;
 mod flow_modify;
 mod flow_stats;
+#[cfg(test)]
+mod full_table;
 mod interaction;
 mod packet_in;
 mod packet_out;

@@ -14,7 +14,11 @@
 //!
 //! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
 //! so both states are seen.
+//!
+//! A run in which the switch refuses an entry is none: frames would say of that entry what the switch said already.
+//! Its row ends there.
 
+use super::verdicts::refused;
 use crate::document::ProbeResolution;
 use crate::module::{Captured, Context, Load, LoadId, Params, ns_between, rules};
 use crate::probe::{Headers, Vary};
@@ -76,7 +80,7 @@ pub(super) struct Row {
     pub(super) untrue: u64,
     /// Runs in which entries never worked, and the most of them.
     pub(super) incomplete: u64,
-    /// Entries were refused, in the switch's word.
+    /// Entries were refused, in the switch's word; that run does not count.
     pub(super) refused: Option<String>,
 }
 
@@ -217,7 +221,10 @@ impl Updates {
     fn next_size(&mut self, cx: &mut Context<'_>) {
         if self.at >= self.rows.len() {
             self.step = Step::Over;
-            return cx.end();
+            return match self.all_refused() {
+                Some(why) => cx.fail(why),
+                None => cx.end(),
+            };
         }
         // Where they sweep, each run begins with that.
         if !self.sweeps() {
@@ -229,7 +236,9 @@ impl Updates {
     fn clear(&mut self, cx: &mut Context<'_>) {
         // By the time that they take: runs of many entries are longer.
         let ms = |r: &Row, runs: u64| self.run_takes(r).as_secs_f64() * 1e3 * runs as f64;
-        let done: f64 = self.rows.iter().map(|r| ms(r, r.runs)).sum();
+        // A row that was refused is over with fewer runs.
+        let runs = |(n, r): (usize, &Row)| if n < self.at { self.repetitions } else { r.runs };
+        let done: f64 = self.rows.iter().enumerate().map(|(n, r)| ms(r, runs((n, r)))).sum();
         let of: f64 = self.rows.iter().map(|r| ms(r, self.repetitions)).sum();
         cx.progress(done as u64, of as u64);
         if self.sweeps() {
@@ -282,10 +291,18 @@ impl Updates {
         self.step = Step::Preparing;
         for i in 0..self.entries() {
             let flow = self.change(cx, i, FlowCommand::Add, to);
-            cx.flow_mod(flow);
+            self.send(cx, i, flow);
         }
         let wait = self.wait;
         self.timer(cx, wait);
+    }
+
+    /// Sends the flow_mod for entry `n` of this run.
+    fn send(&mut self, cx: &mut Context<'_>, n: usize, flow: FlowMod) {
+        self.run.last = cx.flow_mod(flow);
+        if n == 0 {
+            self.run.first = self.run.last;
+        }
     }
 
     /// Sends the changes and a barrier.
@@ -301,11 +318,7 @@ impl Updates {
         let to = cx.bench().port(1);
         for i in 0..self.entries() {
             let flow = self.change(cx, i, command, to);
-            let xid = cx.flow_mod(flow);
-            if i == 0 {
-                self.run.first = xid;
-            }
-            self.run.last = xid;
+            self.send(cx, i, flow);
         }
         if cx.bench().barriers {
             self.run.barrier = cx.barrier();
@@ -374,15 +387,28 @@ impl Updates {
             row.first_packet.push(0.0);
         }
         row.untrue += u64::from(untrue);
-        if row.runs >= repetitions || row.refused.is_some() {
-            self.at += 1;
-            if let Some(load) = self.load.take() {
-                cx.stop(load);
-            }
-            self.next_size(cx);
-        } else {
-            self.clear(cx);
+        if row.runs >= repetitions { self.end_row(cx) } else { self.clear(cx) }
+    }
+
+    fn end_row(&mut self, cx: &mut Context<'_>) {
+        self.at += 1;
+        if let Some(load) = self.load.take() {
+            cx.stop(load);
         }
+        self.next_size(cx);
+    }
+
+    /// Whether the message is one of the run's changes. Transaction ids of a run follow each other.
+    fn is_of_run(&self, xid: u32) -> bool {
+        let (first, last) = (self.run.first, self.run.last);
+        xid.wrapping_sub(first) <= last.wrapping_sub(first)
+    }
+
+    /// Why there is nothing to tell, where not one run was possible.
+    fn all_refused(&self) -> Option<String> {
+        let fewest = self.rows.iter().min_by_key(|r| r.entries)?;
+        let why = fewest.refused.as_ref().filter(|_| self.rows.iter().all(|r| r.runs == 0))?;
+        Some(refused(fewest.entries, "entries", why, "entries"))
     }
 }
 
@@ -438,11 +464,11 @@ impl Updates {
                 self.run.replied = Some(at);
                 self.check(cx);
             }
-            (Message::Error(e), Step::Preparing | Step::Changing) => {
-                // An entry was refused: larger sizes would be, too, so this size's runs end.
+            (Message::Error(e), Step::Preparing | Step::Changing) if self.is_of_run(msg.xid) => {
                 if let Some(row) = self.rows.get_mut(self.at) {
                     row.refused.get_or_insert_with(|| format!("{:?}", e.code));
                 }
+                self.end_row(cx);
             }
             _ => {}
         }

@@ -19,6 +19,12 @@ pub(super) fn by_share(share: f64) -> Outcome {
     }
 }
 
+/// Why a module ends whose entries are not all accepted: of `n` entries the switch refuses one; `parameter` says how
+/// many there are.
+pub(super) fn refused(n: usize, what: &str, why: &str, parameter: &str) -> String {
+    format!("the switch refuses one of {n} {what} with {why}: take fewer by '--set {parameter}=N'")
+}
+
 /// Whether a barrier's reply says that frames meet what was asked for before it.
 pub(super) fn barrier_truthful(bench: &Bench, runs: u64, untrue: u64) -> Verdict {
     let id = "barrier-truthful";

@@ -16,6 +16,7 @@ mod told;
 mod watch;
 
 use self::watch::{Order, Rule, Watch};
+use super::verdicts::refused;
 use crate::document::Document;
 use crate::module::{
     About, Bench, Captured, Context, Leaves, Load, LoadDone, LoadId, Module, Params, ns_between,
@@ -293,9 +294,13 @@ impl Consistency {
         if found.unchanged == 0 {
             row.delays.extend(run.shown_at.and_then(ms));
         }
-        if row.updates < self.repetitions && row.refused.is_none() {
+        if row.updates < self.repetitions {
             return self.pause(cx);
         }
+        self.end_row(cx);
+    }
+
+    fn end_row(&mut self, cx: &mut Context<'_>) {
         // Its end is told by `load_done`.
         if let Some(load) = self.load {
             cx.stop(load);
@@ -339,10 +344,15 @@ impl Module for Consistency {
                 self.run.second = Some(Second::Done);
                 self.check(cx);
             }
-            (Message::Error(e), Step::Filling(_) | Step::Showing | Step::Updating) => {
+            (Message::Error(e), Step::Filling(_) | Step::Showing) => {
+                cx.fail(refused(self.flows, "entries", &format!("{:?}", e.code), "flows"));
+            }
+            // Frames are not to show what the switch said that it does not do: this update does not count.
+            (Message::Error(e), Step::Updating) => {
                 if let Some(row) = self.rows.get_mut(self.at) {
                     row.refused.get_or_insert_with(|| format!("{:?}", e.code));
                 }
+                self.end_row(cx);
             }
             _ => {}
         }

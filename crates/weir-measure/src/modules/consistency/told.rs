@@ -61,7 +61,7 @@ impl Consistency {
             Column::text("refused"),
         ];
         let mut table = Table::new("consistency", "Frames while rules change", columns);
-        for r in self.rows.iter().filter(|r| r.updates > 0) {
+        for r in self.rows.iter().filter(|r| r.updates > 0 || r.refused.is_some()) {
             let q = |v: &[f64]| Cell::from(crate::stats::median(v).unwrap_or(f64::NAN));
             let lost = match r.came {
                 0 => f64::NAN,

@@ -12,6 +12,7 @@ mod ledger;
 mod told;
 
 use self::ledger::{KINDS, Places, Reading, Truth, What};
+use super::verdicts::refused;
 use crate::document::Document;
 use crate::module::{
     About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
@@ -505,10 +506,7 @@ impl Module for Counters {
                         let name = if extra == Extra::Group { "group" } else { "meter" };
                         self.refused.entry(name).or_insert(word);
                     }
-                    Some(None) => cx.fail(format!(
-                        "the switch refuses one of {} flows with {word}: take fewer by '--set flows=N'",
-                        self.flows
-                    )),
+                    Some(None) => cx.fail(refused(self.flows, "flows", &word, "flows")),
                     None => self.close(cx, msg.xid),
                 }
             }

@@ -11,7 +11,7 @@
 
 mod told;
 
-use super::verdicts::barrier_truthful;
+use super::verdicts::{barrier_truthful, refused};
 use crate::document::{Cell, Document, ProbeResolution, Samples};
 use crate::module::{
     About, Bench, Captured, Context, Leaves, Load, LoadId, Module, Params, Sample, ns_between,
@@ -366,10 +366,8 @@ impl Module for Interaction {
             (Message::Error(e), _) => {
                 let is_poll = self.open.remove(&msg.xid).is_some();
                 if !is_poll && matches!(self.step, Step::Filling(_) | Step::Showing) {
-                    cx.fail(format!(
-                        "the switch refuses one of {} exact entries with {:?}: take fewer by '--set flows=N'",
-                        self.flows, e.code
-                    ));
+                    let why = format!("{:?}", e.code);
+                    cx.fail(refused(self.flows, "exact entries", &why, "flows"));
                 }
             }
             _ => {}
