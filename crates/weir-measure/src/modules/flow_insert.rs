@@ -266,7 +266,8 @@ impl FlowInsert {
         flows as f64 / self.updates.fps * 1e3
     }
 
-    /// Whether the barrier is answered once the entries work, rather than long after.
+    /// Whether the barrier is answered long after the entries work. One that is answered before they do is prompt,
+    /// too: what is wrong with it, the other verdict says.
     fn prompt(&self, bench: &Bench) -> Verdict {
         let id = "barrier-prompt";
         let mut late = (0.0_f64, 0);
@@ -285,7 +286,8 @@ impl FlowInsert {
             (false, ..) => Verdict::new(id, Outcome::Unclear, "The switch has no barrier."),
             (_, 0, _) => Verdict::new(id, Outcome::Unclear, "Nothing was inserted."),
             (.., (_, 0)) => {
-                Verdict::new(id, Outcome::Holds, "The barrier is answered once entries work.")
+                let s = "The barrier is not answered long after the entries work.";
+                Verdict::new(id, Outcome::Holds, s)
             }
             (.., (ms, n)) => {
                 let s = format!(
@@ -335,3 +337,22 @@ impl FlowInsert {
 const LATE_MS: f64 = 3.0;
 /// Dearer by this factor, and by more than the probes' resolution.
 const DEARER: f64 = 2.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dut::profile::Profile;
+    use crate::truth::simulated;
+
+    #[test]
+    fn a_barrier_that_is_early_is_prompt_and_no_more() {
+        let device = Profile::builtin("early-barrier").unwrap();
+        let d = simulated(device, None, ("flow-insert", &[("repetitions", "3")]), 0).unwrap();
+        let of = |id: &str| d.verdicts.iter().find(|v| v.id == id).unwrap();
+        assert_eq!(of("barrier-truthful").outcome, Outcome::Fails);
+        let prompt = of("barrier-prompt");
+        assert_eq!(prompt.outcome, Outcome::Holds);
+        // The one sentence is not to deny the other.
+        assert_eq!(prompt.sentence, "The barrier is not answered long after the entries work.");
+    }
+}
