@@ -23,7 +23,7 @@ impl Consistency {
         let updates: u64 = self.rows.iter().map(|r| r.updates).sum();
         let stale = self.rows.iter().map(|r| r.with_stale).sum();
         let latest = self.rows.iter().map(|r| r.stale_ms).fold(0.0, f64::max);
-        document.verdicts.push(self.gapless());
+        document.verdicts.push(gapless(&self.rows, self.lost_by_chance()));
         let verdict = barrier_truthful(bench, updates, stale);
         document.verdicts.push(verdict.with("after the reply, at most", latest, "ms"));
         document.verdicts.extend([self.ordered(), self.lasting(), self.in_order(), self.once()]);
@@ -87,42 +87,6 @@ impl Consistency {
             ]);
         }
         document.tables.push(table);
-    }
-
-    fn gapless(&self) -> Verdict {
-        let id = "one-rule-or-the-other";
-        if self.sum(|r| r.updates) == 0 {
-            return Verdict::new(id, Outcome::Unclear, "Nothing was changed.");
-        }
-        // A flow looks as if it had a gap when a probe next to its change is lost, before or behind.
-        let chance = self.lost_by_chance();
-        let by_chance = 2.0 * chance;
-        let mut worst = (Outcome::Holds, String::new());
-        for r in self.rows.iter().filter(|r| r.updates > 0) {
-            let flows = r.gaps as f64 / r.turned.max(1) as f64;
-            let is_more = flows > 3.0 * by_chance + 0.002;
-            let outcome = by_share(r.with_gap as f64 / r.updates as f64);
-            if is_more && outcome != Outcome::Holds && worst.0 != Outcome::Fails {
-                let s = format!(
-                    "In {} of {} updates ('{}') frames met neither the old rule nor the new one, for {:.2} ms and more.",
-                    r.with_gap,
-                    r.updates,
-                    r.kind.name(),
-                    r.longest_ms
-                );
-                worst = (outcome, s);
-            }
-        }
-        let (outcome, s) = match worst {
-            (Outcome::Holds, _) => {
-                (Outcome::Holds, "Every frame met the old rule or the new one.".to_owned())
-            }
-            found => found,
-        };
-        Verdict::new(id, outcome, s)
-            .with("updates with a gap", self.sum(|r| r.with_gap) as f64, "")
-            .with("frames in gaps", self.sum(|r| r.lost_in_gaps) as f64, "")
-            .with("frames lost otherwise", chance * 100.0, "%")
     }
 
     fn ordered(&self) -> Verdict {
@@ -211,5 +175,116 @@ impl Consistency {
             _ => (Outcome::Fails, format!("{n} of {of} frames came twice.")),
         };
         Verdict::new(id, outcome, s).with("twice", n as f64, "")
+    }
+}
+
+/// Whether frames met one rule or the other; `chance`: of probes outside of gaps, the share that was lost.
+fn gapless(rows: &[Row], chance: f64) -> Verdict {
+    let id = "one-rule-or-the-other";
+    let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
+    let (updates, with_gap) = (sum(|r| r.updates), sum(|r| r.with_gap));
+    let lost = sum(|r| r.lost_in_gaps);
+    if updates == 0 {
+        return Verdict::new(id, Outcome::Unclear, "Nothing was changed.");
+    }
+    // A flow looks as if it had a gap when a probe next to its change is lost, before or behind.
+    let by_chance = 2.0 * chance;
+    let is_more = |r: &Row| r.gaps as f64 / r.turned.max(1) as f64 > 3.0 * by_chance + 0.002;
+    let mut worst: Option<(Outcome, &Row)> = None;
+    for r in rows.iter().filter(|r| r.updates > 0 && is_more(r)) {
+        let outcome = by_share(r.with_gap as f64 / r.updates as f64);
+        if outcome != Outcome::Holds && worst.is_none_or(|w| w.0 != Outcome::Fails) {
+            worst = Some((outcome, r));
+        }
+    }
+    let longest = rows.iter().map(|r| r.longest_ms).fold(0.0, f64::max);
+    let (outcome, s) = match worst {
+        Some((outcome, r)) => {
+            // The evidence is of all kinds.
+            let all = match with_gap - r.with_gap {
+                0 => String::new(),
+                _ => format!("; of all kinds, in {with_gap} of {updates}"),
+            };
+            let s = format!(
+                "In {} of {} updates ('{}') frames met neither the old rule nor the new one, for {:.2} ms and more{all}.",
+                r.with_gap,
+                r.updates,
+                r.kind.name(),
+                r.longest_ms
+            );
+            (outcome, s)
+        }
+        None if with_gap == 0 => {
+            (Outcome::Holds, "Every frame met the old rule or the new one.".to_owned())
+        }
+        None => {
+            let why = if rows.iter().any(is_more) {
+                "up to one update of a kind in ten may be chance"
+            } else {
+                "so few of the flows may be probes lost by chance"
+            };
+            let s = format!(
+                "In {with_gap} of {updates} updates {lost} frames between the old rule and the new one did not come, for {longest:.2} ms and more: {why}."
+            );
+            (Outcome::Holds, s)
+        }
+    };
+    Verdict::new(id, outcome, s)
+        .with("updates with a gap", with_gap as f64, "")
+        .with("frames in gaps", lost as f64, "")
+        .with("frames lost otherwise", chance * 100.0, "%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    /// Ten updates of 32 flows, of which so many had a gap of 17 frames each.
+    fn row(kind: Kind, with_gap: u64) -> Row {
+        let (turned, gaps, lost_in_gaps) = (320, 5 * with_gap, 17 * with_gap);
+        let longest_ms = if with_gap > 0 { 4.25 } else { 0.0 };
+        let updates = 10;
+        Row { kind, updates, with_gap, turned, gaps, lost_in_gaps, longest_ms, ..Row::default() }
+    }
+
+    fn check(modify: u64, replace: u64, chance: f64, outcome: Outcome, words: &str) {
+        let rows = [row(Kind::Modify, modify), row(Kind::Replace, replace)];
+        let v = gapless(&rows, chance);
+        assert_eq!((v.outcome, v.sentence.as_str()), (outcome, words));
+    }
+
+    #[test]
+    fn gaps_are_told_also_where_they_may_be_chance() {
+        use Outcome::{Fails, Holds, Unclear};
+        check(0, 0, 0.0, Holds, "Every frame met the old rule or the new one.");
+        check(
+            1,
+            0,
+            0.0,
+            Holds,
+            "In 1 of 20 updates 17 frames between the old rule and the new one did not come, for 4.25 ms and more: up to one update of a kind in ten may be chance.",
+        );
+        check(
+            3,
+            3,
+            0.01,
+            Holds,
+            "In 6 of 20 updates 102 frames between the old rule and the new one did not come, for 4.25 ms and more: so few of the flows may be probes lost by chance.",
+        );
+        check(
+            2,
+            0,
+            0.0,
+            Unclear,
+            "In 2 of 10 updates ('modify') frames met neither the old rule nor the new one, for 4.25 ms and more.",
+        );
+        check(
+            2,
+            5,
+            0.0,
+            Fails,
+            "In 5 of 10 updates ('replace') frames met neither the old rule nor the new one, for 4.25 ms and more; of all kinds, in 7 of 20.",
+        );
     }
 }
