@@ -24,6 +24,8 @@ pub struct BackToBack {
     pub mean_frames: f64,
     /// Whether some repetition passed at the longest burst tried: the device may take longer ones.
     pub at_limit: bool,
+    /// Whether a burst lost frames: else what ended the search was the limit, or the source.
+    pub lost: bool,
 }
 
 /// Searches the longest burst without loss.
@@ -39,7 +41,7 @@ pub fn back_to_back<T: BurstTrial>(
     let BackToBackSettings { max_frames: max, repetitions: n } = *settings;
     within("the longest burst", max as f64, max > 0, "1 frame or more")?;
     within("the number of repetitions", f64::from(n), n > 0, "1 or more")?;
-    let mut longest = Vec::new();
+    let (mut longest, mut lost) = (Vec::new(), false);
     for _ in 0..n {
         // Lengths up to `low` pass, those from `high` on are taken to fail.
         let (mut low, mut high) = (0, max.saturating_add(1));
@@ -47,7 +49,7 @@ pub fn back_to_back<T: BurstTrial>(
         while high - low > 1 {
             let r = trial.burst(next).map_err(|source| Error::Burst { frames: next, source })?;
             if r.lost() > 0 {
-                high = next;
+                (high, lost) = (next, true);
             } else if r.sent < next {
                 low = low.max(r.sent);
                 break;
@@ -60,7 +62,7 @@ pub fn back_to_back<T: BurstTrial>(
     }
     let mean_frames = longest.iter().map(|l| *l as f64 / f64::from(n)).sum();
     let at_limit = longest.contains(&max);
-    Ok(BackToBack { longest, mean_frames, at_limit })
+    Ok(BackToBack { longest, mean_frames, at_limit, lost })
 }
 
 #[cfg(test)]
@@ -75,7 +77,7 @@ mod tests {
             let mut device = Simulated::of_capacity(1.0).buffering(buffer);
             let got = back_to_back(&mut device, &BackToBackSettings { max_frames: max, repetitions: 2 }).unwrap();
             prop_assert_eq!(got.longest, vec![buffer.min(max); 2]);
-            prop_assert_eq!(got.at_limit, buffer >= max);
+            prop_assert_eq!((got.at_limit, got.lost), (buffer >= max, buffer < max));
         }
     }
 
@@ -83,7 +85,8 @@ mod tests {
     fn a_source_that_stops_short() {
         let mut device = Simulated::of_capacity(1.0).buffering(100).sending_at_most(40);
         let s = BackToBackSettings { max_frames: 60, repetitions: 1 };
-        assert_eq!(back_to_back(&mut device, &s).unwrap().longest, [40]);
+        let got = back_to_back(&mut device, &s).unwrap();
+        assert_eq!((got.longest, got.at_limit, got.lost), (vec![40], false, false));
         assert!(back_to_back(&mut device, &BackToBackSettings { max_frames: 0, ..s }).is_err());
     }
 }

@@ -7,7 +7,8 @@ use crate::Rate;
 use crate::document::{
     Axis, Cell, Column, Document, Evidence, Figure, Outcome, Point, Series, Table, Verdict,
 };
-use crate::rfc2544::LimitedBy;
+use crate::rfc2544::{LimitedBy, TrialRecord};
+use crate::stats;
 
 /// Puts all of it into the document.
 pub(super) fn tell(all: &[Found], document: &mut Document) {
@@ -162,10 +163,37 @@ fn bursts(all: &[Found], document: &mut Document) {
             Cell::from(b.mean_frames),
             Cell::from(b.longest.iter().min().copied().unwrap_or(0)),
             Cell::from(b.longest.iter().max().copied().unwrap_or(0)),
-            Cell::from(if b.at_limit { "longest burst tried" } else { "switch" }),
+            Cell::from(match (b.at_limit, b.lost) {
+                (true, _) => "longest burst tried",
+                (false, true) => "switch",
+                (false, false) => "source",
+            }),
         ]);
     }
     document.tables.push(table);
+}
+
+/// What was lost of this frame size beside the rate that is its throughput: in other benchmarks, and before the
+/// source fell short.
+fn lost_elsewhere(f: &Found) -> Option<String> {
+    let mut parts = Vec::new();
+    let short = f.throughput.as_ref().filter(|t| t.limited_by == LimitedBy::Source);
+    let trials = short.into_iter().flat_map(|t| &t.trials);
+    let trials = trials.chain(f.loss.iter().flatten().map(|p| &p.trial));
+    let percent = |t: &TrialRecord| stats::loss_percent(t.sent, t.received);
+    let lossy = trials.filter(|t| t.received < t.sent);
+    if let Some(t) = lossy.max_by(|a, b| percent(a).total_cmp(&percent(b))) {
+        let offered = t.offered_actual.unwrap_or(t.offered);
+        parts.push(format!("{:.2} % at {offered}", percent(t)));
+    }
+    let ndr = f.mlr.as_ref().and_then(|m| m.bounds.first()?.upper);
+    parts.extend(ndr.map(|upper| format!("some at {upper}, which is above the NDR")));
+    if let Some(b) = f.back_to_back.as_ref().filter(|b| b.lost) {
+        let least = b.longest.iter().min().copied().unwrap_or(0);
+        parts.push(format!("some of bursts of more than {least}"));
+    }
+    let any = !parts.is_empty();
+    any.then(|| format!("of {} bytes {}", f.size, parts.join(", ")))
 }
 
 fn verdicts(all: &[Found], partial: bool) -> Vec<Verdict> {
@@ -177,6 +205,7 @@ fn verdicts(all: &[Found], partial: bool) -> Vec<Verdict> {
     let device = done.iter().filter(|(_, t)| matches!(t.limited_by, LimitedBy::Device { .. }));
     let device: Vec<_> = device.collect();
     let source = done.iter().filter(|(_, t)| t.limited_by == LimitedBy::Source).count();
+    let elsewhere: Vec<_> = all.iter().filter_map(lost_elsewhere).collect();
     let sizes = if done.len() == 1 { "the frame size" } else { "all frame sizes" };
     let mut line = match device.first() {
         Some((f, t)) => {
@@ -188,6 +217,15 @@ fn verdicts(all: &[Found], partial: bool) -> Vec<Verdict> {
                 f.size
             );
             Verdict::new(id, Outcome::Fails, sentence)
+        }
+        // One trial's luck is not to be told as what the switch does.
+        None if !elsewhere.is_empty() => {
+            let end = if source > 0 { "the source" } else { "the line" };
+            let sentence = format!(
+                "The search for the throughput ended where {end} did, but other trials lost frames: {}.",
+                elsewhere.join("; ")
+            );
+            Verdict::new(id, Outcome::Unclear, sentence)
         }
         None if source > 0 => Verdict::new(
             id,
@@ -222,4 +260,94 @@ fn verdicts(all: &[Found], partial: bool) -> Vec<Verdict> {
         ),
     };
     vec![line, whole]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rfc2544::{BackToBack, LossPoint, Throughput};
+
+    fn rate(fps: f64) -> Rate {
+        Rate::new(fps).unwrap()
+    }
+
+    /// The throughput ended where the source did, or at the line.
+    fn found(limited_by: LimitedBy) -> Found {
+        let rate = Some(rate(9_000.0));
+        let t = Throughput { rate, offered_actual: rate, limited_by, trials: Vec::new() };
+        Found { size: 64, throughput: Some(t), ..Found::default() }
+    }
+
+    fn losing(limited_by: LimitedBy) -> Found {
+        let (offered, sent, received) = (rate(12_000.0), 12_000, 9_000);
+        let trial = TrialRecord { offered, offered_actual: None, sent, received };
+        let bursts =
+            BackToBack { longest: vec![300, 280], mean_frames: 290.0, at_limit: false, lost: true };
+        Found {
+            loss: Some(vec![LossPoint { trial, loss_percent: 25.0 }]),
+            back_to_back: Some(bursts),
+            ..found(limited_by)
+        }
+    }
+
+    fn check(f: Found, outcome: Outcome, words: &str) {
+        let v = verdicts(&[f], false).remove(0);
+        assert_eq!((v.outcome, v.sentence.as_str()), (outcome, words));
+    }
+
+    #[test]
+    fn what_other_benchmarks_lost_is_not_denied() {
+        check(
+            found(LimitedBy::Source),
+            Outcome::Unclear,
+            "The switch carries all that the source could offer, which is less than the line.",
+        );
+        check(
+            losing(LimitedBy::Source),
+            Outcome::Unclear,
+            "The search for the throughput ended where the source did, but other trials lost frames: of 64 bytes 25.00 % at 12.000 kfps, some of bursts of more than 280.",
+        );
+        check(
+            found(LimitedBy::Range),
+            Outcome::Holds,
+            "Nothing is lost at the line's speed at the frame size tried.",
+        );
+        check(
+            losing(LimitedBy::Range),
+            Outcome::Unclear,
+            "The search for the throughput ended where the line did, but other trials lost frames: of 64 bytes 25.00 % at 12.000 kfps, some of bursts of more than 280.",
+        );
+    }
+
+    /// It lost frames before the source was too slow for less.
+    #[test]
+    fn what_the_search_itself_lost_is_not_denied() {
+        let mut f = found(LimitedBy::Source);
+        let (offered, sent, received) = (rate(12_000.0), 1_000, 990);
+        let trial = TrialRecord { offered, offered_actual: None, sent, received };
+        f.throughput.as_mut().unwrap().trials.push(trial);
+        check(
+            f,
+            Outcome::Unclear,
+            "The search for the throughput ended where the source did, but other trials lost frames: of 64 bytes 1.00 % at 12.000 kfps.",
+        );
+    }
+
+    /// What the source sent only in part, the switch did not lose.
+    #[test]
+    fn who_ended_a_search_for_bursts_is_told() {
+        for (at_limit, lost, limit) in
+            [(true, true, "longest burst tried"), (false, true, "switch"), (false, false, "source")]
+        {
+            let b = BackToBack { longest: vec![40], mean_frames: 40.0, at_limit, lost };
+            let mut d = Document::new(
+                "rfc2544",
+                "",
+                crate::document::Dut::default(),
+                crate::environment::Environment::nowhere(),
+            );
+            bursts(&[Found { back_to_back: Some(b), ..Found::default() }], &mut d);
+            assert_eq!(d.tables[0].rows[0].last(), Some(&Cell::from(limit)));
+        }
+    }
 }
