@@ -46,9 +46,13 @@ pub(super) fn about() -> About {
 }
 
 pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    Box::new(new(p))
+}
+
+fn new(p: &Params) -> Actions {
     let frame = p.count("frame") as usize;
     let fps = Load::fps_of(p.number("rate"), frame);
-    Box::new(Actions {
+    Actions {
         frame,
         fps,
         frames: (fps * p.number("duration") / p.number("rounds")).ceil().max(1.0) as u64,
@@ -61,7 +65,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         expected: Vec::new(),
         strips: false,
         token: 0,
-    })
+    }
 }
 
 /// A modification, or several, and what was found.

@@ -59,10 +59,14 @@ pub(super) fn about() -> About {
 }
 
 pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    Box::new(new(p))
+}
+
+fn new(p: &Params) -> Interaction {
     let frame = p.count("frame") as usize;
     let flows = p.count("flows") as usize;
     let rates = [0.0].into_iter().chain(p.numbers("rates").iter().copied());
-    Box::new(Interaction {
+    Interaction {
         flows,
         changed: (p.count("changed") as usize).min(flows),
         repetitions: p.count("repetitions"),
@@ -82,7 +86,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         open: BTreeMap::new(),
         reading: Reading::default(),
         token: 0,
-    })
+    }
 }
 
 /// Requests that may be without an answer before no more are sent.

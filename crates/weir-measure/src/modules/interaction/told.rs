@@ -137,9 +137,15 @@ impl Interaction {
                 );
                 Verdict::new(id, Outcome::Fails, s)
             }
+            (None, Some((rate, ms))) if ms > alone => {
+                let s = format!(
+                    "An update takes {alone:.1} ms alone, and {ms:.1} ms while statistics are polled {rate} times a second, which is the most (medians): that is not clearly longer."
+                );
+                Verdict::new(id, Outcome::Holds, s)
+            }
             (None, _) => {
                 let s = format!(
-                    "An update takes {alone:.1} ms (median), however often statistics are polled."
+                    "An update takes {alone:.1} ms (median) alone, and no longer while statistics are polled."
                 );
                 Verdict::new(id, Outcome::Holds, s)
             }
@@ -161,5 +167,44 @@ impl Interaction {
             ),
         };
         Verdict::new(id, outcome, s).with("incomplete", incomplete as f64, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Row, about, new};
+    use super::*;
+    use crate::module::{Depth, Params};
+
+    fn check(delays: [f64; 3], outcome: Outcome, words: &str) {
+        let params = Params::defaults(&about(), Depth::Quick).unwrap();
+        let row = |(rate, ms): (f64, f64)| Row {
+            rate,
+            updates: 5,
+            delays: vec![ms; 5],
+            ..Row::default()
+        };
+        let rows = [0.0, 5.0, 50.0].into_iter().zip(delays).map(row).collect();
+        let v = Interaction { rows, ..new(&params) }.undisturbed();
+        assert_eq!((v.outcome, v.sentence.as_str()), (outcome, words));
+    }
+
+    #[test]
+    fn what_is_somewhat_longer_is_told_as_that() {
+        check(
+            [9.9, 9.8, 9.9],
+            Outcome::Holds,
+            "An update takes 9.9 ms (median) alone, and no longer while statistics are polled.",
+        );
+        check(
+            [9.9, 12.0, 13.02],
+            Outcome::Holds,
+            "An update takes 9.9 ms alone, and 13.0 ms while statistics are polled 50 times a second, which is the most (medians): that is not clearly longer.",
+        );
+        check(
+            [9.9, 12.0, 130.2],
+            Outcome::Fails,
+            "Polling statistics 50 times a second makes an update take 130.2 ms, not 9.9 ms: 13.2 times as long.",
+        );
     }
 }
