@@ -44,6 +44,9 @@ pub struct Core {
     pub(super) connected: bool,
     pub(super) touched: bool,
     pub(super) restored_by: Option<u32>,
+    /// The first and the last message that puts a flow back, and whether one was refused.
+    pub(super) going_back: Option<(u32, u32)>,
+    pub(super) not_taken_back: bool,
     pub(super) config_before: Option<SwitchConfig>,
     pub(super) before: Vec<FlowStats>,
     pub(super) made: Made,
@@ -58,7 +61,7 @@ pub struct Core {
     pub(super) phase_at: Option<Nanos>,
     /// When to connect again, to put the switch back.
     pub(super) retry_at: Option<Nanos>,
-    out: VecDeque<Command>,
+    pub(super) out: VecDeque<Command>,
     acts: Vec<Act>,
     pub(super) pairing: Pairing,
     pub(super) tally: Tally,
@@ -103,6 +106,8 @@ impl Core {
             connected: false,
             touched: false,
             restored_by: None,
+            going_back: None,
+            not_taken_back: false,
             config_before: None,
             before: Vec::new(),
             made: Made::default(),
@@ -335,6 +340,7 @@ impl Core {
             }
             Input::Reset(Ok(())) => self.call(now, |m, cx| m.was_reset(cx, at)),
             Input::Reset(Err(why)) => self.fail(now, format!("the switch's reset: {why}")),
+            Input::Kept(done) => self.kept(now, done),
             Input::Note(text) => self.note(text),
             Input::Interrupted(why) => self.fail(now, why),
         }

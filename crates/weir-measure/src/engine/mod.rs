@@ -4,8 +4,8 @@
 //!
 //! - [`Core`] is sans-I/O: what happened goes in with its time ([`Input`]), what is to be done comes out
 //!   ([`Command`]), and at the end a [`crate::document::Document`]. Its phases are in files of their own:
-//!   [`setup`] (ask, clear, find the wires), measuring in `core`, [`restore`] (leave the switch as it was; `by_hand`:
-//!   what could not be put back, as text).
+//!   [`setup`] (ask, clear, find the wires), [`keeping`] (its flows, where they outlive the program; `by_hand`: as
+//!   text), measuring in `core`, [`restore`] (leave the switch as it was).
 //! - [`forecast`]: how long it takes.
 //! - [`sampling`]: the switch's own readings.
 //! - [`run`](mod@run) drives a core on a real switch: generator, captures, control channel, sampler and
@@ -25,6 +25,7 @@ mod cores;
 pub mod floor;
 pub mod forecast;
 mod generator;
+pub mod keeping;
 mod misread;
 mod observed;
 pub(crate) mod pairing;
@@ -43,4 +44,4 @@ pub mod wire;
 
 pub use self::core::Core;
 pub use self::cores::beside_generator;
-pub use self::terms::{Command, Departures, Input, Phase, Resets, Settings, Status};
+pub use self::terms::{Command, Departures, Input, Keeps, Phase, Resets, Settings, Status};

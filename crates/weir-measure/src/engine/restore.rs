@@ -3,7 +3,6 @@
 //! Sans-I/O: a part of [`Core`]. Also after an interruption, an error or a lost connection, which is made
 //! again for this. Counters and the ages of time-outs begin anew: no message could set them.
 
-use super::by_hand;
 use super::core::{Core, Expected};
 use super::terms::{Phase, nanos};
 use std::collections::BTreeMap;
@@ -91,10 +90,11 @@ impl Core {
             self.send(undone);
         }
         // Kept until the switch has them: the connection may be lost over it.
+        (self.going_back, self.not_taken_back) = (None, false);
         for n in 0..self.before.len() {
             let Some(flow) = self.before.get(n).cloned() else { break };
             let flags = Self::flags_of(&flow);
-            self.send(Message::FlowMod(FlowMod {
+            let xid = self.send(Message::FlowMod(FlowMod {
                 cookie: flow.cookie,
                 table: flow.table,
                 idle_timeout: flow.idle_timeout,
@@ -106,6 +106,7 @@ impl Core {
                 instructions: flow.instructions,
                 ..FlowMod::new(weir_openflow::model::FlowCommand::Add)
             }));
+            self.going_back = Some((self.going_back.map_or(xid, |(first, _)| first), xid));
         }
         if let Some(config) = self.config_before {
             self.send(Message::SetConfig(config));
@@ -120,6 +121,9 @@ impl Core {
             return self.restored();
         }
         if let Message::Error(e) = &msg.body {
+            let is_flow =
+                |(first, last): (u32, u32)| msg.xid.wrapping_sub(first) <= last.wrapping_sub(first);
+            self.not_taken_back |= self.going_back.is_some_and(is_flow);
             self.late_note(format!(
                 "While its flows were put back, the switch reported {:?}.",
                 e.code
@@ -127,9 +131,11 @@ impl Core {
         }
     }
 
-    /// The switch has its flows.
+    /// The switch has its flows, or has refused some.
     pub(super) fn restored(&mut self) {
-        self.before.clear();
+        if !self.not_taken_back {
+            self.before.clear();
+        }
         self.over();
     }
 
@@ -159,12 +165,6 @@ impl Core {
                 .to_owned()
         });
         self.over();
-    }
-
-    /// The flows of before that the switch may not have again, once it is over, as `ovs-ofctl` reads them.
-    pub fn flows_by_hand(&self) -> Option<String> {
-        let version = self.bench.version.filter(|_| self.touched && !self.before.is_empty())?;
-        Some(by_hand::text(&self.before, version))
     }
 }
 

@@ -7,6 +7,7 @@
 use super::core::Core;
 use super::cores::Cores;
 use super::generator::{self, generate};
+use super::keeping::Keep;
 use super::ring::{Give, Take, ring};
 use super::sampling::{Sampler, sample};
 use super::terms::{Command, Input, Phase, Status};
@@ -33,12 +34,10 @@ pub struct Rig {
     pub sampler: Option<Box<dyn Sampler>>,
     /// Resets it, where that can be.
     pub reset: Option<Reset>,
-    /// Keeps the flows that the switch could not be given back.
-    pub keep: Option<Keep>,
+    /// Keeps the switch's flows meanwhile, where the core is to ask for it
+    /// ([`Keeps::ByCommand`](super::Keeps::ByCommand)).
+    pub keep: Option<Box<dyn Keep>>,
 }
-
-/// Keeps flows, as text for `ovs-ofctl`, so that somebody can put them back by hand; says where they are.
-pub type Keep = Box<dyn FnMut(&str) -> String>;
 
 /// Resets the switch; gives up, with an error, once the flag is raised. In words: why it could not.
 pub type Reset = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
@@ -66,7 +65,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Document, String> {
     let over = AtomicBool::new(false);
-    let keep = rig.keep.take();
+    let mut keep = rig.keep.take();
     let wake_at = AtomicU64::new(u64::MAX);
     let bell = Bell::new().map_err(|e| format!("an event for the control channel: {e}"))?;
     let cores = Cores::part();
@@ -74,7 +73,7 @@ pub fn run(
         let started = Desk::start(scope, rig, &bell, &over, &wake_at, &cores);
         let done = started.map_err(|e| format!("a thread for the measurement: {e}"));
         let done = done.map(|(mut desk, talk)| {
-            desk.work(&mut core, watch, stop);
+            desk.work(&mut core, &mut keep, watch, stop);
             talk
         });
         over.store(true, Ordering::Release);
@@ -83,15 +82,25 @@ pub fn run(
         done.map(|talk| talk.join().ok().flatten())
     });
     let unsaved = done?;
-    let flows = core.flows_by_hand();
-    let kept = flows.and_then(|f| keep.map(|mut keep| keep(&f)));
-    let late: Vec<_> = kept.into_iter().chain(unsaved).collect();
+    let left = match (keep, core.flows_by_hand()) {
+        (Some(mut keep), Some(flows)) => Some(keep.left(&flows)),
+        (Some(mut keep), None) => {
+            keep.restored();
+            None
+        }
+        (None, _) => None,
+    };
     match core.result() {
         Ok(mut document) => {
-            document.notes.extend(late);
+            document.notes.extend(left.into_iter().chain(unsaved));
             Ok(document)
         }
-        Err(why) => Err([vec![why], late].concat().join(". ").trim_end_matches('.').to_owned()),
+        Err(why) => {
+            let why = [why].into_iter().chain(unsaved).collect::<Vec<_>>().join(". ");
+            let why = why.trim_end_matches('.').to_owned();
+            // Last of all, in a line of its own: it is what must be done now.
+            Err([why].into_iter().chain(left).collect::<Vec<_>>().join("\n"))
+        }
     }
 }
 
@@ -208,7 +217,13 @@ impl<'a> Desk<'a> {
         Ok((desk, talk))
     }
 
-    fn work(&mut self, core: &mut Core, watch: &mut dyn FnMut(Status), stop: &AtomicBool) {
+    fn work(
+        &mut self,
+        core: &mut Core,
+        keep: &mut Option<Box<dyn Keep>>,
+        watch: &mut dyn FnMut(Status),
+        stop: &AtomicBool,
+    ) {
         let mut said = Instant::now();
         let mut interrupted = false;
         watch(core.status());
@@ -222,7 +237,7 @@ impl<'a> Desk<'a> {
                 interrupted = true;
                 core.input(now, now, Input::Interrupted("interrupted".to_owned()));
             }
-            self.hand_out(core);
+            self.hand_out(core, keep);
             if said.elapsed() > Duration::from_millis(200) {
                 said = Instant::now();
                 watch(core.status());
@@ -236,7 +251,7 @@ impl<'a> Desk<'a> {
             }
         }
         // The last orders, above all to hang up.
-        self.hand_out(core);
+        self.hand_out(core, keep);
         watch(core.status());
     }
 
@@ -276,7 +291,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Does what the core wants.
-    fn hand_out(&mut self, core: &mut Core) {
+    fn hand_out(&mut self, core: &mut Core, keep: &mut Option<Box<dyn Keep>>) {
         let (mut spoke, mut loaded) = (false, false);
         while let Some(command) = core.next_command() {
             let order = match command {
@@ -290,6 +305,12 @@ impl<'a> Desk<'a> {
                         let (now, why) = (unix_now(), "nobody can make it".to_owned());
                         core.input(now, now, Input::Reset(Err(why)));
                     }
+                    continue;
+                }
+                Command::Keep(flows) => {
+                    let kept = keep.as_mut().map_or(Ok(()), |k| k.keep(&flows));
+                    let now = unix_now();
+                    core.input(now, now, Input::Kept(kept));
                     continue;
                 }
                 Command::Begin(id, load) => {

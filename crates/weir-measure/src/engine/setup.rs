@@ -43,6 +43,8 @@ enum Stage {
     #[default]
     Connecting,
     Asking,
+    /// The flows of before are kept.
+    Keeping,
     Clearing,
     Locating {
         round: u8,
@@ -76,6 +78,11 @@ impl Setup {
     /// Whether that request was for the flows to be put back.
     pub(super) fn asks_for_flows(&self, xid: u32) -> bool {
         self.flows == Some(xid)
+    }
+
+    /// Whether the table is to be emptied once its flows are kept.
+    pub(super) fn waits_for_keeping(&self) -> bool {
+        self.stage == Stage::Keeping
     }
 
     /// What is added where no switch came.
@@ -249,6 +256,14 @@ impl Core {
         if self.table == Table::Untouched {
             return self.locate(now, 0);
         }
+        self.setup.stage = Stage::Keeping;
+        if !self.keeps_flows() {
+            self.empty_first(now);
+        }
+    }
+
+    /// Nothing more is needed of what the table had.
+    pub(super) fn empty_first(&mut self, now: Nanos) {
         self.setup.stage = Stage::Clearing;
         self.empty(now);
     }
@@ -313,7 +328,7 @@ impl Core {
                 );
                 self.fail(now, why);
             }
-            Stage::Asking => {}
+            Stage::Asking | Stage::Keeping => {}
         }
     }
 

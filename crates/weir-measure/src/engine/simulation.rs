@@ -157,6 +157,8 @@ pub fn simulate(
                     }
                 }
                 Command::Reset => core.input(now, now, Input::Reset(dut.reset(now))),
+                // Nobody kills what is simulated.
+                Command::Keep(_) => core.input(now, now, Input::Kept(Ok(()))),
                 Command::Disconnect => {
                     dut.disconnect(now);
                     core.input(now, now, Input::Closed("closed by this side".to_owned()));

@@ -47,6 +47,8 @@ pub enum Input {
     Counted(LoadId, usize, Count),
     /// The switch's reset, which was asked for, is done; or why it could not be.
     Reset(Result<(), String>),
+    /// The switch's flows, which were to be kept, are; or why they can't be.
+    Kept(Result<(), String>),
     /// Something that a reader must know.
     Note(String),
     /// The measurement must end now; why.
@@ -70,6 +72,8 @@ pub enum Command {
     Disconnect,
     /// Reset the switch.
     Reset,
+    /// Put the switch's flows, as text, where they outlive the program; [`Input::Kept`] is waited for.
+    Keep(String),
 }
 
 /// Where a measurement stands.
@@ -148,6 +152,18 @@ pub struct Settings {
     pub traffic: Option<Traffic>,
     /// Who can reset the switch.
     pub resets: Resets,
+    /// Who keeps the switch's flows.
+    pub keeps: Keeps,
+}
+
+/// Who keeps a switch's flows while a measurement has its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keeps {
+    /// The core alone, which puts them back.
+    #[default]
+    InMind,
+    /// Whoever drives the core, too: [`Command::Keep`].
+    ByCommand,
 }
 
 /// Who can reset a switch.
@@ -182,6 +198,7 @@ impl Settings {
             departures: Departures::Program,
             traffic: None,
             resets: Resets::default(),
+            keeps: Keeps::default(),
         }
     }
 }

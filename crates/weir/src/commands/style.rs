@@ -1,5 +1,6 @@
 //! Colour and progress: both only where a person looks at a terminal.
 
+use super::say::note;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::{Duration, Instant};
@@ -89,6 +90,13 @@ impl Progress {
         if self.said.is_none_or(|t| t.elapsed() > Duration::from_millis(100)) {
             self.say(text);
         }
+    }
+    /// Prints a line on standard error in place of one that is shown there, whoever shows it.
+    pub fn past(line: impl Display) {
+        let mut progress = Self::on_stderr();
+        progress.said = Some(Instant::now());
+        progress.clear();
+        note(line);
     }
     /// Takes the line away.
     pub fn clear(&mut self) {

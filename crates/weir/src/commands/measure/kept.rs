@@ -4,14 +4,12 @@
 
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use weir_measure::document::{Document, Dut, file, whole};
 use weir_measure::report;
 
 /// Names that are tried.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
 
 /// Whose results a file of a document or of several has.
 #[derive(Deserialize)]
@@ -69,26 +67,6 @@ pub fn write_page(path: &Path, documents: &[Document]) -> Result<()> {
     written.map_err(|e| anyhow!("the report could not be saved: {e}"))
 }
 
-/// Keeps flows that a switch could not be given back, in a file that is nobody's yet; says where.
-pub fn flows(dir: &Path, stem: &str, text: &str) -> Option<PathBuf> {
-    for n in 1..MOST {
-        let path = dir.join(format!("{}.flows.txt", nth(stem, n)));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(mut f) => {
-                let done = f.write_all(text.as_bytes()).and_then(|()| f.sync_all());
-                if done.is_err() {
-                    // A part would look like all.
-                    let _ = std::fs::remove_file(&path);
-                }
-                return done.is_ok().then_some(path);
-            }
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(_) => return None,
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,15 +90,5 @@ mod tests {
         // What can't be read may be anybody's.
         write("echo-2.json", "{");
         assert_eq!(free(dir.path(), "echo", &["b", "c"]), "echo-3");
-    }
-
-    #[test]
-    fn flows_that_are_kept_are_not_written_over() {
-        let dir = tempfile::tempdir().unwrap();
-        let one = flows(dir.path(), "echo-a", "x").unwrap();
-        let two = flows(dir.path(), "echo-a", "y").unwrap();
-        assert_eq!(std::fs::read_to_string(&one).unwrap(), "x");
-        assert!(one.ends_with("echo-a.flows.txt") && two.ends_with("echo-a-2.flows.txt"));
-        assert_eq!(flows(&dir.path().join("none"), "echo-a", "x"), None);
     }
 }

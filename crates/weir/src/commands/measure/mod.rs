@@ -5,11 +5,13 @@
 //! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
 //!   none is at hand, `target` is the way to one, by TLS where `secure` is; `agent` is its SNMP agent.
 //! - `reset`: a switch's reset, by a command or of a lab's process.
+//! - `flows`: the flows of the user's switch, in a file meanwhile.
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
 mod agent;
 pub mod device;
 mod floor;
+mod flows;
 mod given;
 mod held;
 pub mod kept;
@@ -107,7 +109,8 @@ pub struct SwitchArgs {
     or a file), in network namespaces that are gone afterwards. Several labs are measured one after \
     the other and laid side by side.\n\n\
     Before measuring, the switch's flows are noted and its table is emptied; afterwards, also after \
-    an interruption, they are put back."
+    an interruption, they are put back. Until then those of your own switch are in a file, \
+    MODULE-DEVICE.flows.txt."
 )]
 pub struct RunArgs {
     /// Which module ('weir measure list' lists them), or a script of your own
@@ -142,9 +145,9 @@ pub struct RunArgs {
 
 /// Does it.
 pub fn run(args: &Args) -> Result<()> {
-    match args {
+    flows::told_last(match args {
         Args::List { module, json } => list::run(module.as_deref(), *json),
         Args::Run(a) => run::run(a),
         Args::Suite(a) => suite::run(a),
-    }
+    })
 }

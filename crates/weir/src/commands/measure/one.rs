@@ -4,25 +4,26 @@
 
 use super::device::Manner;
 use super::floor;
+use super::flows::{self, Flows};
 use super::held;
-use super::kept;
-use super::target::Target;
-use crate::commands::say::note;
+use super::target::{Owner, Target};
+use crate::commands::style::Progress;
 use crate::environment::PROGRAM;
 use crate::left;
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::control;
 use weir_measure::control::pcap::Conversation;
 use weir_measure::document::{Document, Dut};
+use weir_measure::engine::keeping::Keep;
 use weir_measure::engine::run::{Rig, run as measure};
 use weir_measure::engine::wire::unix_now;
-use weir_measure::engine::{Core, Departures, Phase, Resets, Settings, Status, forecast};
+use weir_measure::engine::{Core, Departures, Keeps, Phase, Resets, Settings, Status, forecast};
 use weir_measure::environment::Environment;
 use weir_measure::module::{Depth, Entry, Params};
 use weir_measure::report;
@@ -46,7 +47,7 @@ const ONE: Duration = Duration::from_secs(1);
 
 /// Raised by SIGINT and SIGTERM, and by SIGHUP unless the program was started to outlive its terminal ('nohup'), so
 /// that everything is taken down again; a second SIGINT or SIGTERM, later than [`ONE`], puts the user's interfaces
-/// back, takes away what was made here and ends the program at once. A terminal that goes may say so twice.
+/// back, takes away what was made here, says where the flows are that a switch has lost, and ends the program at once. A terminal that goes may say so twice.
 ///
 /// # Errors
 /// Signals can't be caught.
@@ -65,6 +66,7 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
             if since > ONE && signal != SIGHUP {
                 held::put_all_back();
                 left::take_own_away();
+                flows::left().into_iter().for_each(Progress::past);
                 std::process::exit(1);
             }
         }
@@ -111,6 +113,10 @@ pub fn run(
     settings.expected_ports = manner.of_ports;
     settings.traffic = manner.traffic;
     settings.resets = target.reset.as_ref().map_or(Resets::ByHand, |_| Resets::ByCommand);
+    // A lab is gone afterwards, its flows with it.
+    let keep =
+        (target.owner == Owner::User).then(|| -> Box<dyn Keep> { Box::new(Flows::new(out, stem)) });
+    settings.keeps = keep.as_ref().map_or(Keeps::InMind, |_| Keeps::ByCommand);
     let module = (entry.make)(&params);
     let core = Core::new(settings, module, params, document, unix_now());
     let (versions, patience) = (manner.versions, manner.patience);
@@ -125,22 +131,9 @@ pub fn run(
         },
         sampler: target.sampler,
         reset: target.reset,
-        keep: Some(Box::new(move |flows| keep(out.as_deref(), &stem, flows))),
+        keep,
     };
     measure(core, rig, watch, stop).map_err(|why| anyhow!("{}: {why}", entry.about.name))
-}
-
-/// Keeps flows that could not be put back beside the result, or else prints them; says which.
-fn keep(out: Option<&Path>, stem: &str, flows: &str) -> String {
-    match out.and_then(|dir| kept::flows(dir, stem, flows)) {
-        Some(path) => {
-            format!("The flows of before are in {}, to be put back by hand.", path.display())
-        }
-        None => {
-            note(flows.trim_end());
-            "The flows of before were printed on standard error, to be put back by hand.".to_owned()
-        }
-    }
 }
 
 /// How long it will take, as far as that can be known beforehand.

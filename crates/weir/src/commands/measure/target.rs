@@ -20,10 +20,21 @@ use weir_measure::engine::run::Reset;
 use weir_measure::engine::sampling::Sampler;
 use weir_measure::engine::wire::Channel;
 
+/// Whose a switch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It was there before, with flows of its own.
+    User,
+    /// It was made here, or there is none.
+    Lab,
+}
+
 /// A switch and the way to it.
 pub struct Target {
     /// As reports have it.
     pub dut: Dut,
+    /// Whose it is.
+    pub owner: Owner,
     /// Makes control connections.
     pub dial: Dial,
     /// Which way they are made.
@@ -58,7 +69,8 @@ pub fn given(args: &SwitchArgs) -> Result<Target> {
     let dut = Dut { name, control: address, ports: args.ports.clone(), ..Dut::default() };
     let sampler = args.snmp.as_deref().map(agent::sampler).transpose()?;
     let reset = args.reset_command.clone().map(reset::by_command);
-    Ok(Target { dut, dial, comes, channels, sampler, reset, held, _namespace: None })
+    let owner = Owner::User;
+    Ok(Target { dut, owner, dial, comes, channels, sampler, reset, held, _namespace: None })
 }
 
 /// The way to one that was made here, under another name if one is given.
@@ -81,8 +93,8 @@ pub fn made(lab: &Lab, name: Option<&str>) -> Result<Target> {
     });
     let (sampler, held) = (Some(lab.sampler()), Vec::new());
     let reset = lab.data_path().map(reset::of);
-    let comes = Comes::Us;
-    Ok(Target { dut, dial, comes, channels, sampler, reset, held, _namespace: None })
+    let (owner, comes) = (Owner::Lab, Comes::Us);
+    Ok(Target { dut, owner, dial, comes, channels, sampler, reset, held, _namespace: None })
 }
 
 /// Who connects to whom by that address.

@@ -3,7 +3,7 @@
 //! Room: a namespace of its own, gone afterwards. Of two wires made here the second ends in AF_XDP.
 
 use super::held::Held;
-use super::target::Target;
+use super::target::{Owner, Target};
 use crate::fault::bad_input;
 use crate::left;
 use crate::namespace::{Namespace, QUIET};
@@ -25,6 +25,7 @@ pub fn target(ports: &[String], called: Option<&str>) -> Result<Target> {
     let dial: Dial = Box::new(|_| Err(io::Error::other("there is no switch")));
     let target = |name: &str, ports, channels, held, namespace| Target {
         dut: Dut { name: called.unwrap_or(name).to_owned(), ports, ..Dut::default() },
+        owner: Owner::Lab,
         dial,
         comes: Comes::Us,
         channels,
