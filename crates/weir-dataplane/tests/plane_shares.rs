@@ -271,29 +271,40 @@ impl Device for Ring {
     fn close(&mut self, _: &mut Pool) {}
 }
 
+/// Two VDPs on one port with a ring, the first of which is promised something.
+struct OneRing {
+    p: DataPlane,
+    ports: [PortId; 2],
+    now: Arc<AtomicU64>,
+    /// What found no room in the ring, by VDP.
+    lost: Arc<[AtomicU64; 2]>,
+}
+
+impl OneRing {
+    /// Of VDPs that get so many frames a second.
+    fn new(rates: [u64; 2], permille: u16) -> Self {
+        let now = Arc::new(AtomicU64::new(0));
+        let lost = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let (last, due, ring) = (0, [0; 2], VecDeque::new());
+        let ring = Ring { now: Arc::clone(&now), last, rates, due, ring, lost: Arc::clone(&lost) };
+        let mut p = DataPlane::new(Config::default()).unwrap();
+        let i = p.add_port("in", Box::new(ring)).unwrap();
+        let o = p.add_port("out", Box::new(weir_io::replay::Null::new("out"))).unwrap();
+        for vid in [1, 2] {
+            let mut s = vlan_vdp(vid, vid, i, o);
+            s.cpu_permille = if vid == 1 { permille } else { 0 };
+            p.create_vdp(s).unwrap();
+            p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
+        }
+        Self { p, ports: [i, o], now, lost }
+    }
+}
+
 /// Two VDPs on one port of a worker that forwards a frame in a microsecond and drops one early in a
 /// tenth of that. VDP 1 sends 100,000 frames a second, VDP 2 floods with 1.5 million; `change` is done
 /// before each round. The share of VDP 1's frames that got through.
 fn beside_a_flood(permille: u16, change: impl Fn(&mut DataPlane, u64, [PortId; 2])) -> f64 {
-    let now = Arc::new(AtomicU64::new(0));
-    let lost = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-    let ring = Ring {
-        now: Arc::clone(&now),
-        last: 0,
-        rates: [100_000, 1_500_000],
-        due: [0; 2],
-        ring: VecDeque::new(),
-        lost: Arc::clone(&lost),
-    };
-    let mut p = DataPlane::new(Config::default()).unwrap();
-    let i = p.add_port("in", Box::new(ring)).unwrap();
-    let o = p.add_port("out", Box::new(weir_io::replay::Null::new("out"))).unwrap();
-    for vid in [1, 2] {
-        let mut s = vlan_vdp(vid, vid, i, o);
-        s.cpu_permille = if vid == 1 { permille } else { 0 };
-        p.create_vdp(s).unwrap();
-        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
-    }
+    let OneRing { mut p, ports: [i, o], now, lost } = OneRing::new([100_000, 1_500_000], permille);
     let (mut clock, mut cost_before) = (0, 0);
     for round in 0.. {
         if clock >= 400_000_000 {
@@ -330,25 +341,7 @@ fn a_guarantee_of_cycles_holds_from_the_ring_on() {
 /// frame is there: nobody sends too much, and nobody loses a frame for it.
 #[test]
 fn a_worker_that_was_kept_from_work_drops_nothing_for_that() {
-    let now = Arc::new(AtomicU64::new(0));
-    let lost = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-    let ring = Ring {
-        now: Arc::clone(&now),
-        last: 0,
-        rates: [2_000, 14_000],
-        due: [0; 2],
-        ring: VecDeque::new(),
-        lost: Arc::clone(&lost),
-    };
-    let mut p = DataPlane::new(Config::default()).unwrap();
-    let i = p.add_port("in", Box::new(ring)).unwrap();
-    let o = p.add_port("out", Box::new(weir_io::replay::Null::new("out"))).unwrap();
-    for vid in [1, 2] {
-        let mut s = vlan_vdp(vid, vid, i, o);
-        s.cpu_permille = if vid == 1 { 200 } else { 0 };
-        p.create_vdp(s).unwrap();
-        p.add_rule(Vid(vid), 0, &rule(Match::any(), 1, &[out(2)]), Placement::Fast).unwrap();
-    }
+    let OneRing { mut p, now, lost, .. } = OneRing::new([2_000, 14_000], 200);
     // Steps between two rounds, in microseconds: never idle, kept from work for a while, idle.
     let steps =
         [[125; 40].as_slice(), &[25_000], &[125; 7], &[5_000], &[10; 200], &[300; 9], &[3_000]];
