@@ -391,7 +391,23 @@ fn frames_go_on_while_an_interface_is_waited_for() {
                  [[vdp]]\nvid = 1\nname = 'lan'\nports = ['near', 'far']\nmapping = ['in_port=near']\n\
                  [[vdp.rule]]\nactions = ['output:far']\n";
     let frames = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/synthetic.pcap");
-    let d = Daemon::start(&wires.replace("FILE", frames), &[]);
+    let wires = wires.replace("FILE", frames);
+    let mut d = Daemon::start(&wires, &[]);
+    // Another that comes with it waits, too, and what it would have is not missed meanwhile.
+    let more = format!(
+        "[[port]]\nname = 'b'\ndevice = 'xdp:{}b'\n[[port]]\nname = 'c'\ndevice = '{device}'\n{wires}",
+        lab.name
+    );
+    std::fs::write(d.path("t.toml"), more).unwrap();
+    d.signal(rustix::process::Signal::HUP);
+    for _ in 0..50 {
+        // With the sums of all frames.
+        d.vdp(1);
+    }
+    let said = d.wait_for("reload");
+    assert!(said.contains("in use by another program"), "{said}");
+    assert!(said.contains("nothing has changed"), "{said}");
+    assert_eq!(d.port("b"), serde_json::Value::Null);
     let sent = || d.vdp(1)["forwarded"]["frames"].as_u64().unwrap();
     let mut adding = run_daemon::weir()
         .args(["port", "add", "c", &device, "--socket"])

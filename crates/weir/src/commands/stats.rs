@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     put(tables(
         &stats.ports,
         &stats.vdps,
-        stats.plane.deleted.as_ref(),
+        stats.plane.deleted.as_deref(),
         &stats.plane.unmapped_dropped,
     ))?;
     if let Some(e) = &stats.plane.imbalance {

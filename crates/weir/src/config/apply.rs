@@ -182,8 +182,46 @@ fn run_all(
     model: &mut Model,
     mut work: Work,
 ) -> Result<Option<Work>, Failed> {
-    let again = work.patience.begin();
+    let (again, told, before) = (work.patience.begin(), model.notes.len(), work.done);
     model.homes.expect(&model.plan, work.steps.make_contiguous(), plane.workers());
+    let mut opened = BTreeMap::new();
+    let done = open_free(plane, model, &work, &mut opened, again).and_then(|()| {
+        while let Some(s) = work.steps.front() {
+            if let Step::AddPort(p) = s
+                && !opened.contains_key(&p.name)
+            {
+                opened.insert(p.name.clone(), open_device(plane, model, p, again)?);
+            }
+            if let Some(s) = work.steps.pop_front() {
+                step(plane, model, s, &mut opened)?;
+                work.done += 1;
+            }
+        }
+        Ok(())
+    });
+    let Err(e) = done else { return Ok(None) };
+    // What no port has is nowhere counted, so it is not kept.
+    close(plane, opened);
+    match e.busy() {
+        Some(port) if again == Again::Later => {
+            if work.done == before {
+                model.notes.truncate(told);
+            }
+            work.waits = Some(port);
+            Ok(Some(work))
+        }
+        _ => Err(Failed { after: work.done, ..e }),
+    }
+}
+
+/// Opens what ports that are to be added have, where it is not another's that goes in the same change.
+fn open_free(
+    plane: &mut DataPlane,
+    model: &mut Model,
+    work: &Work,
+    opened: &mut BTreeMap<String, Ready>,
+    again: Again,
+) -> Result<(), Failed> {
     let going: Vec<&PortPlan> = work
         .steps
         .iter()
@@ -194,50 +232,18 @@ fn run_all(
         .collect();
     // A device that is about to be let go can't be opened a second time before.
     let free = |p: &PortPlan| !going.iter().any(|g| g.spec.meets(&p.spec));
-    let first: Vec<PortPlan> = work
+    let mut first: Vec<&PortPlan> = work
         .steps
         .iter()
         .filter_map(|s| match s {
-            Step::AddPort(p) if free(p) && !work.opened.contains_key(&p.name) => Some(p.clone()),
+            Step::AddPort(p) if free(p) => Some(p),
             _ => None,
         })
         .collect();
-    let opened = first.iter().try_for_each(|p| open(plane, model, p, &mut work, again));
-    let done = opened.and_then(|()| {
-        while let Some(s) = work.steps.front() {
-            if let Step::AddPort(p) = s
-                && !work.opened.contains_key(&p.name)
-            {
-                let p = p.clone();
-                open(plane, model, &p, &mut work, again)?;
-            }
-            if let Some(s) = work.steps.pop_front() {
-                step(plane, model, s, &mut work.opened)?;
-                work.done += 1;
-            }
-        }
-        Ok(())
-    });
-    match done {
-        Ok(()) => Ok(None),
-        Err(e) if e.is_busy() && again == Again::Later => Ok(Some(work)),
-        Err(e) => {
-            close(plane, work.opened);
-            Err(Failed { after: work.done, ..e })
-        }
+    first.sort_by_key(|p| work.waits.as_ref() != Some(&p.name));
+    for p in first {
+        opened.insert(p.name.clone(), open_device(plane, model, p, again)?);
     }
-}
-
-/// Opens what a port that is to be added has.
-fn open(
-    plane: &mut DataPlane,
-    model: &mut Model,
-    p: &PortPlan,
-    work: &mut Work,
-    again: Again,
-) -> Result<(), Failed> {
-    let device = open_device(plane, model, p, again)?;
-    work.opened.insert(p.name.clone(), device);
     Ok(())
 }
 

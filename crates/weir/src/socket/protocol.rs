@@ -377,7 +377,7 @@ pub struct PlaneItem {
     pub unmapped_dropped: BTreeMap<String, u64>,
     /// What VDPs that were deleted had counted, where any was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleted: Option<DeletedItem>,
+    pub deleted: Option<Box<DeletedItem>>,
     /// The first sum that does not hold, if any: a defect.
     pub imbalance: Option<String>,
     /// What no other data plane has: drawn at its start. `show` tells it.

@@ -184,7 +184,7 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
         tcam: Part::ALL.map(part).to_vec(),
         channels: p.channels(),
         unmapped_dropped: drops(&s.unmapped.dropped),
-        deleted: deleted(&s.retired),
+        deleted: deleted(&s.retired).map(Box::new),
         imbalance: s.check().err().map(|e| e.to_string()),
         instance: None,
         processors: None,
