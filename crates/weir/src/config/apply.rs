@@ -22,7 +22,7 @@ use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vi
 use weir_io::af_xdp::Umem;
 use weir_io::memory::Memory;
 use weir_io::open::{Kind, PortSpec};
-use weir_io::patience::Again;
+use weir_io::patience::{Again, Patience};
 use weir_packet::{PoolError, PortId};
 pub use work::Work;
 
@@ -158,8 +158,8 @@ fn with_all_ports(plan: &Plan) -> Plan {
     plan
 }
 
-/// Carries out steps in order. Where an interface is another's, or is only just given back, what is left is handed back, to
-/// be carried on with after [`Work::wait`]; the data plane does without that port meanwhile.
+/// Carries out steps in order. Where an interface is another's, or is only just given back, nothing is done and all is handed
+/// back, to be tried again after [`Work::wait`]; the data plane goes on as it is meanwhile.
 ///
 /// # Errors
 /// The first step that failed. Devices are opened before anything is changed, so a device that
@@ -182,15 +182,27 @@ fn run_all(
     model: &mut Model,
     mut work: Work,
 ) -> Result<Option<Work>, Failed> {
-    let (again, told, before) = (work.patience.begin(), model.notes.len(), work.done);
+    let (again, told) = (work.patience.begin(), model.notes.len());
     model.homes.expect(&model.plan, work.steps.make_contiguous(), plane.workers());
     let mut opened = BTreeMap::new();
-    let done = open_free(plane, model, &work, &mut opened, again).and_then(|()| {
+    if let Err(e) = open_free(plane, model, &work, &mut opened, again) {
+        // What no port has is nowhere counted, so it is not kept.
+        close(plane, opened);
+        return match e.busy() {
+            Some(port) if again == Again::Later => {
+                model.notes.truncate(told);
+                work.waits = Some(port);
+                Ok(Some(work))
+            }
+            _ => Err(e),
+        };
+    }
+    let done = (|| {
         while let Some(s) = work.steps.front() {
             if let Step::AddPort(p) = s
                 && !opened.contains_key(&p.name)
             {
-                opened.insert(p.name.clone(), open_device(plane, model, p, again)?);
+                opened.insert(p.name.clone(), open_freed(plane, model, p)?);
             }
             if let Some(s) = work.steps.pop_front() {
                 step(plane, model, s, &mut opened)?;
@@ -198,19 +210,23 @@ fn run_all(
             }
         }
         Ok(())
-    });
-    let Err(e) = done else { return Ok(None) };
-    // What no port has is nowhere counted, so it is not kept.
-    close(plane, opened);
-    match e.busy() {
-        Some(port) if again == Again::Later => {
-            if work.done == before {
-                model.notes.truncate(told);
-            }
-            work.waits = Some(port);
-            Ok(Some(work))
+    })();
+    done.map(|()| None).map_err(|e| {
+        close(plane, opened);
+        Failed { after: work.done, ..e }
+    })
+}
+
+/// Opens what another port has just let go of. Here and now: no frame meets what is half done.
+fn open_freed(plane: &mut DataPlane, model: &mut Model, p: &PortPlan) -> Result<Ready, Failed> {
+    let mut patience = Patience::new();
+    loop {
+        patience.wait();
+        let again = patience.begin();
+        match open_device(plane, model, p, again) {
+            Err(e) if e.busy().is_some() && again == Again::Later => {}
+            done => return done,
         }
-        _ => Err(Failed { after: work.done, ..e }),
     }
 }
 

@@ -15,7 +15,7 @@ use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use weir_openflow::model::Version;
 
@@ -202,9 +202,8 @@ fn unless_interrupted<T: Send>(
     });
     std::thread::scope(|s| {
         let work = s.spawn(move || {
-            let done = work(&mut link);
-            let _ = ended.send(Ok(()));
-            done
+            let _ended = Ended(ended);
+            work(&mut link)
         });
         if let Ok(Err(signal)) = events.recv() {
             hang_up();
@@ -216,8 +215,23 @@ fn unless_interrupted<T: Send>(
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             bail!("interrupted");
         }
-        work.join().map_err(|_| anyhow!("the measurement has panicked"))?
+        let done = work.join().map_err(|_| anyhow!("the measurement has panicked")).flatten();
+        // What failed in the middle leaves nothing either, if the switch can still be asked.
+        if done.is_err() {
+            let _ = empty(target);
+        }
+        done
     })
+}
+
+/// Says that the measurement has ended, however it did.
+struct Ended(Sender<Result<(), i32>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Who has been interrupted does not listen.
+        let _ = self.0.send(Ok(()));
+    }
 }
 
 /// Deletes flows until there are none: what was sent before may come yet.

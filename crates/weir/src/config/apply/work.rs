@@ -1,5 +1,5 @@
-//! Steps that are to be carried out, and what has become of them: an interface that is just being given back, or that another
-//! has, makes the rest wait, while the data plane goes on.
+//! Steps that are to be carried out. An interface that is just being given back, or that another has, makes all of them wait,
+//! while the data plane goes on as it is.
 //!
 //! Room: data. Made by who changes a data plane, carried on by `apply`.
 
