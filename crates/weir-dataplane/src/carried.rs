@@ -80,6 +80,10 @@ impl Back {
         for (no, c) in &mut given.ports {
             let of = |c: &Carried| c.ports.iter().find(|(n, _)| n == no).map(|(_, c)| *c);
             let (Some(h), l) = (of(&self.home), of(left).unwrap_or_default()) else { continue };
+            // One that went and came back has begun anew.
+            if h.rx.frames < l.rx.frames || h.tx.frames < l.tx.frames {
+                continue;
+            }
             (c.rx, c.tx) = (h.rx, h.tx);
             c.rx_dropped = on(c.rx_dropped, h.rx_dropped, l.rx_dropped);
             c.tx_dropped = on(c.tx_dropped, h.tx_dropped, l.tx_dropped);

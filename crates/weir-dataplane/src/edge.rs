@@ -161,6 +161,15 @@ impl VdpPortCounters {
         self.rx_dropped += o.rx_dropped;
         self.tx_dropped += o.tx_dropped;
     }
+    /// What was counted since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            rx: self.rx.less(before.rx),
+            tx: self.tx.less(before.tx),
+            rx_dropped: self.rx_dropped.saturating_sub(before.rx_dropped),
+            tx_dropped: self.tx_dropped.saturating_sub(before.tx_dropped),
+        }
+    }
 }
 
 /// Something a frame must be held against.

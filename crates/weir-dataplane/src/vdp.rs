@@ -324,7 +324,13 @@ impl Vdp {
     }
     /// Tells it its ports. What it asked of those that stay holds on.
     pub fn set_ports(&mut self, ports: Vec<(PortNo, PortId)>) {
+        let before = self.edge.elsewhere();
         self.edge.set_ports(&ports);
+        // What a port has counted that goes was not handed on to another data plane.
+        let more = self.edge.elsewhere().since(&before);
+        if let Some(out) = self.away.as_mut().and_then(|a| a.out.as_mut()) {
+            out.merge(&more);
+        }
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
         self.ports = ports.into();
         self.list_ports();

@@ -218,7 +218,7 @@ impl DataPlane {
             spilled: v.spilled,
             channel: (v.channel.channel, channel.map_or(Dedicated::No, |c| c.dedicated)),
             counters: v.tally(),
-            everywhere: v.counts_elsewhere().then(|| v.carried_home().counters),
+            everywhere: v.counted_everywhere(),
             port_counters: v.port_counters(),
             elsewhere: v.edge.elsewhere(),
             held: v.held() + backlog + parked,

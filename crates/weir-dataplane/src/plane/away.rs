@@ -100,9 +100,17 @@ impl Vdp {
         }
         all
     }
-    /// Whether what it has counted is not what this data plane has counted for it.
-    pub(crate) fn counts_elsewhere(&self) -> bool {
-        self.brought.is_some() || self.away.as_ref().is_some_and(|a| a.out.is_some())
+    /// The same, with the frames that are held: they have come.
+    pub(crate) fn counted_everywhere(&self) -> Option<VdpCounters> {
+        let elsewhere =
+            self.brought.is_some() || self.away.as_ref().is_some_and(|a| a.out.is_some());
+        elsewhere.then(|| {
+            let mut all = self.carried_home().counters;
+            for h in &self.hold {
+                all.received.merge(Tally { frames: 1, bytes: h.frame.len() as u64 });
+            }
+            all
+        })
     }
 }
 

@@ -356,6 +356,32 @@ fn what_is_lost_here_while_it_is_away_is_lost_when_it_is_back() {
     }
 }
 
+/// What a port has counted that goes is not what was handed on and came back.
+#[test]
+fn a_port_that_goes_while_it_is_away_takes_no_counts_along() {
+    for held in [20, 1_500] {
+        let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);
+        let rounds = |t: &mut Two, n| (0..n).for_each(|_| t.round());
+        rounds(&mut t, 20);
+        t.make_there(Path::Fast);
+        t.home.send_away(VID, &t.far, LIMIT).unwrap();
+        rounds(&mut t, held / 20);
+        t.rounds_until("away", |t| t.home.phase(VID).unwrap() == Phase::Away);
+        Two::carry(&t.home, &mut t.other);
+        rounds(&mut t, 20);
+        let input = t.home.port_named("in").unwrap();
+        t.home.remove_port(input).unwrap();
+        rounds(&mut t, 50);
+        t.come(Path::Fast);
+        rounds(&mut t, 50);
+        t.check();
+        let seen = t.seen.lock().unwrap().frames;
+        let c = t.home.carried(VID).unwrap().counters;
+        assert_eq!((c.received.frames, c.forwarded.frames), (seen, seen));
+        assert_eq!(t.told, [seen, seen, 0]);
+    }
+}
+
 #[test]
 fn who_can_not_leave_stays_and_who_is_not_fetched_is_away_again() {
     let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);

@@ -83,9 +83,10 @@ fn watch(watched: &Mutex<Watched>, handle: &Handle) {
             if now == w.told {
                 continue;
             }
-            match Netlink::new().and_then(|mut n| n.set(interface, now)) {
-                Ok(()) => w.told = now,
-                Err(e) => tell(format_args!("port {}: {e:#}", w.port)),
+            // Once for each change: what is refused now is refused again.
+            w.told = now;
+            if let Err(e) = Netlink::new().and_then(|mut n| n.set(interface, now)) {
+                tell(format_args!("port {}: {e:#}", w.port));
             }
         }
     }

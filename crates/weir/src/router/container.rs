@@ -91,9 +91,10 @@ impl Container {
         for ((no, tap), told) in taps.iter().zip(&mut self.carriers) {
             let is_up = ports.iter().any(|p| p.no == *no && p.up);
             let now = if is_up { LinkState::Up } else { LinkState::Down };
-            // Where the kernel can't be told, programs inside have timers of their own.
-            if now != *told && tap.set_carrier(now).is_ok() {
+            if now != *told {
                 *told = now;
+                // Where the kernel can't be told, programs inside have timers of their own.
+                let _ = tap.set_carrier(now);
             }
         }
     }
