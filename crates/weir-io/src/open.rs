@@ -6,7 +6,7 @@ use crate::af_packet::AfPacket;
 use crate::af_xdp::{AfXdp, IfBusy, Mode, Offer, Options, Program, Umem};
 use crate::capture_file::{PcapIn, PcapOut};
 use crate::memory::{Memory, MemoryPeer, WireSize};
-use crate::patience::{Again, Patience};
+use crate::patience::{Again, patiently};
 use crate::replay::{Arena, Null, Passes, Replay};
 use crate::sys::netdev::Control;
 use crate::tap::{Lifetime, Tap};
@@ -358,15 +358,7 @@ pub fn open_patiently(
     pool: &mut Pool,
     umem: &Umem,
 ) -> Result<Opened, DeviceError> {
-    let mut patience = Patience::new();
-    loop {
-        patience.wait();
-        let again = patience.begin();
-        match open(spec, pool, umem, again) {
-            Err(DeviceError::Busy { .. }) if again == Again::Later => {}
-            result => return result,
-        }
-    }
+    patiently(DeviceError::is_busy, |again| open(spec, pool, umem, again))
 }
 
 /// How many queues the port's interface has, if they can be opened one by one: as many for reception as for sending.

@@ -20,7 +20,7 @@ pub enum Again {
     Never,
 }
 
-/// See the head of this file.
+/// See the head of this file. For who can't wait in one place: see [`patiently`] else.
 #[derive(Debug, Default)]
 pub struct Patience {
     /// None before it was tried.
@@ -43,5 +43,24 @@ impl Patience {
         let until = *self.until.get_or_insert(now + LONGEST);
         self.pause = (2 * self.pause).clamp(FIRST, MOST);
         if now < until { Again::Later } else { Again::Never }
+    }
+}
+
+/// Tries until it is done, or fails otherwise than that an interface is busy, which `is_busy` says.
+///
+/// # Errors
+/// As the last attempt.
+pub fn patiently<T, E>(
+    is_busy: impl Fn(&E) -> bool,
+    mut attempt: impl FnMut(Again) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut patience = Patience::new();
+    loop {
+        patience.wait();
+        let again = patience.begin();
+        match attempt(again) {
+            Err(e) if again == Again::Later && is_busy(&e) => {}
+            done => return done,
+        }
     }
 }

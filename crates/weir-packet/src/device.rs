@@ -31,6 +31,13 @@ pub enum LinkState {
     Gone,
 }
 
+impl From<bool> for LinkState {
+    /// Of a device that is there: whether its link is up.
+    fn from(up: bool) -> Self {
+        if up { Self::Up } else { Self::Down }
+    }
+}
+
 /// What happens to frames that a device's source has ready while nobody takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
@@ -177,6 +184,13 @@ pub enum DeviceError {
         /// What is wrong, and how to mend it.
         problem: String,
     },
+}
+
+impl DeviceError {
+    /// Whether another has it, or is only just giving it back.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
 }
 
 /// The pool ran out of free frames.

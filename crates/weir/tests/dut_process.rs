@@ -1,10 +1,11 @@
 //! `weir dut` as it is used: `ovs-ofctl` as its controller, pings through its ports, its words.
 
+mod dut_device;
 mod run_daemon;
 
+use dut_device::device;
 use run_daemon::{LIMIT, has, is_root, skipped, weir};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -16,16 +17,7 @@ struct Device {
 
 impl Device {
     fn start(profile: &str, ports: &str) -> Self {
-        let mut child = weir()
-            .args(["dut", "--profile", profile, "--listen", "127.0.0.1:0", "--ports", ports])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = said.lines().map_while(Result::ok);
-        let line = lines.find_map(|l| Some(l.strip_prefix("listening at ")?.to_owned())).unwrap();
-        let at = line.split(';').next().unwrap().to_owned();
+        let (child, at) = device(profile, &["--ports", ports]);
         Self { child, at }
     }
     fn ofctl(&self, version: &str, command: &str, more: &[&str]) -> Result<String, String> {

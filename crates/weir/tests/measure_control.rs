@@ -1,10 +1,11 @@
 //! `weir measure` by the control channel alone, on `weir dut`: its SNMP agent, and what is said of agents
 //! that don't answer. No root, no ports.
 
+mod dut_device;
 mod run_daemon;
 
+use dut_device::device;
 use run_daemon::weir;
-use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Child, Output, Stdio};
 
@@ -20,17 +21,8 @@ impl Device {
         let free = UdpSocket::bind("127.0.0.1:0").unwrap();
         let agent = free.local_addr().unwrap().to_string();
         drop(free);
-        let mut child = weir()
-            .args(["dut", "--profile", profile, "--listen", "127.0.0.1:0", "--snmp", &agent])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = said.lines().map_while(Result::ok);
-        let line = lines.find_map(|l| Some(l.strip_prefix("listening at ")?.to_owned())).unwrap();
-        let at = format!("tcp:{}", line.split(';').next().unwrap());
-        Self { child, at, agent }
+        let (child, at) = device(profile, &["--snmp", &agent]);
+        Self { child, at: format!("tcp:{at}"), agent }
     }
 }
 

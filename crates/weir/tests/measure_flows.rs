@@ -1,11 +1,13 @@
 //! What becomes of a switch's flows when `weir measure` ends: by itself, by a signal, by two, by a kill. On `weir
 //! dut`, by the control channel alone. No root, no ports.
 
+mod dut_device;
 mod run_daemon;
 
+use dut_device::device;
 use run_daemon::{LIMIT, weir};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
@@ -52,16 +54,7 @@ struct Device {
 
 impl Device {
     fn start() -> Self {
-        let mut child = weir()
-            .args(["dut", "--profile", "honest", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = said.lines().map_while(Result::ok);
-        let line = lines.find_map(|l| Some(l.strip_prefix("listening at ")?.to_owned())).unwrap();
-        let at = line.split(';').next().unwrap().to_owned();
+        let (child, at) = device("honest", &[]);
         let mut tcp = TcpStream::connect(&at).unwrap();
         tcp.set_read_timeout(Some(LIMIT)).unwrap();
         tcp.write_all(&[HELLO, FLOW, BARRIER].concat()).unwrap();

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::action::Vid;
-use crate::plane::DataPlane;
+use crate::plane::{DataPlane, WorkerChannel};
 use crate::shortcut::Ways;
-use crate::software::Server;
+use crate::software::{Server, Slot};
 use crate::tap::{Captured, TapId, TapPoint};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use weir_classify::Match;
@@ -67,5 +67,23 @@ impl DataPlane {
     pub fn remove_tap(&mut self, id: TapId) -> Option<u64> {
         let missed = self.taps.remove(id)?;
         Some(missed + self.desk.as_ref().map_or(0, |d| d.remove_tap(id)))
+    }
+}
+
+impl WorkerChannel {
+    /// Runs `f` on a VDP's slow-path slot, before any frame that comes after this call.
+    pub(crate) fn post(&self, vid: Vid, f: impl FnOnce(&mut Slot) + Send + 'static) {
+        self.ring.post(Box::new(move |s| {
+            if let Some(slot) = s.slot_mut(vid) {
+                f(slot);
+            }
+        }));
+    }
+    /// The same, now where the worker runs its server.
+    pub(crate) fn post_now(&mut self, vid: Vid, f: impl FnOnce(&mut Slot) + Send + 'static) {
+        self.post(vid, f);
+        if let Some(s) = &mut self.inline {
+            s.run_jobs();
+        }
     }
 }

@@ -10,15 +10,11 @@ use crate::vdp::{Path, Phase, Spilled};
 const COPIED: usize = 256;
 
 fn put_copies(c: &mut WorkerChannel, vid: Vid, rules: Vec<(u8, SlowRule)>) {
-    c.ring.post(Box::new(move |s| {
-        let Some(slot) = s.slot_mut(vid) else { return };
+    c.post_now(vid, move |slot| {
         for (table, r) in rules {
             slot.put_copy(table, r);
         }
-    }));
-    if let Some(s) = &mut c.inline {
-        s.run_jobs();
-    }
+    });
 }
 
 impl DataPlane {

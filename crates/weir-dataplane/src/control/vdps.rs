@@ -12,7 +12,7 @@ use crate::meter::Meter;
 use crate::plane::DataPlane;
 use crate::program::{Program, ProgramPort};
 use crate::shortcut::Ways;
-use crate::software::{Dedicated, Job, Server, Slot, SlotPort};
+use crate::software::{Dedicated, Slot, SlotPort};
 use crate::userfield::UserFields;
 use crate::vdp::{Asked, ChannelUse, MigrationReport, Path, Phase, SlowOnly, Spilled, Vdp};
 use crate::written::Written;
@@ -445,12 +445,7 @@ impl DataPlane {
     ) -> Result<(), ControlError> {
         let channel = self.vdp(vid)?.channel.channel;
         if let Some(c) = self.channels.get(usize::from(channel)) {
-            let job: Job = Box::new(move |s: &mut Server| {
-                if let Some(slot) = s.slot_mut(vid) {
-                    f(slot);
-                }
-            });
-            c.ring.post(job);
+            c.post(vid, f);
         }
         Ok(())
     }

@@ -202,12 +202,14 @@ impl DataPlane {
         let (handed, queued) = (self.handed(vid), self.queued(vid));
         let time = Time::at(self.now, deadline);
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        let (here, home) = (v.carried(), v.carried_home());
-        let Some(a) = &mut v.away else { return };
+        let Some(a) = &v.away else { return };
         if a.gate == Gate::Open {
             return self.let_in(vid, time, since);
         }
-        if a.expected.is_some_and(|n| handed.came >= n) && queued.lets_go(time) {
+        let is_back = a.expected.is_some_and(|n| handed.came >= n) && queued.lets_go(time);
+        let counted = is_back.then(|| (v.carried(), v.carried_home()));
+        let Some(a) = &mut v.away else { return };
+        if let Some((here, home)) = counted {
             a.told.held = v.hold.len() as u64;
             // Until what was counted elsewhere is known.
             v.brought = Some(Box::new(Brought { given: home.clone(), here: here.clone() }));

@@ -120,18 +120,13 @@ impl DataPlane {
     /// The slow path's copies of the rules go.
     pub(super) fn take_copies_back(&mut self, vid: Vid, channel: u8) {
         let Some(c) = self.channels.get_mut(usize::from(channel)) else { return };
-        c.ring.post(Box::new(move |s| {
-            if let Some(slot) = s.slot_mut(vid) {
-                let gone = slot.end_copy();
-                // Thousands of pieces of memory.
-                if gone.iter().map(Table::len).sum::<usize>() > MANY {
-                    aside(move || drop(gone));
-                }
+        c.post_now(vid, |slot| {
+            let gone = slot.end_copy();
+            // Thousands of pieces of memory.
+            if gone.iter().map(Table::len).sum::<usize>() > MANY {
+                aside(move || drop(gone));
             }
-        }));
-        if let Some(s) = &mut c.inline {
-            s.run_jobs();
-        }
+        });
     }
 
     pub(super) fn give_up_drain(&mut self, vid: Vid) {

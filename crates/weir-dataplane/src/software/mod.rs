@@ -21,7 +21,7 @@ mod egress;
 mod server;
 mod slot;
 
-pub use channel::{Channel, Dedicated, Job, ToServer, pair};
+pub use channel::{Channel, Dedicated, ToServer, pair};
 pub use server::Server;
 pub(crate) use slot::SlowRule;
 pub use slot::{Slot, SlotPort};

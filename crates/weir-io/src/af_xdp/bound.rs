@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::ways::Known;
 use super::{IfBusy, Options, program, settings};
 use crate::interface::{self, Watch};
-use crate::patience::{Again, Patience};
+use crate::patience::{Again, patiently};
 use crate::sys::bpf::{Attach, Map, Redirect};
 use crate::sys::{packet, xdp};
 use std::io;
@@ -232,24 +232,18 @@ impl Bound {
         known: Option<&Known>,
         of: &Program,
     ) -> Result<Self, DeviceError> {
-        let mut patience = Patience::new();
-        loop {
-            patience.wait();
-            let again = match options.if_busy {
-                IfBusy::Wait => patience.begin(),
-                IfBusy::Say => Again::Never,
-            };
-            match Self::open(watch, options, umem, pool, known, of) {
-                Err(DeviceError::System { source, .. })
-                    if source.raw_os_error() == Some(libc::EBUSY) =>
-                {
-                    if again == Again::Never {
-                        let name = watch.name().to_owned();
-                        return Err(DeviceError::Busy { name, queue: options.queue });
-                    }
-                }
-                result => return result,
+        let open = |_| match Self::open(watch, options, umem, pool, known, of) {
+            Err(DeviceError::System { source, .. })
+                if source.raw_os_error() == Some(libc::EBUSY) =>
+            {
+                let name = watch.name().to_owned();
+                Err(DeviceError::Busy { name, queue: options.queue })
             }
+            result => result,
+        };
+        match options.if_busy {
+            IfBusy::Wait => patiently(DeviceError::is_busy, open),
+            IfBusy::Say => open(Again::Never),
         }
     }
 

@@ -368,7 +368,7 @@ impl Device for AfXdp {
                         self.fault = None;
                         self.measure(interface.mtu, pool);
                         self.refill(pool);
-                        if interface.running { LinkState::Up } else { LinkState::Down }
+                        interface.running.into()
                     }
                     Err(e) => {
                         let down = matches!(e, DeviceError::InterfaceDown(_));

@@ -139,7 +139,7 @@ impl Vxlan {
             (!list.is_empty()).then(|| format!("silent: {}; {taken} is taken", list.join(", ")))
         });
         let alive = self.liveness.as_ref().is_none_or(Liveness::any_up);
-        self.up = if reachable && alive { LinkState::Up } else { LinkState::Down };
+        self.up = (reachable && alive).into();
         self.fault = trouble.or(silent);
     }
 

@@ -5,6 +5,7 @@
 
 use super::core::{Core, Expected};
 use super::terms::{Phase, nanos};
+use crate::module::is_among;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{
@@ -121,9 +122,7 @@ impl Core {
             return self.restored();
         }
         if let Message::Error(e) = &msg.body {
-            let is_flow =
-                |(first, last): (u32, u32)| msg.xid.wrapping_sub(first) <= last.wrapping_sub(first);
-            self.not_taken_back |= self.going_back.is_some_and(is_flow);
+            self.not_taken_back |= self.going_back.is_some_and(|all| is_among(msg.xid, all));
             self.late_note(format!(
                 "While its flows were put back, the switch reported {:?}.",
                 e.code

@@ -9,6 +9,12 @@ use weir_packet::Nanos;
 /// Bytes kept of a captured frame: headers, proof and the beginning of the fill of any probe.
 pub const SNAP: usize = 160;
 
+/// Whether a message is one of those from the first transaction id to the last: those of messages that are sent together follow
+/// each other.
+pub(crate) fn is_among(xid: u32, (first, last): (u32, u32)) -> bool {
+    xid.wrapping_sub(first) <= last.wrapping_sub(first)
+}
+
 /// From one moment to another, in nanoseconds, negative if the second was first. Moments of the Unix epoch
 /// have more digits than an `f64`: the difference is taken before it becomes one.
 pub fn ns_between(from: Nanos, to: Nanos) -> f64 {

@@ -38,6 +38,7 @@ pub mod traffic;
 pub use about::{About, Depth, Kind, On, Param, Table};
 pub use bench::{Bench, Wired};
 pub use context::{Act, Context};
+pub(crate) use event::is_among;
 pub use event::{Captured, Count, LoadDone, ProbeId, Sample, ns_between};
 pub use load::{Leaves, Load, LoadId, Packets, Recording, Shape};
 pub(crate) use params::distance;

@@ -20,7 +20,7 @@
 
 use super::verdicts::refused;
 use crate::document::ProbeResolution;
-use crate::module::{Captured, Context, Load, LoadId, Params, ns_between, rules};
+use crate::module::{Captured, Context, Load, LoadId, Params, is_among, ns_between, rules};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{FlowCommand, FlowMod, Match, Message, Msg, Port};
@@ -400,8 +400,7 @@ impl Updates {
 
     /// Whether the message is one of the run's changes. Transaction ids of a run follow each other.
     fn is_of_run(&self, xid: u32) -> bool {
-        let (first, last) = (self.run.first, self.run.last);
-        xid.wrapping_sub(first) <= last.wrapping_sub(first)
+        is_among(xid, (self.run.first, self.run.last))
     }
 
     /// Why there is nothing to tell, where not one run was possible.

@@ -22,7 +22,7 @@ use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vi
 use weir_io::af_xdp::Umem;
 use weir_io::memory::Memory;
 use weir_io::open::{Kind, PortSpec};
-use weir_io::patience::{Again, Patience};
+use weir_io::patience::{Again, patiently};
 use weir_packet::{PoolError, PortId};
 pub use work::Work;
 
@@ -183,61 +183,34 @@ fn run_all(
     mut work: Work,
 ) -> Result<Option<Work>, Failed> {
     let (again, told) = (work.patience.begin(), model.notes.len());
-    model.homes.expect(&model.plan, work.steps.make_contiguous(), plane.workers());
+    model.homes.expect(&model.plan, &work.steps, plane.workers());
     let mut opened = BTreeMap::new();
-    if let Err(e) = open_free(plane, model, &work, &mut opened, again) {
+    if let Err((port, e)) = open_free(plane, model, &work, &mut opened, again) {
         // What no port has is nowhere counted, so it is not kept.
         close(plane, opened);
-        return match e.busy() {
-            Some(port) if again == Again::Later => {
-                model.notes.truncate(told);
-                work.waits = Some(port);
-                Ok(Some(work))
-            }
-            _ => Err(e),
-        };
-    }
-    let done = (|| {
-        while let Some(s) = work.steps.front() {
-            if let Step::AddPort(p) = s
-                && !opened.contains_key(&p.name)
-            {
-                opened.insert(p.name.clone(), open_freed(plane, model, p)?);
-            }
-            if let Some(s) = work.steps.pop_front() {
-                step(plane, model, s, &mut opened)?;
-                work.done += 1;
-            }
+        if again == Again::Never || !e.is_busy() {
+            return Err(e);
         }
-        Ok(())
-    })();
-    done.map(|()| None).map_err(|e| {
-        close(plane, opened);
-        Failed { after: work.done, ..e }
-    })
-}
-
-/// Opens what another port has just let go of. Here and now: no frame meets what is half done.
-fn open_freed(plane: &mut DataPlane, model: &mut Model, p: &PortPlan) -> Result<Ready, Failed> {
-    let mut patience = Patience::new();
-    loop {
-        patience.wait();
-        let again = patience.begin();
-        match open_device(plane, model, p, again) {
-            Err(e) if e.busy().is_some() && again == Again::Later => {}
-            done => return done,
+        model.notes.truncate(told);
+        return Ok(Some(Work { waits: Some(port), ..work }));
+    }
+    for (after, s) in work.steps.into_iter().enumerate() {
+        if let Err(e) = step(plane, model, s, &mut opened) {
+            close(plane, opened);
+            return Err(Failed { after, ..e });
         }
     }
+    Ok(None)
 }
 
-/// Opens what ports that are to be added have, where it is not another's that goes in the same change.
+/// Opens what ports that are to be added have, where it is not another's that goes in the same change. Says which can't be.
 fn open_free(
     plane: &mut DataPlane,
     model: &mut Model,
     work: &Work,
     opened: &mut BTreeMap<String, Ready>,
     again: Again,
-) -> Result<(), Failed> {
+) -> Result<(), (String, Failed)> {
     let going: Vec<&PortPlan> = work
         .steps
         .iter()
@@ -258,7 +231,8 @@ fn open_free(
         .collect();
     first.sort_by_key(|p| work.waits.as_ref() != Some(&p.name));
     for p in first {
-        opened.insert(p.name.clone(), open_device(plane, model, p, again)?);
+        let device = open_device(plane, model, p, again);
+        opened.insert(p.name.clone(), device.map_err(|e| (p.name.clone(), e))?);
     }
     Ok(())
 }
@@ -285,18 +259,12 @@ fn step(
 ) -> Result<(), Failed> {
     match s {
         Step::AddPort(p) => {
-            return match opened.remove(&p.name) {
-                Some(device) => add_port(plane, model, p, device),
-                None => {
-                    let reason = Reason::Config("its device was not opened".to_owned());
-                    Err(Failed {
-                        place: p.place,
-                        whose: format!("port '{}'", p.name),
-                        reason,
-                        after: 0,
-                    })
-                }
+            let device = match opened.remove(&p.name) {
+                Some(d) => d,
+                // What another port has just let go of. Here and now: no frame meets what is half done.
+                None => patiently(Failed::is_busy, |again| open_device(plane, model, &p, again))?,
             };
+            return add_port(plane, model, p, device);
         }
         Step::CreateVdp(v) => return create(plane, model, *v),
         _ => {}

@@ -53,11 +53,9 @@ impl fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 impl Failed {
-    /// The port whose interface another program has, or is only just giving back.
-    pub fn busy(&self) -> Option<String> {
-        let is = matches!(self.reason, Reason::Device(DeviceError::Busy { .. }));
-        let port = self.whose.strip_prefix("port '")?.strip_suffix('\'')?;
-        is.then(|| port.to_owned())
+    /// Whether another program has an interface, or is only just giving it back.
+    pub fn is_busy(&self) -> bool {
+        matches!(&self.reason, Reason::Device(e) if e.is_busy())
     }
     /// Whether the machine is to blame, and not what the user wrote.
     pub fn is_environment(&self) -> bool {

@@ -79,7 +79,7 @@ fn watch(watched: &Mutex<Watched>, handle: &Handle) {
         for (interface, w) in &mut all.wires {
             // One that is not there is not told of: its router can't be either, or is about to go.
             let Some(port) = ports.iter().find(|p| p.name == w.port) else { continue };
-            let now = if port.up { LinkState::Up } else { LinkState::Down };
+            let now = port.up.into();
             if now == w.told {
                 continue;
             }

@@ -90,7 +90,7 @@ impl Container {
         self.carriers.resize(taps.len(), UNTOLD);
         for ((no, tap), told) in taps.iter().zip(&mut self.carriers) {
             let is_up = ports.iter().any(|p| p.no == *no && p.up);
-            let now = if is_up { LinkState::Up } else { LinkState::Down };
+            let now = is_up.into();
             if now != *told {
                 *told = now;
                 // Where the kernel can't be told, programs inside have timers of their own.

@@ -17,10 +17,7 @@ impl Device for Watch {
         self.0.caps()
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
-        match self.0.up.load(Relaxed) {
-            true => LinkState::Up,
-            false => LinkState::Down,
-        }
+        self.0.up.load(Relaxed).into()
     }
     fn rx(&mut self, _pool: &mut Pool, _burst: &mut Burst) -> usize {
         0

@@ -257,7 +257,7 @@ impl Router {
         for p in ports {
             let Some(id) = self.iface_of(p.no) else { continue };
             let Some(iface) = self.ifaces.get_mut(usize::from(id)) else { continue };
-            let now = if p.up { LinkState::Up } else { LinkState::Down };
+            let now = p.up.into();
             if std::mem::replace(&mut iface.link, now) != now && !p.up {
                 self.neighbours.forget(id);
             }

@@ -71,7 +71,7 @@ fn open_queues(
             Err(e) => {
                 close_queues(plane, all);
                 model.notes.truncate(told);
-                if e.busy().is_some() && again == Again::Later {
+                if e.is_busy() && again == Again::Later {
                     return Err(e);
                 }
                 // What else the interface can be opened by is tried as a whole.

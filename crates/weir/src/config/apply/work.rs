@@ -4,24 +4,21 @@
 //! Room: data. Made by who changes a data plane, carried on by `apply`.
 
 use crate::config::diff::Step;
-use std::collections::VecDeque;
 use weir_io::patience::Patience;
 
 /// See the head of this file.
 #[must_use]
 pub struct Work {
-    pub(super) steps: VecDeque<Step>,
+    pub(super) steps: Vec<Step>,
     /// The port that waits: others are opened when that is, as none is kept open meanwhile.
     pub(super) waits: Option<String>,
-    /// Steps that were carried out.
-    pub(super) done: usize,
     pub(super) patience: Patience,
 }
 
 impl Work {
     /// All is still to be done.
     pub fn new(steps: Vec<Step>) -> Self {
-        Self { steps: steps.into(), waits: None, done: 0, patience: Patience::new() }
+        Self { steps, waits: None, patience: Patience::new() }
     }
     /// Waits before the next attempt, not on the data plane's thread.
     pub fn wait(&self) {
