@@ -92,9 +92,23 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
         .map(|(_, k)| k)
 }
 
+/// Whether a word is so much like another that nothing else can be meant, where others may be meant as well: `size` is not `line`.
+pub fn misspelt(word: &str, meant: &str) -> bool {
+    let word: String = word.chars().take(64).collect();
+    meant.len() > 2 && strsim::osa_distance(&word, meant) <= 1 + meant.len() / 6
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_misspelt() {
+        let pairs =
+            [("stepz", "steps"), ("clok", "clock"), ("szie", "size"), ("latancy", "latency")];
+        assert!(pairs.iter().all(|(word, meant)| misspelt(word, meant)));
+        assert!(!misspelt("line", "size") && !misspelt("b", "a"));
+    }
 
     #[test]
     fn places_count_from_one() {

@@ -4,7 +4,7 @@
 //! Room: TOML's syntax and the kinds of values. Called by `operation`, `model`, `profile` and
 //! `place`'s request; none of them sees TOML's own types.
 
-use crate::fault::{Fault, Source, unknown};
+use crate::fault::{Fault, Source, misspelt, unknown};
 use crate::formula::Formula;
 use crate::quantity::Dimension;
 use std::cell::RefCell;
@@ -104,9 +104,16 @@ impl<'s> Section<'s> {
         self.get(key).is_some()
     }
 
-    /// The key is missing: what was expected.
+    /// The key is missing: what was expected. A key that is like it, and that nobody has asked for, is taken for it misspelt.
     pub fn missing(&self, key: &str, expected: &str) -> Fault {
-        self.wrong(format!("'{}' is missing: expected {expected}", self.named(key)))
+        let text = format!("'{}' is missing: expected {expected}", self.named(key));
+        let asked = self.asked.borrow();
+        let own = |k: &At<String>| !asked.contains(&k.value) && misspelt(&k.value, key);
+        let misspelt = self.keys().into_iter().find(own);
+        match misspelt {
+            Some(k) => self.fault(&k.span, format!("{text}; is '{}' meant for it?", k.value)),
+            None => self.wrong(text),
+        }
     }
 
     fn kind<T>(

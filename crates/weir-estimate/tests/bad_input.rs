@@ -70,7 +70,7 @@ fn models() {
     says(&model("together = \"walk\""), "x.toml:4:", &["unknown operation 'walk'"]);
     says(&m("use = \"x\""), "x.toml: ", &["a cycle: x → x"]);
     says(&m("b = 6"), "x.toml:4:", &["a step is one of"]);
-    says(&model("stepz = []"), "x.toml:", &["'steps' is missing"]);
+    says(&model("stepz = []"), "x.toml:", &["'steps' is missing", "; is 'stepz' meant for it?"]);
     says(&model("steps = [{ eo = "), "x.toml:4:", &[]);
     says(&model("steps = []\nsteps = []"), "x.toml:5:1:", &["duplicate key 'steps'", "leave one"]);
     says(&model("steps = 3"), "x.toml:4:", &["expected a list of tables, not a number"]);
@@ -86,7 +86,11 @@ fn profiles() {
     let clock = "clock = \"3.6 GHz\"";
     says(&m(clock, "clock = \"3.6 GB\""), "p.toml:", &["processor.clock", "is a size", "GHz"]);
     says(&m(clock, "clock = 3600"), "p.toml:", &["processor.clock", "unit"]);
-    says(&m(clock, "clok = 1"), "p.toml:", &["'processor.clock' is missing"]);
+    says(
+        &m(clock, "clok = 1"),
+        "p.toml:",
+        &["'processor.clock' is missing", "; is 'clok' meant for it?"],
+    );
     says(&m("[eo.mem_io]", "[eo.mem_oi]"), "p.toml:", &["operation 'mem_oi'", "'mem_io'?"]);
     says(&m("ceil(hdr / line)", "ceil(hrd / line)"), "p.toml:", &["name 'hrd'", "'hdr'?"]);
     let kind = "provenance = \"published\"";
