@@ -392,7 +392,7 @@ fn route(fib: &mut Fib, r: &RouteMessage) {
             RouteAttribute::Gateway(g) => hop.gateway = address(g),
             RouteAttribute::Via(_) | RouteAttribute::Encap(_) => strange = true,
             RouteAttribute::MultiPath(all) => {
-                for n in all.iter().filter(|n| !n.flags.intersects(DEAD)) {
+                for n in all.iter().filter(|n| !n.flags.contains(RouteNextHopFlags::Dead)) {
                     let gateway = n.attributes.iter().find_map(|a| match a {
                         RouteAttribute::Gateway(g) => address(g),
                         _ => None,
@@ -410,7 +410,9 @@ fn route(fib: &mut Fib, r: &RouteMessage) {
         LOCAL => Table::Local,
         _ => return,
     };
-    if cached {
+    // A route that the kernel passes over, by a link without a carrier where it has been told to heed that.
+    let dead = h.flags.contains(RouteFlags::Dead);
+    if cached || dead {
         return;
     }
     if hop.link != 0 {
@@ -426,8 +428,6 @@ fn route(fib: &mut Fib, r: &RouteMessage) {
         _ => fib.route_of_some(table, to),
     }
 }
-
-const DEAD: RouteNextHopFlags = RouteNextHopFlags::Dead.union(RouteNextHopFlags::Linkdown);
 
 fn neighbour(fib: &mut Fib, n: &NeighbourMessage) -> Option<Stale> {
     let known = matches!(

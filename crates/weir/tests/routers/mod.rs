@@ -33,7 +33,7 @@ fn until(what: &str, mut f: impl FnMut() -> bool) {
 }
 
 /// Two hosts in namespaces, x (10.1.0.2) and y (10.2.0.2), whose gateways are their networks' first
-/// addresses; their links end here.
+/// addresses; their links end here. With a third, z (10.3.0.2), where it is asked for.
 struct Lab {
     name: String,
 }
@@ -52,19 +52,28 @@ impl Lab {
             skipped(test, "network namespaces can't be made here");
             return None;
         }
-        sh(&format!("ip netns add {n}y"));
-        for (side, net) in [('x', 1), ('y', 2)] {
-            sh(&format!(
-                "ip link add {n}{side} type veth peer name e0 netns {n}{side}
-                 sysctl -qw net.ipv6.conf.{n}{side}.disable_ipv6=1
-                 ip -n {n}{side} link set lo up
-                 ip -n {n}{side} link set e0 address 02:00:00:00:00:0{net} up
-                 ip -n {n}{side} addr add 10.{net}.0.2/24 dev e0
-                 ip -n {n}{side} route add default via 10.{net}.0.1
-                 ip link set {n}{side} up"
-            ));
-        }
+        lab.connect('x', 1);
+        lab.host('y', 2);
         Some(lab)
+    }
+
+    /// One more host.
+    fn host(&self, side: char, net: u8) {
+        sh(&format!("ip netns add {}{side}", self.name));
+        self.connect(side, net);
+    }
+
+    fn connect(&self, side: char, net: u8) {
+        let n = &self.name;
+        sh(&format!(
+            "ip link add {n}{side} type veth peer name e0 netns {n}{side}
+             sysctl -qw net.ipv6.conf.{n}{side}.disable_ipv6=1
+             ip -n {n}{side} link set lo up
+             ip -n {n}{side} link set e0 address 02:00:00:00:00:0{net} up
+             ip -n {n}{side} addr add 10.{net}.0.2/24 dev e0
+             ip -n {n}{side} route add default via 10.{net}.0.1
+             ip link set {n}{side} up"
+        ));
     }
 
     /// A physical link between two nodes of this machine.
@@ -127,7 +136,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let n = &self.name;
         quietly(&format!(
-            "ip netns del {n}x; ip netns del {n}y; ip link del {n}x; ip link del {n}y; ip link del {n}t"
+            "for i in x y z; do ip netns del {n}$i; ip link del {n}$i; done; ip link del {n}t"
         ));
     }
 }
@@ -271,6 +280,48 @@ fn a_port_that_is_down_is_told_inside() {
         lab.reaches();
         let again = inside("link show lan2");
         assert_eq!(again.split("ether ").nth(1), mac.split("ether ").nth(1), "{plane}");
+        s.ask(&["net", "delete", "red"]);
+    }
+    d.stop();
+}
+
+/// A route by a link without a carrier is passed over for the next, by the kernel and by rules alike, until the link is back.
+#[test]
+fn a_floating_route_takes_over_while_a_link_is_down() {
+    let test = "a_floating_route_takes_over_while_a_link_is_down";
+    let Some(lab) = Lab::new(test, 'g') else { return };
+    lab.host('z', 3);
+    let n = &lab.name;
+    // One address behind both, as that of a service.
+    sh(&format!("for i in y z; do ip -n {n}$i address add 10.50.0.1/32 dev lo; done"));
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y'), ("lan3", 'z')]);
+    let s = hosts(&[("here", &d)]);
+    let asks = || sh(&format!("ip netns exec {n}x ping -n -c 1 -W 1 10.50.0.1 2>&1 || true"));
+    let served = |side: char| {
+        let all = sh(&format!("ip netns exec {n}{side} cat /proc/net/snmp"));
+        let mut icmp = all.lines().filter(|l| l.starts_with("IcmpMsg: "));
+        let (heads, values) = (icmp.next().unwrap_or(""), icmp.next().unwrap_or(""));
+        let mut both = heads.split(' ').zip(values.split(' '));
+        both.find(|(h, _)| *h == "InType8").map_or(0, |(_, n)| n.parse::<u64>().unwrap())
+    };
+    let answers = |side: char| {
+        let before = served(side);
+        asks().contains(" 1 received") && served(side) == before + 1
+    };
+    for plane in ["own", "pearl", "routed", "bridged"] {
+        let three = one(plane, "")
+            .replace("'lan2']", "'lan2', 'lan3']")
+            .replace("['10.2.0.1/24']", "['10.2.0.1/24'], lan3 = ['10.3.0.1/24']");
+        s.apply(&three);
+        let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
+        for (via, metric) in [("10.2.0.2", 10), ("10.3.0.2", 20)] {
+            sh(&format!("ip -n {namespace} route add 10.50.0.0/24 via {via} metric {metric}"));
+        }
+        until(&format!("{plane}: y answers"), || answers('y'));
+        sh(&format!("ip -n {n}y link set e0 down"));
+        until(&format!("{plane}: z answers for y"), || answers('z'));
+        sh(&format!("ip -n {n}y link set e0 up && ip -n {n}y route add default via 10.2.0.1"));
+        until(&format!("{plane}: y answers again"), || answers('y'));
         s.ask(&["net", "delete", "red"]);
     }
     d.stop();
