@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use weir_dataplane::Vid;
 use weir_io::open::{self, PortSpec};
@@ -49,6 +49,8 @@ pub struct Routers {
     /// Tells this data plane from others of the machine.
     id: String,
     all: Mutex<BTreeMap<u16, One>>,
+    /// What was last known of them: who looks while one is made, which takes seconds with FRR inside, is told this.
+    known: Mutex<BTreeMap<u16, RouterItem>>,
     carriers: Carriers,
 }
 
@@ -83,6 +85,7 @@ impl Routers {
         let routers = Self {
             id: format!("{:08x}", id >> 32),
             all: Mutex::default(),
+            known: Mutex::default(),
             carriers: Carriers::default(),
         };
         if rustix::process::geteuid().is_root() {
@@ -93,11 +96,20 @@ impl Routers {
 
     /// None, and none will be: of a data plane that nobody asks for any.
     pub fn none() -> Self {
-        Self { id: String::new(), all: Mutex::default(), carriers: Carriers::default() }
+        let (all, known) = (Mutex::default(), Mutex::default());
+        Self { id: String::new(), all, known, carriers: Carriers::default() }
     }
 
+    /// All of them, to change them.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, One>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look(&all);
+        all
+    }
+    fn look(&self, all: &BTreeMap<u16, One>) -> BTreeMap<u16, RouterItem> {
+        let items: BTreeMap<_, _> = all.iter().map(|(vid, o)| (*vid, o.item())).collect();
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&items);
+        items
     }
 
     /// What all of a router's things are called.
@@ -417,9 +429,15 @@ impl Routers {
         }
     }
 
-    /// How they do, by their VDPs' numbers.
+    /// How they do, by their VDPs' numbers; how they did before it, while a change is under way.
     pub fn status(&self) -> BTreeMap<u16, RouterItem> {
-        self.lock().iter().map(|(vid, o)| (*vid, o.item())).collect()
+        match self.all.try_lock() {
+            Ok(all) => self.look(&all),
+            Err(TryLockError::Poisoned(e)) => self.look(&e.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+        }
     }
 }
 
@@ -615,4 +633,18 @@ fn work(e: anyhow::Error) -> NotDone {
 
 fn bad_anyhow(e: anyhow::Error) -> NotDone {
     bad(format!("{e:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever looks while a router is made does not wait until it is there.
+    #[test]
+    fn who_looks_does_not_wait_for_a_change() {
+        let routers = Routers::none();
+        let change = routers.lock();
+        assert!(routers.status().is_empty());
+        drop(change);
+    }
 }
