@@ -460,6 +460,9 @@ fn refusals_name_what_their_user_wrote() {
     assert!(said.starts_with("weir: no port 'nope': "), "{said}");
     let said = d.refused(&["vdp", "set", "one", "--cpu-permille", "2000"]);
     assert!(said.starts_with("weir: cpu_permille = 2000: at most 1000"), "{said}");
+    // Nor of the file that the data plane was started with.
+    let said = d.refused(&["vdp", "set", "one", "--tcam-entries", "900000000"]);
+    assert!(said.starts_with("weir: VDP 1 (one): the action part of the TCAM"), "{said}");
     let said = d.refused(&["vdp", "create", "9", "--mapping", "in_port=nope"]);
     assert!(said.starts_with("weir: mapping rule: 'nope'"), "{said}");
     // In a file there is a line, and a column.

@@ -130,7 +130,11 @@ pub fn handle(
             Some(all) => Ok(done(all)),
             None => Ok(done(put(live, toml))),
         },
-        other => Ok(answer(live.change(move |m| steps(other, m)))),
+        create @ Request::VdpCreate { .. } => Ok(answer(live.change(move |m| steps(create, m)))),
+        other => {
+            let done = live.change(move |m| steps(other, m));
+            Ok(answer(done.map_err(NotDone::unplaced)))
+        }
     }
 }
 
@@ -204,7 +208,7 @@ fn batch(of: Vec<Request>, live: &Live) -> Reply {
     let all = of.len();
     match live.change_each(of.into_iter().map(|r| move |m: &Model| steps(r, m))) {
         Ok(notes) => answer(Ok(notes)),
-        Err((done, e)) => match refusal(&e) {
+        Err((done, e)) => match refusal(&e.unplaced()) {
             Reply::Error(r) if all > 1 => {
                 let text = format!("change {} of {all}: {}", done + 1, r.text);
                 Reply::Error(Refusal { text, ..r })

@@ -48,6 +48,14 @@ impl fmt::Display for NotDone {
 }
 
 impl NotDone {
+    /// The same of what no file says: lines of the file that the data plane was started with are not what was asked.
+    #[must_use]
+    pub fn unplaced(self) -> Self {
+        match self {
+            Self::Step(f) => Self::Step(Failed { place: None, ..f }),
+            other => other,
+        }
+    }
     /// What became of the data plane, to be said behind the error.
     pub fn aftermath(&self) -> String {
         match self {
