@@ -127,10 +127,16 @@ pub fn body(
     let Some(seen) = observed.get(&other) else {
         return Err(refuse(format!("host '{other}' was not asked what it has")));
     };
-    if let Some(p) = &v.program
-        && !matches!(p.as_str(), "forward" | "reflector" | "sink" | "learning")
-    {
-        return Err(refuse(format!("program '{p}' has a state that can't be taken along")));
+    if let Some(p) = &v.program {
+        let name = p.name();
+        if !matches!(name, "forward" | "reflector" | "sink" | "learning") {
+            return Err(refuse(format!("program '{name}' has a state that can't be taken along")));
+        }
+        if p.is_told_more_than_numbers() {
+            let text =
+                format!("program '{name}' is told of its host's ports, which are others there");
+            return Err(refuse(text));
+        }
     }
     let count = lab.attachments(n, v).len();
     let first = tunnels_of(store, &n.name, &v.name);
@@ -292,7 +298,7 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Host;
+    use crate::model::{Host, Program};
     use crate::observed::ObservedHost;
     use crate::store::Place;
 
@@ -423,7 +429,7 @@ mod tests {
         assert!(asked(&lab, &observed).unwrap_err().text.contains("2 are needed"));
         lab.host[1].tunnel = None;
         assert!(asked(&lab, &seen()).unwrap_err().text.contains("has no 'tunnel'"));
-        lab.network[0].node[0].program = Some("nat".to_owned());
+        lab.network[0].node[0].program = Some(Program::named("nat"));
         lab.host[1].tunnel = Some("192.0.2.2".to_owned());
         assert!(asked(&lab, &seen()).unwrap_err().text.contains("state that can't be taken along"));
     }

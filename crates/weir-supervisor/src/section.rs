@@ -6,8 +6,8 @@
 
 use crate::model::router::{DataPlane, Router, vlan_of};
 use crate::model::{
-    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Rule, Share, SwitchTls,
-    is_false,
+    Attachment, Isolation, Kind, Lab, Made, Network, Node, Openflow, Path, Program, Rule, Share,
+    SwitchTls, is_false,
 };
 use crate::observed::ObservedVdp;
 use crate::refusal::Way;
@@ -130,7 +130,7 @@ struct Section<'a> {
     mapping: Vec<String>,
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    program: Option<&'a str>,
+    program: Option<&'a Program>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<&'a str>,
     tcam_entries: u32,
@@ -221,7 +221,7 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
             ports: &ports,
             mapping,
             path: v.path.name(),
-            program: v.program.as_deref().filter(|_| router.is_none()),
+            program: v.program.as_ref().filter(|_| router.is_none()),
             default: v.default.as_deref().filter(|_| router.is_none()),
             tcam_entries: v.tcam_entries,
             tcam_limit_entries: limit,

@@ -12,6 +12,7 @@ mod carry;
 mod check;
 mod guard;
 mod identity;
+mod program;
 pub mod router;
 mod spread;
 
@@ -21,6 +22,7 @@ pub(crate) use check::tunnel_end;
 pub use check::{FlowSyntax, check, one_plane, owner_name};
 pub use guard::{Act, Guard, Rate};
 pub use identity::SwitchTls;
+pub use program::Program;
 use serde::{Deserialize, Serialize};
 pub(crate) use spread::far_shares;
 pub use spread::{Fabric, Far, Tunnelled};
@@ -200,9 +202,9 @@ pub struct Node {
     /// Where it lives.
     #[serde(default)]
     pub path: Path,
-    /// Its slow-path program: forward, learning, reflector or sink.
+    /// Its slow-path program, as in a data plane's own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
+    pub program: Option<Program>,
     /// What a frame without a rule gets; the program's where that is left out. Not for OpenFlow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,

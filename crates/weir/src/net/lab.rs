@@ -3,6 +3,7 @@
 //! Room: one file and the paths in it. Called by `weir apply` and `weir net create`.
 
 use super::flows::Flows;
+use super::programs;
 use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
@@ -57,7 +58,7 @@ pub fn refused(file: Option<&LabFile>, r: &Refusal) -> Error {
 /// # Errors
 /// The first thing that can't be.
 pub fn checked(lab: &Lab, file: Option<&LabFile>) -> Result<()> {
-    check(lab, &Flows).map_err(|r| refused(file, &r))
+    check(lab, &Flows).and_then(|()| programs::check(lab)).map_err(|r| refused(file, &r))
 }
 
 /// Files are looked for beside the LAB file that names them; the store keeps where they are.

@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_supervisor::model::{Network, Openflow};
+use weir_supervisor::model::{Network, Openflow, Program};
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Caller {
                 None => Ok(()),
                 Some(key) => Err(Problem::forbidden(format!(
                     "{key}: is granted by an operator; an owner changes controllers, rules, \
-                     programs, defaults, fail_mode and paths"
+                     programs without options, defaults, fail_mode and paths"
                 ))),
             },
         }
@@ -156,7 +156,8 @@ fn granted(n: &Network) -> Network {
     n.controllers.clear();
     for v in &mut n.node {
         v.path = Default::default();
-        v.program = None;
+        // Options say how much memory it takes.
+        v.program = v.program.take().filter(Program::has_options);
         v.default = None;
         v.rule.clear();
         if let Some(o) = &mut v.openflow {
@@ -239,6 +240,10 @@ mod tests {
                 "isolation",
             ),
             ("node = []", "node"),
+            (
+                "node = [{ name = 's', host = 'h', ports = ['p'], program = { name = 'learning', max_entries = 9 } }]",
+                "node[0].program",
+            ),
         ] {
             let e = owner().may_make(&before, &network(not)).unwrap_err();
             assert!(e.status == 403 && e.detail.contains(key), "{not}: {}", e.detail);

@@ -2,6 +2,7 @@
 //! is left. Needs root, ip, ping; FRR for some.
 
 mod kinds;
+mod programs;
 
 use super::Supervisor;
 use super::run_daemon::{Daemon, LIMIT, has, is_root, skipped};
