@@ -7,10 +7,11 @@
 //! The kernel's own stack sees the same frames: an interface that is a port should have no address.
 //! A ring (TPACKET_V3) would save copies; it also hands over blocks up to half a millisecond late,
 //! so plain messages in batches are what is used. Where rate matters, use [`crate::af_xdp`].
-//! Inside a tunnel, super-frames are not cut: they count as `rx_errors`.
+//! Super-frames inside VXLAN are cut there; inside other tunnels they are not, and count as `rx_errors`.
 
 use crate::interface::{self, Seen, Watch};
-use crate::offload::segment::{Cut, MAX_SUPER};
+use crate::offload::layout::{Ip, TCP, UDP};
+use crate::offload::segment::{Cut, MAX_SUPER, Told};
 use crate::offload::{checksum, restore_vlan};
 use crate::sys::packet::{Meta, RxBatch, Socket, TxBatch};
 use std::cell::Cell;
@@ -176,13 +177,12 @@ impl AfPacket {
     /// Cuts the super-frame of message `next`, as far as there is room.
     fn deliver_super(&mut self, meta: Meta, pool: &mut Pool, burst: &mut Burst) -> Delivery {
         if self.cut.is_none() {
-            let known = matches!(meta.gso_type, GSO_TCPV4 | GSO_TCPV6 | GSO_UDP_L4);
-            let Some(head) = self.frames.get(self.next).filter(|_| known) else {
+            let (Some(told), Some(head)) = (told(&meta), self.frames.get(self.next)) else {
                 self.counters.rx_errors += 1;
                 return Delivery::Done;
             };
             self.rx.join(self.next, head.bytes());
-            let cut = Cut::new(self.rx.joined(self.next, meta.len), meta.gso_size);
+            let cut = Cut::told(self.rx.joined(self.next, meta.len), meta.gso_size, told);
             self.cut = cut.filter(|c| c.longest() <= self.frame_bytes);
             if self.cut.is_none() {
                 self.counters.rx_errors += 1;
@@ -229,6 +229,17 @@ impl AfPacket {
             self.missed.set(self.missed.get() + n);
         }
     }
+}
+
+/// Which payload of a super-frame is to be cut; `None` for kinds that nobody knows here.
+fn told(meta: &Meta) -> Option<Told> {
+    let (protocol, ip) = match meta.gso_type {
+        GSO_TCPV4 => (TCP, Some(Ip::V4)),
+        GSO_TCPV6 => (TCP, Some(Ip::V6)),
+        GSO_UDP_L4 => (UDP, None),
+        _ => return None,
+    };
+    Some(Told { protocol, ip, at: meta.partial.map(|(start, _)| start) })
 }
 
 impl Device for AfPacket {

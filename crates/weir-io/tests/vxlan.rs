@@ -374,6 +374,66 @@ fn the_kernels_device_and_tshark_agree() {
     }
 }
 
+/// A kernel of this machine leaves its checksums to an adapter that no frame of a tunnel's end here meets.
+#[test]
+fn checksums_that_the_kernels_device_leaves_are_finished() {
+    const TEST: &str = "checksums_that_the_kernels_device_leaves_are_finished";
+    if !common::can_have_namespaces(TEST) {
+        return;
+    }
+    let lab = Lab::new(&["w", "h1"]);
+    lab.quiet("w");
+    lab.quiet("h1");
+    lab.veth(1);
+    lab.run("w", "ip addr add 192.0.2.1/24 dev p1");
+    lab.run("h1", "ip addr add 192.0.2.2/24 dev eth0");
+    let made = "ip link add vx0 type vxlan id 42 remote 192.0.2.1 local 192.0.2.2 dstport 4789 \
+                dev eth0 nolearning";
+    if !lab.works("h1", made) {
+        eprintln!("SKIPPED: {TEST} needs VXLAN devices of the kernel");
+        return;
+    }
+    lab.run("h1", "ip addr add 10.7.0.2/24 dev vx0");
+    lab.run("h1", "ip link set vx0 up");
+    lab.run("h1", "ip neigh add 10.7.0.1 lladdr 02:00:00:00:00:09 dev vx0");
+    let far = lab.within("h1", || {
+        let socket = UdpSocket::bind("10.7.0.2:5000").unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        for n in 0..20u8 {
+            socket.send_to(&vec![n; 100 + usize::from(n)], "10.7.0.1:7000").unwrap();
+        }
+    });
+    let near = lab.within("w", || {
+        let mut pool = Pool::new(512, 2048).unwrap();
+        let mut port = open("42,remote=192.0.2.2,local=192.0.2.1", &pool).unwrap();
+        let (mut n, mut burst, begun) = (0, Burst::new(), Instant::now());
+        while n < 20 {
+            assert!(begun.elapsed() < LIMIT, "{n} of 20 came");
+            port.rx(&mut pool, &mut burst);
+            for f in burst.drain() {
+                let b = f.bytes();
+                if b[12..14] == [8, 0] && b[23] == 17 && b[36..38] == 7000u16.to_be_bytes() {
+                    // The sum over the pseudo-header and all of the datagram, its checksum in it.
+                    let datagram = &b[34..];
+                    let length = (datagram.len() as u16).to_be_bytes();
+                    let pseudo = [&b[26..34], &[0, 17], &length].concat();
+                    let whole = [&pseudo[..], datagram].concat();
+                    let word =
+                        |w: &[u8]| u32::from(w[0]) << 8 | w.get(1).map_or(0, |b| u32::from(*b));
+                    let mut sum: u32 = whole.chunks(2).map(word).sum();
+                    sum = (sum & 0xffff) + (sum >> 16);
+                    assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "datagram {n}");
+                    n += 1;
+                }
+                pool.free(f);
+            }
+        }
+        port.counters().csum_completed
+    });
+    far.join().unwrap();
+    assert!(near.join().unwrap() >= 20);
+}
+
 /// Frames of our type, so many.
 fn receive_any(port: &mut dyn Device, pool: &mut Pool, n: usize) -> Vec<Vec<u8>> {
     let (mut got, mut burst, begun) = (Vec::new(), Burst::new(), Instant::now());

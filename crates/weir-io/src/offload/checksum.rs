@@ -5,9 +5,6 @@
 
 use super::layout::{self, Layout, TCP, UDP};
 
-/// UDP ports whose payload is VXLAN: the registered one and Linux' own.
-const VXLAN: [u16; 2] = [4789, 8472];
-
 /// One's-complement sum in progress. Sums in the machine's byte order: the result is the same, byte
 /// for byte (RFC 1071 §2 B).
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,16 +90,7 @@ pub fn complete_if_partial(frame: &mut [u8]) -> bool {
     if complete_transport(frame, l) {
         return true;
     }
-    if l.protocol != UDP {
-        return false;
-    }
-    let inner =
-        frame.get(l.l4 + 2..l.l4 + 4).is_some_and(|p| VXLAN.iter().any(|v| v.to_be_bytes() == p));
-    if !inner {
-        return false;
-    }
-    // UDP and VXLAN headers have eight bytes each.
-    let Some(l) = layout::of_frame(frame, l.l4 + 16) else { return false };
+    let Some(l) = layout::inside_vxlan(frame, l) else { return false };
     complete_transport(frame, l)
 }
 

@@ -31,6 +31,11 @@ pub struct Layout {
     pub protocol: u8,
 }
 
+/// UDP ports whose payload is VXLAN: the registered one and Linux' own.
+const VXLAN: [u16; 2] = [4789, 8472];
+/// Bytes of the headers of UDP and VXLAN.
+const UDP_AND_VXLAN: usize = 16;
+
 /// Extension headers that are walked before giving up.
 const MAX_EXTENSIONS: usize = 8;
 
@@ -93,6 +98,14 @@ fn v6(b: &[u8], l3: usize) -> Option<Layout> {
         }
     }
     None
+}
+
+/// The headers of the packet that another one carries by VXLAN (RFC 7348), `outer` being that one's.
+#[inline]
+pub fn inside_vxlan(b: &[u8], outer: Layout) -> Option<Layout> {
+    let to = if outer.protocol == UDP { be16(b, outer.l4 + 2)? } else { return None };
+    let inner = of_frame(b, outer.l4 + UDP_AND_VXLAN).filter(|_| VXLAN.contains(&to))?;
+    (inner.end <= outer.end).then_some(inner)
 }
 
 /// Source and destination address, as they stand in the pseudo-header.

@@ -1,7 +1,7 @@
 //! Cuts a super-frame (up to 64 KiB, as GSO and GRO make them) into frames of a given payload size.
 //!
-//! Room: `offload`. Knows TCP over IPv4 and IPv6 and UDP (USO), behind up to two VLAN tags; every
-//! frame gets its lengths, IP identification, sequence number, flags and checksums. Source: the
+//! Room: `offload`. Knows TCP over IPv4 and IPv6 and UDP (USO), behind up to two VLAN tags, and the same inside VXLAN; every
+//! frame gets its lengths, IP identification, sequence number, flags and checksums, inside and outside. Source: the
 //! kernel's Documentation/networking/segmentation-offloads.rst; RFC 3168 §6.1.2 for CWR.
 
 use super::checksum::{Sum, pseudo};
@@ -18,7 +18,10 @@ const CWR: u8 = 0x80;
 /// A super-frame that is being cut. Holds offsets only; the bytes are handed in for each frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
+    /// Of the packet whose payload is cut.
     layout: Layout,
+    /// Of the one that carries it by VXLAN.
+    outer: Option<Layout>,
     /// Length of all headers.
     headers: usize,
     /// Payload bytes per frame.
@@ -29,11 +32,44 @@ pub struct Cut {
     done: u16,
 }
 
+/// What a kernel says of a super-frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The transport protocol whose payload is to be cut, and over what where that is said.
+    pub protocol: u8,
+    /// Over what, where that is said.
+    pub ip: Option<Ip>,
+    /// Where its header begins, where that is said: in a tunnel it is not the first in the frame.
+    pub at: Option<usize>,
+}
+
+impl Told {
+    fn fits(&self, l: Layout) -> bool {
+        self.protocol == l.protocol
+            && self.ip.is_none_or(|ip| ip == l.ip)
+            && self.at.is_none_or(|at| at == l.l4)
+    }
+}
+
 impl Cut {
-    /// Looks at a super-frame whose payload is to be cut into pieces of `size` bytes. `None`: not
-    /// TCP or UDP in an unfragmented IP packet, broken headers, or a size of zero.
+    /// Looks at a super-frame whose payload is to be cut into pieces of `size` bytes: that of its first packet, or of
+    /// the one that this carries by VXLAN, whichever is what was told. `None`: neither is, it is in fragments, has broken headers,
+    /// or a size of zero.
+    pub fn told(frame: &[u8], size: usize, told: Told) -> Option<Self> {
+        let first = layout::of_frame(frame, 0)?;
+        if told.fits(first) {
+            return Self::at(frame, size, first, None);
+        }
+        let inner = layout::inside_vxlan(frame, first).filter(|l| told.fits(*l))?;
+        Self::at(frame, size, inner, Some(first))
+    }
+
+    /// The same of the first packet, which is TCP or UDP.
     pub fn new(frame: &[u8], size: usize) -> Option<Self> {
-        let layout = layout::of_frame(frame, 0)?;
+        Self::at(frame, size, layout::of_frame(frame, 0)?, None)
+    }
+
+    fn at(frame: &[u8], size: usize, layout: Layout, outer: Option<Layout>) -> Option<Self> {
         let l4 = match layout.protocol {
             TCP => usize::from(frame.get(layout.l4 + 12)? >> 4) * 4,
             UDP => 8,
@@ -44,18 +80,16 @@ impl Cut {
         if size == 0 || l4 < least || headers > layout.end {
             return None;
         }
-        Some(Self { layout, headers, size, next: headers, done: 0 })
+        Some(Self { layout, outer, headers, size, next: headers, done: 0 })
     }
 
     /// The same, of frames whose IP packet has at most `mtu` bytes. For super-frames whose own size
     /// of pieces is not known; only TCP may be cut so, since a datagram's borders have a meaning.
     pub fn to_mtu(frame: &[u8], mtu: usize) -> Option<Self> {
-        let cut = Self::new(frame, 1)?;
-        if cut.layout.protocol != TCP {
-            return None;
-        }
-        let size = mtu.checked_sub(cut.headers - cut.layout.l3)?;
-        Self::new(frame, size)
+        let cut = Self::told(frame, 1, Told { protocol: TCP, ip: None, at: None })?;
+        let first = cut.outer.unwrap_or(cut.layout);
+        let size = mtu.checked_sub(cut.headers - first.l3).filter(|n| *n > 0)?;
+        Some(Self { size, ..cut })
     }
 
     /// Length of the longest frame that comes out.
@@ -98,19 +132,8 @@ impl Cut {
     /// found to be inside the frame.
     fn mend(&self, b: &mut [u8], end: usize) {
         let l = self.layout;
-        let packet = b.len() - l.l3;
         let transport = b.len() - l.l4;
-        match l.ip {
-            Ip::V4 => {
-                put(b, l.l3 + 2, (packet as u16).to_be_bytes());
-                let id = u16::from_be_bytes(get(b, l.l3 + 4)).wrapping_add(self.done);
-                put(b, l.l3 + 4, id.to_be_bytes());
-                put(b, l.l3 + 10, [0, 0]);
-                let sum = Sum::default().bytes(b.get(l.l3..l.l4).unwrap_or_default());
-                put(b, l.l3 + 10, sum.checksum());
-            }
-            Ip::V6 => put(b, l.l3 + 4, ((packet - 40) as u16).to_be_bytes()),
-        }
+        self.lengths(b, l);
         let field = if l.protocol == TCP {
             let seq = u32::from_be_bytes(get(b, l.l4 + 4));
             let seq = seq.wrapping_add((self.next - self.headers) as u32);
@@ -131,6 +154,35 @@ impl Cut {
         put(b, field, [0, 0]);
         let sum = pseudo(b, l, l.protocol, transport).bytes(b.get(l.l4..).unwrap_or_default());
         put(b, field, sum.checksum_not_zero());
+        if let Some(outer) = self.outer {
+            self.lengths(b, outer);
+            let transport = b.len() - outer.l4;
+            put(b, outer.l4 + 4, (transport as u16).to_be_bytes());
+            // Whose checksum is zero has none (RFC 7348 §5).
+            if get(b, outer.l4 + 6) != [0, 0] {
+                put(b, outer.l4 + 6, [0, 0]);
+                let sum = pseudo(b, outer, UDP, transport);
+                let sum = sum.bytes(b.get(outer.l4..).unwrap_or_default());
+                put(b, outer.l4 + 6, sum.checksum_not_zero());
+            }
+        }
+    }
+
+    /// Sets what an IP header says of the packet's length, and which of the pieces it is.
+    fn lengths(&self, b: &mut [u8], l: Layout) {
+        let packet = b.len() - l.l3;
+        match l.ip {
+            Ip::V4 => {
+                put(b, l.l3 + 2, (packet as u16).to_be_bytes());
+                let id = u16::from_be_bytes(get(b, l.l3 + 4)).wrapping_add(self.done);
+                put(b, l.l3 + 4, id.to_be_bytes());
+                put(b, l.l3 + 10, [0, 0]);
+                let end = l.l3 + usize::from(b.get(l.l3).copied().unwrap_or(0) & 15) * 4;
+                let sum = Sum::default().bytes(b.get(l.l3..end).unwrap_or_default());
+                put(b, l.l3 + 10, sum.checksum());
+            }
+            Ip::V6 => put(b, l.l3 + 4, ((packet - 40) as u16).to_be_bytes()),
+        }
     }
 }
 
@@ -265,6 +317,42 @@ mod tests {
         )
     }
 
+    /// A frame inside VXLAN, built field by field; with a checksum outside or none.
+    fn carried(frame: &[u8], v6: bool, id: u16, summed: bool) -> Vec<u8> {
+        let mut t = vec![0xc0, 1, 0x12, 0xb5];
+        t.extend((16 + frame.len() as u16).to_be_bytes());
+        t.extend([0, 0, 8, 0, 0, 0, 0, 0, 7, 0]);
+        t.extend(frame);
+        let addr: Vec<u8> = (51..=if v6 { 82 } else { 58 }).collect();
+        if summed {
+            let mut ph = addr.clone();
+            ph.extend((t.len() as u32).to_be_bytes());
+            ph.extend([0, UDP]);
+            ph.extend(&t);
+            let c = !sum(&ph);
+            t[6..8].copy_from_slice(&if c == 0 { 0xffff } else { c }.to_be_bytes());
+        }
+        let mut f = vec![2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 4];
+        if v6 {
+            f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            f.extend((t.len() as u16).to_be_bytes());
+            f.extend([UDP, 64]);
+            f.extend(&addr);
+        } else {
+            let mut h = vec![0x45, 0];
+            h.extend((20 + t.len() as u16).to_be_bytes());
+            h.extend(id.to_be_bytes());
+            h.extend([0, 0, 64, UDP, 0, 0]);
+            h.extend(&addr);
+            let c = !sum(&h);
+            h[10..12].copy_from_slice(&c.to_be_bytes());
+            f.extend([8, 0]);
+            f.extend(h);
+        }
+        f.extend(t);
+        f
+    }
+
     fn cut_all(frame: &[u8], mut cut: Cut) -> Vec<Vec<u8>> {
         let mut pool = Pool::new(1, 4096).unwrap();
         let mut got = Vec::new();
@@ -291,12 +379,45 @@ mod tests {
             prop_assert_eq!(cut_all(&frame, cut), oracle(&s, &payload, size));
         }
 
+        /// What a tunnel carries is cut as it would be without, and each piece is carried.
+        #[test]
+        fn what_a_tunnel_carries_is_cut_inside(
+            s in spec(), len in 0..60_000usize, size in 536..1449usize, v6 in any::<bool>(), id in any::<u16>(), summed in any::<bool>(),
+        ) {
+            let payload: Vec<u8> = (0..len).map(|i| (i * 31) as u8).collect();
+            let inner = build(&s, &payload);
+            let frame = carried(&inner, v6, id, summed);
+            let l = layout::of_frame(&inner, 0).unwrap();
+            let to_inner = frame.len() - inner.len();
+            let protocol = if s.udp { UDP } else { TCP };
+            let told = |at| Told { protocol, ip: Some(l.ip), at: Some(at) };
+            let cut = Cut::told(&frame, size, told(to_inner + l.l4)).unwrap();
+            let wanted = |size| -> Vec<Vec<u8>> {
+                let pieces = oracle(&s, &payload, size).into_iter().enumerate();
+                pieces.map(|(i, f)| carried(&f, v6, id.wrapping_add(i as u16), summed)).collect()
+            };
+            prop_assert_eq!(cut_all(&frame, cut), wanted(size));
+            if s.udp {
+                prop_assert!(Cut::to_mtu(&frame, 1500).is_none());
+            } else {
+                let headers = frame.len() - payload.len() - 14;
+                let cut = Cut::to_mtu(&frame, headers + size).unwrap();
+                prop_assert_eq!(cut_all(&frame, cut), wanted(size));
+            }
+            // Nowhere else is what was told of.
+            prop_assert!(Cut::told(&frame, size, told(to_inner + l.l4 + 1)).is_none());
+            prop_assert!(Cut::told(&inner, size, told(to_inner + l.l4)).is_none());
+        }
+
         #[test]
         fn any_bytes_may_come(
-            s in spec(), len in 0..200usize, size in 0..100usize, cut in 0..300usize,
+            s in spec(), len in 0..200usize, size in 0..100usize, cut in 0..300usize, inside in any::<bool>(),
             hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         ) {
             let mut frame = build(&s, &vec![7; len]);
+            if inside {
+                frame = carried(&frame, s.v6, 9, true);
+            }
             frame.truncate(cut.max(1));
             for (at, v) in hits {
                 let at = at.index(frame.len());

@@ -235,6 +235,7 @@ impl Device for Vxlan {
         let state = e.state();
         let own = state.counts(self.at);
         (c.rx_missed, c.rx_errors) = (own.missed, own.too_long);
+        c.csum_completed = own.completed;
         (c.rx_unknown, c.rx_malformed) = (own.unknown, own.malformed);
         if state.reads(self.at) {
             c.rx_missed += e.socket.drops();

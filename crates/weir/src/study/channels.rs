@@ -86,6 +86,9 @@ fn plane() -> Result<Option<DataPlane>> {
     Ok(Some(plane))
 }
 
+/// How long threads may take to move the first frame where others have the processors.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Frames that left, in millions by the second and by the CPU-second.
 fn rates(place: &mut Option<DataPlane>, serving: Serving, time: Duration) -> Result<(f64, f64)> {
     let Some(plane) = place.take() else { bail!("the data plane has gone") };
@@ -95,7 +98,11 @@ fn rates(place: &mut Option<DataPlane>, serving: Serving, time: Duration) -> Res
     let before = sent(&plane);
     let (begin, cpu) = (Instant::now(), cpu_time());
     let runner = Runner::start(plane, serving, WhenIdle::Rest)?;
+    let handle = runner.handle();
     sleep(time);
+    while handle.call(move |plane| sent(plane))? == before && begin.elapsed() < PATIENCE {
+        sleep(time);
+    }
     let plane = runner.stop()?;
     let (wall, cpu) = (begin.elapsed().as_secs_f64(), cpu_time() - cpu);
     plane.snapshot().check()?;
