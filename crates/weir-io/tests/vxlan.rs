@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_io::af_packet::AfPacket;
 use weir_io::capture_file::PcapOut;
 use weir_io::vxlan::Vxlan;
-use weir_packet::{Arrival, Burst, Device, DeviceError, LinkState, Pool};
+use weir_packet::{Arrival, BURST, Burst, Device, DeviceError, LinkState, Pool};
 
 /// How long anything is waited for.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -372,6 +372,44 @@ fn the_kernels_device_and_tshark_agree() {
         assert_eq!(said.lines().count(), n, "{}: {said}", file.display());
         assert!(said.lines().all(|l| l.starts_with("0x0800\t") && l.ends_with("\t4789")), "{said}");
     }
+}
+
+/// The kernel keeps what is sent to a neighbour that does not answer; other ends at the same address send on.
+#[test]
+fn a_neighbour_that_is_silent_keeps_nobody_else_from_sending() {
+    const TEST: &str = "a_neighbour_that_is_silent_keeps_nobody_else_from_sending";
+    if !common::can_have_namespaces(TEST) {
+        return;
+    }
+    let lab = Lab::new(&["w", "h1", "h2"]);
+    ["w", "h1", "h2"].into_iter().for_each(|n| lab.quiet(n));
+    lab.veth(1);
+    lab.veth(2);
+    lab.run("w", "ip addr add 192.0.2.1/24 dev p1");
+    lab.run("w", "ip addr add 198.51.100.1/24 dev p2");
+    lab.run("h1", "ip addr add 192.0.2.2/24 dev eth0");
+    let got = lab.within("w", || {
+        let mut pool = Pool::new(512, 2048).unwrap();
+        let mut alive = open("1,remote=192.0.2.2,local=192.0.2.1", &pool).unwrap();
+        // Nobody has these addresses. One of them alone has all of the default where frames have certain lengths.
+        let mut dead = open("2,remote=198.51.100.2,local=192.0.2.1", &pool).unwrap();
+        let mut too = open("3,remote=198.51.100.3,local=192.0.2.1", &pool).unwrap();
+        let mut taken = 0;
+        for (port, n) in [(&mut dead, 40), (&mut too, 40), (&mut alive, 1)] {
+            for _ in 0..n {
+                let mut burst = Burst::new();
+                while burst.room() > 0 {
+                    let mut f = pool.alloc().unwrap();
+                    f.set_len(1400).unwrap();
+                    let _ = burst.push(f);
+                }
+                taken = port.tx(&mut pool, &mut burst);
+                burst.drain().for_each(|f| pool.free(f));
+            }
+        }
+        taken
+    });
+    assert_eq!(got.join().unwrap(), BURST);
 }
 
 /// A kernel of this machine leaves its checksums to an adapter that no frame of a tunnel's end here meets.

@@ -92,6 +92,12 @@ pub(super) fn queue(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
     force.or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
 }
 
+/// What the kernel may have of a socket that is not sent yet, as [`queue`].
+pub(super) fn unsent(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
+    let force = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes);
+    force.or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes))
+}
+
 /// Frames lost by a socket's queue since the last call.
 pub(crate) fn take_drops(fd: &OwnedFd) -> io::Result<u64> {
     let s: Statistics = get_option(fd, SOL_PACKET, PACKET_STATISTICS)?;
