@@ -73,6 +73,8 @@ reasons! {
     PortConfig = "port-config",
     /// The fragment handling of the VDP says drop.
     Fragment = "fragment",
+    /// Handed on to another data plane, and neither came back nor is known to have ended there.
+    LostElsewhere = "lost-elsewhere",
 }
 
 /// One counter per [`DropReason`].

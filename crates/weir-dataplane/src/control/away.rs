@@ -15,7 +15,7 @@ use crate::matching::Tables;
 use crate::plane::DataPlane;
 use crate::vdp::{Path, Phase, Spilled};
 use weir_classify::{Field, Match, Part};
-use weir_packet::{Nanos, PortId};
+use weir_packet::{DropReason, Nanos, PortId};
 
 /// How full a meter's buckets are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,7 +163,8 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Forgets how a VDP was away: its further ports are no longer its own. For one that is here.
+    /// Forgets how a VDP was away: its further ports are no longer its own. For one that is here. What was counted elsewhere has been
+    /// [laid beside](Self::carry) its own by now, as far as it is known: what is missing then was lost on its way or there, and is counted so.
     ///
     /// # Errors
     /// It is away.
@@ -171,6 +172,7 @@ impl DataPlane {
         if self.vdp(vid)?.is_leaving() {
             return Err(ControlError::Elsewhere { vid, why: "is away: bring it back first" });
         }
+        self.count_lost_elsewhere(vid)?;
         let Some(a) = self.vdp_mut(vid)?.away.take() else { return Ok(()) };
         for (_, far) in a.pairs {
             // It may have gone with its port.
@@ -179,6 +181,24 @@ impl DataPlane {
             if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
                 p.back_by = None;
             }
+        }
+        Ok(())
+    }
+
+    fn count_lost_elsewhere(&mut self, vid: Vid) -> Result<(), ControlError> {
+        let v = self.vdp(vid)?;
+        if v.away.as_ref().is_none_or(|a| a.back_with.is_none()) {
+            return Ok(());
+        }
+        let Some(view) = self.vdp_view(vid) else { return Ok(()) };
+        let c = view.everywhere.unwrap_or(view.counters);
+        let came = c.received.frames + c.generated + c.cloned;
+        let ended = c.forwarded.frames + c.consumed + c.dropped.total() + view.held as u64;
+        if let Some(b) = &mut self.vdp_mut(vid)?.brought {
+            let given = &mut b.given.counters;
+            given.dropped.add_n(DropReason::LostElsewhere, came.saturating_sub(ended));
+            // A data plane that has gone had made more of them than it could tell.
+            given.cloned += ended.saturating_sub(came);
         }
         Ok(())
     }

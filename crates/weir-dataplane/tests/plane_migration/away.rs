@@ -356,6 +356,41 @@ fn what_is_lost_here_while_it_is_away_is_lost_when_it_is_back() {
     }
 }
 
+/// A data plane that ends takes frames along that nobody hears of again: each is counted, once.
+#[test]
+fn what_is_lost_with_the_other_data_plane_is_counted() {
+    let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);
+    let rounds = |t: &mut Two, n| (0..n).for_each(|_| t.round());
+    for _ in 0..2 {
+        rounds(&mut t, 20);
+        t.go(Path::Fast);
+        rounds(&mut t, 20);
+        t.other = DataPlane::new(Config::default()).unwrap();
+        rounds(&mut t, 20);
+        let came = t.home.hold_for_return(VID, Nanos::from_millis(50)).unwrap().came;
+        t.home.bring_back(VID, Path::Fast, came).unwrap();
+        t.rounds_until("back", |t| t.home.phase(VID).unwrap() == Phase::On(Path::Fast));
+        t.home.end_away(VID).unwrap();
+        for n in 0..2 {
+            t.home.remove_port(t.far[n]).unwrap();
+            let (a, b) = Tube::pair();
+            t.far[n] = t.home.add_port(&format!("far{n}"), Box::new(a)).unwrap();
+            t.tubes[n] = t.other.add_port(&format!("tube{n}"), Box::new(b)).unwrap();
+        }
+    }
+    let input = t.home.port_named("in").unwrap();
+    t.home.remove_port(input).unwrap();
+    rounds(&mut t, 200);
+    t.check();
+    let seen = t.seen.lock().unwrap().frames;
+    let c = t.home.carried(VID).unwrap().counters;
+    let lost = c.dropped.get(DropReason::LostElsewhere);
+    // Those that still waited at the way there went with it.
+    assert_eq!(c.dropped.total(), lost + c.dropped.get(DropReason::VdpGone));
+    assert!(lost > 500, "{c:?}");
+    assert_eq!((c.forwarded.frames, c.received.frames), (seen, seen + c.dropped.total()));
+}
+
 /// What a port has counted that goes is not what was handed on and came back.
 #[test]
 fn a_port_that_goes_while_it_is_away_takes_no_counts_along() {

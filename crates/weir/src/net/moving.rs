@@ -26,8 +26,9 @@ use weir_supervisor::store::{Places, State};
 
 /// How long frames may be held, in milliseconds, attempt by attempt: a node that is late is tried again, and
 /// has its frames meanwhile. What a tunnel has lost is found out by the last alone.
-const HOLD_MS: [u64; 10] = [8, 8, 8, 16, 32, 64, 64, 64, 64, 400];
-/// After so many milliseconds without a frame those that are missing are lost, in the last attempt.
+const HOLD_MS: [u64; 10] = [8, 8, 8, 16, 32, 64, 64, 64, 64, LAST_MS];
+const LAST_MS: u64 = 400;
+/// After so many milliseconds without a frame those that are missing are lost, in an attempt as long as the last.
 const QUIET_MS: u64 = 100;
 /// Between two attempts, the more the longer they are, so that frames are not held most of the time.
 fn pause(ms: u64) -> Duration {
@@ -408,9 +409,12 @@ impl Mover {
     /// Frames are held at home until those under way are back; then they are processed there.
     fn frames_return(&self, nodes: &mut Nodes, there: At<'_>, moved: &mut Moved) -> Result<()> {
         let mut last = Ok(());
+        let mut missing = 0;
         for (n, ms) in HOLD_MS.into_iter().enumerate() {
-            let quiet_ms = (n + 1 == HOLD_MS.len()).then_some(QUIET_MS);
-            self.calm(nodes, there)?;
+            missing += usize::from(self.calm(nodes, there)? == Calm::Missing);
+            // Whatever is missing all that time, and still is after an attempt, no attempt brings back.
+            let ms = if missing > 1 { LAST_MS } else { ms };
+            let quiet_ms = (missing > 1 || n + 1 == HOLD_MS.len()).then_some(QUIET_MS);
             last = self.frames_return_within(nodes, there, ms, quiet_ms, moved);
             if last.is_err() {
                 // They go on where they went. A node that does not answer can't be told.
@@ -428,16 +432,19 @@ impl Mover {
     }
 
     /// Waits, for a while, until whatever was handed on arrives sooner than the next question is answered.
-    fn calm(&self, nodes: &mut Nodes, there: At<'_>) -> Result<()> {
+    fn calm(&self, nodes: &mut Nodes, there: At<'_>) -> Result<Calm> {
         let until = Instant::now() + CALMING;
         loop {
             let left = status(nodes, self.home(), Way::Status {})?.sent;
             let body = status(nodes, there, Way::Status {})?;
             let home = status(nodes, self.home(), Way::Status {})?;
             let arrived = body.received >= left && home.came >= body.forwarded;
+            if arrived {
+                return Ok(Calm::Arrived);
+            }
             // What a tunnel has lost never arrives: an attempt finds that out.
-            if arrived || Instant::now() >= until {
-                return Ok(());
+            if Instant::now() >= until {
+                return Ok(Calm::Missing);
             }
             std::thread::sleep(PAUSE);
         }
@@ -463,6 +470,14 @@ impl Mover {
         moved.lost = received.saturating_sub(b.received) + b.forwarded.saturating_sub(h.came);
         Ok(())
     }
+}
+
+/// Whether whatever was handed on has arrived at some moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calm {
+    Arrived,
+    /// Some of it never did.
+    Missing,
 }
 
 /// What is counted at one place goes to the other, if it is not there yet.
