@@ -295,14 +295,19 @@ fn what_no_one_flow_sends_has_no_cookie() {
     let set = vec![Instruction::Write(vec![to_controller()]), Instruction::GotoTable(1)];
     let group = vec![Instruction::Apply(vec![Action::Group(1)])];
     let own = vec![Instruction::Apply(vec![to_controller()])];
-    for (i, instructions) in [set, group, own].into_iter().enumerate() {
+    // Carried out at once, since no table follows.
+    let at_once = vec![Instruction::Write(vec![to_controller()])];
+    for (i, instructions) in [set, group, own, at_once.clone()].into_iter().enumerate() {
         let cookie = 0x70 + i as u64;
         let f = flow(dst(i as u8), 5, instructions);
         rig.ok(NEW, Message::FlowMod(FlowMod { cookie, ..f }));
     }
     let last = FlowMod { cookie: 0x88, table: 1, ..flow(any(), 0, vec![]) };
     rig.ok(NEW, Message::FlowMod(last));
-    for (i, cookie) in [u64::MAX, u64::MAX, 0x72].into_iter().enumerate() {
+    let miss = flow(any(), 0, at_once);
+    rig.ok(NEW, Message::FlowMod(FlowMod { cookie: 0x99, ..miss }));
+    let cookies = [u64::MAX, u64::MAX, 0x72, u64::MAX, u64::MAX];
+    for (i, cookie) in cookies.into_iter().enumerate() {
         rig.send(1, &frame(i as u8));
         let got = packets(&mut rig, NEW);
         let [p] = &got[..] else { panic!("{i}: {got:?}") };

@@ -335,11 +335,15 @@ pub fn compile(
         return Ok(ActionResult::drop());
     }
     let (list, written) = divide(actions)?;
-    // In table 0 the set is empty before; where no table follows it is carried out at once.
+    // In table 0 the set is empty before; where no table follows it is carried out at once. Not where it tells a controller, who
+    // hears the cookie of what is applied alone (1.3.5 §7.4.1).
     if table == 0 && !matches!(list.last(), Some(Action::Goto(_))) {
-        let mut flat: Vec<Action> = list.into_iter().cloned().collect();
-        flat.extend(set::as_list(&written.actions)?);
-        return compile_list(&flat, |a| op(a, table, ports), ports);
+        let set = set::as_list(&written.actions)?;
+        let tells = |a: &Action| matches!(a, Action::Output(Out::Controller(_)));
+        if !set.iter().any(tells) {
+            let flat: Vec<Action> = list.into_iter().cloned().chain(set).collect();
+            return compile_list(&flat, |a| op(a, table, ports), ports);
+        }
     }
     if !written.is_nothing() || list.is_empty() {
         let mut ops = written.ops(table, ports)?;
