@@ -327,8 +327,8 @@ impl Desk {
             let name = slice.map_or("", |s| plan.name_of(s)).to_owned();
             journal.note(writing, f, &name);
         }
-        if let Err(why) = journal.flush() {
-            self.lines.tell(why);
+        if let Some(text) = journal.flush() {
+            self.lines.tell(text);
         }
     }
 

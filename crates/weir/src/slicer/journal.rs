@@ -10,7 +10,7 @@
 //! not hold any more it is written anew beside, and renamed.
 //!
 //! A file that can't be written is not true any more: nothing is left in it but the line, until all that holds
-//! has room in a new one.
+//! has room in a new one, which is tried with each change and every now and then ([`Journal::again`]).
 
 use crate::fault::file as unusable;
 use anyhow::{Context, Result, bail};
@@ -37,7 +37,7 @@ const SLACK: u64 = 1 << 20;
 /// How long a file is waited for that another still has.
 const LETTING_GO: Duration = Duration::from_secs(1);
 /// How long at least a file that could not be written anew is left alone.
-const REST: Duration = Duration::from_secs(1);
+pub const REST: Duration = Duration::from_secs(1);
 /// One part in so many of the time may go into writing files anew that can't be.
 const PART: u32 = 16;
 
@@ -168,27 +168,44 @@ impl Journal {
         i.note(turn.datapath, fact.key, record);
     }
 
-    /// Writes what was noted.
-    ///
-    /// # Errors
-    /// The file can't be written, said once: it is emptied then, if that can be, since it is not true any more. All
-    /// that holds is written when something changes and there is room again.
-    pub fn flush(&self) -> Result<(), String> {
+    /// Writes what was noted. What is to be said: that the file can't be written, once, or that it is whole again. One that can't is
+    /// emptied, if that can be, since it is not true any more.
+    pub fn flush(&self) -> Option<String> {
         let i = &mut *self.0.borrow_mut();
-        let before = i.state;
-        let Err(e) = i.flush() else { return Ok(()) };
-        match before {
-            State::Lost => Ok(()),
-            State::True => {
-                i.empty();
-                let (name, why) = (i.path.display(), trouble(&e));
-                Err(format!("remember: {name}: {why}; nothing is kept until that can be"))
-            }
+        i.says(Inner::flush)
+    }
+
+    /// Writes all that holds where it could not be written before, though nothing has changed: to be called every [`REST`] or so. What is
+    /// to be said, as of [`flush`](Self::flush).
+    pub fn again(&self) -> Option<String> {
+        let i = &mut *self.0.borrow_mut();
+        match i.state {
+            State::True => None,
+            State::Lost => i.says(Inner::mend),
         }
     }
 }
 
 impl Inner {
+    /// Does something to the file, and says what has become of that.
+    fn says(&mut self, write: impl FnOnce(&mut Self) -> std::io::Result<()>) -> Option<String> {
+        let before = self.state;
+        let done = write(self);
+        let name = self.path.display();
+        match (before, done) {
+            (State::True, Err(e)) => {
+                let why = trouble(&e);
+                let text = format!("remember: {name}: {why}; nothing is kept until that can be");
+                self.empty();
+                Some(text)
+            }
+            (State::Lost, _) if self.state == State::True => {
+                Some(format!("remember: {name}: all that slices have is kept again"))
+            }
+            _ => None,
+        }
+    }
+
     fn read(&mut self) -> Result<()> {
         let begun = begun(&self.file)?;
         let all = self.file.metadata()?.len();
@@ -262,6 +279,11 @@ impl Inner {
                 return Ok(());
             }
         }
+        self.mend()
+    }
+
+    /// Writes the file anew, unless that could not be done a moment ago.
+    fn mend(&mut self) -> std::io::Result<()> {
         let begun = Instant::now();
         if self.rest_until.is_some_and(|t| begun < t) {
             return Ok(());
@@ -449,7 +471,7 @@ mod tests {
             j.note(turn, f, "red");
         }
         j.note(turn, flow(4, 40), "blue");
-        j.flush().unwrap();
+        assert_eq!(j.flush(), None);
         drop(j);
         // Blue is no slice any more.
         assert_eq!(kept(&path), [(Key::Flow(1), 11), (Key::Flow(3), 30)]);
@@ -488,7 +510,7 @@ mod tests {
         let (second, _) = j.take_up(7, Version::V13, |_| Some(SliceId(0)));
         j.note(first, flow(1, 1), "red");
         j.note(second, flow(2, 2), "red");
-        j.flush().unwrap();
+        assert_eq!(j.flush(), None);
         drop(j);
         assert_eq!(kept(&path), [(Key::Flow(2), 2)]);
     }
@@ -501,7 +523,7 @@ mod tests {
         let (turn, _) = j.take_up(7, Version::V13, |_| Some(SliceId(0)));
         for n in 0..40_000 {
             j.note(turn, flow(n % 5, n), "red");
-            j.flush().unwrap();
+            assert_eq!(j.flush(), None);
         }
         drop(j);
         assert!(std::fs::metadata(&path).unwrap().len() < 2 * SLACK);
@@ -519,24 +541,29 @@ mod tests {
             j.note(turn, flow(id, 10 * id), "red");
             j.flush()
         };
-        write(1).unwrap();
+        assert_eq!(write(1), None);
         // No file can be made beside, either.
         let beside = dir.path().join("journal.new");
         std::fs::create_dir(&beside).unwrap();
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let file = std::mem::replace(&mut j.0.borrow_mut().file, full);
-        let why = write(2).unwrap_err();
+        let why = write(2).unwrap();
         assert!(why.contains("make room") && why.contains("nothing is kept until"), "{why}");
         // It is said once.
-        write(3).unwrap();
+        assert_eq!(write(3), None);
         j.0.borrow_mut().file = file;
         j.0.borrow_mut().empty();
-        write(4).unwrap();
+        assert_eq!(write(4), None);
         assert_eq!(std::fs::read(&path).unwrap(), HEAD);
         std::fs::remove_dir(&beside).unwrap();
+        // There is room, and a change comes too early to be written: it is when the time is over, without another.
+        assert!(j.0.borrow().rest_until.is_some());
+        j.0.borrow_mut().rest_until = Some(Instant::now() + 600 * REST);
+        assert_eq!((write(5), j.again()), (None, None));
+        assert_eq!(std::fs::read(&path).unwrap(), HEAD);
         j.0.borrow_mut().rest_until = None;
-        write(5).unwrap();
-        write(6).unwrap();
+        assert!(j.again().unwrap().contains("kept again"));
+        assert_eq!((j.again(), write(6)), (None, None));
         drop(j);
         assert_eq!(kept(&path), (1..=6).map(|id| (Key::Flow(id), 10 * id)).collect::<Vec<_>>());
     }

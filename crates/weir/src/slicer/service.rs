@@ -5,7 +5,7 @@
 use super::controllers::{self, accept, connect};
 use super::desk::{Desk, Stage};
 use super::fvctl::{Call, Document, answer, router};
-use super::journal::Journal;
+use super::journal::{self, Journal};
 use super::peer::{Peer, Who};
 use super::places::{Place, Places, Room, Side};
 use super::pump;
@@ -145,6 +145,9 @@ pub fn run(
             spawn_local(switches(Rc::clone(&house), *l, listener));
         }
         house.open_doors(&plan, &mut told)?;
+        if house.journal.is_some() {
+            spawn_local(keep(Rc::clone(&house)));
+        }
         for c in &plan.connect {
             spawn_local(reach(Rc::clone(&house), c.clone()));
         }
@@ -293,6 +296,16 @@ async fn incoming(
                 house.lines.tell(format_args!("can't accept: {e}"));
                 sleep(REST).await;
             }
+        }
+    }
+}
+
+/// Has the journal written again when it could not be, though nobody changes anything.
+async fn keep(house: Rc<House>) {
+    loop {
+        sleep(journal::REST).await;
+        if let Some(text) = house.journal.as_ref().and_then(|j| j.again()) {
+            house.lines.tell(text);
         }
     }
 }
