@@ -142,9 +142,7 @@ fn bad_frames_end_here() {
         assert!(r.rx(INSIDE, &f).sent.is_empty(), "{what}");
     }
     let whole = Frame::udp_v4("10.0.0.1:1".parse().unwrap(), "192.0.2.1:2".parse().unwrap(), b"x");
-    for offset in [0, 100] {
-        assert_eq!(r.rx(INSIDE, &fragment(whole, offset)).only_drop(), DropReason::Fragment);
-    }
+    assert_eq!(r.rx(INSIDE, &fragment(whole, 100)).only_drop(), DropReason::Fragment);
     for flags in [Flags(0), SYN | FIN, SYN | RST, FIN, Flags::PSH] {
         assert!(!passes(&mut r, out(L4::Tcp(flags))), "{flags:?}");
     }

@@ -4,6 +4,7 @@
 mod balancer;
 mod firewall;
 mod nat;
+mod pieces;
 
 use crate::programs_rig::Outcome;
 use std::net::{Ipv4Addr, SocketAddrV4};

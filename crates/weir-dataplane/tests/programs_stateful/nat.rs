@@ -336,7 +336,7 @@ fn bad_frames_end_here() {
     assert!(refused(&r.rx(OUTSIDE, &lie.frame())));
     assert!(refused(&r.rx(3, &out(host(1, 1), peer(1), L4::Udp).frame())));
     let whole = Frame::udp_v4("10.0.0.1:1".parse().unwrap(), "203.0.113.1:2".parse().unwrap(), b"");
-    let f = fragment(whole.macs(mac(1), ours(INSIDE)), 0);
+    let f = fragment(whole.macs(mac(1), ours(INSIDE)), 100);
     assert_eq!(r.rx(INSIDE, &f).only_drop(), DropReason::Fragment);
     assert_eq!(status(&r, "made"), "0");
     assert_eq!(who_has(&mut r, INSIDE, [10, 0, 0, 254].into()), Some(ours(INSIDE)));

@@ -14,7 +14,7 @@
 //! - Answers ARP requests for the services' addresses.
 //!
 //! What it does not do: look whether backends live (whoever does gives it
-//! others: [`Balancer::set_backends`], or a balancer in its place, which takes over); put fragments together (they are dropped); answer pings; look into
+//! others: [`Balancer::set_backends`], or a balancer in its place, which takes over); put fragments together (they go where the first of their packet went, if that came first); answer pings; look into
 //! IPv6 and tagged frames (they are dropped).
 //!
 //! Source: Eisenbud et al., NSDI 2016, §3.3 (what is remembered) and §3.4.
@@ -29,6 +29,7 @@ pub use config::{
 };
 
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
+use super::connection::pieces::{Pieces, Went};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, open, packet, quoted};
 use super::connection::{Endpoint, arp, usual};
 use super::exact::Exact;
@@ -73,7 +74,9 @@ pub struct BalancerCounters {
     pub no_service: u64,
     /// Not to this MAC, or not IPv4.
     pub not_ours: u64,
-    /// Fragments.
+    /// Fragments that were sent on, among those above.
+    pub pieces: u64,
+    /// Fragments whose packet is not known.
     pub fragments: u64,
     /// Not what their headers say.
     pub malformed: u64,
@@ -123,6 +126,7 @@ struct Hop {
 #[derive(Debug)]
 pub struct Balancer {
     mac: MacAddr,
+    pieces: Pieces,
     pools: Vec<Pool>,
     /// A service's key to its place in `pools`.
     services: Exact<u64, u32, 4>,
@@ -171,6 +175,7 @@ impl Balancer {
         }
         let mut all = Self {
             mac: config.mac,
+            pieces: Pieces::default(),
             pools,
             services,
             given: Vec::new(),
@@ -204,6 +209,7 @@ impl Balancer {
         let (flags, kind) = match t.what {
             What::Tcp(flags) => (flags, Kind::Tcp),
             What::Udp => (Flags(0), Kind::Udp),
+            What::Piece(kind) => (Flags(0), kind),
             _ => return self.without_ports(&t, bytes),
         };
         let service = service_key(t.dst, kind);
@@ -255,20 +261,13 @@ impl Balancer {
         self.backends.get(usize::from(backend)).copied().ok_or(DropReason::Unreachable)
     }
 
-    /// A fragment, an ICMP error, or what nobody here knows.
+    /// An ICMP error, or what nobody here knows.
     fn without_ports(&mut self, t: &Tuple, bytes: &[u8]) -> Result<Hop, DropReason> {
-        match t.what {
-            What::Fragment => {
-                self.counters.fragments += 1;
-                return Err(DropReason::Fragment);
-            }
-            What::Error => {
-                if let Some(backend) = self.backend_of_quoted(t, bytes) {
-                    self.counters.related += 1;
-                    return self.hop(backend);
-                }
-            }
-            _ => {}
+        if t.what == What::Error
+            && let Some(backend) = self.backend_of_quoted(t, bytes)
+        {
+            self.counters.related += 1;
+            return self.hop(backend);
         }
         self.counters.no_service += 1;
         Err(DropReason::Program)
@@ -293,11 +292,18 @@ impl Balancer {
 }
 
 impl Balancer {
-    /// An IPv4 packet and the MAC that it was sent to.
+    /// An IPv4 packet and the MAC that it was sent to. Whether it went on.
     #[inline(always)]
-    fn balance(&mut self, mut frame: Frame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+    fn balance(
+        &mut self,
+        mut frame: Frame,
+        dst: MacAddr,
+        t: Tuple,
+        cx: &mut ProgramCx<'_>,
+    ) -> Went {
         if dst != self.mac {
-            return self.not_ours(frame, cx);
+            self.not_ours(frame, cx);
+            return Went::Nowhere;
         }
         match self.choose(t, frame.bytes(), Stamp::of(cx.now())) {
             Ok(hop) => {
@@ -306,9 +312,25 @@ impl Balancer {
                 eth.set_src(self.mac);
                 self.counters.forwarded += 1;
                 cx.output(frame, hop.port);
+                Went::On
             }
-            Err(why) => cx.drop(frame, why),
+            Err(why) => {
+                cx.drop(frame, why);
+                Went::Nowhere
+            }
         }
+    }
+
+    /// A fragment goes where the first of its packet went.
+    fn fragment(&mut self, rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        let now = Stamp::of(cx.now());
+        let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
+            self.counters.fragments += 1;
+            return cx.drop(rx.frame, DropReason::Fragment);
+        };
+        let went = self.balance(rx.frame, dst, piece.tuple, cx);
+        self.counters.pieces += u64::from(went == Went::On);
+        self.pieces.note(&piece, went, now);
     }
 
     fn not_ours(&mut self, frame: Frame, cx: &mut ProgramCx<'_>) {
@@ -320,7 +342,8 @@ impl Balancer {
     #[inline(never)]
     fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         match open(rx.frame.bytes()) {
-            Ok(Opened::Ipv4(dst, t)) => self.balance(rx.frame, dst, t, cx),
+            Ok(Opened::Ipv4(dst, t)) if t.what == What::Fragment => self.fragment(rx, dst, t, cx),
+            Ok(Opened::Ipv4(dst, t)) => _ = self.balance(rx.frame, dst, t, cx),
             Ok(Opened::Arp) => {
                 let answered = arp::answer(rx, self.mac, |a| self.is_served(a), cx);
                 self.counters.answered += u64::from(answered);
@@ -340,7 +363,8 @@ impl Program for Balancer {
     }
 
     fn take_over(&mut self, before: Box<dyn Program>) {
-        if let Some(before) = of_kind::<Self>(before) {
+        if let Some(mut before) = of_kind::<Self>(before) {
+            self.pieces = std::mem::take(&mut before.pieces);
             self.succeed(*before);
         }
     }
@@ -356,7 +380,7 @@ impl Program for Balancer {
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         match usual::open(rx.frame.bytes()) {
-            Some((dst, t)) => self.balance(rx.frame, dst, t, cx),
+            Some((dst, t)) => _ = self.balance(rx.frame, dst, t, cx),
             None => self.unusual(rx, cx),
         }
     }
@@ -390,7 +414,8 @@ impl Program for Balancer {
             ("related errors", c.related.to_string()),
             ("to no service", c.no_service.to_string()),
             ("not ours", c.not_ours.to_string()),
-            ("fragments", c.fragments.to_string()),
+            ("fragments passed", c.pieces.to_string()),
+            ("fragments dropped", c.fragments.to_string()),
             ("malformed", c.malformed.to_string()),
             ("ARP answered", c.answered.to_string()),
             ("expired", c.expired.to_string()),

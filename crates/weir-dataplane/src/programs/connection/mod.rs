@@ -5,6 +5,7 @@
 
 pub(super) mod age;
 pub(super) mod arp;
+pub(super) mod pieces;
 pub(super) mod tuple;
 pub(super) mod usual;
 

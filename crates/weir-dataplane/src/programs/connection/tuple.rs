@@ -45,6 +45,8 @@ pub(in crate::programs) enum What {
     Error,
     /// A piece of a packet. Ports are 0.
     Fragment,
+    /// The same, where the packet's ports are known ([`super::pieces`]): it has no transport header.
+    Piece(Kind),
     /// Something without ports. Ports are 0.
     Other,
 }
@@ -57,6 +59,7 @@ impl What {
             What::Tcp(_) => Some(Kind::Tcp),
             What::Udp => Some(Kind::Udp),
             What::Ask | What::Answer => Some(Kind::Query),
+            What::Piece(kind) => Some(kind),
             What::Error | What::Fragment | What::Other => None,
         }
     }
@@ -275,7 +278,7 @@ pub(in crate::programs) fn rewrite(
             m.set_checksum(is);
             all = all.u16(was, is);
         }
-        What::Error | What::Fragment | What::Other => {}
+        What::Piece(_) | What::Error | What::Fragment | What::Other => {}
     }
     all
 }

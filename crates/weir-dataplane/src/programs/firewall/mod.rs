@@ -11,7 +11,7 @@
 //!   it is refused, and counted.
 //! - Frames pass as they are; addresses stay. ARP passes in both directions.
 //!
-//! What it does not do: follow TCP's sequence numbers; put fragments together (they are dropped);
+//! What it does not do: follow TCP's sequence numbers; put fragments together (they pass as the first of their packet did, if that came first);
 //! look into IPv6, tagged frames or other protocols than TCP, UDP and ICMP (they are dropped);
 //! answer what it refuses.
 
@@ -22,6 +22,7 @@ pub use config::{Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CO
 
 use super::connection::Endpoint;
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
+use super::connection::pieces::{Pieces, Went};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open, packet, quoted};
 use super::connection::usual;
 use super::exact::Exact;
@@ -54,7 +55,9 @@ pub struct FirewallCounters {
     pub invalid: u64,
     /// Would have begun a connection, and the table was full.
     pub full: u64,
-    /// Fragments.
+    /// Fragments that passed, among those above.
+    pub pieces: u64,
+    /// Fragments whose packet is not known.
     pub fragments: u64,
     /// Of a protocol that is not looked into.
     pub other: u64,
@@ -90,6 +93,7 @@ impl Limits {
 /// The firewall.
 #[derive(Debug)]
 pub struct Firewall {
+    pieces: Pieces,
     inside: PortNo,
     outside: PortNo,
     allow: Vec<Allow>,
@@ -117,6 +121,7 @@ impl Firewall {
     pub fn new(config: &FirewallConfig) -> Result<Self, FirewallError> {
         config::check(config)?;
         Ok(Self {
+            pieces: Pieces::default(),
             inside: config.inside,
             outside: config.outside,
             allow: config.allow.clone(),
@@ -201,7 +206,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// A fragment, an ICMP error, or what nobody here knows.
+    /// An ICMP error, or what nobody here knows.
     fn without_ports(
         &mut self,
         t: &Tuple,
@@ -210,10 +215,6 @@ impl Firewall {
         now: Stamp,
     ) -> Result<(), DropReason> {
         match t.what {
-            What::Fragment => {
-                self.counters.fragments += 1;
-                Err(DropReason::Fragment)
-            }
             What::Error if self.is_related(t, bytes, from, now) => {
                 self.counters.related += 1;
                 Ok(())
@@ -265,6 +266,25 @@ impl Firewall {
         }
     }
 
+    /// A fragment passes as the first of its packet did.
+    fn fragment(&mut self, rx: SlowFrame, t: Tuple, cx: &mut ProgramCx<'_>) {
+        let Some((from, to)) = self.sides(rx.in_port) else { return self.other(rx.frame, cx) };
+        let now = Stamp::of(cx.now());
+        let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
+            self.counters.fragments += 1;
+            return cx.drop(rx.frame, DropReason::Fragment);
+        };
+        if !piece.is_behind()
+            && let Err(why) = self.judge(piece.tuple, rx.frame.bytes(), from, now)
+        {
+            self.pieces.note(&piece, Went::Nowhere, now);
+            return cx.drop(rx.frame, why);
+        }
+        self.pieces.note(&piece, Went::On, now);
+        self.counters.pieces += 1;
+        self.pass(rx.frame, to, cx);
+    }
+
     #[inline(always)]
     fn pass(&mut self, frame: Frame, to: PortNo, cx: &mut ProgramCx<'_>) {
         self.counters.passed += 1;
@@ -281,6 +301,7 @@ impl Firewall {
     fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let Some((_, to)) = self.sides(rx.in_port) else { return self.other(rx.frame, cx) };
         match open(rx.frame.bytes()) {
+            Ok(Opened::Ipv4(_, t)) if t.what == What::Fragment => self.fragment(rx, t, cx),
             Ok(Opened::Ipv4(_, t)) => self.filter(rx, t, cx),
             Ok(Opened::Arp) => self.pass(rx.frame, to, cx),
             Ok(Opened::Other) => self.other(rx.frame, cx),
@@ -303,6 +324,7 @@ impl Program for Firewall {
         if (before.inside, before.outside) != (self.inside, self.outside) {
             return;
         }
+        self.pieces = before.pieces;
         (self.counters, self.swept) = (before.counters, before.swept);
         if before.table.capacity() == self.table.capacity() {
             self.table = before.table;
@@ -353,7 +375,8 @@ impl Program for Firewall {
             ("refused", c.refused.to_string()),
             ("invalid", c.invalid.to_string()),
             ("table full", c.full.to_string()),
-            ("fragments", c.fragments.to_string()),
+            ("fragments passed", c.pieces.to_string()),
+            ("fragments dropped", c.fragments.to_string()),
             ("other protocols", c.other.to_string()),
             ("malformed", c.malformed.to_string()),
             ("expired", c.expired.to_string()),

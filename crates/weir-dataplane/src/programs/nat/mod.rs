@@ -15,8 +15,9 @@
 //!   the gateway's, inside those of the mapping's last frame. Checksums are mended (RFC 1624).
 //! - Answers ARP requests for its addresses, each on its link.
 //!
-//! What it does not do: put fragments together or translate them (they are dropped: RFC 4787
-//! REQ-14 would have them translated); keep a port's parity or its range of well-known ports
+//! - Fragments are translated as the first of their packet, which must come first (RFC 4787 REQ-14a; `connection/pieces`).
+//!
+//! What it does not do: put fragments together; keep a port's parity or its range of well-known ports
 //! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); send ICMP of its own; look into tagged
 //! frames and IPv6 (they are dropped).
 
@@ -28,6 +29,7 @@ pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, Port
 
 use super::connection::age::{SWEEP, SWEEPS, Stamp};
 use super::connection::arp;
+use super::connection::pieces::{Pieces, Went};
 use super::connection::tuple::{
     Opened, Side, Tuple, What, decrement_ttl, forward, glance, is_host, open, packet_mut, rewrite,
 };
@@ -60,7 +62,9 @@ pub struct NatCounters {
     pub no_port: u64,
     /// Whose TTL was over.
     pub ttl: u64,
-    /// Fragments.
+    /// Fragments that were translated, among those above.
+    pub pieces: u64,
+    /// Fragments whose packet is not known.
     pub fragments: u64,
     /// Of a protocol that is not translated, or from or to an address that no host has.
     pub other: u64,
@@ -82,6 +86,7 @@ pub struct Nat {
     gateway: MacAddr,
     inside_addresses: Vec<Ipv4Addr>,
     mappings: Mappings,
+    pieces: Pieces,
     swept: Nanos,
     counters: NatCounters,
 }
@@ -115,6 +120,7 @@ impl Nat {
             gateway: config.gateway,
             inside_addresses: config.inside_addresses.clone(),
             mappings: Mappings::new(config),
+            pieces: Pieces::default(),
             swept: Nanos(0),
             counters: NatCounters::default(),
         })
@@ -151,14 +157,14 @@ impl Nat {
         }
         self.ttl(t)?;
         match t.what {
-            What::Tcp(_) | What::Udp | What::Ask => {}
+            What::Tcp(_) | What::Udp | What::Ask | What::Piece(_) => {}
             What::Error => {
                 self.error_outward(bytes, &t, now)?;
                 return self.after_outward(bytes, t, now);
             }
-            _ => return self.not_translated(t),
+            _ => return self.not_translated(),
         }
-        let Some(kind) = t.what.kind() else { return self.not_translated(t) };
+        let Some(kind) = t.what.kind() else { return self.not_translated() };
         let (place, out) = match self.mappings.outward(t.src, kind, from, now) {
             Ok(found) => found,
             Err(Refused::Full) => return self.refuse(|c| &mut c.full),
@@ -170,14 +176,14 @@ impl Nat {
         }
         if self.mappings.address(t.dst.addr).is_some() {
             rewrite(packet_mut(bytes), &t, Side::Source, out.external);
-            return self.after_outward(bytes, t, now);
+            return self.hairpin(bytes, Tuple { src: out.external, ..t }, now);
         }
         forward(bytes, t, Side::Source, out.external);
         self.counters.outward += 1;
         Ok(To::Outside)
     }
 
-    /// Where a packet goes whose source is translated: out, or in again.
+    /// Where an error goes whose source is translated: out, or in again.
     #[inline(never)]
     fn after_outward(&mut self, bytes: &mut [u8], t: Tuple, now: Stamp) -> Result<To, DropReason> {
         if self.mappings.address(t.dst.addr).is_some() {
@@ -185,13 +191,19 @@ impl Nat {
             let Ok(Opened::Ipv4(_, t)) = open(bytes) else {
                 return self.refuse(|c| &mut c.malformed);
             };
-            let mac = self.deliver_inside(bytes, t, now)?;
-            self.counters.hairpinned += 1;
-            return Ok(To::Inside(mac));
+            return self.hairpin(bytes, t, now);
         }
         decrement_ttl(bytes);
         self.counters.outward += 1;
         Ok(To::Outside)
+    }
+
+    /// A packet of a host inside to another, by their external addresses; its source is one already.
+    #[inline(never)]
+    fn hairpin(&mut self, bytes: &mut [u8], t: Tuple, now: Stamp) -> Result<To, DropReason> {
+        let mac = self.deliver_inside(bytes, t, now)?;
+        self.counters.hairpinned += 1;
+        Ok(To::Inside(mac))
     }
 
     /// A packet from outside, translated in place.
@@ -225,7 +237,7 @@ impl Nat {
             What::Ask => return self.refuse(|c| &mut c.unmapped),
             what => what.kind(),
         };
-        let Some(kind) = kind else { return self.not_translated(t) };
+        let Some(kind) = kind else { return self.not_translated() };
         let Some((place, inside, mac)) = self.mappings.inward(t.dst, kind, now) else {
             return self.refuse(|c| &mut c.unmapped);
         };
@@ -245,14 +257,8 @@ impl Nat {
         Err(DropReason::TtlExpired)
     }
 
-    fn not_translated<T>(&mut self, t: Tuple) -> Result<T, DropReason> {
-        match t.what {
-            What::Fragment => {
-                self.counters.fragments += 1;
-                Err(DropReason::Fragment)
-            }
-            _ => self.refuse(|c| &mut c.other),
-        }
+    fn not_translated<T>(&mut self) -> Result<T, DropReason> {
+        self.refuse(|c| &mut c.other)
     }
 
     #[inline(always)]
@@ -269,9 +275,15 @@ impl Nat {
         cx.drop(frame, DropReason::Program);
     }
 
-    /// An IPv4 packet and the MAC that it was sent to.
+    /// An IPv4 packet and the MAC that it was sent to. Whether it went on.
     #[inline(always)]
-    fn translate(&mut self, mut rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+    fn translate(
+        &mut self,
+        mut rx: SlowFrame,
+        dst: MacAddr,
+        t: Tuple,
+        cx: &mut ProgramCx<'_>,
+    ) -> Went {
         let now = Stamp::of(cx.now());
         let done = match self.came_from(rx.in_port) {
             Some(From::Inside) if dst == self.inside.mac => {
@@ -281,18 +293,37 @@ impl Nat {
             Some(From::Outside) if dst == self.outside.mac => {
                 self.inward(rx.frame.bytes_mut(), t, now)
             }
-            _ => return self.not_ours(rx.frame, cx),
+            _ => {
+                self.not_ours(rx.frame, cx);
+                return Went::Nowhere;
+            }
         };
         let mut frame = rx.frame;
         let (link, mac) = match done {
             Ok(To::Outside) => (self.outside, self.gateway),
             Ok(To::Inside(mac)) => (self.inside, mac),
-            Err(why) => return cx.drop(frame, why),
+            Err(why) => {
+                cx.drop(frame, why);
+                return Went::Nowhere;
+            }
         };
         let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
         eth.set_dst(mac);
         eth.set_src(link.mac);
         cx.output(frame, link.port);
+        Went::On
+    }
+
+    /// A fragment goes as the first of its packet did.
+    fn fragment(&mut self, rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        let now = Stamp::of(cx.now());
+        let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
+            self.counters.fragments += 1;
+            return cx.drop(rx.frame, DropReason::Fragment);
+        };
+        let went = self.translate(rx, dst, piece.tuple, cx);
+        self.counters.pieces += u64::from(went == Went::On);
+        self.pieces.note(&piece, went, now);
     }
 
     /// What is not a usual frame.
@@ -302,7 +333,8 @@ impl Nat {
             return self.not_ours(rx.frame, cx);
         }
         match open(rx.frame.bytes()) {
-            Ok(Opened::Ipv4(dst, t)) => self.translate(rx, dst, t, cx),
+            Ok(Opened::Ipv4(dst, t)) if t.what == What::Fragment => self.fragment(rx, dst, t, cx),
+            Ok(Opened::Ipv4(dst, t)) => _ = self.translate(rx, dst, t, cx),
             Ok(Opened::Arp) => self.arp(rx, cx),
             Ok(Opened::Other) => self.not_ours(rx.frame, cx),
             Err(why) => {
@@ -332,6 +364,7 @@ impl Program for Nat {
         let Some(before) = of_kind::<Self>(before) else { return };
         if (before.inside.port, before.outside.port) == (self.inside.port, self.outside.port) {
             (self.counters, self.swept) = (before.counters, before.swept);
+            self.pieces = before.pieces;
             self.mappings.take_over(before.mappings);
         }
     }
@@ -359,7 +392,7 @@ impl Program for Nat {
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         match usual::open(rx.frame.bytes()) {
-            Some((dst, t)) => self.translate(rx, dst, t, cx),
+            Some((dst, t)) => _ = self.translate(rx, dst, t, cx),
             None => self.unusual(rx, cx),
         }
     }
@@ -390,7 +423,8 @@ impl Program for Nat {
             ("mappings full", c.full.to_string()),
             ("no port free", c.no_port.to_string()),
             ("TTL over", c.ttl.to_string()),
-            ("fragments", c.fragments.to_string()),
+            ("fragments passed", c.pieces.to_string()),
+            ("fragments dropped", c.fragments.to_string()),
             ("other protocols", c.other.to_string()),
             ("not ours", c.not_ours.to_string()),
             ("malformed", c.malformed.to_string()),
