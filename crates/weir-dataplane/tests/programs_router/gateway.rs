@@ -389,6 +389,19 @@ fn what_cannot_be_is_refused_in_a_line() {
     check(&|c| c.circuits[0].first = 204, "100.204 to 100.203");
     check(&|c| c.circuits[1].outer = 100, "100.200 is given twice");
     check(&|c| c.circuits[1].key = u32::MAX - 9, "32 bits");
+    // Ranges of keys that meet, wherever they stand, and one key alone.
+    check(
+        &|c| c.circuits[1].key = 0xabcd_ef04,
+        "100.200 to 100.203 (keys 2882400001 to 2882400004)",
+    );
+    check(&|c| c.circuits[0].key = 4095, "101.0 to 101.4095 (keys 0 to 4095) and 100.200");
+    check(
+        &|c| c.circuits[0] = Circuits { last: 200, key: 9, ..c.circuits[0] },
+        "100.200 (key 9) share the key 9; a key is one circuit's: give one of them others",
+    );
+    let mut beside = config();
+    beside.circuits[0].key = 4096;
+    Bng::new(&beside).expect("keys that follow each other");
     check(&|c| c.routes[0].to = "203.0.113.1/24".parse().unwrap(), "203.0.113.1/24");
     check(&|c| c.routes[0].to = "2001:db8::/32".parse().unwrap(), "IPv4 network");
     check(&|c| c.routes[1].to = c.routes[0].to, "given twice");

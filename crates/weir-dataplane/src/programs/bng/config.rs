@@ -6,6 +6,7 @@ use super::{Keys, Port, Side, Way};
 use crate::action::PortNo;
 use crate::programs::router::Prefix;
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
 use weir_packet::Nanos;
@@ -42,6 +43,23 @@ pub struct Circuits {
     pub last: u16,
     /// GRE key of the first.
     pub key: u32,
+}
+
+impl Circuits {
+    /// GRE key of the last; [`BngError::Keys`] where it would not fit.
+    fn last_key(&self) -> u32 {
+        self.key.saturating_add(u32::from(self.last.saturating_sub(self.first)))
+    }
+}
+
+impl fmt::Display for Circuits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outer, first, last, key } = self;
+        if first == last {
+            return write!(f, "{outer}.{first} (key {key})");
+        }
+        write!(f, "{outer}.{first} to {outer}.{last} (keys {key} to {})", self.last_key())
+    }
 }
 
 /// Where packets from subscribers go.
@@ -162,6 +180,17 @@ pub enum BngError {
         first: u16,
         /// Its key.
         key: u32,
+    },
+    /// Circuits that share keys: what comes from the core for one would go to the other's subscribers.
+    #[error(
+        "bng: circuits {one} and {other} share the key {}; a key is one circuit's: give one of them others",
+        .other.key
+    )]
+    KeyTwice {
+        /// Those whose keys begin first.
+        one: Circuits,
+        /// Those whose keys begin among them.
+        other: Circuits,
     },
     /// A route that is no IPv4 network.
     #[error("bng: route to {0}: an IPv4 network, with no bits set behind its prefix")]
@@ -290,5 +319,16 @@ pub(super) fn keys(config: &BngConfig) -> Result<Keys, BngError> {
             }
         }
     }
+    one_circuit_a_key(&config.circuits)?;
     Ok(keys)
+}
+
+/// A key names one circuit: by it and the address inside, what comes from the core finds its subscriber.
+fn one_circuit_a_key(circuits: &[Circuits]) -> Result<(), BngError> {
+    let mut by_key = circuits.to_vec();
+    by_key.sort_by_key(|c| c.key);
+    match by_key.windows(2).find(|w| w[0].last_key() >= w[1].key) {
+        Some(w) => Err(BngError::KeyTwice { one: w[0], other: w[1] }),
+        None => Ok(()),
+    }
 }
