@@ -106,7 +106,7 @@ pub struct ChannelUse {
     /// Which channel.
     pub channel: u8,
     /// Frames in the server's hands.
-    pub in_flight: usize,
+    pub in_flight: u32,
 }
 
 /// How the last migration went.
@@ -417,7 +417,7 @@ impl Vdp {
     }
     /// Frames that it has inside the data plane, queues at ports not counted.
     pub fn held(&self) -> usize {
-        self.hold.len() + self.channel.in_flight
+        self.hold.len() + self.channel.in_flight as usize
     }
 }
 

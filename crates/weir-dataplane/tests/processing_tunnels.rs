@@ -116,6 +116,99 @@ fn padding_is_cut() {
     }
 }
 
+/// The ECN field of an IP header, to be read or written.
+fn ecn(b: &mut [u8], ip: usize, new: Option<u8>) -> u8 {
+    let (at, shift) = if b[ip] >> 4 == 4 { (ip + 1, 0) } else { (ip + 1, 4) };
+    if let Some(new) = new {
+        b[at] = b[at] & !(3 << shift) | new << shift;
+        if shift == 0 {
+            b[ip + 10..ip + 12].fill(0);
+            let header: Vec<u16> =
+                b[ip..ip + 20].chunks(2).map(|c| u16::from_be_bytes([c[0], c[1]])).collect();
+            let sum = header.iter().map(|w| u32::from(*w)).sum::<u32>();
+            let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
+            b[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    b[at] >> shift & 3
+}
+
+/// RFC 6040 §4.2, figure 4: rows by the inner field, columns by the outer one; each Not-ECT, ECT(1),
+/// ECT(0), CE.
+#[test]
+fn congestion_comes_out_of_tunnels() {
+    const CE: u8 = 3;
+    let figure = [
+        [Some(0), Some(0), Some(0), None],
+        [Some(1), Some(1), Some(1), Some(CE)],
+        [Some(2), Some(1), Some(2), Some(CE)],
+        [Some(CE); 4],
+    ];
+    // A kind, where its inner IP header lies, and where once it is unwrapped.
+    let kinds = [
+        ("vxlan4", V4 + 16 + 18, 18),
+        ("vxlan6", V6 + 16 + 18, 18),
+        ("gre4-all", V4 + 16 + 18, 18),
+        ("gre6", V6 + 4 + 18, 18),
+        ("gre4-ip", V4 + 8, 14),
+        ("gre6-ip", V6 + 8, 14),
+        ("marked-vxlan-not-ect", V4 + 16 + 14, 14),
+    ];
+    for (kind, inner_at, at) in kinds {
+        let unwrap = if kind.contains("gre") { "decap_gre" } else { "decap_vxlan" };
+        for (inner, row) in (0..).zip(figure) {
+            for (outer, left) in (0..).zip(row) {
+                let mut frame = golden(kind);
+                ecn(&mut frame, inner_at, Some(inner));
+                if kind == "gre4-all" {
+                    frame[V4 + 4..V4 + 6].fill(0);
+                    let sum = weir_wire::checksum::internet(&frame[V4..]);
+                    frame[V4 + 4..V4 + 6].copy_from_slice(&sum.to_be_bytes());
+                }
+                // Unwrapped unmarked, with what the figure says instead.
+                ecn(&mut frame, 14, Some(0));
+                let plain = Rig::new().run(&frame, &changes(unwrap)).unwrap();
+                assert_eq!(
+                    (plain.result, ecn(&mut plain.bytes.clone(), at, None)),
+                    (Ok(()), inner)
+                );
+                ecn(&mut frame, 14, Some(outer));
+                let got = Rig::new().run(&frame, &changes(unwrap)).unwrap();
+                let what = format!("{kind}: {outer} outside, {inner} inside");
+                let Some(left) = left else {
+                    let dropped = (Err(DropReason::Congestion), &frame);
+                    assert_eq!((got.result, &got.bytes), dropped, "{what}");
+                    continue;
+                };
+                let mut want = plain.bytes.clone();
+                ecn(&mut want, at, Some(left));
+                assert_eq!((got.result, got.bytes), (Ok(()), want), "{what}");
+            }
+        }
+    }
+}
+
+/// What carries no IP has no such field; what is damaged inside is somebody else's to refuse.
+#[test]
+fn congestion_has_no_place_in_other_frames() {
+    let arp = golden("arp");
+    for edit in [0, 1, 13, 14, 20] {
+        let mut inner = arp.clone();
+        // ARP, then frames that say IPv4 and are none.
+        if edit > 0 {
+            inner[12..14].copy_from_slice(&[8, 0]);
+            inner.truncate(14 + edit);
+        }
+        for wrap in ["encap_vxlan 4 1 4789", "encap_gre 6 - - 0"] {
+            let mut frame = Rig::new().run(&inner, &changes(wrap)).unwrap().bytes;
+            ecn(&mut frame, 14, Some(3));
+            let unwrap = if wrap.contains("gre") { "decap_gre" } else { "decap_vxlan" };
+            let got = Rig::new().run(&frame, &changes(unwrap)).unwrap();
+            assert_eq!((got.result, got.bytes), (Ok(()), inner.clone()), "{wrap}");
+        }
+    }
+}
+
 /// UDP may say that it ends before the IP datagram does.
 #[test]
 fn vxlan_ends_where_udp_does() {

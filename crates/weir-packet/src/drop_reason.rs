@@ -75,6 +75,8 @@ reasons! {
     Fragment = "fragment",
     /// Handed on to another data plane, and neither came back nor is known to have ended there.
     LostElsewhere = "lost-elsewhere",
+    /// A tunnel's outer header marks congestion, and the packet inside can't carry that on (RFC 6040 §4.2).
+    Congestion = "congestion",
 }
 
 /// One counter per [`DropReason`].

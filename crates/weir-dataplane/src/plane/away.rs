@@ -272,7 +272,7 @@ impl DataPlane {
         self.unpark_all();
         let room = self.queued(vid) == Queued::None && !self.parked_of(vid);
         let Some(v) = vdp_mut(&mut self.vdps, vid) else { return };
-        let ready = room && v.channel.in_flight <= AT_ONCE;
+        let ready = room && v.channel.in_flight as usize <= AT_ONCE;
         let (to, waiting) = (v.away.as_ref().map_or(Path::Slow, |a| a.back), v.phase);
         let mut left = time.most(ready, v.hold.len());
         v.phase = Phase::On(to);

@@ -90,7 +90,7 @@ impl DataPlane {
         let Some(c) = self.channels.get_mut(usize::from(v.channel.channel)) else {
             return Err((f, DropReason::ChannelFull));
         };
-        if !c.ring.has_part(c.dedicated, v.channel.in_flight) {
+        if !c.ring.has_part(c.dedicated, v.channel.in_flight as usize) {
             return Err((f, DropReason::ChannelFull));
         }
         c.ring.push(f).map_err(|f| (f, DropReason::ChannelFull))?;

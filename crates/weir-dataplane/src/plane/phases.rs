@@ -75,7 +75,7 @@ impl DataPlane {
     /// next, if some of it went there.
     fn takes_more(&self, vid: Vid, waited: u32) -> bool {
         let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { return false };
-        let (goes, more) = (v.channel.in_flight > 0, v.channel.in_flight + 2 * BURST);
+        let (goes, more) = (v.channel.in_flight > 0, v.channel.in_flight as usize + 2 * BURST);
         let channel = self.channels.get(usize::from(v.channel.channel));
         let has_room = !goes || channel.is_some_and(|c| c.ring.has_part(c.dedicated, more));
         has_room && (v.queued as usize) < waited as usize + BURST && !self.parked_of(vid)

@@ -3,7 +3,7 @@
 //! of the payload, and cuts padding behind it.
 
 use super::bytes::get_mut;
-use super::outer;
+use super::{ecn, outer};
 use crate::action::{GreChecksum, Outer};
 use crate::packet::Packet;
 use std::sync::Arc;
@@ -76,12 +76,13 @@ impl Encap {
 
 /// Unwraps a frame; the key becomes its tunnel id, zero without one. A bridged frame takes the
 /// place of the whole; another payload keeps the Ethernet header and VLAN tags in front of it, with
-/// GRE's protocol type as their EtherType.
+/// GRE's protocol type as their EtherType. Congestion that the outer header marks is marked inside.
 ///
 /// # Errors
 /// [`DropReason::NoSuchHeader`] when it is not GRE over IP, [`DropReason::Fragment`] when it is a
 /// fragment, [`DropReason::Malformed`] when it is cut short, of another version, has a wrong
-/// checksum, or carries no frame and no EtherType. The frame is as it was.
+/// checksum, or carries no frame and no EtherType, [`DropReason::Congestion`] when the packet inside
+/// can't be marked. The frame is as it was.
 pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
     let malformed = |_| DropReason::Malformed;
     let ip = outer::payload(p, GRE)?;
@@ -91,25 +92,27 @@ pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
         return Err(DropReason::Malformed);
     }
     let (key, header) = (gre.key().unwrap_or(0), gre.header_len());
-    let protocol = u16::from(gre.protocol());
+    let protocol = gre.protocol();
     let payload = ip.at + header;
     let len = bytes.len().checked_sub(header).ok_or(DropReason::Malformed)?;
-    if gre.protocol() == EtherType::TransparentEthernet {
+    if protocol == EtherType::TransparentEthernet {
         if len < 14 {
             return Err(DropReason::Malformed);
         }
+        ecn::carry_in(p, protocol, payload..payload + len)?;
         p.frame.pull_front(payload).map_err(|_| DropReason::Malformed)?;
         p.frame.set_len(len).map_err(|_| DropReason::Malformed)?;
     } else {
         let head = usize::from(p.layers.l3);
         // Of an 802.3 frame the length would have to change, too.
         let has_type = head == 14 + usize::from(p.layers.vlans) * 4;
-        if protocol < 0x600 || !has_type || payload < head {
+        if u16::from(protocol) < 0x600 || !has_type || payload < head {
             return Err(DropReason::Malformed);
         }
+        ecn::carry_in(p, protocol, payload..payload + len)?;
         let b = p.frame.bytes_mut();
         if let Some(field) = get_mut(b, head - 2) {
-            *field = protocol.to_be_bytes();
+            *field = u16::from(protocol).to_be_bytes();
         }
         b.copy_within(..head, payload - head);
         p.frame.pull_front(payload - head).map_err(|_| DropReason::Malformed)?;

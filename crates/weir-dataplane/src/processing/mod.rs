@@ -15,6 +15,7 @@
 
 mod bytes;
 mod compile;
+pub(crate) mod ecn;
 mod flow_hash;
 pub mod gre;
 mod locate;

@@ -40,10 +40,16 @@ pub fn remark(levels: u8, p: &mut Packet<'_>) -> Result<(), DropReason> {
 }
 
 fn change(p: &mut Packet<'_>, new: impl Fn(u8) -> u8) {
-    let l3 = usize::from(p.layers.l3);
-    match p.layers.net {
+    if rewrite(p.frame.bytes_mut(), usize::from(p.layers.l3), p.layers.net, new).is_some() {
+        p.stale = Stale::Yes;
+    }
+}
+
+/// Makes the byte anew in the header at `l3`. `None`: there is none.
+pub(super) fn rewrite(b: &mut [u8], l3: usize, net: Net, new: impl Fn(u8) -> u8) -> Option<()> {
+    match net {
         Net::Ipv4 => {
-            let Some(h) = get_mut::<12>(p.frame.bytes_mut(), l3) else { return };
+            let h = get_mut::<12>(b, l3)?;
             let old = u16::from_be_bytes([h[0], h[1]]);
             h[1] = new(h[1]);
             let delta = Delta::new().u16(old, u16::from_be_bytes([h[0], h[1]]));
@@ -51,12 +57,12 @@ fn change(p: &mut Packet<'_>, new: impl Fn(u8) -> u8) {
             [h[10], h[11]] = check.to_be_bytes();
         }
         Net::Ipv6 => {
-            let Some(h) = get_mut::<2>(p.frame.bytes_mut(), l3) else { return };
+            let h = get_mut::<2>(b, l3)?;
             let first = u16::from_be_bytes(*h);
             let class = new((first >> 4) as u8);
             *h = (first & 0xf00f | u16::from(class) << 4).to_be_bytes();
         }
-        _ => return,
+        _ => return None,
     }
-    p.stale = Stale::Yes;
+    Some(())
 }

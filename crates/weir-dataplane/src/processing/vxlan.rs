@@ -9,12 +9,12 @@
 
 use super::bytes::{get, get_mut};
 use super::flow_hash::flow_hash;
-use super::outer;
+use super::{ecn, outer};
 use crate::action::Outer;
 use crate::packet::Packet;
 use weir_classify::Field;
 use weir_packet::DropReason;
-use weir_wire::IpProtocol;
+use weir_wire::{EtherType, IpProtocol};
 
 const UDP: u8 = 17;
 /// UDP header and VXLAN header.
@@ -66,12 +66,14 @@ impl Encap {
     }
 }
 
-/// Unwraps a frame; the VNI becomes its tunnel id.
+/// Unwraps a frame; the VNI becomes its tunnel id, and congestion that the outer header marks is
+/// marked inside.
 ///
 /// # Errors
 /// [`DropReason::NoSuchHeader`] when it is not UDP over IP, [`DropReason::Fragment`] when it is a
 /// fragment, [`DropReason::Malformed`] when lengths disagree, the VNI is not marked valid, or the
-/// inner frame is no whole Ethernet header. The frame is as it was.
+/// inner frame is no whole Ethernet header, [`DropReason::Congestion`] when the packet inside can't
+/// be marked. The frame is as it was.
 pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
     let ip = outer::payload(p, UDP)?;
     let b = p.frame.bytes();
@@ -83,7 +85,9 @@ pub fn decap(p: &mut Packet<'_>) -> Result<(), DropReason> {
         return Err(DropReason::Malformed);
     }
     let vni = u32::from_be_bytes([0, h[12], h[13], h[14]]);
-    p.frame.pull_front(ip.at + HEADERS).map_err(|_| DropReason::Malformed)?;
+    let at = ip.at + HEADERS;
+    ecn::carry_in(p, EtherType::TransparentEthernet, at..at + inner)?;
+    p.frame.pull_front(at).map_err(|_| DropReason::Malformed)?;
     p.frame.set_len(inner).map_err(|_| DropReason::Malformed)?;
     p.key.set(Field::TunnelId, vni.into());
     p.relayout()

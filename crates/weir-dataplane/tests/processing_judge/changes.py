@@ -151,8 +151,21 @@ OUTER = {
 
 
 def encap(f, kind, v, **more):
-    o = O(OUTER[v], kind=kind, ttl=61, tos=0x28, inner=f, **more)
+    o = O(OUTER[v], kind=kind, inner=f, **{"ttl": 61, "tos": 0x28, **more})
     return O(dst="02:00:00:00:0b:0b", src="02:00:00:00:0a:0a", vlans=[], mpls=[], outer=o)
+
+
+# RFC 6040 §4.2, figure 4: what leaves, by what arrives inside (rows) and outside (columns), each by
+# the field's value: Not-ECT, ECT(1), ECT(0), CE.
+ECN = ((0, 0, 0, None), (1, 1, 1, 3), (2, 1, 2, 3), (3, 3, 3, 3))
+
+
+def congestion(outer, inner):
+    """Brings what the outer header marks to the header inside, if that is IP's."""
+    left = ECN[inner.tos & 3][outer.tos & 3]
+    if left is None:
+        raise Dropped("congestion")
+    inner.tos = inner.tos & ~3 | left
 
 
 def decap(f, kind):
@@ -163,7 +176,10 @@ def decap(f, kind):
             raise Dropped("fragment" if part else "malformed")
         raise Dropped("no-such-header")
     if o.raw is not None:
+        congestion(o, o.net)
         return O(dst=f.dst, src=f.src, vlans=[], mpls=[], etype=o.proto, net=o.net)
+    if visible(o.inner) in (4, 6):
+        congestion(o, o.inner.net)
     return o.inner
 
 

@@ -181,6 +181,17 @@ def kinds():
         f.outer.raw = build_net(f.outer.net)
         f.outer.pad = b"\0" * 9
         yield "gre%s-ip" % v, f
+    # Congestion on the way: marked outside, understood or not inside.
+    for ecn, name in enumerate(("not-ect", "ect1", "ect0", "ce")):
+        tos = 0x28 | ecn
+        f = encap(frame(v4(transports(4)["udp"]), 0x0800), "vxlan", "46"[ecn & 1], vni=ecn,
+                  port=4789, sport=50002, tos=0x2B)
+        f.outer.inner.net.tos = tos
+        yield "marked-vxlan-%s" % name, f
+        f = encap(frame(v6(transports(6)["udp"]), 0x86DD, TAGS["vlan-"]), "gre", "64"[ecn & 1],
+                  key=ecn, tos=0x29 | (ecn & 1) << 1)
+        f.outer.inner.net.tos = tos
+        yield "marked-gre-%s" % name, f
 
 
 ANY = [
@@ -287,7 +298,8 @@ def main():
         else:
             cases += [sequence(f, rng) for _ in range(LISTS[size])]
         if size == "small":
-            cases = rng.sample(cases, min(3, len(cases)))
+            must = [["decap_" + f.outer.kind]] if name.startswith("marked-") else []
+            cases = must + rng.sample(cases, min(3, len(cases)))
         out.write("F %s %s\n" % (name, build(f).hex()))
         for c in cases:
             out.write("C %s\t%s\n" % (";".join(c), carry_out(f, c)))

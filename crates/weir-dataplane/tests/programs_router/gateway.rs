@@ -106,6 +106,36 @@ fn sum(bytes: &[u8]) -> [u8; 2] {
     (!(s as u16)).to_be_bytes()
 }
 
+/// RFC 6040 §4.2, figure 4, by the fields outside and inside: Not-ECT, ECT(1), ECT(0), CE. Between
+/// subscriber and core nothing is lost: what is inside is outside, too (§4.1).
+#[test]
+fn congestion_in_the_core_reaches_subscribers() {
+    let mut r = gateway(&config());
+    let up = upstream((2, 100, 200), 3, [203, 0, 113, 5], 64, b"");
+    assert_eq!(r.rx(1, &up).one().bytes[19], 2);
+    let mut dropped = 0;
+    for (outer, inner) in (0..4).flat_map(|o| (0..4).map(move |i| (o, i))) {
+        let down = downstream(0x20, 0xabcd_ef01, 3, 64, (0xb8 | outer, 0x28 | inner), b"");
+        let want = match (outer, inner) {
+            (3, 0) => {
+                assert_eq!(r.rx(2, &down).only_drop(), DropReason::Congestion);
+                dropped += 1;
+                continue;
+            }
+            (3, _) | (_, 3) => 3,
+            (1, 2) => 1,
+            _ => inner,
+        };
+        let b = r.rx(2, &down).one().bytes;
+        assert_eq!(
+            (b[23], sum(&b[22..42])),
+            (0x28 | want, [0, 0]),
+            "{outer} outside, {inner} inside"
+        );
+    }
+    assert_eq!(counted(&r, "congested in the core"), dropped.to_string());
+}
+
 /// Port, MAC, tags.
 type Subscriber = (u32, Vec<u8>, Vec<u8>);
 
@@ -124,26 +154,41 @@ fn whole_ipv4(b: &[u8]) -> Option<Vec<u8>> {
     good.then(|| b[..total].to_vec())
 }
 
-/// A hop later; the checksum's error, if it has one, stays.
-fn aged(mut ip: Vec<u8>) -> Option<Vec<u8>> {
-    if ip[8] < 2 {
-        return None;
-    }
+/// A header with a byte changed; the checksum's error, if it has one, stays.
+fn changed(mut ip: Vec<u8>, at: usize, to: u8) -> Vec<u8> {
+    let have = u16::from_be_bytes([ip[10], ip[11]]);
     let right = |ip: &[u8]| {
         let mut h = ip[..20].to_vec();
         h[10..12].fill(0);
         u16::from_be_bytes(sum(&h))
     };
-    let have = u16::from_be_bytes([ip[10], ip[11]]);
     let before = right(&ip);
-    ip[8] -= 1;
+    ip[at] = to;
     // In ones' complement: as far from right as before.
     let mut new = u32::from(have) + u32::from(right(&ip)) + u32::from(!before);
     while new > 0xffff {
         new = new % 65_536 + new / 65_536;
     }
     ip[10..12].copy_from_slice(&(new as u16).to_be_bytes());
-    Some(ip)
+    ip
+}
+
+/// A hop later.
+fn aged(ip: Vec<u8>) -> Option<Vec<u8>> {
+    let ttl = ip[8].checked_sub(1).filter(|ttl| *ttl > 0)?;
+    Some(changed(ip, 8, ttl))
+}
+
+/// With congestion that the outer header tells of: RFC 6040 §4.2, figure 4.
+fn marked(outer: u8, ip: Vec<u8>) -> Option<Vec<u8>> {
+    let new = match (outer % 4, ip[1] % 4) {
+        (3, 0) => return None,
+        (3, _) => 3,
+        (1, 2) => 1,
+        _ => return Some(ip),
+    };
+    let tos = ip[1] / 4 * 4 + new;
+    Some(changed(ip, 1, tos))
 }
 
 impl Oracle {
@@ -241,7 +286,7 @@ impl Oracle {
         out.extend(US.octets());
         out.extend(&to.2);
         out.extend([8, 0]);
-        out.extend(aged(ip)?);
+        out.extend(aged(marked(outer[1], ip)?)?);
         Some((to.0, out))
     }
 }
@@ -265,9 +310,9 @@ fn upstream(tags: (u8, u16, u16), src: u8, dst: [u8; 4], ttl: u8, payload: &[u8]
     b
 }
 
-/// A frame from the core: GRE with these flags.
-fn downstream(flags: u8, key: u32, dst: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
-    let inner = &upstream((0, 0, 0), 9, [10, 0, 0, dst], ttl, payload)[22..];
+/// A frame from the core: GRE with these flags, and ToS outside and inside.
+fn downstream(flags: u8, key: u32, dst: u8, ttl: u8, tos: (u8, u8), payload: &[u8]) -> Vec<u8> {
+    let inner = &upstream((tos.1, 0, 0), 9, [10, 0, 0, dst], ttl, payload)[22..];
     let mut b = US_CORE.octets().to_vec();
     b.extend([2, 0, 0, 0, 0xcc, 9, 0x88, 0x47, 1, 2, 1, 64]);
     let words = [(0x80, 0), (0x20, key), (0x10, 5)];
@@ -276,7 +321,7 @@ fn downstream(flags: u8, key: u32, dst: u8, ttl: u8, payload: &[u8]) -> Vec<u8> 
         gre.extend(w.to_be_bytes());
     }
     gre.extend(inner);
-    b.extend([0x45, 0]);
+    b.extend([0x45, tos.0]);
     b.extend(((20 + gre.len()) as u16).to_be_bytes());
     b.extend([0, 1, 0, 0, 60, 47, 0, 0, 192, 0, 2, 99, 192, 0, 2, 1]);
     b.extend(gre);
@@ -298,8 +343,8 @@ fn frames() -> impl Strategy<Value = (u32, Vec<u8>)> {
         .prop_map(|(port, tags, src, dst, ttl, p)| (port, upstream(tags, src, dst, ttl, &p)));
     let flags = prop::sample::select(vec![0x20u8, 0xa0, 0xb0, 0x30, 0, 0x60, 0x24]);
     let key = prop_oneof![0xabcd_ef00u32..0xabcd_ef06, 198u32..206];
-    let down = (flags, key, 0u8..5, ttl, payload())
-        .prop_map(|(flags, key, dst, ttl, p)| (2, downstream(flags, key, dst, ttl, &p)));
+    let down = (flags, key, 0u8..5, ttl, (0u8..8, 0u8..8), payload())
+        .prop_map(|(flags, key, dst, ttl, tos, p)| (2, downstream(flags, key, dst, ttl, tos, &p)));
     let damage = (any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop_oneof![2 => up, 1 => down], prop::option::weighted(0.4, damage)).prop_map(
         |((port, mut b), damage)| {
@@ -358,7 +403,10 @@ fn idle_subscribers_are_forgotten_and_make_room() {
         (counted(&r, "subscribers"), counted(&r, "no room for subscribers")),
         ("6 of 6".into(), "2".into())
     );
-    assert_eq!(r.rx(2, &downstream(0x20, 7, 7, 9, b"y")).only_drop(), DropReason::Unreachable);
+    assert_eq!(
+        r.rx(2, &downstream(0x20, 7, 7, 9, (0, 0), b"y")).only_drop(),
+        DropReason::Unreachable
+    );
     for _ in 0..3 {
         r.pass_ms(6000);
         assert_eq!(r.rx(1, &up(0)).one().port, 3);
@@ -367,9 +415,9 @@ fn idle_subscribers_are_forgotten_and_make_room() {
         (counted(&r, "subscribers"), counted(&r, "subscribers aged")),
         ("1 of 6".into(), "5".into())
     );
-    assert_eq!(r.rx(2, &downstream(0x20, 7, 0, 9, b"y")).one().port, 1);
+    assert_eq!(r.rx(2, &downstream(0x20, 7, 0, 9, (0, 0), b"y")).one().port, 1);
     assert_eq!(r.rx(1, &up(7)).one().port, 3);
-    assert_eq!(r.rx(2, &downstream(0x20, 7, 7, 9, b"y")).one().port, 1);
+    assert_eq!(r.rx(2, &downstream(0x20, 7, 7, 9, (0, 0), b"y")).one().port, 1);
 }
 
 #[test]

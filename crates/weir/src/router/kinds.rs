@@ -26,7 +26,7 @@ const QUIET: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why frames are dropped that a node of either kind does not forward, whether it changes or not.
-const MEANT: [DropReason; 13] = [
+const MEANT: [DropReason; 14] = [
     DropReason::Runt,
     DropReason::Malformed,
     DropReason::Action,
@@ -40,6 +40,7 @@ const MEANT: [DropReason; 13] = [
     DropReason::Injected,
     DropReason::PortConfig,
     DropReason::Fragment,
+    DropReason::Congestion,
 ];
 
 /// What stands for a router's node while nothing else ever did: a VDP that gets no frames.

@@ -137,6 +137,7 @@ impl Bng {
         let label = way.label << 12 | 1 << 8 | u32::from(TTL);
         h[14..14 + MPLS].copy_from_slice(&label.to_be_bytes());
         let [l0, l1] = outer.to_be_bytes();
+        // Its ECN field goes out as it is (RFC 6040 §4.1); the far end brings back what is marked.
         // Not to be fragmented, so without an identification (RFC 6864 §4.1).
         let mut ip = [0x45, tos, l0, l1, 0, 0, 0x40, 0, TTL, GRE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         ip[12..16].copy_from_slice(&self.tunnel.octets());

@@ -1,7 +1,10 @@
 //! The gateway's way from the core to subscribers. Called by `mod.rs` for frames of core ports.
 
-use super::{Bng, ETH, IPV4, Port, QINQ, Side, Stop, hop, ipv4, replace_front, subscriber_key};
+use super::{
+    Bng, ETH, IPV4, Port, QINQ, Side, Stop, hop, ipv4, mark, replace_front, subscriber_key,
+};
 use crate::action::PortNo;
+use crate::processing::ecn;
 use weir_packet::Frame;
 use weir_wire::{EtherType, GrePacket};
 
@@ -70,6 +73,7 @@ impl Bng {
         if ip[8] <= 1 {
             return Err(Stop::TtlExpired);
         }
+        let tos = ecn::decapsulated(bytes[OUTER + 1], ip[1]).map_err(|_| Stop::Congestion)?;
         let h = replace_front::<{ QINQ + IPV4 }>(frame, at + IPV4, total - IPV4)?;
         h[..6].copy_from_slice(&s.mac);
         h[6..12].copy_from_slice(&out.mac.octets());
@@ -78,6 +82,7 @@ impl Bng {
         h[18..20].copy_from_slice(&s.tags[4..]);
         h[20..22].copy_from_slice(&[0x08, 0x00]);
         if let Some(ip) = h.last_chunk_mut() {
+            mark(ip, tos);
             hop(ip);
         }
         self.counters.to_access += 1;

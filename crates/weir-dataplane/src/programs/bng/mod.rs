@@ -5,7 +5,8 @@
 //! longest prefix of the destination gives tunnel end, next hop, label and port. TTL down, the
 //! subscriber noted for the way back, Ethernet and tags off; GRE, IPv4, MPLS and Ethernet on.
 //! Core to access (`core.rs`): GRE key and inner destination give tags, MAC and port. TTL down,
-//! everything to the inner packet off, Ethernet and tags on.
+//! everything to the inner packet off, Ethernet and tags on. Congestion that the core marks in the
+//! outer header is marked in the inner one (RFC 6040 §4.2).
 //!
 //! What it does not do, so that nobody looks for it:
 //! - ARP, and ICMP errors: next hops are configured, packets that end here end in silence.
@@ -123,6 +124,8 @@ pub struct BngCounters {
     pub no_subscriber: u64,
     /// Whose TTL ran out.
     pub ttl_expired: u64,
+    /// Marked as congested by the core, with a packet inside that can't carry the mark on.
+    pub congested: u64,
     /// Subscribers learned.
     pub learned: u64,
     /// Frames of subscribers for whom there was no room; they were sent all the same.
@@ -206,6 +209,7 @@ enum Stop {
     NoSubscriber,
     TtlExpired,
     NoRoom,
+    Congestion,
 }
 
 impl Bng {
@@ -222,6 +226,7 @@ impl Bng {
             Stop::NoSubscriber => (&mut c.no_subscriber, DropReason::Unreachable),
             Stop::TtlExpired => (&mut c.ttl_expired, DropReason::TtlExpired),
             Stop::NoRoom => (&mut c.malformed, DropReason::NoRoom),
+            Stop::Congestion => (&mut c.congested, DropReason::Congestion),
         };
         *counter += 1;
         cx.drop(frame, reason);
@@ -239,6 +244,19 @@ fn ipv4(bytes: &[u8]) -> Result<(&[u8; IPV4], usize), Stop> {
         return Err(Stop::Malformed);
     }
     Ok((h, total))
+}
+
+/// The ToS byte anew, with the header checksum that goes with it (RFC 1624): the header's first 20
+/// bytes.
+#[inline(always)]
+fn mark(h: &mut [u8; IPV4], tos: u8) {
+    if h[1] != tos {
+        let old = u16::from_be_bytes([h[0], h[1]]);
+        h[1] = tos;
+        let delta = Delta::new().u16(old, u16::from_be_bytes([h[0], h[1]]));
+        let sum = delta.apply(u16::from_be_bytes([h[10], h[11]]));
+        [h[10], h[11]] = sum.to_be_bytes();
+    }
 }
 
 /// One hop less to live, with the header checksum that goes with it (RFC 1624): the header's first
@@ -380,6 +398,7 @@ impl Program for Bng {
             line("no route", c.no_route),
             line("unknown subscribers", c.no_subscriber),
             line("TTL expired", c.ttl_expired),
+            line("congested in the core", c.congested),
             line("subscribers learned", c.learned),
             line("no room for subscribers", c.no_room),
             line("subscribers aged", c.aged),

@@ -197,6 +197,9 @@ fn reason(label: &str) -> String {
         Some(DropReason::FrameTooLong) => "longer than the port takes",
         Some(DropReason::Program) => "the program's own decision",
         Some(DropReason::Unreachable) => "no route, or no neighbour that answers",
+        Some(DropReason::Congestion) => {
+            "marked as congested on its way through the tunnel, which its sender would not understand"
+        }
         Some(DropReason::VdpGone) => "its VDP is being deleted",
         _ => return label.to_owned(),
     };
