@@ -22,6 +22,17 @@ fn refusals_name_the_part_and_the_mend() {
     let known = |port, n| Permanent { port: PortNo(port), addr: ip4(2, n).into(), mac: mac(2, n) };
     let cases: Vec<(String, &str)> = vec![
         (refused(|c| c.permanent.push(known(9, 1))), "10.0.2.1 on port 9: the port has no"),
+        (refused(|c| c.permanent.push(known(2, 1))), "10.0.2.1 on port 2: is the router itself"),
+        // Of another of its links, and link-local.
+        (
+            refused(|c| c.permanent.push(Permanent { addr: ip4(1, 1).into(), ..known(2, 7) })),
+            "10.0.1.1 on port 2: is the router itself",
+        ),
+        (refused(|c| c.permanent.push(known(3, 7))), "10.0.2.7 on port 3: is in none of that"),
+        (
+            refused(|c| c.permanent.push(Permanent { addr: ip6(1, 7).into(), ..known(2, 7) })),
+            "2001:db8:1::7 on port 2: is in none of that",
+        ),
         (
             refused(|c| c.permanent.extend([known(2, 7), known(2, 7)])),
             "10.0.2.7 on port 2: is given twice",
@@ -121,6 +132,12 @@ fn what_is_unusual_but_sound() {
     c.routes.push(route("10.0.1.77/32", NextHop::OnLink(PortNo(2))));
     c.routes.push(route("0.0.0.0/0", NextHop::Gateway([172, 16, 0, 1].into())));
     c.routes.push(route("::/0", NextHop::Gateway(ip6(1, 9).into())));
+    // Neighbours in no network of their link's: link-local, or by a route straight to them.
+    let known = |port, addr| Permanent { port: PortNo(port), addr, mac: mac(2, 7) };
+    c.permanent.push(known(2, ll(7).into()));
+    c.permanent.push(known(2, [10, 0, 1, 77].into()));
+    c.permanent.push(known(3, ip4(1, 99).into()));
+    c.routes.push(route("203.0.113.0/24", NextHop::GatewayOn(ip4(1, 99).into(), PortNo(3))));
     let r = Router::new(&c).unwrap();
     let explain = |a: &str| r.explain(a.parse().unwrap());
     assert_eq!(explain("10.0.1.77"), "on the link of port 2");

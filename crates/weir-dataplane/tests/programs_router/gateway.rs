@@ -455,6 +455,12 @@ fn what_cannot_be_is_refused_in_a_line() {
     check(&|c| c.routes[1].to = c.routes[0].to, "given twice");
     check(&|c| c.routes[1].port = PortNo(1), "port 1 is no core port");
     check(&|c| c.routes[1].label = 1 << 20, "label 1048576");
+    for label in 1..16 {
+        check(&|c| c.routes[1].label = label, &format!("label {label} is reserved"));
+    }
+    let mut null = config();
+    null.routes[1].label = 0;
+    Bng::new(&null).expect("explicit null");
     check(&|c| c.routes[1].remote = [224, 0, 0, 1].into(), "224.0.0.1");
     check(&|c| c.subscribers = 0, "subscribers = 0");
     check(&|c| c.idle = Nanos::from_millis(9), "idle");

@@ -211,6 +211,12 @@ fn what_cannot_be_is_said() {
     assert!(matches!(wrong(&|c| c.mac = MacAddr::BROADCAST), BalancerError::Mac { .. }));
     assert!(matches!(wrong(&|c| c.services[0].backends.clear()), BalancerError::Backends { .. }));
     assert_eq!(wrong(&|c| c.services[0].protocol = Kind::Query), BalancerError::Protocol(web().at));
+    assert_eq!(
+        wrong(&|c| c.services[0].at.port = 0).to_string(),
+        format!("balancer: service {}:0: ports are 1 to 65535", web().at.addr)
+    );
+    let e = wrong(&|c| c.services[0].backends[0].mac = OURS).to_string();
+    assert!(e.ends_with(&format!("has the balancer's own MAC {OURS}; give its own")), "{e}");
     assert_eq!(wrong(&|c| c.services[1] = web()), BalancerError::ServiceTwice(web().at));
     let e = wrong(&|c| c.services[1].backends[0].mac = mac(1));
     assert_eq!(e, BalancerError::BackendDiffers("b3".into()));

@@ -353,6 +353,7 @@ fn what_cannot_be_is_said() {
     };
     assert_eq!(wrong(&|c| c.outside.port = c.inside.port), NatError::OnePort(PortNo(1)));
     assert!(matches!(wrong(&|c| c.gateway = MacAddr::BROADCAST), NatError::Mac { .. }));
+    assert_eq!(wrong(&|c| c.gateway = c.outside.mac), NatError::OwnGateway(ours(OUTSIDE)));
     assert_eq!(wrong(&|c| c.addresses.clear()), NatError::Addresses(0));
     assert_eq!(
         wrong(&|c| c.addresses[0] = Ipv4Addr::LOCALHOST),

@@ -4,7 +4,7 @@
 
 use super::error::{ConfigError, Source};
 use super::program::{Resolve, mac, prefix};
-use super::schema::{GatewayPortSection, GatewaySection};
+use super::schema::{CircuitSection, GatewayPortSection, GatewaySection};
 use std::net::Ipv4Addr;
 use toml::Spanned;
 use weir_dataplane::PortNo;
@@ -25,6 +25,22 @@ fn ports(
     port: Resolve<'_>,
 ) -> Result<Vec<(PortNo, MacAddr)>, ConfigError> {
     all.iter().map(|p| Ok((port(&p.get_ref().port)?, mac(source, &p.get_ref().mac)?))).collect()
+}
+
+/// IEEE 802.1Q §9.6: 4095 is reserved. An inner 0 is a subscriber's priority tag; an outer one names no
+/// service.
+fn circuits(source: &Source<'_>, x: &Spanned<CircuitSection>) -> Result<Circuits, ConfigError> {
+    let CircuitSection { outer, inner: [first, last], key } = *x.get_ref();
+    for (name, id, ids) in
+        [("outer", outer, 1..=4094), ("inner", first, 0..=4094), ("inner", last, 0..=4094)]
+    {
+        if !ids.contains(&id) {
+            let (least, most) = ids.into_inner();
+            let text = format!("{name} = {id}: a circuit's VLAN id there is {least} to {most}");
+            return Err(source.error(&x.span(), text));
+        }
+    }
+    Ok(Circuits { outer, first, last, key })
 }
 
 /// What a gateway is told.
@@ -60,8 +76,7 @@ pub fn read(
     let core = ports(source, &g.core, port)?;
     c.core = core.into_iter().map(|(port, mac)| CorePort { port, mac }).collect();
     for x in &g.circuits {
-        let (first, last) = x.inner.into();
-        c.circuits.push(Circuits { outer: x.outer, first, last, key: x.key });
+        c.circuits.push(circuits(source, x)?);
     }
     for r in &g.routes {
         c.routes.push(BngRoute {

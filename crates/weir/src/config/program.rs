@@ -255,10 +255,21 @@ fn learning(
         let text = format!("max_entries = {}: 1 to 4194304", config.max_entries);
         return Err(source.error(&t.name.span(), text));
     }
-    let mut statics = Vec::new();
+    let mut statics: Vec<(u16, MacAddr, PortNo)> = Vec::new();
     for s in &t.statics {
-        let s = s.get_ref();
-        statics.push((s.vlan, mac(source, &s.mac)?, port(&s.port)?));
+        let (vlan, mac, no) = {
+            let s = s.get_ref();
+            (s.vlan, mac(source, &s.mac)?, port(&s.port)?)
+        };
+        if let Some((_, _, other)) = statics.iter().find(|o| (o.0, o.1) == (vlan, mac))
+            && *other != no
+        {
+            let text = format!(
+                "static: {mac} in VLAN {vlan} is at port {other} already; leave one of them out"
+            );
+            return Err(source.error(&s.span(), text));
+        }
+        statics.push((vlan, mac, no));
     }
     Ok(ProgramPlan::Learning(config, statics))
 }

@@ -372,7 +372,7 @@ fn read_vdp(
         };
     }
     for m in &v.meter {
-        let (id, meter) = (m.get_ref().id, read_meter(source, m)?);
+        let (id, meter) = (*m.get_ref().id.get_ref(), read_meter(source, m)?);
         if plan.meters.insert(id, meter).is_some() {
             return Err(source.error(&m.span(), format!("meter {id} is there already")));
         }

@@ -22,18 +22,34 @@ use weir_dataplane::{Band, BandKind, GroupKind, MAX_TABLES, Placement, RuleSpec,
 
 /// The last table that a frame can come to.
 const LAST_TABLE: u8 = MAX_TABLES as u8 - 1;
+/// `OFPM_MAX`.
+const MAX_METER: u32 = 0xffff_0000;
 
+/// OpenFlow 1.3 §A.3.4.4 (`ofp_meter`): numbers from 1 to `OFPM_MAX`, those behind have meanings of their own; §5.7.1:
+/// one band or more.
 pub(super) fn read_meter(source: &Source<'_>, m: &Spanned<MeterSection>) -> Read<MeterPlan> {
     let s = m.get_ref();
+    let id = s.id.get_ref();
+    if !(1..=MAX_METER).contains(id) {
+        let text = format!("id = {id}: a meter's number is 1 to {MAX_METER}");
+        return Err(source.error(&s.id.span(), text));
+    }
     let unit =
         one_of(source, &s.unit, "unit", &[("kbps", Unit::Kilobits), ("pktps", Unit::Packets)])?;
+    if s.band.get_ref().is_empty() {
+        let text = format!(
+            "meter {id} has no band and would hold nothing back: give it one, as in [{{ rate = 1000 }}]"
+        );
+        return Err(source.error(&s.band.span(), text));
+    }
     let band = |b: &BandSection| Band {
         kind: b.dscp_remark.map_or(BandKind::Drop, BandKind::DscpRemark),
         rate: b.rate,
         burst: b.burst.unwrap_or(0),
     };
-    let plan = MeterPlan { unit, bands: s.band.iter().map(|b| band(b.get_ref())).collect() };
-    plan.build().map_err(|e| source.error(&m.span(), format!("meter {}: {e}", s.id)))?;
+    let plan =
+        MeterPlan { unit, bands: s.band.get_ref().iter().map(|b| band(b.get_ref())).collect() };
+    plan.build().map_err(|e| source.error(&m.span(), format!("meter {id}: {e}")))?;
     Ok(plan)
 }
 

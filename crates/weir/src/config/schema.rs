@@ -170,9 +170,9 @@ pub struct ShareSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeterSection {
-    pub id: u32,
+    pub id: Spanned<u32>,
     pub unit: Spanned<String>,
-    pub band: Vec<Spanned<BandSection>>,
+    pub band: Spanned<Vec<Spanned<BandSection>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -271,7 +271,7 @@ pub struct GatewaySection {
     pub access: Vec<Spanned<GatewayPortSection>>,
     pub core: Vec<Spanned<GatewayPortSection>>,
     #[serde(default)]
-    pub circuits: Vec<CircuitSection>,
+    pub circuits: Vec<Spanned<CircuitSection>>,
     #[serde(default)]
     pub routes: Vec<GatewayRouteSection>,
     pub subscribers: Option<usize>,

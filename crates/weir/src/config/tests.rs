@@ -70,6 +70,33 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             &["t.toml:17:9: ports = '9-'"],
         ),
         (
+            "[vdp.program]\nname = 'firewall'\ninside = 'a'\noutside = 'b'\n\
+             [[vdp.program.allow]]\nprotocol = 'udp'\nto = '10.0.0.0/8'\nports = '0'",
+            &["t.toml:17:9: ports = '0': ports are 1 to 65535"],
+        ),
+        (
+            "[vdp.program]\nname = 'firewall'\ninside = 'a'\noutside = 'b'\n\
+             [[vdp.program.allow]]\nprotocol = 'icmp'\nto = '10.0.0.0/8'\nports = '80'",
+            &["t.toml:17:9: protocol = 'icmp' has no ports: leave"],
+        ),
+        (
+            "[vdp.program]\nname = 'learning'\n\
+             [[vdp.program.static]]\nmac = '02:00:00:00:00:01'\nport = 'a'\nvlan = 7\n\
+             [[vdp.program.static]]\nmac = '02:00:00:00:00:01'\nport = 'a'\n\
+             [[vdp.program.static]]\nmac = '02:00:00:00:00:01'\nport = 2\nvlan = 7",
+            &["t.toml:19:1: static: 02:00:00:00:00:01 in VLAN 7 is at port 1 already"],
+        ),
+        (
+            "[vdp.program]\nname = 'bng'\ngateway = { tunnel = '192.0.2.1', access = [], core = [],\n\
+             circuits = [{ outer = 100, inner = [1, 4095], key = 1 }] }",
+            &["t.toml:13:13: inner = 4095: a circuit's VLAN id there is 0 to 4094"],
+        ),
+        (
+            "[vdp.program]\nname = 'bng'\ngateway = { tunnel = '192.0.2.1', access = [], core = [],\n\
+             circuits = [{ outer = 0, inner = [1, 9], key = 1 }] }",
+            &["t.toml:13:13: outer = 0: a circuit's VLAN id there is 1 to 4094"],
+        ),
+        (
             "[vdp.program]\nname = 'balancer'\nmac = '02:00:00:00:00:01'\n\
              service = [{ address = '192.0.2.1', port = 80, protocol = 'tcp', backend = [] }]",
             &["service 192.0.2.1:80: 0 backends"],
@@ -117,6 +144,12 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         ),
         ("[[vdp.meter]]\nid = 1\nunit = 'mbps'\nband = []", &["unit 'mbps'", "kbps, pktps"]),
         ("[[vdp.meter]]\nid = 1\nunit = 'kbps'\nband = [{ rate = 0 }]", &["band 0 has rate 0"]),
+        ("[[vdp.meter]]\nid = 1\nunit = 'kbps'\nband = []", &["t.toml:13:8: meter 1 has no band"]),
+        ("[[vdp.meter]]\nid = 0\nunit = 'kbps'\nband = []", &["t.toml:11:6: id = 0: a meter's"]),
+        (
+            "[[vdp.meter]]\nid = 0xffff_0001\nunit = 'kbps'\nband = []",
+            &["t.toml:11:6: id = 4294901761: a meter's number is 1 to 4294901760"],
+        ),
         ("[[vdp.group]]\nid = 1\ntype = 'some'\nbucket = []", &["type 'some'", "fast_failover"]),
         (
             "[[vdp.field]]\nname = 'x'\nlayer = 'l3'\noffset_bytes = 0\nwidth_bits = 8",

@@ -12,7 +12,7 @@ impl Balancer {
     /// # Errors
     /// [`BalancerError`]; nothing has changed then.
     pub fn set_backends(&mut self, service: &Service) -> Result<(), BalancerError> {
-        config::check_service(service)?;
+        config::check_service(service, self.mac)?;
         let key = service_key(service.at, service.protocol);
         let Some(i) = self.services.get(&key).map(|i| *i as usize) else {
             return Err(BalancerError::NoSuchService(service.at));

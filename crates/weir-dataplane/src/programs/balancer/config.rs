@@ -98,6 +98,17 @@ pub enum BalancerError {
     /// An address that is nobody's.
     #[error("balancer: service {0}: not a host's address")]
     Address(Endpoint),
+    /// A backend that would be the balancer.
+    #[error("balancer: backend '{backend}' has the balancer's own MAC {mac}; give its own")]
+    OwnMac {
+        /// Whose.
+        backend: String,
+        /// The address.
+        mac: MacAddr,
+    },
+    /// A port that no frame has.
+    #[error("balancer: service {0}: ports are 1 to 65535")]
+    Port(Endpoint),
     /// Neither TCP nor UDP.
     #[error("balancer: service {0}: the protocol must be TCP or UDP")]
     Protocol(Endpoint),
@@ -134,9 +145,14 @@ pub enum BalancerError {
     Connections(usize),
 }
 
-pub(super) fn check_service(s: &Service) -> Result<(), BalancerError> {
+/// Of a balancer whose own MAC address is `own`.
+pub(super) fn check_service(s: &Service, own: MacAddr) -> Result<(), BalancerError> {
     if !is_host(s.at.addr) {
         return Err(BalancerError::Address(s.at));
+    }
+    // Reserved (RFC 6335 §6).
+    if s.at.port == 0 {
+        return Err(BalancerError::Port(s.at));
     }
     if s.protocol == Kind::Query {
         return Err(BalancerError::Protocol(s.at));
@@ -148,6 +164,10 @@ pub(super) fn check_service(s: &Service) -> Result<(), BalancerError> {
     let mut names: Vec<&str> = s.backends.iter().map(|b| b.name.as_str()).collect();
     if let Some(name) = twice(&mut names) {
         return Err(BalancerError::BackendTwice { service: s.at, name: name.to_owned() });
+    }
+    // What went to itself would come in again.
+    if let Some(b) = s.backends.iter().find(|b| b.mac == own) {
+        return Err(BalancerError::OwnMac { backend: b.name.clone(), mac: own });
     }
     match s.backends.iter().find(|b| !b.mac.is_unicast()) {
         Some(b) => Err(BalancerError::Mac { whose: format!("backend '{}'", b.name), mac: b.mac }),
@@ -165,7 +185,7 @@ pub(super) fn check(c: &BalancerConfig) -> Result<(), BalancerError> {
     if !(1..=MOST_CONNECTIONS).contains(&c.max_connections) {
         return Err(BalancerError::Connections(c.max_connections));
     }
-    c.services.iter().try_for_each(check_service)?;
+    c.services.iter().try_for_each(|s| check_service(s, c.mac))?;
     let mut at: Vec<_> = c.services.iter().map(|s| (s.at, s.protocol)).collect();
     match twice(&mut at) {
         Some((at, _)) => Err(BalancerError::ServiceTwice(at)),

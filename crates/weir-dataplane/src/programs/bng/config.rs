@@ -71,7 +71,7 @@ pub struct BngRoute {
     pub port: PortNo,
     /// The MAC address of the next node.
     pub next_hop: MacAddr,
-    /// The label, 20 bits.
+    /// The label, 20 bits: from 16 on, or 0, IPv4's explicit null (RFC 3032 §2.1).
     pub label: u32,
     /// The other end of the tunnel.
     pub remote: Ipv4Addr,
@@ -214,6 +214,16 @@ pub enum BngError {
         /// The label.
         label: u32,
     },
+    /// A label with a meaning of its own.
+    #[error(
+        "bng: route to {to}: label {label} is reserved (RFC 3032 §2.1); give the next hop's, from 16 on, or 0, explicit null"
+    )]
+    LabelReserved {
+        /// Whose.
+        to: Prefix,
+        /// The label.
+        label: u32,
+    },
     /// A number out of range.
     #[error("bng: {0} = {1}: {2}")]
     Limit(&'static str, u64, &'static str),
@@ -271,6 +281,11 @@ pub(super) fn routes(config: &BngConfig) -> Result<(Vec<Port>, Dir24, Vec<Way>),
         tunnel_end(r.remote)?;
         if r.label > MAX_LABEL {
             return Err(BngError::Label { to, label: r.label });
+        }
+        // 0 is IPv4's explicit null, which announces what follows here. 1 must not be the last of a stack, 2
+        // announces IPv6, 3 is never sent, and those behind are for other purposes.
+        if (1..16).contains(&r.label) {
+            return Err(BngError::LabelReserved { to, label: r.label });
         }
         if !r.next_hop.is_unicast() {
             return Err(BngError::Mac { port: r.port, mac: r.next_hop });

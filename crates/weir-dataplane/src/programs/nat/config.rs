@@ -116,6 +116,9 @@ pub enum NatError {
         /// The address.
         mac: MacAddr,
     },
+    /// A router outside that would be the NAT.
+    #[error("nat: outside_mac and gateway_mac are both {0}; give the MAC of the router outside")]
+    OwnGateway(MacAddr),
     /// No external addresses, or too many.
     #[error("nat: {0} external addresses; 1 to {MOST_ADDRESSES}")]
     Addresses(usize),
@@ -150,6 +153,9 @@ pub(super) fn check(c: &NatConfig) -> Result<(), NatError> {
     let macs = [("inside", c.inside.mac), ("outside", c.outside.mac), ("gateway", c.gateway)];
     if let Some((whose, mac)) = macs.into_iter().find(|(_, m)| !m.is_unicast()) {
         return Err(NatError::Mac { whose, mac });
+    }
+    if c.gateway == c.outside.mac {
+        return Err(NatError::OwnGateway(c.gateway));
     }
     if !(1..=MOST_ADDRESSES).contains(&c.addresses.len()) {
         return Err(NatError::Addresses(c.addresses.len()));

@@ -72,6 +72,20 @@ pub(super) fn permanent(
         if not_a_host(addr).is_some() || !mac.is_unicast() {
             return error("give a host's address, and a unicast MAC");
         }
+        if ifaces.iter().any(|i| i.is_own(addr)) {
+            return error("is the router itself; give who is behind the port");
+        }
+        let routed = |r: &Route| match r.via {
+            NextHop::OnLink(by) => by == port && r.to.contains(addr),
+            NextHop::GatewayOn(next, by) => (next, by) == (addr, port),
+            NextHop::Gateway(_) | NextHop::Discard => false,
+        };
+        let on_link = ifaces.get(iface).is_some_and(|i| i.is_on_link(addr));
+        if !on_link && !config.routes.iter().any(routed) {
+            return error(
+                "is in none of that port's networks, and no route leads to it by the port",
+            );
+        }
         all.push((Key { iface: iface as IfaceId, addr }, mac));
     }
     all.sort_unstable_by_key(|p| p.0);

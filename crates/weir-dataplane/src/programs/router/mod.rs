@@ -79,6 +79,22 @@ impl Iface {
         let link = |i: &Self| (i.port, i.mac, i.v4.clone(), i.v6.clone());
         link(self) == link(other)
     }
+    /// Whether `addr` is one of its own.
+    fn is_own(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(a) => self.v4.iter().any(|own| own.0 == a),
+            IpAddr::V6(a) => self.v6.iter().any(|own| own.0 == a) || self.link_local == Some(a),
+        }
+    }
+    /// Whether `addr` is in one of its networks; all link-local addresses are (RFC 4291 §2.5.6).
+    fn is_on_link(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(_) => self.v4.iter().any(|own| own.1.contains(addr)),
+            IpAddr::V6(a) => {
+                config::is_link_local(a) || self.v6.iter().any(|own| own.1.contains(addr))
+            }
+        }
+    }
     /// Whether it has an address of `addr`'s family.
     fn speaks(&self, addr: IpAddr) -> bool {
         match addr {

@@ -43,6 +43,10 @@ fn ports(source: &Source<'_>, text: &Spanned<String>) -> Result<RangeInclusive<u
     let given = text.get_ref();
     let (first, last) = given.split_once('-').unwrap_or((given, given));
     match (first.trim().parse(), last.trim().parse()) {
+        (Ok(0), Ok(_)) => {
+            let what = format!("ports = '{given}': ports are 1 to 65535");
+            Err(source.error(&text.span(), what))
+        }
         (Ok(first), Ok(last)) => Ok(first..=last),
         _ => {
             let what = format!("ports = '{given}': a port or a range of them, as in \"80-90\"");
@@ -61,6 +65,10 @@ pub(super) fn firewall(
     let mut c = FirewallConfig::between(inside, outside);
     for a in &t.allow {
         let a = a.get_ref();
+        if let (Some(p), "icmp") = (&a.ports, a.protocol.get_ref().as_str()) {
+            let what = "protocol = 'icmp' has no ports: leave 'ports' out";
+            return Err(source.error(&p.span(), what));
+        }
         let range = a.ports.as_ref().map(|p| ports(source, p)).transpose()?;
         c.allow.push(Allow {
             protocol: protocol(source, &a.protocol)?,
