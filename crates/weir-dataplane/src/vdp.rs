@@ -115,9 +115,9 @@ pub struct MigrationReport {
     /// Migrations that were completed.
     pub completed: u64,
     /// Migrations to the fast path that were given up.
-    pub given_up: u64,
+    pub given_up: u32,
     /// Times that all of the VDP went to the slow path since some of its rules did.
-    pub spilled: u64,
+    pub spilled: u32,
     /// Frames that were held during the last one.
     pub held: u64,
     /// Time from its beginning to the fast path taking over.

@@ -25,7 +25,8 @@ impl DataPlane {
                     _ => Path::Slow,
                 };
                 v.spilled = Spilled::Whole { back };
-                v.migration.spilled += u64::from(back == Path::Fast);
+                v.migration.spilled =
+                    v.migration.spilled.saturating_add(u32::from(back == Path::Fast));
                 match v.phase {
                     Phase::On(Path::Fast) => self.enter_slow(vid)?,
                     // Its copies are there still. What is held goes first, as when time is up.

@@ -122,7 +122,7 @@ pub(super) fn add_vdp(a: &mut VdpView, v: &VdpView) {
     a.packet_outs_lost += v.packet_outs_lost;
     let (m, o) = (&mut a.migration, v.migration);
     m.completed = m.completed.min(o.completed);
-    m.given_up += o.given_up;
+    m.given_up = m.given_up.saturating_add(o.given_up);
     m.spilled = m.spilled.max(o.spilled);
     m.held += o.held;
     m.drain_ns = m.drain_ns.max(o.drain_ns);

@@ -132,7 +132,7 @@ impl DataPlane {
     pub(super) fn give_up_drain(&mut self, vid: Vid) {
         if let Some(v) = vdp_mut(&mut self.vdps, vid) {
             v.phase = Phase::Returning;
-            v.migration.given_up += 1;
+            v.migration.given_up = v.migration.given_up.saturating_add(1);
         }
         self.return_held(vid);
     }
