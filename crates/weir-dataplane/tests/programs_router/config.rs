@@ -3,6 +3,7 @@
 use crate::lab::*;
 use weir_dataplane::PortNo;
 use weir_dataplane::programs::router::{NextHop, Permanent, Prefix, Route, Router, RouterConfig};
+use weir_packet::Nanos;
 use weir_wire::MacAddr;
 
 /// The words with which a changed configuration is refused.
@@ -110,10 +111,20 @@ fn refusals_name_the_part_and_the_mend() {
             refused(|c| c.routes.push(route("10.9.0.0/16", NextHop::OnLink(PortNo(9))))),
             "port 9 has no interface",
         ),
-        (refused(|c| c.neighbours.queue = 0), "neighbours.queue must be at least 1"),
+        (refused(|c| c.neighbours.queue = 0), "neighbours.queue_frames must be at least 1"),
         (refused(|c| c.neighbours.entries = 1), "neighbours.entries must be at least 16"),
         (refused(|c| c.neighbours.entries = 65_537), "neighbours.entries must be at most 65536"),
-        (refused(|c| c.neighbours.held = 257), "neighbours.held must be at most 256"),
+        (refused(|c| c.neighbours.held = 257), "neighbours.held_frames must be at most 256"),
+        (refused(|c| c.neighbours.held = 0), "neighbours.held_frames must be at least 1"),
+        (
+            refused(|c| c.neighbours.retry = Nanos(9_999_999)),
+            "neighbours.retry_ms must be at least 10",
+        ),
+        (
+            refused(|c| c.neighbours.reachable = Nanos(0)),
+            "neighbours.reachable_s must be at least 1",
+        ),
+        (refused(|c| c.neighbours.idle = Nanos(0)), "neighbours.idle_s must be at least 1"),
         (refused(|c| c.icmp.burst = 0), "icmp.burst"),
     ];
     for (text, part) in cases {

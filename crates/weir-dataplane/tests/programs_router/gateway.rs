@@ -463,7 +463,7 @@ fn what_cannot_be_is_refused_in_a_line() {
     Bng::new(&null).expect("explicit null");
     check(&|c| c.routes[1].remote = [224, 0, 0, 1].into(), "224.0.0.1");
     check(&|c| c.subscribers = 0, "subscribers = 0");
-    check(&|c| c.idle = Nanos::from_millis(9), "idle");
+    check(&|c| c.idle = Nanos::from_millis(9), "idle_s = 0: at least 1");
     let e = Bng::new(&BngConfig::default()).expect_err("no ports");
     assert_eq!(e, BngError::NoPort("access"));
 }

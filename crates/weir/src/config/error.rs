@@ -3,9 +3,11 @@
 //!
 //! Room: text and places in text. Called by everything in `config`.
 
+use super::program::own_keys;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use toml::de::{DeTable, DeValue};
 
 /// A place in a file, by line and column from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,8 @@ impl<'a> Source<'a> {
     /// The error of TOML's reader, with the nearest known key where a key is unknown.
     pub fn toml(&self, e: &toml::de::Error) -> ConfigError {
         let message = toml_says(self.text, e);
-        let text = unknown_key(&message).unwrap_or_else(|| in_numbers(message));
+        let named = || name_beside(self.text, e.span()?.start);
+        let text = unknown_key(&message, named).unwrap_or_else(|| in_numbers(message));
         ConfigError { place: e.span().map(|s| self.place(s.start)), text }
     }
 }
@@ -87,11 +90,31 @@ pub fn toml_says(text: &str, e: &toml::de::Error) -> String {
     }
 }
 
-/// serde's word for an unknown key, said so that it can be mended.
-fn unknown_key(message: &str) -> Option<String> {
+/// What `name` says in the table that has a key at this place.
+fn name_beside(text: &str, key: usize) -> Option<String> {
+    fn find<'t>(v: &'t DeValue<'_>, key: usize) -> Option<&'t str> {
+        match v {
+            DeValue::Array(all) => all.iter().find_map(|v| find(v.get_ref(), key)),
+            DeValue::Table(t) if t.keys().any(|k| k.span().start == key) => {
+                t.get("name")?.get_ref().as_str()
+            }
+            DeValue::Table(t) => t.values().find_map(|v| find(v.get_ref(), key)),
+            _ => None,
+        }
+    }
+    let root = DeTable::parse(text).ok()?;
+    find(&DeValue::Table(root.into_inner()), key).map(str::to_owned)
+}
+
+/// serde's word for an unknown key, said so that it can be mended. Programs have their options in one section: of
+/// the one that is `named` its own are meant.
+fn unknown_key(message: &str, named: impl Fn() -> Option<String>) -> Option<String> {
     let rest = message.strip_prefix("unknown field `")?;
     let (key, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let mut known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    if let Some(own) = named().and_then(|name| own_keys(&name, &known)) {
+        known = own;
+    }
     let key: String = key.chars().take(64).collect();
     let list = known.join(", ");
     Some(match by_likeness(&key, known.iter().copied()) {

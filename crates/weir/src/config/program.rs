@@ -171,35 +171,40 @@ pub fn read(
     Ok(plan)
 }
 
+/// Each option, the programs that know it, and whether it is given.
+type ProgramOption = (&'static str, &'static [&'static str], fn(&ProgramSection) -> bool);
+
+const SIDES: &[&str] = &["firewall", "nat"];
+const TABLES: &[&str] = &["balancer", "firewall"];
+const OPTIONS: [ProgramOption; 23] = [
+    ("ageing_s", &["learning"], |t| t.ageing_s.is_some()),
+    ("max_entries", &["learning"], |t| t.max_entries.is_some()),
+    ("static", &["learning"], |t| !t.statics.is_empty()),
+    ("map", &["forward"], |t| !t.map.is_empty()),
+    ("interface", &["router"], |t| !t.interface.is_empty()),
+    ("route", &["router"], |t| !t.route.is_empty()),
+    ("neighbours", &["router"], |t| t.neighbours.is_some()),
+    ("icmp", &["router"], |t| t.icmp.is_some()),
+    ("gateway", &["bng"], |t| t.gateway.is_some()),
+    ("inside", SIDES, |t| t.inside.is_some()),
+    ("outside", SIDES, |t| t.outside.is_some()),
+    ("max_connections", TABLES, |t| t.max_connections.is_some()),
+    ("allow", &["firewall"], |t| !t.allow.is_empty()),
+    ("inside_mac", &["nat"], |t| t.inside_mac.is_some()),
+    ("outside_mac", &["nat"], |t| t.outside_mac.is_some()),
+    ("gateway_mac", &["nat"], |t| t.gateway_mac.is_some()),
+    ("inside_addresses", &["nat"], |t| !t.inside_addresses.is_empty()),
+    ("addresses", &["nat"], |t| !t.addresses.is_empty()),
+    ("ports", &["nat"], |t| t.ports.is_some()),
+    ("max_mappings", &["nat"], |t| t.max_mappings.is_some()),
+    ("mac", &["balancer"], |t| t.mac.is_some()),
+    ("seed", &["balancer"], |t| t.seed.is_some()),
+    ("service", &["balancer"], |t| !t.service.is_empty()),
+];
+
 /// Refuses options that belong to another program.
 fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(), ConfigError> {
-    const SIDES: &[&str] = &["firewall", "nat"];
-    const TABLES: &[&str] = &["balancer", "firewall"];
-    let given: [(&str, &[&str], bool); 22] = [
-        ("ageing_s", &["learning"], t.ageing_s.is_some()),
-        ("max_entries", &["learning"], t.max_entries.is_some()),
-        ("static", &["learning"], !t.statics.is_empty()),
-        ("map", &["forward"], !t.map.is_empty()),
-        ("interface", &["router"], !t.interface.is_empty()),
-        ("route", &["router"], !t.route.is_empty()),
-        ("neighbours", &["router"], t.neighbours.is_some()),
-        ("icmp", &["router"], t.icmp.is_some()),
-        ("gateway", &["bng"], t.gateway.is_some()),
-        ("inside", SIDES, t.inside.is_some()),
-        ("outside", SIDES, t.outside.is_some()),
-        ("max_connections", TABLES, t.max_connections.is_some()),
-        ("allow", &["firewall"], !t.allow.is_empty()),
-        ("inside_mac", &["nat"], t.inside_mac.is_some()),
-        ("outside_mac", &["nat"], t.outside_mac.is_some()),
-        ("gateway_mac", &["nat"], t.gateway_mac.is_some()),
-        ("inside_addresses", &["nat"], !t.inside_addresses.is_empty()),
-        ("addresses", &["nat"], !t.addresses.is_empty()),
-        ("ports", &["nat"], t.ports.is_some()),
-        ("max_mappings", &["nat"], t.max_mappings.is_some()),
-        ("mac", &["balancer"], t.mac.is_some() || t.seed.is_some()),
-        ("service", &["balancer"], !t.service.is_empty()),
-    ];
-    match given.into_iter().find(|(_, owners, is)| *is && !owners.contains(&name)) {
+    match OPTIONS.into_iter().find(|(_, owners, given)| given(t) && !owners.contains(&name)) {
         Some((key, owners, _)) => {
             let owners = owners.join("' and '");
             let text = format!("'{key}' is an option of program '{owners}', not of '{name}'");
@@ -207,6 +212,14 @@ fn only_its_own(source: &Source<'_>, t: &ProgramSection, name: &str) -> Result<(
         }
         None => Ok(()),
     }
+}
+
+/// The keys that the program `name` knows, of those `known` in a section of programs. `None`: they are
+/// another section's, or no program is called that.
+pub(super) fn own_keys(name: &str, known: &[&str]) -> Option<Vec<&'static str>> {
+    let of_programs = OPTIONS.iter().all(|(key, ..)| known.contains(key));
+    let own = OPTIONS.iter().filter(|(_, owners, _)| owners.contains(&name)).map(|o| o.0);
+    (of_programs && NAMES.contains(&name)).then(|| std::iter::once("name").chain(own).collect())
 }
 
 pub(super) fn mac(source: &Source<'_>, text: &Spanned<String>) -> Result<MacAddr, ConfigError> {

@@ -51,6 +51,32 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             &["of program 'bng'"],
         ),
         ("program = { name = 'sink', ageing_s = 3 }", &["'ageing_s' is an option of program"]),
+        (
+            "program = { nmae = 'sink', name = 'learning' }",
+            &["t.toml:10:13: unknown key 'nmae'", "Keys here: name, ageing_s, max_entries, static"],
+        ),
+        (
+            "[vdp.program]\nadresses = 1\nname = 'nat'",
+            &[
+                "t.toml:11:1: unknown key 'adresses': did you mean 'addresses'? Keys here: name, inside, \
+                 outside, inside_mac, outside_mac, gateway_mac, inside_addresses, addresses, ports, max_mappings",
+            ],
+        ),
+        // Of a VDP that is called as a program is, the VDP's.
+        (
+            "name = 'sink'\nchanel = 1",
+            &["t.toml:11:1: unknown key 'chanel': did you mean 'channel'?"],
+        ),
+        (
+            "[vdp.program]\nname = 'router'\nneighbours = { reachable_s = 0 }\n\
+             interface = [{ port = 'a', mac = '02:00:00:00:00:01', addresses = ['10.0.0.1/24'] }]",
+            &["program 'router': router: neighbours.reachable_s must be at least 1"],
+        ),
+        (
+            "program = { name = 'balancer', seed = 1, inside = 'a' }",
+            &["'inside' is an option of program 'firewall' and 'nat'"],
+        ),
+        ("program = { name = 'sink', seed = 1 }", &["'seed' is an option of program 'balancer'"]),
         ("program = { name = 'learning', max_entries = 0 }", &["max_entries = 0: 1 to"]),
         ("program = 'nat'", &["t.toml:10:11:", "name = \"nat\""]),
         (

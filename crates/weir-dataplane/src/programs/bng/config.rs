@@ -268,7 +268,7 @@ pub(super) fn routes(config: &BngConfig) -> Result<(Vec<Port>, Dir24, Vec<Way>),
         return Err(BngError::Limit("subscribers", have, "1 to 4194304"));
     }
     if config.idle < Nanos::from_secs(1) {
-        return Err(BngError::Limit("idle (in ms)", config.idle.0 / 1_000_000, "at least 1000"));
+        return Err(BngError::Limit("idle_s", config.idle.0 / 1_000_000_000, "at least 1"));
     }
     let (mut ways, mut known) = (Vec::new(), HashMap::new());
     let mut prefixes = HashMap::new();

@@ -104,14 +104,15 @@ pub(super) fn permanent(
 
 fn limits(config: &RouterConfig) -> Result<(), RouterError> {
     let n = &config.neighbours;
+    // By the keys and in the units of a configuration file.
     for (name, have, least) in [
         ("neighbours.entries", n.entries as u64, 16),
-        ("neighbours.queue", n.queue as u64, 1),
-        ("neighbours.held", n.held as u64, 1),
+        ("neighbours.queue_frames", n.queue as u64, 1),
+        ("neighbours.held_frames", n.held as u64, 1),
         ("neighbours.tries", n.tries.into(), 1),
-        ("neighbours.retry (in ms)", n.retry.0 / 1_000_000, 10),
-        ("neighbours.reachable (in ms)", n.reachable.0 / 1_000_000, 10),
-        ("neighbours.idle (in ms)", n.idle.0 / 1_000_000, 1000),
+        ("neighbours.retry_ms", n.retry.0 / 1_000_000, 10),
+        ("neighbours.reachable_s", n.reachable.0 / 1_000_000_000, 1),
+        ("neighbours.idle_s", n.idle.0 / 1_000_000_000, 1),
         ("icmp.burst", config.icmp.burst.into(), 1),
     ] {
         if have < least {
@@ -120,7 +121,7 @@ fn limits(config: &RouterConfig) -> Result<(), RouterError> {
     }
     // What is due is found by a look at all of them, and frames that wait stand in the places of the software stage's channel.
     for (name, have, most) in
-        [("neighbours.entries", n.entries, 65_536), ("neighbours.held", n.held, 256)]
+        [("neighbours.entries", n.entries, 65_536), ("neighbours.held_frames", n.held, 256)]
     {
         if have > most {
             return Err(RouterError::TooMany(name, most));

@@ -143,7 +143,7 @@ pub struct Route {
 /// How neighbours are found and remembered (ARP and neighbour discovery alike).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourConfig {
-    /// How long a confirmed address is used without asking again.
+    /// How long a confirmed address is used without asking again; at least a second.
     pub reachable: Nanos,
     /// Between two requests.
     pub retry: Nanos,
