@@ -250,7 +250,7 @@ impl Device for AfPacket {
         self.caps
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
-        match self.watch.look(self.sockets.as_ref().map(|s| s.index)) {
+        match self.watch.look_again(self.sockets.as_ref().map(|s| s.index)) {
             Seen::Same(state, mtu) => {
                 self.measure(mtu);
                 state

@@ -1,9 +1,10 @@
 //! An interface that a port stands on: opening it with clear errors, noticing that it disappears,
-//! noticing that it is back.
+//! noticing that it is back, and that its link was away.
 //!
 //! Room: ports. Called by `af_packet`, `af_xdp` and `tap` when they open and a few times a second
 //! by their `link`. Everything happens in the network namespace of the calling thread.
 
+use crate::carrier::Carrier;
 use crate::sys::netdev::{Control, Interface};
 use std::io;
 use weir_packet::{DeviceError, Frame, LinkState, SHORTEST_FRAME};
@@ -34,6 +35,7 @@ pub(crate) enum Seen {
 pub(crate) struct Watch {
     name: String,
     pub(crate) control: Control,
+    carrier: Carrier,
 }
 
 /// The error for a system call that failed on an interface.
@@ -58,7 +60,7 @@ impl Watch {
     pub(crate) fn new(name: &str) -> Result<(Self, Interface), DeviceError> {
         let control =
             Control::new().map_err(|e| error("a control socket", name, "CAP_NET_ADMIN", e))?;
-        let watch = Self { name: name.to_owned(), control };
+        let watch = Self { name: name.to_owned(), control, carrier: Carrier::default() };
         let interface = watch.usable()?;
         Ok((watch, interface))
     }
@@ -81,6 +83,20 @@ impl Watch {
             });
         }
         if i.up { Ok(i) } else { Err(DeviceError::InterfaceDown(self.name.clone())) }
+    }
+
+    /// What has been there since the last call, where interface number `opened` was opened: as [`Watch::look`], but
+    /// for a link that went and came back meanwhile, which is down once.
+    pub(crate) fn look_again(&mut self, opened: Option<u32>) -> Seen {
+        match (self.look(opened), opened) {
+            (Seen::Same(state, mtu), Some(index)) => {
+                Seen::Same(self.carrier.seen(&self.name, index, state), mtu)
+            }
+            (seen, _) => {
+                self.carrier.forget();
+                seen
+            }
+        }
     }
 
     /// What is there now, where interface number `opened` was opened.

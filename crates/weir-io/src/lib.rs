@@ -24,6 +24,7 @@
 pub mod af_packet;
 pub mod af_xdp;
 pub mod capture_file;
+mod carrier;
 mod clock;
 pub mod features;
 pub mod file;

@@ -142,6 +142,44 @@ fn a_link_is_seen_as_soon_as_frames_pass() {
     lab.within("w", body).join().unwrap();
 }
 
+/// A link that went and came back between two looks is down at one: who was behind it may be another. By itself in a
+/// process that `ip netns exec` gives the namespace's sysfs.
+#[test]
+fn a_link_that_was_away_between_two_looks_is_down_once() {
+    const TEST: &str = "a_link_that_was_away_between_two_looks_is_down_once";
+    const INSIDE: &str = "WEIR_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_none() {
+        if common::can_have_namespaces(TEST) {
+            let lab = Lab::new(&["w"]);
+            let again = std::env::current_exe().unwrap();
+            let again = format!("env {INSIDE}=1 {} --exact {TEST} --nocapture", again.display());
+            assert!(lab.run("w", &again).contains("1 passed"));
+        }
+        return;
+    }
+    ip("link add p1 type veth peer name far");
+    ip("link set far up");
+    ip("link set p1 up");
+    let mut pool = Pool::new(2048, 2048).unwrap();
+    let opens: [Open; 2] = [
+        |pool| Box::new(AfPacket::open("p1", pool).unwrap()),
+        |pool| xdp("p1", Mode::Native, &Umem::new(), pool),
+    ];
+    for open in opens {
+        let mut port = open(&mut pool);
+        wait_for(&mut *port, &mut pool, LinkState::Up);
+        for _ in 0..3 {
+            assert_eq!(port.link(&mut pool), LinkState::Up);
+            ip("link set far down");
+            ip("link set far address 02:00:00:00:00:07");
+            ip("link set far up");
+            assert_eq!(port.link(&mut pool), LinkState::Down);
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+        }
+        port.close(&mut pool);
+    }
+}
+
 #[test]
 fn af_packet_survives_its_interface() {
     survives("af_packet_survives_its_interface", |pool| {

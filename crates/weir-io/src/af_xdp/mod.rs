@@ -339,7 +339,7 @@ impl Device for AfXdp {
         self.caps
     }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
-        match self.watch.look(self.bound.as_ref().map(|b| b.index)) {
+        match self.watch.look_again(self.bound.as_ref().map(|b| b.index)) {
             Seen::Same(state, mtu) => {
                 self.measure(mtu, pool);
                 let waiting = self.bound.as_mut().is_some_and(|b| b.socket.tx.pending() > 0);
