@@ -107,12 +107,12 @@ const ENDS: [EndsFamily; 3] = [
         e.delay_ns.map(seconds)
     }),
     ("weir_ends_jitter_seconds", "At most so much do delays vary between the ends", |e| {
-        Some(seconds(e.jitter_ns))
+        e.jitter_ns.map(seconds)
     }),
     (
         "weir_ends_lost_ratio",
         "The part of probes that was lost on the way, since it was made",
-        |e| Some(e.lost),
+        |e| e.lost,
     ),
 ];
 
@@ -245,8 +245,8 @@ mod tests {
             hops: 2,
             measured: 2,
             delay_ns: Some(1_500_000),
-            jitter_ns: 0,
-            lost: 0.25,
+            jitter_ns: Some(0),
+            lost: Some(0.25),
             frames: 0,
             bytes: 0,
         };

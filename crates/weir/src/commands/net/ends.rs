@@ -6,7 +6,7 @@
 //! Delay there and back is the sum of the links'; so is jitter, which is a bound, since links need not vary together;
 //! what is lost is what any of them loses. Throughput is the least of the links': no more went from end to end.
 //! What a link carries beside is in it. Links that are not probed (wires inside a host, cables) count as hops and are told as not
-//! measured.
+//! measured. Of a way that is silent, or of which no probe has told yet, nothing is known: no figure of it goes into a sum.
 
 use super::links::LinkLook;
 use crate::commands::columns::Columns;
@@ -31,10 +31,10 @@ pub struct EndsLook {
     pub measured: usize,
     /// Delay there and back, in nanoseconds; none: not known of all of them yet.
     pub delay_ns: Option<u64>,
-    /// At most so much do delays vary on the way, in nanoseconds.
-    pub jitter_ns: u64,
-    /// The part of probes that were lost on the way, from 0 to 1.
-    pub lost: f64,
+    /// At most so much do delays vary on the way, in nanoseconds; none where no delay is known.
+    pub jitter_ns: Option<u64>,
+    /// The part of probes that were lost on the way, from 0 to 1; none: not known of all of them.
+    pub lost: Option<f64>,
     /// Frames that the link with the fewest has brought.
     pub frames: u64,
     /// Bytes of the link with the fewest.
@@ -97,30 +97,37 @@ fn along(
         hops: 0,
         measured: 0,
         delay_ns: Some(0),
-        jitter_ns: 0,
-        lost: 0.0,
+        jitter_ns: Some(0),
+        lost: None,
         frames: u64::MAX,
         bytes: u64::MAX,
     };
-    let (mut here, mut through) = (to, 1.0);
+    let (mut here, mut through) = (to, Some(1.0));
     while here != from {
         let (link, before) = came.get(here)?;
         e.hops += 1;
         let port = n.end_name(*link, here);
         if let Some(l) = links.iter().find(|l| l.port == port && l.node == here && l.taken) {
             e.measured += 1;
-            let delay = l.delay.map(|d| d.smoothed_ns);
-            e.delay_ns = e.delay_ns.zip(delay).map(|(a, b)| a.saturating_add(b));
-            e.jitter_ns = e.jitter_ns.saturating_add(l.jitter_ns);
-            let sent = l.probes_heard.saturating_add(l.probes_lost).max(1);
-            through *= 1.0 - l.probes_lost as f64 / sent as f64;
+            // What a silent way told last is of the time before.
+            let told = l.delay.filter(|_| l.up);
+            let add = |sum: Option<u64>, ns| Some(sum?.saturating_add(ns?));
+            e.delay_ns = add(e.delay_ns, told.map(|d| d.smoothed_ns));
+            e.jitter_ns = add(e.jitter_ns, told.map(|_| l.jitter_ns));
+            through = through.zip(arrived(l)).map(|(a, b)| a * b);
             e.frames = e.frames.min(l.received_frames);
             e.bytes = e.bytes.min(l.received_bytes);
         }
         here = before;
     }
-    e.lost = 1.0 - through;
+    e.lost = through.map(|t| 1.0 - t);
     Some(e)
+}
+
+/// The part of a way's probes that came. Those of a way that is silent are missed only when one comes again.
+fn arrived(l: &LinkLook) -> Option<f64> {
+    let sent = l.probes_heard.saturating_add(l.probes_lost);
+    (l.up && sent > 0).then(|| l.probes_heard as f64 / sent as f64)
 }
 
 /// For people; nothing where nothing is measured. `ns` is the time of which it tells.
@@ -136,15 +143,17 @@ pub fn as_table(all: &[(&str, &EndsLook)], ns: u64) -> String {
             0 => e.hops.to_string(),
             _ => format!("{} ({} measured)", e.hops, e.measured),
         };
-        let us = |ns: u64| format!("{:.0} us", ns as f64 / 1e3);
+        let unknown = || "?".to_owned();
+        let us =
+            |ns: Option<u64>| ns.map_or_else(unknown, |ns| format!("{:.0} us", ns as f64 / 1e3));
         c.row(vec![
             (*network).to_owned(),
             e.from.clone(),
             e.to.clone(),
             hops,
-            e.delay_ns.map_or_else(|| "?".to_owned(), us),
+            us(e.delay_ns),
             us(e.jitter_ns),
-            format!("{:.1} %", e.lost * 100.0),
+            e.lost.map_or_else(unknown, |l| format!("{:.1} %", l * 100.0)),
             format!("{:.1}", e.bytes as f64 * 8e3 / ns.max(1) as f64),
         ]);
     }
@@ -216,11 +225,11 @@ mod tests {
         let all = of(&n, &links);
         let [there, back] = &all[..] else { panic!("{all:?}") };
         assert_eq!((&*there.from, &*there.to, there.hops, there.measured), ("a", "b", 2, 2));
-        assert_eq!((there.delay_ns, there.jitter_ns), (Some(300_000), 30_000));
-        assert!((there.lost - (1.0 - 0.9 * 0.8)).abs() < 1e-9, "{there:?}");
+        assert_eq!((there.delay_ns, there.jitter_ns), (Some(300_000), Some(30_000)));
+        assert!((there.lost.unwrap() - (1.0 - 0.9 * 0.8)).abs() < 1e-9, "{there:?}");
         assert_eq!((there.frames, there.bytes), (30, 3000));
         assert_eq!((&*back.from, back.delay_ns, back.bytes), ("b", Some(320_000), 700));
-        assert!((back.lost - 0.5).abs() < 1e-9, "{back:?}");
+        assert!((back.lost.unwrap() - 0.5).abs() < 1e-9, "{back:?}");
         let rows = as_table(&[("red", there)], 1_000_000_000);
         assert!(rows.contains("300 us") && rows.contains("28.0 %"), "{rows}");
     }
@@ -236,5 +245,27 @@ mod tests {
         let early = LinkLook { delay: None, ..l };
         assert_eq!(of(&n, &[early])[0].delay_ns, None);
         assert_eq!(of(&n, &[]), []);
+    }
+
+    #[test]
+    fn of_a_way_that_is_dead_nothing_is_known() {
+        let n = network(&[("a", "m"), ("m", "b")], "a b");
+        let fine = look(&n, 0, "m", 100, 10, 4000);
+        let silent = LinkLook { up: false, ..look(&n, 1, "b", 200, 0, 0) };
+        let unprobed = LinkLook { probes_heard: 0, ..look(&n, 1, "b", 200, 0, 0) };
+        let of_dead = |l: LinkLook| of(&n, &[fine.clone(), l]).remove(0);
+        let dead = of_dead(LinkLook { probes_heard: 0, ..silent.clone() });
+        assert_eq!((dead.delay_ns, dead.jitter_ns, dead.lost), (None, None, None));
+        let row = as_table(&[("red", &dead)], 1_000_000_000);
+        assert_eq!(row.matches('?').count(), 3, "{row}");
+        let json = serde_json::to_value(&dead).unwrap();
+        assert!(json["lost"].is_null() && json["delay_ns"].is_null(), "{json}");
+        // It went silent within the look: what came before says nothing of now.
+        assert_eq!(of_dead(silent).lost, None);
+        // Up, and no probe yet.
+        assert_eq!(of_dead(unprobed).lost, None);
+        // All that were sent were lost, and that is known.
+        let lossy = look(&n, 1, "b", 200, 100, 0);
+        assert_eq!(of_dead(lossy).lost, Some(1.0));
     }
 }
